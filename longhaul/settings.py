@@ -1,0 +1,147 @@
+"""What a deployed part knows about its surroundings, as one typed value.
+
+The CDK app writes these models as JSON into the one variable `LONGHAUL_SETTINGS` of every function and task; `runtime_settings()` reads it, once and
+lazily. Nothing else reads the environment. Durations are whole seconds and say so in their name.
+"""
+
+import os
+from functools import lru_cache
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+VARIABLE = "LONGHAUL_SETTINGS"
+"""Name of the environment variable that holds `RuntimeSettings` as JSON."""
+
+Engine = Literal["fargate"]
+SizeName = Literal["small", "medium", "large", "xlarge"]
+StageName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,30}$")]
+
+SQS_VISIBILITY_CAP_S = 43_200
+"""SQS refuses to keep one receive invisible for longer than 12 h, counted from the receive."""
+
+
+class Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class LeaseSettings(Model):
+    """The numbers of the lease. The defaults are AWS's scale; the local profile uses seconds."""
+
+    # One wait is a tenth of what could be lost: recovery from a crash that nobody sees stays in proportion to the work.
+    beat_fraction: float = Field(default=0.10, gt=0, le=0.5)
+    beat_floor_s: int = Field(default=15, ge=1, le=300)
+    # 5 min keeps a 12 h job under 200 beats, and the history of a 7 d job under 25,000 events (9 a beat).
+    beat_ceiling_s: int = Field(default=300, ge=1, le=3600)
+    # A beat may come a quarter late, plus a minute for Lambda cold starts and retries, before the message shows.
+    visibility_factor: float = Field(default=1.25, ge=1)
+    visibility_margin_s: int = Field(default=60, ge=1, le=600)
+    # Half an hour before SQS's cap: room for several failed beats before the message would show by itself.
+    hand_over_age_s: int = Field(default=41_400, ge=1, le=SQS_VISIBILITY_CAP_S - 300)
+    # Fargate starts in 30-90 s; ten minutes without a first word is a task that will never start.
+    start_timeout_s: int = Field(default=600, ge=1)
+    # After a beat that failed in spite of its retries: soon, because part of the lease is already used up.
+    skip_wait_s: int = Field(default=15, ge=1, le=60)
+    # Full jitter over base * 2 ** failures, see `domain.schedule.back_off_s`.
+    backoff_base_s: int = Field(default=10, ge=1)
+    backoff_cap_s: int = Field(default=900, ge=1, le=43_200)
+    # ECS sends SIGTERM, and SIGKILL this much later. 120 s is Fargate's maximum.
+    stop_timeout_s: int = Field(default=120, ge=1, le=120)
+    # On top of stop_timeout_s before a stopped attempt's successor may start.
+    stop_margin_s: int = Field(default=30, ge=0)
+    # A dispatcher waits this long for a slot before it defers what it holds; function timeout 75 s, queue visibility 120 s leave room.
+    slot_wait_s: int = Field(default=50, ge=0, le=55)
+    defer_min_s: int = Field(default=60, ge=1)
+    defer_max_s: int = Field(default=300, ge=1)
+    # Attempts that the platform ended (Spot, infrastructure, throttles) do not count as failures, but not without end.
+    max_interruptions: int = Field(default=20, ge=1)
+    progress_period_s: float = Field(default=5, gt=0, le=60)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "LeaseSettings":
+        if self.beat_floor_s > self.beat_ceiling_s:
+            raise ValueError(f"beat_floor_s ({self.beat_floor_s}) must not exceed beat_ceiling_s ({self.beat_ceiling_s})")
+        if self.backoff_base_s > self.backoff_cap_s:
+            raise ValueError(f"backoff_base_s ({self.backoff_base_s}) must not exceed backoff_cap_s ({self.backoff_cap_s})")
+        if self.defer_min_s > self.defer_max_s:
+            raise ValueError(f"defer_min_s ({self.defer_min_s}) must not exceed defer_max_s ({self.defer_max_s})")
+        return self
+
+
+class StageSettings(Model):
+    """One queue, its limit, and the defaults of the requests that come through it."""
+
+    name: StageName = "main"
+    # How many jobs of this stage may run at once.
+    slots: int = Field(default=10, ge=1, le=10_000)
+    engine: Engine = "fargate"
+    size: SizeName = "small"
+    # At most 7 days: beats every 5 min then stay below Step Functions' 25,000 history events.
+    timeout_s: int = Field(default=21_600, ge=1, le=604_800)
+    stall_timeout_s: int = Field(default=900, ge=1, le=604_800)
+    max_attempts: int = Field(default=3, ge=1, le=100)
+
+
+class Stage(StageSettings):
+    """A stage as deployed: with its queues."""
+
+    queue_url: str
+    queue_arn: str
+    dead_letter_queue_url: str
+
+
+class PathPolicy(Model):
+    """Where a request may read and write. The data bucket is always allowed, except for its `longhaul/` prefix, which is ours."""
+
+    data_bucket: str
+    input_buckets: tuple[str, ...] = ()
+    output_buckets: tuple[str, ...] = ()
+    # `file:` paths make sense only where the runner shares a disk with the producer.
+    allow_file: bool = False
+
+
+class RuntimeSettings(Model):
+    leases_table: str
+    stages: tuple[Stage, ...] = Field(min_length=1)
+    paths: PathPolicy
+    lease: LeaseSettings = LeaseSettings()
+    # Only who starts or describes executions knows the machine (the machine itself names the other functions).
+    state_machine_arn: str | None = None
+    # Only who stops tasks knows the cluster.
+    cluster_arn: str | None = None
+
+    def stage(self, name: str) -> Stage:
+        """The stage of that name.
+
+        Raises:
+            LookupError: no such stage is deployed.
+        """
+        for stage in self.stages:
+            if stage.name == name:
+                return stage
+        raise LookupError(f"no stage {name!r}; deployed: {', '.join(stage.name for stage in self.stages)}")
+
+    def stage_of_queue(self, queue_arn: str) -> Stage:
+        """The stage whose jobs queue has this ARN.
+
+        Raises:
+            LookupError: the queue belongs to no stage.
+        """
+        for stage in self.stages:
+            if stage.queue_arn == queue_arn:
+                return stage
+        raise LookupError(f"no stage reads from {queue_arn}")
+
+
+@lru_cache(maxsize=1)
+def runtime_settings() -> RuntimeSettings:
+    """The settings of this process, read once.
+
+    Raises:
+        RuntimeError: the variable is missing; the process was not started by the stack.
+        pydantic.ValidationError: the variable does not hold valid settings.
+    """
+    text = os.environ.get(VARIABLE)
+    if text is None:
+        raise RuntimeError(f"{VARIABLE} is not set: start this through the stack or `longhaul up`")
+    return RuntimeSettings.model_validate_json(text)
