@@ -60,9 +60,13 @@ class LeaseSettings(Model):
     @model_validator(mode="after")
     def _consistent(self) -> "LeaseSettings":
         if self.beat_floor_s > self.beat_ceiling_s:
-            raise ValueError(f"beat_floor_s ({self.beat_floor_s}) must not exceed beat_ceiling_s ({self.beat_ceiling_s})")
+            raise ValueError(
+                f"beat_floor_s ({self.beat_floor_s}) must not exceed beat_ceiling_s ({self.beat_ceiling_s})"
+            )
         if self.backoff_base_s > self.backoff_cap_s:
-            raise ValueError(f"backoff_base_s ({self.backoff_base_s}) must not exceed backoff_cap_s ({self.backoff_cap_s})")
+            raise ValueError(
+                f"backoff_base_s ({self.backoff_base_s}) must not exceed backoff_cap_s ({self.backoff_cap_s})"
+            )
         if self.defer_min_s > self.defer_max_s:
             raise ValueError(f"defer_min_s ({self.defer_min_s}) must not exceed defer_max_s ({self.defer_max_s})")
         return self
@@ -104,6 +108,8 @@ class RuntimeSettings(Model):
     leases_table: str
     stages: tuple[Stage, ...] = Field(min_length=1)
     paths: PathPolicy
+    # Names in `jobs/catalogue/`: the dispatcher does not carry the jobs' code, yet refuses unknown ones at once.
+    jobs: tuple[str, ...] = Field(min_length=1)
     lease: LeaseSettings = LeaseSettings()
     # Only who starts or describes executions knows the machine (the machine itself names the other functions).
     state_machine_arn: str | None = None

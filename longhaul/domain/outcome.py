@@ -1,0 +1,200 @@
+"""How an attempt ended, and what follows. Pure.
+
+Precedence: a committed output in the row, the runner's recorded result, our own error, the task's stop code, its exit code. What the row says beats what
+Step Functions heard: an attempt that committed has succeeded, whatever ended its task.
+"""
+
+import json
+import random
+import re
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import IntEnum, StrEnum
+from typing import Any, get_args
+
+from longhaul.domain import schedule
+from longhaul.domain.lease import ExecutionInput, Lease, Owed, State
+from longhaul.settings import LeaseSettings, SizeName
+
+MAX_ERROR_CHARS = 800
+"""What is kept of an error text: the row stays below 1 KiB or so, and a dead letter's attribute below 8 KiB."""
+
+
+class OutcomeClass(StrEnum):
+    SUCCEEDED = "succeeded"
+    NO_OUTPUT = "no_output"
+    PERMANENT = "permanent"
+    OUT_OF_MEMORY = "out_of_memory"
+    FAILED = "failed"
+    TIMED_OUT = "timed_out"
+    STALLED = "stalled"
+    INTERRUPTED = "interrupted"
+    CANCELLED = "cancelled"
+    SUPERSEDED = "superseded"
+
+
+class ExitCode(IntEnum):
+    """What the runner's exit codes mean. Below 64 and above 78 are the shell's and the system's (sysexits.h)."""
+
+    OK = 0
+    FAILED = 1
+    PERMANENT = 65  # EX_DATAERR
+    SUPERSEDED = 73  # EX_CANTCREAT: another attempt owns the output
+    INTERRUPTED = 75  # EX_TEMPFAIL: told to stop; the runner had no fault of its own
+    OUT_OF_MEMORY = 137  # as the kernel's OOM killer would have left it
+
+
+_KILLED = 137
+_STOPPED_BY_PLATFORM = {
+    "SpotInterruption",
+    "TerminationNotice",
+    "InfrastructureHealth",
+    "TaskFailedToStart",
+    "UserInitiated",
+    "ServiceSchedulerInitiated",
+}
+_OUT_OF_MEMORY = re.compile(r"OutOfMemory|out of memory", re.IGNORECASE)
+_OWN_ERRORS = {
+    "JobStalled": OutcomeClass.STALLED,
+    "JobCancelled": OutcomeClass.CANCELLED,
+    "LeaseLost": OutcomeClass.SUPERSEDED,
+}
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What Step Functions saw: the task description after exit 0, or an error with its cause."""
+
+    error: str | None = None
+    cause: str = ""
+    task: dict[str, Any] | None = None
+
+    @classmethod
+    def execution_closed(cls, status: str) -> "Evidence":
+        """The execution ended (`ABORTED`, `FAILED`, …) and nobody settled its attempt."""
+        return cls(error="ExecutionClosed", cause=f"the execution ended {status} before its attempt was settled")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`stop_task`: the task may still run and has to be stopped by us."""
+
+    kind: OutcomeClass
+    detail: str
+    stop_task: bool = False
+
+
+def classify(lease: Lease, evidence: Evidence) -> Verdict:
+    """How the attempt in `lease` ended."""
+    task = _task_of(evidence)
+    stop = evidence.error in ("States.Timeout", "ExecutionClosed", *_OWN_ERRORS)
+    if lease.output is not None:
+        return Verdict(OutcomeClass.SUCCEEDED, "output committed", stop_task=False)
+    if lease.result is not None and lease.result.attempt == lease.attempt:
+        return Verdict(_known(lease.result.kind), lease.result.error, stop)
+    own = _OWN_ERRORS.get(evidence.error or "")
+    if own is OutcomeClass.STALLED and lease.progress_at is None:
+        return Verdict(OutcomeClass.INTERRUPTED, evidence.cause or "the task never started", stop_task=True)
+    if own is not None:
+        return Verdict(own, evidence.cause or str(evidence.error), stop_task=own is not OutcomeClass.SUPERSEDED)
+    if evidence.error == "States.Timeout":
+        return Verdict(
+            OutcomeClass.TIMED_OUT, f"ran longer than its timeout of {lease.input.timeout_s} s", stop_task=True
+        )
+    if evidence.error is None:
+        return Verdict(OutcomeClass.NO_OUTPUT, "the task exited with 0 and committed nothing")
+    if task is None:
+        # RunTask refused, throttled (also in disguise: InvalidParameterException … Rate exceeded), out of capacity, or the execution was stopped.
+        return Verdict(OutcomeClass.INTERRUPTED, f"{evidence.error}: {evidence.cause}", stop)
+    return _classify_task(task)
+
+
+def _classify_task(task: dict[str, Any]) -> Verdict:
+    stop_code, stopped_reason = str(task.get("StopCode", "")), str(task.get("StoppedReason", ""))
+    container: dict[str, Any] = next(iter(task.get("Containers") or []), {})
+    code, reason = container.get("ExitCode"), str(container.get("Reason", ""))
+    said = "; ".join(
+        part for part in (f"exit code {code}" if code is not None else "", reason, stop_code, stopped_reason) if part
+    )
+    if code == ExitCode.PERMANENT:
+        return Verdict(OutcomeClass.PERMANENT, said)
+    if code == ExitCode.SUPERSEDED:
+        return Verdict(OutcomeClass.SUPERSEDED, said)
+    if code == _KILLED and _OUT_OF_MEMORY.search(reason + stopped_reason):
+        return Verdict(OutcomeClass.OUT_OF_MEMORY, said)
+    if stop_code in _STOPPED_BY_PLATFORM or code is None or code == ExitCode.INTERRUPTED:
+        return Verdict(OutcomeClass.INTERRUPTED, said or "the task ended without an exit code")
+    return Verdict(OutcomeClass.FAILED, said)
+
+
+def _task_of(evidence: Evidence) -> dict[str, Any] | None:
+    """The ECS task description that `.sync` hands over as the cause of `States.TaskFailed`; None when the cause is only words."""
+    if evidence.task is not None:
+        return evidence.task
+    try:
+        cause = json.loads(evidence.cause)
+    except ValueError:
+        return None
+    return cause if isinstance(cause, dict) and "TaskArn" in cause else None
+
+
+def _known(kind: str) -> OutcomeClass:
+    try:
+        return OutcomeClass(kind)
+    except ValueError:  # a newer runner's class: an ordinary failure to this version
+        return OutcomeClass.FAILED
+
+
+@dataclass(frozen=True)
+class Settlement:
+    """`lease` is the row as it shall be; `retry_in_s` says for how long a released message stays invisible."""
+
+    lease: Lease
+    verdict: Verdict
+    retry_in_s: int | None = None
+
+
+def settle(lease: Lease, verdict: Verdict, numbers: LeaseSettings, now: datetime, rng: random.Random) -> Settlement:
+    """The row after its attempt ended with `verdict`. Not for SUPERSEDED: who lost the lease writes nothing."""
+    detail = _shorten(verdict.detail)
+    row = replace(lease, settled_attempt=lease.attempt, last_class=verdict.kind.value, last_error=detail)
+    if verdict.kind is OutcomeClass.SUCCEEDED:
+        publish = () if lease.published_at else (Owed.PUBLISH,)
+        return Settlement(replace(row, state=State.SUCCEEDED, owed=(*publish, Owed.DELETE), last_error=None), verdict)
+    if verdict.kind is OutcomeClass.CANCELLED or lease.cancel_requested_at:
+        return Settlement(
+            replace(row, state=State.CANCELLED, owed=(Owed.DELETE,), last_class=OutcomeClass.CANCELLED.value), verdict
+        )
+    if verdict.kind is OutcomeClass.INTERRUPTED:
+        row = replace(row, interruptions=lease.interruptions + 1)
+        hopeless = row.interruptions >= numbers.max_interruptions
+        tries = row.interruptions
+    else:
+        row = replace(row, failures=lease.failures + 1)
+        hopeless = verdict.kind is OutcomeClass.PERMANENT or row.failures >= lease.max_attempts
+        tries = row.failures
+    if hopeless:
+        return Settlement(replace(row, state=State.DEAD, owed=(Owed.DEAD_LETTER, Owed.DELETE)), verdict)
+    wait = schedule.back_off_s(tries, numbers, rng)
+    if verdict.stop_task:
+        wait = max(wait, schedule.stop_clearance_s(numbers))
+    row = replace(row, state=State.RELEASED, retry_at=now + timedelta(seconds=wait))
+    if verdict.kind is OutcomeClass.OUT_OF_MEMORY:
+        row = replace(row, execution_input=_next_size(lease.input).model_dump_json())
+    return Settlement(row, verdict, retry_in_s=wait)
+
+
+def cancel_waiting(lease: Lease) -> Lease:
+    """The row of a job that was cancelled between attempts."""
+    return replace(lease, state=State.CANCELLED, owed=(Owed.DELETE,), last_class=OutcomeClass.CANCELLED.value)
+
+
+def _next_size(execution: ExecutionInput) -> ExecutionInput:
+    """The same with the next larger size; the largest stays."""
+    sizes: tuple[str, ...] = get_args(SizeName)
+    larger = sizes[min(sizes.index(execution.size) + 1, len(sizes) - 1)]
+    return execution.model_copy(update={"size": larger})
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= MAX_ERROR_CHARS else text[: MAX_ERROR_CHARS - 1] + "…"

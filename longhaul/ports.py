@@ -1,0 +1,131 @@
+"""What the use cases need from the world. `longhaul.adapters` implements these with boto3; the tests' fakes obey the same contract tests."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+
+from longhaul.domain.lease import AttemptId, Claim, CommittedOutput, Lease, Owed, RecordedResult, State
+from longhaul.settings import Stage
+
+
+class Clock(Protocol):
+    def now(self) -> datetime:
+        """Aware UTC."""
+
+    def sleep(self, seconds: float) -> None: ...
+
+
+class LeaseStore(Protocol):
+    """Each method that writes is one conditional write. All raise LeaseChangedError with the row that won when the condition fails."""
+
+    def load(self, key: str) -> Lease | None: ...
+
+    def load_many(self, keys: Iterable[str]) -> Mapping[str, Lease]:
+        """The rows that exist, by key; strongly consistent."""
+
+    def free_slots(self, stage: Stage) -> int: ...
+
+    def claim(self, claim: Claim, stage: Stage) -> None:
+        """Take the job and a slot. Raises NoFreeSlotError when the stage is full, and then nothing is written."""
+
+    def adopt(self, attempt: AttemptId, receipt_handle: str, receive_count: int, received_at: datetime) -> Lease:
+        """Store a newer receive's handle iff the attempt owns the lease and `receive_count` is greater than the row's."""
+
+    def beat(self, attempt: AttemptId, lease_expires_at: datetime) -> Lease:
+        """Note a beat iff the attempt owns the lease."""
+
+    def hand_over(self, attempt: AttemptId, receipt_handle: str) -> Lease:
+        """Clear the handle iff the attempt owns the lease and the row still has that handle."""
+
+    def register_task(self, attempt: AttemptId, task_arn: str, now: datetime) -> Lease:
+        """The runner's first write: iff the attempt owns the lease and no other task has registered."""
+
+    def report_progress(self, attempt: AttemptId, progress: Mapping[str, Any], progress_at: datetime) -> Lease:
+        """Store the runner's progress iff the attempt owns the lease; the answer shows a cancel mark."""
+
+    def record_result(self, attempt: AttemptId, result: RecordedResult) -> Lease:
+        """Store how the runner says that it failed, iff the attempt owns the lease and nothing is committed."""
+
+    def commit(self, attempt: AttemptId, output: CommittedOutput) -> Lease:
+        """Make the pending uploads the job's output, iff the attempt owns the lease, is not cancelled and nothing is committed yet."""
+
+    def mark_published(self, lease: Lease, now: datetime) -> Lease:
+        """Note that the committed output of this run is visible."""
+
+    def settle(self, before: Lease, after: Lease) -> None:
+        """End the attempt: iff it owns the lease and what is committed is as in `before`; gives the slot back."""
+
+    def end_waiting(self, before: Lease, after: Lease) -> None:
+        """End a released job without an attempt, iff the row still is as in `before`."""
+
+    def strike(self, lease: Lease, done: Owed) -> Lease:
+        """Strike off what was owed, iff the row is still of this run and settled attempt."""
+
+    def reopen(self, lease: Lease, now: datetime) -> Lease:
+        """A committed output turned out to be void (its uploads are gone): clear it, so that the job runs again."""
+
+    def open_keys(self, stage: str, what: State | Owed) -> Iterator[str]:
+        """Keys of the rows in this state, or that owe something (any `Owed`); through the index, so a little late."""
+
+
+@dataclass(frozen=True)
+class QueuedMessage:
+    """A message to send: body and attributes as SQS takes them."""
+
+    body: str
+    attributes: Mapping[str, Mapping[str, Any]]
+    group_id: str | None = None
+
+
+class JobQueue(Protocol):
+    def set_visibility(self, queue_url: str, receipt_handle: str, seconds: int) -> bool:
+        """Whether SQS accepted it; False = this handle no longer holds the message, look at the row."""
+
+    def set_visibility_many(self, queue_url: str, seconds_by_handle: Mapping[str, int]) -> None:
+        """The same for many, in batches. A handle that no longer holds its message is passed over."""
+
+    def delete(self, queue_url: str, receipt_handle: str) -> bool: ...
+
+    def send(self, queue_url: str, message: QueuedMessage) -> None: ...
+
+
+class Executions(Protocol):
+    def ensure_started(self, name: str, execution_input: str) -> str | None:
+        """Start the execution unless it runs already. None = it runs (or starts now); else the status in which it closed, such as `ABORTED`."""
+
+    def status(self, name: str) -> str | None:
+        """`RUNNING`, `SUCCEEDED`, `FAILED`, `TIMED_OUT`, `ABORTED`; None when there is no such execution."""
+
+
+class Tasks(Protocol):
+    def stop(self, task_arn: str, reason: str) -> None:
+        """Stop a task; no error when it has stopped already."""
+
+
+@dataclass(frozen=True)
+class StoredRequest:
+    """What a dead letter, a renewal and the runner need of the original message."""
+
+    body: str
+    attributes: Mapping[str, Mapping[str, Any]]
+    group_id: str | None = None
+
+
+class RequestStore(Protocol):
+    def put(self, ref: str, request: StoredRequest) -> None:
+        """Store under `ref`; repeating it is harmless."""
+
+    def get(self, ref: str) -> StoredRequest: ...
+
+
+class Publisher(Protocol):
+    def publish(self, output: CommittedOutput) -> None:
+        """Make a committed output visible; repeatable by anyone.
+
+        Raises:
+            VoidCommitError: its uploads are gone, nothing can become visible: the job has to run again.
+        """
+
+    def discard(self, pending_refs: Sequence[str]) -> None:
+        """Abort the pending uploads of an attempt that did not commit."""
