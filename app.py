@@ -1,0 +1,52 @@
+"""The CDK app: settings from context, stack, synth. Run by the CDK CLI (`cdk deploy`), or alone: `python app.py` writes `cdk.out/`.
+
+A wrong setting ends it with exit code 2 and a line that says which, why and what is allowed.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from infra.settings import CONTEXT_KEY, SettingsError, load
+from infra.stack import LonghaulStack
+
+# isort: split
+from aws_cdk import App, Environment  # below `infra`, which tells jsii where Node is
+
+REPOSITORY = Path(__file__).resolve().parent
+
+
+def build(*, outdir: str) -> App:
+    """The app with its one stack, ready to synth into `outdir`.
+
+    Raises:
+        SettingsError: the context holds a wrong setting.
+    """
+    # The CLI hands over cdk.json's context; alone, nobody does. Read it here, so that both routes give one template.
+    usual = json.loads((REPOSITORY / "cdk.json").read_text())["context"]
+    # The CLI sets this too: `sam local invoke` finds the functions' code by it.
+    app = App(outdir=outdir, context={**usual, "aws:cdk:enable-asset-metadata": True})
+    settings = load(usual[CONTEXT_KEY], app.node.try_get_context(CONTEXT_KEY))
+    LonghaulStack(
+        app,
+        settings.stack_name,
+        settings=settings,
+        repository=REPOSITORY,
+        env=Environment(account=settings.account, region=settings.region),
+    )
+    return app
+
+
+def main() -> int:
+    try:
+        app = build(outdir=os.environ.get("CDK_OUTDIR", str(REPOSITORY / "cdk.out")))
+    except SettingsError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    app.synth()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,25 @@
+"""The data bucket: inputs and outputs of jobs, and under `longhaul/` what is too big for the table."""
+
+from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+
+class DataBucket(s3.Bucket):
+    def __init__(self, scope: Construct, id_: str) -> None:
+        super().__init__(
+            scope,
+            id_,
+            encryption=s3.BucketEncryption.S3_MANAGED,
+            enforce_ssl=True,
+            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+            # No versioning: every attempt writes names of its own, so nothing is overwritten but `_SUCCESS`; and replaced files, deleted when a newer
+            # output is published, would be kept (and paid for) for ever.
+            versioned=False,
+            # An attempt's uploads stay pending until its commit. Those of a killed attempt are aborted by settle; what even the sweeper missed ends
+            # here. Longer than any job (7 days) with its retries, or a commit could lose uploads that it still owes.
+            lifecycle_rules=[
+                s3.LifecycleRule(id="AbandonedUploads", abort_incomplete_multipart_upload_after=Duration.days(30))
+            ],
+            removal_policy=RemovalPolicy.RETAIN,
+        )

@@ -1,0 +1,215 @@
+"""The one stack, as a table of contents: its parts, what they know of each other, and who may do what."""
+
+from pathlib import Path
+from typing import Final
+
+from aws_cdk import CfnOutput, Duration, Environment, Stack
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+from infra import grants
+from infra.alarms import Alarms
+from infra.data_bucket import DataBucket
+from infra.functions import PythonFunction, SharedCode
+from infra.job_queue import JobQueue
+from infra.leases import Leases
+from infra.network import Network
+from infra.settings import Settings, pascal
+from infra.spark_runtime import SparkRuntime
+from infra.sweeping import Sweeping
+from infra.workflow import Workflow, tasks_of
+from longhaul.settings import PathPolicy, RuntimeSettings, Stage
+
+# Waits up to 50 s for a slot; must stay below the queue's visibility (120 s).
+DISPATCHER_TIMEOUT: Final = Duration.seconds(75)
+# Four small calls. A beat that needs longer is better skipped than late.
+HEARTBEAT_TIMEOUT: Final = Duration.seconds(30)
+# Lambda's maximum: a settle may have to publish thousands of files. What it does not finish stays owed, and the sweeper goes on.
+SETTLE_TIMEOUT: Final = Duration.seconds(900)
+# Two sweeps never overlap for long: one starts every five minutes.
+SWEEPER_TIMEOUT: Final = Duration.seconds(300)
+
+
+class LonghaulStack(Stack):
+    def __init__(self, scope: Construct, id_: str, *, settings: Settings, repository: Path, env: Environment) -> None:
+        super().__init__(
+            scope,
+            id_,
+            env=env,
+            description="Longhaul: PySpark jobs of any length from an SQS queue",
+            # `python app.py` and `cdk synth` must give the same template.
+            analytics_reporting=False,
+        )
+        self._settings = settings
+        self._queues = {stage.name: JobQueue(self, f"{pascal(stage.name)}Queue") for stage in settings.stages}
+        self._leases = Leases(self, "Leases")
+        self._data = DataBucket(self, "Data")
+        self._runtime_settings = self._describe(repository)
+        self._runtime = SparkRuntime(
+            self,
+            "Spark",
+            deployment=settings,
+            runtime_settings=self.to_json_string(_as_json(self._runtime_settings)),
+            repository=repository,
+        )
+        self._shared = SharedCode(self, "Shared", repository=repository, settings=settings)
+
+        # The machine names these two, so they cannot name the machine.
+        heartbeat = self._function("heartbeat", "Extends a running job's lease", HEARTBEAT_TIMEOUT)
+        settle = self._function(
+            "settle", "Completes or releases a job", SETTLE_TIMEOUT, knows_cluster=True, memory_mib=1024
+        )
+        self._workflow = Workflow(
+            self,
+            "Workflow",
+            settings=settings,
+            runtime=self._runtime,
+            network=Network(self, "Network", network=settings.network),
+            heartbeat=heartbeat,
+            heartbeat_timeout=HEARTBEAT_TIMEOUT,
+            settle=settle,
+            settle_timeout=SETTLE_TIMEOUT,
+        )
+        dispatcher = self._function(
+            "dispatcher",
+            "Claims the lease of each message and starts its execution",
+            DISPATCHER_TIMEOUT,
+            knows_cluster=True,
+            knows_machine=True,
+            memory_mib=1024,
+        )
+        sweeper = self._function(
+            "sweeper",
+            "Repairs what a lost event or a crash left",
+            SWEEPER_TIMEOUT,
+            knows_cluster=True,
+            knows_machine=True,
+            memory_mib=1024,
+        )
+        Sweeping(self, "Sweeping", sweeper=sweeper, machine=self._workflow.machine)
+        Alarms(self, "Alarms", dead_letters={name: queue.dead_letters for name, queue in self._queues.items()})
+        self._feed(dispatcher)
+        self._grant(dispatcher=dispatcher, heartbeat=heartbeat, settle=settle, sweeper=sweeper)
+        self._output()
+
+    def _describe(self, repository: Path) -> RuntimeSettings:
+        """What every function and task knows; who needs more gets a copy with more."""
+        settings = self._settings
+        stages = tuple(
+            Stage(
+                **stage.model_dump(),
+                queue_url=self._queues[stage.name].jobs.queue_url,
+                queue_arn=self._queues[stage.name].jobs.queue_arn,
+                dead_letter_queue_url=self._queues[stage.name].dead_letters.queue_url,
+            )
+            for stage in settings.stages
+        )
+        return RuntimeSettings(
+            leases_table=self._leases.table.table_name,
+            stages=stages,
+            paths=PathPolicy(
+                data_bucket=self._data.bucket_name,
+                input_buckets=settings.input_buckets,
+                output_buckets=settings.output_buckets,
+                allow_file=settings.allow_file_paths,
+            ),
+            jobs=catalogue(repository),
+            lease=settings.lease,
+        )
+
+    def _function(
+        self,
+        name: str,
+        description: str,
+        timeout: Duration,
+        *,
+        knows_cluster: bool = False,
+        knows_machine: bool = False,
+        memory_mib: int = 512,
+    ) -> PythonFunction:
+        known: dict[str, object] = {}
+        if knows_cluster:
+            known["cluster_arn"] = self._runtime.cluster.attr_arn
+        if knows_machine:
+            known["state_machine_arn"] = self._workflow.machine.state_machine_arn
+        return PythonFunction(
+            self,
+            name.capitalize(),
+            name=name,
+            description=description,
+            shared=self._shared,
+            settings=self._settings,
+            runtime_settings=_as_json(self._runtime_settings.model_copy(update=known)),
+            timeout=timeout,
+            memory_mib=memory_mib,
+        )
+
+    def _feed(self, dispatcher: PythonFunction) -> None:
+        for name, queue in self._queues.items():
+            dispatcher.add_event_source_mapping(
+                f"{pascal(name)}Jobs",
+                event_source_arn=queue.jobs.queue_arn,
+                batch_size=10,
+                # A window would lengthen the messages' effective invisibility.
+                max_batching_window=Duration.seconds(0),
+                # The least there is: with batches of 10, at most 20 messages are held; the backlog stays in the queue, visible and honest.
+                max_concurrency=2,
+                # Every message whose job runs is reported as failed, so that the mapping does not delete it. No filter: it would delete what it drops.
+                report_batch_item_failures=True,
+            )
+
+    def _grant(
+        self, *, dispatcher: PythonFunction, heartbeat: PythonFunction, settle: PythonFunction, sweeper: PythonFunction
+    ) -> None:
+        queues = list(self._queues.values())
+        table = self._leases.table
+        inputs = [self._bucket("In", name) for name in self._settings.input_buckets]
+        outputs = [self._data, *(self._bucket("Out", name) for name in self._settings.output_buckets)]
+
+        grants.beat_leases(heartbeat, table)
+        grants.extend_messages(heartbeat, queues)
+
+        # Whoever meets a row that owes something finishes it: publishes, sends, dead-letters, deletes; and stops a task that runs on.
+        for function in (dispatcher, settle, sweeper):
+            grants.hold_leases(function, table)
+            grants.finish_messages(function, queues)
+            grants.write_objects(function, outputs)
+            grants.stop_tasks(function, tasks_of(self._runtime))
+
+        grants.receive_jobs(dispatcher, queues)
+        for function in (dispatcher, sweeper):
+            grants.start_executions(function, self._workflow.machine)
+            grants.describe_executions(function, self._workflow.machine)
+        grants.find_open_leases(sweeper, table)
+
+        job = self._runtime.task_role
+        grants.hold_leases(job, table)
+        grants.read_objects(job, inputs)
+        grants.write_objects(job, outputs)
+
+    def _bucket(self, prefix: str, name: str) -> s3.IBucket:
+        return s3.Bucket.from_bucket_name(self, f"{prefix}-{name}", name)
+
+    def _output(self) -> None:
+        for position, (name, queue) in enumerate(self._queues.items()):
+            jobs, dead_letters = (
+                ("JobsQueueUrl", "DeadLetterQueueUrl")
+                if position == 0
+                else (f"{pascal(name)}QueueUrl", f"{pascal(name)}DeadLetterQueueUrl")
+            )
+            CfnOutput(self, jobs, value=queue.jobs.queue_url)
+            CfnOutput(self, dead_letters, value=queue.dead_letters.queue_url)
+        CfnOutput(self, "LeasesTableName", value=self._leases.table.table_name)
+        CfnOutput(self, "StateMachineArn", value=self._workflow.machine.state_machine_arn)
+        CfnOutput(self, "DataBucketName", value=self._data.bucket_name)
+
+
+def catalogue(repository: Path) -> tuple[str, ...]:
+    """The names of the jobs: the modules of `jobs/catalogue/`, and `sql`."""
+    modules = (repository / "jobs" / "catalogue").glob("*.py")
+    return tuple(sorted({"sql", *(module.stem for module in modules if not module.stem.startswith("_"))}))
+
+
+def _as_json(settings: RuntimeSettings) -> dict[str, object]:
+    # Without what is as usual: a Lambda's whole environment may hold 4 KiB.
+    return settings.model_dump(mode="json", exclude_defaults=True)

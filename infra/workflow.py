@@ -1,0 +1,125 @@
+"""The state machine and what it may do."""
+
+from typing import Final
+
+from aws_cdk import Duration, Stack
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_stepfunctions as sfn
+from constructs import Construct
+
+from infra.definition import definition
+from infra.functions import PythonFunction
+from infra.logs import LogGroup
+from infra.network import Network
+from infra.settings import Settings
+from infra.spark_runtime import SparkRuntime, family
+
+# Step Functions makes this rule itself, once per account, to hear of the end of tasks that it runs with `.sync`.
+SYNC_RULE: Final = "StepFunctionsGetEventsForECSTaskRule"
+
+
+class Workflow(Construct):
+    def __init__(  # noqa: PLR0913 - these are the parts that the machine joins
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        settings: Settings,
+        runtime: SparkRuntime,
+        network: Network,
+        heartbeat: PythonFunction,
+        heartbeat_timeout: Duration,
+        settle: PythonFunction,
+        settle_timeout: Duration,
+    ) -> None:
+        super().__init__(scope, id_)
+        stack = Stack.of(self)
+        self.role = iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("states.amazonaws.com"))
+        states = definition(
+            run_task={
+                "Cluster": runtime.cluster.attr_arn,
+                "NetworkConfiguration": {
+                    "AwsvpcConfiguration": {
+                        "Subnets": network.subnet_ids,
+                        "SecurityGroups": [network.security_group.security_group_id],
+                        "AssignPublicIp": "ENABLED" if network.assign_public_ip else "DISABLED",
+                    }
+                },
+            },
+            task_families=settings.stack_name,
+            heartbeat_arn=heartbeat.function_arn,
+            heartbeat_timeout_s=int(heartbeat_timeout.to_seconds()),
+            settle_arn=settle.function_arn,
+            settle_timeout_s=int(settle_timeout.to_seconds()),
+            skip_wait_s=settings.lease.skip_wait_s,
+            partition=stack.partition,
+        )
+        self.machine = sfn.StateMachine(
+            self,
+            "Machine",
+            definition_body=sfn.DefinitionBody.from_string(stack.to_json_string(states)),
+            role=self.role,
+            tracing_enabled=True,
+            logs=sfn.LogOptions(
+                destination=LogGroup(self, "Logs", retention_days=settings.log_retention_days),
+                # Failures only, and without payloads: the history has the rest for 90 days, and a job's parameters are nobody's log line.
+                level=sfn.LogLevel.ERROR,
+                include_execution_data=False,
+            ),
+        )
+        # After the machine, but part of it: the default policy of the role that the machine waits for.
+        self._grant_running_tasks(stack, settings, runtime)
+        self._grant_invoking(heartbeat, settle)
+
+    def _grant_running_tasks(self, stack: Stack, settings: Settings, runtime: SparkRuntime) -> None:
+        self.role.add_to_policy(
+            iam.PolicyStatement(
+                sid="RunTheJob",
+                actions=["ecs:RunTask"],
+                resources=[
+                    # Any revision: executions name the family.
+                    stack.format_arn(
+                        service="ecs",
+                        resource="task-definition",
+                        resource_name=f"{family(settings.stack_name, size)}:*",
+                    )
+                    for size in settings.sizes.by_name()
+                ],
+                conditions={"ArnEquals": {"ecs:cluster": runtime.cluster.attr_arn}},
+            )
+        )
+        self.role.add_to_policy(
+            iam.PolicyStatement(
+                sid="FollowTheTask", actions=["ecs:StopTask", "ecs:DescribeTasks"], resources=[tasks_of(runtime)]
+            )
+        )
+        self.role.add_to_policy(
+            iam.PolicyStatement(
+                sid="HearOfItsEnd",
+                actions=["events:PutTargets", "events:PutRule", "events:DescribeRule"],
+                resources=[stack.format_arn(service="events", resource="rule", resource_name=SYNC_RULE)],
+            )
+        )
+        self.role.add_to_policy(
+            iam.PolicyStatement(
+                sid="LendItsRoles",
+                actions=["iam:PassRole"],
+                resources=[runtime.task_role.role_arn, runtime.execution_role.role_arn],
+                conditions={"StringEquals": {"iam:PassedToService": "ecs-tasks.amazonaws.com"}},
+            )
+        )
+
+    def _grant_invoking(self, *functions: PythonFunction) -> None:
+        self.role.add_to_policy(
+            iam.PolicyStatement(
+                sid="BeatAndSettle",
+                actions=["lambda:InvokeFunction"],
+                # Unqualified only: `grant_invoke` would add every version and alias.
+                resources=[function.function_arn for function in functions],
+            )
+        )
+
+
+def tasks_of(runtime: SparkRuntime) -> str:
+    """The ARN pattern of every task in the cluster."""
+    return Stack.of(runtime).format_arn(service="ecs", resource="task", resource_name=f"{runtime.cluster.ref}/*")
