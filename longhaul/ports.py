@@ -1,11 +1,11 @@
 """What the use cases need from the world. `longhaul.adapters` implements these with boto3; the tests' fakes obey the same contract tests."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
-from longhaul.domain.lease import AttemptId, Claim, CommittedOutput, Lease, Owed, RecordedResult, State
+from longhaul.domain.lease import AttemptId, Claim, CommittedOutput, Lease, OpenKind, Owed, RecordedResult
+from longhaul.domain.message import MessageContent
 from longhaul.settings import Stage
 
 
@@ -50,8 +50,8 @@ class LeaseStore(Protocol):
     def commit(self, attempt: AttemptId, output: CommittedOutput) -> Lease:
         """Make the pending uploads the job's output, iff the attempt owns the lease, is not cancelled and nothing is committed yet."""
 
-    def mark_published(self, lease: Lease, now: datetime) -> Lease:
-        """Note that the committed output of this run is visible."""
+    def mark_published(self, attempt: AttemptId, now: datetime) -> Lease:
+        """Note that the committed output is visible, iff the attempt still owns the lease (after a settle, `strike` notes it)."""
 
     def settle(self, before: Lease, after: Lease) -> None:
         """End the attempt: iff it owns the lease and what is committed is as in `before`; gives the slot back."""
@@ -59,40 +59,36 @@ class LeaseStore(Protocol):
     def end_waiting(self, before: Lease, after: Lease) -> None:
         """End a released job without an attempt, iff the row still is as in `before`."""
 
-    def strike(self, lease: Lease, done: Owed) -> Lease:
-        """Strike off what was owed, iff the row is still of this run and settled attempt."""
+    def strike(self, lease: Lease, done: Owed, now: datetime) -> Lease:
+        """Strike off what was owed, iff the row still owes it for this run and attempt; striking it off twice is harmless."""
 
     def reopen(self, lease: Lease, now: datetime) -> Lease:
         """A committed output turned out to be void (its uploads are gone): clear it, so that the job runs again."""
 
-    def open_keys(self, stage: str, what: State | Owed) -> Iterator[str]:
-        """Keys of the rows in this state, or that owe something (any `Owed`); through the index, so a little late."""
+    def open_keys(self, stage: str, what: OpenKind) -> Iterator[str]:
+        """Keys of the rows that run, wait for their next attempt, or have ended and still owe something; through the index, so a little late."""
 
 
-@dataclass(frozen=True)
-class QueuedMessage:
-    """A message to send: body and attributes as SQS takes them."""
-
-    body: str
-    attributes: Mapping[str, Mapping[str, Any]]
-    group_id: str | None = None
+Visibility = Literal["set", "not_held", "beyond_limit"]
+"""What SQS made of a new visibility timeout. `not_held`: this handle no longer holds the message, look at the row. `beyond_limit`: 12 h are up."""
 
 
 class JobQueue(Protocol):
-    def set_visibility(self, queue_url: str, receipt_handle: str, seconds: int) -> bool:
-        """Whether SQS accepted it; False = this handle no longer holds the message, look at the row."""
+    def set_visibility(self, queue_url: str, receipt_handle: str, seconds: int) -> Visibility: ...
 
     def set_visibility_many(self, queue_url: str, seconds_by_handle: Mapping[str, int]) -> None:
         """The same for many, in batches. A handle that no longer holds its message is passed over."""
 
     def delete(self, queue_url: str, receipt_handle: str) -> bool: ...
 
-    def send(self, queue_url: str, message: QueuedMessage) -> None: ...
+    def send(self, queue_url: str, message: MessageContent) -> None: ...
 
 
 class Executions(Protocol):
     def ensure_started(self, name: str, execution_input: str) -> str | None:
         """Start the execution unless it runs already. None = it runs (or starts now); else the status in which it closed, such as `ABORTED`."""
+
+    def arn(self, name: str) -> str: ...
 
     def status(self, name: str) -> str | None:
         """`RUNNING`, `SUCCEEDED`, `FAILED`, `TIMED_OUT`, `ABORTED`; None when there is no such execution."""
@@ -103,20 +99,11 @@ class Tasks(Protocol):
         """Stop a task; no error when it has stopped already."""
 
 
-@dataclass(frozen=True)
-class StoredRequest:
-    """What a dead letter, a renewal and the runner need of the original message."""
-
-    body: str
-    attributes: Mapping[str, Mapping[str, Any]]
-    group_id: str | None = None
-
-
 class RequestStore(Protocol):
-    def put(self, ref: str, request: StoredRequest) -> None:
+    def put(self, ref: str, request: MessageContent) -> None:
         """Store under `ref`; repeating it is harmless."""
 
-    def get(self, ref: str) -> StoredRequest: ...
+    def get(self, ref: str) -> MessageContent: ...
 
 
 class Publisher(Protocol):
@@ -127,5 +114,9 @@ class Publisher(Protocol):
             VoidCommitError: its uploads are gone, nothing can become visible: the job has to run again.
         """
 
-    def discard(self, pending_refs: Sequence[str]) -> None:
-        """Abort the pending uploads of an attempt that did not commit."""
+    def discard(self, attempt: AttemptId) -> None:
+        """Abort what an attempt that did not commit left pending.
+
+        Its pending list (`pending_ref(attempt)`) names the uploads: the runner writes it once all are created and before the first part is sent. Nothing
+        there = nothing to do; the bucket's lifecycle rule takes what a crash in between leaves.
+        """

@@ -20,6 +20,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from longhaul.domain import schedule
+from longhaul.domain.paths import INTERNAL_PREFIX
 from longhaul.domain.request import JobRequest
 from longhaul.settings import LeaseSettings, Stage
 
@@ -45,6 +46,10 @@ class Owed(StrEnum):
     PUBLISH = "publish"
     DEAD_LETTER = "dead_letter"
     DELETE = "delete"
+
+
+OpenKind = Literal["RUNNING", "RELEASED", "OWED"]
+"""Why a row is in the index of unfinished leases."""
 
 
 @dataclass(frozen=True, order=True)
@@ -163,6 +168,18 @@ class Lease:
     @property
     def input(self) -> ExecutionInput:
         return ExecutionInput.model_validate_json(self.execution_input)
+
+    @property
+    def is_finished(self) -> bool:
+        """Ended, and nothing is owed any more."""
+        return self.state.is_terminal and not self.owed
+
+    @property
+    def open_kind(self) -> OpenKind | None:
+        """Why this row still needs somebody's attention; None when nothing is left to do."""
+        if not self.state.is_terminal:
+            return "RUNNING" if self.state is State.RUNNING else "RELEASED"
+        return "OWED" if self.owed else None
 
     def owns(self, attempt: AttemptId) -> bool:
         return self.state is State.RUNNING and self.id == attempt
@@ -347,6 +364,16 @@ def job_key(stage: str, job_id: str) -> str:
 def key_hash(key: str) -> str:
     """20 hex digits: short enough for execution names and file names, long enough never to collide in practice (80 bits)."""
     return hashlib.sha256(key.encode()).hexdigest()[:20]
+
+
+def pending_ref(attempt: AttemptId) -> str:
+    """Where the pending uploads of an attempt are listed, in the data bucket."""
+    return f"{INTERNAL_PREFIX}pending/{attempt.key_hash}/{attempt.run}-{attempt.attempt}.json"
+
+
+def request_ref(key: str, message_id: str) -> str:
+    """Where the request of that message is kept, in the data bucket: the same message always names the same object, so a repeated claim leaves nothing behind."""
+    return f"{INTERNAL_PREFIX}requests/{key_hash(key)}/{message_id}.json"
 
 
 def _former(old: Lease, message: Message) -> tuple[str, ...]:

@@ -1,0 +1,92 @@
+"""How the parts are put together for the functions: clients with tight timeouts, adapters, use cases. Built once per process, only what a function needs."""
+
+import random
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import boto3
+from botocore.config import Config
+from longhaul.adapters.s3_publisher import S3Publisher
+
+from longhaul.adapters.clock import SystemClock
+from longhaul.adapters.dynamodb_leases import DynamoLeases
+from longhaul.adapters.ecs_tasks import EcsTasks
+from longhaul.adapters.s3_requests import S3Requests
+from longhaul.adapters.sfn_executions import SfnExecutions
+from longhaul.adapters.sqs_queue import SqsQueue
+from longhaul.finish import Finisher
+from longhaul.settings import RuntimeSettings, runtime_settings
+from longhaul.settle import Settler
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+_QUICK = Config(
+    connect_timeout=2, read_timeout=5, retries={"mode": "standard", "max_attempts": 4}, max_pool_connections=20
+)
+"""Every call here answers in milliseconds: one that hangs is better tried again, inside the function's own timeout."""
+
+_PUBLISHING = Config(
+    connect_timeout=2, read_timeout=60, retries={"mode": "standard", "max_attempts": 6}, max_pool_connections=20
+)
+"""CompleteMultipartUpload of a large file takes S3 its time."""
+
+
+class Wiring:
+    """Each part on first use."""
+
+    def __init__(self, settings: RuntimeSettings) -> None:
+        self.settings = settings
+        self.clock = SystemClock()
+        self.rng = random.Random()  # noqa: S311 - jitter, not secrets
+
+    @cached_property
+    def leases(self) -> DynamoLeases:
+        return DynamoLeases(boto3.client("dynamodb", config=_QUICK), self.settings.leases_table, self.clock, self.rng)
+
+    @cached_property
+    def queue(self) -> SqsQueue:
+        return SqsQueue(boto3.client("sqs", config=_QUICK))
+
+    @cached_property
+    def executions(self) -> SfnExecutions:
+        return SfnExecutions(
+            boto3.client("stepfunctions", config=_QUICK), _present(self.settings.state_machine_arn, "state_machine_arn")
+        )
+
+    @cached_property
+    def tasks(self) -> EcsTasks:
+        return EcsTasks(boto3.client("ecs", config=_QUICK), _present(self.settings.cluster_arn, "cluster_arn"))
+
+    @cached_property
+    def _s3(self) -> "S3Client":
+        return boto3.client("s3", config=_PUBLISHING)
+
+    @cached_property
+    def requests(self) -> S3Requests:
+        return S3Requests(self._s3, self.settings.paths.data_bucket)
+
+    @cached_property
+    def publisher(self) -> S3Publisher:
+        return S3Publisher(self._s3, self.settings.paths.data_bucket)
+
+    @cached_property
+    def finisher(self) -> Finisher:
+        return Finisher(self.settings, self.clock, self.leases, self.queue, self.requests, self.publisher)
+
+    @cached_property
+    def settler(self) -> Settler:
+        return Settler(
+            self.settings.lease, self.clock, self.rng, self.leases, self.tasks, self.publisher, self.finisher
+        )
+
+
+def wiring() -> Wiring:
+    """The parts for this process's settings."""
+    return Wiring(runtime_settings())
+
+
+def _present(value: str | None, name: str) -> str:
+    if value is None:
+        raise RuntimeError(f"this function needs {name} in its settings; the stack gives it to those that do")
+    return value

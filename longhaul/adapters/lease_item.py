@@ -1,0 +1,99 @@
+"""A lease as a DynamoDB item, and back. Times are whole epoch milliseconds; what has structure is JSON text; None and empty values are left out."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, fields
+from datetime import UTC, datetime, timedelta
+from typing import Any, get_type_hints
+
+from longhaul.domain.lease import CommittedOutput, Lease, Owed, RecordedResult, State
+
+Item = Mapping[str, Any]
+"""Attribute name to typed value, as the low-level client takes it: `{"attempt": {"N": "1"}}`."""
+
+LEASE = "lease"
+"""Sort key of the lease among the items of a job."""
+
+TERMINAL_TTL = timedelta(days=120)
+"""Longer than Step Functions remembers execution names (90 days) and SQS keeps any message (14 days)."""
+
+
+def key_of(key: str) -> dict[str, Any]:
+    return {"key": {"S": key}, "item": {"S": LEASE}}
+
+
+def to_item(lease: Lease) -> dict[str, Any]:
+    """The whole item, with the index attribute and the time to live that follow from the state."""
+    item = key_of(lease.key)
+    for field in fields(lease):
+        encoded = encode(field.name, getattr(lease, field.name))
+        if field.name != "key" and encoded is not None:
+            item[field.name] = encoded
+    return item | derived(lease)
+
+
+def derived(lease: Lease) -> dict[str, Any]:
+    """Attributes that follow from the others."""
+    if lease.open_kind:
+        return {"open": {"S": f"{lease.stage}#{lease.open_kind}"}}
+    ended = lease.progress_at or lease.claimed_at
+    return {"ttl": {"N": str(int((ended + TERMINAL_TTL).timestamp()))}}
+
+
+def changes(before: Lease, after: Lease) -> tuple[dict[str, Any], list[str]]:
+    """What to SET and what to REMOVE to make the row of `before` that of `after`, leaving alone what neither touches."""
+    old, new = to_item(before), to_item(after)
+    return {name: value for name, value in new.items() if old.get(name) != value}, [
+        name for name in old if name not in new
+    ]
+
+
+def from_item(item: Item) -> Lease:
+    known = {field.name: _decode(field.name, item[field.name]) for field in fields(Lease) if field.name in item}
+    return Lease(**known)
+
+
+def encode(name: str, value: Any) -> dict[str, Any] | None:  # noqa: ANN401 - any field of a lease
+    """One attribute value; None when it is to be left out."""
+    if value is None or value in ((), {}):
+        return None
+    return _CODECS[name][0](value)
+
+
+def _decode(name: str, value: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any field of a lease
+    return _CODECS[name][1](value)
+
+
+Codec = tuple[Callable[[Any], dict[str, Any]], Callable[[Mapping[str, Any]], Any]]
+
+
+def _milliseconds(value: datetime) -> int:
+    return round(value.timestamp() * 1000)
+
+
+def _json(value: Any) -> str:  # noqa: ANN401 - what JSON holds
+    return json.dumps(value, separators=(",", ":"), sort_keys=True)
+
+
+_TEXT: Codec = (lambda v: {"S": v}, lambda a: a["S"])
+_NUMBER: Codec = (lambda v: {"N": str(v)}, lambda a: int(a["N"]))
+_TIME: Codec = (lambda v: {"N": str(_milliseconds(v))}, lambda a: datetime.fromtimestamp(int(a["N"]) / 1000, UTC))
+_TEXTS: Codec = (lambda v: {"L": [{"S": s} for s in v]}, lambda a: tuple(s["S"] for s in a["L"]))
+_JSON: Codec = (lambda v: {"S": _json(v)}, lambda a: json.loads(a["S"]))
+
+_BY_TYPE: dict[Any, Codec] = {
+    str: _TEXT,
+    str | None: _TEXT,
+    int: _NUMBER,
+    datetime: _TIME,
+    datetime | None: _TIME,
+    tuple[str, ...]: _TEXTS,
+    dict[str, Any]: _JSON,
+    State: (lambda v: {"S": v.value}, lambda a: State(a["S"])),
+    tuple[Owed, ...]: (_TEXTS[0], lambda a: tuple(Owed(s["S"]) for s in a["L"])),
+    RecordedResult | None: (lambda v: {"S": _json(asdict(v))}, lambda a: RecordedResult(**json.loads(a["S"]))),
+    CommittedOutput | None: (lambda v: {"S": _json(asdict(v))}, lambda a: CommittedOutput(**json.loads(a["S"]))),
+}
+
+# A field of a type that has no codec fails here, at import, and not at the first job.
+_CODECS: dict[str, Codec] = {name: _BY_TYPE[hint] for name, hint in get_type_hints(Lease).items()}

@@ -1,0 +1,83 @@
+"""SQS: visibility, deletion, sending."""
+
+import base64
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
+
+from longhaul.domain.message import MessageContent
+from longhaul.ports import Visibility
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
+
+_BATCH = 10
+_NOT_HELD = ("MessageNotInflight", "ReceiptHandleIsInvalid")
+_BEYOND_LIMIT = "beyond the limit"
+_EXPIRED = "expired"
+
+
+class SqsQueue:
+    """`ports.JobQueue` on any queue of the stack."""
+
+    def __init__(self, client: "SQSClient") -> None:
+        self._client = client
+
+    def set_visibility(self, queue_url: str, receipt_handle: str, seconds: int) -> Visibility:
+        """Make the message visible in `seconds` from now; errors other than those of the handle are raised."""
+        try:
+            self._client.change_message_visibility(
+                QueueUrl=queue_url, ReceiptHandle=receipt_handle, VisibilityTimeout=seconds
+            )
+        except ClientError as error:
+            return _visibility(error.response["Error"]["Code"], error.response["Error"]["Message"]) or _raise(error)
+        return "set"
+
+    def set_visibility_many(self, queue_url: str, seconds_by_handle: Mapping[str, int]) -> None:
+        """As `set_visibility`, ten in a call. What SQS does not take is passed over: those messages show when their old timeout lapses."""
+        pairs = list(seconds_by_handle.items())
+        for chunk in (pairs[n : n + _BATCH] for n in range(0, len(pairs), _BATCH)):
+            entries: Any = [
+                {"Id": str(n), "ReceiptHandle": handle, "VisibilityTimeout": seconds}
+                for n, (handle, seconds) in enumerate(chunk)
+            ]
+            self._client.change_message_visibility_batch(QueueUrl=queue_url, Entries=entries)
+
+    def delete(self, queue_url: str, receipt_handle: str) -> bool:
+        """False when the handle no longer holds the message: it will come again, and the row says what to do with it."""
+        try:
+            self._client.delete_message(QueueUrl=queue_url, ReceiptHandle=receipt_handle)
+        except ClientError as error:
+            if _visibility(error.response["Error"]["Code"], error.response["Error"]["Message"]) is None:
+                raise
+            return False
+        return True
+
+    def send(self, queue_url: str, message: MessageContent) -> None:
+        # Fair queues: the tenant's group goes along.
+        group: Any = {"MessageGroupId": message.group_id} if message.group_id else {}
+        attributes: Any = {name: _attribute(value) for name, value in message.attributes.items()}
+        self._client.send_message(QueueUrl=queue_url, MessageBody=message.body, MessageAttributes=attributes, **group)
+
+
+def _visibility(code: str, text: str) -> Visibility | None:
+    """What an error says about the handle; None when it is about something else."""
+    if code.endswith(_NOT_HELD):
+        return "not_held"
+    if code.endswith("InvalidParameterValue") and _BEYOND_LIMIT in text:
+        return "beyond_limit"
+    if code.endswith("InvalidParameterValue") and _EXPIRED in text:
+        return "not_held"
+    return None
+
+
+def _raise(error: ClientError) -> Visibility:
+    raise error
+
+
+def _attribute(value: Mapping[str, Any]) -> dict[str, Any]:
+    """From the shape of a mapping's record to the shape that SQS takes."""
+    if value.get("binaryValue") is not None:
+        return {"DataType": value["dataType"], "BinaryValue": base64.b64decode(value["binaryValue"])}
+    return {"DataType": value["dataType"], "StringValue": value["stringValue"]}

@@ -1,0 +1,274 @@
+"""What the dispatcher does with a batch of deliveries.
+
+Every record is kept (reported as a batch item failure) until its message is meant to be deleted: the mapping must never delete a message whose job runs. So
+whatever happens here, a time-out included, costs at most another receive.
+"""
+
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from aws_lambda_powertools import Logger
+
+from longhaul.domain import schedule
+from longhaul.domain.dead_letter import Reason, dead_letter
+from longhaul.domain.errors import InvalidRequestError, LeaseChangedError, NoFreeSlotError
+from longhaul.domain.lease import (
+    CancelWaiting,
+    Claim,
+    Conflict,
+    Duplicate,
+    Finish,
+    Lease,
+    Message,
+    Postpone,
+    Probe,
+    decide_claim,
+    job_key,
+    request_ref,
+)
+from longhaul.domain.message import MessageContent
+from longhaul.domain.outcome import Evidence, cancel_waiting
+from longhaul.domain.request import parse_job_id, parse_request
+from longhaul.finish import Finisher
+from longhaul.ports import Clock, Executions, JobQueue, LeaseStore, RequestStore
+from longhaul.settings import RuntimeSettings, Stage
+from longhaul.settle import Settler
+
+logger = Logger(child=True)
+
+_TRIES = 5
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """One record of a batch, as the mapping handed it over."""
+
+    message_id: str
+    receipt_handle: str
+    receive_count: int
+    sent_at: datetime
+    content: MessageContent
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """A delivery with a valid request."""
+
+    message: Message
+    content: MessageContent
+
+
+@dataclass
+class Batch:
+    """`kept`: message ids that stay in the queue, to begin with all of them. `waiting`: what is to be claimed, with its row, but has no slot yet."""
+
+    kept: set[str]
+    waiting: list[tuple[Accepted, Lease | None]]
+
+
+@dataclass(frozen=True)
+class Dispatcher:
+    settings: RuntimeSettings
+    clock: Clock
+    rng: random.Random
+    leases: LeaseStore
+    queue: JobQueue
+    executions: Executions
+    requests: RequestStore
+    settler: Settler
+    finisher: Finisher
+
+    def dispatch(self, stage: Stage, deliveries: Sequence[Delivery]) -> list[str]:
+        """Handle the batch; answers the ids of the messages to keep."""
+        batch = Batch(kept={delivery.message_id for delivery in deliveries}, waiting=[])
+        accepted = [found for delivery in deliveries if (found := self._accept(stage, delivery, batch))]
+        leases = self.leases.load_many(each.message.key for each in accepted) if accepted else {}
+        # Of several messages with one key the first goes on; the others come again when it has claimed.
+        firsts = {each.message.key: each for each in reversed(accepted)}.values()
+        self._each(firsts, lambda each: self._decide(stage, each, leases.get(each.message.key), batch))
+        self._claim_waiting(stage, batch)
+        return [delivery.message_id for delivery in deliveries if delivery.message_id in batch.kept]
+
+    def _accept(self, stage: Stage, delivery: Delivery, batch: Batch) -> Accepted | None:
+        """The delivery with its request; None when it can never run, and then it is dead-lettered at once."""
+        try:
+            request = parse_request(delivery.content.body, self.settings)
+            attribute = delivery.content.attributes.get("job_id", {}).get("stringValue")
+            job_id = request.job_id or (parse_job_id(attribute) if attribute is not None else delivery.message_id)
+        except InvalidRequestError as error:
+            reason = Reason(
+                kind="invalid_request", reason=str(error), first_sent=delivery.sent_at.isoformat(timespec="seconds")
+            )
+            self._guard(delivery.message_id, lambda: self._dead_letter(stage, delivery, reason, batch))
+            return None
+        key = job_key(stage.name, job_id)
+        now = self.clock.now()
+        message = Message(
+            message_id=delivery.message_id,
+            receipt_handle=delivery.receipt_handle,
+            receive_count=delivery.receive_count,
+            received_at=now,  # the record does not say: a little late, for which the visibility cap has its margin
+            sent_at=delivery.sent_at,
+            request=request,
+            key=key,
+            request_ref=request_ref(key, delivery.message_id),
+        )
+        return Accepted(message, delivery.content)
+
+    def _decide(self, stage: Stage, each: Accepted, lease: Lease | None, batch: Batch) -> None:
+        """Decide and act; a row that changed meanwhile is decided on anew."""
+        for _ in range(_TRIES):
+            try:
+                lease = self._act(stage, each, lease, batch)
+            except LeaseChangedError as error:
+                lease = error.current
+            else:
+                if lease is None:
+                    return
+        logger.warning("the lease keeps changing; the message stays in the queue", extra={"lease": each.message.key})
+
+    def _act(self, stage: Stage, each: Accepted, lease: Lease | None, batch: Batch) -> Lease | None:
+        """Do what the decision says. Answers a row that has to be decided on again, None when nothing is left."""
+        message = each.message
+        decision = decide_claim(lease, message, stage, self.settings.lease, self.clock.now())
+        match decision:
+            case Claim():
+                batch.waiting.append((each, lease))
+            case Probe(lease=probed):
+                self._probe(stage, message, probed)
+            case Finish(lease=ended, own=True):
+                # The handle in hand is newer than the row's.
+                if self.finisher.finish(replace(ended, receipt_handle=message.receipt_handle)).is_finished:
+                    batch.kept.discard(message.message_id)
+            case Finish(lease=ended):
+                finished = self.finisher.finish(ended)
+                if finished.is_finished:
+                    return finished
+                self._defer(stage, [message.receipt_handle])
+            case CancelWaiting(lease=waiting):
+                cancelled = cancel_waiting(waiting)
+                self.leases.end_waiting(waiting, cancelled)
+                self.finisher.finish(replace(cancelled, receipt_handle=message.receipt_handle))
+                batch.kept.discard(message.message_id)
+            case Postpone(until=until):
+                seconds = max(0, round((until - self.clock.now()).total_seconds()))
+                self.queue.set_visibility(stage.queue_url, message.receipt_handle, seconds)
+            case Duplicate():
+                logger.info(
+                    "duplicate submission deleted", extra={"lease": message.key, "message_id": message.message_id}
+                )
+                batch.kept.discard(message.message_id)
+            case Conflict(lease=other):
+                text = f"job_id {other.job_id!r} belongs to a different request (run {other.run}, {other.state.value}); give this one another job_id"
+                reason = Reason(
+                    kind="conflicting_job_id",
+                    reason=text,
+                    key=message.key,
+                    first_sent=message.sent_at.isoformat(timespec="seconds"),
+                )
+                self.queue.send(stage.dead_letter_queue_url, dead_letter(each.content, reason))
+                batch.kept.discard(message.message_id)
+        return None
+
+    def _probe(self, stage: Stage, message: Message, lease: Lease) -> None:
+        """The row says RUNNING: start its execution again, with the name and the input stored in the row, byte for byte.
+
+        It lives, or starts now because a dispatcher died between claim and start: adopt this receive. It has closed unsettled: settle it.
+        """
+        closed_as = self.executions.ensure_started(lease.id.execution_name, lease.execution_input)
+        adopted = self.leases.adopt(lease.id, message.receipt_handle, message.receive_count, message.received_at)
+        if closed_as is not None:
+            self.settler.settle(lease.id, Evidence.execution_closed(closed_as))
+            return
+        age_s = (self.clock.now() - adopted.claimed_at).total_seconds()
+        wait_s = schedule.interval_s(age_s, self.settings.lease)
+        self.queue.set_visibility(
+            stage.queue_url, message.receipt_handle, schedule.visibility_s(wait_s, 0, self.settings.lease)
+        )
+        logger.info(
+            "running job adopted",
+            extra={"lease": lease.key, "attempt": lease.attempt, "receive_count": message.receive_count},
+        )
+
+    def _claim_waiting(self, stage: Stage, batch: Batch) -> None:
+        """Claim what waits as slots become free, for `slot_wait_s` at the most; defer the rest.
+
+        The rendezvous of a bounded channel: the backlog stays in the queue, visible and honest, and a free slot is taken within a second.
+        """
+        deadline = self.clock.now() + timedelta(seconds=self.settings.lease.slot_wait_s)
+        while batch.waiting:
+            free = self.leases.free_slots(stage)
+            now_claiming, batch.waiting = batch.waiting[:free], batch.waiting[free:]
+            self._each(
+                [each for each, _ in now_claiming],
+                self._claimer(stage, batch, {each.message.key: row for each, row in now_claiming}),
+            )
+            if batch.waiting and self.clock.now() >= deadline:
+                self._defer(stage, [each.message.receipt_handle for each, _ in batch.waiting])
+                return
+            if batch.waiting and not now_claiming:
+                self.clock.sleep(self.rng.uniform(0.5, 1.0))
+
+    def _claimer(self, stage: Stage, batch: Batch, rows: Mapping[str, Lease | None]) -> Callable[[Accepted], None]:
+        def claim(each: Accepted) -> None:
+            row = rows[each.message.key]
+            try:
+                self._claim(stage, each, row)
+            except NoFreeSlotError:
+                batch.waiting.append((each, row))
+            except LeaseChangedError as error:
+                self._decide(stage, each, error.current, batch)
+
+        return claim
+
+    def _claim(self, stage: Stage, each: Accepted, row: Lease | None) -> None:
+        # Decided anew: the wait for a slot must not count as the attempt's age.
+        claim = decide_claim(row, each.message, stage, self.settings.lease, self.clock.now())
+        if not isinstance(claim, Claim):
+            raise LeaseChangedError(row)
+        lease = claim.lease
+        if claim.starts_run:
+            self.requests.put(lease.request_ref, each.content)
+        self.leases.claim(claim, stage)
+        logger.info(
+            "job claimed",
+            extra={
+                "lease": lease.key,
+                "run": lease.run,
+                "attempt": lease.attempt,
+                "receive_count": lease.receive_count,
+            },
+        )
+        closed_as = self.executions.ensure_started(lease.id.execution_name, lease.execution_input)
+        if closed_as is not None:
+            self.settler.settle(lease.id, Evidence.execution_closed(closed_as))
+
+    def _dead_letter(self, stage: Stage, delivery: Delivery, reason: Reason, batch: Batch) -> None:
+        self.queue.send(stage.dead_letter_queue_url, dead_letter(delivery.content, reason))
+        batch.kept.discard(delivery.message_id)
+        logger.warning(
+            "invalid request dead-lettered", extra={"message_id": delivery.message_id, "problems": reason.reason}
+        )
+
+    def _defer(self, stage: Stage, handles: Iterable[str]) -> None:
+        self.queue.set_visibility_many(
+            stage.queue_url, {handle: schedule.deferral_s(self.settings.lease, self.rng) for handle in handles}
+        )
+
+    def _each(self, accepted: Iterable[Accepted], do: Callable[[Accepted], None]) -> None:
+        """In parallel; trouble with one message leaves it in the queue and delays no other."""
+        work = list(accepted)
+        if work:
+            with ThreadPoolExecutor(max_workers=len(work)) as pool:
+                list(pool.map(lambda each: self._guard(each.message.message_id, lambda: do(each)), work))
+
+    def _guard(self, message_id: str, do: Callable[[], None]) -> None:
+        try:
+            do()
+        except (
+            Exception
+        ):  # whatever it is, the message stays in the queue and comes again, and the others of the batch go on
+            logger.exception("this message stays in the queue", extra={"message_id": message_id})

@@ -1,0 +1,79 @@
+"""Do what an ended attempt still owes. Settle, dispatcher and sweeper call this; each act can be repeated by anyone, and each is struck off once done."""
+
+from dataclasses import dataclass
+
+from aws_lambda_powertools import Logger
+
+from longhaul.domain.dead_letter import dead_letter, reason_of
+from longhaul.domain.errors import LeaseChangedError, VoidCommitError
+from longhaul.domain.lease import Lease, Owed, State
+from longhaul.ports import Clock, Executions, JobQueue, LeaseStore, Publisher, RequestStore
+from longhaul.settings import RuntimeSettings
+
+logger = Logger(child=True)
+
+
+@dataclass(frozen=True)
+class Finisher:
+    """Brings a row that was written to its end in the world. State first, then SQS: a crash in between leaves the act owed, never the other way round."""
+
+    settings: RuntimeSettings
+    clock: Clock
+    leases: LeaseStore
+    queue: JobQueue
+    requests: RequestStore
+    publisher: Publisher
+    executions: Executions | None = None  # names the execution in dead letters, where the caller may know the machine
+
+    def finish(self, lease: Lease) -> Lease:
+        """Do what is owed, in order. Answers the row as it is then; what could not be done stays owed.
+
+        The message is deleted with the row's handle. Without one (after a hand-over) DELETE stays owed until the message is received again.
+        """
+        for owed in lease.owed:
+            try:
+                if not self._do(owed, lease):
+                    return lease
+                lease = self.leases.strike(lease, owed, self.clock.now())
+            except VoidCommitError:
+                logger.warning(
+                    "committed output is void: its uploads are gone; the job runs again", extra={"lease": lease.key}
+                )
+                reopened = self.leases.reopen(lease, self.clock.now())
+                self.release(reopened, 0)
+                return reopened
+            except LeaseChangedError as error:
+                return error.current or lease  # somebody else finishes, or a new run has begun: theirs now
+        return lease
+
+    def release(self, lease: Lease, seconds: int) -> None:
+        """Let the message show again in `seconds`. Without a handle that holds it, it shows by itself when its timeout lapses."""
+        if lease.receipt_handle is not None:
+            self.queue.set_visibility(self.settings.stage(lease.stage).queue_url, lease.receipt_handle, seconds)
+
+    def settled(self, lease: Lease, retry_in_s: int | None) -> Lease:
+        """What follows the write that ended an attempt: release the message, or finish."""
+        if lease.state is State.RELEASED:
+            self.release(lease, retry_in_s or 0)
+            return lease
+        return self.finish(lease)
+
+    def _do(self, owed: Owed, lease: Lease) -> bool:
+        stage = self.settings.stage(lease.stage)
+        match owed:
+            case Owed.PUBLISH:
+                if lease.output is None:
+                    raise AssertionError(f"{lease.key} owes a publish without a commit")
+                self.publisher.publish(lease.output)
+            case Owed.DEAD_LETTER:
+                arn = self.executions.arn(lease.id.execution_name) if self.executions else None
+                self.queue.send(
+                    stage.dead_letter_queue_url,
+                    dead_letter(self.requests.get(lease.request_ref), reason_of(lease, arn, lease.task_arn)),
+                )
+            case Owed.DELETE:
+                if lease.receipt_handle is None:
+                    return False
+                # An answer that the handle no longer holds the message is as good: it comes again, and the row says that it may go.
+                self.queue.delete(stage.queue_url, lease.receipt_handle)
+        return True

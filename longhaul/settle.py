@@ -1,0 +1,89 @@
+"""End an attempt: look at how it ended, write the outcome, then release or finish."""
+
+import random
+from dataclasses import dataclass
+from typing import Literal
+
+from aws_lambda_powertools import Logger
+
+from longhaul.domain import outcome
+from longhaul.domain.errors import LeaseChangedError
+from longhaul.domain.lease import AttemptId, Lease, State
+from longhaul.domain.outcome import Evidence, OutcomeClass, Verdict
+from longhaul.finish import Finisher
+from longhaul.ports import Clock, LeaseStore, Publisher, Tasks
+from longhaul.settings import LeaseSettings
+
+logger = Logger(child=True)
+
+Answer = Literal["SUCCEEDED", "RELEASED", "DEAD", "CANCELLED", "SUPERSEDED"]
+_TRIES = 5
+
+
+@dataclass(frozen=True)
+class Settler:
+    numbers: LeaseSettings
+    clock: Clock
+    rng: random.Random
+    leases: LeaseStore
+    tasks: Tasks
+    publisher: Publisher
+    finisher: Finisher
+
+    def settle(self, attempt: AttemptId, evidence: Evidence) -> Answer:
+        """Write how the attempt ended and do what follows. Repeatable: a second call finds it settled and finishes what the first left."""
+        lease = self.leases.load(attempt.key)
+        for _ in range(_TRIES):
+            if lease is None:
+                return "SUPERSEDED"
+            if not lease.owns(attempt):
+                return self._settled_before(lease, attempt)
+            verdict = self._verdict(lease, evidence)
+            settlement = outcome.settle(lease, verdict, self.numbers, self.clock.now(), self.rng)
+            try:
+                self.leases.settle(lease, settlement.lease)
+            except LeaseChangedError as error:
+                lease = error.current  # it committed, or another settle came first: look again
+                continue
+            logger.info(
+                "attempt settled",
+                extra={"outcome": verdict.kind.value, "state": settlement.lease.state.value, "lease": attempt.key},
+            )
+            if verdict.stop_task and lease.task_arn:
+                self.tasks.stop(lease.task_arn, f"Longhaul: {verdict.kind}")
+            settled = self.finisher.settled(settlement.lease, settlement.retry_in_s)
+            if settlement.lease.output is None:
+                self.publisher.discard(attempt)
+            return _answer(settled)
+        raise RuntimeError(f"{attempt.key} keeps changing: settled by the next try or the sweeper")
+
+    def _verdict(self, lease: Lease, evidence: Evidence) -> Verdict:
+        verdict = outcome.classify(lease, evidence)
+        if verdict.kind is OutcomeClass.SUPERSEDED:
+            # The row says that the attempt owns the lease, so what withdrew was a second task (RunTask's answer was lost). Step Functions followed that
+            # one; nobody would hear of the first one's end.
+            return Verdict(OutcomeClass.INTERRUPTED, f"a second task withdrew: {verdict.detail}", stop_task=True)
+        return verdict
+
+    def _settled_before(self, lease: Lease, attempt: AttemptId) -> Answer:
+        """A repeated settle: if the row still tells of this attempt, do what it left undone."""
+        if lease.id != attempt or not lease.has_settled(attempt):
+            return "SUPERSEDED"
+        if lease.state is State.RELEASED and lease.retry_at:
+            self.finisher.release(lease, max(0, round((lease.retry_at - self.clock.now()).total_seconds())))
+            return "RELEASED"
+        return _answer(self.finisher.finish(lease))
+
+
+def _answer(lease: Lease) -> Answer:
+    match lease.state:
+        case State.RUNNING:  # a new run began while we finished; ours is over
+            return "SUPERSEDED"
+        case State.RELEASED:
+            return "RELEASED"
+        case State.SUCCEEDED:
+            return "SUCCEEDED"
+        case State.DEAD:
+            return "DEAD"
+        case State.CANCELLED:
+            return "CANCELLED"

@@ -1,0 +1,95 @@
+"""Repair what a lost event or a crash left. Events tell of most of it within seconds; this finds the rest, whatever was lost.
+
+Idempotent; one bad row never blocks the rest.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from itertools import islice
+
+from aws_lambda_powertools import Logger
+
+from longhaul.domain.lease import ExecutionInput, Lease, OpenKind
+from longhaul.domain.outcome import Evidence
+from longhaul.finish import Finisher
+from longhaul.ports import Clock, Executions, LeaseStore
+from longhaul.settings import RuntimeSettings
+from longhaul.settle import Settler
+
+logger = Logger(child=True)
+
+_PAGE = 100
+
+
+@dataclass
+class SweepReport:
+    """How many rows were looked at, and what was done."""
+
+    looked_at: int = 0
+    settled: int = 0
+    started: int = 0
+    finished: int = 0
+    failed: int = 0
+
+
+@dataclass(frozen=True)
+class Sweeper:
+    settings: RuntimeSettings
+    clock: Clock
+    leases: LeaseStore
+    executions: Executions
+    settler: Settler
+    finisher: Finisher
+
+    def execution_ended(self, execution_input: str, status: str) -> str:
+        """An execution ended FAILED, TIMED_OUT or ABORTED: settle its attempt unless that was done. Answers the outcome."""
+        attempt = ExecutionInput.model_validate_json(execution_input).id
+        return self.settler.settle(attempt, Evidence.execution_closed(status))
+
+    def sweep(self) -> SweepReport:
+        """Look at every unfinished row of every stage."""
+        report = SweepReport()
+        for stage in self.settings.stages:
+            for lease in self._open(stage.name, "RUNNING"):
+                self._guard(report, lease, self._check_running)
+            for lease in self._open(stage.name, "OWED"):
+                self._guard(report, lease, self._check_owed)
+        logger.info("swept", extra=asdict(report))
+        return report
+
+    def _check_running(self, lease: Lease, report: SweepReport) -> None:
+        """A lease that nobody has renewed in time: does its execution live?"""
+        grace = timedelta(seconds=self.settings.lease.visibility_margin_s)
+        if lease.lease_expires_at and self.clock.now() < lease.lease_expires_at + grace:
+            return
+        status = self.executions.status(lease.id.execution_name)
+        if status == "RUNNING":
+            return  # its beats fail; they are retried, and the execution has its own end
+        if status is None:
+            # Claimed and never started, and its message has not come again: start it now.
+            self.executions.ensure_started(lease.id.execution_name, lease.execution_input)
+            report.started += 1
+            return
+        self.settler.settle(lease.id, Evidence.execution_closed(status))
+        report.settled += 1
+
+    def _check_owed(self, lease: Lease, report: SweepReport) -> None:
+        if self.finisher.finish(lease).is_finished:
+            report.finished += 1
+
+    def _guard(self, report: SweepReport, lease: Lease, check: Callable[[Lease, SweepReport], None]) -> None:
+        report.looked_at += 1
+        try:
+            check(lease, report)
+        except Exception:  # the next row must have its turn; this one has the next sweep
+            report.failed += 1
+            logger.exception("could not repair this lease", extra={"lease": lease.key, "attempt": lease.attempt})
+
+    def _open(self, stage: str, what: OpenKind) -> Iterator[Lease]:
+        """The rows, read strongly: the index is a little late, so rows that are no longer in that state are passed over."""
+        keys = self.leases.open_keys(stage, what)
+        while page := list(islice(keys, _PAGE)):
+            for lease in self.leases.load_many(page).values():
+                if lease.open_kind == what:
+                    yield lease
