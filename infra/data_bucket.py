@@ -4,6 +4,8 @@ from aws_cdk import Duration, RemovalPolicy
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from infra.nag import acknowledge
+
 
 class DataBucket(s3.Bucket):
     def __init__(self, scope: Construct, id_: str) -> None:
@@ -22,4 +24,9 @@ class DataBucket(s3.Bucket):
                 s3.LifecycleRule(id="AbandonedUploads", abort_incomplete_multipart_upload_after=Duration.days(30))
             ],
             removal_policy=RemovalPolicy.RETAIN,
+        )
+        acknowledge(
+            self,
+            "S1",
+            "Access logs would cost more than the data of a small installation; where asked for, CloudTrail has them.",
         )

@@ -1,5 +1,6 @@
 """The house's Lambda function, and the code and layer that all of them share."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -11,11 +12,17 @@ from constructs import Construct
 
 from infra import layer
 from infra.logs import LogGroup
-from infra.settings import Settings
+from infra.nag import acknowledge
+from infra.settings import CONTEXT_KEY, Settings, SettingsError
 from longhaul.settings import VARIABLE
 
 ARCHITECTURE: Final = {"arm64": lambda_.Architecture.ARM_64, "x86_64": lambda_.Architecture.X86_64}
 # Everything out, then the two packages' Python files in again.
+# Lambda's limit is 4 KiB for all variables of a function; the rest is for Powertools'.
+ROOM_FOR_SETTINGS: Final = 4096 - 128
+# What a token may become: CloudFormation's names have at most 80 characters, a queue's URL or ARN 53 more.
+LONGEST_NAME: Final = 133
+_TOKEN: Final = re.compile(r"\$\{Token\[[^]]*]}")
 NOT_CODE: Final = ["*", "!functions/**/*.py", "!longhaul/**/*.py"]
 
 
@@ -61,6 +68,9 @@ class PythonFunction(lambda_.Function):
         # A role of our own: the one by default gets a managed policy that may write every log group of the account.
         role = iam.Role(scope, f"{id_}Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
         logs.grant_write(role)
+        acknowledge(
+            role, "IAM5[Resource::*]", "Tracing: xray:PutTraceSegments and PutTelemetryRecords know no resource."
+        )
         super().__init__(
             scope,
             id_,
@@ -76,8 +86,28 @@ class PythonFunction(lambda_.Function):
             log_group=logs,
             tracing=lambda_.Tracing.ACTIVE,
             environment={
-                VARIABLE: Stack.of(scope).to_json_string(runtime_settings),
+                VARIABLE: _fitting(Stack.of(scope).to_json_string(runtime_settings)),
                 "POWERTOOLS_SERVICE_NAME": name,
                 "POWERTOOLS_LOG_LEVEL": settings.log_level,
             },
         )
+        # `Function.role` may be absent, says its type; ours never is.
+        self.house_role = role
+        acknowledge(
+            self, "L1", "3.13 is what the layer's wheels and the job's image are pinned to; the three move together."
+        )
+
+
+def _fitting(runtime_settings: str) -> str:
+    """The same, if it will fit.
+
+    Raises:
+        SettingsError: the settings need more room than Lambda gives, once the names in them are known.
+    """
+    length = len(_TOKEN.sub("x" * LONGEST_NAME, runtime_settings).encode())
+    if length > ROOM_FOR_SETTINGS:
+        raise SettingsError(
+            f"{CONTEXT_KEY}: needs {length} of the {ROOM_FOR_SETTINGS} bytes that a function's environment has for it; "
+            "use fewer stages, buckets, or settings that differ from the defaults"
+        )
+    return runtime_settings

@@ -1,6 +1,6 @@
 """What each part may do, in the words of the design. The stack says who gets which."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from aws_cdk import ArnFormat, Stack
 from aws_cdk import aws_dynamodb as dynamodb
@@ -10,18 +10,30 @@ from aws_cdk import aws_stepfunctions as sfn
 
 from infra.job_queue import JobQueue
 from infra.leases import OPEN_INDEX
+from infra.nag import acknowledge_wildcards
 
 
-def allow(grantee: iam.IGrantable, sid: str, actions: Sequence[str], resources: Sequence[str]) -> None:
-    grantee.grant_principal.add_to_principal_policy(
-        iam.PolicyStatement(sid=sid, actions=list(actions), resources=list(resources))
+def allow(
+    role: iam.IRole,
+    sid: str,
+    actions: Sequence[str],
+    resources: Sequence[str],
+    *,
+    conditions: Mapping[str, object] | None = None,
+    wildcards: str = "",
+) -> None:
+    """Add one statement to the role's policy; `wildcards` says why a resource of it needs one."""
+    role.add_to_principal_policy(
+        iam.PolicyStatement(sid=sid, actions=list(actions), resources=list(resources), conditions=conditions)
     )
+    if wildcards:
+        acknowledge_wildcards(role, resources, wildcards)
 
 
-def hold_leases(grantee: iam.IGrantable, table: dynamodb.ITable) -> None:
+def hold_leases(role: iam.IRole, table: dynamodb.ITable) -> None:
     """Read rows and move them by conditional writes, also in transactions (whose rights are those of their parts)."""
     allow(
-        grantee,
+        role,
         "HoldLeases",
         [
             "dynamodb:GetItem",
@@ -35,51 +47,51 @@ def hold_leases(grantee: iam.IGrantable, table: dynamodb.ITable) -> None:
     )
 
 
-def beat_leases(grantee: iam.IGrantable, table: dynamodb.ITable) -> None:
+def beat_leases(role: iam.IRole, table: dynamodb.ITable) -> None:
     """Read a row, and say that it lives."""
-    allow(grantee, "BeatLeases", ["dynamodb:GetItem", "dynamodb:UpdateItem"], [table.table_arn])
+    allow(role, "BeatLeases", ["dynamodb:GetItem", "dynamodb:UpdateItem"], [table.table_arn])
 
 
-def find_open_leases(grantee: iam.IGrantable, table: dynamodb.ITable) -> None:
+def find_open_leases(role: iam.IRole, table: dynamodb.ITable) -> None:
     """List the rows with something left to do."""
-    allow(grantee, "FindOpenLeases", ["dynamodb:Query"], [f"{table.table_arn}/index/{OPEN_INDEX}"])
+    allow(role, "FindOpenLeases", ["dynamodb:Query"], [f"{table.table_arn}/index/{OPEN_INDEX}"])
 
 
-def receive_jobs(grantee: iam.IGrantable, queues: Iterable[JobQueue]) -> None:
+def receive_jobs(role: iam.IRole, queues: Iterable[JobQueue]) -> None:
     """What an event source mapping asks of its function's role."""
     allow(
-        grantee,
+        role,
         "ReceiveJobs",
         ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"],
         [queue.jobs.queue_arn for queue in queues],
     )
 
 
-def extend_messages(grantee: iam.IGrantable, queues: Iterable[JobQueue]) -> None:
+def extend_messages(role: iam.IRole, queues: Iterable[JobQueue]) -> None:
     """Keep a message invisible, or show it."""
-    allow(grantee, "ExtendMessages", ["sqs:ChangeMessageVisibility"], [queue.jobs.queue_arn for queue in queues])
+    allow(role, "ExtendMessages", ["sqs:ChangeMessageVisibility"], [queue.jobs.queue_arn for queue in queues])
 
 
-def finish_messages(grantee: iam.IGrantable, queues: Sequence[JobQueue]) -> None:
+def finish_messages(role: iam.IRole, queues: Sequence[JobQueue]) -> None:
     """Release, renew and delete messages, send follow-ons to other stages, and dead-letter with a reason."""
-    extend_messages(grantee, queues)
+    extend_messages(role, queues)
     allow(
-        grantee,
+        role,
         "FinishMessages",
         ["sqs:SendMessage", "sqs:DeleteMessage"],
         [queue.jobs.queue_arn for queue in queues],
     )
-    allow(grantee, "DeadLetter", ["sqs:SendMessage"], [queue.dead_letters.queue_arn for queue in queues])
+    allow(role, "DeadLetter", ["sqs:SendMessage"], [queue.dead_letters.queue_arn for queue in queues])
 
 
-def write_objects(grantee: iam.IGrantable, buckets: Iterable[s3.IBucket]) -> None:
+def write_objects(role: iam.IRole, buckets: Iterable[s3.IBucket]) -> None:
     """Upload in parts, publish (complete, `_SUCCESS`, delete what it replaces) or abort.
 
     Listing is for the sake of an honest answer: without it S3 says 403 where it means 404, and "is this file there" cannot be asked.
     """
     buckets = list(buckets)
     allow(
-        grantee,
+        role,
         "WriteObjects",
         [
             "s3:GetObject",
@@ -89,29 +101,42 @@ def write_objects(grantee: iam.IGrantable, buckets: Iterable[s3.IBucket]) -> Non
             "s3:ListMultipartUploadParts",
         ],
         [bucket.arn_for_objects("*") for bucket in buckets],
+        wildcards="Keys are the producers' to choose; whole buckets are what the settings open.",
     )
-    allow(grantee, "ListOutputs", ["s3:ListBucket"], [bucket.bucket_arn for bucket in buckets])
+    allow(role, "ListOutputs", ["s3:ListBucket"], [bucket.bucket_arn for bucket in buckets])
 
 
-def read_objects(grantee: iam.IGrantable, buckets: Iterable[s3.IBucket]) -> None:
+def read_objects(role: iam.IRole, buckets: Iterable[s3.IBucket]) -> None:
     """Stage inputs."""
     buckets = list(buckets)
     if buckets:
-        allow(grantee, "ReadObjects", ["s3:GetObject"], [bucket.arn_for_objects("*") for bucket in buckets])
-        allow(grantee, "ListInputs", ["s3:ListBucket"], [bucket.bucket_arn for bucket in buckets])
+        allow(
+            role,
+            "ReadObjects",
+            ["s3:GetObject"],
+            [bucket.arn_for_objects("*") for bucket in buckets],
+            wildcards="Keys are the producers' to choose; whole buckets are what the settings open.",
+        )
+        allow(role, "ListInputs", ["s3:ListBucket"], [bucket.bucket_arn for bucket in buckets])
 
 
-def stop_tasks(grantee: iam.IGrantable, tasks: str) -> None:
+def stop_tasks(role: iam.IRole, tasks: str) -> None:
     """Stop a task that its own execution may not have stopped."""
-    allow(grantee, "StopTasks", ["ecs:StopTask"], [tasks])
+    allow(
+        role,
+        "StopTasks",
+        ["ecs:StopTask"],
+        [tasks],
+        wildcards="A task's id is known only once it runs; the cluster is ours alone.",
+    )
 
 
-def start_executions(grantee: iam.IGrantable, machine: sfn.StateMachine) -> None:
+def start_executions(role: iam.IRole, machine: sfn.StateMachine) -> None:
     """Start an attempt, or probe whether it lives by starting it again."""
-    allow(grantee, "StartExecutions", ["states:StartExecution"], [machine.state_machine_arn])
+    allow(role, "StartExecutions", ["states:StartExecution"], [machine.state_machine_arn])
 
 
-def describe_executions(grantee: iam.IGrantable, machine: sfn.StateMachine) -> None:
+def describe_executions(role: iam.IRole, machine: sfn.StateMachine) -> None:
     """Prove an attempt dead."""
     executions = Stack.of(machine).format_arn(
         service="states",
@@ -119,4 +144,10 @@ def describe_executions(grantee: iam.IGrantable, machine: sfn.StateMachine) -> N
         resource_name=f"{machine.state_machine_name}:*",
         arn_format=ArnFormat.COLON_RESOURCE_NAME,
     )
-    allow(grantee, "DescribeExecutions", ["states:DescribeExecution"], [executions])
+    allow(
+        role,
+        "DescribeExecutions",
+        ["states:DescribeExecution"],
+        [executions],
+        wildcards="Executions are named at claim; the machine is ours alone.",
+    )

@@ -4,6 +4,7 @@ from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from infra import settings
+from infra.nag import acknowledge
 
 
 class Network(Construct):
@@ -42,6 +43,7 @@ class Network(Construct):
             # True would bring a custom resource. Nothing uses the default security group.
             restrict_default_security_group=False,
         )
+        acknowledge(vpc, "VPC7", "Nothing listens in this VPC, and flow logs would be its only running cost.")
         vpc.add_gateway_endpoint("S3", service=ec2.GatewayVpcEndpointAwsService.S3)
         vpc.add_gateway_endpoint("DynamoDb", service=ec2.GatewayVpcEndpointAwsService.DYNAMODB)
         return vpc

@@ -32,9 +32,6 @@ FARGATE_FREE_DISK_GIB = 20
 
 LogRetention = Literal[1, 3, 5, 7, 14, 30, 60, 90, 180, 365, 731]
 BucketName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")]
-# Queue URLs and bucket names travel in each Lambda's environment, and all of it together may hold 4 KiB.
-MAX_STAGES = 4
-MAX_BUCKETS = 5
 
 
 class SettingsError(ValueError):
@@ -121,10 +118,10 @@ class Settings(Model):
     log_retention_days: LogRetention = 30
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     lease: LeaseSettings = LeaseSettings()
-    stages: tuple[StageSettings, ...] = Field(default=(StageSettings(),), min_length=1, max_length=MAX_STAGES)
+    stages: tuple[StageSettings, ...] = Field(default=(StageSettings(),), min_length=1)
     # Beside the data bucket, which is always allowed.
-    input_buckets: tuple[BucketName, ...] = Field(default=(), max_length=MAX_BUCKETS)
-    output_buckets: tuple[BucketName, ...] = Field(default=(), max_length=MAX_BUCKETS)
+    input_buckets: tuple[BucketName, ...] = ()
+    output_buckets: tuple[BucketName, ...] = ()
     # Only where the runner shares a disk with the producer: the local profile.
     allow_file_paths: bool = False
     sizes: Sizes = Sizes()
@@ -161,7 +158,9 @@ def load(usual: JsonValue, override: JsonValue) -> Settings:
     try:
         return Settings.model_validate_json(json.dumps(merged), strict=True)
     except ValidationError as error:
-        raise SettingsError("\n".join(_explain(detail) for detail in error.errors(include_url=False))) from error
+        raise SettingsError(
+            "\n".join(_explain(detail) for detail in _causes(error.errors(include_url=False)))
+        ) from error
 
 
 def _as_object(value: JsonValue) -> dict[str, JsonValue]:
@@ -183,6 +182,15 @@ def _merge(below: dict[str, JsonValue], above: dict[str, JsonValue]) -> dict[str
         old = merged.get(key)
         merged[key] = _merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
     return merged
+
+
+def _causes(details: list[ErrorDetails]) -> list[ErrorDetails]:
+    """Without those that only follow from another: a list is also "too short" when pydantic leaves out its wrong entries."""
+    return [
+        detail
+        for detail in details
+        if not any(other["loc"][: len(detail["loc"])] == detail["loc"] != other["loc"] for other in details)
+    ]
 
 
 def _explain(detail: ErrorDetails) -> str:

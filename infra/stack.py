@@ -17,7 +17,7 @@ from infra.network import Network
 from infra.settings import Settings, pascal
 from infra.spark_runtime import SparkRuntime
 from infra.sweeping import Sweeping
-from infra.workflow import Workflow, tasks_of
+from infra.workflow import Workflow, machine_arn, tasks_of
 from longhaul.settings import PathPolicy, RuntimeSettings, Stage
 
 # Waits up to 50 s for a slot; must stay below the queue's visibility (120 s).
@@ -44,21 +44,13 @@ class LonghaulStack(Stack):
         self._queues = {stage.name: JobQueue(self, f"{pascal(stage.name)}Queue") for stage in settings.stages}
         self._leases = Leases(self, "Leases")
         self._data = DataBucket(self, "Data")
-        self._runtime_settings = self._describe(repository)
-        self._runtime = SparkRuntime(
-            self,
-            "Spark",
-            deployment=settings,
-            runtime_settings=self.to_json_string(_as_json(self._runtime_settings)),
-            repository=repository,
-        )
+        self._runtime = SparkRuntime(self, "Spark", settings=settings, repository=repository)
+        self._known = self._runtime_settings(repository)
+        self._runtime.add_task_definitions(self._known)
         self._shared = SharedCode(self, "Shared", repository=repository, settings=settings)
 
-        # The machine names these two, so they cannot name the machine.
-        heartbeat = self._function("heartbeat", "Extends a running job's lease", HEARTBEAT_TIMEOUT)
-        settle = self._function(
-            "settle", "Completes or releases a job", SETTLE_TIMEOUT, knows_cluster=True, memory_mib=1024
-        )
+        heartbeat = self._function("heartbeat", "Extends a running job's lease", HEARTBEAT_TIMEOUT, memory_mib=512)
+        settle = self._function("settle", "Completes or releases a job", SETTLE_TIMEOUT)
         self._workflow = Workflow(
             self,
             "Workflow",
@@ -70,43 +62,27 @@ class LonghaulStack(Stack):
             settle=settle,
             settle_timeout=SETTLE_TIMEOUT,
         )
-        dispatcher = self._function(
-            "dispatcher",
-            "Claims the lease of each message and starts its execution",
-            DISPATCHER_TIMEOUT,
-            knows_cluster=True,
-            knows_machine=True,
-            memory_mib=1024,
-        )
-        sweeper = self._function(
-            "sweeper",
-            "Repairs what a lost event or a crash left",
-            SWEEPER_TIMEOUT,
-            knows_cluster=True,
-            knows_machine=True,
-            memory_mib=1024,
-        )
+        dispatcher = self._function("dispatcher", "Claims leases and starts their executions", DISPATCHER_TIMEOUT)
+        sweeper = self._function("sweeper", "Repairs what a lost event or a crash left", SWEEPER_TIMEOUT)
         Sweeping(self, "Sweeping", sweeper=sweeper, machine=self._workflow.machine)
         Alarms(self, "Alarms", dead_letters={name: queue.dead_letters for name, queue in self._queues.items()})
         self._feed(dispatcher)
         self._grant(dispatcher=dispatcher, heartbeat=heartbeat, settle=settle, sweeper=sweeper)
         self._output()
 
-    def _describe(self, repository: Path) -> RuntimeSettings:
-        """What every function and task knows; who needs more gets a copy with more."""
+    def _runtime_settings(self, repository: Path) -> dict[str, object]:
+        """What every function and task knows of the deployment, as JSON of `RuntimeSettings`."""
         settings = self._settings
-        stages = tuple(
-            Stage(
-                **stage.model_dump(),
-                queue_url=self._queues[stage.name].jobs.queue_url,
-                queue_arn=self._queues[stage.name].jobs.queue_arn,
-                dead_letter_queue_url=self._queues[stage.name].dead_letters.queue_url,
-            )
-            for stage in settings.stages
-        )
-        return RuntimeSettings(
+        known = RuntimeSettings(
             leases_table=self._leases.table.table_name,
-            stages=stages,
+            stages=tuple(
+                Stage(
+                    **stage.model_dump(),
+                    queue_url=self._queues[stage.name].jobs.queue_url,
+                    dead_letter_queue_url=self._queues[stage.name].dead_letters.queue_url,
+                )
+                for stage in settings.stages
+            ),
             paths=PathPolicy(
                 data_bucket=self._data.bucket_name,
                 input_buckets=settings.input_buckets,
@@ -115,23 +91,14 @@ class LonghaulStack(Stack):
             ),
             jobs=catalogue(repository),
             lease=settings.lease,
+            state_machine_arn=machine_arn(self, settings),
+            cluster_arn=self._runtime.cluster.attr_arn,
+            job_log_group=self._runtime.logs.log_group_name,
         )
+        # Without what is as usual: a Lambda's whole environment may hold 4 KiB.
+        return known.model_dump(mode="json", exclude_defaults=True)
 
-    def _function(
-        self,
-        name: str,
-        description: str,
-        timeout: Duration,
-        *,
-        knows_cluster: bool = False,
-        knows_machine: bool = False,
-        memory_mib: int = 512,
-    ) -> PythonFunction:
-        known: dict[str, object] = {}
-        if knows_cluster:
-            known["cluster_arn"] = self._runtime.cluster.attr_arn
-        if knows_machine:
-            known["state_machine_arn"] = self._workflow.machine.state_machine_arn
+    def _function(self, name: str, description: str, timeout: Duration, *, memory_mib: int = 1024) -> PythonFunction:
         return PythonFunction(
             self,
             name.capitalize(),
@@ -139,7 +106,7 @@ class LonghaulStack(Stack):
             description=description,
             shared=self._shared,
             settings=self._settings,
-            runtime_settings=_as_json(self._runtime_settings.model_copy(update=known)),
+            runtime_settings=self._known,
             timeout=timeout,
             memory_mib=memory_mib,
         )
@@ -166,21 +133,21 @@ class LonghaulStack(Stack):
         inputs = [self._bucket("In", name) for name in self._settings.input_buckets]
         outputs = [self._data, *(self._bucket("Out", name) for name in self._settings.output_buckets)]
 
-        grants.beat_leases(heartbeat, table)
-        grants.extend_messages(heartbeat, queues)
+        grants.beat_leases(heartbeat.house_role, table)
+        grants.extend_messages(heartbeat.house_role, queues)
 
         # Whoever meets a row that owes something finishes it: publishes, sends, dead-letters, deletes; and stops a task that runs on.
         for function in (dispatcher, settle, sweeper):
-            grants.hold_leases(function, table)
-            grants.finish_messages(function, queues)
-            grants.write_objects(function, outputs)
-            grants.stop_tasks(function, tasks_of(self._runtime))
+            grants.hold_leases(function.house_role, table)
+            grants.finish_messages(function.house_role, queues)
+            grants.write_objects(function.house_role, outputs)
+            grants.stop_tasks(function.house_role, tasks_of(self._runtime))
 
-        grants.receive_jobs(dispatcher, queues)
+        grants.receive_jobs(dispatcher.house_role, queues)
         for function in (dispatcher, sweeper):
-            grants.start_executions(function, self._workflow.machine)
-            grants.describe_executions(function, self._workflow.machine)
-        grants.find_open_leases(sweeper, table)
+            grants.start_executions(function.house_role, self._workflow.machine)
+            grants.describe_executions(function.house_role, self._workflow.machine)
+        grants.find_open_leases(sweeper.house_role, table)
 
         job = self._runtime.task_role
         grants.hold_leases(job, table)
@@ -208,8 +175,3 @@ def catalogue(repository: Path) -> tuple[str, ...]:
     """The names of the jobs: the modules of `jobs/catalogue/`, and `sql`."""
     modules = (repository / "jobs" / "catalogue").glob("*.py")
     return tuple(sorted({"sql", *(module.stem for module in modules if not module.stem.startswith("_"))}))
-
-
-def _as_json(settings: RuntimeSettings) -> dict[str, object]:
-    # Without what is as usual: a Lambda's whole environment may hold 4 KiB.
-    return settings.model_dump(mode="json", exclude_defaults=True)

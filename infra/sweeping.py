@@ -10,6 +10,8 @@ from aws_cdk import aws_sqs as sqs
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
+from infra.nag import acknowledge
+
 PERIOD: Final = Duration.minutes(5)
 
 
@@ -31,6 +33,7 @@ class Sweeping(Construct):
             enforce_ssl=True,
             retention_period=Duration.days(14),
         )
+        acknowledge(self.undelivered, "SQS3", "It is a dead-letter queue: that of the two rules' targets below.")
         events.Rule(
             self,
             "ExecutionEnded",

@@ -2,14 +2,16 @@
 
 from typing import Final
 
-from aws_cdk import Duration, Stack
+from aws_cdk import ArnFormat, Duration, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
 from infra.definition import definition
 from infra.functions import PythonFunction
+from infra.grants import allow
 from infra.logs import LogGroup
+from infra.nag import acknowledge
 from infra.network import Network
 from infra.settings import Settings
 from infra.spark_runtime import SparkRuntime, family
@@ -57,6 +59,8 @@ class Workflow(Construct):
         self.machine = sfn.StateMachine(
             self,
             "Machine",
+            # A name of our own, so that the ARN is known without the machine: settle, which the machine names, has to name executions.
+            state_machine_name=settings.stack_name,
             definition_body=sfn.DefinitionBody.from_string(stack.to_json_string(states)),
             role=self.role,
             tracing_enabled=True,
@@ -67,57 +71,64 @@ class Workflow(Construct):
                 include_execution_data=False,
             ),
         )
+        acknowledge(
+            self.machine,
+            "SF1",
+            "Failures are logged; ALL would bill every beat of every job for what the history holds anyway.",
+        )
+        acknowledge(self.role, "IAM5[Resource::*]", "Log delivery and tracing: their actions know no resource.")
         # After the machine, but part of it: the default policy of the role that the machine waits for.
         self._grant_running_tasks(stack, settings, runtime)
         self._grant_invoking(heartbeat, settle)
 
     def _grant_running_tasks(self, stack: Stack, settings: Settings, runtime: SparkRuntime) -> None:
-        self.role.add_to_policy(
-            iam.PolicyStatement(
-                sid="RunTheJob",
-                actions=["ecs:RunTask"],
-                resources=[
-                    # Any revision: executions name the family.
-                    stack.format_arn(
-                        service="ecs",
-                        resource="task-definition",
-                        resource_name=f"{family(settings.stack_name, size)}:*",
-                    )
-                    for size in settings.sizes.by_name()
-                ],
-                conditions={"ArnEquals": {"ecs:cluster": runtime.cluster.attr_arn}},
-            )
+        allow(
+            self.role,
+            "RunTheJob",
+            ["ecs:RunTask"],
+            [
+                stack.format_arn(
+                    service="ecs", resource="task-definition", resource_name=f"{family(settings.stack_name, size)}:*"
+                )
+                for size in settings.sizes.by_name()
+            ],
+            conditions={"ArnEquals": {"ecs:cluster": runtime.cluster.attr_arn}},
+            wildcards="Any revision of our families: executions name the family, and outlive revisions.",
         )
-        self.role.add_to_policy(
-            iam.PolicyStatement(
-                sid="FollowTheTask", actions=["ecs:StopTask", "ecs:DescribeTasks"], resources=[tasks_of(runtime)]
-            )
+        allow(
+            self.role,
+            "FollowTheTask",
+            ["ecs:StopTask", "ecs:DescribeTasks"],
+            [tasks_of(runtime)],
+            wildcards="A task's id is known only once it runs; the cluster is ours alone.",
         )
-        self.role.add_to_policy(
-            iam.PolicyStatement(
-                sid="HearOfItsEnd",
-                actions=["events:PutTargets", "events:PutRule", "events:DescribeRule"],
-                resources=[stack.format_arn(service="events", resource="rule", resource_name=SYNC_RULE)],
-            )
+        allow(
+            self.role,
+            "HearOfItsEnd",
+            ["events:PutTargets", "events:PutRule", "events:DescribeRule"],
+            [stack.format_arn(service="events", resource="rule", resource_name=SYNC_RULE)],
         )
-        self.role.add_to_policy(
-            iam.PolicyStatement(
-                sid="LendItsRoles",
-                actions=["iam:PassRole"],
-                resources=[runtime.task_role.role_arn, runtime.execution_role.role_arn],
-                conditions={"StringEquals": {"iam:PassedToService": "ecs-tasks.amazonaws.com"}},
-            )
+        allow(
+            self.role,
+            "LendItsRoles",
+            ["iam:PassRole"],
+            [runtime.task_role.role_arn, runtime.execution_role.role_arn],
+            conditions={"StringEquals": {"iam:PassedToService": "ecs-tasks.amazonaws.com"}},
         )
 
     def _grant_invoking(self, *functions: PythonFunction) -> None:
-        self.role.add_to_policy(
-            iam.PolicyStatement(
-                sid="BeatAndSettle",
-                actions=["lambda:InvokeFunction"],
-                # Unqualified only: `grant_invoke` would add every version and alias.
-                resources=[function.function_arn for function in functions],
-            )
-        )
+        # Unqualified only: `grant_invoke` would add every version and alias.
+        allow(self.role, "BeatAndSettle", ["lambda:InvokeFunction"], [function.function_arn for function in functions])
+
+
+def machine_arn(stack: Stack, settings: Settings) -> str:
+    """The machine's ARN, also for parts on which the machine depends."""
+    return stack.format_arn(
+        service="states",
+        resource="stateMachine",
+        resource_name=settings.stack_name,
+        arn_format=ArnFormat.COLON_RESOURCE_NAME,
+    )
 
 
 def tasks_of(runtime: SparkRuntime) -> str:
