@@ -1,0 +1,216 @@
+"""ECS on this machine: a task is a process group that runs the container's command, and stopping it really stops it."""
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Lock, Thread, Timer, current_thread
+from typing import Protocol
+
+from local.credentials import child_environment
+from local.http_services import HttpServices, QuietHandler
+from local.processes import ProcessGroup
+
+METADATA_VARIABLE = "ECS_CONTAINER_METADATA_URI_V4"
+# ECS's own default when a container names no stopTimeout.
+DEFAULT_STOP_TIMEOUT_S = 30
+
+
+@dataclass(frozen=True)
+class TaskSpec:
+    """What a task definition and its overrides ask for."""
+
+    arn: str
+    cluster_arn: str
+    family: str
+    revision: int
+    container: str
+    command: tuple[str, ...]
+    environment: dict[str, str] = field(default_factory=dict)
+    stop_timeout_s: int = DEFAULT_STOP_TIMEOUT_S
+
+    @property
+    def id(self) -> str:
+        return self.arn.rsplit("/", 1)[-1]
+
+
+@dataclass(frozen=True)
+class TaskEnd:
+    """How a task ended, in ECS's words. `exit_code` is None when the container never started."""
+
+    stop_code: str
+    reason: str
+    exit_code: int | None
+    at: datetime
+
+
+class TaskObserver(Protocol):
+    """Told of a task's life by the thread that attends it."""
+
+    def started(self, at: datetime) -> None: ...
+
+    def stopped(self, end: TaskEnd) -> None: ...
+
+
+class _Task:
+    def __init__(self, spec: TaskSpec, observer: TaskObserver) -> None:
+        self.spec = spec
+        self.observer = observer
+        self.lock = Lock()
+        self.process: ProcessGroup | None = None
+        self.stop_reason: str | None = None
+        self.killer: Timer | None = None
+        self.ended = False
+        self.callbacks: list[Callable[[], None]] = []
+
+
+class EcsDriver:
+    def __init__(self, *, endpoint: str, region: str, work_dir: Path, services: HttpServices, cwd: Path) -> None:
+        """`cwd` is where the commands run: what the image's WORKDIR would be."""
+        self._children = child_environment(endpoint, region)
+        self._logs = work_dir / "tasks"
+        self._cwd = cwd
+        self._lock = Lock()
+        self._closed = False
+        self._tasks: dict[str, _Task] = {}
+        self._threads: set[Thread] = set()
+        self._metadata = services.open(_metadata_handler(self._spec_of))
+
+    def run(self, spec: TaskSpec, observer: TaskObserver) -> None:
+        """Start the task; the observer hears how it goes."""
+        task = _Task(spec, observer)
+        thread = Thread(target=self._attend, args=(task,), name=f"task-{spec.id}", daemon=True)
+        with self._lock:
+            if self._closed:
+                raise RuntimeError("the embedded AWS is stopping")
+            self._tasks[spec.arn] = task
+            self._threads.add(thread)
+            thread.start()
+
+    def stop(self, arn: str, reason: str) -> None:
+        """SIGTERM to the task's process group, SIGKILL when its stop timeout has passed. A task that ended stays as it is."""
+        task = self._tasks[arn]
+        with task.lock:
+            if task.ended or task.stop_reason is not None:
+                return
+            task.stop_reason = reason
+            if task.process is not None:
+                task.process.send(signal.SIGTERM)
+                task.killer = Timer(task.spec.stop_timeout_s, task.process.send, [signal.SIGKILL])
+                task.killer.daemon = True
+                task.killer.start()
+
+    def on_end(self, arn: str, callback: Callable[[], None]) -> None:
+        """Call back when the task has ended, at once if it has."""
+        task = self._tasks[arn]
+        with task.lock:
+            if not task.ended:
+                task.callbacks.append(callback)
+                return
+        callback()
+
+    def process_group_of(self, arn: str) -> int | None:
+        """The process group id while the task runs."""
+        task = self._tasks[arn]
+        return task.process.pid if task.process is not None and not task.ended else None
+
+    def log_of(self, arn: str) -> Path:
+        return self._logs / f"{arn.rsplit('/', 1)[-1]}.log"
+
+    def close(self) -> None:
+        """Stop every task as StopTask does, and wait for the ends."""
+        with self._lock:
+            self._closed = True
+            threads = list(self._threads)
+        for arn in list(self._tasks):
+            self.stop(arn, "the embedded AWS is stopping")
+        for thread in threads:
+            thread.join()
+        self._metadata.close()
+
+    def _attend(self, task: _Task) -> None:
+        task.observer.stopped(self._run_to_the_end(task))
+        with task.lock:
+            task.ended = True
+            callbacks, task.callbacks = task.callbacks, []
+        for callback in callbacks:
+            callback()
+        with self._lock:
+            self._threads.discard(current_thread())
+
+    def _run_to_the_end(self, task: _Task) -> TaskEnd:
+        spec = task.spec
+        with task.lock:
+            if task.stop_reason is not None:
+                return TaskEnd("UserInitiated", task.stop_reason, None, datetime.now(UTC))
+            try:
+                task.process = ProcessGroup(
+                    [
+                        sys.executable if spec.command[0] in {"python", "python3"} else spec.command[0],
+                        *spec.command[1:],
+                    ],
+                    cwd=self._cwd,
+                    environment=self._environment(spec),
+                    log=self.log_of(spec.arn),
+                )
+            except OSError as error:
+                return TaskEnd("TaskFailedToStart", f"CannotStartContainerError: {error}", None, datetime.now(UTC))
+        task.observer.started(datetime.now(UTC))
+        exit_code = task.process.wait()
+        with task.lock:
+            if task.killer is not None:
+                task.killer.cancel()
+            if task.stop_reason is not None:
+                return TaskEnd("UserInitiated", task.stop_reason, exit_code, datetime.now(UTC))
+        return TaskEnd("EssentialContainerExited", "Essential container in task exited", exit_code, datetime.now(UTC))
+
+    def _environment(self, spec: TaskSpec) -> dict[str, str]:
+        return (
+            {
+                variable: os.environ[variable]
+                for variable in ("PATH", "HOME", "LANG", "TMPDIR")
+                if variable in os.environ
+            }
+            | {"PYTHONUNBUFFERED": "1"}
+            | spec.environment
+            | self._children
+            | {METADATA_VARIABLE: f"http://{self._metadata.address}/v4/{spec.id}"}
+        )
+
+    def _spec_of(self, task_id: str) -> TaskSpec | None:
+        return next((task.spec for task in list(self._tasks.values()) if task.spec.id == task_id), None)
+
+
+def _metadata_handler(spec_of: Callable[[str], TaskSpec | None]) -> type[QuietHandler]:
+    """The task metadata endpoint, version 4 (https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task-metadata-endpoint-v4-fargate.html)."""
+
+    class Metadata(QuietHandler):
+        def do_GET(self) -> None:  # noqa: N802 - the base class's name
+            _, version, task_id, *rest = [*self.path.split("/"), "", ""][:4]
+            spec = spec_of(task_id)
+            if version != "v4" or spec is None or rest not in ([""], ["task"]):
+                self.answer(404)
+                return
+            container = {
+                "DockerId": f"{spec.id}-0",
+                "Name": spec.container,
+                "KnownStatus": "RUNNING",
+                "DesiredStatus": "RUNNING",
+            }
+            task = {
+                "Cluster": spec.cluster_arn,
+                "TaskARN": spec.arn,
+                "Family": spec.family,
+                "Revision": str(spec.revision),
+                "DesiredStatus": "RUNNING",
+                "KnownStatus": "RUNNING",
+                "LaunchType": "FARGATE",
+                "Containers": [container],
+            }
+            self.answer(200, json.dumps(task if rest == ["task"] else container).encode())
+
+    return Metadata

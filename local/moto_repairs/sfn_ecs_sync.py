@@ -1,0 +1,129 @@
+"""`ecs:runTask.sync` stands and falls with its task.
+
+AWS: the state succeeds when the task stopped and every container exited with 0; otherwise it fails with `States.TaskFailed` and the task's description as
+JSON in the cause. When the execution is stopped, or a sibling branch of a Parallel state fails, the task is stopped. Errors of RunTask are named
+`ECS.<code>`, and `AmazonECS.Unknown` when RunTask answers 200 with failures.
+
+Stock moto: exit codes are ignored, the task of a stopped execution runs on, errors of RunTask become `States.Runtime` (which nothing catches), and the task
+is described twice a second.
+
+Whether a state's own TimeoutSeconds stops the task is not documented. Here it does not: who relies on it would leave a task running on AWS.
+"""
+# ruff: noqa: ANN401, SLF001 - moto's insides, which have no types worth naming
+
+import json
+from collections.abc import Callable
+from datetime import datetime
+from threading import Event
+from typing import Any
+
+from botocore.exceptions import ClientError
+from moto.stepfunctions.parser.api import HistoryEventType, TaskFailedEventDetails
+from moto.stepfunctions.parser.asl.component.common.error_name.custom_error_name import CustomErrorName
+from moto.stepfunctions.parser.asl.component.common.error_name.failure_event import FailureEvent, FailureEventException
+from moto.stepfunctions.parser.asl.component.common.error_name.states_error_name import StatesErrorName
+from moto.stepfunctions.parser.asl.component.common.error_name.states_error_name_type import StatesErrorNameType
+from moto.stepfunctions.parser.asl.component.state.exec.state_task.service import state_task_service_ecs as stock_module
+from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.state_task_service_ecs import (
+    StateTaskServiceEcs,
+)
+from moto.stepfunctions.parser.asl.eval.event.event_detail import EventDetails
+from moto.stepfunctions.parser.asl.eval.program_state import ProgramEnded
+
+from local.moto_repairs.patching import Patches
+
+# Errors of RunTask that its API model names; AWS reports the others as this one.
+UNMODELLED = "AmazonECSException"
+
+
+def apply(patches: Patches, on_task_end: Callable[[str, Callable[[], None]], None]) -> None:
+    """Repair `.sync`.
+
+    Args:
+        patches: how to get in and out.
+        on_task_end: called with a task's ARN and a callback for when the task has stopped (at once if it has).
+    """
+    stock_eval_service_task = StateTaskServiceEcs._eval_service_task
+    stock_build_resolver: Any = StateTaskServiceEcs._build_sync_resolver
+
+    def eval_service_task(state: Any, env: Any, **kwargs: Any) -> None:
+        try:
+            stock_eval_service_task(state, env=env, **kwargs)
+        except ClientError as error:
+            code = error.response.get("Error", {}).get("Code", UNMODELLED)
+            message = error.response.get("Error", {}).get("Message", "")
+            modelled = {shape.name for shape in _run_task_errors(kwargs["resource_runtime_part"].region)}
+            _fail(state, env, CustomErrorName(f"ECS.{code if code in modelled else UNMODELLED}"), message)
+        except IndexError:  # stock takes the first of the tasks that RunTask did not start
+            _fail(state, env, CustomErrorName("AmazonECS.Unknown"), "RunTask started no task")
+
+    def build_sync_resolver(state: Any, env: Any, *args: Any, **kwargs: Any) -> Callable[[], Any]:
+        task = env.stack[-1]["Tasks"][0]
+        describe = stock_build_resolver(state, env, *args, **kwargs)
+
+        def resolve() -> Any:
+            changed = Event()
+            on_task_end(task["TaskArn"], changed.set)
+            env.program_state_event.on_set(changed.set)
+            changed.wait()
+            if not env.is_running():
+                if not isinstance(
+                    env.program_state(), ProgramEnded
+                ):  # a timeout ends the environment, a stop or an error breaks it off
+                    ecs = _ecs_client(region=task["TaskArn"].split(":")[3])
+                    ecs.stop_task(
+                        cluster=task["ClusterArn"], task=task["TaskArn"], reason="Stopped by AWS Step Functions"
+                    )
+                return None
+            stopped = describe()
+            if not _succeeded(stopped):
+                _fail(state, env, StatesErrorName(StatesErrorNameType.StatesTaskFailed), json.dumps(_jsonable(stopped)))
+            return _jsonable(stopped)
+
+        return resolve
+
+    patches.replace(StateTaskServiceEcs, "_eval_service_task", eval_service_task)
+    patches.replace(StateTaskServiceEcs, "_build_sync_resolver", build_sync_resolver)
+
+
+def _ecs_client(region: str) -> Any:
+    # Looked up at the call: `sfn_clients` replaces it.
+    make: Any = vars(stock_module)["boto_client_for"]
+    return make(region=region, service="ecs")
+
+
+def _succeeded(task: dict[str, Any]) -> bool:
+    return task.get("StopCode") != "TaskFailedToStart" and all(
+        container.get("ExitCode") == 0 for container in task.get("Containers", [])
+    )
+
+
+def _jsonable(value: Any) -> Any:
+    """The task's description as Step Functions writes it: times in epoch milliseconds."""
+    if isinstance(value, dict):
+        return {key: _jsonable(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_jsonable(inner) for inner in value]
+    return int(value.timestamp() * 1000) if isinstance(value, datetime) else value
+
+
+def _run_task_errors(region: str) -> list[Any]:
+    client = _ecs_client(region=region)
+    return list(client.meta.service_model.operation_model("RunTask").error_shapes)
+
+
+def _fail(state: Any, env: Any, error_name: Any, cause: str) -> None:
+    details: Any = TaskFailedEventDetails(
+        error=error_name.error_name,
+        cause=cause,
+        resource=state._get_sfn_resource(),
+        resourceType=state._get_sfn_resource_type(),
+    )
+    raise FailureEventException(
+        FailureEvent(
+            env=env,
+            error_name=error_name,
+            event_type=HistoryEventType.TaskFailed,
+            event_details=EventDetails(taskFailedEventDetails=details),  # type: ignore[typeddict-item] # one of many, as everywhere in moto,
+        )
+    )

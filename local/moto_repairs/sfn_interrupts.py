@@ -1,0 +1,65 @@
+"""What was stopped stays stopped, at once.
+
+AWS: when an execution is stopped, or a branch of a Parallel state fails, its waits and retry pauses end, and how it ended does not change afterwards.
+
+Stock moto: the end of an environment is pulsed (`Event.set` then `clear`), so a state that begins to wait at that moment waits its full time; the pause
+before a retry is a plain sleep; and a state that unwinds after a stop turns the execution from ABORTED into FAILED.
+"""
+# ruff: noqa: ANN401, SLF001 - moto's insides, which have no types worth naming
+
+from collections.abc import Callable
+from threading import Event
+from typing import Any
+
+from moto.stepfunctions.parser.asl.component.common.retry.jitter_strategy_decl import JitterStrategyDecl
+from moto.stepfunctions.parser.asl.eval.environment import Environment
+
+from local.moto_repairs.patching import Patches
+
+
+class Latch(Event):
+    """An event that once set stays set, and calls whoever asked. moto's `set(); clear()` becomes the one final end that it means."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._callbacks: list[Callable[[], None]] = []
+
+    def clear(self) -> None:
+        """An environment that ended has ended."""
+
+    def set(self) -> None:
+        super().set()
+        for callback in list(self._callbacks):
+            callback()
+
+    def on_set(self, callback: Callable[[], None]) -> None:
+        """Call back when set, at once if it is already (perhaps twice: make the callback idempotent)."""
+        self._callbacks.append(callback)
+        if self.is_set():
+            callback()
+
+
+def apply(patches: Patches) -> None:
+    stock_init = Environment.__init__
+    stock_set_error = Environment.set_error
+    stock_jitter = JitterStrategyDecl._eval_body
+
+    def init(env: Any, *args: Any, **kwargs: Any) -> None:
+        stock_init(env, *args, **kwargs)
+        env.program_state_event = Latch()
+
+    def set_error(env: Any, error: Any) -> None:
+        with env._state_mutex:
+            # `None` is an environment that did not begin yet: that may fail.
+            if env._program_state is None or env.is_running():
+                stock_set_error(env, error)
+
+    def pause_before_retry(jitter: Any, env: Any) -> None:
+        # Evaluated last before the stock sleep, with the final pause on the stack: wait here where a stop is noticed, and leave nothing to sleep.
+        stock_jitter(jitter, env)
+        env.program_state_event.wait(env.stack.pop())
+        env.stack.append(0)
+
+    patches.replace(Environment, "__init__", init)
+    patches.replace(Environment, "set_error", set_error)
+    patches.replace(JitterStrategyDecl, "_eval_body", pause_before_retry)

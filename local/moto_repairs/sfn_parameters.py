@@ -1,0 +1,57 @@
+"""Parameters of a task state reach the service under the service's own names.
+
+AWS: `TaskDefinition`, `Overrides.ContainerOverrides`, … of an optimized integration are the API's `taskDefinition`, `overrides.containerOverrides`, …; answers
+come back in Step Functions' spelling.
+
+Stock moto: nothing is translated (both hooks are empty), so `ecs:runTask` fails on its parameter names. The translation is moto's own, which it leaves unused.
+"""
+# ruff: noqa: ANN401, SLF001 - moto's insides, which have no types worth naming
+
+from functools import lru_cache
+from typing import Any
+
+import botocore.session
+from botocore import xform_name
+from botocore.model import OperationModel, ServiceModel
+from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.state_task_service import StateTaskService
+
+from local.moto_repairs.patching import Patches
+
+
+def apply(patches: Patches) -> None:
+    def normalise_parameters(
+        state: Any, parameters: Any, boto_service_name: str | None = None, service_action_name: str | None = None
+    ) -> None:
+        shape = _operation(
+            state._get_boto_service_name(boto_service_name), state._get_boto_service_action(service_action_name)
+        ).input_shape
+        if shape is not None:
+            state._to_boto_request(parameters, shape)
+
+    def normalise_response(
+        state: Any, response: Any, boto_service_name: str | None = None, service_action_name: str | None = None
+    ) -> None:
+        shape = _operation(
+            state._get_boto_service_name(boto_service_name), state._get_boto_service_action(service_action_name)
+        ).output_shape
+        if shape is not None:
+            state._from_boto_response(response, shape)
+
+    patches.replace(StateTaskService, "_normalise_parameters", normalise_parameters)
+    patches.replace(StateTaskService, "_normalise_response", normalise_response)
+
+
+@lru_cache
+def _operation(service: str, action: str) -> OperationModel:
+    """Botocore's model of an operation; `action` in snake case.
+
+    Raises:
+        KeyError: the service has no such operation.
+    """
+    model = _service(service)
+    return model.operation_model({xform_name(name): name for name in model.operation_names}[action])
+
+
+@lru_cache
+def _service(name: str) -> ServiceModel:
+    return botocore.session.get_session().get_service_model(name)

@@ -1,0 +1,59 @@
+"""Runs the CDK app, in a process of its own, with the local profile."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+PROFILE = REPOSITORY / "local" / "profile.json"
+# jsii starts Node, which imports the whole of aws-cdk-lib: seconds, and more on a busy machine.
+SYNTH_LIMIT_S = 300
+
+
+class SynthError(RuntimeError):
+    """The app did not synthesize; the message holds what it said."""
+
+
+def synth(output_dir: Path, *, context: dict[str, object] | None = None, profile: Path = PROFILE) -> Path:
+    """Synthesize the app into a cloud assembly.
+
+    Args:
+        output_dir: where the assembly is written.
+        context: CDK context that replaces the local profile's, key by key.
+        profile: a JSON file of CDK context.
+
+    Returns:
+        the directory of the assembly.
+
+    Raises:
+        SynthError: the app failed, or took too long.
+    """
+    environment = _without_aws(dict(os.environ)) | {
+        "CDK_OUTDIR": str(output_dir),
+        "CDK_CONTEXT_JSON": json.dumps(json.loads(profile.read_text()) | (context or {})),
+    }
+    output_dir.mkdir(parents=True, exist_ok=True)
+    try:
+        done = subprocess.run(
+            [sys.executable, "app.py"],
+            cwd=REPOSITORY,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=SYNTH_LIMIT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise SynthError(f"app.py was not done after {SYNTH_LIMIT_S} s") from error
+    if done.returncode != 0:
+        raise SynthError(
+            f"app.py failed with exit code {done.returncode}:\n{done.stderr.strip() or done.stdout.strip()}"
+        )
+    return output_dir
+
+
+def _without_aws(environment: dict[str, str]) -> dict[str, str]:
+    """Without credentials or profiles: a synth for this machine must not depend on, nor look up, anyone's account."""
+    return {name: value for name, value in environment.items() if not name.startswith(("AWS_", "CDK_"))}
