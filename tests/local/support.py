@@ -1,0 +1,63 @@
+"""What the tests of the embedded AWS share besides fixtures."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import psutil
+
+from local.credentials import aws_client
+from local.moto_repairs.patching import Patches
+
+REGION = "us-east-1"
+DEADLINE_S = 30
+
+
+def eventually(condition: Callable[[], Any], what: str, deadline_s: float = DEADLINE_S) -> Any:
+    """The first true value of `condition`."""
+    end = time.monotonic() + deadline_s
+    while not (value := condition()):
+        assert time.monotonic() < end, f"not within {deadline_s} s: {what}"
+        time.sleep(0.02)
+    return value
+
+
+@dataclass(frozen=True)
+class Moto:
+    """moto's own server, and the way to single repairs."""
+
+    endpoint: str
+    patches: Patches
+
+    def client(self, service: str) -> Any:
+        return aws_client(service, endpoint=self.endpoint, region=REGION)
+
+
+ROLE = {
+    "Type": "AWS::IAM::Role",
+    "Properties": {"AssumeRolePolicyDocument": {"Version": "2012-10-17", "Statement": []}},
+}
+
+
+def function(handler: str, **properties: Any) -> dict[str, Any]:
+    """A function of the tiny assembly."""
+    return {
+        "Type": "AWS::Lambda::Function",
+        "Properties": {
+            "Runtime": "python3.13",
+            "Handler": f"app.{handler}",
+            "Timeout": 20,
+            "Role": {"Fn::GetAtt": ["Role", "Arn"]},
+            "Code": {"S3Bucket": {"Fn::Sub": "assets-${AWS::AccountId}-${AWS::Region}"}, "S3Key": "code.zip"},
+            **properties,
+        },
+    }
+
+
+def process_runs(pid: int) -> bool:
+    """Whether the process exists and is more than a zombie."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
