@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import boto3
 from botocore.config import Config
-from longhaul.adapters.s3_publisher import S3Publisher
 
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.dynamodb_leases import DynamoLeases
 from longhaul.adapters.ecs_tasks import EcsTasks
+from longhaul.adapters.s3_publisher import S3Publisher
 from longhaul.adapters.s3_requests import S3Requests
 from longhaul.adapters.sfn_executions import SfnExecutions
 from longhaul.adapters.sqs_queue import SqsQueue
@@ -50,13 +50,11 @@ class Wiring:
 
     @cached_property
     def executions(self) -> SfnExecutions:
-        return SfnExecutions(
-            boto3.client("stepfunctions", config=_QUICK), _present(self.settings.state_machine_arn, "state_machine_arn")
-        )
+        return SfnExecutions(boto3.client("stepfunctions", config=_QUICK), self.settings.state_machine_arn)
 
     @cached_property
     def tasks(self) -> EcsTasks:
-        return EcsTasks(boto3.client("ecs", config=_QUICK), _present(self.settings.cluster_arn, "cluster_arn"))
+        return EcsTasks(boto3.client("ecs", config=_QUICK), self.settings.cluster_arn)
 
     @cached_property
     def _s3(self) -> "S3Client":
@@ -72,7 +70,9 @@ class Wiring:
 
     @cached_property
     def finisher(self) -> Finisher:
-        return Finisher(self.settings, self.clock, self.leases, self.queue, self.requests, self.publisher)
+        return Finisher(
+            self.settings, self.clock, self.leases, self.queue, self.requests, self.publisher, self.executions
+        )
 
     @cached_property
     def settler(self) -> Settler:
@@ -84,9 +84,3 @@ class Wiring:
 def wiring() -> Wiring:
     """The parts for this process's settings."""
     return Wiring(runtime_settings())
-
-
-def _present(value: str | None, name: str) -> str:
-    if value is None:
-        raise RuntimeError(f"this function needs {name} in its settings; the stack gives it to those that do")
-    return value

@@ -34,11 +34,11 @@ class Heartbeat:
         """Extend the lease of a job that lives. Errors of AWS are raised: the state machine tries again, then skips the beat; neither harms the job."""
         lease = self.leases.load(attempt.key)
         decision = decide_beat(lease, attempt, self.settings.lease, self.clock.now())
-        if isinstance(decision, End) or lease is None:
-            return BeatAnswer(next="end", wait_s=0, cause="")
         if isinstance(decision, Kill):
             logger.warning("beat ends the job", extra={"reason": decision.reason, "cause": decision.cause})
             return BeatAnswer(next=decision.reason, wait_s=0, cause=decision.cause)
+        if isinstance(decision, End) or lease is None:  # no row is always a Kill; the type checker cannot know
+            return BeatAnswer(next="end", wait_s=0, cause="")
         if isinstance(decision, Extend):
             return self._extend(lease, decision)
         return self._hand_over(lease, decision)

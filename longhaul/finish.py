@@ -23,7 +23,7 @@ class Finisher:
     queue: JobQueue
     requests: RequestStore
     publisher: Publisher
-    executions: Executions | None = None  # names the execution in dead letters, where the caller may know the machine
+    executions: Executions
 
     def finish(self, lease: Lease) -> Lease:
         """Do what is owed, in order. Answers the row as it is then; what could not be done stays owed.
@@ -66,14 +66,15 @@ class Finisher:
                     raise AssertionError(f"{lease.key} owes a publish without a commit")
                 self.publisher.publish(lease.output)
             case Owed.DEAD_LETTER:
-                arn = self.executions.arn(lease.id.execution_name) if self.executions else None
-                self.queue.send(
-                    stage.dead_letter_queue_url,
-                    dead_letter(self.requests.get(lease.request_ref), reason_of(lease, arn, lease.task_arn)),
-                )
+                reason = reason_of(lease, self.executions.arn(lease.id.execution_name), self._log_location(lease))
+                self.queue.send(stage.dead_letter_queue_url, dead_letter(self.requests.get(lease.request_ref), reason))
             case Owed.DELETE:
                 if lease.receipt_handle is None:
                     return False
                 # An answer that the handle no longer holds the message is as good: it comes again, and the row says that it may go.
                 self.queue.delete(stage.queue_url, lease.receipt_handle)
         return True
+
+    def _log_location(self, lease: Lease) -> str | None:
+        """Group and stream of the last attempt's log; None when its task never registered."""
+        return f"{self.settings.job_log_group}:job/job/{lease.task_arn.rpartition('/')[2]}" if lease.task_arn else None

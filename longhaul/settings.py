@@ -89,8 +89,8 @@ class StageSettings(Model):
 class Stage(StageSettings):
     """A stage as deployed: with its queues."""
 
+    # Queues have fixed names, `<stack>-<stage>-jobs` and `<stack>-<stage>-dead-letters`: `events/` name them, and so do people.
     queue_url: str
-    queue_arn: str
     dead_letter_queue_url: str
 
 
@@ -111,10 +111,11 @@ class RuntimeSettings(Model):
     # Names in `jobs/catalogue/`: the dispatcher does not carry the jobs' code, yet refuses unknown ones at once.
     jobs: tuple[str, ...] = Field(min_length=1)
     lease: LeaseSettings = LeaseSettings()
-    # Only who starts or describes executions knows the machine (the machine itself names the other functions).
-    state_machine_arn: str | None = None
-    # Only who stops tasks knows the cluster.
-    cluster_arn: str | None = None
+    # The machine is named after the stack, so that its ARN can be told to functions that the machine itself names (no cycle in the template).
+    state_machine_arn: str
+    cluster_arn: str
+    # Where the tasks' logs go; a task's stream is `job/job/<task id>` (prefix, container, task).
+    job_log_group: str
 
     def stage(self, name: str) -> Stage:
         """The stage of that name.
@@ -128,15 +129,16 @@ class RuntimeSettings(Model):
         raise LookupError(f"no stage {name!r}; deployed: {', '.join(stage.name for stage in self.stages)}")
 
     def stage_of_queue(self, queue_arn: str) -> Stage:
-        """The stage whose jobs queue has this ARN.
+        """The stage whose jobs queue this is. The name decides: `events/` then serve any account and region.
 
         Raises:
             LookupError: the queue belongs to no stage.
         """
+        name = queue_arn.rpartition(":")[2]
         for stage in self.stages:
-            if stage.queue_arn == queue_arn:
+            if stage.queue_url.rpartition("/")[2] == name:
                 return stage
-        raise LookupError(f"no stage reads from {queue_arn}")
+        raise LookupError(f"no stage reads from the queue {name!r}")
 
 
 @lru_cache(maxsize=1)

@@ -39,6 +39,9 @@ class Settler:
             if not lease.owns(attempt):
                 return self._settled_before(lease, attempt)
             verdict = self._verdict(lease, evidence)
+            if verdict.stop_task and lease.task_arn:
+                # Before the write: a crash here is repeated by the next try, which would pass over it once the attempt is settled.
+                self.tasks.stop(lease.task_arn, f"Longhaul: {verdict.kind}")
             settlement = outcome.settle(lease, verdict, self.numbers, self.clock.now(), self.rng)
             try:
                 self.leases.settle(lease, settlement.lease)
@@ -49,8 +52,6 @@ class Settler:
                 "attempt settled",
                 extra={"outcome": verdict.kind.value, "state": settlement.lease.state.value, "lease": attempt.key},
             )
-            if verdict.stop_task and lease.task_arn:
-                self.tasks.stop(lease.task_arn, f"Longhaul: {verdict.kind}")
             settled = self.finisher.settled(settlement.lease, settlement.retry_in_s)
             if settlement.lease.output is None:
                 self.publisher.discard(attempt)

@@ -6,7 +6,9 @@ from datetime import UTC, datetime
 
 class SystemClock:
     def now(self) -> datetime:
-        return datetime.now(UTC)
+        """Aware UTC in whole milliseconds, as the rows store it: a row reads back equal to what was written."""
+        now = datetime.now(UTC)
+        return now.replace(microsecond=now.microsecond // 1000 * 1000)
 
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)

@@ -63,7 +63,7 @@ def _parse(text: str, policy: PathPolicy, allowed: tuple[str, ...]) -> DataPath:
     segments = path.key.strip("/").split("/")
     if ".." in segments or "." in segments:
         raise ValueError("must not contain '.' or '..' segments")
-    if "" in segments[1:]:
+    if "//" in (f"/{path.key}" if path.scheme == "s3" else path.key):
         raise ValueError("must not contain empty segments ('//')")
     if path.scheme == "s3" and path.bucket == policy.data_bucket and f"{segments[0]}/" == INTERNAL_PREFIX:
         raise ValueError(f"{INTERNAL_PREFIX} in the data bucket is Longhaul's own")

@@ -1,0 +1,16 @@
+"""The event files of `events/`, which tests, README and `sam local invoke` share."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent / "events"
+
+
+def event(function: str, case: str) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads((ROOT / function / f"{case}.json").read_text())
+    return document
+
+
+def cases(function: str) -> list[str]:
+    return sorted(path.stem for path in (ROOT / function).glob("*.json"))

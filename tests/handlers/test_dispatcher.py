@@ -1,0 +1,244 @@
+import json
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from functions.dispatcher import lambda_handler
+from longhaul.domain.lease import Lease, Owed, State
+from tests.builders import BUCKET, body
+from tests.events import cases, event
+from tests.handlers.conftest import Context, Stack
+
+REASONS = {
+    "invalid-not-json": "the body is not valid JSON at line 1, column 2",
+    "invalid-not-an-object": "the body must be a JSON object, not an array",
+    "invalid-unknown-job": "job: unknown job 'flights_cleam'; known: daily_delays, flights_clean, sql",
+    "invalid-unknown-field": "priority: unknown field; known: version, job, job_id, inputs, output, params, engine, size, timeout, stall_timeout, max_attempts",
+    "invalid-wrong-type": "max_attempts: Input should be a valid integer",
+    "invalid-path-escapes": "inputs.flights: must not contain '.' or '..' segments",
+    "invalid-other-scheme": "inputs.flights: must be s3://bucket/…",
+    "invalid-other-bucket": "output: bucket 'somebody-elses-bucket' is not allowed; allowed: longhaul-data",
+    "invalid-overlong-job-id": "job_id: a job_id has 1 to 128 of A-Z a-z 0-9 . _ / -, no leading '/', no '..'",
+}
+
+
+def kept(answer: dict[str, Any]) -> list[str]:
+    return [each["itemIdentifier"] for each in answer["batchItemFailures"]]
+
+
+def dispatch(case: str | dict[str, Any], context: Context) -> list[str]:
+    return kept(lambda_handler(event("dispatcher", case) if isinstance(case, str) else case, context))
+
+
+def test_a_new_job_is_claimed_started_and_its_message_kept(stack: Stack, context: Context) -> None:
+    assert dispatch("new-job", context) == ["00000001-0000-4000-8000-000000000000"]
+    row = stack.row()
+    assert (row.state, row.attempt) == (State.RUNNING, 1)
+    assert stack.executions() == [row.execution_input]
+    assert stack.parts.requests.get(row.request_ref).body == event("dispatcher", "new-job")["Records"][0]["body"]
+    assert len(row.execution_input) < 1024
+
+
+def test_a_redelivery_of_a_running_job_starts_nothing_and_is_adopted(stack: Stack, context: Context) -> None:
+    dispatch("new-job", context)
+    assert dispatch("redelivery", context) == ["00000001-0000-4000-8000-000000000000"]
+    assert len(stack.executions()) == 1
+    assert (stack.row().attempt, stack.row().receive_count) == (1, 2)
+    assert stack.row().receipt_handle == "receipt-of-00000001-0000-4000-8000-000000000000-2"
+
+
+def test_a_dispatcher_that_died_between_claim_and_start_is_made_up_for_by_the_redelivery(
+    stack: Stack, context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as dying:
+        dying.setattr(
+            "longhaul.adapters.sfn_executions.SfnExecutions.ensure_started",
+            lambda *_: (_ for _ in ()).throw(TimeoutError),
+        )
+        assert len(dispatch("new-job", context)) == 1
+    assert stack.executions() == []
+    dispatch("redelivery", context)
+    assert stack.executions() == [stack.row().execution_input]
+    assert stack.row().attempt == 1
+
+
+def test_a_redelivery_of_a_job_whose_execution_was_aborted_releases_it_as_an_interruption(
+    stack: Stack, context: Context
+) -> None:
+    dispatch("new-job", context)
+    (execution,) = stack.sfn.list_executions(stateMachineArn=stack.settings.state_machine_arn)["executions"]
+    stack.sfn.stop_execution(executionArn=execution["executionArn"])
+    assert len(dispatch("redelivery", context)) == 1
+    assert (stack.row().state, stack.row().interruptions, stack.row().failures) == (State.RELEASED, 1, 0)
+    assert stack.parts.leases.free_slots(stack.settings.stages[0]) == stack.settings.stages[0].slots
+
+
+def test_a_duplicate_submission_of_a_running_job_is_deleted(stack: Stack, context: Context) -> None:
+    dispatch("new-job", context)
+    assert dispatch("duplicate-submission", context) == []
+    assert len(stack.executions()) == 1
+
+
+def test_another_request_under_the_key_is_dead_lettered_with_the_way_out(stack: Stack, context: Context) -> None:
+    dispatch("new-job", context)
+    assert dispatch("conflicting-job-id", context) == []
+    ((_, why),) = stack.dead_letters()
+    assert why["class"] == "conflicting_job_id"
+    assert "give this one another job_id" in why["reason"]
+
+
+def test_the_job_id_may_come_as_a_message_attribute_and_defaults_to_the_message_id(
+    stack: Stack, context: Context
+) -> None:
+    dispatch("job-id-in-attribute", context)
+    dispatch("no-job-id", context)
+    assert stack.row("flights-2013-01").state is State.RUNNING
+    assert stack.row("00000006-0000-4000-8000-000000000000").state is State.RUNNING
+
+
+@pytest.mark.parametrize("case", [case for case in cases("dispatcher") if case.startswith("invalid-")])
+def test_a_message_that_can_never_run_is_dead_lettered_at_once_with_the_reason(
+    stack: Stack, context: Context, case: str
+) -> None:
+    assert dispatch(case, context) == []
+    ((letter, why),) = stack.dead_letters()
+    assert letter == event("dispatcher", case)["Records"][0]["body"]
+    assert (why["class"], why["reason"]) == ("invalid_request", REASONS[case])
+    assert stack.executions() == []
+
+
+def test_a_body_at_the_size_limit_is_dead_lettered_whole_when_invalid_and_runs_when_valid(
+    stack: Stack, context: Context
+) -> None:
+    batch = event("dispatcher", "mixed-batch")
+    limit = 1_032_192
+    batch["Records"][0]["body"] = "x" * limit
+    batch["Records"][1]["body"] = body(
+        job_id="large", params={"text": "x" * (limit - len(body(job_id="large", params={"text": ""})))}
+    )
+    batch["Records"] = batch["Records"][:2]
+    assert dispatch(batch, context) == ["00000041-0000-4000-8000-000000000000"]
+    assert stack.row("large").state is State.RUNNING
+
+
+def test_the_good_messages_of_a_mixed_batch_run(stack: Stack, context: Context) -> None:
+    assert dispatch("mixed-batch", context) == [
+        "00000041-0000-4000-8000-000000000000",
+        "00000043-0000-4000-8000-000000000000",
+    ]
+    assert len(stack.executions()) == 2
+    assert len(stack.dead_letters()) == 2
+
+
+def test_an_invalid_message_that_cannot_be_dead_lettered_stays_in_the_queue(stack: Stack, context: Context) -> None:
+    stack.sqs.delete_queue(QueueUrl=stack.dead_letters_url)
+    assert dispatch("mixed-batch", context) == [
+        record["messageId"] for record in event("dispatcher", "mixed-batch")["Records"]
+    ]
+    assert len(stack.executions()) == 2
+
+
+def test_trouble_with_one_message_keeps_it_and_delays_no_other(
+    stack: Stack, context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim = type(stack.parts.leases).claim
+
+    def failing(self: Any, wanted: Any, stage: Any) -> None:
+        if wanted.lease.key.endswith("02"):
+            raise TimeoutError
+        claim(self, wanted, stage)
+
+    monkeypatch.setattr("longhaul.adapters.dynamodb_leases.DynamoLeases.claim", failing)
+    assert len(dispatch("mixed-batch", context)) == 2
+    assert [json.loads(each)["job_id"] for each in stack.executions()] == ["flights-2013-03"]
+
+
+def test_without_a_free_slot_the_message_is_kept_and_burns_nothing(stack: Stack, context: Context) -> None:
+    table = stack.settings.leases_table
+    slots = str(stack.settings.stages[0].slots)
+    stack.parts.leases._client.put_item(
+        TableName=table, Item={"key": {"S": "slots#main"}, "item": {"S": "slots"}, "running": {"N": slots}}
+    )
+    assert len(dispatch("new-job", context)) == 1
+    assert stack.executions() == []
+    assert stack.parts.leases.load("main#flights-2013-01") is None
+
+
+def test_two_messages_of_one_key_in_a_batch_start_one_execution(stack: Stack, context: Context) -> None:
+    batch = event("dispatcher", "new-job")
+    batch["Records"] += event("dispatcher", "duplicate-submission")["Records"]
+    assert len(dispatch(batch, context)) == 2
+    assert len(stack.executions()) == 1
+
+
+def ended(stack: Stack, state: State, *owed: Owed) -> Lease:
+    """A job that ended under the key of the events, by hand of their first message."""
+    claimed = stack.claim(message_id="00000001-0000-4000-8000-000000000000")
+    after = replace(claimed, state=state, settled_attempt=1, owed=owed, last_class="failed", last_error="exit code 1")
+    stack.parts.leases.settle(claimed, after)
+    return after
+
+
+def test_own_message_of_an_ended_job_does_what_is_owed_and_is_deleted(stack: Stack, context: Context) -> None:
+    ended(stack, State.DEAD, Owed.DEAD_LETTER, Owed.DELETE)
+    assert dispatch("redelivery", context) == []
+    assert stack.row().is_finished
+    ((_, why),) = stack.dead_letters()
+    assert (why["class"], why["key"]) == ("failed", "main#flights-2013-01")
+    assert why["execution_arn"].endswith(f":execution:Longhaul:{stack.row().id.execution_name}")
+
+
+def test_a_corrected_resubmission_of_a_dead_job_starts_a_new_run(stack: Stack, context: Context) -> None:
+    before = ended(stack, State.DEAD, Owed.DEAD_LETTER, Owed.DELETE)
+    assert len(dispatch("corrected-resubmission", context)) == 1
+    row = stack.row()
+    assert (row.state, row.attempt) == (State.RUNNING, 2)
+    assert row.run > before.run
+    assert len(stack.dead_letters()) == 1  # what the old run owed was done first
+
+
+def test_work_that_succeeded_is_not_done_again(stack: Stack, context: Context) -> None:
+    ended(stack, State.SUCCEEDED)
+    assert dispatch("redelivery", context) == []
+    assert dispatch("conflicting-job-id", context) == []
+    assert stack.executions() == []
+
+
+def test_a_job_cancelled_between_attempts_is_deleted_and_does_not_start(stack: Stack, context: Context) -> None:
+    claimed = stack.claim(message_id="00000001-0000-4000-8000-000000000000")
+    stack.parts.leases.settle(
+        claimed, replace(claimed, state=State.RELEASED, settled_attempt=1, cancel_requested_at=claimed.claimed_at)
+    )
+    assert dispatch("redelivery", context) == []
+    assert (stack.row().state, stack.row().owed) == (State.CANCELLED, ())
+
+
+def test_a_message_that_comes_early_waits_out_its_back_off(stack: Stack, context: Context) -> None:
+    claimed = stack.claim(message_id="00000001-0000-4000-8000-000000000000")
+    until = stack.parts.clock.now() + timedelta(minutes=5)
+    stack.parts.leases.settle(claimed, replace(claimed, state=State.RELEASED, settled_attempt=1, retry_at=until))
+    assert len(dispatch("redelivery", context)) == 1
+    assert stack.row().state is State.RELEASED
+
+
+def test_an_unknown_queue_raises_so_that_nothing_is_deleted(stack: Stack, context: Context) -> None:  # noqa: ARG001 - deployed
+    batch = event("dispatcher", "new-job")
+    batch["Records"][0]["eventSourceARN"] = "arn:aws:sqs:us-east-1:123456789012:other"
+    with pytest.raises(LookupError, match="no stage reads from the queue 'other'"):
+        dispatch(batch, context)
+
+
+def test_no_body_reaches_the_logs(stack: Stack, context: Context, caplog: pytest.LogCaptureFixture) -> None:  # noqa: ARG001 - deployed
+    batch = event("dispatcher", "mixed-batch")
+    batch["Records"][1]["body"] = body(job_id="quiet", params={"password": "hunter2"})
+    batch["Records"][0]["body"] = '{"password": "hunter2"'
+    dispatch(batch, context)
+    logged = "".join(str(vars(record)) for record in caplog.records)
+    assert "job claimed" in logged
+    assert "hunter2" not in logged
+
+
+def test_the_bucket_of_the_events_is_the_one_of_the_settings() -> None:
+    assert BUCKET in event("dispatcher", "new-job")["Records"][0]["body"]
