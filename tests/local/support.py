@@ -61,3 +61,8 @@ def process_runs(pid: int) -> bool:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+def branch(**states: Any) -> dict[str, Any]:
+    """A branch of a Parallel state that starts at the first of these states."""
+    return {"StartAt": next(iter(states)), "States": states}

@@ -1,0 +1,47 @@
+"""A state machine that runs in moto's interpreter."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from moto.core.config import default_user_config
+
+from tests.local.support import Moto, eventually
+
+ROLE_ARN = "arn:aws:iam::123456789012:role/any"
+
+
+@dataclass(frozen=True)
+class Machine:
+    client: Any
+    arn: str
+
+    def start(self, name: str = "run", **given: Any) -> str:
+        return str(self.client.start_execution(stateMachineArn=self.arn, name=name, input=json.dumps(given))["executionArn"])
+
+    def describe(self, execution: str) -> dict[str, Any]:
+        return dict(self.client.describe_execution(executionArn=execution))
+
+    def end_of(self, execution: str) -> dict[str, Any]:
+        eventually(lambda: self.describe(execution)["status"] != "RUNNING", f"{execution} ends")
+        return self.describe(execution)
+
+    def run(self, **given: Any) -> dict[str, Any]:
+        return self.end_of(self.start(**given))
+
+
+@pytest.fixture
+def machine(moto: Moto) -> Callable[..., Machine]:
+    """`machine(State=…, …)`: a machine of these states that starts at the first."""
+    # moto's own switch; what the tests are about is beyond it.
+    moto.patches.replace_item(default_user_config, "stepfunctions", {"execute_state_machine": True})
+
+    def make(**states: Any) -> Machine:
+        client = moto.client("stepfunctions")
+        definition = json.dumps({"StartAt": next(iter(states)), "States": states})
+        arn = client.create_state_machine(name="machine", definition=definition, roleArn=ROLE_ARN)["stateMachineArn"]
+        return Machine(client, arn)
+
+    return make

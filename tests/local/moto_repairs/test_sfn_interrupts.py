@@ -1,0 +1,84 @@
+import time
+from collections.abc import Callable
+from threading import Thread
+from typing import Any
+
+from moto.stepfunctions.parser.asl.eval.environment import Environment
+from moto.stepfunctions.parser.asl.eval.program_state import ProgramRunning, ProgramStopped
+
+from local.moto_repairs import sfn_interrupts
+from tests.local.support import Moto, branch, eventually
+
+
+def environment() -> Any:
+    """An environment that runs."""
+    made: Any = Environment(
+        aws_execution_details=None,
+        execution_type="STANDARD",
+        context={"Execution": {"Input": {}}, "StateMachine": {}},
+        event_history_context=None,
+        cloud_watch_logging_session=None,
+        activity_store={},
+    )
+    made._program_state = ProgramRunning()
+    return made
+
+
+def test_wait_that_begins_just_after_the_stop_ends_at_once(moto: Moto, *, repaired: bool) -> None:
+    if repaired:
+        sfn_interrupts.apply(moto.patches)
+    env = environment()
+
+    env.set_stop(None, None, None)
+
+    assert env.program_state_event.wait(0.05) is repaired
+
+
+def test_error_while_unwinding_does_not_change_how_it_ended(moto: Moto, *, repaired: bool) -> None:
+    if repaired:
+        sfn_interrupts.apply(moto.patches)
+    env = environment()
+    env.set_stop(None, None, None)
+
+    env.set_error({"error": "States.Runtime"})
+
+    assert isinstance(env.program_state(), ProgramStopped) is repaired
+
+
+def test_stop_interrupts_the_pause_before_a_retry(moto: Moto, machine: Callable[..., Any], *, repaired: bool) -> None:
+    if repaired:
+        sfn_interrupts.apply(moto.patches)
+    slow_retry = {"ErrorEquals": ["States.ALL"], "IntervalSeconds": 3, "JitterStrategy": "NONE", "MaxAttempts": 1}
+    both = {"Type": "Parallel", "Branches": [branch(Fails={"Type": "Fail", "Error": "E"})], "Retry": [slow_retry], "End": True}
+    client = (running := machine(Both=both)).client
+    execution = running.start()
+    eventually(
+        lambda: [event for event in client.get_execution_history(executionArn=execution)["events"] if "Parallel" in event["type"]],
+        "the branch has failed",
+    )
+    began = time.monotonic()
+
+    client.stop_execution(executionArn=execution)
+    running.end_of(execution)
+
+    assert (time.monotonic() - began < 2) is repaired
+
+
+def test_callback_on_an_ended_environment_comes_at_once() -> None:
+    latch = sfn_interrupts.Latch()
+    heard: list[str] = []
+    latch.on_set(lambda: heard.append("before"))
+    latch.set()
+    latch.on_set(lambda: heard.append("after"))
+
+    assert heard == ["before", "after"]
+
+
+def test_latch_wakes_who_waits_in_a_thread() -> None:
+    latch = sfn_interrupts.Latch()
+    waiting = Thread(target=latch.wait)
+    waiting.start()
+    latch.set()
+    waiting.join(5)
+
+    assert not waiting.is_alive()
