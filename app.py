@@ -6,8 +6,12 @@ A wrong setting ends it with exit code 2 and a line that says which, why and wha
 import json
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
+from pydantic import JsonValue
+
+from infra.layer import LayerError
 from infra.settings import CONTEXT_KEY, SettingsError, load
 from infra.stack import LonghaulStack
 
@@ -17,8 +21,8 @@ from aws_cdk import App, Environment  # below `infra`, which tells jsii where No
 REPOSITORY = Path(__file__).resolve().parent
 
 
-def build(*, outdir: str) -> App:
-    """The app with its one stack, ready to synth into `outdir`.
+def build(*, outdir: str, context: Mapping[str, JsonValue] | None = None) -> App:
+    """The app with its one stack, ready to synth into `outdir`; `context` is laid over that of `cdk.json`.
 
     Raises:
         SettingsError: the context holds a wrong setting.
@@ -26,7 +30,7 @@ def build(*, outdir: str) -> App:
     # The CLI hands over cdk.json's context; alone, nobody does. Read it here, so that both routes give one template.
     usual = json.loads((REPOSITORY / "cdk.json").read_text())["context"]
     # The CLI sets this too: `sam local invoke` finds the functions' code by it.
-    app = App(outdir=outdir, context={**usual, "aws:cdk:enable-asset-metadata": True})
+    app = App(outdir=outdir, context={**usual, **(context or {}), "aws:cdk:enable-asset-metadata": True})
     settings = load(usual[CONTEXT_KEY], app.node.try_get_context(CONTEXT_KEY))
     LonghaulStack(
         app,
@@ -44,6 +48,9 @@ def main() -> int:
     except SettingsError as error:
         sys.stderr.write(f"{error}\n")
         return 2
+    except LayerError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
     app.synth()
     return 0
 

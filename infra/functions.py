@@ -1,5 +1,6 @@
 """The house's Lambda function, and the code and layer that all of them share."""
 
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,12 +19,14 @@ from longhaul.settings import VARIABLE
 
 ARCHITECTURE: Final = {"arm64": lambda_.Architecture.ARM_64, "x86_64": lambda_.Architecture.X86_64}
 # Everything out, then the two packages' Python files in again.
+NOT_CODE: Final = ["*", "!functions/**/*.py", "!longhaul/**/*.py"]
 # Lambda's limit is 4 KiB for all variables of a function; the rest is for Powertools'.
 ROOM_FOR_SETTINGS: Final = 4096 - 128
-# What a token may become: CloudFormation's names have at most 80 characters, a queue's URL or ARN 53 more.
+# What a token may become: CloudFormation's names have at most 80 characters, a queue's URL or an ARN 53 more; a region at most 14.
 LONGEST_NAME: Final = 133
-_TOKEN: Final = re.compile(r"\$\{Token\[[^]]*]}")
-NOT_CODE: Final = ["*", "!functions/**/*.py", "!longhaul/**/*.py"]
+LONGEST_PSEUDO: Final = 14
+_PSEUDO: Final = re.compile(r"\$\{Token\[AWS[^]]*]}")
+_NAME: Final = re.compile(r"\$\{Token\[[^]]*]}")
 
 
 class SharedCode(Construct):
@@ -86,7 +89,7 @@ class PythonFunction(lambda_.Function):
             log_group=logs,
             tracing=lambda_.Tracing.ACTIVE,
             environment={
-                VARIABLE: _fitting(Stack.of(scope).to_json_string(runtime_settings)),
+                VARIABLE: _text(scope, runtime_settings),
                 "POWERTOOLS_SERVICE_NAME": name,
                 "POWERTOOLS_LOG_LEVEL": settings.log_level,
             },
@@ -98,16 +101,16 @@ class PythonFunction(lambda_.Function):
         )
 
 
-def _fitting(runtime_settings: str) -> str:
-    """The same, if it will fit.
+def _text(scope: Construct, runtime_settings: Mapping[str, object]) -> str:
+    """The settings as JSON for the environment, if it will fit there.
 
     Raises:
-        SettingsError: the settings need more room than Lambda gives, once the names in them are known.
+        SettingsError: it would not, once CloudFormation has put in the names.
     """
-    length = len(_TOKEN.sub("x" * LONGEST_NAME, runtime_settings).encode())
+    length = len(_NAME.sub("x" * LONGEST_NAME, _PSEUDO.sub("x" * LONGEST_PSEUDO, json.dumps(runtime_settings))))
     if length > ROOM_FOR_SETTINGS:
         raise SettingsError(
-            f"{CONTEXT_KEY}: needs {length} of the {ROOM_FOR_SETTINGS} bytes that a function's environment has for it; "
-            "use fewer stages, buckets, or settings that differ from the defaults"
+            f"{CONTEXT_KEY}: needs up to {length} bytes of a function's environment, which has {ROOM_FOR_SETTINGS} for it; "
+            "use fewer stages or buckets, or shorter names"
         )
-    return runtime_settings
+    return Stack.of(scope).to_json_string(runtime_settings)

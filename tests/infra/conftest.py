@@ -1,0 +1,35 @@
+"""One synthesis per session and set of settings: each costs seconds of Node."""
+
+import pytest
+
+from tests.infra.synthesis import Synthesis, synthesize
+
+
+@pytest.fixture(scope="session")
+def usual(tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
+    """The stack as `cdk.json` sets it."""
+    return synthesize(tmp_path_factory.mktemp("usual") / "cdk.out", {})
+
+
+@pytest.fixture(scope="session")
+def varied(tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
+    """The stack with everything set otherwise: two stages, x86, other buckets, an existing network."""
+    return synthesize(
+        tmp_path_factory.mktemp("varied") / "cdk.out",
+        {
+            "architecture": "x86_64",
+            "account": "123456789012",
+            "region": "eu-central-1",
+            "log_retention_days": 7,
+            "lease": {"stop_timeout_s": 60, "skip_wait_s": 5},
+            "stages": [{"name": "main"}, {"name": "clean-up", "slots": 3}],
+            "input_buckets": ["their-input"],
+            "output_buckets": ["their-output"],
+            "sizes": {"small": {"cpu": 512, "memory_mib": 2048, "disk_gib": 20}},
+            "network": {
+                "vpc_id": "vpc-0123456789abcdef0",
+                "subnet_ids": ["subnet-0123456789abcdef0"],
+                "assign_public_ip": False,
+            },
+        },
+    )

@@ -1,0 +1,123 @@
+"""A synthesized stack, readable: intrinsics as text, logical ids without their hashes."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pydantic import JsonValue
+
+from app import build
+
+# isort: split
+from aws_cdk import Validations  # below `app`, through which jsii learns where Node is
+from cdk_nag import AwsSolutionsChecks
+
+
+@dataclass(frozen=True)
+class Synthesis:
+    folder: Path
+    stack_name: str = "Longhaul"
+
+    @cached_property
+    def template_file(self) -> Path:
+        return self.folder / f"{self.stack_name}.template.json"
+
+    @cached_property
+    def template(self) -> dict[str, Any]:
+        content: dict[str, Any] = json.loads(self.template_file.read_text())
+        return content
+
+    @cached_property
+    def masked(self) -> dict[str, Any]:
+        """The template without what changes with code that is not its own: hashes of assets, names of jobs."""
+        text = re.sub(r"\b[0-9a-f]{64}\b", "<asset>", self.template_file.read_text())
+        content: dict[str, Any] = json.loads(re.sub(r'\\"jobs\\":\[[^\]]*\]', r'\\"jobs\\":[<jobs>]', text))
+        return content
+
+    @cached_property
+    def report(self) -> dict[str, Any]:
+        content: dict[str, Any] = json.loads((self.folder / "validation-report.json").read_text())
+        return content
+
+    def resources(self, kind: str) -> dict[str, dict[str, Any]]:
+        """The properties of the resources of that type, readable, by their readable ids."""
+        return {
+            readable_id(name): readable(resource.get("Properties", {}))
+            for name, resource in self.template["Resources"].items()
+            if resource["Type"] == kind
+        }
+
+    def only(self, kind: str) -> dict[str, Any]:
+        (properties,) = self.resources(kind).values()
+        return properties
+
+    @cached_property
+    def definition(self) -> dict[str, Any]:
+        content: dict[str, Any] = json.loads(self.only("AWS::StepFunctions::StateMachine")["DefinitionString"])
+        return content
+
+    def statements(self, role: str) -> list[dict[str, Any]]:
+        """All statements of the policies of that role."""
+        return [
+            statement
+            for policy in self.resources("AWS::IAM::Policy").values()
+            if f"<{role}>" in policy["Roles"]
+            for statement in policy["PolicyDocument"]["Statement"]
+        ]
+
+    def grants(self, role: str) -> dict[str, set[str]]:
+        """Action → resources, for that role."""
+        granted: dict[str, set[str]] = {}
+        for statement in self.statements(role):
+            for action in as_list(statement["Action"]):
+                granted.setdefault(action, set()).update(as_list(statement["Resource"]))
+        return granted
+
+    def asset_files(self, marker: str) -> set[str]:
+        """The files of the one asset folder that holds the file `marker`, relative to it."""
+        (folder,) = (path for path in self.folder.glob("asset.*") if (path / marker).is_file())
+        return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def synthesize(folder: Path, settings: Mapping[str, JsonValue]) -> Synthesis:
+    """Synthesize with these settings over the usual ones, checked by cdk-nag."""
+    app = build(outdir=str(folder), context={"longhaul": dict(settings)})
+    Validations.of(app).add_plugins(AwsSolutionsChecks(app))
+    try:
+        app.synth()
+    except RuntimeError as error:
+        # Findings fail the synthesis after it wrote everything: the test of the report names them, and the others still have their template.
+        if "ValidationFailed" not in str(error):
+            raise
+    return Synthesis(folder=folder)
+
+
+def readable_id(logical_id: str) -> str:
+    return re.sub(r"[0-9A-F]{8}$", "", logical_id)
+
+
+def readable(value: Any) -> Any:
+    """The value with intrinsics as text: `<Id.Attribute>`, `<Id>`, joined."""
+    match value:
+        case {"Ref": str(name)}:
+            return f"<{readable_id(name)}>"
+        case {"Fn::GetAtt": [str(name), str(attribute)]}:
+            return f"<{readable_id(name)}.{attribute}>"
+        case {"Fn::Join": [str(separator), [*parts]]}:
+            return separator.join(str(readable(part)) for part in parts)
+        case {"Fn::Sub": str(text)}:
+            return re.sub(r"\$\{([^}]*)}", r"<\1>", text)
+        case dict():
+            return {key: readable(inner) for key, inner in value.items()}
+        case list():
+            return [readable(inner) for inner in value]
+        case _:
+            return value
+
+
+def as_list(value: str | list[str]) -> list[str]:
+    return [value] if isinstance(value, str) else value

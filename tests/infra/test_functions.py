@@ -1,0 +1,138 @@
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from app import REPOSITORY
+from infra.functions import ROOM_FOR_SETTINGS
+from longhaul.settings import RuntimeSettings
+from tests.infra.synthesis import Synthesis
+
+NAMES = {"Dispatcher", "Heartbeat", "Settle", "Sweeper"}
+
+
+def test_the_four_functions_are_all_there_is(usual: Synthesis) -> None:
+    # A fifth would be a custom resource's provider, which neither the design nor the embedded AWS has room for.
+    assert set(usual.resources("AWS::Lambda::Function")) == NAMES
+
+
+def test_functions_run_python_on_arm_traced_and_with_logs_that_end(usual: Synthesis) -> None:
+    logs = usual.resources("AWS::Logs::LogGroup")
+
+    for name, function in usual.resources("AWS::Lambda::Function").items():
+        assert (function["Runtime"], function["Architectures"]) == ("python3.13", ["arm64"])
+        assert function["TracingConfig"] == {"Mode": "Active"}
+        assert function["Handler"] == f"functions.{name.lower()}.lambda_handler"
+        assert function["LoggingConfig"] == {"LogGroup": f"<{name}Logs>"}
+        assert logs[f"{name}Logs"]["RetentionInDays"] == 30
+        assert function["Environment"]["Variables"]["POWERTOOLS_SERVICE_NAME"] == name.lower()
+
+
+def test_functions_follow_the_set_architecture_and_retention(varied: Synthesis) -> None:
+    assert {tuple(function["Architectures"]) for function in varied.resources("AWS::Lambda::Function").values()} == {
+        ("x86_64",)
+    }
+    assert {group["RetentionInDays"] for group in varied.resources("AWS::Logs::LogGroup").values()} == {7}
+
+
+def test_functions_share_one_code_asset_and_one_layer(usual: Synthesis) -> None:
+    functions = usual.resources("AWS::Lambda::Function").values()
+
+    assert len({function["Code"]["S3Key"] for function in functions}) == 1
+    assert {tuple(function["Layers"]) for function in functions} == {("<SharedPackages>",)}
+
+
+def test_the_code_asset_holds_the_python_files_of_two_packages_and_nothing_else(usual: Synthesis) -> None:
+    files = usual.asset_files("functions/dispatcher.py")
+
+    assert {"functions/sweeper.py", "longhaul/settings.py", "longhaul/domain/lease.py"} <= files
+    assert not [file for file in files if not re.fullmatch(r"(functions|longhaul)/.*\.py", file)]
+
+
+@pytest.mark.parametrize(
+    ("name", "timeout_s"), [("Dispatcher", 75), ("Heartbeat", 30), ("Settle", 900), ("Sweeper", 300)]
+)
+def test_each_function_has_the_time_its_work_needs(usual: Synthesis, name: str, timeout_s: int) -> None:
+    assert usual.resources("AWS::Lambda::Function")[name]["Timeout"] == timeout_s
+
+
+def test_the_dispatcher_ends_before_its_messages_show_again(usual: Synthesis) -> None:
+    timeout_s = usual.resources("AWS::Lambda::Function")["Dispatcher"]["Timeout"]
+
+    # SQS's mapping demands it; the rest is for the answer's way back.
+    assert timeout_s < usual.resources("AWS::SQS::Queue")["MainQueueJobs"]["VisibilityTimeout"]
+
+
+def test_the_mapping_deletes_only_what_the_dispatcher_lets_go(usual: Synthesis) -> None:
+    mapping = usual.only("AWS::Lambda::EventSourceMapping")
+
+    # Compared whole: a filter would delete what it does not match, a window would lengthen the invisibility.
+    assert mapping == {
+        "BatchSize": 10,
+        "EventSourceArn": "<MainQueueJobs.Arn>",
+        "FunctionName": "<Dispatcher>",
+        "FunctionResponseTypes": ["ReportBatchItemFailures"],
+        "MaximumBatchingWindowInSeconds": 0,
+        "ScalingConfig": {"MaximumConcurrency": 2},
+    }
+
+
+def test_each_stage_feeds_the_dispatcher(varied: Synthesis) -> None:
+    mappings = varied.resources("AWS::Lambda::EventSourceMapping").values()
+
+    assert {mapping["EventSourceArn"] for mapping in mappings} == {"<MainQueueJobs.Arn>", "<CleanUpQueueJobs.Arn>"}
+
+
+def test_every_part_reads_the_same_valid_settings(varied: Synthesis) -> None:
+    functions = varied.resources("AWS::Lambda::Function").values()
+    tasks = varied.resources("AWS::ECS::TaskDefinition").values()
+    texts = {function["Environment"]["Variables"]["LONGHAUL_SETTINGS"] for function in functions} | {
+        task["ContainerDefinitions"][0]["Environment"][0]["Value"] for task in tasks
+    }
+
+    (text,) = texts
+    settings = RuntimeSettings.model_validate_json(text)
+    assert [(stage.name, stage.slots, stage.queue_url) for stage in settings.stages] == [
+        ("main", 10, "<MainQueueJobs>"),
+        ("clean-up", 3, "<CleanUpQueueJobs>"),
+    ]
+    assert settings.paths.input_buckets == ("their-input",)
+    assert settings.paths.output_buckets == ("their-output",)
+    assert (settings.lease.stop_timeout_s, settings.lease.beat_floor_s) == (60, 15)
+
+
+def test_the_sweeper_is_woken_by_failed_executions_and_by_the_clock(usual: Synthesis) -> None:
+    rules = usual.resources("AWS::Events::Rule")
+
+    assert rules["SweepingExecutionEnded"]["EventPattern"] == {
+        "source": ["aws.states"],
+        "detail-type": ["Step Functions Execution Status Change"],
+        "detail": {"stateMachineArn": ["<WorkflowMachine>"], "status": ["FAILED", "TIMED_OUT", "ABORTED"]},
+    }
+    assert rules["SweepingEveryFewMinutes"]["ScheduleExpression"] == "rate(5 minutes)"
+    for rule in rules.values():
+        (target,) = rule["Targets"]
+        assert target["Arn"] == "<Sweeper.Arn>"
+        assert target["DeadLetterConfig"] == {"Arn": "<SweepingUndelivered.Arn>"}
+
+
+def test_settings_as_long_as_names_can_get_still_fit_the_environment(varied: Synthesis) -> None:
+    for function in varied.resources("AWS::Lambda::Function").values():
+        variables = function["Environment"]["Variables"]
+        rest = {name: value for name, value in variables.items() if name != "LONGHAUL_SETTINGS"}
+        assert len(json.dumps(rest)) + ROOM_FOR_SETTINGS <= 4096
+
+
+def test_the_layer_and_the_image_pin_what_the_tests_ran_against() -> None:
+    tested = _pins(REPOSITORY / "requirements.txt")
+
+    for requirements in ("functions/requirements.txt", "jobs/requirements.txt"):
+        for package, version in _pins(REPOSITORY / requirements).items():
+            assert tested[package] == version, f"{requirements}: {package}"
+
+
+def _pins(file: Path) -> dict[str, str]:
+    lines = (line.partition("#")[0].strip() for line in file.read_text().splitlines())
+    pairs = (line.partition("==") for line in lines if line)
+    return {package.partition("[")[0]: version for package, _, version in pairs}

@@ -1,0 +1,117 @@
+from tests.infra.synthesis import Synthesis
+
+DAY_S = 86_400
+
+
+def test_jobs_queue_keeps_messages_ten_days_and_redrives_only_as_a_last_resort(usual: Synthesis) -> None:
+    queue = usual.resources("AWS::SQS::Queue")["MainQueueJobs"]
+
+    assert queue == {
+        "MaximumMessageSize": 1_032_192,
+        "MessageRetentionPeriod": 10 * DAY_S,
+        "RedrivePolicy": {"deadLetterTargetArn": "<MainQueueDeadLetters.Arn>", "maxReceiveCount": 1000},
+        "SqsManagedSseEnabled": True,
+        "VisibilityTimeout": 120,
+    }
+
+
+def test_dead_letters_outlive_the_jobs_queue_and_have_room_for_the_reason(usual: Synthesis) -> None:
+    queues = usual.resources("AWS::SQS::Queue")
+
+    dead_letters = queues["MainQueueDeadLetters"]
+    assert dead_letters["MessageRetentionPeriod"] == 14 * DAY_S
+    assert dead_letters["MaximumMessageSize"] - queues["MainQueueJobs"]["MaximumMessageSize"] == 16 * 1024
+    assert dead_letters["SqsManagedSseEnabled"] is True
+
+
+def test_every_queue_and_bucket_refuses_requests_without_tls(usual: Synthesis) -> None:
+    policies = {**usual.resources("AWS::SQS::QueuePolicy"), **usual.resources("AWS::S3::BucketPolicy")}
+
+    guarded = [
+        policy.get("Queues", policy.get("Bucket"))
+        for policy in policies.values()
+        for statement in policy["PolicyDocument"]["Statement"]
+        if statement["Effect"] == "Deny" and statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+    ]
+    assert sorted(map(str, guarded)) == [
+        "<Data>",
+        "['<MainQueueDeadLetters>']",
+        "['<MainQueueJobs>']",
+        "['<SweepingUndelivered>']",
+    ]
+
+
+def test_each_stage_has_queues_and_outputs_of_its_own(varied: Synthesis) -> None:
+    assert set(varied.resources("AWS::SQS::Queue")) == {
+        "MainQueueJobs",
+        "MainQueueDeadLetters",
+        "CleanUpQueueJobs",
+        "CleanUpQueueDeadLetters",
+        "SweepingUndelivered",
+    }
+    assert list(varied.template["Outputs"]) == [
+        "JobsQueueUrl",
+        "DeadLetterQueueUrl",
+        "CleanUpQueueUrl",
+        "CleanUpDeadLetterQueueUrl",
+        "LeasesTableName",
+        "StateMachineArn",
+        "DataBucketName",
+    ]
+
+
+def test_leases_table_is_on_demand_restorable_and_forgets_by_ttl(usual: Synthesis) -> None:
+    table = usual.only("AWS::DynamoDB::Table")
+
+    assert table["KeySchema"] == [
+        {"AttributeName": "key", "KeyType": "HASH"},
+        {"AttributeName": "item", "KeyType": "RANGE"},
+    ]
+    assert table["BillingMode"] == "PAY_PER_REQUEST"
+    assert table["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
+    assert table["TimeToLiveSpecification"] == {"AttributeName": "ttl", "Enabled": True}
+
+
+def test_the_index_of_open_leases_holds_keys_only(usual: Synthesis) -> None:
+    assert usual.only("AWS::DynamoDB::Table")["GlobalSecondaryIndexes"] == [
+        {
+            "IndexName": "open",
+            "KeySchema": [{"AttributeName": "open", "KeyType": "HASH"}],
+            "Projection": {"ProjectionType": "KEYS_ONLY"},
+        }
+    ]
+
+
+def test_data_bucket_is_private_and_ends_abandoned_uploads_after_thirty_days(usual: Synthesis) -> None:
+    bucket = usual.only("AWS::S3::Bucket")
+
+    assert bucket["LifecycleConfiguration"]["Rules"] == [
+        {
+            "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 30},
+            "Id": "AbandonedUploads",
+            "Status": "Enabled",
+        }
+    ]
+    assert set(bucket["PublicAccessBlockConfiguration"].values()) == {True}
+    assert "VersioningConfiguration" not in bucket
+
+
+def test_leases_and_data_outlive_the_stack(usual: Synthesis) -> None:
+    retained = {
+        resource["Type"]
+        for resource in usual.template["Resources"].values()
+        if resource.get("DeletionPolicy") == "Retain" and resource.get("UpdateReplacePolicy") == "Retain"
+    }
+    assert retained == {"AWS::DynamoDB::Table", "AWS::S3::Bucket"}
+
+
+def test_a_dead_letter_raises_an_alarm_and_silence_does_not(usual: Synthesis) -> None:
+    alarm = usual.only("AWS::CloudWatch::Alarm")
+
+    assert (alarm["MetricName"], alarm["ComparisonOperator"], alarm["Threshold"]) == (
+        "ApproximateNumberOfMessagesVisible",
+        "GreaterThanThreshold",
+        0,
+    )
+    assert alarm["Dimensions"] == [{"Name": "QueueName", "Value": "<MainQueueDeadLetters.QueueName>"}]
+    assert alarm["TreatMissingData"] == "notBreaching"
