@@ -1,0 +1,88 @@
+"""What a job sees: its inputs, its parameters, where to write, and a way to say how it goes.
+
+A job is a module in `jobs/catalogue/` with `def run(spark, job) -> None`, and a pydantic model `Params` when it takes parameters.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Generic, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
+
+from jobs.io.publisher import Dataset
+from jobs.io.staging import StagedInput
+from longhaul.domain.errors import PermanentJobError
+
+Format = Literal["parquet", "csv", "json", "orc"]
+MAIN: Final = "."
+"""Name of the dataset that is the output itself."""
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+
+class Params(BaseModel):
+    """Base of a job's parameters: unknown ones are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+ParamsT = TypeVar("ParamsT", bound=BaseModel)
+
+
+@dataclass
+class Job(Generic[ParamsT]):
+    """One attempt, as its job sees it."""
+
+    params: ParamsT
+    inputs: Mapping[str, StagedInput]
+    output_folder: Path
+    progress: Callable[[str], None]
+    """Say in a few words what is being done now; it shows in the lease and in `longhaul` commands."""
+    written: list[Dataset] = field(default_factory=list)
+
+    def input(self, name: str) -> str:
+        """Path of an input, for any of Spark's readers.
+
+        Raises:
+            PermanentJobError: the request has no such input.
+        """
+        if name not in self.inputs:
+            raise PermanentJobError(
+                f"the job needs an input {name!r}; given: {', '.join(sorted(self.inputs)) or 'none'}"
+            )
+        return self.inputs[name].path
+
+    def write(
+        self,
+        df: DataFrame,
+        name: str = MAIN,
+        *,
+        format: Format = "parquet",  # noqa: A002 - Spark's own word for it
+        partition_by: Sequence[str] = (),
+        options: Mapping[str, str] | None = None,
+    ) -> int:
+        """Compute `df` and keep it for publication. `name` puts it into a folder below the output, beside the main dataset. Answers its exact row count.
+
+        Everything that a job writes becomes visible together, and only if the job succeeds.
+
+        Raises:
+            ValueError: no usable name, or one that was written already.
+        """
+        if name != MAIN and not _NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is no dataset name: letters, digits, _ and -, at most 64")
+        if any(dataset.name == name for dataset in self.written):
+            raise ValueError(f"dataset {name!r} was written already")
+        folder = self.output_folder / ("main" if name == MAIN else f"named-{name}")
+        # Counted while it is written: no second pass over the data.
+        counted = Observation()
+        writer = df.observe(counted, F.count(F.lit(1)).alias("rows")).write.format(format)
+        if format == "csv":
+            writer = writer.option("header", value=True)
+        writer.options(**(options or {})).partitionBy(*partition_by).save(folder.as_uri())
+        rows = int(counted.get["rows"])
+        self.written.append(Dataset(name, folder, rows))
+        return rows

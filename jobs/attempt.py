@@ -1,0 +1,221 @@
+"""One attempt of one job, from its first write to its outcome.
+
+register ──► stage, while Spark boots ──► run ──► upload, pending ──► commit ──► publish
+   │             └──────── progress every few seconds; its answer says when to stop ───────┘
+   └ not ours: exit 73, nothing written
+"""
+
+import logging
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from botocore.exceptions import BotoCoreError, ClientError
+from pyspark.sql import SparkSession
+
+from jobs import failures, loading
+from jobs.api import Job
+from jobs.failures import Failure, NoOutputError
+from jobs.io.listing import Listing
+from jobs.io.publisher import Uploader
+from jobs.io.staging import StagedInput, Stager
+from jobs.reporting import Phase, Progress, Reporter
+from jobs.spark.progress import SparkSample, SparkWatch
+from jobs.spark.running import running_spark
+from jobs.stopping import Stop, StopReason
+from jobs.task import Resources, Task
+from longhaul.domain.errors import LeaseChangedError, PermanentJobError
+from longhaul.domain.lease import AttemptId, CommittedOutput, Lease, RecordedResult
+from longhaul.domain.outcome import ExitCode, OutcomeClass
+from longhaul.domain.paths import DataPath, parse_input, parse_output
+from longhaul.domain.request import parse_request
+from longhaul.ports import Clock, LeaseStore, Publisher, RequestStore
+from longhaul.settings import RuntimeSettings
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+Boot = Callable[[str, Resources, Path, Stop], AbstractContextManager[Callable[[], SparkSession]]]
+
+# Step Functions' own timeout comes first; this one is for the day when it cannot stop the task.
+_DEADLINE_MARGIN_S: Final = 30
+# Whoever talks to a JVM that dies hears of it before the cause is known.
+_CAUSE_WAIT_S: Final = 2.0
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class Attempt:
+    """Carries out one attempt. `run` answers the exit code; all else that there is to say is in the lease row."""
+
+    id: AttemptId
+    settings: RuntimeSettings
+    task: Task
+    clock: Clock
+    leases: LeaseStore
+    requests: RequestStore
+    publisher: Publisher
+    s3: "S3Client"
+    scratch: Path
+    boot: Boot = running_spark
+    stop: Stop = field(default_factory=Stop)
+    progress: Progress = field(default_factory=Progress)
+    _spark: SparkWatch | None = None
+    _may_be_committed: bool = False
+
+    def run(self) -> ExitCode:
+        """Do the work. Failures are recorded in the row and told by the exit code; none is raised."""
+        try:
+            lease = self.leases.register_task(self.id, self.task.arn, self.clock.now())
+        except LeaseChangedError:
+            logger.warning("another task or attempt owns this job: nothing to do")
+            return ExitCode.SUPERSEDED
+        except (ClientError, BotoCoreError):
+            logger.exception("could not register: nothing was begun")
+            return ExitCode.INTERRUPTED
+        try:
+            with self._deadline(lease.input.timeout_s), self._reporting(lease):
+                # Committed already: by a task that did not live to publish. That is then all there is to do.
+                self._publish(lease.output or self._commit(*self._work(lease)))
+        except Exception as error:  # noqa: BLE001 - the one place where whatever went wrong becomes an outcome
+            return self._fail(error)
+        finally:
+            shutil.rmtree(self.scratch, ignore_errors=True)
+        logger.info("job done")
+        return ExitCode.OK
+
+    def record(self, failure: Failure) -> None:
+        """Write down how the attempt failed. Best effort: without it, settle goes by the exit code."""
+        if failure.kind is OutcomeClass.SUPERSEDED:
+            return
+        try:
+            self.leases.record_result(self.id, RecordedResult(self.id.attempt, failure.kind.value, failure.error))
+        except LeaseChangedError:
+            logger.info("result not recorded: the output is committed, or the lease is lost")
+        except (ClientError, BotoCoreError) as error:
+            logger.warning("result not recorded", extra={"error": type(error).__name__})
+
+    def _work(self, lease: Lease) -> tuple[str, Job[Any]]:
+        """Everything up to files on the task's own disk. Answers the output's prefix and what was written."""
+        request = parse_request(self.requests.get(lease.request_ref).body, self.settings)
+        output = parse_output(request.output, self.settings.paths)
+        if output.scheme != "s3":
+            raise PermanentJobError("output: outputs are published on S3; file: paths serve for inputs only")
+        loaded = loading.load(request.job, request.params)
+        inputs = {name: parse_input(path, self.settings.paths) for name, path in request.inputs.items()}
+        with self.boot(self.id.execution_name, self.task.resources, self.scratch, self.stop) as session:
+            with ThreadPoolExecutor(1, thread_name_prefix="staging") as pool:
+                staging = pool.submit(self._stage, inputs)
+                spark = session()
+                staged = staging.result()
+            self.progress.enter(Phase.RUNNING)
+            job: Job[Any] = Job(loaded.params, staged, self.scratch / "output", self.progress.say)
+            with self._watching(spark):
+                loaded.run(spark, job)
+        self.stop.check()
+        if not job.written:
+            raise NoOutputError("the job ended without writing anything: call job.write")
+        return str(output), job
+
+    def _stage(self, inputs: Mapping[str, DataPath]) -> dict[str, StagedInput]:
+        stager = Stager(
+            self.s3,
+            Listing(self.s3, self.settings.paths.data_bucket),
+            self.scratch / "inputs",
+            self.stop,
+            begin=lambda size: self.progress.enter(Phase.STAGING, size),
+            advance=self.progress.advance,
+        )
+        return stager.stage(inputs)
+
+    def _commit(self, prefix: str, job: Job[Any]) -> CommittedOutput:
+        uploader = Uploader(
+            self.s3,
+            self.settings.paths.data_bucket,
+            self.stop,
+            begin=lambda size: self.progress.enter(Phase.PUBLISHING, size),
+            advance=self.progress.advance,
+        )
+        output = uploader.upload(self.id, prefix, job.written)
+        self.stop.check()
+        self._may_be_committed = True
+        try:
+            self.leases.commit(self.id, output)
+        except LeaseChangedError as error:
+            self._may_be_committed = False
+            if error.current is not None and error.current.owns(self.id) and error.current.cancel_requested_at:
+                self.stop.request(StopReason.CANCELLED, "cancelled on request")
+            raise
+        return output
+
+    def _publish(self, output: CommittedOutput) -> None:
+        self._may_be_committed = True
+        self.publisher.publish(output)
+        try:
+            self.leases.mark_published(self.id, self.clock.now())
+        except LeaseChangedError:
+            logger.info("published; the lease was settled meanwhile, and settle publishes what is committed")
+
+    def _fail(self, error: Exception) -> ExitCode:
+        if not self.stop.requested and failures.may_be_jvm_death(error):
+            self.stop.wait(_CAUSE_WAIT_S)
+        failure = failures.of_stop(self.stop) if self.stop.requested else failures.of_error(error)
+        logger.error(
+            "attempt failed",
+            exc_info=error,
+            extra={"outcome": failure.kind.value, "error": failure.error, "exit_code": int(failure.exit_code)},
+        )
+        self.record(failure)
+        if not self._may_be_committed:
+            try:
+                self.publisher.discard(self.id)
+            except (ClientError, BotoCoreError) as trouble:  # settle does it again
+                logger.warning("pending uploads not aborted", extra={"error": type(trouble).__name__})
+        return failure.exit_code
+
+    @contextmanager
+    def _deadline(self, timeout_s: int) -> Iterator[None]:
+        def expire() -> None:
+            self.stop.request(StopReason.DEADLINE, f"ran longer than its timeout of {timeout_s} s")
+
+        timer = threading.Timer(timeout_s + _DEADLINE_MARGIN_S, expire)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    @contextmanager
+    def _reporting(self, lease: Lease) -> Iterator[None]:
+        reporter = Reporter(
+            leases=self.leases,
+            attempt=self.id,
+            clock=self.clock,
+            stop=self.stop,
+            progress=self.progress,
+            period_s=self.settings.lease.progress_period_s,
+            give_up_s=lease.stall_timeout_s,
+            spark=lambda: self._spark.latest if self._spark else SparkSample(),
+        )
+        reporter.start()
+        try:
+            yield
+        finally:
+            reporter.finish()
+
+    @contextmanager
+    def _watching(self, spark: SparkSession) -> Iterator[None]:
+        watch = SparkWatch(spark.sparkContext, self.settings.lease.progress_period_s / 2)
+        self._spark = watch
+        watch.start()
+        try:
+            yield
+        finally:
+            watch.stop()

@@ -1,0 +1,70 @@
+"""One SELECT over the inputs, each of which is a view of its name. Nothing else can be reached from the query, see `_select_only`."""
+
+from typing import Final
+
+from pydantic import Field
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+
+from jobs.api import Format, Job
+from jobs.api import Params as BaseParams
+from jobs.catalogue._select_only import require_select, without_query
+from jobs.io.staging import StagedInput
+from longhaul.domain.errors import PermanentJobError
+
+_FORMATS: Final[dict[str, Format]] = {
+    "parquet": "parquet",
+    "csv": "csv",
+    "json": "json",
+    "jsonl": "json",
+    "ndjson": "json",
+    "orc": "orc",
+}
+
+
+class Params(BaseParams):
+    query: str = Field(min_length=1)
+    format: Format = "parquet"
+    partition_by: tuple[str, ...] = ()
+    input_formats: dict[str, Format] = Field(default_factory=dict)
+    """Format by input, for files whose extension does not tell."""
+
+
+def run(spark: SparkSession, job: Job[Params]) -> None:
+    params = job.params
+    for name, staged in job.inputs.items():
+        read(spark, staged, params.input_formats.get(name) or format_of(name, staged)).createOrReplaceTempView(name)
+    require_select(spark, params.query, job.inputs)
+    try:
+        result = spark.sql(params.query)
+    except AnalysisException as error:
+        raise PermanentJobError(f"params.query: {without_query(str(error))}") from None
+    missing = [column for column in params.partition_by if column not in result.columns]
+    if missing:
+        raise PermanentJobError(f"params.partition_by: the query has no column {', '.join(missing)}")
+    job.progress("running the query")
+    rows = job.write(result, format=params.format, partition_by=params.partition_by)
+    job.progress(f"{rows} rows")
+
+
+def format_of(name: str, staged: StagedInput) -> Format:
+    """The format of an input, by the extension of its files.
+
+    Raises:
+        PermanentJobError: unknown, missing or mixed extensions.
+    """
+    formats = {_FORMATS.get(extension) for extension in staged.extensions}
+    (only,) = formats if len(formats) == 1 else (None,)
+    if only is None:
+        found = ", ".join(sorted(extension or "none" for extension in staged.extensions))
+        raise PermanentJobError(
+            f"input {name!r}: cannot tell the format from these extensions: {found}; say it in params.input_formats"
+        )
+    return only
+
+
+def read(spark: SparkSession, staged: StagedInput, format_: Format) -> DataFrame:
+    reader = spark.read
+    if format_ == "csv":
+        reader = reader.option("header", value=True).option("inferSchema", value=True)
+    return reader.format(format_).load(staged.path)

@@ -1,0 +1,99 @@
+"""From an exception to an outcome: its class, a text for people with the cause first, and the exit code."""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
+from pyspark.errors import PySparkException
+
+from jobs.spark.gateway import GatewayError
+from jobs.stopping import Stop, StopReason
+from longhaul.domain.errors import LeaseChangedError, PermanentError
+from longhaul.domain.outcome import MAX_ERROR_CHARS, ExitCode, OutcomeClass
+
+
+@dataclass(frozen=True)
+class Failure:
+    kind: OutcomeClass
+    error: str
+    exit_code: ExitCode
+
+
+_STOPPED: Final = {
+    StopReason.TERMINATED: (OutcomeClass.INTERRUPTED, ExitCode.INTERRUPTED),
+    StopReason.SUPERSEDED: (OutcomeClass.SUPERSEDED, ExitCode.SUPERSEDED),
+    StopReason.CANCELLED: (OutcomeClass.CANCELLED, ExitCode.INTERRUPTED),
+    StopReason.DEADLINE: (OutcomeClass.TIMED_OUT, ExitCode.FAILED),
+    StopReason.JVM_DIED: (OutcomeClass.FAILED, ExitCode.FAILED),
+    StopReason.OUT_OF_MEMORY: (OutcomeClass.OUT_OF_MEMORY, ExitCode.OUT_OF_MEMORY),
+    StopReason.UNREPORTABLE: (OutcomeClass.INTERRUPTED, ExitCode.INTERRUPTED),
+}
+
+_OUT_OF_MEMORY: Final = re.compile(r"java\.lang\.OutOfMemoryError|SparkOutOfMemoryError|UNABLE_TO_ACQUIRE_MEMORY")
+# What follows is for those who read logs: stacks, and the text of the query.
+_NOISE: Final = re.compile(
+    r"\n\s*(?:at [\w.$]+\(|Driver stacktrace:|JVM stacktrace:|== SQL|Caused by: |\.\.\. \d+ more)"
+)
+_TASK_FAILURE: Final = re.compile(r"most recent failure: Lost task .*?\(.*? executor .*?\): ", re.DOTALL)
+_LAST_LINE: Final = re.compile(
+    r"^(?:[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning))(?:: .*)?$", re.MULTILINE
+)
+
+
+class NoOutputError(PermanentError):
+    """The job ran to its end and wrote nothing."""
+
+
+def may_be_jvm_death(error: BaseException) -> bool:
+    """Whether this is how the end of the JVM looks from Python: a broken connection rather than an answer."""
+    return isinstance(error, (Py4JNetworkError, ConnectionError, GatewayError)) or (
+        isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError)
+    )
+
+
+def of_stop(stop: Stop) -> Failure:
+    """The failure of an attempt that was stopped."""
+    if stop.reason is None:
+        raise AssertionError("no stop was requested")
+    kind, code = _STOPPED[stop.reason]
+    return Failure(kind, _shorten(stop.detail), code)
+
+
+def of_error(error: BaseException) -> Failure:
+    """The failure of an attempt whose work raised."""
+    text = cause(error)
+    match error:
+        case NoOutputError():
+            return Failure(OutcomeClass.NO_OUTPUT, text, ExitCode.FAILED)
+        case PermanentError():
+            return Failure(OutcomeClass.PERMANENT, text, ExitCode.PERMANENT)
+        case LeaseChangedError():
+            return Failure(OutcomeClass.SUPERSEDED, text, ExitCode.SUPERSEDED)
+        case MemoryError():
+            return Failure(OutcomeClass.OUT_OF_MEMORY, text, ExitCode.OUT_OF_MEMORY)
+    if _OUT_OF_MEMORY.search(str(error)):
+        return Failure(OutcomeClass.OUT_OF_MEMORY, text, ExitCode.OUT_OF_MEMORY)
+    return Failure(OutcomeClass.FAILED, text, ExitCode.FAILED)
+
+
+def cause(error: BaseException) -> str:
+    """What went wrong in as few words as there are: the last line of a Python traceback, or Spark's message without its stacks."""
+    if isinstance(error, PermanentError):
+        return _shorten(str(error))
+    text = str(error)
+    if "Traceback (most recent call last)" in text:  # of a Python worker, quoted by Spark
+        last_lines = _LAST_LINE.findall(text.rpartition("Traceback (most recent call last)")[2])
+        if last_lines:
+            return _shorten(last_lines[0])
+    task_failure = _TASK_FAILURE.search(text)
+    if task_failure:
+        return _shorten(_NOISE.split(text[task_failure.end() :], maxsplit=1)[0])
+    brief = _NOISE.split(text, maxsplit=1)[0]
+    # Spark's own begin with their condition, such as [DIVIDE_BY_ZERO].
+    return _shorten(brief if isinstance(error, PySparkException) else f"{type(error).__name__}: {brief}")
+
+
+def _shorten(text: str) -> str:
+    text = text.strip()
+    return text if len(text) <= MAX_ERROR_CHARS else f"{text[: MAX_ERROR_CHARS - 1]}…"

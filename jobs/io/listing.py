@@ -1,0 +1,145 @@
+"""Which objects an input path stands for: one object, a prefix, or a glob over either."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from botocore.exceptions import ClientError
+
+from longhaul.adapters.s3_publisher import read_manifest
+from longhaul.domain.errors import PermanentJobError
+from longhaul.domain.paths import INTERNAL_PREFIX, DataPath
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+_GLOB = re.compile(r"[*?\[]")
+_PARTITION = re.compile(r"[^=/]+=[^/]*")
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file of an input. `partitions` are its `name=value` folders, which Spark reads as columns."""
+
+    bucket: str  # empty for a local file
+    key: str
+    size: int
+    partitions: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.key.rpartition("/")[2]
+
+
+class Listing:
+    """`data_bucket` is the bucket whose `longhaul/` prefix is no request's business, whatever a glob or a whole-bucket path would match."""
+
+    def __init__(self, client: "S3Client", data_bucket: str) -> None:
+        self._s3 = client
+        self._data_bucket = data_bucket
+
+    def sources_of(self, path: DataPath) -> list[Source]:
+        """The files of an input in the order of their keys; none when there are none.
+
+        A prefix with one of our manifests stands for the files of its main dataset. Otherwise hidden files and folders (`_x`, `.x`) are left out, as Spark
+        does.
+        """
+        if path.scheme == "file":
+            return _local(path)
+        if _GLOB.search(path.key):
+            return self._glob(path)
+        return self._object(path) or self._prefix(path.bucket, f"{path.key.rstrip('/')}/".lstrip("/"))
+
+    def _glob(self, path: DataPath) -> list[Source]:
+        base, _ = _split_glob(path.key)
+        patterns = path.key.rstrip("/").split("/")
+        heads: dict[str, Source | None] = {}  # None: a folder
+        for source in self._list(path.bucket, base):
+            segments = source.key.split("/")
+            head = segments[: len(patterns)]
+            if len(head) == len(patterns) and all(map(fnmatchcase, head, patterns)) and not any(map(_is_hidden, head)):
+                heads["/".join(head)] = source if len(segments) == len(patterns) else None
+        return [
+            source
+            for head, matched in sorted(heads.items())
+            for source in ([matched] if matched else self._prefix(path.bucket, f"{head}/"))
+        ]
+
+    def _object(self, path: DataPath) -> list[Source]:
+        if not path.key or path.key.endswith("/"):
+            return []
+        try:
+            size = self._s3.head_object(Bucket=path.bucket, Key=path.key)["ContentLength"]
+        except ClientError as error:
+            if error.response["Error"]["Code"] in ("404", "NoSuchKey"):
+                return []
+            raise
+        return [Source(path.bucket, path.key, size)]
+
+    def _prefix(self, bucket: str, prefix: str) -> list[Source]:
+        manifest, _ = read_manifest(self._s3, bucket, prefix)
+        if manifest is not None:
+            return [
+                Source(bucket, prefix + file.path, file.size, _partitions(file.path))
+                for file in manifest.files
+                if file.dataset == "."
+            ]
+        return [
+            Source(bucket, source.key, source.size, _partitions(relative))
+            for source in self._list(bucket, prefix)
+            if not any(map(_is_hidden, (relative := source.key.removeprefix(prefix)).split("/")))
+        ]
+
+    def _list(self, bucket: str, prefix: str) -> Iterator[Source]:
+        for page in self._s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
+            for item in page.get("Contents", []):
+                key = item["Key"]
+                ours = bucket == self._data_bucket and key.startswith(INTERNAL_PREFIX)
+                if not ours and not key.endswith("/"):  # else: a folder's placeholder
+                    yield Source(bucket, key, item["Size"])
+
+
+def _local(path: DataPath) -> list[Source]:
+    base, pattern = _split_glob(path.key)
+    tops = sorted(Path(base).glob(pattern)) if pattern else [Path(path.key)]
+    sources = []
+    for top in tops:
+        files = [top] if top.is_file() else sorted(file for file in top.rglob("*") if file.is_file())
+        for file in files:
+            relative = str(file.relative_to(top)) if file != top else file.name
+            if not any(_is_hidden(part) for part in relative.split("/")):
+                sources.append(Source("", str(file), file.stat().st_size, _partitions(relative)))
+    return sources
+
+
+def _split_glob(key: str) -> tuple[str, str]:
+    """The part of a key before the first segment with a glob character, with its slash, and the rest."""
+    match = _GLOB.search(key)
+    if match is None:
+        return key, ""
+    start = key.rfind("/", 0, match.start()) + 1
+    return key[:start], key[start:].rstrip("/")
+
+
+def _partitions(relative: str) -> tuple[str, ...]:
+    return tuple(part for part in relative.split("/")[:-1] if _PARTITION.fullmatch(part))
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith((".", "_"))
+
+
+def require(name: str, path: DataPath, sources: list[Source]) -> list[Source]:
+    """The sources, unless there is nothing in them.
+
+    Raises:
+        PermanentJobError: nothing is there, or nothing but empty files.
+    """
+    if not sources:
+        raise PermanentJobError(f"input {name!r}: nothing at {path}")
+    if not any(source.size for source in sources):
+        raise PermanentJobError(f"input {name!r}: {path} is empty ({len(sources)} files of 0 bytes)")
+    return sources

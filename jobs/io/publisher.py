@@ -1,0 +1,188 @@
+"""What Spark wrote to local disk becomes pending multipart uploads: nothing is visible before the commit."""
+
+import re
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from jobs.stopping import Stop
+from longhaul.adapters.s3_publisher import (
+    TOKEN_METADATA,
+    Manifest,
+    ManifestFile,
+    Part,
+    PendingOutput,
+    Upload,
+    read_manifest,
+    split_prefix,
+)
+from longhaul.domain.lease import AttemptId, CommittedOutput, pending_ref
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+_MIB: Final = 1024 * 1024
+_MIN_PART: Final = 8 * _MIB
+_MAX_PARTS: Final = 10_000  # S3's limit
+# Each thread holds one part in memory: 64 MiB at the usual part size.
+_THREADS: Final = 8
+# Spark names files part-<task>-<uuid>.c000.<codec>.<format>; the token takes the uuid's place.
+_UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """What one `job.write` left on disk. `name` is `.` for the output itself, else the folder below it; `rows` is exact, or None when not known."""
+
+    name: str
+    folder: Path
+    rows: int | None = None
+
+
+@dataclass(frozen=True)
+class _LocalFile:
+    file: Path
+    path: str  # relative to the output's prefix
+    dataset: str
+    size: int
+
+    @property
+    def part_size(self) -> int:
+        return max(_MIN_PART, ceil(self.size / _MAX_PARTS))
+
+    @property
+    def part_count(self) -> int:
+        return max(1, ceil(self.size / self.part_size))  # an empty file is one empty part
+
+
+class Uploader:
+    """Uploads an attempt's files and leaves them pending. `data_bucket` holds the pending list."""
+
+    def __init__(
+        self,
+        client: "S3Client",
+        data_bucket: str,
+        stop: Stop,
+        *,
+        begin: Callable[[int], None],
+        advance: Callable[[int], None],
+    ) -> None:
+        """`begin` is told the bytes to come, `advance` the bytes that went."""
+        self._s3 = client
+        self._data_bucket = data_bucket
+        self._stop = stop
+        self._begin = begin
+        self._advance = advance
+
+    def upload(self, attempt: AttemptId, prefix: str, datasets: Sequence[Dataset]) -> CommittedOutput:
+        """Upload every file of the datasets; what comes back is ready to be committed.
+
+        Raises:
+            StopRequestedError: the attempt has to stop; its uploads are left for `Publisher.discard`.
+        """
+        files = [file for dataset in datasets for file in local_files(dataset, attempt.token)]
+        bucket, key_prefix = split_prefix(prefix)
+        replaced, etag = read_manifest(self._s3, bucket, key_prefix)
+        self._begin(sum(file.size for file in files))
+        uploads = self._create(bucket, key_prefix, attempt.token, files)
+        pending = PendingOutput(
+            token=attempt.token,
+            prefix=prefix,
+            replaces_etag=etag,
+            replaces=tuple(file.path for file in replaced.files) if replaced else (),
+            uploads=tuple(uploads),
+        )
+        self._list(attempt, pending)
+        manifest = Manifest(
+            key=attempt.key,
+            run=attempt.run,
+            attempt=attempt.attempt,
+            files=tuple(ManifestFile(path=file.path, size=file.size, dataset=file.dataset) for file in files),
+            rows={dataset.name: dataset.rows for dataset in datasets if dataset.rows is not None},
+        )
+        sent = self._send(bucket, key_prefix, files, uploads)
+        self._list(attempt, pending.model_copy(update={"uploads": tuple(sent), "manifest": manifest}))
+        return CommittedOutput(
+            attempt=attempt.attempt,
+            pending_ref=pending_ref(attempt),
+            prefix=prefix,
+            files=len(files),
+            size_bytes=sum(file.size for file in files),
+        )
+
+    def _create(self, bucket: str, prefix: str, token: str, files: Sequence[_LocalFile]) -> list[Upload]:
+        def create(file: _LocalFile) -> Upload:
+            self._stop.check()
+            answer = self._s3.create_multipart_upload(
+                Bucket=bucket, Key=prefix + file.path, Metadata={TOKEN_METADATA: token}, ChecksumAlgorithm="CRC32"
+            )
+            return Upload(path=file.path, upload_id=answer["UploadId"], size=file.size)
+
+        with ThreadPoolExecutor(_THREADS, thread_name_prefix="create") as pool:
+            return list(pool.map(create, files))
+
+    def _send(self, bucket: str, prefix: str, files: Sequence[_LocalFile], uploads: Sequence[Upload]) -> list[Upload]:
+        """Send the parts of all files, many at once, whether of one large file or of thousands of small ones."""
+
+        def send(file: _LocalFile, upload: Upload, number: int) -> Part:
+            self._stop.check()
+            with file.file.open("rb") as opened:
+                opened.seek((number - 1) * file.part_size)
+                body = opened.read(file.part_size)
+            answer = self._s3.upload_part(
+                Bucket=bucket,
+                Key=prefix + file.path,
+                UploadId=upload.upload_id,
+                PartNumber=number,
+                Body=body,
+                ChecksumAlgorithm="CRC32",
+            )
+            self._advance(len(body))
+            return Part(n=number, etag=answer["ETag"], crc32=answer.get("ChecksumCRC32"))
+
+        with ThreadPoolExecutor(_THREADS, thread_name_prefix="send") as pool:
+            parts = [
+                [pool.submit(send, file, upload, number) for number in range(1, file.part_count + 1)]
+                for file, upload in zip(files, uploads, strict=True)
+            ]
+            try:
+                done, _ = wait([future for futures in parts for future in futures], return_when=FIRST_EXCEPTION)
+                for future in done:  # the first failure ends it, not the first in order
+                    future.result()
+                return [
+                    upload.model_copy(update={"parts": tuple(future.result() for future in futures)})
+                    for upload, futures in zip(uploads, parts, strict=True)
+                ]
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
+
+    def _list(self, attempt: AttemptId, pending: PendingOutput) -> None:
+        self._s3.put_object(
+            Bucket=self._data_bucket,
+            Key=pending_ref(attempt),
+            Body=pending.model_dump_json().encode(),
+            ContentType="application/json",
+        )
+
+
+def local_files(dataset: Dataset, token: str) -> list[_LocalFile]:
+    """Every data file under a dataset's folder, with the name it will have; Spark's markers and checksums are left out."""
+    files = []
+    for file in sorted(path for path in dataset.folder.rglob("*") if path.is_file()):
+        if file.name.startswith(("_", ".")):
+            continue
+        parent = file.parent.relative_to(dataset.folder)
+        path = Path(dataset.name) / parent / final_name(file.name, token)  # `.` as a first segment vanishes
+        files.append(_LocalFile(file, path.as_posix(), dataset.name, file.stat().st_size))
+    return files
+
+
+def final_name(name: str, token: str) -> str:
+    """The file's name with the token of the attempt in it, so that no other attempt ever writes the same key."""
+    if _UUID.search(name):
+        return _UUID.sub(token, name, count=1)
+    stem, dot, extensions = name.partition(".")
+    return f"{stem}-{token}{dot}{extensions}"

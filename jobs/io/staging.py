@@ -1,0 +1,168 @@
+"""Inputs to the task's own disk: boto3's parallel multipart transfers were the fastest way tried, and the same code serves every S3."""
+
+import logging
+import shutil
+from collections.abc import Callable, Mapping
+from concurrent.futures import CancelledError
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from boto3.s3.transfer import TransferConfig, create_transfer_manager
+from botocore.exceptions import ClientError
+from s3transfer.subscribers import BaseSubscriber
+
+from jobs.io.listing import Listing, Source, require
+from jobs.stopping import Stop
+from longhaul.domain.errors import PermanentJobError
+from longhaul.domain.paths import DataPath
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+    from s3transfer.futures import TransferFuture
+
+logger = logging.getLogger(__name__)
+
+_MIB: Final = 1024 * 1024
+# Parts of 16 MiB in 16 threads keep a task's network busy in 256 MiB of memory at most.
+_TRANSFER: Final = TransferConfig(multipart_threshold=32 * _MIB, multipart_chunksize=16 * _MIB, max_concurrency=16)
+# Left free beside the inputs: shuffle and output need room too, and a full disk fails in ways that name no reason.
+_DISK_RESERVE_FRACTION: Final = 0.5
+_DISK_RESERVE_BYTES: Final = 256 * _MIB
+_POLL_S: Final = 0.2
+
+
+@dataclass(frozen=True)
+class StagedInput:
+    """An input on local disk. `path` is a folder that any Spark reader takes; its files keep their extensions and their partition folders."""
+
+    path: str
+    files: int
+    size_bytes: int
+    extensions: frozenset[str]
+
+
+class Stager:
+    def __init__(
+        self,
+        client: "S3Client",
+        listing: Listing,
+        folder: Path,
+        stop: Stop,
+        *,
+        begin: Callable[[int], None],
+        advance: Callable[[int], None],
+    ) -> None:
+        """`begin` is told the bytes to come, `advance` the bytes that came."""
+        self._s3 = client
+        self._listing = listing
+        self._folder = folder
+        self._stop = stop
+        self._begin = begin
+        self._advance = advance
+
+    def stage(self, inputs: Mapping[str, DataPath]) -> dict[str, StagedInput]:
+        """Bring every input to disk.
+
+        Raises:
+            PermanentJobError: an input is missing or empty, or the disk is too small.
+            StopRequestedError: the attempt has to stop.
+        """
+        try:
+            return self._stage(inputs)
+        except _VanishedError as error:
+            # Its output was replaced while we read: the manifest that is in place now names files that are there.
+            logger.info("an input changed while it was read: reading it once more", extra={"file": str(error)})
+            shutil.rmtree(self._folder, ignore_errors=True)
+        try:
+            return self._stage(inputs)
+        except _VanishedError as error:
+            raise PermanentJobError(f"an input keeps changing while it is read: {error} is gone") from error
+
+    def _stage(self, inputs: Mapping[str, DataPath]) -> dict[str, StagedInput]:
+        sources = {name: require(name, path, self._listing.sources_of(path)) for name, path in inputs.items()}
+        self._stop.check()
+        size = sum(source.size for files in sources.values() for source in files if source.bucket)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._check_disk(size)
+        self._begin(size)
+        places = {name: self._places(name, files) for name, files in sources.items()}
+        for files in places.values():
+            for place, source in files.items():
+                place.parent.mkdir(parents=True, exist_ok=True)
+                if not source.bucket:
+                    place.symlink_to(source.key)
+        self._download({p: s for files in places.values() for p, s in files.items() if s.bucket})
+        return {
+            name: StagedInput(
+                path=(self._folder / name).as_uri(),
+                files=len(files),
+                size_bytes=sum(source.size for source in files.values()),
+                extensions=frozenset(_extension(source.name) for source in files.values()),
+            )
+            for name, files in places.items()
+        }
+
+    def _places(self, name: str, sources: list[Source]) -> dict[Path, Source]:
+        """Where each file goes. Numbered, since a glob may bring equal names from many folders, and Spark passes over nested folders in silence."""
+        return {
+            self._folder.joinpath(name, *source.partitions, f"{number:05d}-{source.name}"): source
+            for number, source in enumerate(sources)
+        }
+
+    def _check_disk(self, size: int) -> None:
+        """Before the first byte: a disk that fills up in the middle costs the transfer, and fails with whatever came to write next."""
+        free = shutil.disk_usage(self._folder).free
+        needed = size + max(_DISK_RESERVE_BYTES, int(size * _DISK_RESERVE_FRACTION))
+        if free < needed:
+            raise PermanentJobError(
+                f"the inputs are {size / _MIB:.0f} MiB and need {needed / _MIB:.0f} MiB of disk, of which {free / _MIB:.0f} MiB "
+                "are free: ask for a larger size"
+            )
+
+    def _download(self, files: Mapping[Path, Source]) -> None:
+        manager = create_transfer_manager(self._s3, _TRANSFER)
+        try:
+            with manager:
+                subscriber = _Advance(self._advance, self._stop)
+                futures = [
+                    manager.download(source.bucket, source.key, str(place), subscribers=[subscriber])
+                    for place, source in files.items()
+                ]
+                for source, future in zip(files.values(), futures, strict=True):
+                    try:
+                        future.result()
+                    except ClientError as error:
+                        if error.response["Error"]["Code"] in ("404", "NoSuchKey"):
+                            raise _VanishedError(f"s3://{source.bucket}/{source.key}") from error
+                        raise
+        except CancelledError:
+            self._stop.check()
+            raise
+
+
+class _VanishedError(Exception):
+    """An object that was listed is not there."""
+
+
+class _Advance(BaseSubscriber):
+    """Told of each chunk by s3transfer's threads; an exception raised here fails the transfer, which is how a stop reaches it."""
+
+    def __init__(self, advance: Callable[[int], None], stop: Stop) -> None:
+        self._advance_by = advance
+        self._stop = stop
+
+    def on_progress(self, future: "TransferFuture", bytes_transferred: int, **_: object) -> None:  # noqa: ARG002 - its caller names it
+        self._advance_by(bytes_transferred)
+        self._stop.check()
+
+
+_COMPRESSIONS: Final = {"gz", "gzip", "bz2", "zst", "zstd", "snappy", "lz4", "xz", "deflate"}
+
+
+def _extension(name: str) -> str:
+    """`csv` of `flights.csv.gz`; empty when there is none."""
+    parts = name.lower().split(".")[1:]
+    while parts and parts[-1] in _COMPRESSIONS:
+        parts.pop()
+    return parts[-1] if parts else ""

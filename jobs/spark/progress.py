@@ -1,0 +1,125 @@
+"""How far Spark is, and whether the process tree works at all.
+
+A running task's counters stay 0 until it ends, so stages alone make a healthy long task look dead. What tells work from a hang is a task that ends, *or* CPU
+time or I/O of the process tree.
+"""
+
+import logging
+import threading
+import time
+from dataclasses import dataclass, field
+
+import psutil
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+
+# Measured: working 1-2 CPU-seconds a second, hung 0.00-0.03 and no I/O. A tenth of a core is well between; the runner's own reports stay below both.
+BUSY_CPU_FRACTION = 0.10
+BUSY_IO_BYTES_PER_S = 64 * 1024
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class StageCount:
+    id: int
+    done: int
+    total: int
+
+
+@dataclass(frozen=True)
+class SparkSample:
+    """Tasks done and known of so far; the stages that are active now."""
+
+    done: int = 0
+    total: int = 0
+    active: tuple[StageCount, ...] = ()
+
+
+@dataclass
+class SparkWatch:
+    """Samples Spark's status in a thread of its own, because a call into a stuck JVM does not come back."""
+
+    context: SparkContext
+    period_s: float
+    latest: SparkSample = SparkSample()
+    _seen: dict[int, StageCount] = field(default_factory=dict)
+    _stopped: threading.Event = field(default_factory=threading.Event)
+
+    def start(self) -> None:
+        threading.Thread(target=self._run, name="spark-watch", daemon=True).start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(self.period_s):
+            try:
+                self.latest = self._sample()
+            except (Py4JError, OSError):  # the JVM is going; its end is noticed elsewhere
+                logger.debug("no sample of Spark's status")
+                return
+
+    def _sample(self) -> SparkSample:
+        tracker = self.context.statusTracker()
+        active = []
+        for stage_id in tracker.getActiveStageIds():
+            stage = tracker.getStageInfo(stage_id)
+            if stage is not None:
+                active.append(StageCount(stage_id, stage.numCompletedTasks, stage.numTasks))
+        ids = {stage.id for stage in active}
+        # A stage that is not active any more has done what it had to.
+        self._seen = {
+            id_: stage if id_ in ids else StageCount(id_, stage.total, stage.total) for id_, stage in self._seen.items()
+        } | {stage.id: stage for stage in active}
+        return SparkSample(
+            done=sum(stage.done for stage in self._seen.values()),
+            total=sum(stage.total for stage in self._seen.values()),
+            active=tuple(active),
+        )
+
+
+@dataclass(frozen=True)
+class Effort:
+    """CPU seconds and I/O bytes of the process tree since the sample before, and the time between the two."""
+
+    seconds: float
+    cpu_s: float
+    io_bytes: int
+
+    @property
+    def is_work(self) -> bool:
+        return (
+            self.cpu_s >= BUSY_CPU_FRACTION * self.seconds or self.io_bytes >= BUSY_IO_BYTES_PER_S * self.seconds
+        ) and self.seconds > 0
+
+
+class ProcessTree:
+    """Measures what this process and all that it started did between two calls."""
+
+    def __init__(self) -> None:
+        self._root = psutil.Process()
+        self._before: dict[tuple[int, float], tuple[float, int]] = {}
+        self._at = time.monotonic()
+        self.effort()
+
+    def effort(self) -> Effort:
+        """What was done since the last call. A process that ended in between counts for nothing, never for less."""
+        now, usage = time.monotonic(), {}
+        for process in [self._root, *self._root.children(recursive=True)]:
+            try:
+                with process.oneshot():
+                    cpu, io = process.cpu_times(), process.io_counters()
+                    usage[process.pid, process.create_time()] = (
+                        cpu.user + cpu.system,
+                        io.read_chars + io.write_chars,
+                    )
+            except (psutil.NoSuchProcess, psutil.AccessDenied):
+                continue
+        deltas = [
+            (cpu - self._before.get(id_, (0.0, 0))[0], io - self._before.get(id_, (0.0, 0))[1])
+            for id_, (cpu, io) in usage.items()
+        ]
+        effort = Effort(now - self._at, sum(cpu for cpu, _ in deltas), sum(io for _, io in deltas))
+        self._before, self._at = usage, now
+        return effort

@@ -1,0 +1,61 @@
+"""What ECS tells a task about itself."""
+
+import json
+import os
+import urllib.request
+from dataclasses import dataclass
+
+import psutil
+
+METADATA_VARIABLE = "ECS_CONTAINER_METADATA_URI_V4"
+_TIMEOUT_S = 10
+_MIB = 1024 * 1024
+# Beside the heap live Spark's off-heap buffers, Python workers and the runner itself; below this a small task is killed instead of failing with a reason.
+_OVERHEAD_FRACTION = 0.30
+_MIN_OVERHEAD_MIB = 768
+_MIN_HEAP_MIB = 512
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What this task may use."""
+
+    cores: int
+    memory_mib: int
+
+    @property
+    def heap_mib(self) -> int:
+        """Memory of the JVM's heap, with room left for all else."""
+        overhead = max(_MIN_OVERHEAD_MIB, int(self.memory_mib * _OVERHEAD_FRACTION))
+        return max(_MIN_HEAP_MIB, self.memory_mib - overhead)
+
+
+@dataclass(frozen=True)
+class Task:
+    arn: str
+    resources: Resources
+
+
+def this_task() -> Task:
+    """This task, as the ECS metadata endpoint describes it.
+
+    Raises:
+        RuntimeError: the process does not run under ECS.
+    """
+    endpoint = os.environ.get(METADATA_VARIABLE)
+    if not endpoint:
+        raise RuntimeError(f"{METADATA_VARIABLE} is not set: the runner is started by ECS (or by `longhaul up`)")
+    with urllib.request.urlopen(f"{endpoint}/task", timeout=_TIMEOUT_S) as answer:  # noqa: S310 - the agent's own link-local http address
+        metadata = json.load(answer)
+    limits = metadata.get("Limits") or {}
+    return Task(metadata["TaskARN"], resources(limits.get("CPU"), limits.get("Memory")))
+
+
+def resources(cpu_limit: float | None, memory_limit_mib: int | None) -> Resources:
+    """What the task's limits (vCPU, MiB) leave on this machine; a task without limits may use the machine's cores and a quarter of its memory."""
+    cores = os.cpu_count() or 1
+    memory_mib = psutil.virtual_memory().total // _MIB
+    return Resources(
+        cores=max(1, min(cores, round(cpu_limit))) if cpu_limit else cores,
+        memory_mib=min(memory_mib, memory_limit_mib) if memory_limit_mib else memory_mib // 4,
+    )
