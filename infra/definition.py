@@ -148,8 +148,8 @@ def _job_branch(run_task: Mapping[str, object], task_families: str, partition: s
                                 "Name": CONTAINER,
                                 "Environment": [
                                     {"Name": "LONGHAUL_KEY", "Value.$": "$.key"},
-                                    {"Name": "LONGHAUL_RUN", "Value.$": "States.Format('{}', $.run)"},
-                                    {"Name": "LONGHAUL_ATTEMPT", "Value.$": "States.Format('{}', $.attempt)"},
+                                    {"Name": "LONGHAUL_RUN", "Value.$": "$.run"},
+                                    {"Name": "LONGHAUL_ATTEMPT", "Value.$": "$.attempt"},
                                 ],
                             }
                         ]

@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, field_serializer
 
 from longhaul.domain import schedule
 from longhaul.domain.paths import INTERNAL_PREFIX
@@ -94,6 +94,11 @@ class ExecutionInput(BaseModel):
     timeout_s: int
     first_wait_s: int
 
+    @field_serializer("run", "attempt")
+    def _as_text(self, value: int) -> str:
+        # They go into the task's environment, which takes texts only; how Step Functions would write a large number into one is its own affair.
+        return str(value)
+
     @property
     def id(self) -> AttemptId:
         return AttemptId(self.key, self.run, self.attempt)
@@ -155,7 +160,10 @@ class Lease:
     cancel_requested_at: datetime | None = None
     last_error: str | None = None
     last_class: str | None = None
-    retry_at: datetime | None = None
+    settled_at: datetime | None = None  # when the latest outcome was written
+    retry_at: datetime | None = (
+        None  # when the next attempt may start, or might: it stays, so that a running attempt shows how long it waited
+    )
 
     @property
     def id(self) -> AttemptId:
@@ -353,7 +361,6 @@ def next_attempt(old: Lease, message: Message, numbers: LeaseSettings, now: date
         progress={},
         progress_at=None,
         result=None,
-        retry_at=None,
     )
 
 

@@ -157,7 +157,9 @@ class Settlement:
 def settle(lease: Lease, verdict: Verdict, numbers: LeaseSettings, now: datetime, rng: random.Random) -> Settlement:
     """The row after its attempt ended with `verdict`. Not for SUPERSEDED: who lost the lease writes nothing."""
     detail = _shorten(verdict.detail)
-    row = replace(lease, settled_attempt=lease.attempt, last_class=verdict.kind.value, last_error=detail)
+    row = replace(
+        lease, settled_attempt=lease.attempt, settled_at=now, last_class=verdict.kind.value, last_error=detail
+    )
     if verdict.kind is OutcomeClass.SUCCEEDED:
         publish = () if lease.published_at else (Owed.PUBLISH,)
         return Settlement(replace(row, state=State.SUCCEEDED, owed=(*publish, Owed.DELETE), last_error=None), verdict)

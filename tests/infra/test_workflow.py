@@ -64,8 +64,8 @@ def test_the_job_runs_as_a_task_whose_end_step_functions_waits_for(job: dict[str
                 "Name": "job",
                 "Environment": [
                     {"Name": "LONGHAUL_KEY", "Value.$": "$.key"},
-                    {"Name": "LONGHAUL_RUN", "Value.$": "States.Format('{}', $.run)"},
-                    {"Name": "LONGHAUL_ATTEMPT", "Value.$": "States.Format('{}', $.attempt)"},
+                    {"Name": "LONGHAUL_RUN", "Value.$": "$.run"},
+                    {"Name": "LONGHAUL_ATTEMPT", "Value.$": "$.attempt"},
                 ],
             }
         ]

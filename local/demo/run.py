@@ -1,0 +1,207 @@
+"""The demo: the whole system on this machine, under load, with a crash, and with checks of its own."""
+
+import json
+import random
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from jobs.data.flights import FetchError
+from local.cloud import EmbeddedAws
+from local.credentials import aws_client
+from local.demo import check, kill, scenario
+from local.demo.show import Show, show_on
+from local.demo.watch import Attempt, DemoError, Watcher
+from local.synth import REPOSITORY, synth
+from longhaul.adapters.clock import SystemClock
+from longhaul.adapters.dynamodb_leases import DynamoLeases
+from longhaul.domain.lease import State
+from longhaul.settings import LeaseSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+STACK = "Longhaul"
+STAGE = "main"
+# Generous: they end a demo that hangs, on any machine; they are no measure of speed.
+_CLEANED_WITHIN_S = 600
+_REST_WITHIN_S = 180
+_SETTLED_WITHIN_S = 60
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """From the kill of an attempt to the start of the next, in seconds. The parts add up to `total_s`."""
+
+    noticed_s: float
+    back_off_s: float
+    redelivered_s: float
+    started_s: float
+
+    @property
+    def total_s(self) -> float:
+        return self.noticed_s + self.back_off_s + self.redelivered_s + self.started_s
+
+
+def run(console: Console, work_dir: Path, cache: Path = REPOSITORY / ".cache" / "flights") -> int:
+    """Run the demo; 0 when every check held, 1 otherwise, with the reason on the console."""
+    begun = time.monotonic()
+    try:
+        with show_on(console) as show:
+            show.say("preparing 336,776 flights, synthesizing the stack")
+            inputs = scenario.prepare(cache)
+            assembly = synth(work_dir / "cdk.out")
+            with EmbeddedAws(work_dir=work_dir) as aws:
+                outputs = aws.deploy(assembly, STACK)
+                show.say(f"stack {STACK} deployed to {aws.endpoint}; logs under {_short(work_dir)}")
+                lines = _Demo(aws, outputs, inputs, show).run()
+            left = kill.task_processes()
+            check.require(not left, f"processes left after the end: {left}")
+    except (DemoError, FetchError) as error:
+        console.print(f"\nDEMO FAILED: {error}", style="bold red", markup=False, soft_wrap=True)
+        console.print(f"logs: {_short(work_dir)}/functions, {_short(work_dir)}/tasks")
+        return 1
+    console.print()
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    console.print(f"\nall checks passed in {time.monotonic() - begun:.0f} s", style="bold green")
+    return 0
+
+
+class _Demo:
+    def __init__(self, aws: EmbeddedAws, outputs: dict[str, str], inputs: scenario.Inputs, show: Show) -> None:
+        def client(service: str) -> Any:  # noqa: ANN401 - one of boto3's clients
+            return aws_client(service, endpoint=aws.endpoint, region=aws.region)
+
+        self._sqs, self._s3, self._ecs, self._sfn = client("sqs"), client("s3"), client("ecs"), client("stepfunctions")
+        self._outputs = outputs
+        self._bucket = outputs["DataBucketName"]
+        self._inputs = inputs
+        self._show = show
+        self._numbers = _local_numbers()
+        clock = SystemClock()
+        leases = DynamoLeases(client("dynamodb"), outputs["LeasesTableName"], clock, random.Random())  # noqa: S311 - jitter
+        self._watcher = Watcher(leases, clock, STAGE, show.update)
+
+    def run(self) -> list[str]:
+        """Answers the lines of the summary.
+
+        Raises:
+            DemoError: something is not as it must be.
+        """
+        months = scenario.month_jobs(self._bucket, self._inputs)
+        for file in (*self._inputs.months, self._inputs.bad_rows):
+            self._s3.upload_file(str(file), self._bucket, f"raw/{file.name}")
+        numbers = self._numbers
+        self._show.say(
+            f"local numbers: first beat after {numbers.beat_floor_s} s, back-off from {numbers.backoff_base_s} s (on AWS: 15 s and 10 s)"
+        )
+        self._submit([*months, scenario.bad_rows_job(self._bucket, self._inputs)])
+        self._sqs.send_message(QueueUrl=self._outputs["JobsQueueUrl"], MessageBody=scenario.INVALID_BODY)
+        self._show.say("sent 12 months, 1 file with bad rows, 1 invalid body")
+        killed_at = self._kill()
+        self._wait(_CLEANED_WITHIN_S, "the months to be cleaned")
+        self._submit([scenario.delays_job(self._bucket)])
+        self._wait(_REST_WITHIN_S, "the daily delays")
+        self._submit([scenario.table_job(self._bucket)])
+        self._wait(_REST_WITHIN_S, "the delays as JSON")
+        return [*self._summary(killed_at), "", *(f"ok  {line}" for line in self._checks())]
+
+    def _submit(self, submissions: "Iterable[scenario.Submission]") -> None:
+        for submission in submissions:
+            self._watcher.add(submission.job_id)
+            self._sqs.send_message(QueueUrl=self._outputs["JobsQueueUrl"], MessageBody=submission.body)
+        self._watcher.look()
+
+    def _wait(self, deadline_s: float, what: str) -> None:
+        self._watcher.until(lambda: all(job.is_finished for job in self._watcher.jobs.values()), deadline_s, what)
+
+    def _kill(self) -> float:
+        """SIGKILL to the process group of one month's task, as soon as its row says that it runs. Answers when, as a Unix time."""
+        job = self._watcher.jobs[scenario.KILLED_JOB]
+
+        def runs() -> bool:
+            return job.lease is not None and (job.lease.task_arn is not None or job.lease.state.is_terminal)
+
+        self._watcher.until(runs, _CLEANED_WITHIN_S, f"{job.job_id} to run")
+        killed_at = time.time()
+        running = job.lease is not None and job.lease.state is State.RUNNING
+        check.require(running and kill.kill(f"{STAGE}#{job.job_id}"), f"{job.job_id} ended before it could be killed")
+        self._show.say(f"SIGKILL sent to the process group of {job.job_id}")
+        return killed_at
+
+    def _recovery(self, killed_at: float) -> Recovery:
+        job = self._watcher.jobs[scenario.KILLED_JOB]
+        first, second = job.attempts.get(1), job.attempts.get(2)
+        row = job.lease
+        complete = row and first and second and first.settled_at and second.started_at and row.retry_at
+        check.require(bool(complete), f"{job.job_id} was killed, but not tried a second time")
+        if not (row and first and second and first.settled_at and second.started_at and row.retry_at):
+            raise DemoError("unreachable")
+        settled, retry = first.settled_at.timestamp(), row.retry_at.timestamp()
+        claimed = second.claimed_at.timestamp()
+        return Recovery(
+            settled - killed_at, retry - settled, max(0.0, claimed - retry), second.started_at.timestamp() - claimed
+        )
+
+    def _summary(self, killed_at: float) -> list[str]:
+        lines = [f"{'job':16} {'outcome':10} attempts  beats   time"]
+        for job in self._watcher.jobs.values():
+            attempts = list(job.attempts.values())
+            lines.append(
+                f"{job.job_id:16} {job.state:10} {len(attempts):8} {sum(a.beats for a in attempts):6} {_total(attempts):5.1f} s"
+            )
+        recovery = self._recovery(killed_at)
+        lines += [
+            "",
+            f"from the kill of {scenario.KILLED_JOB} to the start of its next attempt: {recovery.total_s:.1f} s",
+            (
+                f"    noticed and released {recovery.noticed_s:.1f} s, back-off {recovery.back_off_s:.1f} s, "
+                f"received and claimed {recovery.redelivered_s:.1f} s (a slot may have been taken), started {recovery.started_s:.1f} s"
+            ),
+        ]
+        return lines
+
+    def _checks(self) -> list[str]:
+        jobs = list(self._watcher.jobs.values())
+        self._until_quiet()
+        letters = check.dead_letters(self._sqs, self._outputs["DeadLetterQueueUrl"])
+        cluster = self._ecs.list_clusters()["clusterArns"][0]
+        return [
+            check.every_job_succeeded(jobs),
+            check.no_row_was_lost(self._s3, self._bucket, self._inputs.months),
+            check.bad_rows_were_quarantined(self._s3, self._bucket, self._inputs),
+            check.delays_are_right(self._s3, self._bucket, self._inputs.months),
+            check.every_long_job_had_a_heartbeat(jobs, self._numbers),
+            check.only_the_invalid_body_is_dead(letters),
+            *(f"    dead letter: {letter['class']}: {letter['reason']}" for letter in letters),
+            check.queue_is_empty(self._sqs, self._outputs["JobsQueueUrl"]),
+            check.nothing_runs(self._ecs, self._sfn, cluster, self._outputs["StateMachineArn"]),
+        ]
+
+    def _until_quiet(self) -> None:
+        """The heartbeat branch ends at the beat after its job settled: seconds, at most one wait."""
+
+        def quiet() -> bool:
+            running = self._sfn.list_executions(
+                stateMachineArn=self._outputs["StateMachineArn"], statusFilter="RUNNING"
+            )
+            return not running["executions"]
+
+        self._watcher.until(quiet, _SETTLED_WITHIN_S, "the executions to end")
+
+
+def _total(attempts: list[Attempt]) -> float:
+    return sum(attempt.seconds or 0 for attempt in attempts)
+
+
+def _local_numbers() -> LeaseSettings:
+    profile = json.loads((REPOSITORY / "local" / "profile.json").read_text())
+    return LeaseSettings.model_validate(profile["longhaul"]["lease"])
+
+
+def _short(path: Path) -> str:
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

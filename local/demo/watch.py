@@ -1,0 +1,94 @@
+"""Watches the lease rows of the demo's jobs from outside, as any client could, and remembers what it saw."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from longhaul.domain.lease import Lease, job_key
+from longhaul.ports import Clock, LeaseStore
+
+POLL_S = 0.2
+
+
+class DemoError(Exception):
+    """The demo did not go as it must; the message says how."""
+
+
+@dataclass
+class Attempt:
+    """One attempt as it was seen."""
+
+    number: int
+    claimed_at: datetime
+    beats: int = 0
+    started_at: datetime | None = None
+    settled_at: datetime | None = None
+    outcome: str | None = None
+
+    @property
+    def seconds(self) -> float | None:
+        return (self.settled_at - self.claimed_at).total_seconds() if self.settled_at else None
+
+
+@dataclass
+class Watched:
+    """One job: its row as last seen, and its attempts."""
+
+    job_id: str
+    lease: Lease | None = None
+    attempts: dict[int, Attempt] = field(default_factory=dict)
+
+    def see(self, lease: Lease) -> None:
+        self.lease = lease
+        attempt = self.attempts.setdefault(lease.attempt, Attempt(lease.attempt, lease.claimed_at))
+        attempt.beats = max(attempt.beats, lease.beats)
+        if lease.progress_at and attempt.started_at is None:
+            attempt.started_at = lease.progress_at
+        if lease.settled_attempt == lease.attempt:
+            attempt.settled_at, attempt.outcome = lease.settled_at, lease.last_class
+        elif (
+            lease.settled_attempt and (before := self.attempts.get(lease.settled_attempt)) and before.settled_at is None
+        ):
+            before.settled_at, before.outcome = lease.settled_at, lease.last_class
+
+    @property
+    def state(self) -> str:
+        return self.lease.state.value if self.lease else "QUEUED"
+
+    @property
+    def is_finished(self) -> bool:
+        return self.lease is not None and self.lease.is_finished
+
+
+@dataclass
+class Watcher:
+    """`on_change` is called after every look, with all jobs."""
+
+    leases: LeaseStore
+    clock: Clock
+    stage: str
+    on_change: Callable[[Sequence[Watched]], None]
+    jobs: dict[str, Watched] = field(default_factory=dict)
+
+    def add(self, job_id: str) -> None:
+        self.jobs[job_id] = Watched(job_id)
+
+    def look(self) -> None:
+        keys = {job_key(self.stage, job_id): job for job_id, job in self.jobs.items() if not job.is_finished}
+        for key, lease in self.leases.load_many(keys).items():
+            keys[key].see(lease)
+        self.on_change(list(self.jobs.values()))
+
+    def until(self, condition: Callable[[], bool], deadline_s: float, what: str) -> None:
+        """Look until the condition holds.
+
+        Raises:
+            DemoError: it did not within `deadline_s`; the message says for `what` it waited and how the jobs stand.
+        """
+        started = self.clock.now()
+        while not condition():
+            if (self.clock.now() - started).total_seconds() > deadline_s:
+                standing = ", ".join(f"{job.job_id} {job.state}" for job in self.jobs.values() if not job.is_finished)
+                raise DemoError(f"waited {deadline_s:.0f} s for {what}; unfinished: {standing or 'none'}")
+            self.clock.sleep(POLL_S)
+            self.look()
