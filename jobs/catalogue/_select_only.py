@@ -44,7 +44,7 @@ def require_select(spark: SparkSession, query: str, views: Iterable[str]) -> Non
     Raises:
         PermanentJobError: it is no single SELECT, or reaches for something else than `views`. The message does not quote the query.
     """
-    session = spark._jsparkSession.sessionState()  # type: ignore[attr-defined]  # noqa: SLF001 - no public way to the parser
+    session = spark._jsparkSession.sessionState()  # noqa: SLF001 - no public way to the parser
     try:
         plan = session.sqlParser().parsePlan(query)
     except ParseException as error:

