@@ -166,10 +166,11 @@ class Attempt:
         if not self.stop.requested and failures.may_be_jvm_death(error):
             self.stop.wait(_CAUSE_WAIT_S)
         failure = failures.of_stop(self.stop) if self.stop.requested else failures.of_error(error)
+        # The text is in the lease row alone: Spark's errors quote queries, and logs are read by more people.
         logger.error(
             "attempt failed",
             exc_info=error,
-            extra={"outcome": failure.kind.value, "error": failure.error, "exit_code": int(failure.exit_code)},
+            extra={"outcome": failure.kind.value, "exit_code": int(failure.exit_code)},
         )
         self.record(failure)
         if not self._may_be_committed:

@@ -32,10 +32,9 @@ _STOPPED: Final = {
 
 _OUT_OF_MEMORY: Final = re.compile(r"java\.lang\.OutOfMemoryError|SparkOutOfMemoryError|UNABLE_TO_ACQUIRE_MEMORY")
 # What follows is for those who read logs: stacks, and the text of the query.
-_NOISE: Final = re.compile(
-    r"\n\s*(?:at [\w.$]+\(|Driver stacktrace:|JVM stacktrace:|== SQL|Caused by: |\.\.\. \d+ more)"
-)
+_NOISE: Final = re.compile(r"\n\s*(?:at [\w.$]+\(|Driver stacktrace:|JVM stacktrace:|== SQL|\.\.\. \d+ more)")
 _TASK_FAILURE: Final = re.compile(r"most recent failure: Lost task .*?\(.*? executor .*?\): ", re.DOTALL)
+_CAUSED_BY: Final = re.compile(r"^Caused by: (.+?)(?=\n\s*at |\Z)", re.MULTILINE | re.DOTALL)
 _LAST_LINE: Final = re.compile(
     r"^(?:[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning))(?:: .*)?$", re.MULTILINE
 )
@@ -86,6 +85,9 @@ def cause(error: BaseException) -> str:
         last_lines = _LAST_LINE.findall(text.rpartition("Traceback (most recent call last)")[2])
         if last_lines:
             return _shorten(last_lines[0])
+    causes = _CAUSED_BY.findall(text)
+    if causes:
+        return _shorten(causes[-1])
     task_failure = _TASK_FAILURE.search(text)
     if task_failure:
         return _shorten(_NOISE.split(text[task_failure.end() :], maxsplit=1)[0])

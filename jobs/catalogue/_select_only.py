@@ -4,6 +4,7 @@ What is looked at is the plan that Spark's own parser makes, before anything in 
 functions are refused unless known to be harmless; of scalar functions Spark has hundreds, of which the few that reach out are refused by name.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
@@ -15,7 +16,7 @@ from longhaul.domain.errors import PermanentJobError
 _NODES: Final = frozenset(
     {
         "Aggregate", "Deduplicate", "Distinct", "Except", "Filter", "Generate", "GlobalLimit", "Intersect", "Join",
-        "LateralJoin", "LocalLimit", "Offset", "OneRowRelation", "PipeOperator", "Pivot", "Project", "Sample", "Sort",
+        "LateralJoin", "LocalLimit", "LocalRelation", "Offset", "OneRowRelation", "PipeOperator", "Pivot", "Project", "Sample", "Sort",
         "SubqueryAlias", "UnresolvedHaving", "UnresolvedHint", "UnresolvedInlineTable", "UnresolvedRelation",
         "UnresolvedSubqueryColumnAliases", "UnresolvedTVFAliases", "UnresolvedTableValuedFunction", "UnresolvedWith",
         "Union", "Unpivot", "WithWindowDefinition",
@@ -35,6 +36,8 @@ _REFUSED_FUNCTIONS: Final = frozenset(
     }
 )  # fmt: skip
 
+_APPENDED: Final = re.compile(r"; line \d+ pos \d+|\n'|\n\+-|== SQL")
+
 Node = Any  # a Scala object behind Py4J
 
 
@@ -42,7 +45,7 @@ def require_select(spark: SparkSession, query: str, views: Iterable[str]) -> Non
     """Let the query pass, or say why not.
 
     Raises:
-        PermanentJobError: it is no single SELECT, or reaches for something else than `views`. The message does not quote the query.
+        PermanentJobError: it is no single SELECT, or reaches for something else than `views`. The message does not quote the whole query.
     """
     session = spark._jsparkSession.sessionState()  # noqa: SLF001 - no public way to the parser
     try:
@@ -65,8 +68,8 @@ def require_select(spark: SparkSession, query: str, views: Iterable[str]) -> Non
 
 
 def without_query(message: str) -> str:
-    """Spark's message without the text of the query, which it appends."""
-    return message.partition("== SQL")[0].strip()
+    """Spark's message without the query's text or plan, which it appends."""
+    return _APPENDED.split(message, maxsplit=1)[0].strip()
 
 
 def _check_expression(expression: Node) -> None:

@@ -2,7 +2,9 @@
 
 from typing import Final
 
+from py4j.protocol import Py4JJavaError
 from pydantic import Field
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
 from pyspark.sql.types import StringType, StructField, StructType
@@ -54,7 +56,12 @@ def run(spark: SparkSession, job: Job[Params]) -> None:
     checked = check(read(spark, job.input("flights")))
     checked.persist()  # two outputs of one reading
     job.progress("writing clean rows")
-    clean_rows = job.write(clean(checked), partition_by=["year", "month"])
+    try:
+        clean_rows = job.write(clean(checked), partition_by=["year", "month"])
+    except (Py4JJavaError, PySparkException) as error:
+        if "CSV header does not conform to the schema" not in str(error):
+            raise
+        raise PermanentJobError(f"input 'flights': the header of a file is not {','.join(TYPES)}") from error
     job.progress("writing bad rows")
     bad_rows = job.write(quarantine(checked), "quarantine", format="json")
     checked.unpersist()
