@@ -1,10 +1,14 @@
 """One Spark for all tests of jobs, on the gateway that the runner uses."""
 
+import random
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import boto3
 import pytest
+from moto import mock_aws
 from pydantic import BaseModel
 from pyspark.sql import SparkSession
 
@@ -13,6 +17,12 @@ from jobs.io.staging import StagedInput
 from jobs.spark.gateway import Gateway
 from jobs.spark.session import build_session
 from jobs.task import Resources
+from longhaul.adapters.clock import SystemClock
+from longhaul.adapters.dynamodb_leases import DynamoLeases
+from longhaul.adapters.s3_requests import S3Requests
+from longhaul.domain.lease import Claim, Lease
+from longhaul.domain.message import MessageContent
+from tests.builders import BUCKET, body, running, stage
 
 RESOURCES = Resources(cores=2, memory_mib=2048)
 
@@ -58,3 +68,51 @@ def written(spark: SparkSession) -> Callable[..., list[dict[str, Any]]]:
         return [row.asDict() for row in frame.collect()]
 
     return read
+
+
+KEY_SCHEMA = [{"AttributeName": "key", "KeyType": "HASH"}, {"AttributeName": "item", "KeyType": "RANGE"}]
+
+
+@dataclass
+class Cloud:
+    """Table, bucket and lease of one attempt, on moto."""
+
+    s3: Any
+    dynamodb: Any
+    leases: DynamoLeases
+
+    def lease(self) -> Lease:
+        lease = self.leases.load("main#january")
+        assert lease is not None
+        return lease
+
+    def claim(self, **request: Any) -> Lease:
+        """A job with this request, claimed; its message is where the runner looks for it."""
+        lease = running()
+        S3Requests(self.s3, BUCKET).put(lease.request_ref, MessageContent(body(**request), {}))
+        self.leases.claim(Claim(lease, replaces=None), stage())
+        return lease
+
+    def objects(self, prefix: str) -> list[str]:
+        return [item["Key"] for item in self.s3.list_objects_v2(Bucket=BUCKET, Prefix=prefix).get("Contents", [])]
+
+    def pending_uploads(self) -> list[str]:
+        return [upload["Key"] for upload in self.s3.list_multipart_uploads(Bucket=BUCKET).get("Uploads", [])]
+
+
+def build_cloud(endpoint: str | None = None) -> Cloud:
+    s3, dynamodb = boto3.client("s3", endpoint_url=endpoint), boto3.client("dynamodb", endpoint_url=endpoint)
+    s3.create_bucket(Bucket=BUCKET)
+    dynamodb.create_table(
+        TableName="leases",
+        KeySchema=KEY_SCHEMA,
+        AttributeDefinitions=[{"AttributeName": key["AttributeName"], "AttributeType": "S"} for key in KEY_SCHEMA],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    return Cloud(s3, dynamodb, DynamoLeases(dynamodb, "leases", SystemClock(), random.Random(1)))
+
+
+@pytest.fixture
+def cloud() -> Iterator[Cloud]:
+    with mock_aws():
+        yield build_cloud()

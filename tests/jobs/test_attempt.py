@@ -1,0 +1,332 @@
+"""One attempt, on a moto of its own and the shared Spark: what the row and the bucket hold afterwards, and the exit code."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+from py4j.protocol import Py4JNetworkError
+from pyspark.sql import SparkSession
+
+from jobs import attempt as attempt_module
+from jobs.api import Job, Params
+from jobs.attempt import Attempt
+from jobs.loading import LoadedJob
+from jobs.stopping import Stop, StopReason
+from jobs.task import Resources, Task
+from longhaul.adapters.clock import SystemClock
+from longhaul.adapters.s3_publisher import S3Publisher, read_manifest
+from longhaul.adapters.s3_requests import S3Requests
+from longhaul.domain.lease import CommittedOutput, State
+from longhaul.domain.outcome import ExitCode
+from longhaul.settings import LeaseSettings
+from tests.builders import BUCKET, settings
+from tests.jobs.conftest import Cloud
+
+RESOURCES = Resources(cores=2, memory_mib=2048)
+OUTPUT = "clean/2013-01/"
+CSV = (
+    b"year,month,day,dep_time,sched_dep_time,dep_delay,arr_time,sched_arr_time,arr_delay,carrier,flight,tailnum,origin,dest,"
+    b"air_time,distance,hour,minute,time_hour\n"
+    b"2013,1,1,517,515,2,830,819,11,UA,1545,N14228,EWR,IAH,227,1400,5,15,2013-01-01T10:00:00Z\n"
+    b"2013,1,1,517,515,late,830,819,11,UA,1545,N14228,EWR,IAH,227,1400,5,15,2013-01-01T10:00:00Z\n"
+)
+
+Run = Callable[[SparkSession, Job[Any]], None]
+MakeAttempt = Callable[..., Attempt]
+
+
+@pytest.fixture
+def make_attempt(cloud: Cloud, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeAttempt:
+    """The attempt that owns the lease; `run` takes the place of the job in the catalogue."""
+
+    @contextmanager
+    def boot(*_: object) -> Iterator[Callable[[], SparkSession]]:
+        yield lambda: spark
+
+    def make(run: Run | None = None, **changes: Any) -> Attempt:
+        if run is not None:
+            monkeypatch.setattr(attempt_module.loading, "load", lambda *_: LoadedJob(run, Params()))
+        values: dict[str, Any] = {
+            "id": cloud.lease().id,
+            "settings": settings(lease=LeaseSettings(progress_period_s=0.05)),
+            "task": Task("arn:task/1", RESOURCES),
+            "clock": SystemClock(),
+            "leases": cloud.leases,
+            "requests": S3Requests(cloud.s3, BUCKET),
+            "publisher": S3Publisher(cloud.s3, BUCKET, sleep=lambda _: None),
+            "s3": cloud.s3,
+            "scratch": tmp_path / "scratch",
+            "boot": boot,
+        }
+        return Attempt(**{**values, **changes})
+
+    return make
+
+
+def write_one_row(spark: SparkSession, job: Job[Any]) -> None:
+    job.write(spark.range(1))
+
+
+def input_file(cloud: Cloud) -> None:
+    cloud.s3.put_object(Bucket=BUCKET, Key="raw/2013-01.csv", Body=CSV)
+
+
+def test_a_job_ends_published_with_exact_counts_in_its_manifest(cloud: Cloud, make_attempt: MakeAttempt) -> None:
+    cloud.claim()
+    input_file(cloud)
+    attempt = make_attempt()
+
+    assert attempt.run() is ExitCode.OK
+
+    lease = cloud.lease()
+    assert lease.output is not None
+    assert lease.published_at is not None
+    assert lease.task_arn == "arn:task/1"
+    manifest, _ = read_manifest(cloud.s3, BUCKET, OUTPUT)
+    assert manifest is not None
+    assert (manifest.token, manifest.rows) == (lease.id.token, {".": 1, "quarantine": 1})
+    assert sorted(cloud.objects(OUTPUT)) == sorted(
+        [OUTPUT + file.path for file in manifest.files] + [f"{OUTPUT}_SUCCESS"]
+    )
+    assert cloud.pending_uploads() == []
+    assert not attempt.scratch.exists()
+
+
+def test_progress_shows_phase_tasks_and_a_fraction_that_never_goes_back(
+    cloud: Cloud, make_attempt: MakeAttempt
+) -> None:
+    cloud.claim()
+    input_file(cloud)
+    seen = []
+
+    class Listening:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(cloud.leases, name)
+
+        def report_progress(self, attempt: Any, progress: dict[str, Any], progress_at: Any) -> Any:
+            seen.append(progress)
+            return cloud.leases.report_progress(attempt, progress, progress_at)
+
+    assert make_attempt(leases=Listening()).run() is ExitCode.OK
+
+    fractions = [progress["fraction"] for progress in seen]
+    assert fractions == sorted(fractions)
+    assert {"running"} < {progress["phase"] for progress in seen} | {"staging", "publishing"}
+    assert any(progress["note"] == "writing clean rows" for progress in seen)
+    assert max(progress["tasks"][1] for progress in seen) > 0
+
+
+def test_a_wrong_parameter_is_permanent_and_names_the_field_not_the_value(
+    cloud: Cloud, make_attempt: MakeAttempt
+) -> None:
+    cloud.claim(params={"max_bad_fraction": 17, "colour": "secret"})
+
+    assert make_attempt().run() is ExitCode.PERMANENT
+
+    result = cloud.lease().result
+    assert result is not None
+    assert result.kind == "permanent"
+    assert "params.max_bad_fraction: Input should be less than or equal to 1" in result.error
+    assert "params.colour" in result.error
+    assert "secret" not in result.error
+
+
+def test_a_missing_input_is_permanent_and_named(cloud: Cloud, make_attempt: MakeAttempt) -> None:
+    cloud.claim()
+
+    assert make_attempt().run() is ExitCode.PERMANENT
+
+    result = cloud.lease().result
+    assert result is not None
+    assert result.error == f"input 'flights': nothing at s3://{BUCKET}/raw/2013-01.csv"
+
+
+def test_a_request_that_became_invalid_is_permanent(cloud: Cloud, make_attempt: MakeAttempt) -> None:
+    cloud.claim(job="daily_delays")
+    attempt = make_attempt(settings=settings(jobs=("sql",)))
+
+    assert attempt.run() is ExitCode.PERMANENT
+
+
+def test_a_failing_job_is_recorded_with_its_last_word(cloud: Cloud, make_attempt: MakeAttempt) -> None:
+    cloud.claim(inputs={})
+
+    def fail(spark: SparkSession, job: Job[Any]) -> None:
+        job.write(spark.range(3).selectExpr("1 div (id - 2) AS x"))
+
+    assert make_attempt(fail).run() is ExitCode.FAILED
+
+    result = cloud.lease().result
+    assert result is not None
+    assert result.kind == "failed"
+    assert "[DIVIDE_BY_ZERO] Division by zero" in result.error
+    assert "\tat " not in result.error
+    assert cloud.pending_uploads() == []
+
+
+def test_a_job_that_writes_nothing_has_no_output(cloud: Cloud, make_attempt: MakeAttempt) -> None:
+    cloud.claim(inputs={})
+
+    assert make_attempt(lambda _spark, _job: None).run() is ExitCode.FAILED
+
+    result = cloud.lease().result
+    assert result is not None
+    assert result.kind == "no_output"
+
+
+def test_a_second_task_of_the_same_attempt_withdraws(cloud: Cloud, make_attempt: MakeAttempt) -> None:
+    lease = cloud.claim()
+    cloud.leases.register_task(lease.id, "arn:task/other", SystemClock().now())
+    before = cloud.lease()
+
+    assert make_attempt().run() is ExitCode.SUPERSEDED
+
+    assert cloud.lease() == before
+
+
+def test_losing_the_lease_while_the_job_runs_ends_it_and_writes_nothing(
+    cloud: Cloud, make_attempt: MakeAttempt
+) -> None:
+    lease = cloud.claim(inputs={})
+    stop = Stop()
+
+    def lose(_spark: SparkSession, _job: Job[Any]) -> None:
+        cloud.leases.settle(cloud.lease(), replace(cloud.lease(), state=State.RELEASED, settled_attempt=lease.attempt))
+        assert stop.wait(10)
+        raise Py4JNetworkError  # as the stop of the JVM makes it
+
+    assert make_attempt(lose, stop=stop).run() is ExitCode.SUPERSEDED
+
+    assert stop.reason is StopReason.SUPERSEDED
+    assert cloud.lease().result is None
+
+
+def test_losing_the_lease_before_the_commit_publishes_nothing_and_leaves_no_uploads(
+    cloud: Cloud, make_attempt: MakeAttempt
+) -> None:
+    lease = cloud.claim(inputs={})
+
+    class LostAtCommit:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(cloud.leases, name)
+
+        def commit(self, *arguments: Any) -> Any:
+            assert len(cloud.pending_uploads()) > 0
+            row = cloud.lease()
+            cloud.leases.settle(row, replace(row, state=State.RELEASED, settled_attempt=lease.attempt))
+            return cloud.leases.commit(*arguments)
+
+    assert make_attempt(write_one_row, leases=LostAtCommit()).run() is ExitCode.SUPERSEDED
+
+    assert (cloud.objects(OUTPUT), cloud.pending_uploads()) == ([], [])
+
+
+def test_a_cancelled_job_stops_within_a_period(cloud: Cloud, make_attempt: MakeAttempt) -> None:
+    cloud.claim(inputs={})
+    stop = Stop()
+
+    def cancel(_spark: SparkSession, _job: Job[Any]) -> None:
+        cloud.dynamodb.update_item(
+            TableName="leases",
+            Key={"key": {"S": "main#january"}, "item": {"S": "lease"}},
+            UpdateExpression="SET cancel_requested_at = :now",
+            ExpressionAttributeValues={":now": {"N": "1"}},
+        )
+        assert stop.wait(10)
+        raise Py4JNetworkError
+
+    assert make_attempt(cancel, stop=stop).run() is ExitCode.INTERRUPTED
+
+    result = cloud.lease().result
+    assert result is not None
+    assert result.kind == "cancelled"
+
+
+def test_a_committed_output_is_published_without_spark(cloud: Cloud, make_attempt: MakeAttempt) -> None:
+    cloud.claim(inputs={})
+
+    class DiesAfterCommit:
+        def __getattr__(self, name: str) -> Any:
+            raise SystemExit
+
+    with pytest.raises(SystemExit):
+        make_attempt(write_one_row, publisher=DiesAfterCommit()).run()
+    assert cloud.objects(OUTPUT) == []
+
+    def no_spark(*_: object) -> Any:
+        raise AssertionError("Spark is not needed")
+
+    assert make_attempt(boot=no_spark).run() is ExitCode.OK
+
+    assert f"{OUTPUT}_SUCCESS" in cloud.objects(OUTPUT)
+    assert cloud.lease().published_at is not None
+
+
+def test_a_failed_publish_after_the_commit_keeps_the_uploads_for_whoever_comes_next(
+    cloud: Cloud, make_attempt: MakeAttempt
+) -> None:
+    cloud.claim(inputs={})
+
+    class Unavailable(S3Publisher):
+        def publish(self, _output: CommittedOutput) -> None:
+            raise ClientError({"Error": {"Code": "SlowDown"}}, "PutObject")
+
+    assert make_attempt(write_one_row, publisher=Unavailable(cloud.s3, BUCKET)).run() is ExitCode.FAILED
+
+    output = cloud.lease().output
+    assert output is not None
+    assert cloud.lease().result is None
+    S3Publisher(cloud.s3, BUCKET).publish(output)
+    assert f"{OUTPUT}_SUCCESS" in cloud.objects(OUTPUT)
+
+
+def test_trouble_with_progress_writes_is_borne_for_a_while(cloud: Cloud, make_attempt: MakeAttempt) -> None:
+    cloud.claim(inputs={})
+    failures = []
+
+    class Throttled:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(cloud.leases, name)
+
+        def report_progress(self, *_: object) -> Any:
+            failures.append(1)
+            raise ClientError({"Error": {"Code": "ThrottlingException"}}, "UpdateItem")
+
+    def wait_for_failures(spark: SparkSession, job: Job[Any]) -> None:
+        waiter = Stop()
+        while len(failures) < 3:
+            waiter.wait(0.02)
+        write_one_row(spark, job)
+
+    assert make_attempt(wait_for_failures, leases=Throttled()).run() is ExitCode.OK
+
+
+def test_an_attempt_that_cannot_report_for_the_stall_timeout_gives_up(cloud: Cloud, make_attempt: MakeAttempt) -> None:
+    lease = cloud.claim(inputs={})
+    stop = Stop()
+
+    class Silent:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(cloud.leases, name)
+
+        def report_progress(self, *_: object) -> Any:
+            raise ClientError({"Error": {"Code": "ThrottlingException"}}, "UpdateItem")
+
+    class Hasty:
+        calls = 0
+
+        def now(self) -> Any:
+            self.calls += 1
+            return SystemClock().now() + timedelta(seconds=self.calls * lease.stall_timeout_s)
+
+    def wait(_spark: SparkSession, _job: Job[Any]) -> None:
+        assert stop.wait(10)
+        raise Py4JNetworkError
+
+    assert make_attempt(wait, leases=Silent(), clock=Hasty(), stop=stop).run() is ExitCode.INTERRUPTED
+    assert stop.reason is StopReason.UNREPORTABLE
