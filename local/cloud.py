@@ -7,7 +7,6 @@ The deployed template is the one that `cdk deploy` would send. moto holds the st
 driven by `lambda_driver`, `ecs_driver`, `esm_poller` and `event_driver`; `moto_repairs` makes moto as strict as AWS where a lease depends on it.
 """
 
-import logging
 import shutil
 from pathlib import Path
 from threading import Event, Lock
@@ -17,7 +16,6 @@ from typing import Self
 from moto.awslambda.models import lambda_backends
 from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.moto_api._internal.models import moto_api_backend
-from moto.server import ThreadedMotoServer
 
 from local.assembly import Deployer
 from local.ecs_driver import EcsDriver
@@ -46,6 +44,7 @@ from local.moto_repairs import (
     sqs_trigger,
 )
 from local.moto_repairs.patching import Patches
+from local.moto_server import MotoServer
 from local.synth import REPOSITORY
 
 REGION = "us-east-1"
@@ -92,14 +91,10 @@ class EmbeddedAws:
             for leftover in ("functions", "tasks"):
                 shutil.rmtree(self.work_dir / leftover, ignore_errors=True)
             self.work_dir.mkdir(parents=True, exist_ok=True)
-            # werkzeug logs each request, and the interpreter each error that a Catch then handles.
-            for noisy in ("werkzeug", "moto.stepfunctions"):
-                logging.getLogger(noisy).setLevel(logging.CRITICAL)
+            self._server = MotoServer(self._port)
+            self._port = self._server.port
             self._patches = Patches()
             self._closing = Event()
-            self._server = ThreadedMotoServer(LOOPBACK, self._port, verbose=False)
-            self._server.start()
-            self._port = self._server.get_host_and_port()[1]
             self._services = HttpServices()
             self.functions = LambdaDriver(
                 endpoint=self.endpoint, region=self.region, work_dir=self.work_dir, services=self._services

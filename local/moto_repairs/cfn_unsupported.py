@@ -10,6 +10,7 @@ on this machine are skipped knowingly, and any other unknown type fails the depl
 from typing import Any
 
 from moto.cloudformation import parsing
+from moto.cloudformation.exceptions import ValidationError
 
 from local.moto_repairs.patching import Patches
 
@@ -43,8 +44,8 @@ def apply(patches: Patches) -> None:
             return None
         if parsing.resource_class_from_type(resource_type) is not None:
             return stock_parse(resource_json, resources_map)
-        raise NotImplementedError(
-            f"{resource_type} is not made by the embedded AWS: if nothing local depends on it, add it to SKIPPED in {__name__}"
+        raise ValidationError(
+            message=f"{resource_type} is not made by the embedded AWS: if nothing local depends on it, add it to SKIPPED in {__name__}"
         )
 
     patches.replace(parsing, "parse_resource", parse_resource)

@@ -11,6 +11,7 @@ import json
 import re
 from typing import Any
 
+from moto.cloudformation.exceptions import ValidationError
 from moto.core.config import default_user_config
 from moto.stepfunctions import models
 from moto.stepfunctions.parser.models import stepfunctions_parser_backends
@@ -45,8 +46,8 @@ def _definition(properties: dict[str, Any]) -> str:
     elif "Definition" in properties:
         text = json.dumps(properties["Definition"])
     else:
-        raise NotImplementedError(
-            "a state machine of the template needs DefinitionString or Definition; DefinitionS3Location is not read here"
+        raise ValidationError(
+            message="a state machine of the template needs DefinitionString or Definition: DefinitionS3Location is not read here"
         )
     substitutions = properties.get("DefinitionSubstitutions", {})
     return re.sub(r"\$\{(\w+)\}", lambda match: str(substitutions.get(match[1], match[0])), text)

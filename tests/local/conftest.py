@@ -17,6 +17,7 @@ from local.credentials import aws_client
 from local.moto_repairs.patching import Patches
 from tests.local.support import REGION, ROLE, Moto, eventually
 
+
 @pytest.fixture(autouse=True)
 def _nothing_is_left_behind() -> Iterator[None]:
     threads, children = set(threading.enumerate()), set(psutil.Process().children(recursive=True))
@@ -78,11 +79,16 @@ def assembly(tmp_path: Path) -> Callable[..., Path]:
         out = tmp_path / "assembly"
         (out / "asset.code").mkdir(parents=True)
         (out / "asset.code" / "app.py").write_text(textwrap.dedent(code))
-        template = {"Resources": {"Role": ROLE, **resources}, "Outputs": {name: {"Value": value} for name, value in (outputs or {}).items()}}
+        template = {
+            "Resources": {"Role": ROLE, **resources},
+            "Outputs": {name: {"Value": value} for name, value in (outputs or {}).items()},
+        }
         (out / "Tiny.template.json").write_text(json.dumps(template))
         asset = {
             "source": {"path": "asset.code", "packaging": "zip"},
-            "destinations": {"here": {"bucketName": "assets-${AWS::AccountId}-${AWS::Region}", "objectKey": "code.zip"}},
+            "destinations": {
+                "here": {"bucketName": "assets-${AWS::AccountId}-${AWS::Region}", "objectKey": "code.zip"}
+            },
         }
         images = {"image": {"source": {"directory": "nowhere"}, "destinations": {}}}
         (out / "Tiny.assets.json").write_text(json.dumps({"files": {"code": asset}, "dockerImages": images}))

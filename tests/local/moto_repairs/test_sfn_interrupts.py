@@ -49,11 +49,20 @@ def test_stop_interrupts_the_pause_before_a_retry(moto: Moto, machine: Callable[
     if repaired:
         sfn_interrupts.apply(moto.patches)
     slow_retry = {"ErrorEquals": ["States.ALL"], "IntervalSeconds": 3, "JitterStrategy": "NONE", "MaxAttempts": 1}
-    both = {"Type": "Parallel", "Branches": [branch(Fails={"Type": "Fail", "Error": "E"})], "Retry": [slow_retry], "End": True}
+    both = {
+        "Type": "Parallel",
+        "Branches": [branch(Fails={"Type": "Fail", "Error": "E"})],
+        "Retry": [slow_retry],
+        "End": True,
+    }
     client = (running := machine(Both=both)).client
     execution = running.start()
     eventually(
-        lambda: [event for event in client.get_execution_history(executionArn=execution)["events"] if "Parallel" in event["type"]],
+        lambda: [
+            event
+            for event in client.get_execution_history(executionArn=execution)["events"]
+            if "Parallel" in event["type"]
+        ],
         "the branch has failed",
     )
     began = time.monotonic()

@@ -20,7 +20,9 @@ def count_parses(moto: Moto) -> list[str]:
     return parsed
 
 
-def test_machine_is_parsed_once_for_all_its_executions(moto: Moto, machine: Callable[..., Any], *, repaired: bool) -> None:
+def test_machine_is_parsed_once_for_all_its_executions(
+    moto: Moto, machine: Callable[..., Any], *, repaired: bool
+) -> None:
     parsed = count_parses(moto)
     if repaired:
         sfn_parse_once.apply(moto.patches)
@@ -35,7 +37,12 @@ def test_machine_is_parsed_once_for_all_its_executions(moto: Moto, machine: Call
 def test_executions_of_one_parsed_machine_count_their_retries_apart(moto: Moto, machine: Callable[..., Any]) -> None:
     sfn_parse_once.apply(moto.patches)
     retry = {"ErrorEquals": ["States.ALL"], "IntervalSeconds": 1, "MaxAttempts": 1, "BackoffRate": 1}
-    failing = {"Type": "Parallel", "Branches": [branch(Fails={"Type": "Fail", "Error": "E"})], "Retry": [retry], "End": True}
+    failing = {
+        "Type": "Parallel",
+        "Branches": [branch(Fails={"Type": "Fail", "Error": "E"})],
+        "Retry": [retry],
+        "End": True,
+    }
     twice = machine(Failing=failing)
     executions = [twice.start(name=name) for name in ("a", "b")]
 

@@ -41,7 +41,9 @@ def test_two_starts_at_once_are_one_execution(
     assert len(executions) == (1 if repaired else 2)
 
 
-def test_start_again_is_the_same_execution_while_it_runs_with_the_same_input(moto: Moto, machine: Callable[..., Any]) -> None:
+def test_start_again_is_the_same_execution_while_it_runs_with_the_same_input(
+    moto: Moto, machine: Callable[..., Any]
+) -> None:
     sfn_start_stop.apply(moto.patches)
     waiting = machine(Wait=WAIT)
     first = waiting.start(name="one", a=1)
@@ -68,7 +70,12 @@ def test_stop_takes_effect_at_once_and_keeps_error_and_cause(
         return {"Payload": {}, "StatusCode": 200}
 
     monkeypatch.setattr(lambda_eval_utils, "_invoke_lambda_function", slow_function)
-    call = {"Type": "Task", "Resource": "arn:aws:states:::lambda:invoke", "Parameters": {"FunctionName": "f"}, "End": True}
+    call = {
+        "Type": "Task",
+        "Resource": "arn:aws:states:::lambda:invoke",
+        "Parameters": {"FunctionName": "f"},
+        "End": True,
+    }
     calling = machine(Call=call)
     execution = calling.start()
     assert invoked.wait(10)
@@ -85,7 +92,9 @@ def test_stop_takes_effect_at_once_and_keeps_error_and_cause(
         calling.end_of(execution)
 
 
-def test_stop_in_the_first_instant_is_not_lost(moto: Moto, machine: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stop_in_the_first_instant_is_not_lost(
+    moto: Moto, machine: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     sfn_interrupts.apply(moto.patches)
     statuses: list[str] = []
     sfn_start_stop.apply(moto.patches, lambda execution: statuses.append(execution.status))

@@ -30,7 +30,9 @@ def test_two_receives_at_once_never_get_one_message(moto: Moto, monkeypatch: Any
 
     monkeypatch.setattr(models.Message, "visible", property(visible))
     with ThreadPoolExecutor(2) as pool:
-        received = [got for each in pool.map(lambda _: backend.receive_message("jobs", 1, 0, 600), range(2)) for got in each]
+        received = [
+            got for each in pool.map(lambda _: backend.receive_message("jobs", 1, 0, 600), range(2)) for got in each
+        ]
 
     assert Counter(message.body for message in received)["job"] == (1 if repaired else 2)
 

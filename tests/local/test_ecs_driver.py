@@ -1,0 +1,164 @@
+import json
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+
+from local.ecs_driver import EcsDriver, TaskEnd, TaskSpec
+from local.http_services import HttpServices
+from tests.local.support import REGION, eventually, process_runs
+
+
+@dataclass
+class Observer:
+    starts: list[datetime] = field(default_factory=list)
+    ends: list[TaskEnd] = field(default_factory=list)
+
+    def started(self, at: datetime) -> None:
+        self.starts.append(at)
+
+    def stopped(self, end: TaskEnd) -> None:
+        self.ends.append(end)
+
+
+@pytest.fixture
+def driver(tmp_path: Path) -> Iterator[EcsDriver]:
+    services = HttpServices()
+    made = EcsDriver(
+        endpoint="http://127.0.0.1:1", region=REGION, work_dir=tmp_path / "work", services=services, cwd=tmp_path
+    )
+    yield made
+    made.close()
+    services.close()
+
+
+def spec(code: str, task: str = "t1", **properties: Any) -> TaskSpec:
+    cluster = f"arn:aws:ecs:{REGION}:123456789012:cluster/jobs"
+    arn = f"arn:aws:ecs:{REGION}:123456789012:task/jobs/{task}"
+    given = {
+        "family": "Longhaul-small",
+        "revision": 3,
+        "container": "job",
+        "command": ("python", "-c", code),
+        "stop_timeout_s": 1,
+    }
+    return TaskSpec(arn=arn, cluster_arn=cluster, **(given | properties))
+
+
+def end_of(observer: Observer) -> TaskEnd:
+    (end,) = eventually(lambda: observer.ends, "the task ends")
+    return end
+
+
+def log_line(driver: EcsDriver, task: TaskSpec) -> str:
+    log = driver.log_of(task.arn)
+    return str(eventually(lambda: log.exists() and log.read_text().strip(), "the task prints"))
+
+
+def test_task_learns_who_it_is_from_the_metadata_endpoint(driver: EcsDriver) -> None:
+    task = spec(
+        "import os, urllib.request as r; print(r.urlopen(os.environ['ECS_CONTAINER_METADATA_URI_V4'] + '/task').read().decode())"
+    )
+    driver.run(task, observer := Observer())
+
+    assert end_of(observer).exit_code == 0
+
+    told = json.loads(driver.log_of(task.arn).read_text())
+    assert (told["TaskARN"], told["Cluster"], told["Family"], told["Revision"]) == (
+        task.arn,
+        task.cluster_arn,
+        "Longhaul-small",
+        "3",
+    )
+
+
+def test_task_sees_its_environment_and_not_ours(
+    driver: EcsDriver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "production")
+    task = spec(
+        "import json, os; print(json.dumps([dict(os.environ), os.getcwd()]))", environment={"LONGHAUL_KEY": "main#a"}
+    )
+    driver.run(task, observer := Observer())
+    end_of(observer)
+
+    environment, cwd = json.loads(driver.log_of(task.arn).read_text())
+
+    assert Path(cwd) == tmp_path
+    assert environment["LONGHAUL_KEY"] == "main#a"
+    assert environment["AWS_ENDPOINT_URL"] == "http://127.0.0.1:1"
+    assert "AWS_PROFILE" not in environment
+
+
+def test_task_that_ignores_sigterm_is_killed_after_its_stop_timeout(driver: EcsDriver) -> None:
+    task = spec(
+        "import signal, time; signal.signal(signal.SIGTERM, lambda *_: print('asked', flush=True)); print('up', flush=True); time.sleep(600); time.sleep(600)"
+    )
+    driver.run(task, observer := Observer())
+    log_line(driver, task)
+
+    driver.stop(task.arn, "enough")
+
+    end = end_of(observer)
+    assert (end.stop_code, end.reason, end.exit_code) == ("UserInitiated", "enough", 137)
+    assert driver.log_of(task.arn).read_text() == "up\nasked\n"
+    assert (end.at - observer.starts[0]).total_seconds() >= 1
+
+
+def test_group_killed_from_outside_is_an_exit_of_the_container(driver: EcsDriver) -> None:
+    task = spec("import time; print('up', flush=True); time.sleep(600)")
+    driver.run(task, observer := Observer())
+    log_line(driver, task)
+    group = driver.process_group_of(task.arn)
+    assert group is not None
+    assert group != os.getpgrp()
+
+    os.killpg(group, signal.SIGKILL)
+
+    end = end_of(observer)
+    assert (end.stop_code, end.exit_code) == ("EssentialContainerExited", 137)
+    assert driver.process_group_of(task.arn) is None
+
+
+def test_command_that_does_not_exist_is_a_task_that_failed_to_start(driver: EcsDriver) -> None:
+    driver.run(spec("", command=("no-such-command",)), observer := Observer())
+
+    end = end_of(observer)
+
+    assert (end.stop_code, end.exit_code, observer.starts) == ("TaskFailedToStart", None, [])
+    assert "no-such-command" in end.reason
+
+
+def test_end_is_told_also_to_who_asks_late(driver: EcsDriver) -> None:
+    task = spec("pass")
+    driver.run(task, observer := Observer())
+    early, late = Event(), Event()
+    driver.on_end(task.arn, early.set)
+    end_of(observer)
+    assert early.wait(10)
+
+    driver.on_end(task.arn, late.set)
+
+    assert late.is_set()
+
+
+def test_closing_stops_every_task(driver: EcsDriver) -> None:
+    tasks = [
+        spec("import os, time; print(os.getpid(), flush=True); time.sleep(600)", task=f"t{number}")
+        for number in range(3)
+    ]
+    observers = [Observer() for _ in tasks]
+    for task, observer in zip(tasks, observers, strict=True):
+        driver.run(task, observer)
+    pids = [int(log_line(driver, task)) for task in tasks]
+
+    driver.close()
+
+    assert [end.exit_code for observer in observers for end in observer.ends] == [143, 143, 143]
+    assert not any(process_runs(pid) for pid in pids)
