@@ -42,23 +42,33 @@ class Wiring:
 
     @cached_property
     def leases(self) -> DynamoLeases:
-        return DynamoLeases(boto3.client("dynamodb", config=_QUICK), self.settings.leases_table, self.clock, self.rng)
+        return DynamoLeases(
+            boto3.client("dynamodb", config=_QUICK, endpoint_url=self.settings.endpoint_url),
+            self.settings.leases_table,
+            self.clock,
+            self.rng,
+        )
 
     @cached_property
     def queue(self) -> SqsQueue:
-        return SqsQueue(boto3.client("sqs", config=_QUICK))
+        return SqsQueue(boto3.client("sqs", config=_QUICK, endpoint_url=self.settings.endpoint_url))
 
     @cached_property
     def executions(self) -> SfnExecutions:
-        return SfnExecutions(boto3.client("stepfunctions", config=_QUICK), self.settings.state_machine_arn)
+        return SfnExecutions(
+            boto3.client("stepfunctions", config=_QUICK, endpoint_url=self.settings.endpoint_url),
+            self.settings.state_machine_arn,
+        )
 
     @cached_property
     def tasks(self) -> EcsTasks:
-        return EcsTasks(boto3.client("ecs", config=_QUICK), self.settings.cluster_arn)
+        return EcsTasks(
+            boto3.client("ecs", config=_QUICK, endpoint_url=self.settings.endpoint_url), self.settings.cluster_arn
+        )
 
     @cached_property
     def _s3(self) -> "S3Client":
-        return boto3.client("s3", config=_PUBLISHING)
+        return boto3.client("s3", config=_PUBLISHING, endpoint_url=self.settings.endpoint_url)
 
     @cached_property
     def requests(self) -> S3Requests:

@@ -116,6 +116,8 @@ class RuntimeSettings(Model):
     cluster_arn: str
     # Where the tasks' logs go; a task's stream is `job/job/<task id>` (prefix, container, task).
     job_log_group: str
+    # Where AWS is, when it is not where the SDK looks: `sam local invoke` against the embedded AWS sets it.
+    endpoint_url: str | None = None
 
     def stage(self, name: str) -> Stage:
         """The stage of that name.

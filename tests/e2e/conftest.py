@@ -1,0 +1,130 @@
+"""The embedded AWS with the synthesized stack, as `longhaul up` starts it, for all tests of this folder."""
+
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from local.cloud import EmbeddedAws
+from local.credentials import aws_client
+from local.synth import synth
+from longhaul.adapters.clock import SystemClock
+from longhaul.adapters.dynamodb_leases import DynamoLeases
+from longhaul.adapters.s3_publisher import Manifest
+from longhaul.domain.lease import Lease, State
+from tests.local.support import eventually
+
+# Spark starts in seconds; two cores that others use as well take longer. A test that fails waits this long, one that passes does not.
+DEADLINE_S = 120
+
+
+@dataclass(frozen=True)
+class Stack:
+    """The deployed stack, from a client's side."""
+
+    aws: EmbeddedAws
+    outputs: dict[str, str]
+
+    def client(self, service: str) -> Any:
+        return aws_client(service, endpoint=self.aws.endpoint, region=self.aws.region)
+
+    @property
+    def bucket(self) -> str:
+        return self.outputs["DataBucketName"]
+
+    @property
+    def leases(self) -> DynamoLeases:
+        return DynamoLeases(self.client("dynamodb"), self.outputs["LeasesTableName"], SystemClock(), random.Random(1))
+
+    def select(self, job_id: str, query: str, **changes: Any) -> str:
+        """Body of a small Spark job."""
+        output = f"s3://{self.bucket}/{job_id}/"
+        return json.dumps(
+            {"job": "sql", "job_id": job_id, "output": output, "params": {"query": query, "format": "json"}, **changes}
+        )
+
+    def send(self, body: str) -> None:
+        self.client("sqs").send_message(QueueUrl=self.outputs["JobsQueueUrl"], MessageBody=body)
+
+    def row(self, job_id: str) -> Lease | None:
+        return self.leases.load(f"main#{job_id}")
+
+    def until(self, job_id: str, *states: State) -> Lease:
+        """The row once it is in one of the states, and owes nothing if that is an end."""
+
+        def reached() -> Lease | None:
+            row = self.row(job_id)
+            return row if row and row.state in states and (row.is_finished or not row.state.is_terminal) else None
+
+        found: Lease = eventually(reached, f"{job_id} {' or '.join(states)}", DEADLINE_S)
+        return found
+
+    def until_task(self, job_id: str, attempt: int = 1) -> Lease:
+        """The row once a task of that attempt has registered."""
+
+        def registered() -> Lease | None:
+            row = self.row(job_id)
+            return row if row and row.attempt == attempt and row.task_arn else None
+
+        found: Lease = eventually(registered, f"{job_id}: a task of attempt {attempt}", DEADLINE_S)
+        return found
+
+    def rows(self, job_id: str) -> list[dict[str, Any]]:
+        """What a reader who follows the manifest sees."""
+        s3 = self.client("s3")
+        read = Manifest.model_validate_json(s3.get_object(Bucket=self.bucket, Key=f"{job_id}/_SUCCESS")["Body"].read())
+        files = [s3.get_object(Bucket=self.bucket, Key=f"{job_id}/{file.path}")["Body"].read() for file in read.files]
+        return [json.loads(line) for body in files for line in body.splitlines()]
+
+    def dead_letter(self, matching: str) -> dict[str, Any]:
+        """The explanation of the dead letter whose body contains a text."""
+        sqs = self.client("sqs")
+
+        def found() -> dict[str, Any] | None:
+            answer = sqs.receive_message(
+                QueueUrl=self.outputs["DeadLetterQueueUrl"],
+                MaxNumberOfMessages=10,
+                VisibilityTimeout=0,
+                MessageAttributeNames=["All"],
+            )
+            for message in answer.get("Messages", []):
+                if matching in message["Body"]:
+                    explanation: dict[str, Any] = json.loads(message["MessageAttributes"]["longhaul"]["StringValue"])
+                    return explanation
+            return None
+
+        letter: dict[str, Any] = eventually(found, f"a dead letter with {matching}", DEADLINE_S)
+        return letter
+
+    def is_quiet(self) -> bool:
+        """No message, no execution, no slot taken."""
+        counts = self.client("sqs").get_queue_attributes(QueueUrl=self.outputs["JobsQueueUrl"], AttributeNames=["All"])[
+            "Attributes"
+        ]
+        queued = sum(int(count) for name, count in counts.items() if name.startswith("ApproximateNumberOf"))
+        machine = self.outputs["StateMachineArn"]
+        running = self.client("stepfunctions").list_executions(stateMachineArn=machine, statusFilter="RUNNING")[
+            "executions"
+        ]
+        item = self.client("dynamodb").get_item(
+            TableName=self.outputs["LeasesTableName"], Key={"key": {"S": "slots#main"}, "item": {"S": "slots"}}
+        )["Item"]
+        return queued == 0 and not running and item["running"]["N"] == "0"
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    work_dir: Path = tmp_path_factory.mktemp("embedded-aws")
+    assembly = synth(work_dir / "cdk.out")
+    with EmbeddedAws(work_dir=work_dir) as aws:
+        yield Stack(aws, aws.deploy(assembly, "Longhaul"))
+
+
+@pytest.fixture(autouse=True)
+def _quiet_in_the_end(stack: Stack) -> Iterator[None]:
+    yield
+    eventually(stack.is_quiet, "no message, no execution and no slot left", DEADLINE_S)

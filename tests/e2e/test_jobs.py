@@ -1,0 +1,84 @@
+"""Jobs through the whole system on the embedded AWS: the synthesized template, the real handlers, real Spark."""
+
+import json
+
+from local.demo import kill
+from longhaul.domain.lease import State
+from tests.e2e.conftest import DEADLINE_S, Stack
+from tests.local.support import eventually
+
+
+def test_a_job_runs_is_published_and_its_message_is_gone(stack: Stack) -> None:
+    stack.send(stack.select("plain", "SELECT 6 * 7 AS answer"))
+    row = stack.until("plain", State.SUCCEEDED)
+    assert stack.rows("plain") == [{"answer": 42}]
+    assert (row.attempt, row.failures, row.interruptions) == (1, 0, 0)
+    assert row.beats > 0
+
+
+def test_a_killed_job_is_released_at_once_and_succeeds_at_the_second_attempt(stack: Stack) -> None:
+    stack.send(stack.select("killed", "SELECT 1 AS one"))
+    stack.until_task("killed")
+    assert kill.kill("main#killed")
+    row = stack.until("killed", State.SUCCEEDED)
+    assert (row.attempt, row.failures, row.interruptions) == (2, 1, 0)
+    assert stack.rows("killed") == [{"one": 1}]
+
+
+def test_an_execution_stopped_by_hand_takes_its_task_along_and_is_an_interruption(stack: Stack) -> None:
+    stack.send(stack.select("stopped", "SELECT 1 AS one"))
+    row = stack.until_task("stopped")
+    arn = f"{stack.outputs['StateMachineArn'].replace(':stateMachine:', ':execution:')}:{row.id.execution_name}"
+    stack.client("stepfunctions").stop_execution(executionArn=arn)
+    eventually(
+        lambda: stack.row("stopped") != row and kill.process_group_of("main#stopped") is None,
+        "the task to be stopped",
+        DEADLINE_S,
+    )
+    row = stack.until("stopped", State.SUCCEEDED)
+    assert (row.attempt, row.failures, row.interruptions) == (2, 0, 1)
+
+
+def test_a_job_that_can_never_succeed_is_dead_lettered_at_once_and_a_correction_runs(stack: Stack) -> None:
+    stack.send(stack.select("corrected", "DROP TABLE flights"))
+    row = stack.until("corrected", State.DEAD)
+    letter = stack.dead_letter("DROP TABLE")
+    assert (row.attempt, letter["class"], letter["key"]) == (1, "permanent", "main#corrected")
+    assert "only one SELECT" in letter["reason"]
+    stack.send(stack.select("corrected", "SELECT 'flights' AS name"))
+    row = stack.until("corrected", State.SUCCEEDED)
+    assert (row.attempt, row.failures) == (2, 0)
+    assert stack.rows("corrected") == [{"name": "flights"}]
+
+
+def test_a_job_that_fails_each_time_is_dead_lettered_after_its_last_attempt(stack: Stack) -> None:
+    stack.send(stack.select("poison", "SELECT raise_error('no luck today') AS never", max_attempts=2))
+    row = stack.until("poison", State.DEAD)
+    letter = stack.dead_letter("no luck today")
+    assert (row.attempt, row.failures, letter["class"], letter["attempts"]) == (2, 2, "failed", 2)
+    assert "no luck today" in letter["reason"]
+
+
+def test_a_job_that_overruns_its_timeout_is_stopped(stack: Stack) -> None:
+    endless = "SELECT count(*) AS n FROM range(1000000) a CROSS JOIN range(1000000) b WHERE a.id * b.id = 7"
+    stack.send(stack.select("overrun", endless, timeout="12s", max_attempts=1))
+    row = stack.until("overrun", State.DEAD)
+    assert (row.last_class, row.attempt) == ("timed_out", 1)
+    eventually(lambda: kill.process_group_of("main#overrun") is None, "the task to be stopped", DEADLINE_S)
+
+
+def test_an_invalid_body_never_starts_and_says_why(stack: Stack) -> None:
+    stack.send(json.dumps({"job": "sql", "job_id": "invalid", "output": "s3://elsewhere/x/", "nonsense": True}))
+    assert stack.dead_letter('"nonsense"')["class"] == "invalid_request"
+    assert stack.row("invalid") is None
+
+
+def test_the_same_work_sent_three_times_runs_once(stack: Stack) -> None:
+    for _ in range(3):
+        stack.send(stack.select("thrice", "SELECT 3 AS three"))
+    row = stack.until("thrice", State.SUCCEEDED)
+    eventually(stack.is_quiet, "the duplicates to be deleted", DEADLINE_S)
+    executions = stack.client("stepfunctions").list_executions(stateMachineArn=stack.outputs["StateMachineArn"])[
+        "executions"
+    ]
+    assert [each["name"] for each in executions if each["name"].startswith(row.id.key_hash)] == [row.id.execution_name]

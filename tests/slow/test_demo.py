@@ -1,0 +1,21 @@
+"""The demo as a user runs it, piped."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from local.synth import REPOSITORY
+
+pytestmark = pytest.mark.slow
+
+
+def test_the_demo_passes_its_own_checks(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "console.cli", "demo", "--work-dir", str(tmp_path)]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=900, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "ok  336,776 rows in = " in done.stdout
+    assert "SIGKILL sent to the process group of flights-2013-07" in done.stdout
+    assert "all checks passed" in done.stdout
+    assert "\x1b[" not in done.stdout
