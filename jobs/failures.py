@@ -32,7 +32,7 @@ _STOPPED: Final = {
 
 _OUT_OF_MEMORY: Final = re.compile(r"java\.lang\.OutOfMemoryError|SparkOutOfMemoryError|UNABLE_TO_ACQUIRE_MEMORY")
 # What follows is for those who read logs: stacks, and the text of the query.
-_NOISE: Final = re.compile(r"\n\s*(?:at [\w.$]+\(|Driver stacktrace:|JVM stacktrace:|== SQL|\.\.\. \d+ more)")
+_NOISE: Final = re.compile(r"\n\s*(?:at [\w.$/<>]+\(|Driver stacktrace:|JVM stacktrace:|== SQL|\.\.\. \d+ more)")
 _TASK_FAILURE: Final = re.compile(r"most recent failure: Lost task .*?\(.*? executor .*?\): ", re.DOTALL)
 _CAUSED_BY: Final = re.compile(r"^Caused by: (.+?)(?=\n\s*at |\Z)", re.MULTILINE | re.DOTALL)
 _LAST_LINE: Final = re.compile(

@@ -60,7 +60,7 @@ class Listing:
         for source in self._list(path.bucket, base):
             segments = source.key.split("/")
             head = segments[: len(patterns)]
-            if len(head) == len(patterns) and all(map(fnmatchcase, head, patterns)) and not any(map(_is_hidden, head)):
+            if len(head) == len(patterns) and all(map(fnmatchcase, head, patterns)) and not any(map(is_hidden, head)):
                 heads["/".join(head)] = source if len(segments) == len(patterns) else None
         return [
             source
@@ -90,7 +90,7 @@ class Listing:
         return [
             Source(bucket, source.key, source.size, _partitions(relative))
             for source in self._list(bucket, prefix)
-            if not any(map(_is_hidden, (relative := source.key.removeprefix(prefix)).split("/")))
+            if not any(map(is_hidden, (relative := source.key.removeprefix(prefix)).split("/")))
         ]
 
     def _list(self, bucket: str, prefix: str) -> Iterator[Source]:
@@ -110,7 +110,7 @@ def _local(path: DataPath) -> list[Source]:
         files = [top] if top.is_file() else sorted(file for file in top.rglob("*") if file.is_file())
         for file in files:
             relative = str(file.relative_to(top)) if file != top else file.name
-            if not any(_is_hidden(part) for part in relative.split("/")):
+            if not any(is_hidden(part) for part in relative.split("/")):
                 sources.append(Source("", str(file), file.stat().st_size, _partitions(relative)))
     return sources
 
@@ -128,8 +128,9 @@ def _partitions(relative: str) -> tuple[str, ...]:
     return tuple(part for part in relative.split("/")[:-1] if _PARTITION.fullmatch(part))
 
 
-def _is_hidden(name: str) -> bool:
-    return name.startswith((".", "_"))
+def is_hidden(name: str) -> bool:
+    """Spark's rule: `.x` and `_x`, but not a partition folder `_x=1`."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)
 
 
 def require(name: str, path: DataPath, sources: list[Source]) -> list[Source]:

@@ -8,6 +8,7 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from jobs.io.listing import is_hidden
 from jobs.stopping import Stop
 from longhaul.adapters.s3_publisher import (
     TOKEN_METADATA,
@@ -172,7 +173,7 @@ def local_files(dataset: Dataset, token: str) -> list[_LocalFile]:
     """Every data file under a dataset's folder, with the name it will have; Spark's markers and checksums are left out."""
     files = []
     for file in sorted(path for path in dataset.folder.rglob("*") if path.is_file()):
-        if file.name.startswith(("_", ".")):
+        if any(map(is_hidden, file.relative_to(dataset.folder).parts)):
             continue
         parent = file.parent.relative_to(dataset.folder)
         path = Path(dataset.name) / parent / final_name(file.name, token)  # `.` as a first segment vanishes

@@ -24,6 +24,8 @@ def session_options(resources: Resources, scratch: Path) -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": (scratch / "warehouse").as_uri(),
         "spark.sql.catalogImplementation": "in-memory",
+        # Needs PyArrow and Pandas, which the image does not carry; on, every UDF warns.
+        "spark.sql.execution.pythonUDF.arrow.enabled": "false",
         # Cancelling a job interrupts its running tasks.
         "spark.job.interruptOnCancel": "true",
         # A path in SQL (parquet.`/etc/…`) is no table, and ${env:…} no text: jobs read their inputs and nothing else.

@@ -1,0 +1,105 @@
+"""Whatever went wrong: its class, its text with the cause first, its exit code."""
+
+import pytest
+from py4j.protocol import Py4JNetworkError
+
+from jobs import failures
+from jobs.spark.running import cause_of_death
+from jobs.stopping import Stop, StopReason
+from longhaul.domain.errors import InvalidRequestError, LeaseChangedError, PermanentJobError
+from longhaul.domain.outcome import MAX_ERROR_CHARS, ExitCode, OutcomeClass
+
+WORKER = """Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 times, most recent failure: Lost task 0.0 in stage 1.0 (TID 1) (127.0.0.1 executor driver): org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+  File "worker.py", line 1, in main
+ValueError: no such tariff: X9
+
+\tat org.apache.spark.api.python.BasePythonRunner.handle(PythonRunner.scala:1)
+"""
+STAGE = """An error occurred while calling o52.save.
+: org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 times, most recent failure: Lost task 0.0 in stage 1.0 (TID 1) (127.0.0.1 executor driver): java.io.IOException: No space left on device
+\tat java.base/java.io.FileOutputStream.write(Unknown Source)
+
+Driver stacktrace:
+\tat org.apache.spark.scheduler.DAGScheduler.abort(DAGScheduler.scala:1)
+"""
+NESTED = """An error occurred while calling o52.save.
+: org.apache.spark.SparkException: [FAILED_READ_FILE.NO_HINT] Encountered error while reading file x.csv.
+\tat org.apache.spark.X.y(X.scala:1)
+Caused by: java.lang.RuntimeException: wrapper
+\tat org.apache.spark.X.y(X.scala:1)
+Caused by: java.util.zip.ZipException: Not in GZIP format
+\tat java.base/java.util.zip.GZIPInputStream.readHeader(Unknown Source)
+\t... 20 more
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        (WORKER, "ValueError: no such tariff: X9"),
+        (STAGE, "java.io.IOException: No space left on device"),
+        (NESTED, "java.util.zip.ZipException: Not in GZIP format"),
+        ("plain", "RuntimeError: plain"),
+    ],
+)
+def test_the_cause_comes_first_and_the_stacks_are_gone(text: str, cause: str) -> None:
+    failure = failures.of_error(RuntimeError(text))
+    assert failure == failures.Failure(OutcomeClass.FAILED, cause, ExitCode.FAILED)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "code"),
+    [
+        (PermanentJobError("bad tariff"), OutcomeClass.PERMANENT, ExitCode.PERMANENT),
+        (InvalidRequestError(["x"]), OutcomeClass.PERMANENT, ExitCode.PERMANENT),
+        (failures.NoOutputError("nothing"), OutcomeClass.NO_OUTPUT, ExitCode.FAILED),
+        (LeaseChangedError(None), OutcomeClass.SUPERSEDED, ExitCode.SUPERSEDED),
+        (MemoryError(), OutcomeClass.OUT_OF_MEMORY, ExitCode.OUT_OF_MEMORY),
+        (RuntimeError("x: java.lang.OutOfMemoryError: Java heap space"), OutcomeClass.OUT_OF_MEMORY, ExitCode.OUT_OF_MEMORY),
+        (KeyError("city"), OutcomeClass.FAILED, ExitCode.FAILED),
+    ],
+)  # fmt: skip
+def test_each_kind_of_error_has_its_class_and_exit_code(error: Exception, kind: OutcomeClass, code: ExitCode) -> None:
+    failure = failures.of_error(error)
+    assert (failure.kind, failure.exit_code) == (kind, code)
+
+
+@pytest.mark.parametrize("reason", list(StopReason))
+def test_every_reason_to_stop_has_an_outcome(reason: StopReason) -> None:
+    stop = Stop()
+    stop.request(reason, "why")
+    assert failures.of_stop(stop).error == "why"
+    assert failures.of_stop(stop).exit_code is not ExitCode.OK
+
+
+def test_the_first_reason_to_stop_wins() -> None:
+    stop, called = Stop(), []
+    stop.on_request(lambda: called.append("before"))
+    stop.request(StopReason.TERMINATED, "SIGTERM")
+    stop.request(StopReason.JVM_DIED, "143")
+    stop.on_request(lambda: called.append("after"))
+    assert (stop.reason, called) == (StopReason.TERMINATED, ["before", "after"])
+
+
+def test_texts_are_cut_to_what_the_row_takes() -> None:
+    assert len(failures.of_error(RuntimeError("x" * 10_000)).error) == MAX_ERROR_CHARS
+
+
+@pytest.mark.parametrize(
+    ("code", "last_words", "reason"),
+    [
+        (3, "Terminating due to java.lang.OutOfMemoryError: Java heap space", StopReason.OUT_OF_MEMORY),
+        (-9, "", StopReason.OUT_OF_MEMORY),
+        (-15, "", StopReason.JVM_DIED),
+        (134, "# A fatal error has been detected", StopReason.JVM_DIED),
+        (0, "", StopReason.JVM_DIED),
+    ],
+)
+def test_a_jvm_that_ends_unasked_has_a_named_cause(code: int, last_words: str, reason: StopReason) -> None:
+    assert cause_of_death(code, last_words)[0] is reason
+
+
+def test_a_broken_connection_may_be_the_death_of_the_jvm() -> None:
+    assert failures.may_be_jvm_death(Py4JNetworkError())
+    assert failures.may_be_jvm_death(ConnectionRefusedError())
+    assert not failures.may_be_jvm_death(ValueError())

@@ -1,0 +1,189 @@
+"""The runner as the container starts it: a process with an environment, a moto on loopback, and an end that others can read."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http import HTTPStatus
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from moto.server import ThreadedMotoServer
+
+from longhaul.domain.lease import Lease
+from longhaul.domain.outcome import ExitCode
+from longhaul.settings import VARIABLE, LeaseSettings
+from tests.builders import BUCKET, settings
+from tests.jobs.conftest import Cloud, build_cloud
+from tests.jobs.test_attempt import CSV, OUTPUT
+
+DEADLINE_S = 60
+# Busy for hours, on one core, in one task.
+ENDLESS = "SELECT sum(a.id * b.id) AS x FROM range(0, 10000000, 1, 1) a CROSS JOIN range(10000000) b"
+# One string of 1.5 GB in a heap of half a GB.
+GREEDY = "SELECT length(array_join(array_repeat(repeat('x', 1000000 + CAST(id AS INT)), 1500), '')) AS x FROM range(1)"
+
+
+@pytest.fixture(scope="module")
+def moto() -> Iterator[str]:
+    server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def remote(moto: str) -> Cloud:
+    connection = HTTPConnection(moto.removeprefix("http://"))
+    connection.request("POST", "/moto-api/reset")
+    assert connection.getresponse().status == HTTPStatus.OK
+    connection.close()
+    return build_cloud(moto)
+
+
+@pytest.fixture(scope="module")
+def metadata() -> Iterator[str]:
+    """ECS's metadata endpoint, for a small task."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = json.dumps({"TaskARN": "arn:task/1", "Limits": {"CPU": 2, "Memory": 1024}}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+Start = Callable[[Lease], "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def start(moto: str, metadata: str, tmp_path: Path) -> Iterator[Start]:
+    started: list[subprocess.Popen[str]] = []
+
+    def start_(lease: Lease) -> "subprocess.Popen[str]":
+        environment = os.environ | {
+            VARIABLE: settings(lease=LeaseSettings(progress_period_s=0.2, stop_timeout_s=10)).model_dump_json(),
+            "LONGHAUL_KEY": lease.key,
+            "LONGHAUL_RUN": str(lease.run),
+            "LONGHAUL_ATTEMPT": str(lease.attempt),
+            "ECS_CONTAINER_METADATA_URI_V4": metadata,
+            "AWS_ENDPOINT_URL": moto,
+            "TMPDIR": str(tmp_path),
+        }
+        process = subprocess.Popen(
+            [sys.executable, "-m", "jobs.runner"],
+            env=environment,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        started.append(process)
+        return process
+
+    yield start_
+    for process in started:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        if process.stderr:
+            process.stderr.close()
+
+
+def eventually(condition: Callable[[], Any], what: str) -> Any:
+    end = time.monotonic() + DEADLINE_S
+    while not (value := condition()):
+        assert time.monotonic() < end, f"not within {DEADLINE_S} s: {what}"
+        time.sleep(0.05)
+    return value
+
+
+def computing(cloud: Cloud, process: "subprocess.Popen[str]") -> list[psutil.Process]:
+    """Wait until a Spark task runs; answers the processes below the runner, the JVM among them."""
+
+    def active() -> bool:
+        assert process.poll() is None, process.stderr.read() if process.stderr else ""
+        return bool(cloud.lease().progress.get("stages"))
+
+    eventually(active, "a stage is active")
+    return psutil.Process(process.pid).children(recursive=True)
+
+
+def gone(processes: list[psutil.Process]) -> bool:
+    return all(not p.is_running() or p.status() == psutil.STATUS_ZOMBIE for p in processes)
+
+
+def test_a_job_runs_from_message_to_published_output(remote: Cloud, start: Start, tmp_path: Path) -> None:
+    lease = remote.claim(params={"max_bad_fraction": 0.75})
+    remote.s3.put_object(Bucket=BUCKET, Key="raw/2013-01.csv", Body=CSV)
+    process = start(lease)
+
+    _, log = process.communicate(timeout=DEADLINE_S)
+
+    assert process.returncode == ExitCode.OK, log
+    assert remote.lease().published_at is not None
+    assert f"{OUTPUT}_SUCCESS" in remote.objects(OUTPUT)
+    lines = [json.loads(line) for line in log.splitlines()]
+    assert {(line["job_id"], line["attempt"], line["execution"]) for line in lines} == {
+        ("january", 1, lease.id.execution_name)
+    }
+    assert "max_bad_fraction" not in log
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("send", [os.kill, os.killpg], ids=["to the runner", "to its group"])
+def test_sigterm_stops_spark_and_records_an_interruption_within_the_stop_timeout(
+    remote: Cloud, start: Start, send: Callable[[int, int], None]
+) -> None:
+    process = start(remote.claim(job="sql", inputs={}, params={"query": ENDLESS}))
+    children = computing(remote, process)
+
+    send(process.pid, signal.SIGTERM)
+
+    assert process.wait(10) == ExitCode.INTERRUPTED
+    result = remote.lease().result
+    assert result is not None
+    assert (result.kind, result.error) == ("interrupted", "the platform asked the task to stop (SIGTERM)")
+    assert eventually(lambda: gone(children), "Spark's processes end")
+
+
+def test_spark_does_not_outlive_a_killed_runner_and_nothing_is_visible(remote: Cloud, start: Start) -> None:
+    process = start(remote.claim(job="sql", inputs={}, params={"query": ENDLESS}))
+    children = computing(remote, process)
+    assert any("java" in child.name() for child in children)
+
+    process.kill()  # the runner alone, not its group
+
+    assert process.wait(10) == -signal.SIGKILL
+    assert eventually(lambda: gone(children), "Spark's processes end")
+    assert remote.objects(OUTPUT) == []
+
+
+def test_a_jvm_out_of_memory_ends_the_runner_as_such(remote: Cloud, start: Start) -> None:
+    process = start(remote.claim(job="sql", inputs={}, params={"query": GREEDY}))
+
+    process.communicate(timeout=DEADLINE_S)
+
+    assert process.returncode == ExitCode.OUT_OF_MEMORY
+    result = remote.lease().result
+    assert result is not None
+    assert result.kind == "out_of_memory"
+    assert "OutOfMemoryError" in result.error

@@ -1,0 +1,110 @@
+"""Local files become pending uploads: names, parts, memory, stops."""
+
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from jobs.io.publisher import Dataset, Uploader, final_name, local_files
+from jobs.stopping import Stop, StopReason, StopRequestedError
+from longhaul.adapters.s3_publisher import PendingOutput, S3Publisher
+from longhaul.domain.lease import AttemptId
+
+ATTEMPT = AttemptId("main#january", 7, 2)
+MIB = 1024 * 1024
+
+
+@pytest.mark.parametrize(
+    ("name", "final"),
+    [
+        ("part-00000-0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f-c000.zstd.parquet", "part-00000-TOKEN-c000.zstd.parquet"),
+        ("part-00003-0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f.c001.json", "part-00003-TOKEN.c001.json"),
+        ("report.csv.gz", "report-TOKEN.csv.gz"),
+        ("README", "README-TOKEN"),
+    ],
+)
+def test_the_token_is_part_of_every_name(name: str, final: str) -> None:
+    assert final_name(name, "TOKEN") == final
+
+
+def test_partition_folders_and_datasets_are_kept_and_sparks_own_marks_left_out(tmp_path: Path) -> None:
+    for path in ("day=1/part-0.csv", "_SUCCESS", ".part-0.csv.crc", "day=1/.part-0.csv.crc", "_temporary/0/x.csv"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("x")
+
+    main = [file.path for file in local_files(Dataset(".", tmp_path), "T")]
+    named = [file.path for file in local_files(Dataset("quarantine", tmp_path), "T")]
+
+    assert main == ["day=1/part-0-T.csv"]
+    assert named == ["quarantine/day=1/part-0-T.csv"]
+
+
+def test_a_large_file_goes_in_parts_and_arrives_whole(tmp_path: Path) -> None:
+    content = b"".join(bytes([n]) * MIB for n in range(20))
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "large.bin").write_bytes(content)
+    moved: list[int] = []
+    with mock_aws():
+        s3 = boto3.client("s3")
+        s3.create_bucket(Bucket="data")
+        uploader = Uploader(s3, "data", Stop(), begin=moved.append, advance=moved.append)
+
+        output = uploader.upload(ATTEMPT, "s3://data/out/", [Dataset(".", tmp_path / "out")])
+
+        pending = PendingOutput.model_validate_json(s3.get_object(Bucket="data", Key=output.pending_ref)["Body"].read())
+        assert [part.n for part in pending.uploads[0].parts] == [1, 2, 3]
+        assert moved[0] == sum(moved[1:]) == output.size_bytes == len(content)
+        S3Publisher(s3, "data").publish(output)
+        key = f"out/large-{ATTEMPT.token}.bin"
+        assert s3.get_object(Bucket="data", Key=key)["Body"].read() == content
+
+
+def test_a_stop_between_parts_leaves_uploads_that_can_be_found_and_discarded(tmp_path: Path) -> None:
+    for n in range(20):
+        (tmp_path / f"{n}.csv").write_text("x")
+    stop = Stop()
+    with mock_aws():
+        s3 = boto3.client("s3")
+        s3.create_bucket(Bucket="data")
+        uploader = Uploader(
+            s3,
+            "data",
+            stop,
+            begin=lambda _: None,
+            advance=lambda _: stop.request(StopReason.SUPERSEDED, "lost"),
+        )
+
+        with pytest.raises(StopRequestedError):
+            uploader.upload(ATTEMPT, "s3://data/out/", [Dataset(".", tmp_path)])
+
+        assert len(pending(s3)) == 20
+        S3Publisher(s3, "data").discard(ATTEMPT)
+        assert pending(s3) == []
+
+
+def pending(s3: Any) -> list[Any]:
+    uploads: list[Any] = s3.list_multipart_uploads(Bucket="data").get("Uploads", [])
+    return uploads
+
+
+def test_a_killed_upload_leaves_a_list_with_every_upload_id(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x")
+
+    class KilledError(BaseException):
+        """Not an Exception: as a SIGKILL, nothing handles it."""
+
+    def kill(_: int) -> None:
+        raise KilledError
+
+    with mock_aws():
+        s3 = boto3.client("s3")
+        s3.create_bucket(Bucket="data")
+        uploader = Uploader(s3, "data", Stop(), begin=lambda _: None, advance=kill)
+
+        with pytest.raises(KilledError):
+            uploader.upload(ATTEMPT, "s3://data/out/", [Dataset(".", tmp_path)])
+
+        S3Publisher(s3, "data").discard(ATTEMPT)
+        assert pending(s3) == []
