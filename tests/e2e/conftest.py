@@ -4,8 +4,7 @@ import json
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,6 +16,9 @@ from longhaul.adapters.dynamodb_leases import DynamoLeases
 from longhaul.adapters.s3_publisher import Manifest
 from longhaul.domain.lease import Lease, State
 from tests.local.support import eventually
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 # Spark starts in seconds; two cores that others use as well take longer. A test that fails waits this long, one that passes does not.
 DEADLINE_S = 120
