@@ -38,6 +38,7 @@ from local.moto_repairs import (
     sfn_parse_once,
     sfn_start_stop,
     sfn_templates,
+    sfn_threads,
     sqs_limits,
     sqs_receipts,
     sqs_receive,
@@ -177,6 +178,7 @@ class EmbeddedAws:
         sfn_parse_once.apply(patches)
         sfn_start_stop.apply(patches, self._events.execution_status_changed)
         sfn_templates.apply(patches)
+        sfn_threads.apply(patches)
         sqs_limits.apply(patches)
         sqs_receipts.apply(patches)
         sqs_receive.apply(patches, self._closing)

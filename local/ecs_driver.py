@@ -114,7 +114,7 @@ class EcsDriver:
         callback()
 
     def process_group_of(self, arn: str) -> int | None:
-        """The process group id while the task runs."""
+        """The process group id while the task runs; for those who look from outside also in `<task id>.pid` beside the log."""
         task = self._tasks[arn]
         return task.process.pid if task.process is not None and not task.ended else None
 
@@ -159,8 +159,11 @@ class EcsDriver:
                 )
             except OSError as error:
                 return TaskEnd("TaskFailedToStart", f"CannotStartContainerError: {error}", None, datetime.now(UTC))
+        pid_file = self.log_of(spec.arn).with_suffix(".pid")
+        pid_file.write_text(f"{task.process.pid}\n")
         task.observer.started(datetime.now(UTC))
         exit_code = task.process.wait()
+        pid_file.unlink()
         with task.lock:
             if task.killer is not None:
                 task.killer.cancel()

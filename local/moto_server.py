@@ -3,6 +3,7 @@
 import logging
 import socket
 from threading import Thread
+from typing import Any
 
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from werkzeug.serving import make_server
@@ -27,7 +28,8 @@ class MotoServer:
             logging.getLogger(noisy).setLevel(logging.CRITICAL)
         with socket.create_server((LOOPBACK, port), backlog=BACKLOG) as listening:
             self.port: int = listening.getsockname()[1]
-            self._server = make_server(
+            make: Any = make_server  # typed by a base class that lacks `block_on_close`
+            self._server = make(
                 LOOPBACK,
                 self.port,
                 DomainDispatcherApplication(create_backend_app),

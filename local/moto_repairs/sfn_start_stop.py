@@ -6,6 +6,8 @@ started, and records the given error and cause; an execution that ended does not
 Stock moto: two starts at the same moment make two executions; a stop in the first instant fails or is lost; a stop becomes visible only when the task that
 runs has ended (a Lambda may take minutes), and error and cause are dropped; a describe in the first instant fails.
 
+A stop before the first state needs `sfn_threads` too, and one while a state waits `sfn_interrupts`.
+
 Whoever wants to know about status changes (EventBridge does) is told here, because this is where they happen.
 """
 # ruff: noqa: ANN401, SLF001 - moto's insides, which have no types worth naming
@@ -18,7 +20,6 @@ from typing import Any
 
 from moto.core.responses import ActionResult
 from moto.stepfunctions.parser.api import ExecutionStatus
-from moto.stepfunctions.parser.asl.component.program.program import Program
 from moto.stepfunctions.parser.backend.execution import BaseExecutionWorkerCommunication, Execution
 from moto.stepfunctions.parser.backend.execution_worker import ExecutionWorker
 from moto.stepfunctions.parser.models import StepFunctionsParserBackend, stepfunctions_parser_backends
@@ -29,7 +30,6 @@ from local.moto_repairs.patching import Patches
 
 def apply(patches: Patches, on_status_change: Callable[[Any], None] = lambda _execution: None) -> None:
     lock = RLock()
-    stock_eval_program = Program.eval
     stock_start_execution = StepFunctionsParserBackend.start_execution
     stock_reflect: Any = BaseExecutionWorkerCommunication._reflect_execution_status
 
@@ -55,12 +55,6 @@ def apply(patches: Patches, on_status_change: Callable[[Any], None] = lambda _ex
         worker._get_evaluation_entrypoint = lambda: worker.program
         worker._get_evaluation_environment = lambda: worker.env
         Thread(target=worker._execution_logic, name="execution", daemon=True).start()
-
-    def eval_program(program: Any, env: Any) -> None:
-        if env.program_state() is None or env.is_running():
-            stock_eval_program(program, env)
-        else:
-            program._eval_body(env)  # stopped before it began: only the closing event is written
 
     def stop(execution: Any, stop_date: datetime, error: str | None, cause: str | None) -> None:
         with lock:
@@ -88,7 +82,6 @@ def apply(patches: Patches, on_status_change: Callable[[Any], None] = lambda _ex
     patches.replace(Execution, "start", start)
     patches.replace(Execution, "stop", stop)
     patches.replace(ExecutionWorker, "start", start_worker)
-    patches.replace(Program, "eval", eval_program)
     patches.replace(BaseExecutionWorkerCommunication, "_reflect_execution_status", reflect_execution_status)
     patches.replace(StepFunctionResponse, "stop_execution", stop_execution)
 

@@ -107,7 +107,7 @@ def test_taken_port_is_an_error_and_the_next_start_works(aws: EmbeddedAws, tmp_p
 
 
 def test_unknown_stack_is_an_error_that_names_those_there_are(aws: EmbeddedAws, assembly: Callable[..., Path]) -> None:
-    with pytest.raises(DeployError, match="no stack 'Other'.*it holds: Tiny"):
+    with pytest.raises(DeployError, match=r"no stack 'Other'.*it holds: Tiny"):
         aws.deploy(assembly({}), "Other")
 
 

@@ -41,7 +41,7 @@ def driver(tmp_path: Path) -> Iterator[EcsDriver]:
 def spec(code: str, task: str = "t1", **properties: Any) -> TaskSpec:
     cluster = f"arn:aws:ecs:{REGION}:123456789012:cluster/jobs"
     arn = f"arn:aws:ecs:{REGION}:123456789012:task/jobs/{task}"
-    given = {
+    given: dict[str, Any] = {
         "family": "Longhaul-small",
         "revision": 3,
         "container": "job",
@@ -118,12 +118,15 @@ def test_group_killed_from_outside_is_an_exit_of_the_container(driver: EcsDriver
     group = driver.process_group_of(task.arn)
     assert group is not None
     assert group != os.getpgrp()
+    pid_file = driver.log_of(task.arn).with_suffix(".pid")
+    assert pid_file.read_text() == f"{group}\n"
 
     os.killpg(group, signal.SIGKILL)
 
     end = end_of(observer)
     assert (end.stop_code, end.exit_code) == ("EssentialContainerExited", 137)
     assert driver.process_group_of(task.arn) is None
+    assert not pid_file.exists()
 
 
 def test_command_that_does_not_exist_is_a_task_that_failed_to_start(driver: EcsDriver) -> None:

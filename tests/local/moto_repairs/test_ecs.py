@@ -243,7 +243,7 @@ def test_command_that_cannot_start_fails_the_state(
 
 
 def test_stopped_execution_stops_its_task(
-    ecs: Any, sync: Callable[..., None], machine: Callable[..., Any], driver: EcsDriver, *, repaired: bool
+    ecs: Any, sync: Callable[..., None], machine: Callable[..., Any], *, repaired: bool
 ) -> None:
     sync(repaired=repaired)
     register(ecs, SLEEP)
@@ -306,8 +306,9 @@ def test_timeout_of_the_state_leaves_its_task_running(
     assert task(ecs, arn)["desiredStatus"] == "RUNNING"
 
 
+@pytest.mark.usefixtures("ecs")
 def test_error_of_run_task_has_its_name_and_can_be_caught(
-    ecs: Any, sync: Callable[..., None], machine: Callable[..., Any], *, repaired: bool
+    sync: Callable[..., None], machine: Callable[..., Any], *, repaired: bool
 ) -> None:
     sync(repaired=repaired)
     catch = [{"ErrorEquals": ["States.ALL"], "Next": "Caught"}]

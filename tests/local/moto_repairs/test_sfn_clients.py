@@ -18,10 +18,7 @@ def test_client_of_a_service_is_made_once(moto: Moto, monkeypatch: pytest.Monkey
         made.append(service_name)
         return stock_client(service_name, **kwargs)
 
-    if not repaired:
-        monkeypatch.setattr(boto3, "client", lambda **kwargs: client(**kwargs))
-    else:
-        monkeypatch.setattr(boto3, "client", client)
+    monkeypatch.setattr(boto3, "client", client)
     make: Any = vars(lambda_eval_utils)["boto_client_for"]
 
     clients = [make(region="us-east-1", service="lambda") for _ in range(3)]

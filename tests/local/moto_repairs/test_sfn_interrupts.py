@@ -12,7 +12,8 @@ from tests.local.support import Moto, branch, eventually
 
 def environment() -> Any:
     """An environment that runs."""
-    made: Any = Environment(
+    make: Any = Environment
+    made = make(
         aws_execution_details=None,
         execution_type="STANDARD",
         context={"Execution": {"Input": {}}, "StateMachine": {}},

@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 from moto.stepfunctions.models import StateMachine
 from moto.stepfunctions.parser.asl.component.state.exec.state_task import lambda_eval_utils
 
-from local.moto_repairs import sfn_interrupts, sfn_start_stop
+from local.moto_repairs import sfn_interrupts, sfn_start_stop, sfn_threads
 from tests.local.support import Moto
 
 WAIT = {"Type": "Wait", "Seconds": 600, "End": True}
@@ -96,6 +96,7 @@ def test_stop_in_the_first_instant_is_not_lost(
     moto: Moto, machine: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sfn_interrupts.apply(moto.patches)
+    sfn_threads.apply(moto.patches)
     statuses: list[str] = []
     sfn_start_stop.apply(moto.patches, lambda execution: statuses.append(execution.status))
     from moto.stepfunctions.parser.models import StepFunctionsParserBackend  # noqa: PLC0415 - as repaired just now
