@@ -175,5 +175,7 @@ class Gateway:
             raise AssertionError("the JVM was started without a pipe")
         spark = logging.getLogger("spark")
         for line in output:
-            self.tail.append(line.rstrip())
-            spark.info(line.rstrip())
+            text = line.rstrip()
+            self.tail.append(text)
+            # Our pattern begins with the level; what HotSpot itself prints does not.
+            spark.log(logging.getLevelNamesMapping().get(text.partition(" ")[0], logging.INFO), text)

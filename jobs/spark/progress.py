@@ -108,13 +108,9 @@ class ProcessTree:
         now, usage = time.monotonic(), {}
         for process in [self._root, *self._root.children(recursive=True)]:
             try:
-                with process.oneshot():
-                    cpu, io = process.cpu_times(), process.io_counters()
-                    usage[process.pid, process.create_time()] = (
-                        cpu.user + cpu.system,
-                        io.read_chars + io.write_chars,
-                    )
-            except (psutil.NoSuchProcess, psutil.AccessDenied):
+                cpu = process.cpu_times()
+                usage[process.pid, process.create_time()] = (cpu.user + cpu.system, _io_bytes(process))
+            except psutil.NoSuchProcess:
                 continue
         deltas = [
             (cpu - self._before.get(id_, (0.0, 0))[0], io - self._before.get(id_, (0.0, 0))[1])
@@ -123,3 +119,15 @@ class ProcessTree:
         effort = Effort(now - self._at, sum(cpu for cpu, _ in deltas), sum(io for _, io in deltas))
         self._before, self._at = usage, now
         return effort
+
+
+def _io_bytes(process: psutil.Process) -> int:
+    """Bytes read and written, page cache included; 0 where the system does not tell. CPU time then has to do alone."""
+    counters = getattr(process, "io_counters", None)  # not on every system that runs the local profile
+    if counters is None:
+        return 0
+    try:
+        io = counters()
+    except psutil.AccessDenied:
+        return 0
+    return int(io.read_chars + io.write_chars)

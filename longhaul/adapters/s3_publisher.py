@@ -11,7 +11,7 @@ A crash before the first list leaves uploads without parts, which cost nothing a
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Annotated, Literal, TypedDict
 
@@ -24,7 +24,7 @@ from longhaul.settings import Model
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
-    from mypy_boto3_s3.type_defs import CompletedPartTypeDef
+    from mypy_boto3_s3.type_defs import CompletedPartTypeDef, ObjectIdentifierTypeDef
 
 MANIFEST = "_SUCCESS"
 """Spark's own marker, so that other readers' rules (hidden file, job finished) hold; ours has the manifest as its content."""
@@ -137,7 +137,7 @@ class S3Publisher:
         if pending is None or pending.manifest is None:
             raise VoidCommitError(f"{output.pending_ref} does not list the uploads")
         try:
-            if not self._is_published(pending):
+            if self._in_place(pending) is not None:
                 self._complete_all(pending)
                 self._switch(pending, pending.manifest)
         except PublishedElsewhereError:
@@ -155,14 +155,6 @@ class S3Publisher:
     def _load(self, ref: str) -> PendingOutput | None:
         body = _get(self._s3, self._bucket, ref)
         return None if body is None else PendingOutput.model_validate_json(body[0])
-
-    def _is_published(self, pending: PendingOutput) -> bool:
-        """Whether the switch has happened.
-
-        Raises:
-            PublishedElsewhereError: the manifest in place is neither ours nor the one to replace.
-        """
-        return self._in_place(pending) is None
 
     def _in_place(self, pending: PendingOutput) -> S3Condition | None:
         """The condition under which the switch may happen now; None when it has happened.
@@ -186,7 +178,7 @@ class S3Publisher:
         if not gone:
             return
         # Only now: while this one looked, another publisher may have finished, and a later run even replaced it.
-        if self._is_published(pending):
+        if self._in_place(pending) is None:
             return
         self._abort(pending)
         self._delete(pending, (upload.path for upload in pending.uploads))
@@ -272,10 +264,9 @@ class S3Publisher:
         manifest, _ = read_manifest(self._s3, bucket, prefix)
         in_use = {file.path for file in manifest.files} if manifest else set()
         doomed = [prefix + path for path in paths if path not in in_use and path != MANIFEST]
-        for keys in _batches(doomed, _DELETE_BATCH):
-            answer = self._s3.delete_objects(
-                Bucket=bucket, Delete={"Objects": [{"Key": key} for key in keys], "Quiet": True}
-            )
+        for start in range(0, len(doomed), _DELETE_BATCH):
+            keys: list[ObjectIdentifierTypeDef] = [{"Key": key} for key in doomed[start : start + _DELETE_BATCH]]
+            answer = self._s3.delete_objects(Bucket=bucket, Delete={"Objects": keys, "Quiet": True})
             for failed in answer.get("Errors", []):
                 raise RuntimeError(f"could not delete {failed.get('Key')}: {failed.get('Code')}")
 
@@ -311,7 +302,3 @@ def _completed_part(part: Part) -> "CompletedPartTypeDef":
 
 def _code(error: ClientError) -> str:
     return str(error.response["Error"]["Code"])
-
-
-def _batches(items: Sequence[str], size: int) -> Iterator[Sequence[str]]:
-    return (items[start : start + size] for start in range(0, len(items), size))
