@@ -23,7 +23,17 @@ class Runtime:
 @cache
 def build_runtime() -> Runtime:
     parts = wiring()
-    return Runtime(Sweeper(parts.settings, parts.clock, parts.leases, parts.executions, parts.settler, parts.finisher))
+    sweeper = Sweeper(
+        parts.settings,
+        parts.clock,
+        parts.leases,
+        parts.queue,
+        parts.executions,
+        parts.requests,
+        parts.settler,
+        parts.finisher,
+    )
+    return Runtime(sweeper)
 
 
 def handle(event: dict[str, Any], runtime: Runtime) -> dict[str, Any]:

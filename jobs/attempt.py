@@ -29,7 +29,7 @@ from jobs.spark.progress import SparkSample, SparkWatch
 from jobs.spark.running import running_spark
 from jobs.stopping import Stop, StopReason
 from jobs.task import Resources, Task
-from longhaul.domain.errors import LeaseChangedError, PermanentJobError
+from longhaul.domain.errors import LeaseChangedError
 from longhaul.domain.lease import AttemptId, CommittedOutput, Lease, RecordedResult
 from longhaul.domain.outcome import ExitCode, OutcomeClass
 from longhaul.domain.paths import DataPath, parse_input, parse_output
@@ -105,8 +105,6 @@ class Attempt:
         """Everything up to files on the task's own disk. Answers the output's prefix and what was written."""
         request = parse_request(self.requests.get(lease.request_ref).body, self.settings)
         output = parse_output(request.output, self.settings.paths)
-        if output.scheme != "s3":
-            raise PermanentJobError("output: outputs are published on S3; file: paths serve for inputs only")
         loaded = loading.load(request.job, request.params)
         inputs = {name: parse_input(path, self.settings.paths) for name, path in request.inputs.items()}
         with self.boot(self.id.execution_name, self.task.resources, self.scratch, self.stop) as session:

@@ -8,11 +8,11 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from aws_lambda_powertools import Logger
 
-from longhaul.domain import schedule
+from longhaul.domain import attributes, schedule
 from longhaul.domain.dead_letter import Reason, dead_letter
 from longhaul.domain.errors import InvalidRequestError, LeaseChangedError, NoFreeSlotError
 from longhaul.domain.lease import (
@@ -25,11 +25,12 @@ from longhaul.domain.lease import (
     Message,
     Postpone,
     Probe,
+    adopted,
     decide_claim,
     job_key,
     request_ref,
 )
-from longhaul.domain.message import MessageContent
+from longhaul.domain.message import MessageContent, renewal
 from longhaul.domain.outcome import Evidence, cancel_waiting
 from longhaul.domain.request import parse_job_id, parse_request
 from longhaul.finish import Finisher
@@ -96,7 +97,7 @@ class Dispatcher:
         """The delivery with its request; None when it can never run, and then it is dead-lettered at once."""
         try:
             request = parse_request(delivery.content.body, self.settings)
-            attribute = delivery.content.attributes.get("job_id", {}).get("stringValue")
+            attribute = attributes.value_of(delivery.content.attributes, attributes.JOB_ID)
             job_id = request.job_id or (parse_job_id(attribute) if attribute is not None else delivery.message_id)
         except InvalidRequestError as error:
             reason = Reason(
@@ -112,11 +113,15 @@ class Dispatcher:
             receive_count=delivery.receive_count,
             received_at=now,  # the record does not say: a little late, for which the visibility cap has its margin
             sent_at=delivery.sent_at,
+            first_sent_at=_first_sent_at(delivery),
             request=request,
             key=key,
             request_ref=request_ref(key, delivery.message_id),
+            renews=attributes.value_of(delivery.content.attributes, attributes.RENEWS),
         )
-        return Accepted(message, delivery.content)
+        return Accepted(
+            message, replace(delivery.content, attributes=attributes.theirs_of(delivery.content.attributes))
+        )
 
     def _decide(self, stage: Stage, each: Accepted, lease: Lease | None, batch: Batch) -> None:
         """Decide and act; a row that changed meanwhile is decided on anew."""
@@ -139,6 +144,7 @@ class Dispatcher:
                 batch.waiting.append((each, lease))
             case Probe(lease=probed):
                 self._probe(stage, message, probed)
+                self._renew_if_worn_out(stage, each, batch)
             case Finish(lease=ended, own=True):
                 # The handle in hand is newer than the row's.
                 if self.finisher.finish(replace(ended, receipt_handle=message.receipt_handle)).is_finished:
@@ -149,13 +155,14 @@ class Dispatcher:
                     return finished
                 self._defer(stage, [message.receipt_handle])
             case CancelWaiting(lease=waiting):
-                cancelled = cancel_waiting(waiting)
+                cancelled = adopted(cancel_waiting(waiting), message)
                 self.leases.end_waiting(waiting, cancelled)
-                self.finisher.finish(replace(cancelled, receipt_handle=message.receipt_handle))
+                self.finisher.finish(cancelled)
                 batch.kept.discard(message.message_id)
             case Postpone(until=until):
                 seconds = max(0, round((until - self.clock.now()).total_seconds()))
                 self.queue.set_visibility(stage.queue_url, message.receipt_handle, seconds)
+                self._renew_if_worn_out(stage, each, batch)
             case Duplicate():
                 logger.info(
                     "duplicate submission deleted", extra={"lease": message.key, "message_id": message.message_id}
@@ -179,11 +186,11 @@ class Dispatcher:
         It lives, or starts now because a dispatcher died between claim and start: adopt this receive. It has closed unsettled: settle it.
         """
         closed_as = self.executions.ensure_started(lease.id.execution_name, lease.execution_input)
-        adopted = self.leases.adopt(lease.id, message.receipt_handle, message.receive_count, message.received_at)
+        row = self.leases.adopt(lease, message)
         if closed_as is not None:
             self.settler.settle(lease.id, Evidence.execution_closed(closed_as))
             return
-        age_s = (self.clock.now() - adopted.claimed_at).total_seconds()
+        age_s = (self.clock.now() - row.claimed_at).total_seconds()
         wait_s = schedule.interval_s(age_s, self.settings.lease)
         self.queue.set_visibility(
             stage.queue_url, message.receipt_handle, schedule.visibility_s(wait_s, 0, self.settings.lease)
@@ -199,8 +206,10 @@ class Dispatcher:
         The rendezvous of a bounded channel: the backlog stays in the queue, visible and honest, and a free slot is taken within a second.
         """
         deadline = self.clock.now() + timedelta(seconds=self.settings.lease.slot_wait_s)
+        # Who has been tried already goes first: the time that its producer waits began long ago.
+        batch.waiting.sort(key=lambda waiting: waiting[1] is None)
         while batch.waiting:
-            free = self.leases.free_slots(stage)
+            free = self.leases.free_slots(stage, self.clock.now())
             now_claiming, batch.waiting = batch.waiting[:free], batch.waiting[free:]
             self._each(
                 [each for each, _ in now_claiming],
@@ -208,6 +217,9 @@ class Dispatcher:
             )
             if batch.waiting and self.clock.now() >= deadline:
                 self._defer(stage, [each.message.receipt_handle for each, _ in batch.waiting])
+                self._each(
+                    [each for each, _ in batch.waiting], lambda each: self._renew_if_worn_out(stage, each, batch)
+                )
                 return
             if batch.waiting and not now_claiming:
                 self.clock.sleep(self.rng.uniform(0.5, 1.0))
@@ -246,6 +258,21 @@ class Dispatcher:
         if closed_as is not None:
             self.settler.settle(lease.id, Evidence.execution_closed(closed_as))
 
+    def _renew_if_worn_out(self, stage: Stage, each: Accepted, batch: Batch) -> None:
+        """Replace a message that SQS will soon give up on by a copy; then it may go.
+
+        A crash after the send leaves both: the copy says whom it renews, so one of them owns the job and the other is its duplicate.
+        """
+        if each.message.wears_out(self.settings.lease, self.clock.now()):
+            self.queue.send(
+                stage.queue_url,
+                renewal(each.content, each.message.message_id, each.message.key, each.message.first_sent_at),
+            )
+            batch.kept.discard(each.message.message_id)
+            logger.info(
+                "message renewed", extra={"lease": each.message.key, "receive_count": each.message.receive_count}
+            )
+
     def _dead_letter(self, stage: Stage, delivery: Delivery, reason: Reason, batch: Batch) -> None:
         self.queue.send(stage.dead_letter_queue_url, dead_letter(delivery.content, reason))
         batch.kept.discard(delivery.message_id)
@@ -272,3 +299,11 @@ class Dispatcher:
             Exception
         ):  # whatever it is, the message stays in the queue and comes again, and the others of the batch go on
             logger.exception("this message stays in the queue", extra={"message_id": message_id})
+
+
+def _first_sent_at(delivery: Delivery) -> datetime:
+    """When the job's first message was sent; a copy carries it along."""
+    carried = attributes.value_of(delivery.content.attributes, attributes.FIRST_SENT)
+    if carried is None or not carried.isdecimal():
+        return delivery.sent_at
+    return min(delivery.sent_at, datetime.fromtimestamp(int(carried[:15]) / 1000, UTC))

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Literal, Protocol
 
-from longhaul.domain.lease import AttemptId, Claim, CommittedOutput, Lease, OpenKind, Owed, RecordedResult
+from longhaul.domain.lease import AttemptId, Claim, CommittedOutput, Lease, Message, OpenKind, Owed, RecordedResult
 from longhaul.domain.message import MessageContent
 from longhaul.settings import Stage
 
@@ -24,13 +24,14 @@ class LeaseStore(Protocol):
     def load_many(self, keys: Iterable[str]) -> Mapping[str, Lease]:
         """The rows that exist, by key; strongly consistent."""
 
-    def free_slots(self, stage: Stage) -> int: ...
+    def free_slots(self, stage: Stage, now: datetime) -> int:
+        """Slots free a moment ago, under the effective limit; raises that limit by one for each calm minute."""
 
     def claim(self, claim: Claim, stage: Stage) -> None:
         """Take the job and a slot. Raises NoFreeSlotError when the stage is full, and then nothing is written."""
 
-    def adopt(self, attempt: AttemptId, receipt_handle: str, receive_count: int, received_at: datetime) -> Lease:
-        """Store a newer receive's handle iff the attempt owns the lease and `receive_count` is greater than the row's."""
+    def adopt(self, lease: Lease, message: Message) -> Lease:
+        """Store a newer receive's handle iff the attempt owns the lease and the message is a newer receive of the row's, or the copy that renews it."""
 
     def beat(self, attempt: AttemptId, lease_expires_at: datetime) -> Lease:
         """Note a beat iff the attempt owns the lease."""
@@ -64,6 +65,15 @@ class LeaseStore(Protocol):
 
     def reopen(self, lease: Lease, now: datetime) -> Lease:
         """A committed output turned out to be void (its uploads are gone): clear it, so that the job runs again."""
+
+    def request_cancel(self, key: str, stage: str, now: datetime) -> Lease:
+        """Mark the job as cancelled iff it has not ended, also before its message was claimed; answers the row as it is then."""
+
+    def note_renewal(self, lease: Lease, now: datetime) -> Lease:
+        """Note that a released job's message was sent anew, iff the row still is as it was read."""
+
+    def throttled(self, stage: Stage, now: datetime) -> None:
+        """AWS could not give more: halve the stage's effective limit, at most once a minute."""
 
     def open_keys(self, stage: str, what: OpenKind) -> Iterator[str]:
         """Keys of the rows that run, wait for their next attempt, or have ended and still owe something; through the index, so a little late."""

@@ -56,6 +56,11 @@ class LeaseSettings(Model):
     # Attempts that the platform ended (Spot, infrastructure, throttles) do not count as failures, but not without end.
     max_interruptions: int = Field(default=20, ge=1)
     progress_period_s: float = Field(default=5, gt=0, le=60)
+    # A message is replaced by a copy before SQS gives up on it: well below maxReceiveCount (1000), and a day before the queue's retention ends.
+    renew_receives: int = Field(default=900, ge=1, le=990)
+    renew_age_s: int = Field(default=9 * 86_400, ge=1)
+    # A released job whose message has not come this long after its back-off has lost it (a purged queue): the sweeper sends a copy.
+    missing_after_s: int = Field(default=6 * 3_600, ge=1)
 
     @model_validator(mode="after")
     def _consistent(self) -> "LeaseSettings":

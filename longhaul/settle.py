@@ -48,6 +48,8 @@ class Settler:
             except LeaseChangedError as error:
                 lease = error.current  # it committed, or another settle came first: look again
                 continue
+            if verdict.throttled:
+                self.leases.throttled(self.finisher.settings.stage(lease.stage), self.clock.now())
             logger.info(
                 "attempt settled",
                 extra={"outcome": verdict.kind.value, "state": settlement.lease.state.value, "lease": attempt.key},

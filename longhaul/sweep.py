@@ -11,9 +11,10 @@ from itertools import islice
 from aws_lambda_powertools import Logger
 
 from longhaul.domain.lease import ExecutionInput, Lease, OpenKind
+from longhaul.domain.message import renewal
 from longhaul.domain.outcome import Evidence
 from longhaul.finish import Finisher
-from longhaul.ports import Clock, Executions, LeaseStore
+from longhaul.ports import Clock, Executions, JobQueue, LeaseStore, RequestStore
 from longhaul.settings import RuntimeSettings
 from longhaul.settle import Settler
 
@@ -30,6 +31,7 @@ class SweepReport:
     settled: int = 0
     started: int = 0
     finished: int = 0
+    renewed: int = 0
     failed: int = 0
 
 
@@ -38,7 +40,9 @@ class Sweeper:
     settings: RuntimeSettings
     clock: Clock
     leases: LeaseStore
+    queue: JobQueue
     executions: Executions
+    requests: RequestStore
     settler: Settler
     finisher: Finisher
 
@@ -53,6 +57,8 @@ class Sweeper:
         for stage in self.settings.stages:
             for lease in self._open(stage.name, "RUNNING"):
                 self._guard(report, lease, self._check_running)
+            for lease in self._open(stage.name, "RELEASED"):
+                self._guard(report, lease, self._check_released)
             for lease in self._open(stage.name, "OWED"):
                 self._guard(report, lease, self._check_owed)
         logger.info("swept", extra=asdict(report))
@@ -73,6 +79,19 @@ class Sweeper:
             return
         self.settler.settle(lease.id, Evidence.execution_closed(status))
         report.settled += 1
+
+    def _check_released(self, lease: Lease, report: SweepReport) -> None:
+        """A released job whose message has not come for hours: send a copy. Should the message come after all, one of the two is the duplicate."""
+        missing_since = (lease.retry_at or lease.claimed_at) + timedelta(seconds=self.settings.lease.missing_after_s)
+        now = self.clock.now()
+        if now < missing_since:
+            return
+        content = self.requests.get(lease.request_ref)
+        copy = renewal(content, lease.message_id, lease.key, lease.first_sent_at or lease.claimed_at)
+        self.queue.send(self.settings.stage(lease.stage).queue_url, copy)
+        self.leases.note_renewal(lease, now)
+        report.renewed += 1
+        logger.warning("a released job's message had not come for hours: sent anew", extra={"lease": lease.key})
 
     def _check_owed(self, lease: Lease, report: SweepReport) -> None:
         if self.finisher.finish(lease).is_finished:

@@ -49,6 +49,7 @@ def message(job_id: str = "january", message_id: str = "m-1", **changes: Any) ->
         receive_count=1,
         received_at=NOW,
         sent_at=NOW - timedelta(minutes=1),
+        first_sent_at=NOW - timedelta(minutes=1),
         request=JobRequest.model_validate(BODY),
         key=key,
         request_ref=request_ref(key, message_id),

@@ -12,14 +12,26 @@ second task of attempt 2 (RunTask's answer was lost)        register ✗ FIRST_T
 import random
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
 from longhaul.adapters import lease_item
 from longhaul.domain.errors import LeaseChangedError, NoFreeSlotError
-from longhaul.domain.lease import AttemptId, Claim, CommittedOutput, Lease, OpenKind, Owed, RecordedResult, State
+from longhaul.domain.lease import (
+    AttemptId,
+    Claim,
+    CommittedOutput,
+    Lease,
+    Message,
+    OpenKind,
+    Owed,
+    RecordedResult,
+    State,
+    adopted,
+    cancelled_before_claim,
+)
 from longhaul.ports import Clock
 from longhaul.settings import Stage
 
@@ -41,7 +53,14 @@ NOT_CANCELLED = (
 NEWER_RECEIVE = "receive_count < :receive_count"  # two adoptions landing in reverse order
 SAME_HANDLE = "receipt_handle = :receipt_handle"  # a newer receive's handle is never cleared
 NOTHING_OWED = "attribute_not_exists(owed)"  # a new run does not wipe what the old one owes
-SLOT_FREE = "attribute_not_exists(running) OR running < :limit"
+SAME_MESSAGE = "message_id = :message_id"  # a renewal that another copy has overtaken
+SLOT_FREE = (
+    "attribute_not_exists(running) OR "
+    "(running < :limit AND (attribute_not_exists(effective_limit) OR running < effective_limit))"
+)
+
+# A throttle halves the effective limit at most this often, and each such stretch without one raises it by one: additive increase, multiplicative decrease.
+CALM = timedelta(seconds=60)
 
 # Some names are DynamoDB's own words; the placeholders stand for themselves everywhere.
 _NAMES = {"#state": "state", "#output": "output", "#key": "key", "#ttl": "ttl", "#open": "open"}
@@ -74,10 +93,40 @@ class DynamoLeases:
                 self._clock.sleep(self._rng.uniform(0.05, 0.2))
         return found
 
-    def free_slots(self, stage: Stage) -> int:
-        """Slots free a moment ago: a hint that saves failing transactions; the claim itself decides."""
+    def free_slots(self, stage: Stage, now: datetime) -> int:
+        """A hint that saves failing transactions; the claim itself decides."""
         item = self._client.get_item(TableName=self._table, Key=_slots_key(stage.name)).get("Item", {})
-        return max(0, stage.slots - int(item.get("running", {"N": "0"})["N"]))
+        running, limit = _number(item, "running", 0), min(stage.slots, _number(item, "effective_limit", stage.slots))
+        if limit < stage.slots and now - _time(item, "limit_changed_at") >= CALM:
+            limit = self._raise_limit(stage, limit, item["limit_changed_at"], now)
+        return max(0, limit - running)
+
+    def throttled(self, stage: Stage, now: datetime) -> None:
+        item = self._client.get_item(TableName=self._table, Key=_slots_key(stage.name)).get("Item", {})
+        limit = min(stage.slots, _number(item, "effective_limit", stage.slots))
+        sets = {"effective_limit": {"N": str(max(1, limit // 2))}, "limit_changed_at": _milliseconds(now)}
+        long_ago = {":long_ago": _milliseconds(now - CALM)}
+        self._set_limit(
+            stage, sets, "attribute_not_exists(limit_changed_at) OR limit_changed_at <= :long_ago", long_ago
+        )
+
+    def _raise_limit(self, stage: Stage, limit: int, changed_at: Any, now: datetime) -> int:  # noqa: ANN401 - an attribute value
+        sets = {"effective_limit": {"N": str(limit + 1)}, "limit_changed_at": _milliseconds(now)}
+        return limit + 1 if self._set_limit(stage, sets, "limit_changed_at = :seen", {":seen": changed_at}) else limit
+
+    def _set_limit(self, stage: Stage, sets: dict[str, Any], condition: str, values: Mapping[str, Any]) -> bool:
+        """Whether the limit was changed; somebody else may have been first."""
+        update = _expression(sets, [], {})
+        update["ExpressionAttributeValues"] |= values
+        try:
+            self._client.update_item(
+                TableName=self._table, Key=_slots_key(stage.name), ConditionExpression=condition, **update
+            )
+        except ClientError as error:
+            if error.response["Error"]["Code"] != "ConditionalCheckFailedException":
+                raise
+            return False
+        return True
 
     def claim(self, claim: Claim, stage: Stage) -> None:
         """The row becomes RUNNING and the stage's counter goes up, both or neither.
@@ -109,11 +158,21 @@ class DynamoLeases:
             if error.current != claim.lease:  # else: our own write came back as a retry
                 raise
 
-    def adopt(self, attempt: AttemptId, receipt_handle: str, receive_count: int, received_at: datetime) -> Lease:
-        sets = {"receipt_handle": receipt_handle, "receive_count": receive_count, "received_at": received_at}
-        return self._update(
-            attempt, sets, clauses=[RUNNING, MINE, NEWER_RECEIVE], values={":receive_count": {"N": str(receive_count)}}
-        )
+    def adopt(self, lease: Lease, message: Message) -> Lease:
+        after = adopted(lease, message)
+        sets: dict[str, Any] = {
+            "receipt_handle": after.receipt_handle,
+            "receive_count": after.receive_count,
+            "received_at": after.received_at,
+        }
+        clauses = [RUNNING, MINE, SAME_MESSAGE]
+        values = {":message_id": {"S": lease.message_id}}
+        if after.message_id == lease.message_id:
+            clauses.append(NEWER_RECEIVE)
+            values[":receive_count"] = {"N": str(message.receive_count)}
+        else:
+            sets |= {"message_id": after.message_id, "former_message_ids": after.former_message_ids}
+        return self._update(lease.id, sets, clauses=clauses, values=values)
 
     def beat(self, attempt: AttemptId, lease_expires_at: datetime) -> Lease:
         return self._update(attempt, {"lease_expires_at": lease_expires_at}, clauses=[RUNNING, MINE], add={"beats": 1})
@@ -191,6 +250,47 @@ class DynamoLeases:
         )
         clauses = ["#state = :before", MINE, "attribute_not_exists(published_at)"]
         self._write(self._change(lease, after, clauses, {":before": {"S": lease.state.value}, **_mine(lease.id)}))
+        return after
+
+    def request_cancel(self, key: str, stage: str, now: datetime) -> Lease:
+        """Mark a job that runs or waits; for one that nobody has claimed, leave the mark where its claim will find it.
+
+        Raises:
+            LeaseChangedError: the row kept changing.
+        """
+        for _ in range(_CONFLICT_TRIES):
+            row = self.load(key)
+            try:
+                if row is None:
+                    return self._put_mark(cancelled_before_claim(key, stage, now))
+                if row.state.is_terminal or row.cancel_requested_at:
+                    return row
+                values = {":before": {"S": row.state.value}, **_mine(row.id)}
+                after = replace(row, cancel_requested_at=now)
+                self._write(self._change(row, after, ["#state = :before", MINE, NOT_CANCELLED], values))
+            except LeaseChangedError:
+                continue  # it was claimed, settled or marked meanwhile: look again
+            return after
+        raise LeaseChangedError(row)
+
+    def _put_mark(self, mark: Lease) -> Lease:
+        try:
+            self._client.put_item(
+                TableName=self._table,
+                Item=lease_item.to_item(mark),
+                ConditionExpression="attribute_not_exists(#key)",
+                ExpressionAttributeNames={"#key": "key"},
+            )
+        except ClientError as error:
+            if error.response["Error"]["Code"] != "ConditionalCheckFailedException":
+                raise
+            raise LeaseChangedError(None) from error
+        return mark
+
+    def note_renewal(self, lease: Lease, now: datetime) -> Lease:
+        after = replace(lease, retry_at=now)
+        values = {":before": {"S": lease.state.value}, **_mine(lease.id)}
+        self._write(self._change(lease, after, ["#state = :before", MINE], values))
         return after
 
     def open_keys(self, stage: str, what: OpenKind) -> Iterator[str]:
@@ -290,6 +390,18 @@ class DynamoLeases:
 
 def _slots_key(stage: str) -> dict[str, Any]:
     return {"key": {"S": f"slots#{stage}"}, "item": {"S": "slots"}}
+
+
+def _number(item: Mapping[str, Any], name: str, default: int) -> int:
+    return int(item[name]["N"]) if name in item else default
+
+
+def _milliseconds(time: datetime) -> dict[str, Any]:
+    return {"N": str(round(time.timestamp() * 1000))}
+
+
+def _time(item: Mapping[str, Any], name: str) -> datetime:
+    return datetime.fromtimestamp(_number(item, name, 0) / 1000, UTC)
 
 
 def _mine(attempt: AttemptId) -> dict[str, Any]:

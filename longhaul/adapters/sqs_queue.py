@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 _BATCH = 10
 _NOT_HELD = ("MessageNotInflight", "ReceiptHandleIsInvalid")
 _BEYOND_LIMIT = "beyond the limit"
-_EXPIRED = "expired"
+# Words under which SQS's general InvalidParameterValue speaks of a handle that no longer holds its message.
+_NOT_HELD_WORDS = ("does not exist or is not available", "expired", "receipt handle")
 
 
 class SqsQueue:
@@ -67,7 +68,7 @@ def _visibility(code: str, text: str) -> Visibility | None:
         return "not_held"
     if code.endswith("InvalidParameterValue") and _BEYOND_LIMIT in text:
         return "beyond_limit"
-    if code.endswith("InvalidParameterValue") and _EXPIRED in text:
+    if code.endswith("InvalidParameterValue") and any(words in text.lower() for words in _NOT_HELD_WORDS):
         return "not_held"
     return None
 

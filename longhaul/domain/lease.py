@@ -183,8 +183,15 @@ class Lease:
         return self.state.is_terminal and not self.owed
 
     @property
+    def is_mark(self) -> bool:
+        """Whether this row only holds the cancel mark of a job that has not been claimed yet."""
+        return self.attempt == 0
+
+    @property
     def open_kind(self) -> OpenKind | None:
-        """Why this row still needs somebody's attention; None when nothing is left to do."""
+        """Why this row still needs somebody's attention; None when nothing is left to do, or can be until its message comes."""
+        if self.is_mark:
+            return None
         if not self.state.is_terminal:
             return "RUNNING" if self.state is State.RUNNING else "RELEASED"
         return "OWED" if self.owed else None
@@ -205,11 +212,18 @@ class Message:
     receipt_handle: str
     receive_count: int
     received_at: datetime
-    sent_at: datetime
+    sent_at: datetime  # when this message was sent: SQS's retention counts from here
+    first_sent_at: datetime  # when the job's first message was sent: the same, but for copies
     request: JobRequest
     key: str
     request_ref: str
     renews: str | None = None  # the message id that this copy stands for
+
+    def wears_out(self, numbers: LeaseSettings, now: datetime) -> bool:
+        """Whether SQS will soon give up on this message: too many receives, or too old."""
+        return (
+            self.receive_count >= numbers.renew_receives or (now - self.sent_at).total_seconds() >= numbers.renew_age_s
+        )
 
 
 @dataclass(frozen=True)
@@ -287,14 +301,14 @@ def decide_claim(
             if lease.owed
             else Claim(new_run(lease, message, stage, numbers, now), replaces=lease)
         )
+    if lease.state is State.RELEASED and lease.cancel_requested_at:
+        return CancelWaiting(lease)
     if not same_work and not own:
         return Conflict(lease)
     if lease.state is State.RUNNING:
         return Probe(lease) if own else Duplicate()
     if lease.state is State.SUCCEEDED:
         return Duplicate()
-    if lease.cancel_requested_at:
-        return CancelWaiting(lease)
     if lease.retry_at and now < lease.retry_at:
         return Postpone(lease.retry_at)
     return Claim(next_attempt(lease, message, numbers, now), replaces=lease)
@@ -333,7 +347,7 @@ def new_run(old: Lease | None, message: Message, stage: Stage, numbers: LeaseSet
         receipt_handle=message.receipt_handle,
         receive_count=message.receive_count,
         received_at=message.received_at,
-        first_sent_at=message.sent_at,
+        first_sent_at=message.first_sent_at,
         lease_expires_at=_expiry(message, execution.first_wait_s, numbers, now),
         settled_attempt=old.settled_attempt if old else 0,
     )
@@ -345,14 +359,9 @@ def next_attempt(old: Lease, message: Message, numbers: LeaseSettings, now: date
         update={"attempt": old.attempt + 1, "first_wait_s": schedule.interval_s(0, numbers)}
     )
     return replace(
-        old,
+        adopted(old, message),
         attempt=execution.attempt,
         state=State.RUNNING,
-        message_id=message.message_id,
-        former_message_ids=_former(old, message),
-        receipt_handle=message.receipt_handle,
-        receive_count=message.receive_count,
-        received_at=message.received_at,
         execution_input=execution.model_dump_json(),
         claimed_at=now,
         lease_expires_at=_expiry(message, execution.first_wait_s, numbers, now),
@@ -361,6 +370,37 @@ def next_attempt(old: Lease, message: Message, numbers: LeaseSettings, now: date
         progress={},
         progress_at=None,
         result=None,
+    )
+
+
+def adopted(lease: Lease, message: Message) -> Lease:
+    """The row of a running job with a newer receive of its message, or with the copy that renews it."""
+    return replace(
+        lease,
+        message_id=message.message_id,
+        former_message_ids=_former(lease, message),
+        receipt_handle=message.receipt_handle,
+        receive_count=message.receive_count,
+        received_at=message.received_at,
+    )
+
+
+def cancelled_before_claim(key: str, stage: str, now: datetime) -> Lease:
+    """The row that holds the cancel mark of a job whose message has not been claimed yet: the message, when it comes, is deleted."""
+    return Lease(
+        key=key,
+        stage=stage,
+        run=int(now.timestamp() * 1000),
+        attempt=0,
+        state=State.RELEASED,
+        fingerprint="",
+        message_id="",
+        request_ref="",
+        execution_input="",
+        claimed_at=now,
+        max_attempts=1,
+        stall_timeout_s=1,
+        cancel_requested_at=now,
     )
 
 

@@ -54,6 +54,7 @@ _STOPPED_BY_PLATFORM = {
     "ServiceSchedulerInitiated",
 }
 _OUT_OF_MEMORY = re.compile(r"OutOfMemory|out of memory", re.IGNORECASE)
+_THROTTLED = re.compile(r"Rate exceeded|Throttl|Capacity is unavailable|RESOURCE:", re.IGNORECASE)
 _OWN_ERRORS = {
     "JobStalled": OutcomeClass.STALLED,
     "JobCancelled": OutcomeClass.CANCELLED,
@@ -77,11 +78,12 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Verdict:
-    """`stop_task`: the task may still run and has to be stopped by us."""
+    """`stop_task`: the task may still run; we have to stop it. `throttled`: AWS could not give what was asked for: fewer should run at once."""
 
     kind: OutcomeClass
     detail: str
     stop_task: bool = False
+    throttled: bool = False
 
 
 def classify(lease: Lease, evidence: Evidence) -> Verdict:
@@ -105,7 +107,8 @@ def classify(lease: Lease, evidence: Evidence) -> Verdict:
         return Verdict(OutcomeClass.NO_OUTPUT, "the task exited with 0 and committed nothing")
     if task is None:
         # RunTask refused, throttled (also in disguise: InvalidParameterException … Rate exceeded), out of capacity, or the execution was stopped.
-        return Verdict(OutcomeClass.INTERRUPTED, f"{evidence.error}: {evidence.cause}", stop)
+        words = f"{evidence.error}: {evidence.cause}"
+        return Verdict(OutcomeClass.INTERRUPTED, words, stop, throttled=bool(_THROTTLED.search(words)))
     return _classify_task(task)
 
 

@@ -40,6 +40,8 @@ def parse_output(text: str, policy: PathPolicy) -> DataPath:
         ValueError: as `parse_input`; also for a bucket's root and for glob characters.
     """
     path = _parse(text, policy, allowed=(policy.data_bucket, *policy.output_buckets))
+    if path.scheme != "s3":
+        raise ValueError("an output is published on S3: s3://bucket/…; file: paths serve for inputs only")
     if any(c in path.key for c in "*?["):
         raise ValueError("an output is one prefix: no glob characters (* ? [)")
     if not path.key.strip("/"):

@@ -51,12 +51,12 @@ def test_a_second_claim_of_a_new_job_loses_and_sees_who_won(leases: DynamoLeases
     with pytest.raises(LeaseChangedError) as lost:
         leases.claim(Claim(replace(claimed, message_id="m-2"), replaces=None), STAGE)
     assert lost.value.current == claimed
-    assert leases.free_slots(STAGE) == 1
+    assert leases.free_slots(STAGE, NOW) == 1
 
 
 def test_the_retry_of_ones_own_claim_is_no_loss(leases: DynamoLeases, claimed: Lease) -> None:
     leases.claim(Claim(claimed, replaces=None), STAGE)
-    assert leases.free_slots(STAGE) == 1
+    assert leases.free_slots(STAGE, NOW) == 1
 
 
 def test_no_more_claims_than_slots_and_a_refused_claim_writes_nothing(leases: DynamoLeases, claimed: Lease) -> None:
@@ -64,7 +64,7 @@ def test_no_more_claims_than_slots_and_a_refused_claim_writes_nothing(leases: Dy
     with pytest.raises(NoFreeSlotError):
         leases.claim(Claim(other(claimed, 3), replaces=None), STAGE)
     assert leases.load("main#job-3") is None
-    assert leases.free_slots(STAGE) == 0
+    assert leases.free_slots(STAGE, NOW) == 0
 
 
 def test_a_settle_frees_the_slot_once_however_often_it_is_tried(leases: DynamoLeases, claimed: Lease) -> None:
@@ -73,7 +73,7 @@ def test_a_settle_frees_the_slot_once_however_often_it_is_tried(leases: DynamoLe
     with pytest.raises(LeaseChangedError) as lost:
         leases.settle(claimed, released)
     assert lost.value.current == released
-    assert leases.free_slots(STAGE) == 2
+    assert leases.free_slots(STAGE, NOW) == 2
 
 
 def test_a_released_job_is_claimed_again_with_a_slot(leases: DynamoLeases, claimed: Lease) -> None:
@@ -82,7 +82,7 @@ def test_a_released_job_is_claimed_again_with_a_slot(leases: DynamoLeases, claim
     retry = next_attempt(released, message(receive_count=2), NUMBERS, NOW)
     leases.claim(Claim(retry, replaces=released), STAGE)
     assert leases.load(claimed.key) == retry
-    assert leases.free_slots(STAGE) == 1
+    assert leases.free_slots(STAGE, NOW) == 1
 
 
 def test_two_claims_of_one_released_job_cannot_both_win(leases: DynamoLeases, claimed: Lease) -> None:
@@ -91,21 +91,21 @@ def test_two_claims_of_one_released_job_cannot_both_win(leases: DynamoLeases, cl
     leases.claim(Claim(next_attempt(released, message(receive_count=2), NUMBERS, NOW), replaces=released), STAGE)
     with pytest.raises(LeaseChangedError):
         leases.claim(Claim(next_attempt(released, message(message_id="m-2"), NUMBERS, NOW), replaces=released), STAGE)
-    assert leases.free_slots(STAGE) == 1
+    assert leases.free_slots(STAGE, NOW) == 1
 
 
 def test_only_a_newer_receive_is_adopted(leases: DynamoLeases, claimed: Lease) -> None:
-    adopted = leases.adopt(claimed.id, "handle-3", 3, NOW)
+    adopted = leases.adopt(claimed, message(receipt_handle="handle-3", receive_count=3))
     assert (adopted.receipt_handle, adopted.receive_count) == ("handle-3", 3)
     with pytest.raises(LeaseChangedError) as lost:
-        leases.adopt(claimed.id, "handle-2", 2, NOW)
+        leases.adopt(claimed, message(receipt_handle="handle-2", receive_count=2))
     assert lost.value.current == adopted
 
 
 def test_a_hand_over_clears_only_the_handle_that_it_means(leases: DynamoLeases, claimed: Lease) -> None:
     assert claimed.receipt_handle is not None
     assert leases.hand_over(claimed.id, claimed.receipt_handle).receipt_handle is None
-    leases.adopt(claimed.id, "handle-2", 2, NOW)
+    leases.adopt(claimed, message(receipt_handle="handle-2", receive_count=2))
     with pytest.raises(LeaseChangedError):
         leases.hand_over(claimed.id, claimed.receipt_handle)
 
@@ -137,7 +137,7 @@ def test_who_does_not_own_the_lease_writes_nothing(leases: DynamoLeases, claimed
     before = leases.load(claimed.key)
     writes = (
         lambda: leases.beat(attempt, NOW),
-        lambda: leases.adopt(attempt, "handle-9", 9, NOW),
+        lambda: leases.adopt(replace(claimed, run=attempt.run, attempt=attempt.attempt), message(receive_count=9)),
         lambda: leases.register_task(attempt, "arn:task", NOW),
         lambda: leases.report_progress(attempt, {"fraction": 1}, NOW),
         lambda: leases.record_result(attempt, RecordedResult(1, "failed", "x")),
@@ -229,3 +229,50 @@ def test_a_job_cancelled_between_attempts_ends_without_one(leases: DynamoLeases,
     assert leases.load(claimed.key) == cancelled
     with pytest.raises(LeaseChangedError):
         leases.end_waiting(released, cancelled)
+
+
+def test_a_throttle_halves_the_limit_once_a_minute_and_each_calm_minute_adds_one(leases: DynamoLeases) -> None:
+    wide = stage(slots=8)
+    minute = timedelta(seconds=60)
+    leases.throttled(wide, NOW)
+    leases.throttled(wide, NOW)
+    assert leases.free_slots(wide, NOW) == 4
+    leases.throttled(wide, NOW + minute)
+    assert leases.free_slots(wide, NOW + minute) == 2
+    assert [leases.free_slots(wide, NOW + n * minute) for n in (2, 2, 3, 4, 5, 6, 7, 8)] == [3, 3, 4, 5, 6, 7, 8, 8]
+
+
+def test_the_limit_never_falls_below_one_and_binds_claims(leases: DynamoLeases) -> None:
+    for n in range(5):
+        leases.throttled(STAGE, NOW + n * timedelta(seconds=60))
+    leases.claim(Claim(running(), replaces=None), STAGE)
+    with pytest.raises(NoFreeSlotError):
+        leases.claim(Claim(other(running(), 2), replaces=None), STAGE)
+
+
+def test_only_the_copy_that_renews_the_rows_message_is_adopted_with_a_lower_count(
+    leases: DynamoLeases, claimed: Lease
+) -> None:
+    worn_out = leases.adopt(claimed, message(receipt_handle="handle-900", receive_count=900))
+    renewed = leases.adopt(worn_out, message(message_id="m-2", renews="m-1"))
+    assert (renewed.message_id, renewed.receive_count, renewed.former_message_ids) == ("m-2", 1, ("m-1",))
+    with pytest.raises(LeaseChangedError):
+        leases.adopt(worn_out, message(message_id="m-3", renews="m-1"))  # a second copy of the same message
+
+
+def test_a_cancel_mark_keeps_out_claims_and_commits(leases: DynamoLeases, claimed: Lease) -> None:
+    assert leases.request_cancel(claimed.key, "main", NOW).cancel_requested_at == NOW
+    with pytest.raises(LeaseChangedError):
+        leases.commit(claimed.id, OUTPUT)
+    released = replace(after(claimed, OutcomeClass.FAILED), cancel_requested_at=None)
+    leases.settle(claimed, released)
+    with pytest.raises(LeaseChangedError):
+        leases.claim(Claim(next_attempt(released, message(receive_count=2), NUMBERS, NOW), replaces=released), STAGE)
+
+
+def test_a_mark_before_the_claim_makes_the_claim_look_again(leases: DynamoLeases) -> None:
+    mark = leases.request_cancel(running().key, "main", NOW)
+    assert leases.request_cancel(running().key, "main", NOW) == mark
+    with pytest.raises(LeaseChangedError) as lost:
+        leases.claim(Claim(running(), replaces=None), STAGE)
+    assert lost.value.current == mark

@@ -14,9 +14,11 @@ from moto import mock_aws
 from functions import dispatcher, heartbeat, settle, sweeper
 from functions.wiring import Wiring
 from longhaul.domain.lease import Claim, Lease
+from longhaul.domain.message import MessageContent
 from longhaul.settings import VARIABLE, RuntimeSettings, runtime_settings
 from tests.builders import BUCKET, running, settings
 from tests.contract.conftest import table  # noqa: F401 - a fixture
+from tests.events import event
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -64,6 +66,12 @@ class Stack:
         lease = self.parts.leases.load(f"main#{job_id}")
         assert lease is not None
         return lease
+
+    def content(self, case: str) -> MessageContent:
+        return MessageContent(event("dispatcher", case)["Records"][0]["body"], {})
+
+    def free_slots(self) -> int:
+        return self.parts.leases.free_slots(self.settings.stages[0], self.parts.clock.now())
 
     def held_message(self) -> tuple[str, str]:
         """A message in the jobs queue, received: its id and receipt handle."""

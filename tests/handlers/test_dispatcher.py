@@ -72,7 +72,7 @@ def test_a_redelivery_of_a_job_whose_execution_was_aborted_releases_it_as_an_int
     stack.sfn.stop_execution(executionArn=execution["executionArn"])
     assert len(dispatch("redelivery", context)) == 1
     assert (stack.row().state, stack.row().interruptions, stack.row().failures) == (State.RELEASED, 1, 0)
-    assert stack.parts.leases.free_slots(stack.settings.stages[0]) == stack.settings.stages[0].slots
+    assert stack.free_slots() == stack.settings.stages[0].slots
 
 
 def test_a_duplicate_submission_of_a_running_job_is_deleted(stack: Stack, context: Context) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from functions.heartbeat import lambda_handler
 from longhaul.domain.lease import State
+from tests.builders import message
 from tests.events import cases, event
 from tests.handlers.conftest import Context, Stack
 
@@ -34,7 +35,11 @@ def test_a_handle_that_no_longer_holds_the_message_does_not_harm_the_job(stack: 
 
 def test_a_message_held_too_long_is_handed_over(stack: Stack, context: Context) -> None:
     lease = stack.claim()
-    stack.parts.leases.adopt(lease.id, str(lease.receipt_handle), 2, lease.claimed_at - timedelta(hours=11, minutes=30))
+    long_ago = lease.claimed_at - timedelta(hours=11, minutes=30)
+    again = message(
+        message_id=lease.message_id, receipt_handle=lease.receipt_handle, receive_count=2, received_at=long_ago
+    )
+    stack.parts.leases.adopt(lease, again)
     assert beat(context)["next"] == "wait"
     assert stack.row().receipt_handle is None
     deadline = time.monotonic() + 10  # moto looks at its clock once a second

@@ -65,7 +65,10 @@ def test_every_end_has_its_place_in_the_table(stack: Stack, context: Context, ca
     else:
         # The lease-lost event reached settle although the row says that the attempt owns it: not a word of it is believed, the job is tried again.
         assert (case, outcome, row.interruptions) == ("lease-lost", "RELEASED", 1)
-    assert stack.parts.leases.free_slots(stack.settings.stages[0]) == stack.settings.stages[0].slots
+    throttled = {"no-capacity", "run-task-failures", "run-task-throttled", "run-task-throttled-in-disguise"}
+    assert stack.free_slots() == (
+        5 if case in throttled else 10
+    )  # all given back; fewer from now on when AWS could not keep up
     may_still_run = {"cancelled", "exit-73-superseded", "lease-lost", "stalled", "timed-out"}
     assert stack.stopped_tasks == ([TASK] if case in may_still_run else [])
 

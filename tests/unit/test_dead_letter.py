@@ -42,22 +42,14 @@ def test_an_invalid_message_gets_no_job_id() -> None:
     }
 
 
-def test_no_more_attributes_than_sqs_takes_and_none_is_lost() -> None:
-    theirs = {f"a{n}": text("x" * n) for n in range(1, 11)}
-    letter = dead_letter(MessageContent("body", theirs), REASON)
-    assert len(letter.attributes) == 10
-    assert explanation(letter)["moved_attributes"] == {"a1": text("x"), "a2": text("xx")}
-
-
-def test_an_attribute_too_large_to_move_is_named() -> None:
-    letter = dead_letter(MessageContent("body", {f"a{n}": text("x" * 9_000) for n in range(10)}), REASON)
-    assert len(explanation(letter)["dropped_attributes"]) == 2
-    assert len(letter.attributes["longhaul"]["stringValue"]) <= 8_100
-
-
 def test_an_old_explanation_is_replaced_when_a_redriven_job_dies_again() -> None:
     first = dead_letter(MessageContent("body", {}), REASON)
     again = dead_letter(
         MessageContent(first.body, first.attributes), Reason("stalled", "no progress", "main#january", 2)
     )
     assert explanation(again)["class"] == "stalled"
+
+
+def test_the_longest_explanation_stays_below_8_kib() -> None:
+    longest = Reason("failed", "\N{SNOWMAN}" * 800, "main#" + "x" * 128, 1, 9, 9, 9, "x" * 200, "x" * 200, "x" * 30)
+    assert len(longest.to_json()) < 8_192

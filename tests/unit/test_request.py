@@ -116,6 +116,8 @@ def test_an_output_prefix_may_lack_its_slash() -> None:
 def test_file_paths_are_read_where_the_settings_allow_them() -> None:
     local = settings(paths=PathPolicy(data_bucket=BUCKET, allow_file=True))
     parse_request(body(inputs={"flights": "file:///data/flights.csv"}), local)
+    with pytest.raises(InvalidRequestError, match="file: paths serve for inputs only"):
+        parse_request(body(output="file:///data/out"), local)
     with pytest.raises(InvalidRequestError, match="segments"):
         parse_request(body(inputs={"flights": "file:///data/%2e%2e/flights.csv"}), local)
 
