@@ -5,6 +5,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from infra.nag import acknowledge
+from longhaul.domain.paths import INTERNAL_PREFIX
 
 
 class DataBucket(s3.Bucket):
@@ -21,7 +22,9 @@ class DataBucket(s3.Bucket):
             # An attempt's uploads stay pending until its commit. Those of a killed attempt are aborted by settle; what even the sweeper missed ends
             # here. Longer than any job (7 days) with its retries, or a commit could lose uploads that it still owes.
             lifecycle_rules=[
-                s3.LifecycleRule(id="AbandonedUploads", abort_incomplete_multipart_upload_after=Duration.days(30))
+                s3.LifecycleRule(id="AbandonedUploads", abort_incomplete_multipart_upload_after=Duration.days(30)),
+                # Requests and pending lists. A year is longer than any job waits and runs, and than its row lives after that (120 days).
+                s3.LifecycleRule(id="OldRequests", prefix=INTERNAL_PREFIX, expiration=Duration.days(365)),
             ],
             removal_policy=RemovalPolicy.RETAIN,
         )

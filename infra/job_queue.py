@@ -23,11 +23,14 @@ MAX_JOB_BYTES = MAX_DEAD_LETTER_BYTES - 16 * 1024
 class JobQueue(Construct):
     """The two queues of one stage."""
 
-    def __init__(self, scope: Construct, id_: str) -> None:
+    def __init__(self, scope: Construct, id_: str, *, name: str) -> None:
+        """`name` begins the names of both."""
         super().__init__(scope, id_)
+        # Named by us: the dispatcher finds the stage by its queue's name, and so the files of `events/` serve every deployment.
         self.dead_letters = sqs.Queue(
             self,
             "DeadLetters",
+            queue_name=f"{name}-dead-letters",
             encryption=sqs.QueueEncryption.SQS_MANAGED,
             enforce_ssl=True,
             retention_period=DEAD_LETTER_RETENTION,
@@ -36,6 +39,7 @@ class JobQueue(Construct):
         self.jobs = sqs.Queue(
             self,
             "Jobs",
+            queue_name=f"{name}-jobs",
             encryption=sqs.QueueEncryption.SQS_MANAGED,
             enforce_ssl=True,
             visibility_timeout=VISIBILITY,

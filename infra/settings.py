@@ -30,6 +30,8 @@ FARGATE_MEMORY_MIB: Mapping[int, range] = {
 FARGATE_FREE_DISK_GIB = 20
 """Every Fargate task has this much; a size may ask for 21 to 200 GiB instead, never for 20 explicitly."""
 
+MAX_QUEUE_NAME = 80
+
 LogRetention = Literal[1, 3, 5, 7, 14, 30, 60, 90, 180, 365, 731]
 BucketName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")]
 
@@ -141,6 +143,22 @@ class Settings(Model):
                 )
             taken[name] = f"stage {stage.name!r}"
         return self
+
+    @model_validator(mode="after")
+    def _queues_nameable(self) -> "Settings":
+        for stage in self.stages:
+            longest = f"{queue_prefix(self.stack_name, stage.name)}-dead-letters"
+            if len(longest) > MAX_QUEUE_NAME:
+                raise ValueError(
+                    f"stack_name and the name of stage {stage.name!r} together make a queue name of {len(longest)} characters ({longest}); "
+                    f"SQS allows {MAX_QUEUE_NAME}"
+                )
+        return self
+
+
+def queue_prefix(stack_name: str, stage: str) -> str:
+    """How the names of a stage's queues begin."""
+    return f"{stack_name}-{stage}"
 
 
 def pascal(name: str) -> str:

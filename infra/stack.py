@@ -14,7 +14,7 @@ from infra.functions import PythonFunction, SharedCode
 from infra.job_queue import JobQueue
 from infra.leases import Leases
 from infra.network import Network
-from infra.settings import Settings, pascal
+from infra.settings import Settings, pascal, queue_prefix
 from infra.spark_runtime import SparkRuntime
 from infra.sweeping import Sweeping
 from infra.workflow import Workflow, machine_arn, tasks_of
@@ -41,7 +41,10 @@ class LonghaulStack(Stack):
             analytics_reporting=False,
         )
         self._settings = settings
-        self._queues = {stage.name: JobQueue(self, f"{pascal(stage.name)}Queue") for stage in settings.stages}
+        self._queues = {
+            stage.name: JobQueue(self, f"{pascal(stage.name)}Queue", name=queue_prefix(settings.stack_name, stage.name))
+            for stage in settings.stages
+        }
         self._leases = Leases(self, "Leases")
         self._data = DataBucket(self, "Data")
         self._runtime = SparkRuntime(self, "Spark", settings=settings, repository=repository)

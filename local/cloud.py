@@ -30,6 +30,7 @@ from local.moto_repairs import (
     ecs_tasks,
     lambda_invocation,
     s3_conditional,
+    s3_uploads,
     sfn_clients,
     sfn_ecs_sync,
     sfn_errors,
@@ -57,17 +58,25 @@ _one_at_a_time = Lock()
 class EmbeddedAws:
     """One per process at a time, because moto's state is the process's."""
 
-    def __init__(self, port: int = 0, work_dir: Path = DEFAULT_WORK_DIR, task_dir: Path = REPOSITORY) -> None:
+    def __init__(
+        self,
+        port: int = 0,
+        work_dir: Path = DEFAULT_WORK_DIR,
+        task_dir: Path = REPOSITORY,
+        host: str = LOOPBACK,
+    ) -> None:
         """Nothing runs before `start`.
 
         Args:
-            port: on loopback; 0 picks a free one.
+            port: 0 picks a free one.
             work_dir: logs and extracted code; what an earlier run left of them is removed at `start`.
             task_dir: where tasks run their commands.
+            host: the address to listen on. Whoever reaches it can have commands run on this machine.
         """
         self.region = REGION
         self.account = DEFAULT_ACCOUNT_ID
         self.work_dir = work_dir.resolve()
+        self._host = host
         self._port = port
         self._task_dir = task_dir
         self._running = False
@@ -75,7 +84,7 @@ class EmbeddedAws:
     @property
     def endpoint(self) -> str:
         """For `AWS_ENDPOINT_URL`. Known once started."""
-        return f"http://{LOOPBACK}:{self._port}"
+        return f"http://{self._host}:{self._port}"
 
     def start(self) -> Self:
         """Serve.
@@ -92,7 +101,7 @@ class EmbeddedAws:
             for leftover in ("functions", "tasks"):
                 shutil.rmtree(self.work_dir / leftover, ignore_errors=True)
             self.work_dir.mkdir(parents=True, exist_ok=True)
-            self._server = MotoServer(self._port)
+            self._server = MotoServer(self._port, self._host)
             self._port = self._server.port
             self._patches = Patches()
             self._closing = Event()
@@ -170,6 +179,7 @@ class EmbeddedAws:
         ecs_tasks.apply(patches, self.tasks)
         lambda_invocation.apply(patches, self.functions)
         s3_conditional.apply(patches)
+        s3_uploads.apply(patches)
         sfn_clients.apply(patches, self.endpoint)
         sfn_ecs_sync.apply(patches, self.tasks.on_end)
         sfn_errors.apply(patches)

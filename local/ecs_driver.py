@@ -32,6 +32,9 @@ class TaskSpec:
     command: tuple[str, ...]
     environment: dict[str, str] = field(default_factory=dict)
     stop_timeout_s: int = DEFAULT_STOP_TIMEOUT_S
+    # Told to the task, as Fargate does, and kept by whoever heeds it: a process group has no limits of its own.
+    vcpu: float | None = None
+    memory_mib: int | None = None
 
     @property
     def id(self) -> str:
@@ -212,6 +215,7 @@ def _metadata_handler(spec_of: Callable[[str], TaskSpec | None]) -> type[QuietHa
                 "DesiredStatus": "RUNNING",
                 "KnownStatus": "RUNNING",
                 "LaunchType": "FARGATE",
+                "Limits": {"CPU": spec.vcpu, "Memory": spec.memory_mib},
                 "Containers": [container],
             }
             self.answer(200, json.dumps(task if rest == ["task"] else container).encode())

@@ -18,6 +18,9 @@ from moto.ecs.responses import EC2ContainerServiceResponse
 from local.ecs_driver import DEFAULT_STOP_TIMEOUT_S, EcsDriver, TaskEnd, TaskSpec
 from local.moto_repairs.patching import Patches
 
+# One vCPU in the units of task definitions.
+_CPU_UNITS = 1024
+
 
 def apply(patches: Patches, driver: EcsDriver) -> None:
     stock_run = EC2ContainerServiceBackend.run_task
@@ -108,6 +111,8 @@ def _spec(backend: Any, task: Any) -> TaskSpec:
         command=(*(container.get("entryPoint") or []), *command),
         environment=environment,
         stop_timeout_s=int(container.get("stopTimeout") or DEFAULT_STOP_TIMEOUT_S),
+        vcpu=int(definition.cpu) / _CPU_UNITS if definition.cpu else None,
+        memory_mib=int(definition.memory) if definition.memory else None,
     )
 
 

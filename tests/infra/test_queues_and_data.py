@@ -1,3 +1,4 @@
+from tests.events import event
 from tests.infra.synthesis import Synthesis
 
 DAY_S = 86_400
@@ -9,6 +10,7 @@ def test_jobs_queue_keeps_messages_ten_days_and_redrives_only_as_a_last_resort(u
     assert queue == {
         "MaximumMessageSize": 1_032_192,
         "MessageRetentionPeriod": 10 * DAY_S,
+        "QueueName": "Longhaul-main-jobs",
         "RedrivePolicy": {"deadLetterTargetArn": "<MainQueueDeadLetters.Arn>", "maxReceiveCount": 1000},
         "SqsManagedSseEnabled": True,
         "VisibilityTimeout": 120,
@@ -22,6 +24,15 @@ def test_dead_letters_outlive_the_jobs_queue_and_have_room_for_the_reason(usual:
     assert dead_letters["MessageRetentionPeriod"] == 14 * DAY_S
     assert dead_letters["MaximumMessageSize"] - queues["MainQueueJobs"]["MaximumMessageSize"] == 16 * 1024
     assert dead_letters["SqsManagedSseEnabled"] is True
+
+
+def test_the_queues_of_every_stage_are_named_as_the_events_name_them(usual: Synthesis, varied: Synthesis) -> None:
+    record = event("dispatcher", "new-job")["Records"][0]
+
+    names = {queue.get("QueueName") for queue in usual.resources("AWS::SQS::Queue").values()}
+    assert record["eventSourceARN"].rpartition(":")[2] in names
+    names = {queue.get("QueueName") for queue in varied.resources("AWS::SQS::Queue").values()}
+    assert names >= {f"{varied.stack_name}-clean-up-jobs", f"{varied.stack_name}-clean-up-dead-letters"}
 
 
 def test_every_queue_and_bucket_refuses_requests_without_tls(usual: Synthesis) -> None:
@@ -90,7 +101,8 @@ def test_data_bucket_is_private_and_ends_abandoned_uploads_after_thirty_days(usu
             "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 30},
             "Id": "AbandonedUploads",
             "Status": "Enabled",
-        }
+        },
+        {"ExpirationInDays": 365, "Id": "OldRequests", "Prefix": "longhaul/", "Status": "Enabled"},
     ]
     assert set(bucket["PublicAccessBlockConfiguration"].values()) == {True}
     assert "VersioningConfiguration" not in bucket

@@ -63,7 +63,9 @@ def log_line(driver: EcsDriver, task: TaskSpec) -> str:
 
 def test_task_learns_who_it_is_from_the_metadata_endpoint(driver: EcsDriver) -> None:
     task = spec(
-        "import os, urllib.request as r; print(r.urlopen(os.environ['ECS_CONTAINER_METADATA_URI_V4'] + '/task').read().decode())"
+        "import os, urllib.request as r; print(r.urlopen(os.environ['ECS_CONTAINER_METADATA_URI_V4'] + '/task').read().decode())",
+        vcpu=1.0,
+        memory_mib=4096,
     )
     driver.run(task, observer := Observer())
 
@@ -76,6 +78,7 @@ def test_task_learns_who_it_is_from_the_metadata_endpoint(driver: EcsDriver) -> 
         "Longhaul-small",
         "3",
     )
+    assert told["Limits"] == {"CPU": 1.0, "Memory": 4096}
 
 
 def test_task_sees_its_environment_and_not_ours(
