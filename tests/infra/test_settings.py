@@ -59,6 +59,10 @@ def test_a_stage_is_called_in_outputs_without_hyphens() -> None:
         ({"stages": [{"slots": 0}]}, "longhaul.stages.0.slots: is 0; input should be greater than or equal to 1"),
         ({"stages": [{"timeout_s": 604_801}]}, "longhaul.stages.0.timeout_s: is 604801; input should be less than"),
         ({"stages": [{}, {}]}, "longhaul: stage 'main' clashes with stage 'main'"),
+        (
+            {"stack_name": "L" * 60, "stages": [{"name": "m" * 31}]},
+            "longhaul: stack_name and the name of stage 'mmm",
+        ),
         ({"stages": [{}, {"name": "jobs"}]}, "longhaul: stage 'jobs' clashes with the first stage's outputs"),
         ({"lease": {"beat_floor_s": 40, "beat_ceiling_s": 20}}, "longhaul.lease: beat_floor_s (40) must not exceed"),
         ({"lease": {"stop_timeout_s": 121}}, "longhaul.lease.stop_timeout_s: is 121; input should be less than"),

@@ -65,7 +65,7 @@ def test_the_image_is_built_from_the_jobs_code_and_nothing_else(usual: Synthesis
 
     assert {"jobs/__init__.py", "longhaul/settings.py", "longhaul/domain/lease.py", "jobs/requirements.txt"} <= files
     others = {file for file in files if not re.fullmatch(r"(jobs|longhaul)/.*\.py", file)}
-    assert others == {".dockerignore", "jobs/Dockerfile", "jobs/requirements.txt"}
+    assert others == {".dockerignore", "jobs/Dockerfile", "jobs/requirements.txt", "jobs/spark/log4j2.properties"}
 
 
 def test_the_image_does_not_run_as_root() -> None:
