@@ -14,7 +14,7 @@ from local.cloud import EmbeddedAws
 from local.credentials import aws_client
 from local.demo import check, kill, scenario
 from local.demo.show import Show, show_on
-from local.demo.watch import Attempt, DemoError, Watcher
+from local.demo.watch import DemoError, Watcher
 from local.synth import REPOSITORY, synth
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.dynamodb_leases import DynamoLeases
@@ -159,14 +159,13 @@ class _Demo:
         )
 
     def _summary(self, killed_at: float) -> list[str]:
-        lines = [f"{'job':16} {'outcome':10} attempts  beats   time"]
-        for job in self._watcher.jobs.values():
-            attempts = list(job.attempts.values())
-            lines.append(
-                f"{job.job_id:16} {job.state:10} {len(attempts):8} {sum(a.beats for a in attempts):6} {_total(attempts):5.1f} s"
-            )
         recovery = self._recovery(killed_at)
-        lines += [
+        return [
+            f"{'job':16} {'outcome':10} attempts  beats   time",
+            *(
+                f"{job.job_id:16} {job.state:10} {len(job.attempts):8} {job.beats:6} {job.seconds:5.1f} s"
+                for job in self._watcher.jobs.values()
+            ),
             "",
             f"from the kill of {scenario.KILLED_JOB} to the start of its next attempt: {recovery.total_s:.1f} s",
             (
@@ -174,7 +173,6 @@ class _Demo:
                 f"received and claimed {recovery.redelivered_s:.1f} s, task up {recovery.started_s:.1f} s"
             ),
         ]
-        return lines
 
     def _checks(self) -> list[str]:
         jobs = list(self._watcher.jobs.values())
@@ -203,10 +201,6 @@ class _Demo:
             return not running["executions"]
 
         self._watcher.until(quiet, _SETTLED_WITHIN_S, "the executions to end")
-
-
-def _total(attempts: list[Attempt]) -> float:
-    return sum(attempt.seconds or 0 for attempt in attempts)
 
 
 def _local_numbers() -> LeaseSettings:

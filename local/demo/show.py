@@ -105,14 +105,4 @@ def _cells(job: Watched) -> list[Text | ProgressBar | str]:
     fraction = 1.0 if job.state == "SUCCEEDED" else float(lease.progress.get("fraction") or 0)
     bar = ProgressBar(total=1, completed=fraction, width=20)
     said = "" if lease.state.is_terminal else str(lease.progress.get("note") or lease.progress.get("phase") or "")
-    beats = sum(attempt.beats for attempt in job.attempts.values())
-    seconds = sum(attempt.seconds or 0 for attempt in job.attempts.values())
-    return [
-        job.job_id,
-        state,
-        str(lease.attempt),
-        bar,
-        Text(said[:40]),
-        str(beats),
-        f"{seconds:.1f} s" if seconds else "",
-    ]
+    return [job.job_id, state, str(lease.attempt), bar, Text(said[:40]), str(job.beats), f"{job.seconds:.1f} s"]

@@ -37,9 +37,10 @@ class Watched:
     job_id: str
     lease: Lease | None = None
     attempts: dict[int, Attempt] = field(default_factory=dict)
+    seen_at: datetime | None = None
 
-    def see(self, lease: Lease) -> None:
-        self.lease = lease
+    def see(self, lease: Lease, now: datetime) -> None:
+        self.lease, self.seen_at = lease, now
         attempt = self.attempts.setdefault(lease.attempt, Attempt(lease.attempt, lease.claimed_at))
         attempt.beats = max(attempt.beats, lease.beats)
         if lease.progress_at and attempt.started_at is None:
@@ -50,6 +51,16 @@ class Watched:
             lease.settled_attempt and (before := self.attempts.get(lease.settled_attempt)) and before.settled_at is None
         ):
             before.settled_at, before.outcome = lease.settled_at, lease.last_class
+
+    @property
+    def seconds(self) -> float:
+        """For how long its attempts have run, together; the last one until it was last seen."""
+        ends = ((attempt, attempt.settled_at or self.seen_at) for attempt in self.attempts.values())
+        return sum((end - attempt.claimed_at).total_seconds() for attempt, end in ends if end)
+
+    @property
+    def beats(self) -> int:
+        return sum(attempt.beats for attempt in self.attempts.values())
 
     @property
     def state(self) -> str:
@@ -75,8 +86,9 @@ class Watcher:
 
     def look(self) -> None:
         keys = {job_key(self.stage, job_id): job for job_id, job in self.jobs.items() if not job.is_finished}
+        now = self.clock.now()
         for key, lease in self.leases.load_many(keys).items():
-            keys[key].see(lease)
+            keys[key].see(lease, now)
         self.on_change(list(self.jobs.values()))
 
     def until(self, condition: Callable[[], bool], deadline_s: float, what: str) -> None:
