@@ -86,11 +86,13 @@ class Dispatcher:
         """Handle the batch; answers the ids of the messages to keep."""
         batch = Batch(kept={delivery.message_id for delivery in deliveries}, waiting=[])
         accepted = [found for delivery in deliveries if (found := self._accept(stage, delivery, batch))]
-        leases = self.leases.load_many(each.message.key for each in accepted) if accepted else {}
+        if not accepted:
+            return [delivery.message_id for delivery in deliveries if delivery.message_id in batch.kept]
+        leases, free = self.leases.survey([each.message.key for each in accepted], stage, self.clock.now())
         # Of several messages with one key the first goes on; the others come again when it has claimed.
         firsts = {each.message.key: each for each in reversed(accepted)}.values()
         self._each(firsts, lambda each: self._decide(stage, each, leases.get(each.message.key), batch))
-        self._claim_waiting(stage, batch)
+        self._claim_waiting(stage, batch, free)
         return [delivery.message_id for delivery in deliveries if delivery.message_id in batch.kept]
 
     def _accept(self, stage: Stage, delivery: Delivery, batch: Batch) -> Accepted | None:
@@ -200,7 +202,7 @@ class Dispatcher:
             extra={"lease": lease.key, "attempt": lease.attempt, "receive_count": message.receive_count},
         )
 
-    def _claim_waiting(self, stage: Stage, batch: Batch) -> None:
+    def _claim_waiting(self, stage: Stage, batch: Batch, free: int) -> None:
         """Claim what waits as slots become free, for `slot_wait_s` at the most; defer the rest.
 
         The rendezvous of a bounded channel: the backlog stays in the queue, visible and honest, and a free slot is taken within a second.
@@ -209,7 +211,6 @@ class Dispatcher:
         # Who has been tried already goes first: the time that its producer waits began long ago.
         batch.waiting.sort(key=lambda waiting: waiting[1] is None)
         while batch.waiting:
-            free = self.leases.free_slots(stage, self.clock.now())
             now_claiming, batch.waiting = batch.waiting[:free], batch.waiting[free:]
             self._each(
                 [each for each, _ in now_claiming],
@@ -223,6 +224,8 @@ class Dispatcher:
                 return
             if batch.waiting and not now_claiming:
                 self.clock.sleep(self.rng.uniform(0.5, 1.0))
+            if batch.waiting:
+                free = self.leases.free_slots(stage, self.clock.now())
 
     def _claimer(self, stage: Stage, batch: Batch, rows: Mapping[str, Lease | None]) -> Callable[[Accepted], None]:
         def claim(each: Accepted) -> None:

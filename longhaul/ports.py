@@ -24,6 +24,9 @@ class LeaseStore(Protocol):
     def load_many(self, keys: Iterable[str]) -> Mapping[str, Lease]:
         """The rows that exist, by key; strongly consistent."""
 
+    def survey(self, keys: Iterable[str], stage: Stage, now: datetime) -> tuple[Mapping[str, Lease], int]:
+        """`load_many` and `free_slots` in one call."""
+
     def free_slots(self, stage: Stage, now: datetime) -> int:
         """Slots free a moment ago, under the effective limit; raises that limit by one for each calm minute."""
 

@@ -81,25 +81,41 @@ class DynamoLeases:
 
     def load_many(self, keys: Iterable[str]) -> Mapping[str, Lease]:
         """The rows that exist, by key; strongly consistent, up to 100 in one call."""
-        wanted = [lease_item.key_of(key) for key in dict.fromkeys(keys)]
-        found: dict[str, Lease] = {}
+        return {
+            key: lease_item.from_item(item)
+            for key, item in self._get_items(lease_item.key_of(key) for key in dict.fromkeys(keys)).items()
+        }
+
+    def survey(self, keys: Iterable[str], stage: Stage, now: datetime) -> tuple[Mapping[str, Lease], int]:
+        slots = _slots_key(stage.name)
+        items = self._get_items([*(lease_item.key_of(key) for key in dict.fromkeys(keys)), slots])
+        free = self._free(stage, items.pop(slots["key"]["S"], {}), now)
+        return {key: lease_item.from_item(item) for key, item in items.items()}, free
+
+    def free_slots(self, stage: Stage, now: datetime) -> int:
+        """A hint that saves failing transactions; the claim itself decides."""
+        item = self._client.get_item(TableName=self._table, Key=_slots_key(stage.name)).get("Item", {})
+        return self._free(stage, item, now)
+
+    def _free(self, stage: Stage, slots: Mapping[str, Any], now: datetime) -> int:
+        running, limit = _number(slots, "running", 0), min(stage.slots, _number(slots, "effective_limit", stage.slots))
+        if limit < stage.slots and now - _time(slots, "limit_changed_at") >= CALM:
+            limit = self._raise_limit(stage, limit, slots["limit_changed_at"], now)
+        return max(0, limit - running)
+
+    def _get_items(self, keys: Iterable[dict[str, Any]]) -> dict[str, Mapping[str, Any]]:
+        """Items by their partition key, of which each wanted one differs."""
+        wanted = list(keys)
+        found: dict[str, Mapping[str, Any]] = {}
         while wanted:
             batch, wanted = wanted[:_BATCH_GET], wanted[_BATCH_GET:]
             answer = self._client.batch_get_item(RequestItems={self._table: {"Keys": batch, "ConsistentRead": True}})
-            found |= {item["key"]["S"]: lease_item.from_item(item) for item in answer["Responses"].get(self._table, [])}
+            found |= {item["key"]["S"]: item for item in answer["Responses"].get(self._table, [])}
             left = answer.get("UnprocessedKeys", {}).get(self._table)
             if left:
                 wanted = [dict(key) for key in left["Keys"]] + wanted
                 self._clock.sleep(self._rng.uniform(0.05, 0.2))
         return found
-
-    def free_slots(self, stage: Stage, now: datetime) -> int:
-        """A hint that saves failing transactions; the claim itself decides."""
-        item = self._client.get_item(TableName=self._table, Key=_slots_key(stage.name)).get("Item", {})
-        running, limit = _number(item, "running", 0), min(stage.slots, _number(item, "effective_limit", stage.slots))
-        if limit < stage.slots and now - _time(item, "limit_changed_at") >= CALM:
-            limit = self._raise_limit(stage, limit, item["limit_changed_at"], now)
-        return max(0, limit - running)
 
     def throttled(self, stage: Stage, now: datetime) -> None:
         item = self._client.get_item(TableName=self._table, Key=_slots_key(stage.name)).get("Item", {})

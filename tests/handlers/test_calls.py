@@ -1,0 +1,98 @@
+"""What one job costs in calls to AWS. A new call has to be added here, with its reason."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from botocore.client import BaseClient
+
+from functions.dispatcher import lambda_handler as dispatcher
+from functions.heartbeat import lambda_handler as heartbeat
+from functions.settle import lambda_handler as settle
+from longhaul.domain.lease import CommittedOutput, pending_ref
+from tests.events import event
+from tests.handlers.conftest import Context, Stack
+
+# boto3's clients are counted where every call of theirs passes; the strict fakes are no such clients.
+pytestmark = [pytest.mark.parametrize("aws", ["moto"], indirect=True), pytest.mark.usefixtures("stack")]
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> Any:
+    stock: Any = BaseClient._make_api_call
+
+    @contextmanager
+    def counting() -> Iterator[Counter[str]]:
+        counted: Counter[str] = Counter()
+
+        def call(client: Any, operation: str, arguments: Any) -> Any:
+            counted[operation] += 1
+            return stock(client, operation, arguments)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(BaseClient, "_make_api_call", call)
+            yield counted
+
+    return counting
+
+
+def test_a_start_takes_four_calls_for_one_job_and_one_of_them_serves_the_whole_batch(
+    context: Context, calls: Any
+) -> None:
+    with calls() as counted:
+        dispatcher(event("dispatcher", "new-job"), context)
+    assert counted == {
+        "BatchGetItem": 1,  # the rows of all messages of the batch, and the slots
+        "PutObject": 1,  # the request, beside the row
+        "TransactWriteItems": 1,  # the claim and its slot
+        "StartExecution": 1,
+    }
+    with calls() as counted:
+        dispatcher(event("dispatcher", "mixed-batch"), context)
+    assert counted == {
+        "BatchGetItem": 1,
+        "PutObject": 2,
+        "TransactWriteItems": 2,
+        "StartExecution": 2,
+        "SendMessage": 2,
+    }
+
+
+def test_a_beat_takes_three_calls(stack: Stack, context: Context, calls: Any) -> None:
+    stack.claim()
+    with calls() as counted:
+        heartbeat(event("heartbeat", "first-beat"), context)
+    assert counted == {
+        "GetItem": 1,  # the row: what to do
+        "ChangeMessageVisibility": 1,
+        "UpdateItem": 1,  # the lease's new end, and a second look: did the job settle meanwhile?
+    }
+
+
+def test_a_success_takes_four_calls_to_settle(stack: Stack, context: Context, calls: Any) -> None:
+    lease = stack.claim()
+    output = CommittedOutput(1, pending_ref(lease.id), "s3://longhaul-data/out/", 0, 0)
+    stack.parts.leases.commit(lease.id, output)
+    stack.parts.leases.mark_published(lease.id, lease.claimed_at)  # the runner publishes what it commits
+    with calls() as counted:
+        settle(event("settle", "exit-0"), context)
+    assert counted == {
+        "GetItem": 1,  # the row: how it ended
+        "TransactWriteItems": 1,  # the outcome, and the slot back
+        "DeleteMessage": 1,
+        "UpdateItem": 1,  # strikes off the delete, so that nobody looks at the row again
+    }
+
+
+def test_a_failure_takes_four_calls_to_settle(stack: Stack, context: Context, calls: Any) -> None:
+    stack.claim()
+    with calls() as counted:
+        settle(event("settle", "exit-1"), context)
+    assert counted == {
+        "GetItem": 1,
+        "TransactWriteItems": 1,
+        "ChangeMessageVisibility": 1,  # the release
+        "GetObject": 1,  # the list of what the attempt may have left pending
+    }
