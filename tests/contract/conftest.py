@@ -1,21 +1,46 @@
-"""The adapters' contracts, against moto in this process."""
+"""The adapters' contracts, against the strict fakes and against moto: the same tests for both."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import boto3
 import pytest
 from moto import mock_aws
 
+from longhaul.adapters.clock import SystemClock
+from longhaul.ports import Clock
+from tests.fakes.aws import FakeAws
+from tests.fakes.shapes import checked
 
-@pytest.fixture
-def aws() -> Iterator[None]:
+
+@dataclass(frozen=True)
+class Aws:
+    """One of the two. `fake` is None for moto."""
+
+    client: Callable[[str], Any]
+    clock: Clock
+    fake: FakeAws | None = None
+
+
+@pytest.fixture(params=["strict", "moto"])
+def aws(request: pytest.FixtureRequest) -> Iterator[Aws]:
+    if request.param == "strict":
+        fake = FakeAws(around=checked)
+        yield Aws(fake.client, fake.clock, fake)
+        return
     with mock_aws():
-        yield
+        yield Aws(boto3.client, SystemClock())
 
 
 @pytest.fixture
-def table(aws: None) -> str:  # noqa: ARG001 - runs inside it
-    boto3.client("dynamodb").create_table(
+def fake() -> FakeAws:
+    """The strict fakes alone, for what only they refuse."""
+    return FakeAws(around=checked)
+
+
+def create_leases_table(dynamodb: Any) -> str:
+    dynamodb.create_table(
         TableName="leases",
         KeySchema=[{"AttributeName": "key", "KeyType": "HASH"}, {"AttributeName": "item", "KeyType": "RANGE"}],
         AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in ("key", "item", "open")],
@@ -29,3 +54,8 @@ def table(aws: None) -> str:  # noqa: ARG001 - runs inside it
         BillingMode="PAY_PER_REQUEST",
     )
     return "leases"
+
+
+@pytest.fixture
+def table(aws: Aws) -> str:
+    return create_leases_table(aws.client("dynamodb"))

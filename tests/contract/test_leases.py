@@ -4,16 +4,15 @@ import random
 from dataclasses import replace
 from datetime import timedelta
 
-import boto3
 import pytest
 
-from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.dynamodb_leases import DynamoLeases
 from longhaul.domain.errors import LeaseChangedError, NoFreeSlotError
 from longhaul.domain.lease import AttemptId, Claim, CommittedOutput, Lease, Owed, RecordedResult, State, next_attempt
 from longhaul.domain.outcome import OutcomeClass, Verdict, settle
 from longhaul.settings import LeaseSettings
 from tests.builders import NOW, message, running, stage
+from tests.contract.conftest import Aws
 
 NUMBERS = LeaseSettings()
 STAGE = stage(slots=2)
@@ -23,8 +22,8 @@ OUTPUT = CommittedOutput(
 
 
 @pytest.fixture
-def leases(table: str) -> DynamoLeases:
-    return DynamoLeases(boto3.client("dynamodb"), table, SystemClock(), random.Random(1))
+def leases(aws: Aws, table: str) -> DynamoLeases:
+    return DynamoLeases(aws.client("dynamodb"), table, aws.clock, random.Random(1))
 
 
 @pytest.fixture
@@ -207,7 +206,9 @@ def test_a_void_commit_is_cleared_and_the_job_runs_again(leases: DynamoLeases, c
     assert leases.load(claimed.key) == reopened
 
 
-def test_the_index_shows_what_is_unfinished_and_forgets_what_is_done(leases: DynamoLeases, claimed: Lease) -> None:
+def test_the_index_shows_what_is_unfinished_and_forgets_what_is_done(
+    aws: Aws, leases: DynamoLeases, claimed: Lease
+) -> None:
     assert list(leases.open_keys("main", "RUNNING")) == [claimed.key]
     dead = after(claimed, OutcomeClass.PERMANENT)
     leases.settle(claimed, dead)
@@ -215,9 +216,8 @@ def test_the_index_shows_what_is_unfinished_and_forgets_what_is_done(leases: Dyn
     assert list(leases.open_keys("main", "OWED")) == [claimed.key]
     leases.strike(leases.strike(dead, Owed.DEAD_LETTER, NOW), Owed.DELETE, NOW)
     assert list(leases.open_keys("main", "OWED")) == []
-    item = boto3.client("dynamodb").get_item(
-        TableName="leases", Key={"key": {"S": claimed.key}, "item": {"S": "lease"}}
-    )["Item"]
+    key = {"key": {"S": claimed.key}, "item": {"S": "lease"}}
+    item = aws.client("dynamodb").get_item(TableName="leases", Key=key)["Item"]
     assert int(item["ttl"]["N"]) > NOW.timestamp()
 
 

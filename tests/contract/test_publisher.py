@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
 from botocore.exceptions import ClientError
 
@@ -14,13 +13,14 @@ from jobs.stopping import Stop
 from longhaul.adapters.s3_publisher import MANIFEST, S3Publisher, read_manifest
 from longhaul.domain.errors import VoidCommitError
 from longhaul.domain.lease import AttemptId, CommittedOutput, pending_ref
+from tests.contract.conftest import Aws
 
 BUCKET, PREFIX = "data", "out/flights/"
 KEY = "main#daily"
 
 
 class Strict:
-    """moto's S3, but an upload that was completed or aborted is no more, as on AWS; moto answers 200 again, or breaks."""
+    """An upload that was completed or aborted is no more; moto answers 200 again, or breaks."""
 
     def __init__(self, s3: Any) -> None:
         self._s3 = s3
@@ -35,11 +35,11 @@ class Strict:
         return self._s3.complete_multipart_upload(**arguments)
 
 
-@pytest.fixture(params=["strict", "moto"])
-def s3(request: pytest.FixtureRequest, aws: None) -> Any:  # noqa: ARG001 - runs inside it
-    client = boto3.client("s3")
+@pytest.fixture
+def s3(aws: Aws) -> Any:
+    client = aws.client("s3")
     client.create_bucket(Bucket=BUCKET)
-    return Strict(client) if request.param == "strict" else client
+    return client
 
 
 @pytest.fixture

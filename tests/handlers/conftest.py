@@ -1,15 +1,17 @@
-"""The real handlers with their real adapters, against moto in this process: a stack's queues, table, bucket and state machine under the names in `events/`."""
+"""The real handlers with their real adapters, against the strict fakes: a stack's queues, table, bucket and state machine under the names in `events/`.
+
+The adapters' own contract tests run on moto too, and so does the whole stack (`tests/e2e`).
+"""
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import boto3
 import pytest
-from moto import mock_aws
 
 from functions import dispatcher, heartbeat, settle, sweeper
 from functions.wiring import Wiring
@@ -17,36 +19,48 @@ from longhaul.domain.lease import Claim, Lease
 from longhaul.domain.message import MessageContent
 from longhaul.settings import VARIABLE, RuntimeSettings, runtime_settings
 from tests.builders import BUCKET, running, settings
-from tests.contract.conftest import table  # noqa: F401 - a fixture
+from tests.contract.conftest import create_leases_table
 from tests.events import event
-
-if TYPE_CHECKING:
-    from mypy_boto3_sqs import SQSClient
-    from mypy_boto3_stepfunctions import SFNClient
+from tests.fakes.aws import FakeAws
+from tests.fakes.shapes import checked
+from tests.fakes.sqs import FakeSqs
+from tests.fakes.stepfunctions import FakeStepFunctions
 
 
 @pytest.fixture
-def aws() -> Iterator[None]:
-    caches: list[Callable[[], None]] = [
-        each.build_runtime.cache_clear for each in (dispatcher, heartbeat, settle, sweeper)
-    ]
-    with mock_aws():
-        yield
-    for clear in [*caches, runtime_settings.cache_clear]:
-        clear()
+def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeAws]:
+    """The handlers make their own clients and their own clock: these."""
+    fake = FakeAws(around=checked)
+    monkeypatch.setattr(boto3, "client", fake.client)
+    monkeypatch.setattr("functions.wiring.SystemClock", lambda: fake.clock)
+    yield fake
+    for each in (dispatcher, heartbeat, settle, sweeper):
+        each.build_runtime.cache_clear()
+    runtime_settings.cache_clear()
 
 
 @dataclass(frozen=True)
 class Stack:
     """What a test looks at from outside."""
 
+    aws: FakeAws
     settings: RuntimeSettings
     parts: Wiring
-    sqs: "SQSClient"
-    sfn: "SFNClient"
     jobs_url: str
     dead_letters_url: str
-    stopped_tasks: list[str]
+
+    @property
+    def sqs(self) -> FakeSqs:
+        return self.aws.sqs
+
+    @property
+    def sfn(self) -> FakeStepFunctions:
+        return self.aws.stepfunctions
+
+    @property
+    def stopped_tasks(self) -> list[str]:
+        """Tasks that somebody wanted stopped, whether or not ECS still knew them."""
+        return [call.arguments["task"] for call in self.aws.gate.calls if call.operation == "StopTask"]
 
     def dead_letters(self) -> list[tuple[str, dict[str, Any]]]:
         """Body and explanation of each dead letter."""
@@ -108,27 +122,21 @@ class Stack:
             },
         )
         self.parts.leases.claim(Claim(lease, replaces=None), self.settings.stages[0])
-        boto3.client("s3").put_object(
-            Bucket=BUCKET, Key=lease.request_ref, Body=json.dumps({"body": "{}", "attributes": {}})
-        )
+        self.aws.s3.put_object(Bucket=BUCKET, Key=lease.request_ref, Body=json.dumps({"body": "{}", "attributes": {}}))
         return lease
 
 
 @pytest.fixture
-def stack(table: str, monkeypatch: pytest.MonkeyPatch) -> Stack:  # noqa: F811 - the fixture
-    sqs, sfn = boto3.client("sqs"), boto3.client("stepfunctions")
-    jobs = sqs.create_queue(QueueName="Longhaul-main-jobs", Attributes={"VisibilityTimeout": "120"})["QueueUrl"]
-    dead = sqs.create_queue(QueueName="Longhaul-main-dead-letters")["QueueUrl"]
-    boto3.client("s3").create_bucket(Bucket=BUCKET)
-    definition = json.dumps({"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 3600, "End": True}}})
-    sfn.create_state_machine(name="Longhaul", definition=definition, roleArn="arn:aws:iam::123456789012:role/x")
-    known = settings(leases_table=table)
+def stack(aws: FakeAws, monkeypatch: pytest.MonkeyPatch) -> Stack:
+    jobs = aws.sqs.create_queue(QueueName="Longhaul-main-jobs", Attributes={"VisibilityTimeout": "120"})["QueueUrl"]
+    dead = aws.sqs.create_queue(QueueName="Longhaul-main-dead-letters")["QueueUrl"]
+    aws.s3.create_bucket(Bucket=BUCKET)
+    aws.ecs.create_cluster(clusterName="Longhaul")
+    aws.stepfunctions.create_state_machine(name="Longhaul", definition="{}", roleArn="arn:aws:iam::123456789012:role/x")
+    known = settings(leases_table=create_leases_table(aws.dynamodb))
     known = known.model_copy(update={"lease": known.lease.model_copy(update={"slot_wait_s": 0})})
     monkeypatch.setitem(os.environ, VARIABLE, known.model_dump_json())
-    stopped: list[str] = []
-    # moto's ECS knows no task that it did not start, and starting one needs a whole network.
-    monkeypatch.setattr("longhaul.adapters.ecs_tasks.EcsTasks.stop", lambda _, task_arn, __: stopped.append(task_arn))
-    return Stack(known, Wiring(known), sqs, sfn, jobs, dead, stopped)
+    return Stack(aws, known, Wiring(known), jobs, dead)
 
 
 @dataclass

@@ -6,34 +6,27 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from botocore.client import BaseClient
 
 from functions.dispatcher import lambda_handler as dispatcher
 from functions.heartbeat import lambda_handler as heartbeat
 from functions.settle import lambda_handler as settle
 from longhaul.domain.lease import CommittedOutput, pending_ref
 from tests.events import event
+from tests.fakes.aws import FakeAws
 from tests.handlers.conftest import Context, Stack
 
-# boto3's clients are counted where every call of theirs passes; the strict fakes are no such clients.
-pytestmark = [pytest.mark.parametrize("aws", ["moto"], indirect=True), pytest.mark.usefixtures("stack")]
+pytestmark = pytest.mark.usefixtures("stack")
 
 
 @pytest.fixture
-def calls(monkeypatch: pytest.MonkeyPatch) -> Any:
-    stock: Any = BaseClient._make_api_call
-
+def calls(aws: FakeAws) -> Any:
     @contextmanager
     def counting() -> Iterator[Counter[str]]:
         counted: Counter[str] = Counter()
-
-        def call(client: Any, operation: str, arguments: Any) -> Any:
-            counted[operation] += 1
-            return stock(client, operation, arguments)
-
-        with monkeypatch.context() as patched:
-            patched.setattr(BaseClient, "_make_api_call", call)
-            yield counted
+        before = aws.gate.counts.copy()
+        yield counted
+        for name, count in (aws.gate.counts - before).items():
+            counted[name.partition(".")[2]] = count
 
     return counting
 
