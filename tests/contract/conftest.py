@@ -18,7 +18,7 @@ from tests.fakes.shapes import checked
 class Aws:
     """One of the two. `fake` is None for moto."""
 
-    client: Callable[[str], Any]
+    client: Callable[..., Any]
     clock: Clock
     fake: FakeAws | None = None
 
