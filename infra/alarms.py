@@ -1,4 +1,4 @@
-"""Alarms on what must stay empty."""
+"""Alarms on what must stay empty, and on what must keep coming."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ from constructs import Construct
 
 
 class Alarms(Construct):
-    """One alarm for each dead-letter queue."""
+    """One alarm for each dead-letter queue, and one for the sweeper."""
 
     def __init__(self, scope: Construct, id_: str, *, dead_letters: Mapping[str, sqs.IQueue]) -> None:
         super().__init__(scope, id_)
@@ -27,3 +27,21 @@ class Alarms(Construct):
                 evaluation_periods=1,
                 treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
             )
+        cloudwatch.Alarm(
+            self,
+            "SweeperStopped",
+            alarm_description="The sweeper has not run: what a crash leaves stays as it is",
+            metric=cloudwatch.Metric(
+                namespace="Longhaul",
+                metric_name="Sweeps",
+                dimensions_map={"service": "sweeper"},
+                period=Duration.minutes(5),
+                statistic="Sum",
+            ),
+            threshold=1,
+            comparison_operator=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
+            # One run may be late, and the metric with it; four in a row are missing.
+            evaluation_periods=4,
+            # Silence is exactly what this is about.
+            treat_missing_data=cloudwatch.TreatMissingData.BREACHING,
+        )

@@ -139,7 +139,8 @@ def _job_branch(run_task: Mapping[str, object], task_families: str, partition: s
                 "Resource": f"arn:{partition}:states:::ecs:runTask.sync",
                 "Parameters": {
                     **run_task,
-                    "LaunchType": "FARGATE",
+                    # On demand or Spot, as the attempt's claim said.
+                    "CapacityProviderStrategy": [{"CapacityProvider.$": "$.capacity", "Weight": 1}],
                     # The family, never a revision: an execution would go on naming one that a deploy has made inactive.
                     "TaskDefinition.$": f"States.Format('{task_families}-{{}}', $.size)",
                     "Overrides": {

@@ -131,6 +131,26 @@ def stop_tasks(role: iam.IRole, tasks: str) -> None:
     )
 
 
+def find_tasks(role: iam.IRole, cluster_arn: str, tasks: str) -> None:
+    """List the tasks that run, and read whose they are."""
+    role.add_to_principal_policy(
+        iam.PolicyStatement(
+            sid="ListTasks",
+            actions=["ecs:ListTasks"],
+            resources=["*"],
+            conditions={"ArnEquals": {"ecs:cluster": cluster_arn}},
+        )
+    )
+    acknowledge_wildcards(role, ["*"], "ecs:ListTasks knows no resource; the condition names our cluster.")
+    allow(
+        role,
+        "DescribeTasks",
+        ["ecs:DescribeTasks"],
+        [tasks],
+        wildcards="A task's id is known only once it runs; the cluster is ours alone.",
+    )
+
+
 def start_executions(role: iam.IRole, machine: sfn.StateMachine) -> None:
     """Start an attempt, or probe whether it lives by starting it again."""
     allow(role, "StartExecutions", ["states:StartExecution"], [machine.state_machine_arn])

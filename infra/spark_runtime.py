@@ -28,7 +28,7 @@ class SparkRuntime(Construct):
         super().__init__(scope, id_)
         self._settings = settings
         # Not `ecs.Cluster`, which makes a VPC when it is given none. A cluster of Fargate tasks is but a name.
-        self.cluster = ecs.CfnCluster(self, "Cluster")
+        self.cluster = ecs.CfnCluster(self, "Cluster", capacity_providers=["FARGATE", "FARGATE_SPOT"])
         acknowledge(
             self.cluster,
             "ECS4",

@@ -151,6 +151,7 @@ class LonghaulStack(Stack):
             grants.start_executions(function.house_role, self._workflow.machine)
             grants.describe_executions(function.house_role, self._workflow.machine)
         grants.find_open_leases(sweeper.house_role, table)
+        grants.find_tasks(sweeper.house_role, self._runtime.cluster.attr_arn, tasks_of(self._runtime))
 
         job = self._runtime.task_role
         grants.hold_leases(job, table)

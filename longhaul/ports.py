@@ -1,6 +1,7 @@
 """What the use cases need from the world. `longhaul.adapters` implements these with boto3; the tests' fakes obey the same contract tests."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, Protocol
 
@@ -107,7 +108,18 @@ class Executions(Protocol):
         """`RUNNING`, `SUCCEEDED`, `FAILED`, `TIMED_OUT`, `ABORTED`; None when there is no such execution."""
 
 
+@dataclass(frozen=True)
+class RunningTask:
+    """A task of ours, and the attempt that its environment names."""
+
+    arn: str
+    attempt: AttemptId
+
+
 class Tasks(Protocol):
+    def running(self) -> Iterator[RunningTask]:
+        """The tasks that run or start now."""
+
     def stop(self, task_arn: str, reason: str) -> None:
         """Stop a task; no error when it has stopped already."""
 

@@ -55,6 +55,8 @@ class LeaseSettings(Model):
     defer_max_s: int = Field(default=300, ge=1)
     # Attempts that the platform ended (Spot, infrastructure, throttles) do not count as failures, but not without end.
     max_interruptions: int = Field(default=20, ge=1)
+    # A job that Spot has interrupted this often goes on where it is not: it has waited enough.
+    spot_interruptions: int = Field(default=2, ge=1)
     progress_period_s: float = Field(default=5, gt=0, le=60)
     # A message is replaced by a copy before SQS gives up on it: well below maxReceiveCount (1000), and a day before the queue's retention ends.
     renew_receives: int = Field(default=900, ge=1, le=990)
@@ -85,6 +87,8 @@ class StageSettings(Model):
     slots: int = Field(default=10, ge=1, le=10_000)
     engine: Engine = "fargate"
     size: SizeName = "small"
+    # Fargate Spot: about a third of the price, and the platform may end a task with two minutes' notice.
+    spot: bool = False
     # At most 7 days: beats every 5 min then stay below Step Functions' 25,000 history events.
     timeout_s: int = Field(default=21_600, ge=1, le=604_800)
     stall_timeout_s: int = Field(default=900, ge=1, le=604_800)

@@ -14,7 +14,7 @@ from longhaul.domain.lease import ExecutionInput, Lease, OpenKind
 from longhaul.domain.message import renewal
 from longhaul.domain.outcome import Evidence
 from longhaul.finish import Finisher
-from longhaul.ports import Clock, Executions, JobQueue, LeaseStore, RequestStore
+from longhaul.ports import Clock, Executions, JobQueue, LeaseStore, RequestStore, Tasks
 from longhaul.settings import RuntimeSettings
 from longhaul.settle import Settler
 
@@ -32,6 +32,7 @@ class SweepReport:
     started: int = 0
     finished: int = 0
     renewed: int = 0
+    stopped: int = 0
     failed: int = 0
 
 
@@ -43,6 +44,7 @@ class Sweeper:
     queue: JobQueue
     executions: Executions
     requests: RequestStore
+    tasks: Tasks
     settler: Settler
     finisher: Finisher
 
@@ -61,6 +63,7 @@ class Sweeper:
                 self._guard(report, lease, self._check_released)
             for lease in self._open(stage.name, "OWED"):
                 self._guard(report, lease, self._check_owed)
+        self._stop_orphans(report)
         logger.info("swept", extra=asdict(report))
         return report
 
@@ -96,6 +99,20 @@ class Sweeper:
     def _check_owed(self, lease: Lease, report: SweepReport) -> None:
         if self.finisher.finish(lease).is_finished:
             report.finished += 1
+
+    def _stop_orphans(self, report: SweepReport) -> None:
+        """Stop tasks whose attempt holds no lease any more: they can publish nothing, and cost money."""
+        tasks = self.tasks.running()
+        while page := list(islice(tasks, _PAGE)):
+            rows = self.leases.load_many(task.attempt.key for task in page)
+            for task in page:
+                row = rows.get(task.attempt.key)
+                if row is None or not row.owns(task.attempt) or row.task_arn not in (None, task.arn):
+                    self.tasks.stop(task.arn, "Longhaul: this attempt holds no lease")
+                    report.stopped += 1
+                    logger.warning(
+                        "stopped a task without a lease", extra={"lease": task.attempt.key, "task": task.arn}
+                    )
 
     def _guard(self, report: SweepReport, lease: Lease, check: Callable[[Lease, SweepReport], None]) -> None:
         report.looked_at += 1

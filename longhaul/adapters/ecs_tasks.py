@@ -1,13 +1,18 @@
 """ECS tasks of our one cluster."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
+
+from longhaul.domain.lease import AttemptId
+from longhaul.ports import RunningTask
 
 if TYPE_CHECKING:
     from mypy_boto3_ecs import ECSClient
 
 _MAX_REASON = 255
+_NAMES = ("LONGHAUL_KEY", "LONGHAUL_RUN", "LONGHAUL_ATTEMPT")
 
 
 class EcsTasks:
@@ -16,6 +21,15 @@ class EcsTasks:
     def __init__(self, client: "ECSClient", cluster_arn: str) -> None:
         self._client = client
         self._cluster = cluster_arn
+
+    def running(self) -> Iterator[RunningTask]:
+        """Found by their environment: under `.sync` they are all started by "AWS Step Functions", whichever execution it was."""
+        for page in self._client.get_paginator("list_tasks").paginate(cluster=self._cluster, desiredStatus="RUNNING"):
+            if page["taskArns"]:  # at most 100, which is what one description takes
+                for task in self._client.describe_tasks(cluster=self._cluster, tasks=page["taskArns"])["tasks"]:
+                    attempt = _attempt_of(task)
+                    if attempt:
+                        yield RunningTask(task["taskArn"], attempt)
 
     def stop(self, task_arn: str, reason: str) -> None:
         """SIGTERM now, SIGKILL after the task's stop timeout; stopping a task that has ended is no error."""
@@ -28,3 +42,13 @@ class EcsTasks:
                 or "not found" not in error.response["Error"]["Message"]
             ):
                 raise
+
+
+def _attempt_of(task: Mapping[str, Any]) -> AttemptId | None:
+    """The attempt in the container override; None for a task that somebody started by hand."""
+    for override in task.get("overrides", {}).get("containerOverrides", []):
+        environment = {pair["name"]: pair["value"] for pair in override.get("environment", [])}
+        if all(name in environment for name in _NAMES):
+            key, run, attempt = (environment[name] for name in _NAMES)
+            return AttemptId(key, int(run), int(attempt))
+    return None

@@ -90,6 +90,8 @@ class ExecutionInput(BaseModel):
     run: int
     attempt: int
     engine: str
+    # A Fargate capacity provider. Jobs claimed by the version before this field run on demand.
+    capacity: Literal["FARGATE", "FARGATE_SPOT"] = "FARGATE"
     size: str
     timeout_s: int
     first_wait_s: int
@@ -326,6 +328,7 @@ def new_run(old: Lease | None, message: Message, stage: Stage, numbers: LeaseSet
         run=run,
         attempt=attempt,
         engine=request.engine or stage.engine,
+        capacity="FARGATE_SPOT" if stage.spot else "FARGATE",
         size=request.size or stage.size,
         timeout_s=request.timeout or stage.timeout_s,
         first_wait_s=schedule.interval_s(0, numbers),
@@ -355,9 +358,10 @@ def new_run(old: Lease | None, message: Message, stage: Stage, numbers: LeaseSet
 
 def next_attempt(old: Lease, message: Message, numbers: LeaseSettings, now: datetime) -> Lease:
     """The row of a released job's next attempt. What the request and the stage said at the first claim stays."""
-    execution = old.input.model_copy(
-        update={"attempt": old.attempt + 1, "first_wait_s": schedule.interval_s(0, numbers)}
-    )
+    changes: dict[str, Any] = {"attempt": old.attempt + 1, "first_wait_s": schedule.interval_s(0, numbers)}
+    if old.interruptions >= numbers.spot_interruptions:
+        changes["capacity"] = "FARGATE"
+    execution = old.input.model_copy(update=changes)
     return replace(
         adopted(old, message),
         attempt=execution.attempt,

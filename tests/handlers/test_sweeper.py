@@ -6,6 +6,7 @@ import pytest
 
 from functions.sweeper import lambda_handler
 from longhaul.domain.lease import Claim, Lease, Owed, State
+from longhaul.ports import RunningTask
 from tests.events import cases, event
 from tests.handlers.conftest import Context, Stack
 
@@ -36,7 +37,15 @@ def test_an_execution_that_settled_and_then_failed_as_it_should_changes_nothing(
 
 def test_a_lease_kept_up_is_left_alone(stack: Stack, context: Context) -> None:
     lease = stack.claim(lease_expires_at=stack.parts.clock.now() + timedelta(minutes=5))
-    assert sweep(context) == {"looked_at": 1, "settled": 0, "started": 0, "finished": 0, "renewed": 0, "failed": 0}
+    assert sweep(context) == {
+        "looked_at": 1,
+        "settled": 0,
+        "started": 0,
+        "finished": 0,
+        "renewed": 0,
+        "stopped": 0,
+        "failed": 0,
+    }
     assert stack.row() == lease
 
 
@@ -87,3 +96,24 @@ def test_one_bad_row_never_blocks_the_rest(stack: Stack, context: Context, monke
     monkeypatch.setattr("longhaul.adapters.sfn_executions.SfnExecutions.status", failing)
     report = sweep(context)
     assert (report["looked_at"], report["started"], report["failed"]) == (2, 1, 1)
+
+
+def test_a_task_without_a_live_lease_is_stopped_and_one_with_it_is_not(
+    stack: Stack, context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease = stack.claim()
+    stack.parts.leases.register_task(lease.id, "arn:task/registered", lease.claimed_at)
+    tasks = [
+        RunningTask("arn:task/registered", lease.id),
+        RunningTask("arn:task/second", lease.id),
+        RunningTask("arn:task/older", replace(lease.id, attempt=0)),
+        RunningTask("arn:task/unknown", replace(lease.id, key="main#unknown")),
+    ]
+    monkeypatch.setattr("longhaul.adapters.ecs_tasks.EcsTasks.running", lambda _: iter(tasks))
+    assert sweep(context)["stopped"] == 3
+    assert stack.stopped_tasks == ["arn:task/second", "arn:task/older", "arn:task/unknown"]
+
+
+def test_a_sweep_says_that_it_ran(stack: Stack, context: Context, capsys: pytest.CaptureFixture[str]) -> None:  # noqa: ARG001 - deployed
+    sweep(context)
+    assert '"Sweeps":[1.0]' in capsys.readouterr().out

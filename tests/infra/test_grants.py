@@ -58,7 +58,17 @@ def _logs(role: str) -> dict[str, set[str]]:
             },
         ),
         ("SettleRole", {**_logs("Settle"), **FINISHES}),
-        ("SweeperRole", {**_logs("Sweeper"), **FINISHES, **STARTS, "dynamodb:Query": {"<LeasesTable.Arn>/index/open"}}),
+        (
+            "SweeperRole",
+            {
+                **_logs("Sweeper"),
+                **FINISHES,
+                **STARTS,
+                "dynamodb:Query": {"<LeasesTable.Arn>/index/open"},
+                "ecs:ListTasks": {"*"},
+                "ecs:DescribeTasks": TASKS,
+            },
+        ),
         (
             "DispatcherRole",
             {
@@ -135,7 +145,10 @@ def test_only_actions_that_know_no_resource_are_granted_on_all(usual: Synthesis)
         for action in as_list(statement["Action"])
     }
 
-    assert {action.partition(":")[0] for action in on_all} == {"ecr", "logs", "xray"}
+    assert {action.partition(":")[0] for action in on_all} == {"ecr", "ecs", "logs", "xray"}
+    assert {action for action in on_all if action.startswith("ecs:")} == {
+        "ecs:ListTasks"
+    }  # the condition names the cluster
     assert {action for action in on_all if action.startswith("ecr:")} == {"ecr:GetAuthorizationToken"}
     assert not {"logs:PutLogEvents", "logs:CreateLogStream"} & on_all
 

@@ -118,7 +118,7 @@ def test_leases_and_data_outlive_the_stack(usual: Synthesis) -> None:
 
 
 def test_a_dead_letter_raises_an_alarm_and_silence_does_not(usual: Synthesis) -> None:
-    alarm = usual.only("AWS::CloudWatch::Alarm")
+    (alarm,) = (each for each in usual.resources("AWS::CloudWatch::Alarm").values() if each["Namespace"] == "AWS/SQS")
 
     assert (alarm["MetricName"], alarm["ComparisonOperator"], alarm["Threshold"]) == (
         "ApproximateNumberOfMessagesVisible",
@@ -127,3 +127,10 @@ def test_a_dead_letter_raises_an_alarm_and_silence_does_not(usual: Synthesis) ->
     )
     assert alarm["Dimensions"] == [{"Name": "QueueName", "Value": "<MainQueueDeadLetters.QueueName>"}]
     assert alarm["TreatMissingData"] == "notBreaching"
+
+
+def test_a_sweeper_that_does_not_run_raises_an_alarm_and_silence_is_what_it_means(usual: Synthesis) -> None:
+    (alarm,) = (each for each in usual.resources("AWS::CloudWatch::Alarm").values() if each["Namespace"] == "Longhaul")
+
+    assert (alarm["MetricName"], alarm["ComparisonOperator"], alarm["Threshold"]) == ("Sweeps", "LessThanThreshold", 1)
+    assert alarm["TreatMissingData"] == "breaching"

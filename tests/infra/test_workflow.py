@@ -56,7 +56,8 @@ def test_the_job_runs_as_a_task_whose_end_step_functions_waits_for(job: dict[str
 
     assert run["Resource"].endswith(":states:::ecs:runTask.sync")
     assert run["Parameters"]["TaskDefinition.$"] == "States.Format('Longhaul-{}', $.size)"
-    assert run["Parameters"]["LaunchType"] == "FARGATE"
+    assert run["Parameters"]["CapacityProviderStrategy"] == [{"CapacityProvider.$": "$.capacity", "Weight": 1}]
+    assert "LaunchType" not in run["Parameters"]  # ECS takes one or the other
     assert run["Parameters"]["Cluster"] == "<SparkCluster.Arn>"
     assert run["Parameters"]["Overrides"] == {
         "ContainerOverrides": [

@@ -75,6 +75,7 @@ def test_the_execution_input_is_fixed_at_claim_and_holds_nothing_that_changes_be
         "run": str(claim.lease.run),
         "attempt": "1",
         "engine": "fargate",
+        "capacity": "FARGATE",
         "size": "small",
         "timeout_s": 21_600,
         "first_wait_s": 15,
@@ -198,3 +199,25 @@ def test_a_run_never_goes_back_even_when_the_clock_does() -> None:
 
 def test_an_execution_name_fits_step_functions() -> None:
     assert len(replace(running(), key="main#" + "x" * 128, attempt=10**6).id.execution_name) <= 80
+
+
+def test_a_stage_may_run_on_spot_and_falls_back_to_on_demand_after_two_interruptions() -> None:
+    first = decide_claim(None, message(), stage(spot=True), LeaseSettings(), LATER)
+    assert isinstance(first, Claim)
+    assert first.lease.input.capacity == "FARGATE_SPOT"
+    capacities = []
+    for interruptions in (1, 2, 3):
+        before = replace(first.lease, state=State.RELEASED, interruptions=interruptions)
+        again = decide(before, message(receive_count=2))
+        assert isinstance(again, Claim)
+        capacities.append(again.lease.input.capacity)
+    assert capacities == ["FARGATE_SPOT", "FARGATE", "FARGATE"]
+
+
+def test_a_job_claimed_by_the_version_before_a_field_goes_on() -> None:
+    before = released()
+    older = json.loads(before.execution_input)
+    del older["capacity"]
+    claim = decide(replace(before, execution_input=json.dumps(older)), message(receive_count=2))
+    assert isinstance(claim, Claim)
+    assert claim.lease.input.capacity == "FARGATE"
