@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 
 from tests.fakes.service import RefusedError
@@ -12,6 +12,7 @@ Item = dict[str, Value]
 
 MAX_ITEM_BYTES = 400 * 1024
 _MAX_DIGITS = 38
+_EXACT = Context(prec=200)  # what does not fit is refused, never rounded
 _INTEGER = re.compile(r"-?[1-9][0-9]{0,37}|0")
 _SETS = ("SS", "NS", "BS")
 _ORDERED = ("S", "N", "B")
@@ -74,7 +75,7 @@ def _number(text: str) -> Decimal:
 
 
 def _written(number: Decimal) -> str:
-    number = number.normalize() if number else Decimal(0)
+    number = _EXACT.normalize(number)
     if len(number.as_tuple().digits) > _MAX_DIGITS:
         raise invalid("Attempting to store more than 38 significant digits in a Number")
     return f"{number:f}"
@@ -87,7 +88,7 @@ def plus(left: Value, right: Value, sign: int = 1) -> Value | None:
     first, second = left["N"], right["N"]
     if _INTEGER.fullmatch(first) and _INTEGER.fullmatch(second):
         return {"N": _normal(str(int(first) + sign * int(second)))}
-    return {"N": _written(_number(first) + sign * _number(second))}
+    return {"N": _written(_EXACT.fma(Decimal(sign), _number(second), _number(first)))}
 
 
 def kind_of(value: Value) -> str:

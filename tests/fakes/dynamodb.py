@@ -217,13 +217,13 @@ class FakeDynamoDB(Service):
         condition, update, env = self._expressions(kind, request)
         targets: Sequence[str] = ()
         after = before
-        holds = condition is None or condition.holds(before or {}, env)
+        holds = condition is None or evaluated("ConditionExpression", lambda: condition.holds(before or {}, env))
         if kind == "Put":
             after = {name: stored(value) for name, value in request["Item"].items()}
         elif kind == "Delete":
             after = None
         elif update is not None:
-            targets = update.targets(env)
+            targets = evaluated("UpdateExpression", lambda: update.targets(env))
             for name in table.key_names:
                 if name in targets:
                     raise invalid(

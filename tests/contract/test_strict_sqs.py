@@ -1,0 +1,298 @@
+"""The strict SQS refuses what SQS refuses, and delivers as it does: at least once, with a new handle each time."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.contract.refusals import code_of, refused
+from tests.fakes.aws import FakeAws
+from tests.fakes.sqs import FakeSqs
+from tests.fakes.sqs_batch import EntryFault
+from tests.fakes.sqs_receipts import Stale, StaleUse
+
+DAY_S = 24 * 3600
+MIB = 1_048_576
+TEXT = {"DataType": "String", "StringValue": "v"}
+NOT_IN_FLIGHT = "AWS.SimpleQueueService.MessageNotInflight"
+
+
+@pytest.fixture
+def sqs(fake: FakeAws) -> FakeSqs:
+    return fake.sqs
+
+
+@pytest.fixture
+def dead_letters(sqs: FakeSqs) -> str:
+    attributes = {"MessageRetentionPeriod": str(14 * DAY_S)}
+    return str(sqs.create_queue(QueueName="dead-letters", Attributes=attributes)["QueueUrl"])
+
+
+@pytest.fixture
+def jobs(sqs: FakeSqs, dead_letters: str) -> str:
+    policy = {"deadLetterTargetArn": sqs.queues[dead_letters].arn, "maxReceiveCount": 3}
+    attributes = {"VisibilityTimeout": "120", "RedrivePolicy": json.dumps(policy)}
+    return str(sqs.create_queue(QueueName="jobs", Attributes=attributes)["QueueUrl"])
+
+
+def send(sqs: FakeSqs, queue: str, body: str = "job", **more: Any) -> str:
+    return str(sqs.send_message(QueueUrl=queue, MessageBody=body, **more)["MessageId"])
+
+
+def receive(sqs: FakeSqs, queue: str, **more: Any) -> list[dict[str, Any]]:
+    asked = {"MaxNumberOfMessages": 10, "MessageSystemAttributeNames": ["All"], **more}
+    return list(sqs.receive_message(QueueUrl=queue, **asked).get("Messages", []))
+
+
+def held(sqs: FakeSqs, queue: str) -> str:
+    send(sqs, queue)
+    (message,) = receive(sqs, queue)
+    return str(message["ReceiptHandle"])
+
+
+def extend(sqs: FakeSqs, queue: str, handle: str, seconds: int = 60) -> str:
+    return code_of(
+        lambda: sqs.change_message_visibility(QueueUrl=queue, ReceiptHandle=handle, VisibilityTimeout=seconds)
+    )
+
+
+def counts(sqs: FakeSqs, queue: str) -> tuple[int, int, int]:
+    """Messages that are visible, in flight, delayed."""
+    found = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["All"])["Attributes"]
+    return (
+        int(found["ApproximateNumberOfMessages"]),
+        int(found["ApproximateNumberOfMessagesNotVisible"]),
+        int(found["ApproximateNumberOfMessagesDelayed"]),
+    )
+
+
+def test_each_receive_has_a_new_handle_and_is_counted(fake: FakeAws, sqs: FakeSqs, jobs: str) -> None:
+    sent = send(sqs, jobs)
+    (first,) = receive(sqs, jobs)
+    assert receive(sqs, jobs) == []
+    fake.clock.advance(120)
+    (second,) = receive(sqs, jobs)
+    assert (first["MessageId"], second["MessageId"]) == (sent, sent)
+    assert first["ReceiptHandle"] != second["ReceiptHandle"]
+    assert [each["Attributes"]["ApproximateReceiveCount"] for each in (first, second)] == ["1", "2"]
+    assert first["Attributes"]["SentTimestamp"] == second["Attributes"]["SentTimestamp"]
+
+
+def test_what_a_stale_handle_does_is_for_the_test_to_say(fake: FakeAws, sqs: FakeSqs, jobs: str) -> None:
+    handle = held(sqs, jobs)
+    fake.clock.advance(120)
+    assert extend(sqs, jobs, handle) == NOT_IN_FLIGHT
+    receive(sqs, jobs)
+    assert extend(sqs, jobs, handle) == "InvalidParameterValue"
+    sqs.delete_message(QueueUrl=jobs, ReceiptHandle=handle)
+    assert counts(sqs, jobs) == (0, 1, 0)
+
+    uses = []
+
+    def works(use: StaleUse) -> Stale:
+        uses.append(use)
+        return "work"
+
+    sqs.stale_handles = works
+    assert extend(sqs, jobs, handle, 0) == "ok"
+    assert counts(sqs, jobs) == (1, 0, 0)
+    sqs.delete_message(QueueUrl=jobs, ReceiptHandle=handle)
+    assert counts(sqs, jobs) == (0, 0, 0)
+    assert [(use.operation, use.lapsed) for use in uses] == [
+        ("ChangeMessageVisibility", False),
+        ("DeleteMessage", False),
+    ]
+
+
+def test_the_newest_handle_deletes_also_after_its_time(fake: FakeAws, sqs: FakeSqs, jobs: str) -> None:
+    handle = held(sqs, jobs)
+    fake.clock.advance(600)
+    sqs.delete_message(QueueUrl=jobs, ReceiptHandle=handle)
+    assert receive(sqs, jobs) == []
+    assert extend(sqs, jobs, handle) == "InvalidParameterValue"
+    assert extend(sqs, jobs, "no handle") == "ReceiptHandleIsInvalid"
+
+
+@pytest.mark.parametrize("seconds", [-1, 43_201])
+def test_visibility_is_between_nothing_and_twelve_hours(sqs: FakeSqs, jobs: str, seconds: int) -> None:
+    handle = held(sqs, jobs)
+    assert extend(sqs, jobs, handle, seconds) == "InvalidParameterValue"
+    assert extend(sqs, jobs, handle, 43_200) == "ok"
+
+
+def test_a_message_received_too_often_moves_at_the_next_receive_with_its_age(
+    fake: FakeAws, sqs: FakeSqs, jobs: str, dead_letters: str
+) -> None:
+    sent = send(sqs, jobs)
+    for _ in range(3):
+        assert len(receive(sqs, jobs)) == 1
+        fake.clock.advance(DAY_S)
+    assert counts(sqs, jobs) == (1, 0, 0)
+    assert receive(sqs, jobs) == []
+    (moved,) = receive(sqs, dead_letters)
+    assert moved["MessageId"] == sent
+    assert moved["Attributes"]["DeadLetterQueueSourceArn"] == sqs.queues[jobs].arn
+    fake.clock.advance(11 * DAY_S)  # 14 days since it was sent to the jobs queue
+    assert receive(sqs, dead_letters) == []
+
+
+def test_a_message_is_forgotten_at_the_end_of_its_retention_even_in_flight(
+    fake: FakeAws, sqs: FakeSqs, jobs: str
+) -> None:
+    send(sqs, jobs)
+    fake.clock.advance(4 * DAY_S - 60)
+    assert len(receive(sqs, jobs)) == 1
+    fake.clock.advance(60)
+    assert counts(sqs, jobs) == (0, 0, 0)
+    fake.clock.advance(60)
+    assert receive(sqs, jobs) == []
+
+
+def test_a_message_may_come_again_in_flight_and_after_its_delete(sqs: FakeSqs, jobs: str) -> None:
+    sent = send(sqs, jobs)
+    (first,) = receive(sqs, jobs)
+    sqs.redeliver(jobs, sent)
+    (second,) = receive(sqs, jobs)
+    sqs.delete_message(QueueUrl=jobs, ReceiptHandle=second["ReceiptHandle"])
+    assert counts(sqs, jobs) == (0, 0, 0)
+    sqs.redeliver(jobs, sent)
+    (third,) = receive(sqs, jobs)
+    assert len({each["ReceiptHandle"] for each in (first, second, third)}) == 3
+    assert third["Attributes"]["ApproximateReceiveCount"] == "3"
+    assert receive(sqs, jobs) == []
+
+
+def test_messages_need_not_come_in_order(sqs: FakeSqs, jobs: str) -> None:
+    for n in range(4):
+        send(sqs, jobs, str(n))
+    sqs.reorder = lambda visible: visible.reverse()
+    assert [each["Body"] for each in receive(sqs, jobs, MaxNumberOfMessages=3)] == ["3", "2", "1"]
+    assert [each["Body"] for each in receive(sqs, jobs)] == ["0"]
+
+
+def test_too_many_in_flight_fail_a_short_poll_and_silence_a_long_one(sqs: FakeSqs, jobs: str) -> None:
+    sqs.max_in_flight = 2
+    for _ in range(3):
+        send(sqs, jobs)
+    assert len(receive(sqs, jobs, MaxNumberOfMessages=2)) == 2
+    with refused("OverLimit"):
+        receive(sqs, jobs)
+    assert receive(sqs, jobs, WaitTimeSeconds=20) == []
+
+
+def test_a_delayed_message_shows_later_and_is_not_in_flight(fake: FakeAws, sqs: FakeSqs, jobs: str) -> None:
+    send(sqs, jobs, DelaySeconds=60)
+    assert counts(sqs, jobs) == (0, 0, 1)
+    assert receive(sqs, jobs) == []
+    fake.clock.advance(60)
+    assert counts(sqs, jobs) == (1, 0, 0)
+    assert len(receive(sqs, jobs)) == 1
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        ({"MessageBody": ""}, "MissingParameter"),
+        ({"MessageBody": "\x00"}, "InvalidMessageContents"),
+        ({"MessageBody": "é" * (MIB // 2) + "x"}, "InvalidParameterValue"),
+        ({"MessageBody": "x" * MIB, "MessageAttributes": {"a": TEXT}}, "InvalidParameterValue"),
+        ({"MessageBody": "x", "MessageAttributes": {f"a{n}": TEXT for n in range(11)}}, "InvalidParameterValue"),
+        (
+            {"MessageBody": "x", "MessageAttributes": {"a": {"DataType": "String", "StringValue": ""}}},
+            "InvalidParameterValue",
+        ),
+        (
+            {"MessageBody": "x", "MessageAttributes": {"a": {"DataType": "Text", "StringValue": "v"}}},
+            "InvalidParameterValue",
+        ),
+        ({"MessageBody": "x", "MessageAttributes": {"AWS.a": TEXT}}, "InvalidParameterValue"),
+        ({"MessageBody": "x", "MessageGroupId": "a b"}, "InvalidParameterValue"),
+        ({"MessageBody": "x", "DelaySeconds": 901}, "InvalidParameterValue"),
+    ],
+)
+def test_messages_that_are_none_are_refused(sqs: FakeSqs, jobs: str, message: dict[str, Any], code: str) -> None:
+    with refused(code):
+        sqs.send_message(QueueUrl=jobs, **message)
+    assert counts(sqs, jobs) == (0, 0, 0)
+
+
+def test_entries_of_a_batch_fail_alone(sqs: FakeSqs, jobs: str) -> None:
+    sqs.entry_fault = lambda _, entry: EntryFault("InternalError") if entry["Id"] == "unlucky" else None
+    entries = [
+        {"Id": "good", "MessageBody": "x"},
+        {"Id": "bad", "MessageBody": "x", "DelaySeconds": 901},
+        {"Id": "unlucky", "MessageBody": "x"},
+    ]
+    answer = sqs.send_message_batch(QueueUrl=jobs, Entries=entries)
+    assert [each["Id"] for each in answer["Successful"]] == ["good"]
+    assert [(each["Id"], each["Code"], each["SenderFault"]) for each in answer["Failed"]] == [
+        ("bad", "InvalidParameterValue", True),
+        ("unlucky", "InternalError", False),
+    ]
+    assert counts(sqs, jobs) == (1, 0, 0)
+    (message,) = receive(sqs, jobs)
+    deleted = sqs.delete_message_batch(
+        QueueUrl=jobs, Entries=[{"Id": "good", "ReceiptHandle": message["ReceiptHandle"]}]
+    )
+    assert deleted == {"Successful": [{"Id": "good"}]}
+
+
+@pytest.mark.parametrize(
+    ("entries", "code"),
+    [
+        ([{"Id": str(n), "MessageBody": "x"} for n in range(11)], "TooManyEntriesInBatchRequest"),
+        ([], "EmptyBatchRequest"),
+        ([{"Id": "1", "MessageBody": "x"}] * 2, "BatchEntryIdsNotDistinct"),
+        ([{"Id": "a b", "MessageBody": "x"}], "InvalidBatchEntryId"),
+        ([{"Id": str(n), "MessageBody": "x" * (MIB // 2 + 1)} for n in range(2)], "BatchRequestTooLong"),
+    ],
+)
+def test_batches_that_are_none_are_refused_whole(sqs: FakeSqs, jobs: str, entries: list[Any], code: str) -> None:
+    with refused(f"AWS.SimpleQueueService.{code}"):
+        sqs.send_message_batch(QueueUrl=jobs, Entries=entries)
+    assert counts(sqs, jobs) == (0, 0, 0)
+
+
+def test_redrive_of_what_was_sent_to_the_queue_needs_a_destination(sqs: FakeSqs, jobs: str, dead_letters: str) -> None:
+    sent = send(sqs, dead_letters)
+    source, destination = sqs.queues[dead_letters].arn, sqs.queues[jobs].arn
+    sqs.start_message_move_task(SourceArn=source)
+    (failed,) = sqs.list_message_move_tasks(SourceArn=source)["Results"]
+    assert (failed["Status"], failed["FailureReason"]) == ("FAILED", "CouldNotDetermineMessageSource")
+    assert counts(sqs, jobs) == (0, 0, 0)
+
+    sqs.start_message_move_task(SourceArn=source, DestinationArn=destination)
+    (moved,) = receive(sqs, jobs)
+    assert moved["MessageId"] != sent
+    assert counts(sqs, dead_letters) == (0, 0, 0)
+    with refused("InvalidParameterValue", "must be configured as a Dead Letter Queue"):
+        sqs.start_message_move_task(SourceArn=destination, DestinationArn=source)
+
+
+def test_redrive_of_what_sqs_moved_there_goes_back_by_itself(
+    fake: FakeAws, sqs: FakeSqs, jobs: str, dead_letters: str
+) -> None:
+    send(sqs, jobs)
+    for _ in range(4):
+        receive(sqs, jobs)
+        fake.clock.advance(120)
+    sqs.start_message_move_task(SourceArn=sqs.queues[dead_letters].arn)
+    (message,) = receive(sqs, jobs)
+    assert message["Attributes"]["ApproximateReceiveCount"] == "1"
+
+
+def test_a_purged_queue_is_empty_and_is_not_purged_again_at_once(fake: FakeAws, sqs: FakeSqs, jobs: str) -> None:
+    handle = held(sqs, jobs)
+    sqs.purge_queue(QueueUrl=jobs)
+    assert counts(sqs, jobs) == (0, 0, 0)
+    assert extend(sqs, jobs, handle) == "InvalidParameterValue"
+    with refused("AWS.SimpleQueueService.PurgeQueueInProgress"):
+        sqs.purge_queue(QueueUrl=jobs)
+    fake.clock.advance(60)
+    sqs.purge_queue(QueueUrl=jobs)
+
+
+def test_a_queue_that_is_not_there_is_an_error(sqs: FakeSqs, jobs: str) -> None:
+    sqs.delete_queue(QueueUrl=jobs)
+    with refused("AWS.SimpleQueueService.NonExistentQueue"):
+        send(sqs, jobs)
