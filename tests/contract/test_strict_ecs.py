@@ -124,7 +124,7 @@ def test_a_family_is_its_newest_active_revision(ecs: FakeEcs) -> None:
     assert launch(ecs).definition.arn == arn
     ecs.deregister_task_definition(taskDefinition=arn)
     assert launch(ecs).definition.arn.endswith(":1")
-    with refused("InvalidParameterException", "TaskDefinition is inactive"):
+    with refused("ClientException", "TaskDefinition is inactive"):
         ecs.run_task(cluster=CLUSTER, taskDefinition="Longhaul-small:2")
     with refused("ClientException"):
         ecs.run_task(cluster=CLUSTER, taskDefinition="Longhaul-huge")

@@ -10,7 +10,6 @@ from tests.fakes.expression_nodes import Environment, ExpressionError
 
 T = TypeVar("T")
 
-_PLACEHOLDERS = {"ExpressionAttributeNames": "#", "ExpressionAttributeValues": ":"}
 _NOTHING: Mapping[str, Any] = {}
 
 
@@ -24,26 +23,25 @@ def evaluated(name: str, evaluate: Callable[[], T]) -> T:
 
 def environment(request: Mapping[str, Any], parsed: Sequence[expressions.Parsed]) -> Environment:
     """The placeholders of the request: each that is used must be given, and each that is given must be used."""
-    used = frozenset[str]().union(*(each.used for each in parsed))
-    for member, sign in _PLACEHOLDERS.items():
-        given = request.get(member)
-        wanted = {placeholder for placeholder in used if placeholder[0] == sign}
-        if given is not None:
-            if not parsed:
-                raise invalid(f"{member} can only be specified when using expressions")
-            if not given:
-                raise invalid(f"{member} must not be empty")
-        if missing := wanted - (given or _NOTHING).keys():
-            what = "name used in the document path" if sign == "#" else "value used in expression"
-            raise invalid(
-                f"Invalid expression: An expression attribute {what} is not defined; attribute: {min(missing)}"
-            )
-        if unused := (given or _NOTHING).keys() - wanted:
-            raise invalid(f"Value provided in {member} unused in expressions: keys: {{{', '.join(sorted(unused))}}}")
-    values = request.get("ExpressionAttributeValues") or _NOTHING
-    return Environment(
-        request.get("ExpressionAttributeNames") or _NOTHING, {name: stored(value) for name, value in values.items()}
-    )
+    names = _given(request, "ExpressionAttributeNames", [each.names for each in parsed])
+    values = _given(request, "ExpressionAttributeValues", [each.values for each in parsed])
+    return Environment(names, {name: stored(value) for name, value in values.items()})
+
+
+def _given(request: Mapping[str, Any], member: str, used: Sequence[frozenset[str]]) -> Mapping[str, Any]:
+    given: Mapping[str, Any] = request.get(member, _NOTHING)
+    wanted = frozenset[str]().union(*used)
+    if given.keys() == wanted and (given or member not in request):
+        return given
+    if not used:
+        raise invalid(f"{member} can only be specified when using expressions")
+    if missing := wanted - given.keys():
+        what = "name used in the document path" if member.endswith("Names") else "value used in expression"
+        raise invalid(f"Invalid expression: An expression attribute {what} is not defined; attribute: {min(missing)}")
+    if not given:
+        raise invalid(f"{member} must not be empty")
+    unused = ", ".join(sorted(given.keys() - wanted))
+    raise invalid(f"Value provided in {member} unused in expressions: keys: {{{unused}}}")
 
 
 def hash_value(condition: expressions.Condition, env: Environment, hash_key: str) -> Any:

@@ -119,7 +119,7 @@ class FakeEcs(Service):
         cluster_ = self._cluster(cluster)
         definition = self._definition(taskDefinition)
         if definition.arn in self.inactive:
-            raise RefusedError("InvalidParameterException", "TaskDefinition is inactive")
+            raise RefusedError("ClientException", "TaskDefinition is inactive")
         _check_run(request)
         token = request.get("clientToken")
         if token in self._tokens and self._now() - self._tokens[token][0] < _CLIENT_TOKENS_LIVE:

@@ -2,7 +2,7 @@
 
     condition   = conjunction { OR conjunction }          conjunction = negation { AND negation }       negation = [ NOT ] primary
     primary     = "(" condition ")" | attribute_exists(path) | attribute_not_exists(path) | begins_with(operand, operand)
-                | operand ( "=" | "<>" | "<" | "<=" | ">" | ">=" ) operand | operand BETWEEN operand AND operand | operand IN (operand, …)
+                | operand ( "=" | "<>" | "<" | "<=" | ">" | ">=" ) operand | operand IN (operand, …)
     update      = { SET path "=" sum, … | REMOVE path, … | ADD path :value, … }, each once
     sum         = term [ ( "+" | "-" ) term ]             term = if_not_exists(path, term) | operand    operand = path | :value
 
@@ -35,9 +35,10 @@ class Holds(Protocol):
 
 @dataclass(frozen=True)
 class Parsed:
-    """`used` are the placeholders of names and values that the text mentions."""
+    """With the placeholders that the text mentions."""
 
-    used: frozenset[str]
+    names: frozenset[str]
+    values: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -86,14 +87,14 @@ def condition(text: str) -> Condition:
     parser = _Parser(text)
     root = parser.condition()
     parser.end()
-    return Condition(parser.used(), root)
+    return Condition(parser.used("#"), parser.used(":"), root)
 
 
 @lru_cache(maxsize=2048)
 def update(text: str) -> Update:
     parser = _Parser(text)
     sections = parser.sections()
-    return Update(parser.used(), *sections)
+    return Update(parser.used("#"), parser.used(":"), *sections)
 
 
 @cache
@@ -113,8 +114,8 @@ class _Parser:
             raise ExpressionError("The expression can not be empty;")
         self._at = 0
 
-    def used(self) -> frozenset[str]:
-        return frozenset(token for token in self._tokens if token[0] in "#:")
+    def used(self, sign: str) -> frozenset[str]:
+        return frozenset(token for token in self._tokens if token[0] == sign)
 
     def condition(self) -> Holds:
         parts = self._list(self._conjunction, "OR")
@@ -135,10 +136,6 @@ class _Parser:
         if self._peek(1) == "(":
             return self._function()
         left = self._operand()
-        if self._takes("BETWEEN"):
-            low = self._operand()
-            self._expect("AND")
-            return nodes.And((nodes.Comparison(">=", left, low), nodes.Comparison("<=", left, self._operand())))
         if self._takes("IN"):
             self._expect("(")
             choices = self._list(self._operand, ",")
