@@ -159,7 +159,7 @@ def test_updates_that_dynamodb_does_not_take_are_refused_and_change_nothing(
         ({"key": {"S": "x" * 2049}, "item": {"S": "lease"}}, "Size of key key has exceeded 2048 bytes"),
     ],
 )
-def test_keys_that_are_none_are_refused(db: FakeDynamoDB, key: dict[str, Any], text: str) -> None:
+def test_invalid_keys_are_refused(db: FakeDynamoDB, key: dict[str, Any], text: str) -> None:
     with refused("ValidationException", text):
         db.get_item(TableName="leases", Key=key)
 

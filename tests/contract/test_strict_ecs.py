@@ -112,7 +112,7 @@ def test_a_client_token_makes_its_repetition_start_nothing(fake: FakeAws, ecs: F
         {"launchType": "FARGATE", "capacityProviderStrategy": [{"capacityProvider": "FARGATE_SPOT"}]},
     ],
 )
-def test_runs_that_are_none_are_refused(ecs: FakeEcs, arguments: dict[str, Any]) -> None:
+def test_invalid_runs_are_refused(ecs: FakeEcs, arguments: dict[str, Any]) -> None:
     with refused("InvalidParameterException"):
         run(ecs, **arguments)
 

@@ -210,7 +210,7 @@ def test_a_delayed_message_shows_later_and_is_not_in_flight(fake: FakeAws, sqs: 
         ({"MessageBody": "x", "DelaySeconds": 901}, "InvalidParameterValue"),
     ],
 )
-def test_messages_that_are_none_are_refused(sqs: FakeSqs, jobs: str, message: dict[str, Any], code: str) -> None:
+def test_invalid_messages_are_refused(sqs: FakeSqs, jobs: str, message: dict[str, Any], code: str) -> None:
     with refused(code):
         sqs.send_message(QueueUrl=jobs, **message)
     assert counts(sqs, jobs) == (0, 0, 0)
@@ -247,7 +247,7 @@ def test_entries_of_a_batch_fail_alone(sqs: FakeSqs, jobs: str) -> None:
         ([{"Id": str(n), "MessageBody": "x" * (MIB // 2 + 1)} for n in range(2)], "BatchRequestTooLong"),
     ],
 )
-def test_batches_that_are_none_are_refused_whole(sqs: FakeSqs, jobs: str, entries: list[Any], code: str) -> None:
+def test_invalid_batches_are_refused_whole(sqs: FakeSqs, jobs: str, entries: list[Any], code: str) -> None:
     with refused(f"AWS.SimpleQueueService.{code}"):
         sqs.send_message_batch(QueueUrl=jobs, Entries=entries)
     assert counts(sqs, jobs) == (0, 0, 0)

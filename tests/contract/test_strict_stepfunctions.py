@@ -51,7 +51,7 @@ def test_one_name_and_one_input_are_one_execution_while_it_runs(
     ("name", "code"),
     [("a" * 81, "ValidationException"), ("a b", "InvalidName"), ("main#1", "InvalidName"), ("a/b", "InvalidName")],
 )
-def test_names_that_are_none_are_refused(sfn: FakeStepFunctions, machine: str, name: str, code: str) -> None:
+def test_invalid_names_are_refused(sfn: FakeStepFunctions, machine: str, name: str, code: str) -> None:
     with refused(code):
         sfn.start_execution(stateMachineArn=machine, name=name, input="{}")
 
