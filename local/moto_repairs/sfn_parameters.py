@@ -4,6 +4,7 @@ AWS: `TaskDefinition`, `Overrides.ContainerOverrides`, … of an optimized integ
 come back in Step Functions' spelling.
 
 Stock moto: nothing is translated (both hooks are empty), so `ecs:runTask` fails on its parameter names. The translation is moto's own, which it leaves unused.
+And `CapacityProviderStrategy` is dropped: moto's list of what `ecs:runTask` takes is older than that.
 """
 # ruff: noqa: ANN401, SLF001 - moto's insides, which have no types worth naming
 
@@ -14,6 +15,9 @@ import botocore.session
 from botocore import xform_name
 from botocore.model import OperationModel, ServiceModel
 from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.state_task_service import StateTaskService
+from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.state_task_service_ecs import (
+    StateTaskServiceEcs,
+)
 
 from local.moto_repairs.patching import Patches
 
@@ -37,8 +41,15 @@ def apply(patches: Patches) -> None:
         if shape is not None:
             state._from_boto_response(response, shape)
 
+    stock_supported = StateTaskServiceEcs._get_supported_parameters
+
+    def supported_parameters(state: Any) -> set[str] | None:
+        stock: set[str] | None = stock_supported(state)
+        return None if stock is None else stock | {"CapacityProviderStrategy"}
+
     patches.replace(StateTaskService, "_normalise_parameters", normalise_parameters)
     patches.replace(StateTaskService, "_normalise_response", normalise_response)
+    patches.replace(StateTaskServiceEcs, "_get_supported_parameters", supported_parameters)
 
 
 @lru_cache

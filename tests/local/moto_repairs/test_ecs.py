@@ -163,7 +163,7 @@ RUN_TASK = {
     "Resource": "arn:aws:states:::ecs:runTask.sync",
     "Parameters": {
         "Cluster": "jobs",
-        "LaunchType": "FARGATE",
+        "CapacityProviderStrategy": [{"CapacityProvider": "FARGATE", "Weight": 1}],
         "TaskDefinition.$": "States.Format('{}', $.family)",
         "Overrides": {
             "ContainerOverrides": [
