@@ -100,7 +100,8 @@ def definition(
             "RunUnderLease": {
                 "Type": "Parallel",
                 "Branches": [_job_branch(run_task, task_families, partition, settle), _lease_branch(beat, skip_wait_s)],
-                "ResultSelector": {"outcome.$": "$[0].outcome"},
+                # The job branch's output is the outcome itself; of the lease branch's nothing is wanted.
+                "ResultSelector": {"outcome.$": "$[0]"},
                 # No States.ALL here: what else can fail a branch is trouble of ours, and the sweeper settles that from outside, where it can look.
                 "Catch": [{"ErrorEquals": list(KILLS), "ResultPath": "$.error", "Next": "SettleKilled"}],
                 "Next": "Outcome",
@@ -162,7 +163,7 @@ def _job_branch(run_task: Mapping[str, object], task_families: str, partition: s
                 "Catch": [{"ErrorEquals": ["States.ALL"], "ResultPath": "$.error", "Next": "Settle"}],
                 "Next": "Settle",
             },
-            "Settle": settle,
+            "Settle": {**settle, "OutputPath": "$.outcome"},
         },
     }
 

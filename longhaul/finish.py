@@ -36,12 +36,7 @@ class Finisher:
                     return lease
                 lease = self.leases.strike(lease, owed, self.clock.now())
             except VoidCommitError:
-                logger.warning(
-                    "committed output is void: its uploads are gone; the job runs again", extra={"lease": lease.key}
-                )
-                reopened = self.leases.reopen(lease, self.clock.now())
-                self.release(reopened, 0)
-                return reopened
+                return self._run_again(lease)
             except LeaseChangedError as error:
                 return error.current or lease  # somebody else finishes, or a new run has begun: theirs now
         return lease
@@ -57,6 +52,16 @@ class Finisher:
             self.release(lease, retry_in_s or 0)
             return lease
         return self.finish(lease)
+
+    def _run_again(self, lease: Lease) -> Lease:
+        """A committed output is void: its uploads are gone, and nothing of it is visible."""
+        logger.warning("committed output is void: the job runs again", extra={"lease": lease.key})
+        try:
+            reopened = self.leases.reopen(lease, self.clock.now())
+        except LeaseChangedError as error:
+            return error.current or lease
+        self.release(reopened, 0)
+        return reopened
 
     def _do(self, owed: Owed, lease: Lease) -> bool:
         stage = self.settings.stage(lease.stage)

@@ -52,7 +52,13 @@ class Settler:
                 self.leases.throttled(self.finisher.settings.stage(lease.stage), self.clock.now())
             logger.info(
                 "attempt settled",
-                extra={"outcome": verdict.kind.value, "state": settlement.lease.state.value, "lease": attempt.key},
+                # The error's name, not its words: a job's words may quote its data, and are in the row.
+                extra={
+                    "outcome": verdict.kind.value,
+                    "error": evidence.error,
+                    "state": settlement.lease.state.value,
+                    "lease": attempt.key,
+                },
             )
             settled = self.finisher.settled(settlement.lease, settlement.retry_in_s)
             if settlement.lease.output is None:

@@ -188,16 +188,24 @@ class DynamoLeases:
             values[":receive_count"] = {"N": str(message.receive_count)}
         else:
             sets |= {"message_id": after.message_id, "former_message_ids": after.former_message_ids}
-        return self._update(lease.id, sets, clauses=clauses, values=values)
+        try:
+            return self._update(lease.id, sets, clauses=clauses, values=values)
+        except LeaseChangedError as error:
+            return _own_write(error, after, "receipt_handle", "receive_count", "message_id")
 
     def beat(self, attempt: AttemptId, lease_expires_at: datetime) -> Lease:
         return self._update(attempt, {"lease_expires_at": lease_expires_at}, clauses=[RUNNING, MINE], add={"beats": 1})
 
     def hand_over(self, attempt: AttemptId, receipt_handle: str) -> Lease:
         values = {":receipt_handle": {"S": receipt_handle}}
-        return self._update(
-            attempt, {}, clauses=[RUNNING, MINE, SAME_HANDLE], values=values, removes=["receipt_handle"]
-        )
+        try:
+            return self._update(
+                attempt, {}, clauses=[RUNNING, MINE, SAME_HANDLE], values=values, removes=["receipt_handle"]
+            )
+        except LeaseChangedError as error:
+            if error.current and error.current.owns(attempt) and error.current.receipt_handle is None:
+                return error.current  # our own hand-over came back as a retry
+            raise
 
     def register_task(self, attempt: AttemptId, task_arn: str, now: datetime) -> Lease:
         sets = {"task_arn": task_arn, "progress_at": now}
@@ -231,10 +239,11 @@ class DynamoLeases:
         self._transact({"Update": update}, self._slots(before.stage, -1))
 
     def end_waiting(self, before: Lease, after: Lease) -> None:
-        update = self._change(
-            before, after, ["#state = :before", MINE], {":before": {"S": before.state.value}, **_mine(before.id)}
-        )
-        self._write(update)
+        values = {":before": {"S": before.state.value}, **_mine(before.id)}
+        try:
+            self._write(self._change(before, after, ["#state = :before", MINE], values))
+        except LeaseChangedError as error:
+            _own_write(error, after, "state", "owed")
 
     def strike(self, lease: Lease, done: Owed, now: datetime) -> Lease:
         after = replace(lease, owed=tuple(owed for owed in lease.owed if owed is not done))
@@ -265,7 +274,10 @@ class DynamoLeases:
             result=None,
         )
         clauses = ["#state = :before", MINE, "attribute_not_exists(published_at)"]
-        self._write(self._change(lease, after, clauses, {":before": {"S": lease.state.value}, **_mine(lease.id)}))
+        try:
+            self._write(self._change(lease, after, clauses, {":before": {"S": lease.state.value}, **_mine(lease.id)}))
+        except LeaseChangedError as error:
+            return _own_write(error, after, "state", "output", "retry_at")
         return after
 
     def request_cancel(self, key: str, stage: str, now: datetime) -> Lease:
@@ -357,17 +369,24 @@ class DynamoLeases:
         }
 
     def _write(self, update: Mapping[str, Any], returns: str = "NONE") -> Mapping[str, Any]:
-        try:
-            answer = self._client.update_item(
-                **_with_names(update),
-                ReturnValues=returns,  # type: ignore[arg-type]  # a Literal in the stubs
-                ReturnValuesOnConditionCheckFailure="ALL_OLD",
-            )
-        except ClientError as error:
-            if error.response["Error"]["Code"] != "ConditionalCheckFailedException":
-                raise
-            raise LeaseChangedError(_won(error.response)) from error
-        return answer.get("Attributes", {})
+        """One conditional update. A transaction that holds the row meanwhile is over in milliseconds: tried again, with jitter."""
+        for tries in range(_CONFLICT_TRIES):
+            try:
+                answer = self._client.update_item(
+                    **_with_names(update),
+                    ReturnValues=returns,  # type: ignore[arg-type]  # a Literal in the stubs
+                    ReturnValuesOnConditionCheckFailure="ALL_OLD",
+                )
+            except ClientError as error:
+                code = error.response["Error"]["Code"]
+                if code == "ConditionalCheckFailedException":
+                    raise LeaseChangedError(_won(error.response)) from error
+                if code != "TransactionConflictException" or tries == _CONFLICT_TRIES - 1:
+                    raise
+                self._clock.sleep(self._rng.uniform(0, 0.05 * 2**tries))
+            else:
+                return answer.get("Attributes", {})
+        raise AssertionError("the last try returns or raises")
 
     def _slots(self, stage: str, by: int, limit: int | None = None) -> dict[str, Any]:
         update: dict[str, Any] = {
@@ -402,6 +421,18 @@ class DynamoLeases:
                 self._clock.sleep(self._rng.uniform(0, 0.05 * 2**tries))
             else:
                 return
+
+
+def _own_write(error: LeaseChangedError, wanted: Lease, *fields: str) -> Lease:
+    """The row that won, if it has what this write was to write: then it was our own, come back as the SDK's retry after a lost answer.
+
+    Raises:
+        LeaseChangedError: somebody else's write won.
+    """
+    current = error.current
+    if current is None or current.id != wanted.id or any(getattr(current, f) != getattr(wanted, f) for f in fields):
+        raise error
+    return current
 
 
 def _slots_key(stage: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
 _BATCH = 10
+_BATCH_TRIES = 3
 _NOT_HELD = ("MessageNotInflight", "ReceiptHandleIsInvalid")
 _BEYOND_LIMIT = "beyond the limit"
 # Words under which SQS's general InvalidParameterValue speaks of a handle that no longer holds its message.
@@ -36,14 +37,23 @@ class SqsQueue:
         return "set"
 
     def set_visibility_many(self, queue_url: str, seconds_by_handle: Mapping[str, int]) -> None:
-        """As `set_visibility`, ten in a call. What SQS does not take is passed over: those messages show when their old timeout lapses."""
+        """As `set_visibility`, ten in a call.
+
+        Entries that failed by no fault of ours are tried again. What SQS does not take is passed over: those messages show when their old timeout lapses.
+        """
         pairs = list(seconds_by_handle.items())
-        for chunk in (pairs[n : n + _BATCH] for n in range(0, len(pairs), _BATCH)):
-            entries: Any = [
-                {"Id": str(n), "ReceiptHandle": handle, "VisibilityTimeout": seconds}
-                for n, (handle, seconds) in enumerate(chunk)
-            ]
-            self._client.change_message_visibility_batch(QueueUrl=queue_url, Entries=entries)
+        for _ in range(_BATCH_TRIES):
+            failed = []
+            for chunk in (pairs[n : n + _BATCH] for n in range(0, len(pairs), _BATCH)):
+                entries: Any = [
+                    {"Id": str(n), "ReceiptHandle": handle, "VisibilityTimeout": seconds}
+                    for n, (handle, seconds) in enumerate(chunk)
+                ]
+                answer = self._client.change_message_visibility_batch(QueueUrl=queue_url, Entries=entries)
+                failed += [chunk[int(each["Id"])] for each in answer.get("Failed", []) if not each["SenderFault"]]
+            if not failed:
+                return
+            pairs = failed
 
     def delete(self, queue_url: str, receipt_handle: str) -> bool:
         """False when the handle no longer holds the message: it will come again, and the row says what to do with it."""

@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 from longhaul.adapters.dynamodb_leases import DynamoLeases
 from longhaul.adapters.lease_item import key_of
 from longhaul.domain.lease import Claim, CommittedOutput, Lease
-from tests.builders import NOW, running, stage
+from tests.builders import NOW, message, running, stage
 from tests.contract.conftest import create_leases_table
 from tests.fakes.aws import FakeAws
 from tests.fakes.faults import lost_answer
@@ -119,3 +119,24 @@ def test_a_weak_read_may_miss_the_last_write_and_the_claim_decides_all_the_same(
     leases.claim(Claim(replace(claimed, key="main#job-2"), replaces=None), STAGE)
     fake.clock.advance(1)
     assert leases.free_slots(STAGE, NOW) == 0
+
+
+def test_an_adoption_that_comes_back_as_a_retry_is_no_loss(fake: FakeAws, leases: DynamoLeases, claimed: Lease) -> None:
+    again = message(receipt_handle="handle-2", receive_count=2)
+    fake.gate.around = tries_again
+    adopted = leases.adopt(claimed, again)
+    assert (adopted.receipt_handle, adopted.receive_count) == ("handle-2", 2)
+
+
+def test_a_hand_over_that_comes_back_as_a_retry_is_no_loss(fake: FakeAws, leases: DynamoLeases, claimed: Lease) -> None:
+    fake.gate.around = tries_again
+    assert leases.hand_over(claimed.id, str(claimed.receipt_handle)).receipt_handle is None
+
+
+def test_a_row_that_a_transaction_holds_is_written_a_moment_later(
+    fake: FakeAws, leases: DynamoLeases, claimed: Lease
+) -> None:
+    fake.dynamodb.make_busy("leases", key_of(claimed.key))
+    before = fake.clock.now()
+    assert leases.report_progress(claimed.id, {"fraction": 0.5}, NOW).progress == {"fraction": 0.5}
+    assert fake.clock.now() > before

@@ -1,6 +1,7 @@
 """Jobs through the whole system on the embedded AWS: the synthesized template, the real handlers, real Spark."""
 
 import json
+from dataclasses import replace
 
 from local.demo import kill
 from longhaul.domain.lease import State
@@ -14,6 +15,7 @@ def test_a_job_runs_is_published_and_its_message_is_gone(stack: Stack) -> None:
     assert stack.rows("plain") == [{"answer": 42}]
     assert (row.attempt, row.failures, row.interruptions) == (1, 0, 0)
     assert row.beats > 0
+    assert stack.ended_as(row) == "SUCCEEDED"
 
 
 def test_a_killed_job_is_released_at_once_and_succeeds_at_the_second_attempt(stack: Stack) -> None:
@@ -23,6 +25,8 @@ def test_a_killed_job_is_released_at_once_and_succeeds_at_the_second_attempt(sta
     row = stack.until("killed", State.SUCCEEDED)
     assert (row.attempt, row.failures, row.interruptions) == (2, 1, 0)
     assert stack.rows("killed") == [{"one": 1}]
+    assert stack.ended_as(replace(row, attempt=1)) == "RELEASED"
+    assert stack.ended_as(row) == "SUCCEEDED"
 
 
 def test_an_execution_stopped_by_hand_takes_its_task_along_and_is_an_interruption(stack: Stack) -> None:

@@ -146,7 +146,7 @@ def test_only_kills_are_settled_from_outside_the_branches(states: dict[str, Any]
 
 
 def test_the_execution_ends_as_the_job_did(states: dict[str, Any]) -> None:
-    assert states["RunUnderLease"]["ResultSelector"] == {"outcome.$": "$[0].outcome"}
+    assert states["RunUnderLease"]["ResultSelector"] == {"outcome.$": "$[0]"}
     outcome = states["Outcome"]
     ends = {choice["StringEquals"]: states[choice["Next"]] for choice in outcome["Choices"]}
 
