@@ -1,19 +1,17 @@
 """The `longhaul` command. Data goes to stdout, progress and errors to stderr; exit code 0 = done, 1 = it failed, 2 = used wrongly."""
 
-import json
-import signal
 import sys
 from pathlib import Path
-from threading import Event
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from local.cloud import DEFAULT_WORK_DIR, EmbeddedAws
-from local.synth import SynthError, synth
+from console.up import serve
+from local.cloud import DEFAULT_WORK_DIR
+from local.http_services import LOOPBACK
+from local.synth import SynthError
 
-STACK = "Longhaul"
 DEFAULT_PORT = 4566
 """Where other emulators of AWS listen, and their clients look."""
 
@@ -34,26 +32,16 @@ def longhaul() -> None:
 
 @app.command()
 def up(
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port on 127.0.0.1; 0 picks a free one.")] = DEFAULT_PORT,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port; 0 picks a free one.")] = DEFAULT_PORT,
+    host: Annotated[str, typer.Option(help="Address; Docker's bridge (172.17.0.1) lets containers in.")] = LOOPBACK,
     work_dir: WorkDir = DEFAULT_WORK_DIR,
 ) -> None:
     """Start the embedded AWS with the stack deployed, in the foreground, until Ctrl-C.
 
     Prints one JSON line on stdout when it is ready: endpoint, region and the stack's outputs. Any AWS client reaches it through AWS_ENDPOINT_URL.
+    Writes sam-env.json to the work dir, with which `sam local invoke` reaches it too.
     """
-    stderr = Console(stderr=True)
-    stopping = Event()
-    for name in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(name, lambda *_: stopping.set())
-    stderr.print("synthesizing the stack …")
-    assembly = synth(work_dir / "cdk.out")
-    with EmbeddedAws(port=port, work_dir=work_dir) as aws:
-        outputs = aws.deploy(assembly, STACK)
-        sys.stdout.write(json.dumps({"endpoint": aws.endpoint, "region": aws.region, "outputs": outputs}) + "\n")
-        sys.stdout.flush()
-        stderr.print(f"ready: AWS_ENDPOINT_URL={aws.endpoint}, logs under {aws.work_dir}; Ctrl-C ends it")
-        stopping.wait()
-        stderr.print("stopping …")
+    serve(Console(stderr=True), host=host, port=port, work_dir=work_dir)
 
 
 @app.command()

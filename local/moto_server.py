@@ -1,4 +1,4 @@
-"""moto's HTTP server on loopback, in threads of this process."""
+"""moto's HTTP server, in threads of this process."""
 
 import logging
 import socket
@@ -17,7 +17,7 @@ STOP_POLL_S = 0.1
 
 
 class MotoServer:
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, host: str = LOOPBACK) -> None:
         """Serve at once.
 
         Raises:
@@ -26,11 +26,11 @@ class MotoServer:
         # werkzeug logs each request, and the interpreter each error that a Catch then handles.
         for noisy in ("werkzeug", "moto.stepfunctions"):
             logging.getLogger(noisy).setLevel(logging.CRITICAL)
-        with socket.create_server((LOOPBACK, port), backlog=BACKLOG) as listening:
+        with socket.create_server((host, port), backlog=BACKLOG) as listening:
             self.port: int = listening.getsockname()[1]
             make: Any = make_server  # typed by a base class that lacks `block_on_close`
             self._server = make(
-                LOOPBACK,
+                host,
                 self.port,
                 DomainDispatcherApplication(create_backend_app),
                 threaded=True,

@@ -2,14 +2,19 @@
 
 import json
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+CONTEXT_KEY = "longhaul"
 REPOSITORY = Path(__file__).resolve().parent.parent
 PROFILE = REPOSITORY / "local" / "profile.json"
 # jsii starts Node, which imports the whole of aws-cdk-lib: seconds, and more on a busy machine.
 SYNTH_LIMIT_S = 300
+# As the settings name what `platform.machine()` says; anything else keeps the usual architecture.
+ARCHITECTURES = {"aarch64": "arm64", "arm64": "arm64", "x86_64": "x86_64", "AMD64": "x86_64"}
 
 
 class SynthError(RuntimeError):
@@ -17,7 +22,7 @@ class SynthError(RuntimeError):
 
 
 def synth(output_dir: Path, *, context: dict[str, object] | None = None, profile: Path = PROFILE) -> Path:
-    """Synthesize the app into a cloud assembly.
+    """Synthesize the app into a cloud assembly, for this machine's architecture unless the context names one: containers made from it run here.
 
     Args:
         output_dir: where the assembly is written.
@@ -32,7 +37,7 @@ def synth(output_dir: Path, *, context: dict[str, object] | None = None, profile
     """
     environment = _without_aws(dict(os.environ)) | {
         "CDK_OUTDIR": str(output_dir),
-        "CDK_CONTEXT_JSON": json.dumps(json.loads(profile.read_text()) | (context or {})),
+        "CDK_CONTEXT_JSON": json.dumps(_for_this_machine(json.loads(profile.read_text()) | (context or {}))),
     }
     output_dir.mkdir(parents=True, exist_ok=True)
     try:
@@ -52,6 +57,13 @@ def synth(output_dir: Path, *, context: dict[str, object] | None = None, profile
             f"app.py failed with exit code {done.returncode}:\n{done.stderr.strip() or done.stdout.strip()}"
         )
     return output_dir
+
+
+def _for_this_machine(context: dict[str, Any]) -> dict[str, Any]:
+    architecture = ARCHITECTURES.get(platform.machine())
+    if architecture is None:
+        return context
+    return context | {CONTEXT_KEY: {"architecture": architecture} | context.get(CONTEXT_KEY, {})}
 
 
 def _without_aws(environment: dict[str, str]) -> dict[str, str]:

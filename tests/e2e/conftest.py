@@ -75,6 +75,18 @@ class Stack:
         found: Lease = eventually(registered, f"{job_id}: a task of attempt {attempt}", DEADLINE_S)
         return found
 
+    def ended_as(self, row: Lease) -> str:
+        """How the execution of the row's attempt ended: its status, or the error with which it failed."""
+        sfn = self.client("stepfunctions")
+        machine = self.outputs["StateMachineArn"].replace(":stateMachine:", ":execution:")
+
+        def ended() -> dict[str, Any] | None:
+            found: dict[str, Any] = sfn.describe_execution(executionArn=f"{machine}:{row.id.execution_name}")
+            return found if found["status"] != "RUNNING" else None
+
+        found = eventually(ended, "the execution to end", DEADLINE_S)
+        return str(found["error"] if found["status"] == "FAILED" else found["status"])
+
     def rows(self, job_id: str) -> list[dict[str, Any]]:
         """What a reader who follows the manifest sees."""
         s3 = self.client("s3")
@@ -112,9 +124,13 @@ class Stack:
         running = self.client("stepfunctions").list_executions(stateMachineArn=machine, statusFilter="RUNNING")[
             "executions"
         ]
-        item = self.client("dynamodb").get_item(
-            TableName=self.outputs["LeasesTableName"], Key={"key": {"S": "slots#main"}, "item": {"S": "slots"}}
-        )["Item"]
+        item = (
+            self.client("dynamodb")
+            .get_item(
+                TableName=self.outputs["LeasesTableName"], Key={"key": {"S": "slots#main"}, "item": {"S": "slots"}}
+            )
+            .get("Item", {"running": {"N": "0"}})
+        )  # nothing was ever claimed
         return queued == 0 and not running and item["running"]["N"] == "0"
 
 

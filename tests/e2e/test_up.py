@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import pytest
 
 from local.credentials import aws_client
 from local.synth import REPOSITORY
+from longhaul.settings import VARIABLE, RuntimeSettings
 
 # Synthesizing takes most of it.
 _READY_WITHIN_S = 120
@@ -30,12 +32,18 @@ def up(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
-def test_up_prints_one_json_line_serves_any_client_and_ends_with_all_it_started(up: subprocess.Popen[str]) -> None:
+def test_up_prints_one_json_line_serves_any_client_and_ends_with_all_it_started(
+    up: subprocess.Popen[str], tmp_path: Path
+) -> None:
     assert up.stdout is not None
     ready = json.loads(up.stdout.readline())
     assert ready["endpoint"].startswith("http://127.0.0.1:")
     expected = {"JobsQueueUrl", "DeadLetterQueueUrl", "LeasesTableName", "StateMachineArn", "DataBucketName"}
     assert expected <= ready["outputs"].keys()
+    written = json.loads((tmp_path / "sam-env.json").read_text())["Parameters"][VARIABLE]
+    settings = RuntimeSettings.model_validate_json(written)
+    assert (settings.endpoint_url, settings.leases_table) == (ready["endpoint"], ready["outputs"]["LeasesTableName"])
+    aws_client("s3", endpoint=ready["endpoint"], region=ready["region"]).head_bucket(Bucket="longhaul-data")
     sqs = aws_client("sqs", endpoint=ready["endpoint"], region=ready["region"])
     sqs.send_message(QueueUrl=ready["outputs"]["JobsQueueUrl"], MessageBody="not a job")
     answer = sqs.receive_message(
@@ -51,16 +59,25 @@ def test_up_prints_one_json_line_serves_any_client_and_ends_with_all_it_started(
     assert alive == []
 
 
-def test_a_port_that_is_taken_is_said_in_a_sentence(tmp_path: Path) -> None:
-    with __import__("socket").socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = str(taken.getsockname()[1])
-        command = [sys.executable, "-m", "console.cli", "up", "--port", port, "--work-dir", str(tmp_path)]
-        done = subprocess.run(
-            command, cwd=REPOSITORY, capture_output=True, text=True, timeout=_READY_WITHIN_S, check=False
-        )
+def _refused(*arguments: str) -> str:
+    """What `longhaul up` says to these arguments."""
+    command = [sys.executable, "-m", "console.cli", "up", *arguments]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=_READY_WITHIN_S, check=False)
     assert done.returncode == 1
-    assert "Traceback" not in done.stderr
-    assert port in done.stderr
-    assert "--port" in done.stderr
+    return done.stderr
+
+
+def test_a_port_that_is_taken_is_said_in_a_sentence_before_anything_is_synthesized(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        said = _refused("--port", port, "--work-dir", str(tmp_path))
+    assert said == (
+        f"longhaul: cannot listen on port {port} of 127.0.0.1 (Address already in use); `--port 0` picks a free one\n"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "8.8.8.8", "localhost", ""])  # noqa: S104 - refused
+def test_an_address_that_others_reach_or_that_is_none_is_refused(host: str, tmp_path: Path) -> None:
+    assert f"--host {host} is no single private address" in _refused("--host", host, "--work-dir", str(tmp_path))
+    assert list(tmp_path.iterdir()) == []

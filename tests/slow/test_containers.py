@@ -1,0 +1,119 @@
+"""The job's image, built and run; and a function in a container, where `sam` is installed."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from local.synth import REPOSITORY
+from longhaul.domain.lease import State
+from tests.e2e.conftest import Stack
+from tests.slow.containers import LAMBDA, TaskContainer, build, docker, why_no_containers
+
+pytestmark = pytest.mark.slow
+
+_READY_WITHIN_S = 120
+_SAM_LIMIT_S = 300
+# Strings that no aggregation can spill: the heap fills until something gives.
+_HOARD = "SELECT size(collect_list(repeat(CAST(id AS STRING), 200))) AS n FROM range(20000000)"
+
+
+def test_image_runs_without_root_and_holds_every_file_of_the_jobs(job_image: str) -> None:
+    assert docker("run", "--rm", "--read-only", job_image, "id", "--user") == "10001"
+    found = set(docker("run", "--rm", job_image, "find", "jobs", "longhaul", "-type", "f").splitlines())
+    tracked = subprocess.run(
+        ["git", "ls-files", "jobs", "longhaul"],  # noqa: S607 - whichever git the developer has
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    assert set(tracked) - found <= {"jobs/base-image.sh"}
+    assert "jobs/__pycache__" in docker("run", "--rm", job_image, "ls", "-d", "jobs/__pycache__")
+
+
+def test_a_job_runs_in_the_image_on_a_read_only_root_and_is_published(stack: Stack) -> None:
+    stack.send(stack.select("contained", "SELECT id % 3 AS rest, count(*) AS n FROM range(1000) GROUP BY 1 ORDER BY 1"))
+    row = stack.until("contained", State.SUCCEEDED)
+    assert stack.rows("contained") == [{"rest": 0, "n": 334}, {"rest": 1, "n": 333}, {"rest": 2, "n": 333}]
+    assert (row.attempt, row.failures, row.interruptions) == (1, 0, 0)
+
+
+def test_a_container_that_is_told_to_stop_is_an_interruption_and_its_successor_succeeds(stack: Stack) -> None:
+    stack.send(stack.select("told", "SELECT 1 AS one"))
+    task = stack.until_task("told").task_arn
+    assert task is not None
+    stack.client("ecs").stop_task(cluster=task.split("/")[1], task=task, reason="by hand")
+    row = stack.until("told", State.SUCCEEDED)
+    assert (row.attempt, row.failures, row.interruptions) == (2, 0, 1)
+
+
+def test_a_container_that_uses_up_its_memory_is_out_of_memory(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Less than the heap of the size `small`: the kernel kills the JVM before the JVM can notice.
+    monkeypatch.setattr(TaskContainer, "memory_mib", 1200)
+    stack.send(stack.select("hoard", _HOARD, max_attempts=1))
+    row = stack.until("hoard", State.DEAD)
+    assert row.last_class == "out_of_memory"
+    assert "killed" in stack.dead_letter("hoard")["reason"]
+
+
+def test_a_jvm_that_fills_its_heap_is_out_of_memory(stack: Stack) -> None:
+    stack.send(stack.select("heap", _HOARD, max_attempts=1))
+    row = stack.until("heap", State.DEAD)
+    assert row.last_class == "out_of_memory"
+    assert "OutOfMemoryError" in stack.dead_letter("heap")["reason"]
+
+
+def test_sam_invokes_the_dispatcher_with_an_event_file_against_the_embedded_aws(tmp_path: Path) -> None:
+    bridge = _bridge()
+    sam = shutil.which("sam")
+    if sam is None:
+        pytest.skip("no `sam` on PATH")
+    build(LAMBDA, "-", dockerfile=(REPOSITORY / "tests/slow/lambda-runtime.Dockerfile").read_text())
+    up = [sys.executable, "-m", "console.cli", "up", "--host", bridge, "--port", "0", "--work-dir", str(tmp_path)]
+    with subprocess.Popen(up, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as aws:
+        try:
+            assert aws.stdout is not None
+            assert bridge in json.loads(aws.stdout.readline())["endpoint"]
+            answer = _invoke(sam, "Dispatcher", "events/dispatcher/new-job.json", tmp_path)
+        finally:
+            aws.send_signal(signal.SIGINT)
+            aws.wait(_READY_WITHIN_S)
+    # Its job was started, so its message must stay.
+    assert answer == {"batchItemFailures": [{"itemIdentifier": "00000001-0000-4000-8000-000000000000"}]}
+
+
+def _bridge() -> str:
+    """The address at which containers reach this machine."""
+    reason = why_no_containers()
+    if reason is not None:
+        pytest.skip(reason)
+    addresses = [found.address for found in psutil.net_if_addrs().get("docker0", []) if found.family == socket.AF_INET]
+    if not addresses:
+        pytest.skip("Docker runs without its bridge docker0, through which `sam local invoke` talks with the container")
+    return addresses[0]
+
+
+def _invoke(sam: str, function: str, event: str, work_dir: Path) -> Any:
+    done = subprocess.run(
+        [
+            *(sam, "local", "invoke", function, "--event", event, "--skip-pull-image", "--invoke-image", LAMBDA),
+            *("--template", work_dir / "cdk.out" / "Longhaul.template.json", "--env-vars", work_dir / "sam-env.json"),
+        ],
+        cwd=REPOSITORY,
+        env=os.environ | {"SAM_CLI_TELEMETRY": "0"},
+        capture_output=True,
+        text=True,
+        timeout=_SAM_LIMIT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
