@@ -6,14 +6,15 @@ import os
 import signal
 import socket
 import sys
-from ipaddress import IPv4Address, ip_address
 from pathlib import Path
 from threading import Event
 
+import psutil
 from rich.console import Console
 
 from local.cloud import EmbeddedAws
 from local.credentials import aws_client
+from local.http_services import LOOPBACK
 from local.synth import synth
 from longhaul.settings import VARIABLE, RuntimeSettings
 
@@ -57,9 +58,9 @@ def check_address(host: str, port: int) -> None:
         AddressError: the address cannot, or must not, be listened on.
     """
     # No credentials are checked, and a task is a command on this machine: only itself and its containers may reach this.
-    if not _is_private(host):
+    if host not in (allowed := _own_addresses()):
         raise AddressError(
-            f"--host {host} is no single private address; 127.0.0.1 serves this machine, Docker's bridge (172.17.0.1) its containers"
+            f"--host {host}: only this machine and its containers may reach it; here that is {' or '.join(allowed)}"
         )
     try:
         socket.create_server((host, port)).close()
@@ -70,12 +71,12 @@ def check_address(host: str, port: int) -> None:
         ) from error
 
 
-def _is_private(host: str) -> bool:
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return False
-    return isinstance(address, IPv4Address) and address.is_private and not address.is_unspecified
+def _own_addresses() -> list[str]:
+    """Loopback, and this machine's addresses on Docker's bridges, which nobody outside it can route to."""
+    bridges = [
+        addresses for name, addresses in sorted(psutil.net_if_addrs().items()) if name.startswith(("docker", "br-"))
+    ]
+    return [LOOPBACK, *(each.address for addresses in bridges for each in addresses if each.family is socket.AF_INET)]
 
 
 def deployed_settings(aws: EmbeddedAws) -> RuntimeSettings:
