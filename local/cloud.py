@@ -27,6 +27,7 @@ from local.moto_repairs import (
     cfn_unsupported,
     dynamodb_atomic,
     ecs_resources,
+    ecs_task_size,
     ecs_tasks,
     lambda_invocation,
     s3_conditional,
@@ -176,6 +177,7 @@ class EmbeddedAws:
         cfn_unsupported.apply(patches)
         dynamodb_atomic.apply(patches)
         ecs_resources.apply(patches)
+        ecs_task_size.apply(patches)
         ecs_tasks.apply(patches, self.tasks)
         lambda_invocation.apply(patches, self.functions)
         s3_conditional.apply(patches)

@@ -134,15 +134,9 @@ class Stack:
         return queued == 0 and not running and item["running"]["N"] == "0"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     work_dir: Path = tmp_path_factory.mktemp("embedded-aws")
     assembly = synth(work_dir / "cdk.out")
     with EmbeddedAws(work_dir=work_dir) as aws:
         yield Stack(aws, aws.deploy(assembly, "Longhaul"))
-
-
-@pytest.fixture(autouse=True)
-def _quiet_in_the_end(stack: Stack) -> Iterator[None]:
-    yield
-    eventually(stack.is_quiet, "no message, no execution and no slot left", DEADLINE_S)

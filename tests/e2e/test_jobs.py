@@ -1,12 +1,21 @@
 """Jobs through the whole system on the embedded AWS: the synthesized template, the real handlers, real Spark."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
+
+import pytest
 
 from local.demo import kill
 from longhaul.domain.lease import State
 from tests.e2e.conftest import DEADLINE_S, Stack
 from tests.local.support import eventually
+
+
+@pytest.fixture(autouse=True)
+def _quiet_in_the_end(stack: Stack) -> Iterator[None]:
+    yield
+    eventually(stack.is_quiet, "no message, no execution and no slot left", DEADLINE_S)
 
 
 def test_a_job_runs_is_published_and_its_message_is_gone(stack: Stack) -> None:
