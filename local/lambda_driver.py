@@ -83,7 +83,8 @@ class FunctionPool:
 
     def _release(self, sandbox: Sandbox) -> None:
         with self._changed:
-            if sandbox in self._all:
+            # One that was killed for its timeout is not used again, also while its end has not been noticed.
+            if sandbox in self._all and sandbox.alive:
                 self._idle.append(sandbox)
                 self._changed.notify()
 

@@ -59,6 +59,7 @@ class Sandbox:
         self._answer: Answer | None = None
         self._init_error: Answer | None = None
         self._exit_code: int | None = None
+        self._condemned = False  # killed by us: no more invocations, also before its end is noticed
         self._service = services.open(_handler_of(self))
         self._on_end = on_end
         self._process = start(self._service.address)
@@ -67,7 +68,7 @@ class Sandbox:
 
     @property
     def alive(self) -> bool:
-        return self._exit_code is None
+        return self._exit_code is None and not self._condemned
 
     def invoke(self, invocation: Invocation) -> Answer:
         """Run one invocation. An error of the function, its timeout and the death of its process come back as Lambda's error payloads."""
@@ -91,6 +92,7 @@ class Sandbox:
                 return self._answer
             if not self.alive:
                 return self._exit_error(invocation)
+            self._condemned = True
         # As Lambda does: what the handler did not finish in time, it never finishes.
         self._process.send(signal.SIGKILL)
         return Answer.error(
