@@ -13,23 +13,20 @@ from datetime import UTC, datetime, timedelta
 from aws_lambda_powertools import Logger
 
 from longhaul.domain import attributes, schedule
-from longhaul.domain.dead_letter import Reason, dead_letter
-from longhaul.domain.errors import InvalidRequestError, LeaseChangedError, NoFreeSlotError
-from longhaul.domain.lease import (
+from longhaul.domain.claim import (
     CancelWaiting,
     Claim,
     Conflict,
     Duplicate,
     Finish,
-    Lease,
-    Message,
     Postpone,
     Probe,
     adopted,
     decide_claim,
-    job_key,
-    request_ref,
 )
+from longhaul.domain.dead_letter import Reason, dead_letter
+from longhaul.domain.errors import InvalidRequestError, LeaseChangedError, NoFreeSlotError
+from longhaul.domain.lease import Lease, Message, job_key, request_ref
 from longhaul.domain.message import MessageContent, renewal
 from longhaul.domain.outcome import Evidence, cancel_waiting
 from longhaul.domain.request import parse_job_id, parse_request

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, Protocol
 
-from longhaul.domain.lease import AttemptId, Claim, CommittedOutput, Lease, Message, OpenKind, Owed, RecordedResult
+from longhaul.domain.claim import Claim
+from longhaul.domain.lease import AttemptId, CommittedOutput, Lease, Message, OpenKind, Owed, RecordedResult
 from longhaul.domain.message import MessageContent
 from longhaul.settings import Stage
 

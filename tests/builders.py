@@ -5,7 +5,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from longhaul.domain.lease import Lease, Message, job_key, new_run, request_ref
+from longhaul.domain.claim import new_run
+from longhaul.domain.lease import Lease, Message, job_key, request_ref
 from longhaul.domain.request import JobRequest
 from longhaul.settings import LeaseSettings, PathPolicy, RuntimeSettings, Stage
 

@@ -7,8 +7,9 @@ from datetime import timedelta
 import pytest
 
 from longhaul.adapters.dynamodb_leases import DynamoLeases
+from longhaul.domain.claim import Claim, next_attempt
 from longhaul.domain.errors import LeaseChangedError, NoFreeSlotError
-from longhaul.domain.lease import AttemptId, Claim, CommittedOutput, Lease, Owed, RecordedResult, State, next_attempt
+from longhaul.domain.lease import AttemptId, CommittedOutput, Lease, Owed, RecordedResult, State
 from longhaul.domain.outcome import OutcomeClass, Verdict, settle
 from longhaul.settings import LeaseSettings
 from tests.builders import NOW, message, running, stage

@@ -8,7 +8,8 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 
 from longhaul.adapters.dynamodb_leases import DynamoLeases
 from longhaul.adapters.lease_item import key_of
-from longhaul.domain.lease import Claim, CommittedOutput, Lease
+from longhaul.domain.claim import Claim
+from longhaul.domain.lease import CommittedOutput, Lease
 from tests.builders import NOW, message, running, stage
 from tests.contract.conftest import create_leases_table
 from tests.fakes.aws import FakeAws

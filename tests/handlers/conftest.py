@@ -15,7 +15,8 @@ import pytest
 
 from functions import dispatcher, heartbeat, settle, sweeper
 from functions.wiring import Wiring
-from longhaul.domain.lease import Claim, Lease
+from longhaul.domain.claim import Claim
+from longhaul.domain.lease import Lease
 from longhaul.domain.message import MessageContent
 from longhaul.settings import VARIABLE, RuntimeSettings, runtime_settings
 from tests.builders import BUCKET, running, settings

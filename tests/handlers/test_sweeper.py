@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from functions.sweeper import lambda_handler
-from longhaul.domain.lease import Claim, Lease, Owed, State
+from longhaul.domain.claim import Claim
+from longhaul.domain.lease import Lease, Owed, State
 from longhaul.ports import RunningTask
 from tests.events import cases, event
 from tests.handlers.conftest import Context, Stack

@@ -20,7 +20,8 @@ from jobs.task import Resources
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.dynamodb_leases import DynamoLeases
 from longhaul.adapters.s3_requests import S3Requests
-from longhaul.domain.lease import Claim, Lease
+from longhaul.domain.claim import Claim
+from longhaul.domain.lease import Lease
 from longhaul.domain.message import MessageContent
 from tests.builders import BUCKET, body, running, stage
 

@@ -6,21 +6,18 @@ from datetime import timedelta
 
 import pytest
 
-from longhaul.domain.lease import (
+from longhaul.domain.claim import (
     CancelWaiting,
     Claim,
     Conflict,
     Decision,
     Duplicate,
     Finish,
-    Lease,
-    Message,
-    Owed,
     Postpone,
     Probe,
-    State,
     decide_claim,
 )
+from longhaul.domain.lease import Lease, Message, Owed, State
 from longhaul.domain.request import JobRequest
 from longhaul.settings import LeaseSettings
 from tests.builders import BODY, NOW, message, running, stage

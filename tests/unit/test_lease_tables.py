@@ -9,22 +9,19 @@ from pathlib import Path
 import pytest
 
 from longhaul.domain.beat import Beat, End, Extend, HandOver, Kill, decide_beat
-from longhaul.domain.lease import (
+from longhaul.domain.claim import (
     CancelWaiting,
     Claim,
     Conflict,
     Decision,
     Duplicate,
     Finish,
-    Lease,
-    Message,
-    Owed,
     Postpone,
     Probe,
-    State,
     cancelled_before_claim,
     decide_claim,
 )
+from longhaul.domain.lease import Lease, Message, Owed, State
 from longhaul.domain.request import JobRequest
 from longhaul.settings import LeaseSettings
 from tests.builders import BODY, NOW, message, running, stage
