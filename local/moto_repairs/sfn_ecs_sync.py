@@ -45,6 +45,7 @@ def apply(patches: Patches, on_task_end: Callable[[str, Callable[[], None]], Non
     """
     stock_eval_service_task = StateTaskServiceEcs._eval_service_task
     stock_build_resolver: Any = StateTaskServiceEcs._build_sync_resolver
+    stock_eval_sync: Any = StateTaskServiceEcs._eval_sync
 
     def eval_service_task(state: Any, env: Any, **kwargs: Any) -> None:
         try:
@@ -82,6 +83,16 @@ def apply(patches: Patches, on_task_end: Callable[[str, Callable[[], None]], Non
 
         return resolve
 
+    def eval_sync(state: Any, env: Any, sync_resolver: Callable[[], Any], **kwargs: Any) -> Any:
+        # Stopped while RunTask was on its way: stock evaluates nothing more, the timeout included, and would leave the task running.
+        if not env.is_running():
+            kwargs["callback_endpoint"] = None
+        outcome = stock_eval_sync(state, env=env, sync_resolver=sync_resolver, **kwargs)
+        if outcome is None and not env.is_running():
+            sync_resolver()
+        return outcome
+
+    patches.replace(StateTaskServiceEcs, "_eval_sync", eval_sync)
     patches.replace(StateTaskServiceEcs, "_eval_service_task", eval_service_task)
     patches.replace(StateTaskServiceEcs, "_build_sync_resolver", build_sync_resolver)
 

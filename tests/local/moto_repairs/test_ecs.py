@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from local.moto_repairs import (
     sfn_parameters,
     sfn_start_stop,
 )
-from tests.local.support import REGION, Moto, branch, eventually
+from tests.local.support import DEADLINE_S, REGION, Moto, branch, eventually
 
 SLEEP = "import time; print('up', flush=True); time.sleep(600)"
 
@@ -240,6 +241,31 @@ def test_command_that_cannot_start_fails_the_state(
 
     assert json.loads(end["cause"])["StopCode"] == "TaskFailedToStart"
     assert "ExitCode" not in json.loads(end["cause"])["Containers"][0]
+
+
+def test_execution_stopped_while_its_task_starts_stops_it(
+    ecs: Any,
+    sync: Callable[..., None],
+    machine: Callable[..., Any],
+    driver: EcsDriver,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sync(repaired=True)
+    register(ecs, SLEEP)
+    running = machine(Run={**RUN_TASK, "End": True})
+    run, started = driver.run, Event()
+
+    def stop_meanwhile(*arguments: Any) -> None:
+        started.wait(DEADLINE_S)
+        run(*arguments)
+        running.client.stop_execution(executionArn=execution)
+
+    monkeypatch.setattr(driver, "run", stop_meanwhile)
+    execution = running.start(family="small", run=1)
+    started.set()
+    (arn,) = eventually(lambda: ecs.list_tasks(cluster="jobs")["taskArns"], "the task is there")
+
+    assert stopped(ecs, arn)["stopCode"] == "UserInitiated"
 
 
 def test_stopped_execution_stops_its_task(
