@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from jobs.spark.gateway import GatewayError
 from jobs.stopping import Stop, StopReason
 from longhaul.domain.errors import LeaseChangedError, PermanentError
-from longhaul.domain.outcome import MAX_ERROR_CHARS, ExitCode, OutcomeClass
+from longhaul.domain.outcome import ExitCode, OutcomeClass, shorten
 
 
 @dataclass(frozen=True)
@@ -97,5 +97,4 @@ def cause(error: BaseException) -> str:
 
 
 def _shorten(text: str) -> str:
-    text = text.strip()
-    return text if len(text) <= MAX_ERROR_CHARS else f"{text[: MAX_ERROR_CHARS - 1]}…"
+    return shorten(text.strip())

@@ -102,7 +102,10 @@ class Dispatcher:
             reason = Reason(
                 kind="invalid_request", reason=str(error), first_sent=delivery.sent_at.isoformat(timespec="seconds")
             )
-            self._guard(delivery.message_id, lambda: self._dead_letter(stage, delivery, reason, batch))
+            self._guard(
+                delivery.message_id,
+                lambda: self._dead_letter(stage, delivery.message_id, delivery.content, reason, batch),
+            )
             return None
         key = job_key(stage.name, job_id)
         now = self.clock.now()
@@ -175,8 +178,7 @@ class Dispatcher:
                     key=message.key,
                     first_sent=message.sent_at.isoformat(timespec="seconds"),
                 )
-                self.queue.send(stage.dead_letter_queue_url, dead_letter(each.content, reason))
-                batch.kept.discard(message.message_id)
+                self._dead_letter(stage, message.message_id, each.content, reason, batch)
         return None
 
     def _probe(self, stage: Stage, message: Message, lease: Lease) -> None:
@@ -273,12 +275,13 @@ class Dispatcher:
                 "message renewed", extra={"lease": each.message.key, "receive_count": each.message.receive_count}
             )
 
-    def _dead_letter(self, stage: Stage, delivery: Delivery, reason: Reason, batch: Batch) -> None:
-        self.queue.send(stage.dead_letter_queue_url, dead_letter(delivery.content, reason))
-        batch.kept.discard(delivery.message_id)
-        logger.warning(
-            "invalid request dead-lettered", extra={"message_id": delivery.message_id, "problems": reason.reason}
-        )
+    def _dead_letter(
+        self, stage: Stage, message_id: str, content: MessageContent, reason: Reason, batch: Batch
+    ) -> None:
+        """Send first, delete afterwards: a crash in between sends it twice, never zero times."""
+        self.queue.send(stage.dead_letter_queue_url, dead_letter(content, reason))
+        batch.kept.discard(message_id)
+        logger.warning("dead-lettered", extra={"message_id": message_id, "class": reason.kind, "reason": reason.reason})
 
     def _defer(self, stage: Stage, handles: Iterable[str]) -> None:
         self.queue.set_visibility_many(
@@ -295,9 +298,8 @@ class Dispatcher:
     def _guard(self, message_id: str, do: Callable[[], None]) -> None:
         try:
             do()
-        except (
-            Exception
-        ):  # whatever it is, the message stays in the queue and comes again, and the others of the batch go on
+        except Exception:
+            # Whatever it is: the message stays in the queue and comes again, and the others of the batch go on.
             logger.exception("this message stays in the queue", extra={"message_id": message_id})
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 CONFLICT_TRIES = 8
 
 # Some names are DynamoDB's own words; the placeholders stand for themselves everywhere.
-_NAMES = {"#state": "state", "#output": "output", "#key": "key", "#ttl": "ttl", "#open": "open"}
+_NAMES = {"#state": "state", "#output": "output"}
 
 
 class Writes:
@@ -37,7 +37,7 @@ class Writes:
         for tries in range(CONFLICT_TRIES):
             try:
                 answer = self._client.update_item(
-                    **with_names(update),
+                    **_with_names(update),
                     ReturnValues=returns,  # type: ignore[arg-type]  # a Literal in the stubs
                     ReturnValuesOnConditionCheckFailure="ALL_OLD",
                 )
@@ -55,7 +55,7 @@ class Writes:
     def transact(self, row: dict[str, Any], slots: dict[str, Any]) -> None:
         """Write the row and the counter, or neither. Conflicts with other transactions on the counter are tried again, with jitter."""
         ((kind, write),) = row.items()
-        write = with_names(write) if kind == "Update" else write
+        write = _with_names(write) if kind == "Update" else write
         items: Any = [{kind: write | {"ReturnValuesOnConditionCheckFailure": "ALL_OLD"}}, slots]
         for tries in range(CONFLICT_TRIES):
             try:
@@ -90,7 +90,7 @@ def expression(sets: Mapping[str, Any], removes: Iterable[str], add: Mapping[str
     return {"UpdateExpression": " ".join(parts), "ExpressionAttributeNames": names, "ExpressionAttributeValues": values}
 
 
-def with_names(update: Mapping[str, Any]) -> dict[str, Any]:
+def _with_names(update: Mapping[str, Any]) -> dict[str, Any]:
     """Add the placeholders that the condition uses: DynamoDB refuses unused ones."""
     condition = update["ConditionExpression"]
     used = {placeholder: name for placeholder, name in _NAMES.items() if placeholder in condition}

@@ -159,7 +159,7 @@ class Settlement:
 
 def settle(lease: Lease, verdict: Verdict, numbers: LeaseSettings, now: datetime, rng: random.Random) -> Settlement:
     """The row after its attempt ended with `verdict`. Not for SUPERSEDED: who lost the lease writes nothing."""
-    detail = _shorten(verdict.detail)
+    detail = shorten(verdict.detail)
     row = replace(
         lease, settled_attempt=lease.attempt, settled_at=now, last_class=verdict.kind.value, last_error=detail
     )
@@ -201,5 +201,6 @@ def _next_size(execution: ExecutionInput) -> ExecutionInput:
     return execution.model_copy(update={"size": larger})
 
 
-def _shorten(text: str) -> str:
+def shorten(text: str) -> str:
+    """An error text of at most `MAX_ERROR_CHARS` characters."""
     return text if len(text) <= MAX_ERROR_CHARS else text[: MAX_ERROR_CHARS - 1] + "…"
