@@ -7,7 +7,8 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from functions import dispatcher, heartbeat, settle, sweeper
 from jobs.io.publisher import Dataset, Uploader
@@ -17,11 +18,49 @@ from longhaul.settings import Stage
 from tests import builders
 from tests.builders import BUCKET
 from tests.events import event
+from tests.fakes.service import Answer, Call, Gate, Proceed
 from tests.handlers.conftest import Context, Stack
 
 
 class Killed(BaseException):
     """SIGKILL, or Lambda's end of a function's time: no handler of an Exception sees it."""
+
+
+class Kill:
+    """Kills whoever makes the n-th call within the block, before or after the call's effect. The dead make no more calls.
+
+    with Kill(gate, 3, after=True) as kill:
+        life.dispatch(records)
+    kill.happened
+    """
+
+    def __init__(self, gate: Gate, call: int, *, after: bool) -> None:
+        """`call` counts from 1."""
+        self.happened = False
+        self._gate, self._left, self._after = gate, call, after
+        self._around = gate.around
+
+    def __enter__(self) -> Self:
+        self._gate.around = self._call
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        self._gate.around = self._around
+        return isinstance(error, Killed)
+
+    def _call(self, call: Call, proceed: Proceed) -> Answer:
+        self._left -= 1
+        self.happened = self.happened or self._left == 0
+        if self._left < 0 and self.happened:
+            raise Killed
+        if self._left == 0 and not self._after:
+            raise Killed
+        answer = self._around(call, proceed) if self._around else proceed()
+        if self._left == 0:
+            raise Killed
+        return answer
 
 
 @dataclass
@@ -90,6 +129,10 @@ class Life:
     def complete(self, row: Lease) -> None:
         """All that the runner of a good job does, to exit 0."""
         self.start_work(row)
+        self.complete_work(row)
+
+    def complete_work(self, row: Lease) -> None:
+        """The same from its first report on."""
         output = self.commit(row)
         self.stack.parts.publisher.publish(output)
         self.stack.parts.leases.mark_published(row.id, self.stack.aws.clock.now())
@@ -111,7 +154,7 @@ class Life:
 
     def sweep(self) -> dict[str, int]:
         """What it did, without what it did not do."""
-        report = sweeper.lambda_handler(event("sweeper", "schedule"), self.context)
+        report = sweeper.handle(event("sweeper", "schedule"), sweeper.build_runtime())
         return {what: count for what, count in report.items() if count}
 
     def row(self, job_id: str) -> Lease:
