@@ -81,6 +81,13 @@ class Stack:
     def content(self, case: str) -> MessageContent:
         return MessageContent(event("dispatcher", case)["Records"][0]["body"], {})
 
+    def redeploy(self, **stage: Any) -> None:
+        """New functions, with other settings of the stage; what is in the world stays. Undone when the stack goes."""
+        (old,) = self.settings.stages
+        changed = self.settings.model_copy(update={"stages": (old.model_copy(update=stage),)})
+        os.environ[VARIABLE] = changed.model_dump_json()
+        forget_runtimes()
+
     def free_slots(self) -> int:
         return self.parts.leases.free_slots(self.settings.stages[0], self.parts.clock.now())
 

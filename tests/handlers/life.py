@@ -6,6 +6,7 @@ Nothing happens by itself, and time passes only when it is told to. The whole of
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -13,6 +14,7 @@ from typing import Any, Self
 from functions import dispatcher, heartbeat, settle, sweeper
 from jobs.io.publisher import Dataset, Uploader
 from jobs.stopping import Stop
+from longhaul.cancel import Canceller
 from longhaul.domain.lease import CommittedOutput, Lease
 from longhaul.settings import Stage
 from tests import builders
@@ -88,6 +90,8 @@ class Life:
 
     def dispatch(self, records: Sequence[dict[str, Any]]) -> list[str]:
         """What the mapping does with a batch: what the function does not name as failed is deleted; if it dies, nothing is. Answers the ids that it kept."""
+        if not records:
+            return []
         ids = [record["messageId"] for record in records]
         try:
             answer = dispatcher.lambda_handler({"Records": list(records)}, self.context)
@@ -140,6 +144,17 @@ class Life:
     def beat(self, row: Lease) -> dict[str, Any]:
         return dict(heartbeat.lambda_handler(json.loads(row.execution_input), self.context))
 
+    def run_for(self, row: Lease, seconds: float) -> None:
+        """The job works on, beats as it is told to, and the mapping delivers whatever shows."""
+        clock = self.stack.aws.clock
+        end = clock.now() + timedelta(seconds=seconds)
+        while clock.now() < end:
+            self.report(row)
+            answer = self.beat(row)
+            assert answer["next"] == "wait", answer
+            self.deliver()
+            clock.advance(answer["wait_s"])
+
     def settle(self, row: Lease, case: str = "exit-0") -> str:
         """The attempt's end, as an event of `events/settle/` tells it; then the execution closes."""
         told = {name: value for name, value in event("settle", case).items() if name in ("task", "error")}
@@ -151,6 +166,10 @@ class Life:
         execution = self.stack.sfn.executions.get(self.stack.parts.executions.arn(row.id.execution_name))
         if execution is not None:
             self.stack.sfn.close(execution, status)
+
+    def cancel(self, job_id: str) -> Lease:
+        parts = self.stack.parts
+        return Canceller(parts.clock, parts.leases, parts.finisher).cancel("main", job_id)
 
     def sweep(self) -> dict[str, int]:
         """What it did, without what it did not do."""

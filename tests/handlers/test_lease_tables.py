@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from longhaul.cancel import Canceller
 from longhaul.domain.lease import Lease, Owed, State
 from tests.handlers.conftest import Stack
 from tests.handlers.life import Life
@@ -82,8 +81,7 @@ def marked(life: Life) -> Lease:
 
 
 def cancel(life: Life) -> Lease:
-    parts = life.stack.parts
-    return Canceller(parts.clock, parts.leases, parts.finisher).cancel("main", JOB)
+    return life.cancel(JOB)
 
 
 def now(life: Life) -> Any:
