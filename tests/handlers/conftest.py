@@ -132,10 +132,17 @@ class Stack:
 
 @contextmanager
 def deployed(
-    *, clock: VirtualClock | None = None, lease: Mapping[str, Any] | None = None, **stage: Any
+    *, clock: VirtualClock | None = None, lease: Mapping[str, Any] | None = None, check: bool = False, **stage: Any
 ) -> Iterator[Stack]:
-    """A stack on strict fakes of its own. `lease` changes numbers of the lease, `stage` settings of its one stage; nobody waits for a slot unless told to."""
-    fake = FakeAws(clock, around=checked)
+    """A stack on strict fakes of its own, where nobody waits for a slot unless told to.
+
+    Args:
+        clock: its time.
+        lease: changes of the lease's numbers.
+        check: hold every call against botocore's models, which takes half of the time of a test with thousands of them.
+        stage: changes of the settings of its one stage.
+    """
+    fake = FakeAws(clock, around=checked if check else None)
     jobs = fake.sqs.create_queue(QueueName="Longhaul-main-jobs", Attributes=JOBS_QUEUE)["QueueUrl"]
     dead = fake.sqs.create_queue(QueueName="Longhaul-main-dead-letters", Attributes=DEAD_LETTER_QUEUE)["QueueUrl"]
     fake.s3.create_bucket(Bucket=BUCKET)
@@ -167,7 +174,7 @@ def forget_runtimes() -> None:
 
 @pytest.fixture
 def stack() -> Iterator[Stack]:
-    with deployed() as found:
+    with deployed(check=True) as found:
         yield found
 
 

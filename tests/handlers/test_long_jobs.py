@@ -1,6 +1,6 @@
 """Jobs that run or wait beyond every limit of SQS: 12 hours of invisibility, 1000 receives, 10 days of retention."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 
 from longhaul.domain.lease import Lease, Owed, State
 from tests.fakes.service import Answer, Call, Proceed
-from tests.handlers.conftest import Stack, deployed
+from tests.handlers.conftest import deployed
 from tests.handlers.life import Kill, Life
 
 JOB = "january"
@@ -16,8 +16,9 @@ HOUR, DAY = 3600, 86_400
 
 
 @pytest.fixture
-def life(stack: Stack, output: Path) -> Life:
-    return Life(stack, output)
+def life(output: Path) -> Iterator[Life]:
+    with deployed() as stack:
+        yield Life(stack, output)
 
 
 def running(life: Life) -> Lease:
@@ -37,19 +38,17 @@ def messages(life: Life) -> int:
 @pytest.fixture
 def refusals(life: Life, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What SQS refused."""
-    gate, seen = life.stack.aws.gate, []
-    around = gate.around
-    assert around is not None
+    seen: list[str] = []
 
     def watch(call: Call, proceed: Proceed) -> Answer:
         try:
-            return around(call, proceed)
+            return proceed()
         except ClientError as error:
             if call.service == "sqs":
                 seen.append(str(error))
             raise
 
-    monkeypatch.setattr(gate, "around", watch)
+    monkeypatch.setattr(life.stack.aws.gate, "around", watch)
     return seen
 
 
@@ -207,16 +206,13 @@ def test_an_ended_row_whose_message_retention_took_comes_to_its_end(
 
 def die_at(life: Life, operation: str, act: Callable[[], object]) -> None:
     """The process dies when it comes to that call."""
-    gate = life.stack.aws.gate
-    around = gate.around
-    assert around is not None
-    kill = Kill(gate, 1, after=False)
+    kill = Kill(life.stack.aws.gate, 1, after=False)
 
     def watch(call: Call, proceed: Proceed) -> Answer:
-        return kill._call(call, proceed) if call.operation == operation or kill.happened else around(call, proceed)
+        return kill._call(call, proceed) if call.operation == operation or kill.happened else proceed()
 
     with kill:
-        gate.around = watch
+        life.stack.aws.gate.around = watch
         act()
     assert kill.happened
 
