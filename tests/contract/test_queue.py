@@ -6,6 +6,7 @@ from longhaul.adapters.sqs_queue import SqsQueue
 from longhaul.domain.message import MessageContent
 from tests.contract.conftest import Aws
 from tests.fakes.aws import FakeAws
+from tests.fakes.sqs_batch import Entry, EntryFault
 from tests.fakes.sqs_receipts import Stale
 
 TWELVE_HOURS_S = 43_200
@@ -132,3 +133,34 @@ def test_twelve_hours_count_from_the_receive(fake: FakeAws, strict_jobs: Jobs) -
     assert strict_jobs.receive() == []  # the old timeout runs on
     fake.clock.advance(2_000)
     assert len(strict_jobs.receive()) == 1
+
+
+def test_entries_that_failed_by_no_fault_of_ours_are_tried_again_and_only_those(
+    fake: FakeAws, strict_jobs: Jobs
+) -> None:
+    strict_jobs.send(12)
+    handles = [*strict_jobs.receive(), *strict_jobs.receive()]
+    failures = {handles[0]: 1, handles[11]: 2}
+    tried: list[str] = []
+
+    def unlucky(_: str, entry: Entry) -> EntryFault | None:
+        handle = entry["ReceiptHandle"]
+        tried.append(handle)
+        failures[handle] = failures.get(handle, 0) - 1
+        return EntryFault("InternalError") if failures[handle] >= 0 else None
+
+    fake.sqs.entry_fault = unlucky
+    SqsQueue(strict_jobs.sqs).set_visibility_many(strict_jobs.url, dict.fromkeys(handles, 0))
+    assert tried == [*handles, handles[0], handles[11], handles[11]]
+    assert len([*strict_jobs.receive(), *strict_jobs.receive()]) == 12
+
+
+def test_an_entry_that_always_fails_is_left_to_its_old_timeout(fake: FakeAws, strict_jobs: Jobs) -> None:
+    strict_jobs.send(2)
+    lucky, unlucky = strict_jobs.receive()
+    fake.sqs.entry_fault = lambda _, entry: EntryFault("InternalError") if entry["ReceiptHandle"] == unlucky else None
+    SqsQueue(strict_jobs.sqs).set_visibility_many(strict_jobs.url, {lucky: 0, unlucky: 0})
+    assert fake.gate.counts["sqs.ChangeMessageVisibilityBatch"] == 3
+    assert len(strict_jobs.receive()) == 1
+    fake.clock.advance(600)
+    assert len(strict_jobs.receive()) == 2

@@ -143,8 +143,10 @@ def deployed(
         stage: changes of the settings of its one stage.
     """
     fake = FakeAws(clock, around=checked if check else None)
-    jobs = fake.sqs.create_queue(QueueName="Longhaul-main-jobs", Attributes=JOBS_QUEUE)["QueueUrl"]
     dead = fake.sqs.create_queue(QueueName="Longhaul-main-dead-letters", Attributes=DEAD_LETTER_QUEUE)["QueueUrl"]
+    last_resort = {"deadLetterTargetArn": fake.sqs.queues[dead].arn, "maxReceiveCount": 1000}
+    queue = JOBS_QUEUE | {"RedrivePolicy": json.dumps(last_resort)}
+    jobs = fake.sqs.create_queue(QueueName="Longhaul-main-jobs", Attributes=queue)["QueueUrl"]
     fake.s3.create_bucket(Bucket=BUCKET)
     fake.ecs.create_cluster(clusterName="Longhaul")
     fake.stepfunctions.create_state_machine(

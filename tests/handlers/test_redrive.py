@@ -1,0 +1,114 @@
+"""A dead letter goes back, by StartMessageMoveTask or corrected, and runs under its key; the tenant's group goes along wherever a message does."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from longhaul.domain.lease import State
+from tests import builders
+from tests.handlers.conftest import Stack
+from tests.handlers.life import Life
+
+JOB = "january"
+
+
+@pytest.fixture
+def life(stack: Stack, output: Path) -> Life:
+    return Life(stack, output)
+
+
+def dead(life: Life) -> None:
+    life.send(JOB, max_attempts=1)
+    life.deliver()
+    life.start_work(life.row(JOB))
+    assert life.settle(life.row(JOB), "exit-1") == "DEAD"
+
+
+def redrive(life: Life, **destination: str) -> dict[str, Any]:
+    source = arn(life, life.stack.dead_letters_url)
+    life.stack.sqs.start_message_move_task(SourceArn=source, **destination)
+    (task,) = life.stack.sqs.list_message_move_tasks(SourceArn=source)["Results"]
+    return dict(task)
+
+
+def arn(life: Life, url: str) -> str:
+    return life.stack.sqs.queues[url].arn
+
+
+def test_a_redriven_job_starts_a_new_run_under_its_key_with_a_clean_record(life: Life) -> None:
+    dead(life)
+    before = life.row(JOB)
+    moved = redrive(life, DestinationArn=arn(life, life.stack.jobs_url))
+    assert moved["ApproximateNumberOfMessagesMoved"] == 1
+    life.deliver()
+    row = life.row(JOB)
+    assert (row.state, row.attempt, row.failures, row.run > before.run) == (State.RUNNING, 2, 0, True)
+    assert row.message_id != before.message_id
+    life.complete(row)
+    assert life.settle(row) == "SUCCEEDED"
+    assert life.stack.messages() == (0, 0)
+
+
+def test_a_redrive_without_a_destination_moves_nothing(life: Life) -> None:
+    dead(life)
+    moved = redrive(life)
+    assert (moved["Status"], moved["FailureReason"]) == ("FAILED", "CouldNotDetermineMessageSource")
+    assert len(life.stack.dead_letters()) == 1
+
+
+def test_a_job_without_a_job_id_is_redriven_under_the_key_it_had(life: Life) -> None:
+    sent = life.stack.sqs.send_message(QueueUrl=life.stack.jobs_url, MessageBody=builders.body(max_attempts=1))
+    job_id = sent["MessageId"]
+    life.deliver()
+    life.settle(life.row(job_id), "exit-1")
+    redrive(life, DestinationArn=arn(life, life.stack.jobs_url))
+    life.deliver()
+    assert (life.row(job_id).state, life.row(job_id).attempt, len(life.rows())) == (State.RUNNING, 2, 1)
+
+
+def test_the_explanation_of_the_first_death_does_not_come_back_with_the_second(life: Life) -> None:
+    dead(life)
+    redrive(life, DestinationArn=arn(life, life.stack.jobs_url))
+    life.deliver()
+    life.settle(life.row(JOB), "exit-65-permanent")
+    ((_, why),) = life.stack.dead_letters()
+    assert (why["class"], why["attempts"]) == ("permanent", 1)
+
+
+def test_a_message_that_sqs_itself_moved_after_a_thousand_receives_is_redriven_like_any_other(life: Life) -> None:
+    """The last resort, when for weeks no dispatcher came to its end."""
+    life.send(JOB)
+    for _ in range(1000):
+        assert life.receive()
+        life.stack.aws.clock.advance(120)
+    assert life.receive() == []
+    redrive(life)
+    life.deliver()
+    assert (life.row(JOB).state, life.row(JOB).attempt) == (State.RUNNING, 1)
+
+
+def groups(life: Life, url: str) -> list[str | None]:
+    return [message.group_id for message in life.stack.sqs.queues[url].messages.values()]
+
+
+@pytest.mark.parametrize("by", ["renewal", "sweeper", "dead letter"])
+def test_the_group_of_a_fair_queue_goes_along(life: Life, by: str) -> None:
+    body = builders.body(job_id=JOB)
+    life.stack.sqs.send_message(QueueUrl=life.stack.jobs_url, MessageBody=body, MessageGroupId="tenant-1")
+    records = life.receive()
+    life.dispatch(records)
+    url = life.stack.jobs_url
+    match by:
+        case "renewal":
+            records[0]["attributes"]["ApproximateReceiveCount"] = "900"
+            assert life.dispatch(records) == []
+        case "sweeper":
+            life.settle(life.row(JOB), "exit-1")
+            life.stack.sqs.purge_queue(QueueUrl=url)
+            life.stack.aws.clock.advance(7 * 3600)
+            assert life.sweep()["renewed"] == 1
+        case _:
+            life.settle(life.row(JOB), "exit-65-permanent")
+            url = life.stack.dead_letters_url
+    assert groups(life, url) == ["tenant-1"]
