@@ -15,7 +15,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from tests.fakes.ecs import FakeEcs
 from tests.fakes.ecs_tasks import Task
-from tests.simulation.states import Done, Failed, Result
+from tests.simulation.integration import Done, Failed, Result
 from tests.simulation.timeline import Timeline
 
 UNMODELLED = "AmazonECSException"
@@ -25,7 +25,7 @@ STOPPED_BY = "Stopped by AWS Step Functions"
 
 
 class RunTaskSync:
-    """`tests.simulation.states.Integration`.
+    """`tests.simulation.integration.Integration`.
 
     Attributes:
         told_after_s: Seconds from a task's end until Step Functions hears of it.

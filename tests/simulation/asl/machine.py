@@ -31,9 +31,20 @@ class Catcher:
     next: str
 
 
+class _State:
+    """The names of its events in a history."""
+
+    type: ClassVar[str]
+    entered: ClassVar[str]
+    exited: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        cls.type = cls.__name__
+        cls.entered, cls.exited = f"{cls.type}StateEntered", f"{cls.type}StateExited"
+
+
 @dataclass(frozen=True)
-class Task:
-    type: ClassVar = "Task"
+class Task(_State):
     name: str
     resource: str
     is_sync: bool
@@ -48,8 +59,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Wait:
-    type: ClassVar = "Wait"
+class Wait(_State):
     name: str
     seconds: Read
     next: str | None
@@ -63,8 +73,7 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Choice:
-    type: ClassVar = "Choice"
+class Choice(_State):
     name: str
     rules: tuple[Rule, ...]
     default: str
@@ -77,8 +86,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Parallel:
-    type: ClassVar = "Parallel"
+class Parallel(_State):
     name: str
     branches: "tuple[States, ...]"
     select: Read
@@ -87,14 +95,12 @@ class Parallel:
 
 
 @dataclass(frozen=True)
-class Succeed:
-    type: ClassVar = "Succeed"
+class Succeed(_State):
     name: str
 
 
 @dataclass(frozen=True)
-class Fail:
-    type: ClassVar = "Fail"
+class Fail(_State):
     name: str
     error: str
     cause: Read
