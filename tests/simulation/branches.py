@@ -39,15 +39,15 @@ class Branch:
         self._state = self._pending = None
         if pending is not None:
             pending.cancel()
-        if state is not None:
-            self.run.history.write_if_room(f"{state.type}StateAborted", state.name)
+        if isinstance(state, Task | Wait | Parallel):
+            self.run.history.write_if_room(state.aborted, state.name)
 
     def guarded(self, action: Callable[[], None]) -> None:
-        """What fails the execution fails it, wherever it comes up."""
+        """What fails the execution goes up through all that is around it, and nothing catches it."""
         try:
             action()
         except ExecutionError as failure:
-            self.run.fail(failure)
+            self.fail(failure)
 
     def leave(self, state: State, target: str | None, output: Any) -> None:
         self.run.history.write(state.exited, state.name)
@@ -64,7 +64,7 @@ class Branch:
     def catch(self, state: Task | Parallel, data: Any, failure: StateError) -> None:
         """To where the first catcher that matches leads, else out of the branch. OutputPath is not for what was caught."""
         for catcher in state.catchers:
-            if catcher.matches(failure.error):
+            if catcher.matches(failure):
                 output = catcher.put(data, {"Error": failure.error, "Cause": failure.cause})
                 self.leave(state, catcher.next, sized(output, state.name))
                 return
@@ -134,5 +134,5 @@ class Branches:
 
     def _failed(self, failure: StateError) -> None:
         self.cancel()
-        self._around.run.history.write("ParallelStateFailed", self._state.name)
+        self._around.run.history.write_if_room("ParallelStateFailed", self._state.name)
         self._around.catch(self._state, self._data, failure)

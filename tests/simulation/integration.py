@@ -19,9 +19,14 @@ class Failed(NamedTuple):
     cause: str
 
 
-Result = Done | Failed
+class Submitted(NamedTuple):
+    """Before the result of a `.sync` task: the service has taken the job. Only the history shows it."""
 
-Integration = Callable[[dict[str, Any], Callable[[Result], None]], Cancellable]
+
+Result = Done | Failed
+Tell = Callable[[Result | Submitted], None]
+
+Integration = Callable[[dict[str, Any], Tell], Cancellable]
 """Called with the state's parameters, which it must not change, and a callback for the one result, to be called at once or later.
 
 What it returns is cancelled when nobody wants the result any more. The callback may then still be called: it does nothing.

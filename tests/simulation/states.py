@@ -15,10 +15,10 @@ from tests.simulation.asl.history import History
 from tests.simulation.asl.loading import load
 from tests.simulation.asl.machine import Machine
 from tests.simulation.branches import Branch
-from tests.simulation.integration import Done, Failed, Integration, Result
+from tests.simulation.integration import Done, Failed, Integration, Result, Submitted
 from tests.simulation.timeline import Timeline
 
-__all__ = ["Done", "Failed", "Integration", "Observer", "Result", "Run", "StatesEngine"]
+__all__ = ["Done", "Failed", "Integration", "Observer", "Result", "Run", "StatesEngine", "Submitted"]
 
 Observer = Callable[[Execution, str, str], None]
 """Hears of each event of each history: its execution, its type as GetExecutionHistory names it, the name of its state or nothing."""

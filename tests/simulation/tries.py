@@ -1,12 +1,11 @@
 """A Task state at work."""
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.asl.errors import StateError
 from tests.simulation.asl.machine import Task
 from tests.simulation.asl.payload import crossed, sized
-from tests.simulation.integration import Done, Failed, Result
+from tests.simulation.integration import Done, Failed, Result, Submitted, Tell
 
 if TYPE_CHECKING:
     from tests.simulation.branches import Branch
@@ -37,41 +36,47 @@ class Tries:
         timeout_s = state.timeout_s(self._data)
         self._write("TaskScheduled", state.name)
         self._write("TaskStarted", state.name)
-        if state.is_sync:
-            # Written when the service took the job; here at once, so a try that the service refuses counts one event too many.
-            self._write("TaskSubmitted", state.name)
-        self._pending = call = Call(self._engine, state, timeout_s, self._ended)
+        self._pending = call = Call(self._engine, state, timeout_s, self._told)
         call.begin(parameters)
 
     def cancel(self) -> None:
         if self._pending is not None:
             self._pending.cancel()
 
-    def _ended(self, result: Result) -> None:
-        self._pending = None
-        self._around.guarded(lambda: self._succeeded(result) if isinstance(result, Done) else self._failed(result))
+    def _told(self, what: Result | Submitted) -> None:
+        self._around.guarded(lambda: self._hear(what))
+
+    def _hear(self, what: Result | Submitted) -> None:
+        match what:
+            case Submitted():
+                self._write("TaskSubmitted", self._state.name)
+            case Done():
+                self._succeeded(what)
+            case Failed():
+                self._failed(what)
 
     def _succeeded(self, done: Done) -> None:
         state = self._state
+        answered = crossed(done.output, state.service)
         self._write("TaskSucceeded", state.name)
-        result = state.select(crossed(done.output, state.name))
-        output = state.output(state.put(self._data, result))
+        output = state.output(state.put(self._data, state.select(answered)))
         self._around.leave(state, state.next, sized(output, state.name))
 
     def _failed(self, failed: Failed) -> None:
         self._write("TaskTimedOut" if failed.error == TIMEOUT else "TaskFailed", self._state.name)
-        pause_s = self._longest_pause(failed.error)
+        failure = StateError(failed.error, failed.cause)
+        pause_s = self._longest_pause(failure)
         if pause_s is None:
-            self._around.catch(self._state, self._data, StateError(failed.error, failed.cause))
+            self._around.catch(self._state, self._data, failure)
         else:
             self._pending = self._engine.timeline.after(
                 self._engine.rng.uniform(0, pause_s), lambda: self._around.guarded(self.begin)
             )
 
-    def _longest_pause(self, error: str) -> float | None:
+    def _longest_pause(self, failure: StateError) -> float | None:
         """Before the next try, if there is to be one. Each retrier counts its own tries; the first that matches decides."""
         for index, retrier in enumerate(self._state.retriers):
-            if retrier.matches(error):
+            if retrier.matches(failure):
                 retries = self._retries[index]
                 self._retries[index] += 1
                 return retrier.longest_pause(retries) if retries < retrier.max_attempts else None
@@ -84,32 +89,35 @@ class Call:
     The timeout holds for each try anew: it is a field of TaskScheduled, which every try writes, and counts from TaskStarted.
     """
 
-    def __init__(self, engine: "StatesEngine", state: Task, timeout_s: float, ended: Callable[[Result], None]) -> None:
+    def __init__(self, engine: "StatesEngine", state: Task, timeout_s: float, tell: Tell) -> None:
         self._engine = engine
         self._state = state
-        self._ended: Callable[[Result], None] | None = ended
+        self._tell = tell
+        self._open = True
         self._deadline = engine.timeline.after(timeout_s, self._timed_out)
         self._running: Cancellable | None = None
 
     def begin(self, parameters: dict[str, Any]) -> None:
-        self._running = self._engine.integrations[self._state.resource](parameters, self._done)
+        self._running = self._engine.integrations[self._state.resource](parameters, self._told)
 
     def cancel(self) -> None:
-        if self._ended is not None:
-            self._ended = None
-            self._deadline.cancel()
+        if self._open:
+            self._close()
             if self._running is not None:
                 self._running.cancel()
 
-    def _done(self, result: Result) -> None:
-        ended, self._ended = self._ended, None
-        if ended is not None:
-            self._deadline.cancel()
-            ended(result)
+    def _told(self, what: Result | Submitted) -> None:
+        if self._open:
+            if not isinstance(what, Submitted):
+                self._close()
+            self._tell(what)
 
     def _timed_out(self) -> None:
-        ended, self._ended = self._ended, None
-        if ended is not None:
-            if self._state.is_sync and self._running is not None and self._engine.timeout_stops_sync():
-                self._running.cancel()
-            ended(Failed(TIMEOUT, ""))
+        self._close()
+        if self._state.is_sync and self._running is not None and self._engine.timeout_stops_sync():
+            self._running.cancel()
+        self._tell(Failed(TIMEOUT, ""))
+
+    def _close(self) -> None:
+        self._open = False
+        self._deadline.cancel()

@@ -30,7 +30,7 @@ class History:
         self.close(event, state)
 
     def write_if_room(self, event: str, state: str) -> None:
-        """For what is aborted: that goes on without its event."""
+        """For what is aborted or fails: that goes on without its event."""
         if self.events < MAX_EVENTS - 1:
             self.close(event, state)
 

@@ -4,11 +4,12 @@ https://states-language.net/spec.html, https://docs.aws.amazon.com/step-function
 """
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from tests.simulation.asl.errors import UnsupportedError, runtime_error
+from tests.simulation.asl.errors import ExecutionError, StateError, UnsupportedError, runtime_error
 from tests.simulation.asl.machine import (
     Catcher,
     Choice,
@@ -27,6 +28,8 @@ from tests.simulation.asl.paths import Read, compile_path, compile_result_path
 from tests.simulation.asl.templates import compile_template
 
 Fields = Mapping[str, Any]
+
+_RESOURCE = re.compile(r"arn:aws[\w-]*:states:::\w+:\w+(\.sync)?")
 
 MAX_SECONDS = 99_999_999
 """Of a wait and of a timeout; a task without a timeout has this one."""
@@ -101,10 +104,14 @@ def _task(name: str, fields: Fields) -> Task:
         optional={"ResultSelector", "ResultPath", "OutputPath", "Retry", "Catch", "Next", "End"},
         one_of=("TimeoutSeconds", "TimeoutSecondsPath"),
     )
+    resource: str = fields["Resource"]
+    if not _RESOURCE.fullmatch(resource):
+        raise UnsupportedError(f"{name}.Resource", f"{resource!r} is no service integration, alone or with .sync")
     return Task(
         name,
-        resource=fields["Resource"],
-        is_sync=fields["Resource"].endswith(".sync"),
+        resource=resource,
+        service=resource.split(":")[5],
+        is_sync=resource.endswith(".sync"),
         parameters=compile_template(fields["Parameters"], f"{name}.Parameters"),
         select=_select(name, fields),
         put=compile_result_path(fields.get("ResultPath", "$"), name),
@@ -178,14 +185,14 @@ def _catcher(name: str, fields: Fields) -> Catcher:
     return Catcher(_matcher(name, fields["ErrorEquals"]), put, fields["Next"])
 
 
-def _matcher(name: str, errors: Sequence[str]) -> Callable[[str], bool]:
-    """`States.ALL` alone, or names of our own. What `States.ALL` does not match never asks."""
+def _matcher(name: str, errors: Sequence[str]) -> Callable[[StateError], bool]:
+    """`States.ALL` alone, or names of our own."""
     if list(errors) == ["States.ALL"]:
-        return lambda _error: True
+        return lambda failure: not isinstance(failure, ExecutionError)
     if not errors or any(error.startswith("States.") for error in errors):
         raise UnsupportedError(name, f"ErrorEquals {errors} is neither States.ALL alone nor errors of our own")
     known = frozenset(errors)
-    return lambda error: error in known
+    return lambda failure: failure.error in known
 
 
 def _select(name: str, fields: Fields) -> Read:

@@ -8,12 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from tests.simulation.asl.errors import StateError
 from tests.simulation.asl.paths import Read, Write
 
 
 @dataclass(frozen=True)
 class Retrier:
-    matches: Callable[[str], bool]
+    matches: Callable[[StateError], bool]
     max_attempts: int
     interval_s: float
     backoff_rate: float
@@ -26,27 +27,28 @@ class Retrier:
 
 @dataclass(frozen=True)
 class Catcher:
-    matches: Callable[[str], bool]
+    matches: Callable[[StateError], bool]
     put: Write
     next: str
 
 
 class _State:
-    """The names of its events in a history."""
+    """The names of its events in a history. Only a state that takes time can be aborted."""
 
-    type: ClassVar[str]
     entered: ClassVar[str]
     exited: ClassVar[str]
+    aborted: ClassVar[str]
 
     def __init_subclass__(cls) -> None:
-        cls.type = cls.__name__
-        cls.entered, cls.exited = f"{cls.type}StateEntered", f"{cls.type}StateExited"
+        kind = cls.__name__
+        cls.entered, cls.exited, cls.aborted = (f"{kind}State{what}" for what in ("Entered", "Exited", "Aborted"))
 
 
 @dataclass(frozen=True)
 class Task(_State):
     name: str
-    resource: str
+    resource: str  # such as arn:aws:states:::ecs:runTask.sync
+    service: str
     is_sync: bool
     parameters: Read
     select: Read
