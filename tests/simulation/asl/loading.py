@@ -83,6 +83,8 @@ def _targets(state: State) -> set[str]:
 
 
 def _state(name: str, fields: Fields) -> State:
+    if not isinstance(fields, Mapping):
+        raise UnsupportedError(name, f"{fields!r} is no object")
     makers: Mapping[Any, Callable[[str, Fields], State]] = {
         "Task": _task,
         "Wait": _wait,
@@ -166,17 +168,22 @@ def _fail(name: str, fields: Fields) -> Fail:
 
 def _retrier(name: str, fields: Fields) -> Retrier:
     # MaxAttempts and JitterStrategy have defaults on AWS (3, NONE) that ours never rely on.
-    numbers = {"IntervalSeconds", "BackoffRate", "MaxAttempts", "MaxDelaySeconds"}
-    _check_fields(fields, f"{name}.Retry", required=numbers | {"ErrorEquals", "JitterStrategy"})
+    _check_fields(fields, f"{name}.Retry", required={"ErrorEquals", "JitterStrategy", *_LEAST})
     if fields["JitterStrategy"] != "FULL":
         raise UnsupportedError(name, f"JitterStrategy {fields['JitterStrategy']!r} is not interpreted, only FULL")
-    interval, rate, attempts, most = (fields[number] for number in sorted(numbers, key=_RETRIER_ORDER.index))
-    if interval < 1 or rate < 1 or attempts < 0 or most <= interval:
-        raise UnsupportedError(f"{name}.Retry", "a number is outside of what Step Functions accepts")
-    return Retrier(_matcher(name, fields["ErrorEquals"]), attempts, interval, rate, most)
+    for number, least in _LEAST.items():
+        if not isinstance(fields[number], int | float) or fields[number] < least:
+            raise UnsupportedError(f"{name}.Retry.{number}", f"{fields[number]!r} is less than {least}")
+    return Retrier(
+        _matcher(name, fields["ErrorEquals"]),
+        max_attempts=fields["MaxAttempts"],
+        interval_s=fields["IntervalSeconds"],
+        backoff_rate=fields["BackoffRate"],
+        max_delay_s=fields["MaxDelaySeconds"],
+    )
 
 
-_RETRIER_ORDER = ("IntervalSeconds", "BackoffRate", "MaxAttempts", "MaxDelaySeconds")
+_LEAST = {"IntervalSeconds": 1, "BackoffRate": 1, "MaxAttempts": 0, "MaxDelaySeconds": 1}
 
 
 def _catcher(name: str, fields: Fields) -> Catcher:
