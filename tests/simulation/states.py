@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.fakes.stepfunctions import Execution, FakeStepFunctions
 from tests.simulation.asl.errors import StateError, UnsupportedError
-from tests.simulation.asl.history import History
+from tests.simulation.asl.history import History, Observer
 from tests.simulation.asl.loading import load
 from tests.simulation.asl.machine import Machine
 from tests.simulation.branches import Branch
@@ -19,9 +19,6 @@ from tests.simulation.integration import Done, Failed, Integration, Result, Subm
 from tests.simulation.timeline import Timeline
 
 __all__ = ["Done", "Failed", "Integration", "Observer", "Result", "Run", "StatesEngine", "Submitted"]
-
-Observer = Callable[[Execution, str, str], None]
-"""Hears of each event of each history: its execution, its type as GetExecutionHistory names it, the name of its state or nothing."""
 
 
 class StatesEngine:
@@ -83,7 +80,7 @@ class Run:
 
     def __init__(self, engine: StatesEngine, execution: Execution, machine: Machine) -> None:
         self.engine = engine
-        self.history = History(self._observed)
+        self.history = History(execution, engine.observers)
         self._execution = execution
         self._top = Branch(self, machine.top, self._succeeded, self.fail)
 
@@ -109,7 +106,3 @@ class Run:
     def _close(self, status: str, **how: str | None) -> None:
         del self.engine.runs[self._execution.arn]
         self.engine.stepfunctions.close(self._execution, status, **how)
-
-    def _observed(self, event: str, state: str) -> None:
-        for observer in self.engine.observers:
-            observer(self._execution, event, state)

@@ -4,18 +4,24 @@ A Wait or a Choice state writes 2, a task that succeeds 5 and 6 with `.sync`, ea
 https://docs.aws.amazon.com/step-functions/latest/apireference/API_HistoryEvent.html
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from tests.fakes.stepfunctions import Execution
 from tests.simulation.asl.errors import ExecutionError
 
 MAX_EVENTS = 25_000
 """https://docs.aws.amazon.com/step-functions/latest/dg/bp-history-limit.html"""
 
 
+Observer = Callable[[Execution, str, str], None]
+"""Hears of each event: its execution, its type as GetExecutionHistory names it, the name of its state or nothing."""
+
+
 class History:
-    def __init__(self, observed: Callable[[str, str], None]) -> None:
+    def __init__(self, execution: Execution, observers: Sequence[Observer]) -> None:
         self.events = 0
-        self._observed = observed
+        self._execution = execution
+        self._observers = observers
 
     def write(self, event: str, state: str = "") -> None:
         """Write an event.
@@ -37,4 +43,5 @@ class History:
     def close(self, event: str, state: str = "") -> None:
         """Write the last event, for which there is always room."""
         self.events += 1
-        self._observed(event, state)
+        for observer in self._observers:
+            observer(self._execution, event, state)

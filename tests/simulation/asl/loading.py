@@ -5,7 +5,7 @@ https://states-language.net/spec.html, https://docs.aws.amazon.com/step-function
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -31,8 +31,10 @@ Fields = Mapping[str, Any]
 
 _RESOURCE = re.compile(r"arn:aws[\w-]*:states:::\w+:\w+(\.sync)?")
 
+_LEAST = {"IntervalSeconds": 1, "BackoffRate": 1, "MaxAttempts": 0, "MaxDelaySeconds": 1}  # of a retrier's numbers
+
 MAX_SECONDS = 99_999_999
-"""Of a wait and of a timeout; a task without a timeout has this one."""
+"""Of a wait and of a timeout. https://docs.aws.amazon.com/step-functions/latest/dg/state-wait.html"""
 
 
 @cache
@@ -163,11 +165,18 @@ def _fail(name: str, fields: Fields) -> Fail:
     if "Cause" in fields:
         return Fail(name, fields["Error"], lambda _data: fields["Cause"])
     read = compile_path(fields["CausePath"], f"{name}.CausePath")
-    return Fail(name, fields["Error"], lambda data: _typed(read(data), str, f"{name}.CausePath"))
+
+    def cause(data: Any) -> str:
+        found = read(data)
+        if not isinstance(found, str):
+            raise runtime_error(f"{name}.CausePath leads to {found!r}, which is no text")
+        return found
+
+    return Fail(name, fields["Error"], cause)
 
 
 def _retrier(name: str, fields: Fields) -> Retrier:
-    # MaxAttempts and JitterStrategy have defaults on AWS (3, NONE) that ours never rely on.
+    # AWS has defaults (such as JitterStrategy NONE) that ours never rely on: each retrier says everything itself.
     _check_fields(fields, f"{name}.Retry", required={"ErrorEquals", "JitterStrategy", *_LEAST})
     if fields["JitterStrategy"] != "FULL":
         raise UnsupportedError(name, f"JitterStrategy {fields['JitterStrategy']!r} is not interpreted, only FULL")
@@ -181,9 +190,6 @@ def _retrier(name: str, fields: Fields) -> Retrier:
         backoff_rate=fields["BackoffRate"],
         max_delay_s=fields["MaxDelaySeconds"],
     )
-
-
-_LEAST = {"IntervalSeconds": 1, "BackoffRate": 1, "MaxAttempts": 0, "MaxDelaySeconds": 1}
 
 
 def _catcher(name: str, fields: Fields) -> Catcher:
@@ -214,8 +220,6 @@ def _seconds(name: str, fields: Fields, literal: str, path: str, *, least: int) 
         if not _is_seconds(seconds, least):
             raise UnsupportedError(f"{name}.{literal}", f"{seconds!r} is no whole number of seconds from {least}")
         return lambda _data: seconds
-    if path not in fields:
-        return lambda _data: MAX_SECONDS
     read = compile_path(fields[path], f"{name}.{path}")
 
     def seconds_of(data: Any) -> int:
@@ -231,12 +235,6 @@ def _is_seconds(value: object, least: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= MAX_SECONDS
 
 
-def _typed(value: Any, kind: type, where: str) -> Any:
-    if not isinstance(value, kind):
-        raise runtime_error(f"{where} leads to {value!r}")
-    return value
-
-
 def _next(name: str, fields: Fields) -> str | None:
     if ("Next" in fields) == ("End" in fields) or fields.get("End", True) is not True:
         raise UnsupportedError(name, "needs either Next or End")
@@ -248,15 +246,15 @@ def _check_fields(
     fields: object,
     where: str,
     *,
-    required: set[str] | frozenset[str] = frozenset(),
-    optional: set[str] | frozenset[str] = frozenset(),
-    one_of: tuple[str, ...] = (),
+    required: Iterable[str] = (),
+    optional: Iterable[str] = (),
+    one_of: Sequence[str] = (),
 ) -> None:
     if not isinstance(fields, Mapping):
         raise UnsupportedError(where, f"{fields!r} is no object")
-    if unknown := fields.keys() - required - optional - set(one_of):
+    if unknown := fields.keys() - {*required, *optional, *one_of}:
         raise UnsupportedError(where, f"{sorted(unknown)} is not interpreted")
-    if missing := required - fields.keys():
+    if missing := {*required} - fields.keys():
         raise UnsupportedError(where, f"lacks {sorted(missing)}")
-    if one_of and len(fields.keys() & set(one_of)) != 1:
-        raise UnsupportedError(where, f"needs one of {one_of}")
+    if one_of and len(fields.keys() & {*one_of}) != 1:
+        raise UnsupportedError(where, f"needs one of {list(one_of)}")

@@ -1,12 +1,16 @@
 import pytest
 
+from tests.fakes.clock import START
+from tests.fakes.stepfunctions import Execution
 from tests.simulation.asl.errors import ExecutionError
 from tests.simulation.asl.history import MAX_EVENTS, History
+
+EXECUTION = Execution("arn", "machine", "x", "{}", START)
 
 
 def full_history() -> History:
     """With room for one more event, the last."""
-    history = History(lambda _event, _state: None)
+    history = History(EXECUTION, [])
     for _ in range(MAX_EVENTS - 1):
         history.write("WaitStateEntered", "Wait")
     return history
@@ -25,7 +29,7 @@ def test_the_last_event_can_only_be_an_end() -> None:
 
 def test_who_observes_hears_of_every_event() -> None:
     heard: list[tuple[str, str]] = []
-    history = History(lambda event, state: heard.append((event, state)))
+    history = History(EXECUTION, [lambda _execution, event, state: heard.append((event, state))])
 
     history.write("WaitStateEntered", "Wait")
     history.write_if_room("WaitStateAborted", "Wait")

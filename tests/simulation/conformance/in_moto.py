@@ -52,18 +52,17 @@ LONG_WAIT_S = 600
 @contextmanager
 def repaired_moto() -> Iterator[Callable[[Script], Played]]:
     """To play scripts one after the other."""
-    log = logging.getLogger("moto.stepfunctions")
+    patches, log = Patches(), logging.getLogger("moto.stepfunctions")
     level = log.level
     log.setLevel(logging.CRITICAL)  # each error that a Catch then handles, with the whole machine
-    patches = Patches()
-    for repair in (sfn_errors, sfn_interrupts, sfn_parameters, sfn_parse_once, sfn_start_stop, sfn_threads):
-        repair.apply(patches)
-    patches.replace(sfn_interrupts.Latch, "wait", _wait)
-    patches.replace(state_task_service_callback, "_DELAY_SECONDS_SYNC_CONDITION_CHECK", 0)
-    patches.replace(WaitFunction, "_wait_interval", _wait_interval)
-    backend = stepfunctions_parser_backends[DEFAULT_ACCOUNT_ID][REGION]
-    machine = backend.create_state_machine("Longhaul", DEFINITION, ROLE_ARN)
     try:
+        for repair in (sfn_errors, sfn_interrupts, sfn_parameters, sfn_parse_once, sfn_start_stop, sfn_threads):
+            repair.apply(patches)
+        patches.replace(sfn_interrupts.Latch, "wait", _wait)
+        patches.replace(WaitFunction, "_wait_interval", _wait_interval)
+        patches.replace(state_task_service_callback, "_DELAY_SECONDS_SYNC_CONDITION_CHECK", 0)
+        backend = stepfunctions_parser_backends[DEFAULT_ACCOUNT_ID][REGION]
+        machine = backend.create_state_machine("Longhaul", DEFINITION, ROLE_ARN)
         yield lambda script: _play(script, backend, machine.arn)
     finally:
         sfn_start_stop.stop_all_executions()
