@@ -78,6 +78,14 @@ def test_retries_are_as_many_as_said_and_each_pause_is_within_its_bounds(seed: i
     assert world.outcome[:2] == ("FAILED", "Bad")
 
 
+def test_the_pause_before_a_retry_is_anything_from_nothing_to_the_longest() -> None:
+    machine = chain(Do={**CALL, "Retry": [{**SETTLE_RETRY, "IntervalSeconds": 10, "MaxAttempts": 1}], "End": True})
+    worlds = [World(machine, seed, failing()).start().run() for seed in range(60)]
+    pauses = [(world.calls[1].at - world.calls[0].at).total_seconds() for world in worlds]
+    assert min(pauses) < 1
+    assert max(pauses) > 9
+
+
 @given(seed=st.integers(0, 2**32))
 @settings(max_examples=10, deadline=None)
 def test_with_one_seed_an_execution_goes_one_way(seed: int) -> None:
