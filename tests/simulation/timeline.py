@@ -70,7 +70,8 @@ class Timeline:
         """From inside a process: give way for that long. From outside of any, time just moves on."""
         current = getcurrent()
         if isinstance(current, Process):
-            self.after(seconds, current.go_on)
+            if not current.killed:
+                self.after(seconds, current.go_on)
             current.give_way()
         else:
             self.clock.advance(seconds)
@@ -92,6 +93,8 @@ class Process(greenlet):  # type: ignore[misc]
             self.switch()
 
     def give_way(self) -> None:
+        if self.killed:  # it is being thrown away, and unwinds
+            raise GreenletExit
         self.parent.switch()
 
     def kill(self) -> None:
