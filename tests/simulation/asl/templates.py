@@ -1,0 +1,61 @@
+"""Payload templates: the values of Parameters and ResultSelector, with paths and States.Format in the fields whose names end in `.$`.
+
+https://docs.aws.amazon.com/step-functions/latest/dg/input-output-inputpath-params.html
+https://docs.aws.amazon.com/step-functions/latest/dg/intrinsic-functions.html
+"""
+
+import re
+from typing import Any
+
+from tests.simulation.asl.errors import UnsupportedError, runtime_error
+from tests.simulation.asl.paths import Read, compile_path
+
+_FORMAT = re.compile(r"States\.Format\('([^'\\]*)'((?:, *[^,()]+)+)\)")
+
+
+def compile_template(template: object, where: str) -> Read:
+    """A function that makes the payload of a state's data."""
+    match template:
+        case dict():
+            fields = [_field(name, value, where) for name, value in template.items()]
+            return lambda data: {name: make(data) for name, make in fields}
+        case list():
+            items = [compile_template(item, f"{where}[{index}]") for index, item in enumerate(template)]
+            return lambda data: [make(data) for make in items]
+        case str() | int() | float() | None:
+            return lambda _data: template
+        case _:
+            raise UnsupportedError(where, f"{template!r} is not JSON")
+
+
+def _field(name: str, value: object, where: str) -> tuple[str, Read]:
+    if not name.endswith(".$"):
+        return name, compile_template(value, f"{where}.{name}")
+    where = f"{where}.{name}"
+    if isinstance(value, str) and value.startswith("States."):
+        return name.removesuffix(".$"), _compile_format(value, where)
+    return name.removesuffix(".$"), compile_path(value, where)
+
+
+def _compile_format(call: str, where: str) -> Read:
+    match = _FORMAT.fullmatch(call)
+    if match is None:
+        raise UnsupportedError(where, f"{call!r} is not of the form States.Format('…{{}}…', $.path, …)")
+    pieces = match[1].split("{}")
+    if any("{" in piece or "}" in piece for piece in pieces):
+        raise UnsupportedError(where, f"{call!r} has braces other than {{}}")
+    arguments = [compile_path(argument.strip(), where) for argument in match[2].split(",")[1:]]
+    if len(arguments) != len(pieces) - 1:
+        raise UnsupportedError(where, f"{call!r} has {len(pieces) - 1} placeholders and {len(arguments)} arguments")
+
+    def make(data: Any) -> str:
+        text = pieces[0]
+        for argument, piece in zip(arguments, pieces[1:], strict=True):
+            value = argument(data)
+            if not isinstance(value, str):
+                # Also under this name: "intrinsic function processing errors are reported with the States.Runtime error name".
+                raise runtime_error(f"{where} formats {value!r}, which is no string")
+            text += value + piece
+        return text
+
+    return make

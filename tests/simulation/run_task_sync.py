@@ -1,0 +1,157 @@
+"""The integration `ecs:runTask.sync`: Step Functions runs a task, waits for its end, and stops it if the execution goes another way.
+
+What Step Functions calls, it calls from a process of its own through the gate, so each call can fail and takes its time.
+https://docs.aws.amazon.com/step-functions/latest/dg/connect-ecs.html
+"""
+
+import json
+from collections.abc import Callable
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+import botocore.session
+from botocore.exceptions import BotoCoreError, ClientError
+
+from tests.fakes.ecs import FakeEcs
+from tests.fakes.ecs_tasks import Task
+from tests.simulation.states import Done, Failed, Result
+from tests.simulation.timeline import Timeline
+
+UNMODELLED = "AmazonECSException"
+"""How Step Functions names an error of ECS that its API model does not list, such as a throttle."""
+
+STOPPED_BY = "Stopped by AWS Step Functions"
+
+
+class RunTaskSync:
+    """`tests.simulation.states.Integration`.
+
+    Attributes:
+        told_after_s: Seconds from a task's end until Step Functions hears of it.
+        tries_to_stop: Whether a cancelled task is stopped at all: that is best effort. Asked at each cancelling.
+        description: What Step Functions hears of a task that ended; AWS leaves out the containers of some that never started.
+    """
+
+    def __init__(self, timeline: Timeline, ecs: FakeEcs) -> None:
+        self.timeline = timeline
+        self.ecs = ecs
+        self.told_after_s: Callable[[Task], float] = lambda _task: 1.0
+        self.tries_to_stop: Callable[[], bool] = lambda: True
+        self.description: Callable[[Task], dict[str, Any]] = described
+        self.waiting: dict[str, RunningTask] = {}  # by the task's ARN
+        ecs.task_ended.append(self._task_ended)
+
+    def __call__(self, parameters: dict[str, Any], done: Callable[[Result], None]) -> "RunningTask":
+        return RunningTask(self, parameters, done)
+
+    def _task_ended(self, task: Task) -> None:
+        if task.arn in self.waiting:
+            self.timeline.after(self.told_after_s(task), lambda: self._tell(task))
+
+    def _tell(self, task: Task) -> None:
+        waiting = self.waiting.pop(task.arn, None)
+        if waiting is not None:
+            waiting.ended(task)
+
+
+class RunningTask:
+    """One RunTask and what became of it."""
+
+    def __init__(self, service: RunTaskSync, parameters: dict[str, Any], done: Callable[[Result], None]) -> None:
+        self._service = service
+        self._done = done
+        self._cancelled = False
+        self._task_arn: str | None = None
+        request = {**_spelled(parameters, str.lower), "startedBy": "AWS Step Functions"}
+        self._cluster = request["cluster"]
+        service.timeline.spawn(lambda: service.ecs.run_task(**request), ended=self._answered)
+
+    def cancel(self) -> None:
+        """Stop the task, or, if RunTask is still on its way, whatever it will have started."""
+        self._cancelled = True
+        if self._task_arn is not None:
+            self._service.waiting.pop(self._task_arn, None)
+            self._stop(self._task_arn)
+
+    def ended(self, task: Task) -> None:
+        description = self._service.description(task)
+        if _succeeded(description):
+            self._done(Done(description))
+        else:
+            self._done(Failed("States.TaskFailed", json.dumps(description)))
+
+    def _answered(self, error: BaseException | None, answer: Any) -> None:
+        if error is not None:
+            self._done(_failure_of_run_task(error))
+        elif answer["failures"]:
+            shown = _spelled({"failures": answer["failures"], "tasks": []}, str.upper)
+            self._done(Failed("AmazonECS.Unknown", json.dumps(shown)))
+        else:
+            self._await(answer["tasks"][0])
+
+    def _await(self, answered: dict[str, Any]) -> None:
+        self._task_arn = arn = answered["taskArn"]
+        if self._cancelled:
+            self._stop(arn)
+            return
+        self._service.waiting[arn] = self
+        task = self._service.ecs.clusters[answered["clusterArn"]].tasks[arn]
+        if task.status == "STOPPED":
+            self._service._task_ended(task)
+
+    def _stop(self, arn: str) -> None:
+        if self._service.tries_to_stop():
+            stop = self._service.ecs.stop_task
+            self._service.timeline.spawn(
+                lambda: stop(cluster=self._cluster, task=arn, reason=STOPPED_BY), ended=_best_effort
+            )
+
+
+def described(task: Task) -> dict[str, Any]:
+    """The task as Step Functions writes it: its spelling, times in epoch milliseconds."""
+    shown: dict[str, Any] = _spelled(task.described(), str.upper)
+    return shown
+
+
+def _spelled(value: Any, case: Callable[[str], str]) -> Any:
+    """The names of members with their first letter in that case."""
+    match value:
+        case dict():
+            return {case(name[0]) + name[1:]: _spelled(inner, case) for name, inner in value.items()}
+        case list():
+            return [_spelled(inner, case) for inner in value]
+        case datetime():
+            return int(value.timestamp() * 1000)
+        case _:
+            return value
+
+
+def _succeeded(description: dict[str, Any]) -> bool:
+    return description.get("StopCode") != "TaskFailedToStart" and all(
+        container.get("ExitCode") == 0 for container in description.get("Containers", [])
+    )
+
+
+def _failure_of_run_task(error: BaseException) -> Failed:
+    if isinstance(error, BotoCoreError):  # no answer came
+        return Failed("ECS.SdkClientException", str(error))
+    if not isinstance(error, ClientError):
+        raise error
+    code, message = error.response["Error"]["Code"], error.response["Error"]["Message"]
+    status = error.response["ResponseMetadata"]["HTTPStatusCode"]
+    return Failed(
+        f"ECS.{code if code in _errors_of_run_task() else UNMODELLED}",
+        f"{message} (Service: AmazonECS; Status Code: {status}; Error Code: {code}; Request ID: 00000000-0000-0000-0000-000000000000; Proxy: null)",
+    )
+
+
+def _best_effort(error: BaseException | None, _answer: Any) -> None:
+    if error is not None and not isinstance(error, ClientError | BotoCoreError):
+        raise error
+
+
+@cache
+def _errors_of_run_task() -> frozenset[str]:
+    model = botocore.session.get_session().get_service_model("ecs").operation_model("RunTask")
+    return frozenset(shape.name for shape in model.error_shapes)
