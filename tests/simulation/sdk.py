@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from botocore.config import Config
+from botocore.exceptions import ClientError
 from greenlet import GreenletExit
 
 from tests.fakes.aws import FakeAws
@@ -21,6 +22,9 @@ _LOST_AFTER_S = 5.0  # a read timeout
 Saw = Callable[[Call, Host, Answer], None]
 """Hears of every call that took effect."""
 
+Refused = Callable[[Call, Host, str], None]
+"""Hears of every call that a service refused, with its words."""
+
 
 def tries_of(config: Config | None) -> int:
     """How often botocore tries a call with this configuration, the first time included."""
@@ -31,11 +35,12 @@ def tries_of(config: Config | None) -> int:
 
 
 class Sdk:
-    def __init__(self, aws: FakeAws, timeline: Timeline, injector: Injector, saw: Saw) -> None:
+    def __init__(self, aws: FakeAws, timeline: Timeline, injector: Injector, saw: Saw, refused: Refused) -> None:
         self._aws = aws
         self.timeline = timeline
         self.injector = injector
         self.saw = saw
+        self.refused = refused
 
     def client(self, service_name: str, *, config: Config | None = None, endpoint_url: str | None = None) -> Any:
         """In the place of `boto3.client`."""
@@ -56,9 +61,7 @@ class SdkGate:
         kind = sdk.injector.of_call(host, call, host.rng.random())
         sdk.timeline.sleep(0.004 + 0.036 * host.rng.random())
         if kind is None:
-            answer = proceed()
-            sdk.saw(call, host, answer)
-            return answer
+            return self._through(call, proceed, host)
         return self._faulty(call, proceed, host, kind)
 
     def _faulty(self, call: Call, proceed: Proceed, host: Host, kind: str) -> Answer:
@@ -83,7 +86,11 @@ class SdkGate:
         raise error_of(what, call)
 
     def _through(self, call: Call, proceed: Proceed, host: Host) -> Answer:
-        answer = proceed()
+        try:
+            answer = proceed()
+        except ClientError as error:
+            self._sdk.refused(call, host, error.response["Error"]["Message"])
+            raise
         self._sdk.saw(call, host, answer)
         return answer
 

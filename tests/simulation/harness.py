@@ -1,0 +1,47 @@
+"""Puts a world under the product's code: its clients, its clock, its randomness, its threads. The product does not know."""
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from types import SimpleNamespace
+from unittest.mock import patch
+
+import boto3
+
+import functions.wiring
+import jobs.io.publisher
+import longhaul.adapters.s3_publisher
+import longhaul.dispatch
+from longhaul.adapters.s3_publisher import S3Publisher
+from tests.simulation.hosts import HostClock
+from tests.simulation.threads import Threads, wait
+from tests.simulation.world import World, rng_for_product
+
+
+@contextmanager
+def installed(world: World) -> Iterator[None]:
+    """For as long as the world runs. One at a time in a process."""
+    clock = HostClock(world.timeline)
+    replacements = (
+        (boto3, "client", world.sdk.client),
+        (functions.wiring, "SystemClock", lambda: clock),
+        (functions.wiring, "random", SimpleNamespace(Random=rng_for_product)),
+        (functions.wiring, "runtime_settings", lambda: world.settings),
+        (functions.wiring, "S3Publisher", partial(S3Publisher, sleep=clock.sleep)),
+        (longhaul.dispatch, "ThreadPoolExecutor", Threads),
+        (longhaul.adapters.s3_publisher, "ThreadPoolExecutor", Threads),
+        (jobs.io.publisher, "ThreadPoolExecutor", Threads),
+        (jobs.io.publisher, "wait", wait),
+    )
+    disabled = logging.root.manager.disable
+    with ExitStack() as stack:
+        stack.enter_context(patch.dict(os.environ, {"POWERTOOLS_METRICS_DISABLED": "true"}))
+        for module, name, replacement in replacements:
+            stack.enter_context(patch.object(module, name, replacement))
+        logging.disable(logging.CRITICAL)
+        try:
+            yield
+        finally:
+            logging.disable(disabled)
