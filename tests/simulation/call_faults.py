@@ -25,11 +25,11 @@ _ANY = (
 _ENDS = ("crash/before", "crash/after")
 _HANGS = ("hang/before", "hang/after", "slow/6", "slow/40")
 _CONDITIONAL_PUT = ("conflict/before/1",)
-_DYNAMODB_WRITE = ("conflict/before/1", "conflict/before/all")
+_DYNAMODB_WRITE = ("conflict/before/1",)
 _WRITES = {"PutItem", "UpdateItem", "TransactWriteItems"}
 _DISGUISED = ("disguised/before/all",)
 
-PLATFORM_KINDS = _ANY
+ALL_KINDS = (*_ANY, *_ENDS, *_HANGS, *_DYNAMODB_WRITE, *_DISGUISED)
 
 
 @cache

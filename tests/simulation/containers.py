@@ -94,7 +94,7 @@ class Container:
         skew_s = (2 * unit(around.plan.seed, f"skew:{name}") - 1) * around.plan.mix.skew_s
         self.host = Host(around.timeline, name, rng, skew_s)
         self.host.facts["attempt"] = attempt
-        self.host.crashed = lambda: self.exit(139)
+        self.host.crashed = self._crash
         self.job = around.job_of(attempt.key)
         self.ending = Ending()  # of the work that its request asks for, known once it has read that
         self.work: int | None = None
@@ -141,6 +141,11 @@ class Container:
         """Its process has ended. May be called from inside of it."""
         self.host.kill()
         self._timeline.after(2 + 2 * self.host.rng.random(), lambda: self._gone("EssentialContainerExited", "Essential container in task exited", code, reason))
+
+    def _crash(self) -> None:
+        """A fault of ours ended its process: to the product it is the job that crashed."""
+        self.end_kind = self.fault_of_job = "crashes"
+        self.exit(139)
 
     def _start(self) -> None:
         if self.task.status == "STOPPED":

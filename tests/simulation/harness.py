@@ -1,7 +1,6 @@
 """Puts a world under the product's code: its clients, its clock, its randomness, its threads. The product does not know."""
 
 import logging
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -10,6 +9,7 @@ from unittest.mock import patch
 
 import boto3
 
+import functions.sweeper
 import functions.wiring
 import jobs.io.publisher
 import longhaul.adapters.s3_publisher
@@ -30,6 +30,8 @@ def installed(world: World) -> Iterator[None]:
         (functions.wiring, "random", SimpleNamespace(Random=rng_for_product)),
         (functions.wiring, "runtime_settings", lambda: world.settings),
         (functions.wiring, "S3Publisher", partial(S3Publisher, sleep=clock.sleep)),
+        # They are no part of what is proved, and would be written out every hundred.
+        (functions.sweeper, "metrics", SimpleNamespace(add_metric=lambda *_: None)),
         (longhaul.dispatch, "ThreadPoolExecutor", Threads),
         (longhaul.adapters.s3_publisher, "ThreadPoolExecutor", Threads),
         (jobs.io.publisher, "ThreadPoolExecutor", Threads),
@@ -37,7 +39,6 @@ def installed(world: World) -> Iterator[None]:
     )
     disabled = logging.root.manager.disable
     with ExitStack() as stack:
-        stack.enter_context(patch.dict(os.environ, {"POWERTOOLS_METRICS_DISABLED": "true"}))
         for module, name, replacement in replacements:
             stack.enter_context(patch.object(module, name, replacement))
         logging.disable(logging.CRITICAL)

@@ -79,7 +79,8 @@ class World:
         calm_at = start + timedelta(seconds=last_act_s + 2 * longest_s + 3_600)
         self._come_to_rest(calm_at)
         self.injector.calm()
-        self._come_to_rest(calm_at + timedelta(seconds=_PATIENCE_S + 6 * longest_s))
+        if not self.is_quiet():
+            self._come_to_rest(calm_at + timedelta(seconds=_PATIENCE_S + 6 * longest_s))
         self.seen.check_end()
 
     @property
