@@ -74,8 +74,8 @@ class LeaseStore(Protocol):
     def request_cancel(self, key: str, stage: str, now: datetime) -> Lease:
         """Mark the job as cancelled iff it has not ended, also before its message was claimed; answers the row as it is then."""
 
-    def note_renewal(self, lease: Lease, now: datetime) -> Lease:
-        """Note that a released job's message was sent anew, iff the row still is as it was read."""
+    def note_seen(self, lease: Lease, now: datetime) -> Lease:
+        """Note that a released job's message is there, or was sent anew, iff the row still waits for the same attempt."""
 
     def throttled(self, stage: Stage, now: datetime) -> None:
         """AWS could not give more: halve the stage's effective limit, at most once a minute."""
@@ -141,8 +141,14 @@ class Publisher(Protocol):
         """
 
     def discard(self, attempt: AttemptId) -> None:
-        """Abort what an attempt that did not commit left pending.
+        """Abort what an attempt that did not commit left pending; repeatable.
 
-        Its pending list (`pending_ref(attempt)`) names the uploads: the runner writes it once all are created and before the first part is sent. Nothing
+        Its pending list (`domain.pending`) names the uploads: the runner writes it once all are created and before the first part is sent. Nothing
         there = nothing to do; the bucket's lifecycle rule takes what a crash in between leaves.
         """
+
+    def listed(self) -> Iterator[AttemptId]:
+        """The attempts whose pending list is still there."""
+
+    def strike_off(self, attempts: Iterable[AttemptId]) -> None:
+        """Remove their pending lists: nothing of theirs is pending any more."""

@@ -109,6 +109,14 @@ class Queue:
             heappop(self._showing)
         return self._showing[0][0] if self._showing else None
 
+    def expire(self, now: float) -> None:
+        """Forget what has reached the end of its retention, in flight or not. Messages stand in the order in which they came, so only the first are looked at."""
+        while self.messages:
+            oldest = next(iter(self.messages.values()))
+            if now - oldest.sent_at < self.numbers["MessageRetentionPeriod"]:
+                return
+            self.remove(oldest)
+
     def in_flight(self, now: float) -> int:
         return sum(message.is_in_flight(now) for message in self.messages.values())
 
