@@ -33,7 +33,9 @@ ALL_KINDS = (*_ANY, *_ENDS, *_HANGS, *_DYNAMODB_WRITE, *_DISGUISED)
 
 
 @cache
-def _menu(service: str, operation: str, on_function: bool, platform: bool) -> tuple[str, ...]:  # noqa: FBT001 - cached by position
+def _menu(  # noqa: FBT001 - cached by position
+    service: str, operation: str, on_function: bool, platform: bool, conditional_put: bool
+) -> tuple[str, ...]:
     kinds = _ANY
     if not platform:
         kinds += _ENDS
@@ -41,7 +43,7 @@ def _menu(service: str, operation: str, on_function: bool, platform: bool) -> tu
         kinds += _HANGS
     if service == "dynamodb" and operation in _WRITES:
         kinds += _DYNAMODB_WRITE
-    if service == "s3" and operation == "PutObject":
+    if conditional_put:
         kinds += _CONDITIONAL_PUT
     if operation == "RunTask":
         kinds += _DISGUISED
@@ -50,7 +52,8 @@ def _menu(service: str, operation: str, on_function: bool, platform: bool) -> tu
 
 def kinds_of(call: Call, *, on_function: bool, platform: bool) -> tuple[str, ...]:
     """What can happen to this call; `platform`: it is a service's own, which neither crashes nor hangs for good."""
-    return _menu(call.service, call.operation, on_function, platform)
+    conditional_put = call.operation == "PutObject" and not call.arguments.keys().isdisjoint(("IfMatch", "IfNoneMatch"))
+    return _menu(call.service, call.operation, on_function, platform, conditional_put)
 
 
 def error_of(what: str, call: Call) -> ClientError | ReadTimeoutError:

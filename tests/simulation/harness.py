@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from types import SimpleNamespace
 from unittest.mock import patch
 
@@ -14,7 +13,6 @@ import functions.wiring
 import jobs.io.publisher
 import longhaul.adapters.s3_publisher
 import longhaul.dispatch
-from longhaul.adapters.s3_publisher import S3Publisher
 from tests.simulation.hosts import HostClock
 from tests.simulation.threads import Threads, wait
 from tests.simulation.world import World, rng_for_product
@@ -29,7 +27,6 @@ def installed(world: World) -> Iterator[None]:
         (functions.wiring, "SystemClock", lambda: clock),
         (functions.wiring, "random", SimpleNamespace(Random=rng_for_product)),
         (functions.wiring, "runtime_settings", lambda: world.settings),
-        (functions.wiring, "S3Publisher", partial(S3Publisher, sleep=clock.sleep)),
         # They are no part of what is proved, and would be written out every hundred.
         (functions.sweeper, "metrics", SimpleNamespace(add_metric=lambda *_: None)),
         (longhaul.dispatch, "ThreadPoolExecutor", Threads),

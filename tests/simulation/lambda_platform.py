@@ -68,8 +68,8 @@ class Lambda:
             )
             return
         if fault == "lost":
-            self._timeline.after(1.0, lambda: answered(Answer(error="Lambda.SdkClientException", cause="")))
-            answered = _nobody
+            invoker, answered = answered, _nobody
+            self._timeline.after(1.0, lambda: invoker(Answer(error="Lambda.SdkClientException", cause="")))
         if fault == "doubled":
             delay = 3 * unit(self._plan.seed, f"doubled:{site}")
             self._timeline.after(delay, lambda: self._begin(function, payload, site, _nobody, cold=False))

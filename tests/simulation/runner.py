@@ -11,12 +11,14 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 from greenlet import GreenletExit, getcurrent
 
+from jobs import failures
 from jobs.io.publisher import Dataset, Uploader
+from jobs.runner import REPORTING
 from jobs.stopping import Stop, StopReason, StopRequestedError
 from longhaul.adapters.dynamodb_leases import DynamoLeases
 from longhaul.adapters.s3_publisher import S3Publisher
 from longhaul.adapters.s3_requests import S3Requests
-from longhaul.domain.errors import LeaseChangedError, LonghaulError, PermanentError
+from longhaul.domain.errors import LeaseChangedError, PermanentJobError
 from longhaul.domain.lease import CommittedOutput, Lease, RecordedResult
 from longhaul.domain.outcome import ExitCode, OutcomeClass
 from longhaul.domain.paths import parse_output
@@ -32,31 +34,17 @@ _AWS = Config(retries={"mode": "standard", "total_max_attempts": 8})  # as the r
 _DEADLINE_MARGIN_S = 30
 _UNWIND_S = 5.0
 _BOOT_S = 8.0
-# Long jobs report less often than every few seconds, so that a world of days stays cheap; never so seldom that it would look like a stall.
+# Long jobs report less often than every few seconds, so that a world of days stays cheap; never so seldom that some lost ones would look like a stall.
 _REPORTS = 60
+_REPORTS_IN_A_STALL = 12
 
-_STOPPED = {
-    StopReason.TERMINATED: (OutcomeClass.INTERRUPTED, ExitCode.INTERRUPTED),
-    StopReason.SUPERSEDED: (OutcomeClass.SUPERSEDED, ExitCode.SUPERSEDED),
-    StopReason.CANCELLED: (OutcomeClass.CANCELLED, ExitCode.INTERRUPTED),
-    StopReason.DEADLINE: (OutcomeClass.TIMED_OUT, ExitCode.FAILED),
-    StopReason.UNREPORTABLE: (OutcomeClass.INTERRUPTED, ExitCode.INTERRUPTED),
-}
-_RAISED = {
-    "fails": (OutcomeClass.FAILED, ExitCode.FAILED),
-    "permanent": (OutcomeClass.PERMANENT, ExitCode.PERMANENT),
-    "no_output": (OutcomeClass.NO_OUTPUT, ExitCode.FAILED),
-    "oom_in_jvm": (OutcomeClass.OUT_OF_MEMORY, ExitCode.OUT_OF_MEMORY),
+_RAISED: dict[str, type[Exception]] = {
+    "fails": ValueError,
+    "permanent": PermanentJobError,
+    "no_output": failures.NoOutputError,
+    "oom_in_jvm": MemoryError,
 }
 _EXITS = {"fails_silently": 1, "crashes": 139, "exits_with_0": 0}
-
-
-class JobRaisedError(Exception):
-    """The job failed; `kind` is its ending's."""
-
-    def __init__(self, kind: str) -> None:
-        super().__init__(f"the job {kind}")
-        self.kind = kind
 
 
 class Runner:
@@ -69,6 +57,9 @@ class Runner:
         self._s3 = around.sdk.client("s3", config=_AWS)
         self._leases = DynamoLeases(
             around.sdk.client("dynamodb", config=_AWS), around.settings.leases_table, self._clock, self._host.rng
+        )
+        self._reports = DynamoLeases(
+            around.sdk.client("dynamodb", config=REPORTING), around.settings.leases_table, self._clock, self._host.rng
         )
         bucket = around.settings.paths.data_bucket
         self._requests = S3Requests(self._s3, bucket)
@@ -116,11 +107,11 @@ class Runner:
     def hear_sigterm(self) -> None:
         self._host.run(lambda: self.stop.request(StopReason.TERMINATED, "SIGTERM"), _raised)
 
-    def record(self, kind: OutcomeClass, error: str) -> None:
-        if kind is OutcomeClass.SUPERSEDED:
+    def record(self, failure: failures.Failure) -> None:
+        if failure.kind is OutcomeClass.SUPERSEDED:
             return
         try:
-            self._leases.record_result(self._id, RecordedResult(self._id.attempt, kind.value, error))
+            self._leases.record_result(self._id, RecordedResult(self._id.attempt, failure.kind.value, failure.error))
         except (LeaseChangedError, ClientError, BotoCoreError):
             return
 
@@ -129,6 +120,7 @@ class Runner:
         output = str(parse_output(request.output, self._settings.paths))
         work = int(json.loads(json.dumps(request.params)).get("work", 0))
         ending = self._container.job.ending(self._id.attempt, work)
+        self._timeout_s = lease.input.timeout_s
         self._container.work_known(work, ending)
         self._pause(_BOOT_S)
         self._ticks += 1
@@ -139,6 +131,8 @@ class Runner:
     def _go_through(self, ending: Ending) -> None:
         kind = ending.kind
         if kind in ("done", "slow_start", "dies_after_commit", "spot", "maintenance", "infrastructure"):
+            if self._container.job.work_s >= self._timeout_s:
+                self._container.fault_of_job = "endless"
             self._advance(self._container.job.work_s)
             return
         if kind == "endless":
@@ -156,7 +150,7 @@ class Runner:
             self._exit(137, kind, "OutOfMemoryError: Container killed due to memory usage")
         if kind in _EXITS:
             self._exit(_EXITS[kind], kind)
-        raise JobRaisedError(kind)
+        raise _RAISED[kind](kind)
 
     def _commit(self, prefix: str) -> CommittedOutput:
         uploader = Uploader(
@@ -189,34 +183,17 @@ class Runner:
             return
 
     def _fail(self, error: Exception) -> int:
-        if self.stop.reason is not None:
-            kind, code = _STOPPED[self.stop.reason]
-            self._container.end_kind = f"stopped: {self.stop.reason}"
-        else:
-            kind, code = self._failure_of(error)
-        self.record(kind, str(error))
+        if isinstance(error, AssertionError | TypeError | KeyError | AttributeError):
+            raise error  # no failure of a job: the simulation's own, or the product's, to be looked at
+        failure = failures.of_stop(self.stop) if self.stop.requested else failures.of_error(error)
+        self._container.end_kind = failure.kind.value
+        self.record(failure)
         if not self._may_be_committed:
             try:
                 self._publisher.discard(self._id)
             except (ClientError, BotoCoreError):
                 pass  # settle does it again
-        return code
-
-    def _failure_of(self, error: Exception) -> tuple[OutcomeClass, ExitCode]:
-        match error:
-            case JobRaisedError():
-                self._container.end_kind = error.kind
-                return _RAISED[error.kind]
-            case PermanentError():
-                self._container.end_kind = "permanent"
-                return OutcomeClass.PERMANENT, ExitCode.PERMANENT
-            case LeaseChangedError():
-                self._container.end_kind = "superseded"
-                return OutcomeClass.SUPERSEDED, ExitCode.SUPERSEDED
-            case ClientError() | BotoCoreError() | RuntimeError() | LonghaulError():
-                self._container.end_kind = "trouble with AWS"
-                return OutcomeClass.FAILED, ExitCode.FAILED
-        raise error  # no failure of a job: the simulation's own, or the product's, to be looked at
+        return failure.exit_code
 
     # Waiting, progress, stops.
 
@@ -270,12 +247,9 @@ class Runner:
     def _end_soon(self) -> None:
         """The last resort: the main thread may be stuck."""
         self._timeline.sleep(min(_UNWIND_S, self._settings.lease.stop_timeout_s / 2))
-        if self.stop.reason is None:
-            raise AssertionError("a stop was requested")
-        kind, code = _STOPPED[self.stop.reason]
-        self._container.end_kind = f"stopped: {self.stop.reason}"
-        self.record(kind, "did not unwind in time")
-        self._exit(code, self._container.end_kind)
+        failure = failures.of_stop(self.stop)
+        self.record(failure)
+        self._exit(failure.exit_code, failure.kind.value)
 
     # Reporting, as `jobs.reporting`.
 
@@ -283,7 +257,7 @@ class Runner:
         job = self._container.job
         longest = min(job.work_s, lease.input.timeout_s)
         self._period_s = max(
-            self._settings.lease.progress_period_s, min(longest / _REPORTS, lease.stall_timeout_s / 4, 600)
+            self._settings.lease.progress_period_s, min(longest / _REPORTS, lease.stall_timeout_s / _REPORTS_IN_A_STALL)
         )
         self._give_up_s = lease.stall_timeout_s
         self._advanced_at = self._written_at = self._clock.now()
@@ -314,7 +288,7 @@ class Runner:
             self._advanced_at = now
         self._seen = self._ticks
         try:
-            lease = self._leases.report_progress(self._id, {"phase": "running"}, self._advanced_at)
+            lease = self._reports.report_progress(self._id, {"phase": "running"}, self._advanced_at)
         except LeaseChangedError:
             self.stop.request(StopReason.SUPERSEDED, "this attempt does not own the job any more")
         except (ClientError, BotoCoreError):

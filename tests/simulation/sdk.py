@@ -17,7 +17,7 @@ from tests.simulation.timeline import Timeline
 
 _DEFAULT_TRIES = 5  # botocore's legacy mode: 5 in all
 _MAX_BACKOFF_S = 20.0
-_LOST_AFTER_S = 5.0  # a read timeout
+_DEFAULT_TIMEOUT_S = 60.0
 
 Saw = Callable[[Call, Host, Answer], None]
 """Hears of every call that took effect."""
@@ -34,6 +34,11 @@ def tries_of(config: Config | None) -> int:
     return 1 + int(retries["max_attempts"]) if "max_attempts" in retries else _DEFAULT_TRIES
 
 
+def timeout_of(config: Config | None) -> float:
+    """Seconds after which botocore gives up waiting for an answer."""
+    return float(getattr(config, "read_timeout", None) or _DEFAULT_TIMEOUT_S)
+
+
 class Sdk:
     def __init__(self, aws: FakeAws, timeline: Timeline, injector: Injector, saw: Saw, refused: Refused) -> None:
         self._aws = aws
@@ -46,14 +51,15 @@ class Sdk:
         """In the place of `boto3.client`."""
         del endpoint_url
         service: Service = copy.copy(getattr(self._aws, service_name))
-        service.gate = SdkGate(self, tries_of(config))  # type: ignore[assignment]  # a gate by its call
+        service.gate = SdkGate(self, tries_of(config), timeout_of(config))  # type: ignore[assignment]  # a gate by its call
         return service
 
 
 class SdkGate:
-    def __init__(self, sdk: Sdk, tries: int) -> None:
+    def __init__(self, sdk: Sdk, tries: int, timeout_s: float) -> None:
         self._sdk = sdk
         self._tries = tries
+        self._timeout_s = timeout_s
 
     def __call__(self, call: Call, proceed: Proceed) -> Answer:
         sdk = self._sdk
@@ -79,7 +85,7 @@ class SdkGate:
             if what in ("crash", "hang"):
                 self._end(host, what)
             if what == "lost":
-                sdk.timeline.sleep(_LOST_AFTER_S)
+                sdk.timeline.sleep(self._timeout_s)
             if not is_retried(what) or tried == self._tries - 1:
                 break
             sdk.timeline.sleep(host.rng.random() * min(2.0**tried, _MAX_BACKOFF_S))

@@ -59,8 +59,12 @@ class Attempt:
     token: Token
     started_at: datetime
     containers: list[Container] = field(default_factory=list)
-    fault_of_job: str | None = None  # how it went wrong, if that was the job's own doing
     ended_at: datetime | None = None
+
+    @property
+    def fault_of_job(self) -> str | None:
+        """How it went wrong, if that was the job's own doing."""
+        return next((each.fault_of_job for each in self.containers if each.fault_of_job is not None), None)
 
     @property
     def work(self) -> int | None:
@@ -257,7 +261,6 @@ class Seen:
     def _container_over(self, container: Container) -> None:
         attempt = self.attempts[Token(*_parts(container))]
         attempt.ended_at = self.now
-        attempt.fault_of_job = attempt.fault_of_job or container.fault_of_job
         self._check("container over", container)
 
     def _manifest_put(self, call: Call) -> None:
