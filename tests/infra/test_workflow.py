@@ -1,3 +1,4 @@
+import json
 from typing import Any
 
 import pytest
@@ -6,6 +7,7 @@ from statelint.linter import Linter
 from statelint.problem import ProblemType
 
 from tests.infra.synthesis import Synthesis
+from tests.simulation.asl.loading import load
 
 KILLS = ["JobStalled", "JobCancelled", "LeaseLost"]
 SETTLE_RETRY = {
@@ -39,6 +41,12 @@ def lease(states: dict[str, Any]) -> dict[str, Any]:
 def test_statelint_finds_nothing(usual: Synthesis) -> None:
     # Its complaint about `2` instead of `2.0` as a BackoffRate is about Ruby.
     assert Linter.validate(usual.definition, Config(ignored_problem_types=[ProblemType.FLOAT])) == []
+
+
+def test_the_simulation_interprets_every_field_of_it(usual: Synthesis, varied: Synthesis) -> None:
+    for synthesis in (usual, varied):
+        definition = json.dumps(synthesis.definition).replace("<AWS::Partition>", "aws")
+        assert load(definition).resources == {"arn:aws:states:::lambda:invoke", "arn:aws:states:::ecs:runTask.sync"}
 
 
 def test_the_machine_is_standard_traced_and_logs_failures_without_payloads(usual: Synthesis) -> None:

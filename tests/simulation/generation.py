@@ -67,7 +67,7 @@ def _job(rng: random.Random, number: int) -> Job:
 
 
 def _work_s(rng: random.Random) -> float:
-    low, high = _pick(rng, ((1.0, 60.0), 4_000), ((60.0, _HOUR_S), 1_800), ((_HOUR_S, 8 * _HOUR_S), 180), ((11 * _HOUR_S, 30 * _HOUR_S), 18), ((48 * _HOUR_S, 120 * _HOUR_S), 2))
+    low, high = _pick(rng, ((1.0, 60.0), 4_500), ((60.0, _HOUR_S), 1_300), ((_HOUR_S, 8 * _HOUR_S), 180), ((11 * _HOUR_S, 30 * _HOUR_S), 18), ((48 * _HOUR_S, 120 * _HOUR_S), 2))
     return round(low * (high / low) ** rng.random(), 1)
 
 

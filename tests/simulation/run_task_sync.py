@@ -15,7 +15,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from tests.fakes.ecs import FakeEcs
 from tests.fakes.ecs_tasks import Task
-from tests.simulation.states import Done, Failed, Result
+from tests.simulation.integration import Done, Failed, Submitted, Tell
 from tests.simulation.timeline import Timeline
 
 UNMODELLED = "AmazonECSException"
@@ -25,7 +25,7 @@ STOPPED_BY = "Stopped by AWS Step Functions"
 
 
 class RunTaskSync:
-    """`tests.simulation.states.Integration`.
+    """`tests.simulation.integration.Integration`.
 
     Attributes:
         told_after_s: Seconds from a task's end until Step Functions hears of it.
@@ -42,8 +42,15 @@ class RunTaskSync:
         self.waiting: dict[str, RunningTask] = {}  # by the task's ARN
         ecs.task_ended.append(self._task_ended)
 
-    def __call__(self, parameters: dict[str, Any], done: Callable[[Result], None]) -> "RunningTask":
-        return RunningTask(self, parameters, done)
+    def __call__(self, parameters: dict[str, Any], tell: Tell) -> "RunningTask":
+        return RunningTask(self, parameters, tell)
+
+    def await_end(self, running: "RunningTask", submitted: dict[str, Any]) -> None:
+        """Tell it when its task has stopped, which may be the case already."""
+        self.waiting[submitted["taskArn"]] = running
+        task = self.ecs.clusters[submitted["clusterArn"]].tasks[submitted["taskArn"]]
+        if task.status == "STOPPED":
+            self._task_ended(task)
 
     def _task_ended(self, task: Task) -> None:
         if task.arn in self.waiting:
@@ -58,53 +65,51 @@ class RunTaskSync:
 class RunningTask:
     """One RunTask and what became of it."""
 
-    def __init__(self, service: RunTaskSync, parameters: dict[str, Any], done: Callable[[Result], None]) -> None:
+    def __init__(self, service: RunTaskSync, parameters: dict[str, Any], tell: Tell) -> None:
         self._service = service
-        self._done = done
+        self._tell = tell
         self._cancelled = False
-        self._task_arn: str | None = None
+        self._submitted: dict[str, Any] | None = None  # the task as RunTask answered it
         request = {**_spelled(parameters, str.lower), "startedBy": "AWS Step Functions"}
-        self._cluster = request["cluster"]
         service.timeline.spawn(lambda: service.ecs.run_task(**request), ended=self._answered)
 
     def cancel(self) -> None:
         """Stop the task, or, if RunTask is still on its way, whatever it will have started."""
         self._cancelled = True
-        if self._task_arn is not None:
-            self._service.waiting.pop(self._task_arn, None)
-            self._stop(self._task_arn)
+        if self._submitted is not None:
+            self._service.waiting.pop(self._submitted["taskArn"], None)
+            self._stop(self._submitted)
 
     def ended(self, task: Task) -> None:
         description = self._service.description(task)
         if _succeeded(description):
-            self._done(Done(description))
+            self._tell(Done(description))
         else:
-            self._done(Failed("States.TaskFailed", json.dumps(description)))
+            self._tell(Failed("States.TaskFailed", json.dumps(description)))
 
     def _answered(self, error: BaseException | None, answer: Any) -> None:
         if error is not None:
-            self._done(_failure_of_run_task(error))
+            self._tell(_failure_of_run_task(error))
         elif answer["failures"]:
             shown = _spelled({"failures": answer["failures"], "tasks": []}, str.upper)
-            self._done(Failed("AmazonECS.Unknown", json.dumps(shown)))
+            self._tell(Failed("AmazonECS.Unknown", json.dumps(shown)))
         else:
             self._await(answer["tasks"][0])
 
-    def _await(self, answered: dict[str, Any]) -> None:
-        self._task_arn = arn = answered["taskArn"]
+    def _await(self, submitted: dict[str, Any]) -> None:
+        self._submitted = submitted
         if self._cancelled:
-            self._stop(arn)
+            self._stop(submitted)
             return
-        self._service.waiting[arn] = self
-        task = self._service.ecs.clusters[answered["clusterArn"]].tasks[arn]
-        if task.status == "STOPPED":
-            self._service._task_ended(task)
+        self._tell(Submitted())
+        self._service.await_end(self, submitted)
 
-    def _stop(self, arn: str) -> None:
+    def _stop(self, submitted: dict[str, Any]) -> None:
         if self._service.tries_to_stop():
             stop = self._service.ecs.stop_task
             self._service.timeline.spawn(
-                lambda: stop(cluster=self._cluster, task=arn, reason=STOPPED_BY), ended=_best_effort
+                lambda: stop(cluster=submitted["clusterArn"], task=submitted["taskArn"], reason=STOPPED_BY),
+                ended=_best_effort,
             )
 
 

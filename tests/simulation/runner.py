@@ -35,7 +35,7 @@ _DEADLINE_MARGIN_S = 30
 _UNWIND_S = 5.0
 _BOOT_S = 8.0
 # Long jobs report less often than every few seconds, so that a world of days stays cheap; never so seldom that some lost ones would look like a stall.
-_REPORTS = 60
+_REPORTS = 30
 _REPORTS_IN_A_STALL = 12
 
 _RAISED: dict[str, type[Exception]] = {

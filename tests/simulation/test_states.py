@@ -1,81 +1,119 @@
-"""Executions of the real definition, with scripted functions and tasks."""
+"""An execution as a whole: how it starts, is stopped, and ends; and the real machine for seven days."""
 
 import json
 import random
-from datetime import timedelta
-from typing import Any
 
 import pytest
 
-from infra.definition import definition
-from tests.fakes.aws import FakeAws
-from tests.simulation.run_task_sync import RunTaskSync
-from tests.simulation.states import Done, Result, StatesEngine
-from tests.simulation.timeline import Timeline
+from infra.definition import SETTLE_RETRY
+from tests.simulation.asl.errors import UnsupportedError
+from tests.simulation.conformance.scripts import DEFINITION, INPUT
+from tests.simulation.integration import Done, Failed
+from tests.simulation.small_machines import CALL, JOB, LAMBDA, RUN_TASK, Call, World, chain, parallel
+from tests.simulation.states import StatesEngine
 
-LAMBDA = "arn:aws:states:::lambda:invoke"
-RUN_TASK = "arn:aws:states:::ecs:runTask.sync"
-DEFINITION = json.dumps(
-    definition(
-        run_task={"Cluster": "Longhaul", "NetworkConfiguration": {"AwsvpcConfiguration": {"Subnets": ["subnet-1"]}}},
-        task_families="Longhaul",
-        heartbeat_arn="heartbeat",
-        heartbeat_timeout_s=30,
-        settle_arn="settle",
-        settle_timeout_s=60,
-        skip_wait_s=15,
-        partition="aws",
+
+def test_nothing_happens_inside_of_the_call_that_starts_an_execution() -> None:
+    world = World(chain(Do={**CALL, "End": True})).start({"a": 1})
+    assert world.calls == []
+    world.run(1)
+    assert [call.parameters for call in world.calls] == [{"In": {"a": 1}}]
+
+
+def test_each_state_is_entered_a_transition_after_the_last_was_left() -> None:
+    world = World(chain(First={"Type": "Wait", "Seconds": 10, "Next": "Second"}, Second={**CALL, "End": True}))
+    world.engine.transition_s = lambda: 0.5
+    begin = world.aws.clock.now()
+    world.start().run(60)
+    assert (world.calls[0].at - begin).total_seconds() == 11
+
+
+def test_a_stop_ends_all_that_runs_and_nothing_comes_after_it() -> None:
+    retried = {**CALL, "Retry": [{**SETTLE_RETRY, "IntervalSeconds": 50}], "End": True}
+    both = parallel(
+        chain(Job={**JOB, "End": True}), chain(Long={"Type": "Wait", "Seconds": 500, "End": True}), chain(Do=retried)
     )
-)
-INPUT = {
-    "key": "main#x",
-    "run": "1",
-    "attempt": "1",
-    "capacity": "FARGATE",
-    "size": "small",
-    "timeout_s": 3600,
-    "first_wait_s": 15,
-}
+
+    def answer(call: Call) -> None:
+        if call.resource == LAMBDA:
+            call.tell(Failed("Bad", "very"))
+
+    world = World(chain(Both=both), answer=answer).start().run(0.5)
+    calls = len(world.calls)
+    world.sfn.stop_execution(executionArn=world.arn, error="Operator", cause="by hand")
+    assert [call.cancelled for call in world.calls if call.resource == RUN_TASK] == [True]
+    world.run()
+    assert len(world.calls) == calls
+    assert world.outcome[:3] == ("ABORTED", "Operator", "by hand")
+    assert world.history[-5:-1] == [
+        "TaskStateAborted Job",
+        "WaitStateAborted Long",
+        "TaskStateAborted Do",
+        "ParallelStateAborted Both",
+    ]
+    assert world.history[-1] == "ExecutionAborted"
 
 
-class Nothing:
-    def cancel(self) -> None: ...
+def test_a_result_after_a_stop_does_nothing() -> None:
+    world = World(chain(Do={**CALL, "End": True})).start().run(1)
+    world.sfn.stop_execution(executionArn=world.arn)
+    world.calls[0].tell(Done({}))
+    assert world.run().end["status"] == "ABORTED"
 
 
-@pytest.mark.parametrize(("exit_code", "outcome"), [(0, "SUCCEEDED"), (1, "RELEASED")])
-def test_an_execution_runs_the_task_beats_and_settles(exit_code: int, outcome: str) -> None:
-    aws = FakeAws()
-    timeline = Timeline(aws.clock)
-    aws.ecs.create_cluster(clusterName="Longhaul")
-    aws.ecs.register_task_definition(family="Longhaul-small", containerDefinitions=[{"name": "job"}])
-    arn = aws.stepfunctions.create_state_machine(name="L", definition=DEFINITION, roleArn="r")["stateMachineArn"]
-    settled: list[Any] = []
+def test_a_stop_before_the_first_state_leaves_no_trace_of_any() -> None:
+    world = World(chain(Do={**CALL, "End": True})).start()
+    world.sfn.stop_execution(executionArn=world.arn)
+    assert world.run().history == ["ExecutionStarted", "ExecutionAborted"]
 
-    def invoke(parameters: dict[str, Any], done: Any) -> Nothing:
-        def answer() -> Result:
-            if parameters["FunctionName"] == "settle":
-                settled.append(parameters["Payload"])
-                return Done({"Payload": {"outcome": outcome}})
-            return Done({"Payload": {"next": "end" if settled else "wait", "wait_s": 20, "cause": None}})
 
-        done(answer())
-        return Nothing()
-
-    engine = StatesEngine(
-        timeline, aws.stepfunctions, {LAMBDA: invoke, RUN_TASK: RunTaskSync(timeline, aws.ecs)}, random.Random(1)
+def test_an_execution_that_never_ends_fails_with_the_end_of_its_history() -> None:
+    rounds = chain(
+        Wait={"Type": "Wait", "Seconds": 300, "Next": "Again"},
+        Again={
+            "Type": "Choice",
+            "Choices": [{"Variable": "$.x", "StringEquals": "x", "Next": "End"}],
+            "Default": "Wait",
+        },
+        End={"Type": "Succeed"},
     )
-    aws.stepfunctions.engine = engine
-    execution = aws.stepfunctions.start_execution(stateMachineArn=arn, name="x", input=json.dumps(INPUT))
-    timeline.step(aws.clock.now() + timedelta(seconds=60))
-    while not aws.gate.counts["ecs.RunTask"]:
-        timeline.step(aws.clock.now() + timedelta(seconds=60))
-    ((task,),) = (cluster.tasks.values() for cluster in aws.ecs.clusters.values())
-    timeline.after(
-        100, lambda: aws.ecs.end(task, stop_code="EssentialContainerExited", reason="gone", exit_code=exit_code)
+    world = World(chain(Both=parallel(rounds, chain(Job={**JOB, "TimeoutSeconds": 99_999_999, "End": True}))))
+    world.start({"x": ""}).run(100 * 86_400)
+    assert world.outcome[:3] == (
+        "FAILED",
+        "States.Runtime",
+        "The execution reached the maximum number of history events (25000).",
     )
-    while timeline.step(aws.clock.now() + timedelta(seconds=3600)):
-        pass
-    end = aws.stepfunctions.describe_execution(executionArn=execution["executionArn"])
-    assert (end["status"], end.get("error")) == (("SUCCEEDED", None) if exit_code == 0 else ("FAILED", "RELEASED"))
-    assert ("error" in settled[0]) is (exit_code != 0)
-    assert not engine.runs
+    assert len(world.history) == 25_000
+    assert world.calls[0].cancelled
+
+
+def test_seven_days_of_beats_fit_into_the_history() -> None:
+    seven_days = 7 * 86_400
+
+    def answer(call: Call) -> None:
+        if call.resource == RUN_TASK:
+            world.timeline.after(seven_days - 1, lambda: call.tell(Done({})))
+        elif call.parameters["FunctionName"] == "settle":
+            call.tell(Done({"Payload": {"outcome": "SUCCEEDED"}}))
+        else:
+            settled = world.history.count("TaskStateExited Settle")
+            call.tell(Done({"Payload": {"next": "end" if settled else "wait", "wait_s": 300, "cause": None}}))
+
+    world = World(DEFINITION, answer=answer)
+    world.start({**INPUT, "timeout_s": seven_days}).run()
+    assert world.end["status"] == "SUCCEEDED"
+    assert 18_000 < len(world.history) < 20_000
+
+
+def test_a_resource_without_an_integration_is_refused_when_the_engine_is_made() -> None:
+    world = World(chain(Do={**CALL, "End": True}))
+    with pytest.raises(UnsupportedError, match="lambda:invoke"):
+        StatesEngine(world.timeline, world.sfn, {}, random.Random(1))
+
+
+def test_a_machine_that_came_later_is_refused_when_it_is_started() -> None:
+    world = World(chain(Do={**CALL, "End": True}))
+    later = world.sfn.create_state_machine(name="Later", definition=json.dumps(chain(P={"Type": "Pass"})), roleArn="r")
+    with pytest.raises(UnsupportedError, match="Pass"):
+        world.sfn.start_execution(stateMachineArn=later["stateMachineArn"], name="x", input="{}")

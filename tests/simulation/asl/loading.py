@@ -4,11 +4,12 @@ https://states-language.net/spec.html, https://docs.aws.amazon.com/step-function
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from tests.simulation.asl.errors import UnsupportedError, runtime_error
+from tests.simulation.asl.errors import ExecutionError, StateError, UnsupportedError, runtime_error
 from tests.simulation.asl.machine import (
     Catcher,
     Choice,
@@ -28,8 +29,12 @@ from tests.simulation.asl.templates import compile_template
 
 Fields = Mapping[str, Any]
 
+_RESOURCE = re.compile(r"arn:aws[\w-]*:states:::\w+:\w+(\.sync)?")
+
+_LEAST = {"IntervalSeconds": 1, "BackoffRate": 1, "MaxAttempts": 0, "MaxDelaySeconds": 1}  # of a retrier's numbers
+
 MAX_SECONDS = 99_999_999
-"""Of a wait and of a timeout; a task without a timeout has this one."""
+"""Of a wait and of a timeout. https://docs.aws.amazon.com/step-functions/latest/dg/state-wait.html"""
 
 
 @cache
@@ -80,6 +85,8 @@ def _targets(state: State) -> set[str]:
 
 
 def _state(name: str, fields: Fields) -> State:
+    if not isinstance(fields, Mapping):
+        raise UnsupportedError(name, f"{fields!r} is no object")
     makers: Mapping[Any, Callable[[str, Fields], State]] = {
         "Task": _task,
         "Wait": _wait,
@@ -101,10 +108,14 @@ def _task(name: str, fields: Fields) -> Task:
         optional={"ResultSelector", "ResultPath", "OutputPath", "Retry", "Catch", "Next", "End"},
         one_of=("TimeoutSeconds", "TimeoutSecondsPath"),
     )
+    resource: str = fields["Resource"]
+    if not _RESOURCE.fullmatch(resource):
+        raise UnsupportedError(f"{name}.Resource", f"{resource!r} is no service integration, alone or with .sync")
     return Task(
         name,
-        resource=fields["Resource"],
-        is_sync=fields["Resource"].endswith(".sync"),
+        resource=resource,
+        service=resource.split(":")[5],
+        is_sync=resource.endswith(".sync"),
         parameters=compile_template(fields["Parameters"], f"{name}.Parameters"),
         select=_select(name, fields),
         put=compile_result_path(fields.get("ResultPath", "$"), name),
@@ -154,22 +165,31 @@ def _fail(name: str, fields: Fields) -> Fail:
     if "Cause" in fields:
         return Fail(name, fields["Error"], lambda _data: fields["Cause"])
     read = compile_path(fields["CausePath"], f"{name}.CausePath")
-    return Fail(name, fields["Error"], lambda data: _typed(read(data), str, f"{name}.CausePath"))
+
+    def cause(data: Any) -> str:
+        found = read(data)
+        if not isinstance(found, str):
+            raise runtime_error(f"{name}.CausePath leads to {found!r}, which is no text")
+        return found
+
+    return Fail(name, fields["Error"], cause)
 
 
 def _retrier(name: str, fields: Fields) -> Retrier:
-    # MaxAttempts and JitterStrategy have defaults on AWS (3, NONE) that ours never rely on.
-    numbers = {"IntervalSeconds", "BackoffRate", "MaxAttempts", "MaxDelaySeconds"}
-    _check_fields(fields, f"{name}.Retry", required=numbers | {"ErrorEquals", "JitterStrategy"})
+    # AWS has defaults (such as JitterStrategy NONE) that ours never rely on: each retrier says everything itself.
+    _check_fields(fields, f"{name}.Retry", required={"ErrorEquals", "JitterStrategy", *_LEAST})
     if fields["JitterStrategy"] != "FULL":
         raise UnsupportedError(name, f"JitterStrategy {fields['JitterStrategy']!r} is not interpreted, only FULL")
-    interval, rate, attempts, most = (fields[number] for number in sorted(numbers, key=_RETRIER_ORDER.index))
-    if interval < 1 or rate < 1 or attempts < 0 or most <= interval:
-        raise UnsupportedError(f"{name}.Retry", "a number is outside of what Step Functions accepts")
-    return Retrier(_matcher(name, fields["ErrorEquals"]), attempts, interval, rate, most)
-
-
-_RETRIER_ORDER = ("IntervalSeconds", "BackoffRate", "MaxAttempts", "MaxDelaySeconds")
+    for number, least in _LEAST.items():
+        if not isinstance(fields[number], int | float) or fields[number] < least:
+            raise UnsupportedError(f"{name}.Retry.{number}", f"{fields[number]!r} is less than {least}")
+    return Retrier(
+        _matcher(name, fields["ErrorEquals"]),
+        max_attempts=fields["MaxAttempts"],
+        interval_s=fields["IntervalSeconds"],
+        backoff_rate=fields["BackoffRate"],
+        max_delay_s=fields["MaxDelaySeconds"],
+    )
 
 
 def _catcher(name: str, fields: Fields) -> Catcher:
@@ -178,14 +198,14 @@ def _catcher(name: str, fields: Fields) -> Catcher:
     return Catcher(_matcher(name, fields["ErrorEquals"]), put, fields["Next"])
 
 
-def _matcher(name: str, errors: Sequence[str]) -> Callable[[str], bool]:
-    """`States.ALL` alone, or names of our own. What `States.ALL` does not match never asks."""
+def _matcher(name: str, errors: Sequence[str]) -> Callable[[StateError], bool]:
+    """`States.ALL` alone, or names of our own."""
     if list(errors) == ["States.ALL"]:
-        return lambda _error: True
+        return lambda failure: not isinstance(failure, ExecutionError)
     if not errors or any(error.startswith("States.") for error in errors):
         raise UnsupportedError(name, f"ErrorEquals {errors} is neither States.ALL alone nor errors of our own")
     known = frozenset(errors)
-    return lambda error: error in known
+    return lambda failure: failure.error in known
 
 
 def _select(name: str, fields: Fields) -> Read:
@@ -200,8 +220,6 @@ def _seconds(name: str, fields: Fields, literal: str, path: str, *, least: int) 
         if not _is_seconds(seconds, least):
             raise UnsupportedError(f"{name}.{literal}", f"{seconds!r} is no whole number of seconds from {least}")
         return lambda _data: seconds
-    if path not in fields:
-        return lambda _data: MAX_SECONDS
     read = compile_path(fields[path], f"{name}.{path}")
 
     def seconds_of(data: Any) -> int:
@@ -217,12 +235,6 @@ def _is_seconds(value: object, least: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= MAX_SECONDS
 
 
-def _typed(value: Any, kind: type, where: str) -> Any:
-    if not isinstance(value, kind):
-        raise runtime_error(f"{where} leads to {value!r}")
-    return value
-
-
 def _next(name: str, fields: Fields) -> str | None:
     if ("Next" in fields) == ("End" in fields) or fields.get("End", True) is not True:
         raise UnsupportedError(name, "needs either Next or End")
@@ -234,15 +246,15 @@ def _check_fields(
     fields: object,
     where: str,
     *,
-    required: set[str] | frozenset[str] = frozenset(),
-    optional: set[str] | frozenset[str] = frozenset(),
-    one_of: tuple[str, ...] = (),
+    required: Iterable[str] = (),
+    optional: Iterable[str] = (),
+    one_of: Sequence[str] = (),
 ) -> None:
     if not isinstance(fields, Mapping):
         raise UnsupportedError(where, f"{fields!r} is no object")
-    if unknown := fields.keys() - required - optional - set(one_of):
+    if unknown := fields.keys() - {*required, *optional, *one_of}:
         raise UnsupportedError(where, f"{sorted(unknown)} is not interpreted")
-    if missing := required - fields.keys():
+    if missing := {*required} - fields.keys():
         raise UnsupportedError(where, f"lacks {sorted(missing)}")
-    if one_of and len(fields.keys() & set(one_of)) != 1:
-        raise UnsupportedError(where, f"needs one of {one_of}")
+    if one_of and len(fields.keys() & {*one_of}) != 1:
+        raise UnsupportedError(where, f"needs one of {list(one_of)}")

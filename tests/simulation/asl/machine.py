@@ -8,12 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from tests.simulation.asl.errors import StateError
 from tests.simulation.asl.paths import Read, Write
 
 
 @dataclass(frozen=True)
 class Retrier:
-    matches: Callable[[str], bool]
+    matches: Callable[[StateError], bool]
     max_attempts: int
     interval_s: float
     backoff_rate: float
@@ -26,16 +27,28 @@ class Retrier:
 
 @dataclass(frozen=True)
 class Catcher:
-    matches: Callable[[str], bool]
+    matches: Callable[[StateError], bool]
     put: Write
     next: str
 
 
+class _State:
+    """The names of its events in a history. Only a state that takes time can be aborted."""
+
+    entered: ClassVar[str]
+    exited: ClassVar[str]
+    aborted: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        kind = cls.__name__
+        cls.entered, cls.exited, cls.aborted = (f"{kind}State{what}" for what in ("Entered", "Exited", "Aborted"))
+
+
 @dataclass(frozen=True)
-class Task:
-    type: ClassVar = "Task"
+class Task(_State):
     name: str
-    resource: str
+    resource: str  # such as arn:aws:states:::ecs:runTask.sync
+    service: str
     is_sync: bool
     parameters: Read
     select: Read
@@ -48,8 +61,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Wait:
-    type: ClassVar = "Wait"
+class Wait(_State):
     name: str
     seconds: Read
     next: str | None
@@ -63,8 +75,7 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Choice:
-    type: ClassVar = "Choice"
+class Choice(_State):
     name: str
     rules: tuple[Rule, ...]
     default: str
@@ -77,8 +88,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Parallel:
-    type: ClassVar = "Parallel"
+class Parallel(_State):
     name: str
     branches: "tuple[States, ...]"
     select: Read
@@ -87,14 +97,12 @@ class Parallel:
 
 
 @dataclass(frozen=True)
-class Succeed:
-    type: ClassVar = "Succeed"
+class Succeed(_State):
     name: str
 
 
 @dataclass(frozen=True)
-class Fail:
-    type: ClassVar = "Fail"
+class Fail(_State):
     name: str
     error: str
     cause: Read

@@ -7,7 +7,7 @@ https://docs.aws.amazon.com/step-functions/latest/dg/intrinsic-functions.html
 import re
 from typing import Any
 
-from tests.simulation.asl.errors import UnsupportedError, runtime_error
+from tests.simulation.asl.errors import UnsupportedError
 from tests.simulation.asl.paths import Read, compile_path
 
 _FORMAT = re.compile(r"States\.Format\('([^'\\]*)'((?:, *[^,()]+)+)\)")
@@ -49,13 +49,13 @@ def _compile_format(call: str, where: str) -> Read:
         raise UnsupportedError(where, f"{call!r} has {len(pieces) - 1} placeholders and {len(arguments)} arguments")
 
     def make(data: Any) -> str:
-        text = pieces[0]
-        for argument, piece in zip(arguments, pieces[1:], strict=True):
-            value = argument(data)
-            if not isinstance(value, str):
-                # Also under this name: "intrinsic function processing errors are reported with the States.Runtime error name".
-                raise runtime_error(f"{where} formats {value!r}, which is no string")
-            text += value + piece
-        return text
+        texts = [_formatted(argument(data), where) for argument in arguments]
+        return "".join(piece + text for piece, text in zip(pieces, [*texts, ""], strict=True))
 
     return make
+
+
+def _formatted(value: object, where: str) -> str:
+    if isinstance(value, str | int) and not isinstance(value, bool):
+        return str(value)
+    raise NotImplementedError(f"{where}: how States.Format writes {value!r} is not known here")

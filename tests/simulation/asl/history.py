@@ -1,0 +1,47 @@
+"""The events of an execution, counted as GetExecutionHistory would list them.
+
+A Wait or a Choice state writes 2, a task that succeeds 5 and 6 with `.sync`, each further try of a task 3, a Parallel state 4 around what its branches write.
+https://docs.aws.amazon.com/step-functions/latest/apireference/API_HistoryEvent.html
+"""
+
+from collections.abc import Callable, Sequence
+
+from tests.fakes.stepfunctions import Execution
+from tests.simulation.asl.errors import ExecutionError
+
+MAX_EVENTS = 25_000
+"""https://docs.aws.amazon.com/step-functions/latest/dg/bp-history-limit.html"""
+
+
+Observer = Callable[[Execution, str, str], None]
+"""Hears of each event: its execution, its type as GetExecutionHistory names it, the name of its state or nothing."""
+
+
+class History:
+    def __init__(self, execution: Execution, observers: Sequence[Observer]) -> None:
+        self.events = 0
+        self._execution = execution
+        self._observers = observers
+
+    def write(self, event: str, state: str = "") -> None:
+        """Write an event.
+
+        Raises:
+            ExecutionError: "When an execution reaches 24,999 events, it waits for the next event to happen", and fails unless that is its success.
+        """
+        if self.events >= MAX_EVENTS - 1:
+            raise ExecutionError(
+                "States.Runtime", f"The execution reached the maximum number of history events ({MAX_EVENTS})."
+            )
+        self.close(event, state)
+
+    def write_if_room(self, event: str, state: str) -> None:
+        """For what is aborted or fails: that goes on without its event."""
+        if self.events < MAX_EVENTS - 1:
+            self.close(event, state)
+
+    def close(self, event: str, state: str = "") -> None:
+        """Write the last event, for which there is always room."""
+        self.events += 1
+        for observer in self._observers:
+            observer(self._execution, event, state)

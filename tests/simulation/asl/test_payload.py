@@ -1,0 +1,29 @@
+import pytest
+
+from tests.simulation.asl.errors import ExecutionError
+from tests.simulation.asl.payload import MAX_BYTES, crossed, sized
+
+
+@pytest.mark.parametrize(("character", "bytes_each"), [("x", 1), ("é", 2), ("☂", 3)])
+def test_a_payload_may_have_as_many_bytes_as_step_functions_allows(character: str, bytes_each: int) -> None:
+    quotes = 2
+    most = (MAX_BYTES - quotes) // bytes_each
+
+    assert sized(character * most, "State") == character * most
+    with pytest.raises(ExecutionError, match="'State'") as failure:
+        sized(character * (most + 1), "State")
+    assert failure.value.error == "States.DataLimitExceeded"
+
+
+def test_what_crossed_is_nobody_elses() -> None:
+    answer = {"list": [1]}
+
+    received = crossed(answer, "lambda")
+    answer["list"].append(2)
+
+    assert received == {"list": [1]}
+
+
+def test_what_is_not_json_does_not_cross() -> None:
+    with pytest.raises(TypeError):
+        crossed({1, 2}, "lambda")

@@ -1,0 +1,195 @@
+"""One attempt as a script: what its functions answer and how its task goes. The same script is played in the simulation and in moto's interpreter."""
+
+import json
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from threading import RLock
+from typing import Any
+
+from infra.definition import definition
+from tests.fakes.aws import FakeAws
+from tests.fakes.ecs import Failure
+from tests.fakes.ecs_tasks import Task
+
+DEFINITION = json.dumps(
+    definition(
+        run_task={"Cluster": "Longhaul", "NetworkConfiguration": {"AwsvpcConfiguration": {"Subnets": ["subnet-1"]}}},
+        task_families="Longhaul",
+        heartbeat_arn="heartbeat",
+        heartbeat_timeout_s=30,
+        settle_arn="settle",
+        settle_timeout_s=60,
+        skip_wait_s=15,
+        partition="aws",
+    )
+)
+
+INPUT: Mapping[str, Any] = {
+    "version": 1,
+    "key": "main#flights-2013-01",
+    "run": "1767323045000",
+    "attempt": "1",
+    "capacity": "FARGATE",
+    "size": "small",
+    "timeout_s": 21600,
+    "first_wait_s": 15,
+}
+
+
+@dataclass(frozen=True)
+class Raises:
+    """The function raised."""
+
+    kind: str
+    message: str = "no luck"
+
+    @property
+    def payload(self) -> dict[str, str]:
+        return {"errorType": self.kind, "errorMessage": self.message}
+
+
+@dataclass(frozen=True)
+class Refuses:
+    """Lambda's API answered with an error."""
+
+    code: str
+    message: str = "not now"
+    status: int = 500
+    request_id: str = "00000000-0000-0000-0000-000000000000"
+
+
+Answer = Mapping[str, Any] | Raises | Refuses
+
+
+def beat(following: str, wait_s: object = 15, cause: object = None) -> Answer:
+    """What the heartbeat answers."""
+    return {"next": following, "wait_s": wait_s, "cause": cause}
+
+
+END = beat("end")
+SUCCEEDED: Answer = {"outcome": "SUCCEEDED"}
+RELEASED: Answer = {"outcome": "RELEASED"}
+
+
+@dataclass(frozen=True)
+class End:
+    """Of the task; `after_beat`: just before that beat is answered, 0 means at once."""
+
+    after_beat: int = 1
+    exit_code: int | None = 0
+    stop_code: str = "EssentialContainerExited"
+    reason: str = "Essential container in task exited"
+
+
+@dataclass(frozen=True)
+class Script:
+    """One attempt.
+
+    Attributes:
+        beats: What the heartbeat answers, in order.
+        settles: What settle answers, in order; the last one again and again.
+        end: Of the task; None: it runs until somebody stops it.
+        refusal: What RunTask refuses with.
+        ends_in: The state on whose entry the task ends, instead of after a number of beats.
+        stopped_in: The state on whose entry an operator stops the execution.
+        changes: To INPUT.
+    """
+
+    beats: tuple[Answer, ...] = (beat("wait"),)
+    settles: tuple[Answer, ...] = (SUCCEEDED,)
+    end: End | None = field(default_factory=End)
+    refusal: Exception | None = None
+    ends_in: str | None = None
+    stopped_in: str | None = None
+    changes: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Player:
+    """Plays a script so that the order in which the branches get on does not matter.
+
+    A beat waits for the task's launch. A beat beyond those of the script waits until the attempt is settled, and is then told to end. In moto each call comes in
+    a thread of its own.
+    """
+
+    def __init__(self, script: Script, aws: FakeAws) -> None:
+        self.calls: dict[str, list[Any]] = {"heartbeat": [], "settle": []}
+        self._script = script
+        self._aws = aws
+        self._task: Task | None = None
+        self._unanswered: deque[Callable[[Answer], None]] = deque()
+        self._beats = 0
+        self._settled = self._ends = False
+        self._lock = RLock()
+        aws.ecs.create_cluster(clusterName="Longhaul")
+        aws.ecs.register_task_definition(family="Longhaul-small", containerDefinitions=[{"name": "job"}])
+        aws.ecs.containers = self
+        aws.ecs.before_launch = self._before_launch
+
+    @property
+    def input(self) -> str:
+        return json.dumps({**INPUT, **self._script.changes})
+
+    def invoke(self, function: str, payload: Any, answer: Callable[[Answer], None]) -> None:
+        with self._lock:
+            self.calls[function].append(payload)
+            if function == "settle":
+                self._settle(answer)
+            else:
+                self._unanswered.append(answer)
+            self._go_on()
+
+    def entered(self, state: str) -> None:
+        """Hear which state was entered."""
+        with self._lock:
+            self._ends |= state == self._script.ends_in
+            self._go_on()
+
+    def let_go(self) -> None:
+        """Answer the beats that still wait: the execution is over."""
+        with self._lock:
+            self._settled = True
+            self._go_on()
+
+    def launched(self, task: Task) -> None:
+        with self._lock:
+            self._task = task
+            self._aws.ecs.run(task)
+            self._go_on()
+
+    def terminated(self, task: Task) -> None:
+        self._aws.ecs.end(task, stop_code="UserInitiated", reason="stopped", exit_code=143)
+
+    def _before_launch(self, _request: Mapping[str, Any]) -> None:
+        if self._script.refusal is not None:
+            raise self._script.refusal
+
+    def _settle(self, answer: Callable[[Answer], None]) -> None:
+        settles = self._script.settles
+        answered = settles[min(len(self.calls["settle"]), len(settles)) - 1]
+        answer(answered)
+        self._settled |= isinstance(answered, Mapping)
+
+    def _go_on(self) -> None:
+        self._end_task_if_due()
+        while self._unanswered and (following := self._next_beat()) is not None:
+            self._beats += 1
+            self._end_task_if_due()
+            self._unanswered.popleft()(following)
+
+    def _next_beat(self) -> Answer | None:
+        if self._task is None and self._script.refusal is None and not self._settled:
+            return None
+        if self._beats < len(self._script.beats):
+            return self._script.beats[self._beats]
+        return END if self._settled else None
+
+    def _end_task_if_due(self) -> None:
+        end, task = self._script.end, self._task
+        if task is None or end is None:
+            return
+        if self._ends or (self._script.ends_in is None and self._beats >= end.after_beat):
+            self._aws.ecs.end(task, stop_code=end.stop_code, reason=end.reason, exit_code=end.exit_code)
+
+
+NO_CAPACITY = Failure("Capacity is unavailable at this time")
