@@ -53,7 +53,7 @@ class Containers:
 
     def launched(self, task: Task) -> None:
         attempt = attempt_of(task)
-        label = f"task@{attempt.key.partition('#')[2]}-{attempt.attempt}"
+        label = f"task@{label_of(attempt)}"
         self._counts[label] += 1
         name = f"{label}.{self._counts[label]}"
         self.running[task.arn] = Container(self, self._around, task, attempt, name, rng_of(self._around.plan.seed, name))
@@ -144,7 +144,8 @@ class Container:
 
     def _crash(self) -> None:
         """A fault of ours ended its process: to the product it is the job that crashed."""
-        self.end_kind = self.fault_of_job = "crashes"
+        self.end_kind = "crashes"
+        self.fault_of_job = self.fault_of_job or "crashes"
         self.exit(139)
 
     def _start(self) -> None:
@@ -184,6 +185,11 @@ class Container:
 
     def _later(self, seconds: float, action: Callable[[], None]) -> None:
         self._events.append(self._timeline.after(seconds, action))
+
+
+def label_of(attempt: AttemptId) -> str:
+    """How the sites of a plan name an attempt."""
+    return f"{attempt.key.partition('#')[2]}-{attempt.attempt}"
 
 
 def attempt_of(task: Task) -> AttemptId:

@@ -1,7 +1,7 @@
 """What goes wrong, decided place by place. A decision is known by its site and its number there, so that a plan can name it."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 from tests.fakes.service import Call
@@ -10,6 +10,10 @@ from tests.simulation.hosts import Host
 from tests.simulation.plan import Fault, Plan
 from tests.simulation.randomness import unit
 from tests.simulation.timeline import Timeline
+
+
+Site = tuple[str, int, str]
+"""A place where a fault could come: the site, the number of the decision there, and the menu, joined by `|`."""
 
 
 class Injector:
@@ -24,7 +28,8 @@ class Injector:
         self._chosen = set(plan.mix.kinds)
         self.fired: list[tuple[datetime, Fault]] = []
         self.is_calm = False
-        self.note_sites: list[tuple[str, int, str]] | None = None  # set to a list: every place where a fault could come
+        self.trace: Callable[[str], None] | None = None
+        self.note_sites: list[Site] | None = None  # set to a list: every place where a fault could come
 
     def calm(self) -> None:
         self.is_calm = True
@@ -39,7 +44,8 @@ class Injector:
         if self.is_calm:
             return None
         if self.note_sites is not None:
-            self.note_sites.append((host.name, host.calls, f"{call.service}.{call.operation}"))
+            kinds = kinds_of(call, on_function=host.can_hang, platform=host.facts.get("platform", False))
+            self.note_sites.append((host.name, host.calls, "|".join(kinds)))
         if self._outages and self._is_out(call.service):
             return "unavailable/before/all"
         if self._planned is not None:
@@ -80,4 +86,6 @@ class Injector:
         return any(each == service and now < until for each, until in self._outages)
 
     def _note(self, fault: Fault) -> None:
+        if self.trace is not None:
+            self.trace(f"  ! {fault.kind} at {fault.site}, decision {fault.n}")
         self.fired.append((self._timeline.clock.now(), fault))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from tests.simulation import invariants  # noqa: F401 - fills the table
 from tests.simulation.generation import plan_of
 from tests.simulation.harness import installed
+from tests.simulation.injection import Site
 from tests.simulation.plan import Fault, Plan
 from tests.simulation.world import World
 
@@ -31,11 +32,12 @@ def run_world(seed_or_plan: int | Plan) -> Violation | None:
     return run(seed_or_plan if isinstance(seed_or_plan, Plan) else plan_of(seed_or_plan)).violation
 
 
-def run(plan: Plan, trace: Callable[[str], None] | None = None) -> Run:
-    """Run a plan; `trace` hears of each call that took effect, with its time."""
+def run(plan: Plan, trace: Callable[[str], None] | None = None, sites: list[Site] | None = None) -> Run:
+    """Run a plan. `trace` hears of each call that took effect, with its time; `sites` collects every place where a fault could come."""
     world = World(plan)
+    world.injector.note_sites = sites
     if trace is not None:
-        world.trace = lambda text: trace(f"{world.seen.now - world.seen.began_at} {text}")
+        world.trace = world.injector.trace = lambda text: trace(f"{_clock(world)}  {text}")
     with installed(world):
         world.run()
     fired = tuple(dict.fromkeys(fault for _, fault in world.injector.fired if fault.kind != "outage"))
@@ -44,3 +46,8 @@ def run(plan: Plan, trace: Callable[[str], None] | None = None) -> Run:
     if violated is not None:
         violation = Violation(violated.code, str(violated), replace(plan, faults=fired))
     return Run(violation, world.virtual_s, fired)
+
+
+def _clock(world: World) -> str:
+    ms = world.timeline.clock.ms
+    return f"{ms // 3_600_000:3}:{ms // 60_000 % 60:02}:{ms // 1_000 % 60:02}.{ms % 1_000:03}"

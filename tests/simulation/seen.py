@@ -191,6 +191,10 @@ class Seen:
 
     def _check(self, moment: Moment, what: Any) -> None:
         """Noted, not raised: this is called from within the product's code, which catches much."""
+        if self.world.trace is not None:
+            told = _told(moment, what)
+            if told:
+                self.world.trace(f"    {moment}: {told}")
         if self.violated is None:
             self.violated = violated_by(self, moment, what)
 
@@ -226,6 +230,8 @@ class Seen:
         if key[1] != "lease" or item is None:
             self._check("slots written", item)
             return
+        if self.world.trace is not None:
+            self.world.trace(f"    row: {_row_text(item)}")
         before, self.rows[key[0]] = self.rows.get(key[0]), item
         if "open" in item:
             self.open_rows.add(key[0])
@@ -279,6 +285,32 @@ class Seen:
 
     def since_s(self, seconds: float) -> datetime:
         return self.now - timedelta(seconds=seconds)
+
+
+def _told(moment: Moment, what: Any) -> str:
+    """What a history says of a moment; nothing where the call says it all."""
+    match moment:
+        case "message removed":
+            return f"{what.message.id[:8]} of {what.key}"
+        case "dead letter":
+            return f"{what.reason.get('class')}: {what.reason.get('reason')}"
+        case "execution started" | "commit" | "manifest put":
+            return str(what if moment == "execution started" else what[0])
+        case "execution ended":
+            return f"{what.name} {what.status} {what.error or ''}"
+        case "container began":
+            return str(what.host.name)
+        case "container over":
+            return f"{what.host.name} {what.task.stop_code} exit {what.task.exit_code} ({what.end_kind})"
+    return ""
+
+
+def _row_text(item: Row) -> str:
+    names = ("key", "state", "run", "attempt", "failures", "interruptions", "message_id", "receipt_handle", "last_class")
+    shown = [f"{name}={next(iter(item[name].values()))}" for name in names if name in item]
+    owed = [each["S"] for each in item.get("owed", {}).get("L", [])]
+    marks = [name for name in ("output", "published_at", "cancel_requested_at", "result") if name in item]
+    return " ".join([*shown, *(["owed=" + "+".join(owed)] if owed else []), *marks])
 
 
 def _parts(container: Container) -> tuple[str, int, int]:

@@ -10,10 +10,11 @@ from typing import Any
 from longhaul.settings import RuntimeSettings
 from tests.fakes.aws import FakeAws
 from tests.fakes.clock import VirtualClock
+from tests.fakes.ecs_tasks import Task
 from tests.fakes.service import Answer, Call
 from tests.fakes.stepfunctions import Execution
 from tests.simulation.acts import plan_act
-from tests.simulation.containers import Containers, Surroundings
+from tests.simulation.containers import Containers, Surroundings, attempt_of, label_of
 from tests.simulation.events import EventBridge
 from tests.simulation.files import spark_output
 from tests.simulation.hosts import Host, here
@@ -23,7 +24,7 @@ from tests.simulation.lambda_platform import Lambda
 from tests.simulation.mapping import EventSourceMapping
 from tests.simulation.plan import Job, Plan
 from tests.simulation.randomness import rng_of, unit
-from tests.simulation.run_task_sync import RunTaskSync
+from tests.simulation.run_task_sync import RunTaskSync, described
 from tests.simulation.sdk import Sdk
 from tests.simulation.seen import Seen
 from tests.simulation.states import Done, Failed, Result, StatesEngine
@@ -31,6 +32,7 @@ from tests.simulation.template import Deployed, deployed
 from tests.simulation.timeline import Cancellable, Timeline
 
 _SETTLING_S = 400.0  # a sweep and a bit: what is quiet must stay so
+_HALF = 0.5
 _PATIENCE_S = 3 * 86_400.0  # after the faults: back-offs, missing messages, twenty interruptions
 
 
@@ -169,13 +171,27 @@ class World:
         hosted = _Hosted(self.timeline, self.plan.seed)
         run_task = RunTaskSync(hosted, self.sdk.client("ecs", config=_TWICE))  # type: ignore[arg-type]  # as a Timeline
         rng = rng_of(self.plan.seed, "states")
-        run_task.told_after_s = lambda task: 1 + 3 * unit(self.plan.seed, f"told:{task.arn}")
+        seed, of_event, rate = self.plan.seed, self.injector.of_event, self.plan.mix.events
+
+        def told_after_s(task: Task) -> float:
+            label = label_of(attempt_of(task))
+            late = of_event(f"told:{label}", ("late",), rate / 4)
+            return 1_200.0 if late else 1 + 3 * unit(seed, f"told:{label}")
+
+        def description(task: Task) -> dict[str, Any]:
+            shown = described(task)
+            if task.stop_code == "TaskFailedToStart" and unit(seed, f"described:{task.arn}") < _HALF:
+                del shown["Containers"]
+            return shown
+
+        run_task.told_after_s, run_task.description = told_after_s, description
+        run_task.tries_to_stop = lambda: of_event(f"stop:{hosted.label}", ("not stopped",), rate / 2) is None
 
         def run(parameters: dict[str, Any], done: Callable[[Result], None]) -> Cancellable:
             names = {
                 each["Name"]: each["Value"] for each in parameters["Overrides"]["ContainerOverrides"][0]["Environment"]
             }
-            label = f"{names['LONGHAUL_KEY'].partition('#')[2]}-{names['LONGHAUL_ATTEMPT']}"
+            label = f"{names['LONGHAUL_KEY'].partition('#')[2]}-{names['LONGHAUL_ATTEMPT']}"  # as `label_of`
             hosted.label = f"runTask@{label}"
             running = run_task(parameters, done)
 
@@ -213,13 +229,13 @@ class World:
         if call.service == "sqs":
             self.mapping.look()
         if self.trace is not None:
-            self.trace(f"{host.name} {call.service}.{call.operation}")
+            self.trace(f"{host.name}  {call.service}.{call.operation}{_about(call)}")
         self.seen.call(call, host, answer)
 
 
     def _refused(self, call: Call, host: Host, text: str) -> None:
         if self.trace is not None:
-            self.trace(f"{host.name} {call.service}.{call.operation} REFUSED {text[:90]}")
+            self.trace(f"{host.name}  {call.service}.{call.operation}{_about(call)}  refused: {text[:90]}")
         self.seen.refused(call, host, text)
 
 
@@ -244,6 +260,12 @@ class _Hosted:
 
 _TWICE = SimpleNamespace(retries={"total_max_attempts": 2})
 """Step Functions calls ECS again when an answer is lost: so one state may start two tasks."""
+
+
+def _about(call: Call) -> str:
+    """What of a call's arguments tells one from another."""
+    shown = [str(call.arguments[name]) for name in ("Key", "VisibilityTimeout", "name", "task") if name in call.arguments]
+    return f" {' '.join(shown)}" if shown and call.service != "dynamodb" else ""
 
 
 def _settings(usual: RuntimeSettings, plan: Plan) -> RuntimeSettings:
