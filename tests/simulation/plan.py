@@ -79,7 +79,7 @@ class Mix:
 
 @dataclass(frozen=True)
 class Plan:
-    seed: int
+    seed: int = 0
     jobs: tuple[Job, ...] = ()
     acts: tuple[Act, ...] = ()
     mix: Mix = field(default_factory=Mix)
@@ -89,7 +89,7 @@ class Plan:
     max_attempts: int = 3
 
     def to_json(self) -> str:
-        return json.dumps(_brief(asdict(self), asdict(Plan(seed=0))), separators=(",", ":"))
+        return json.dumps(_brief(asdict(self), asdict(Plan())), separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> "Plan":
