@@ -13,6 +13,7 @@ from greenlet import GreenletExit, getcurrent
 
 from jobs import failures
 from jobs.io.publisher import Dataset, Uploader
+from jobs.reporting import Phase
 from jobs.runner import REPORTING
 from jobs.stopping import Stop, StopReason, StopRequestedError
 from longhaul.adapters.dynamodb_leases import DynamoLeases
@@ -69,6 +70,7 @@ class Runner:
         self.has_hung = False
         self._id = container.attempt
         self._ticks = 0
+        self._phase = Phase.STAGING
         self._may_be_committed = False
         self._pauses: dict[Any, Event] = {}  # processes that a stop wakes
         self._reporter: Any = None
@@ -123,7 +125,7 @@ class Runner:
         self._timeout_s = lease.input.timeout_s
         self._container.work_known(work, ending)
         self._pause(_BOOT_S)
-        self._ticks += 1
+        self._enter(Phase.RUNNING)
         self._go_through(ending)
         self.stop.check()
         return output
@@ -157,7 +159,7 @@ class Runner:
             self._s3,
             self._settings.paths.data_bucket,
             self.stop,
-            begin=lambda _size: self._tick(),
+            begin=lambda _size: self._enter(Phase.PUBLISHING),
             advance=lambda _size: self._tick(),
         )
         output = uploader.upload(self._id, prefix, [Dataset(".", self._output / str(self._container.job.files), 3)])
@@ -196,6 +198,10 @@ class Runner:
         return failure.exit_code
 
     # Waiting, progress, stops.
+
+    def _enter(self, phase: Phase) -> None:
+        self._phase = phase
+        self._ticks += 1
 
     def _tick(self) -> None:
         self._ticks += 1
@@ -288,7 +294,7 @@ class Runner:
             self._advanced_at = now
         self._seen = self._ticks
         try:
-            lease = self._reports.report_progress(self._id, {"phase": "running"}, self._advanced_at)
+            lease = self._reports.report_progress(self._id, {"phase": self._phase.value}, self._advanced_at)
         except LeaseChangedError:
             self.stop.request(StopReason.SUPERSEDED, "this attempt does not own the job any more")
         except (ClientError, BotoCoreError):
