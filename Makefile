@@ -66,6 +66,12 @@ test: lint ## All checks and tests but the slow ones
 test-slow: .venv/.set-up-dev ## What needs minutes or a container
 	@$(BIN)/pytest -m slow
 
+WORLDS ?= 10000
+
+.PHONY: soak
+soak: .venv/.set-up-dev ## Simulate many worlds on all cores: make soak WORLDS=1000000; an interrupted one goes on
+	@$(BIN)/python -m tests.simulation.soak --worlds $(WORLDS)
+
 .PHONY: clean
 clean: ## Remove what was built; downloads in .cache/ stay
 	@rm -rf .venv .longhaul cdk.out build *.egg-info

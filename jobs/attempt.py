@@ -59,6 +59,8 @@ class Attempt:
     task: Task
     clock: Clock
     leases: LeaseStore
+    # The same for progress, but through a client that gives up soon: the next report says more than a late one.
+    reports: LeaseStore
     requests: RequestStore
     publisher: Publisher
     s3: "S3Client"
@@ -194,7 +196,7 @@ class Attempt:
     @contextmanager
     def _reporting(self, lease: Lease) -> Iterator[None]:
         reporter = Reporter(
-            leases=self.leases,
+            leases=self.reports,
             attempt=self.id,
             clock=self.clock,
             stop=self.stop,

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
@@ -31,6 +32,10 @@ _STOPPED: Final = {
 }
 
 _OUT_OF_MEMORY: Final = re.compile(r"java\.lang\.OutOfMemoryError|SparkOutOfMemoryError|UNABLE_TO_ACQUIRE_MEMORY")
+_THROTTLED: Final = re.compile(
+    r"Throttl|SlowDown|TooManyRequests|RequestLimitExceeded|ProvisionedThroughputExceeded|RequestTimeout"
+)
+_SERVER_ERROR: Final = 500
 # What follows is for those who read logs: stacks, and the text of the query.
 _NOISE: Final = re.compile(r"\n\s*(?:at [\w.$/<>]+\(|Driver stacktrace:|JVM stacktrace:|== SQL|\.\.\. \d+ more)")
 _TASK_FAILURE: Final = re.compile(r"most recent failure: Lost task .*?\(.*? executor .*?\): ", re.DOTALL)
@@ -71,9 +76,19 @@ def of_error(error: BaseException) -> Failure:
             return Failure(OutcomeClass.SUPERSEDED, text, ExitCode.SUPERSEDED)
         case MemoryError():
             return Failure(OutcomeClass.OUT_OF_MEMORY, text, ExitCode.OUT_OF_MEMORY)
+        case ClientError() | BotoCoreError() if _is_trouble_of_aws(error):
+            return Failure(OutcomeClass.INTERRUPTED, text, ExitCode.INTERRUPTED)
     if _OUT_OF_MEMORY.search(str(error)):
         return Failure(OutcomeClass.OUT_OF_MEMORY, text, ExitCode.OUT_OF_MEMORY)
     return Failure(OutcomeClass.FAILED, text, ExitCode.FAILED)
+
+
+def _is_trouble_of_aws(error: ClientError | BotoCoreError) -> bool:
+    """Whether AWS could not answer, in spite of the SDK's retries: no fault of the job's, which may well do better in a minute."""
+    if isinstance(error, BotoCoreError):
+        return isinstance(error, HTTPClientError)  # connections and timeouts; all else is a wrong call
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    return status >= _SERVER_ERROR or bool(_THROTTLED.search(error.response["Error"]["Code"]))
 
 
 def cause(error: BaseException) -> str:

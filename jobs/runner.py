@@ -31,6 +31,11 @@ from longhaul.settings import runtime_settings
 
 # Transfers use up to this many connections at once; retries cover S3's and DynamoDB's throttles.
 _AWS: Final = Config(max_pool_connections=48, retries={"mode": "standard", "total_max_attempts": 8})
+# A progress report that AWS does not take within seconds is better made anew: while it is tried again, it goes on telling an old time, and minutes of that are
+# what a stalled job looks like.
+REPORTING: Final = Config(
+    connect_timeout=2, read_timeout=4, retries={"mode": "standard", "total_max_attempts": 2}, max_pool_connections=2
+)
 # A stopped attempt has this long to unwind by itself before it is ended where it stands; always well within ECS's stop timeout.
 _UNWIND_S: Final = 5.0
 _UNWIND_FRACTION: Final = 0.5
@@ -51,12 +56,17 @@ def main() -> int:
     _stop_on_sigterm(stop)
     s3, clock = boto3.client("s3", config=_AWS), SystemClock()
     bucket = settings.paths.data_bucket
+
+    def leases(config: Config) -> DynamoLeases:
+        return DynamoLeases(boto3.client("dynamodb", config=config), settings.leases_table, clock, random.Random())  # noqa: S311 - jitter
+
     attempt = Attempt(
         id=attempt_id,
         settings=settings,
         task=this_task(),
         clock=clock,
-        leases=DynamoLeases(boto3.client("dynamodb", config=_AWS), settings.leases_table, clock, random.Random()),  # noqa: S311 - jitter
+        leases=leases(_AWS),
+        reports=leases(REPORTING),
         requests=S3Requests(s3, bucket),
         publisher=S3Publisher(s3, bucket),
         s3=s3,

@@ -55,6 +55,8 @@ _STOPPED_BY_PLATFORM = {
 }
 _OUT_OF_MEMORY = re.compile(r"OutOfMemory|out of memory", re.IGNORECASE)
 _THROTTLED = re.compile(r"Rate exceeded|Throttl|Capacity is unavailable|RESOURCE:", re.IGNORECASE)
+# As the runner reports them (`jobs.reporting.Phase`): fetching inputs, booting Spark, publishing. Nothing of the job runs then, so what stalls is not the job.
+_PHASES_OF_OURS = ("staging", "publishing")
 _OWN_ERRORS = {
     "JobStalled": OutcomeClass.STALLED,
     "JobCancelled": OutcomeClass.CANCELLED,
@@ -95,10 +97,14 @@ def classify(lease: Lease, evidence: Evidence) -> Verdict:
     if lease.result is not None and lease.result.attempt == lease.attempt:
         return Verdict(_known(lease.result.kind), lease.result.error, stop)
     own = _OWN_ERRORS.get(evidence.error or "")
-    if own is OutcomeClass.STALLED and lease.progress_at is None:
+    if own is OutcomeClass.STALLED and (lease.progress_at is None or lease.progress.get("phase") in _PHASES_OF_OURS):
         return Verdict(OutcomeClass.INTERRUPTED, evidence.cause or "the task never started", stop_task=True)
     if own is not None:
         return Verdict(own, evidence.cause or str(evidence.error), stop_task=own is not OutcomeClass.SUPERSEDED)
+    if evidence.error == "States.Timeout" and lease.progress_at is None:
+        return Verdict(
+            OutcomeClass.INTERRUPTED, f"the task did not start within its timeout of {lease.input.timeout_s} s", stop_task=True
+        )
     if evidence.error == "States.Timeout":
         return Verdict(
             OutcomeClass.TIMED_OUT, f"ran longer than its timeout of {lease.input.timeout_s} s", stop_task=True

@@ -94,12 +94,20 @@ class Queue:
             yield message
         while self._showing and self._showing[0][0] <= now:
             _, pushed, message = heappop(self._showing)
-            if message.shown != pushed or message.deleted or self.messages.get(message.id) is not message:
-                continue  # hidden, deleted or moved since
+            if self._is_stale(pushed, message):
+                continue
             if now - message.sent_at >= self.numbers["MessageRetentionPeriod"]:
                 self.remove(message)
             else:
                 yield message
+
+    def shows_next_at(self) -> float | None:
+        """When the next message shows, be that in the past; None when there is none. For who polls in virtual time."""
+        if self._again:
+            return 0.0
+        while self._showing and self._is_stale(*self._showing[0][1:]):
+            heappop(self._showing)
+        return self._showing[0][0] if self._showing else None
 
     def expire(self, now: float) -> None:
         """Forget what has reached the end of its retention, in flight or not. Messages stand in the order in which they came, so only the first are looked at."""
@@ -111,6 +119,10 @@ class Queue:
 
     def in_flight(self, now: float) -> int:
         return sum(message.is_in_flight(now) for message in self.messages.values())
+
+    def _is_stale(self, pushed: int, message: Message) -> bool:
+        """Hidden, deleted or moved since."""
+        return message.shown != pushed or message.deleted or self.messages.get(message.id) is not message
 
     def remove(self, message: Message) -> None:
         """Deleted, expired or purged: remembered, since a copy of it may still turn up."""

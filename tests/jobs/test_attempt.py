@@ -57,6 +57,7 @@ def make_attempt(cloud: Cloud, spark: SparkSession, tmp_path: Path, monkeypatch:
             "task": Task("arn:task/1", RESOURCES),
             "clock": SystemClock(),
             "leases": cloud.leases,
+            "reports": cloud.leases,
             "requests": S3Requests(cloud.s3, BUCKET),
             "publisher": S3Publisher(cloud.s3, BUCKET, sleep=lambda _: None),
             "s3": cloud.s3,
@@ -112,7 +113,7 @@ def test_progress_shows_phase_tasks_and_a_fraction_that_never_goes_back(
             seen.append(progress)
             return cloud.leases.report_progress(attempt, progress, progress_at)
 
-    assert make_attempt(leases=Listening()).run() is ExitCode.OK
+    assert make_attempt(reports=Listening()).run() is ExitCode.OK
 
     fractions = [progress["fraction"] for progress in seen]
     assert fractions == sorted(fractions)
@@ -303,7 +304,7 @@ def test_trouble_with_progress_writes_is_borne_for_a_while(cloud: Cloud, make_at
             waiter.wait(0.02)
         write_one_row(spark, job)
 
-    assert make_attempt(wait_for_failures, leases=Throttled()).run() is ExitCode.OK
+    assert make_attempt(wait_for_failures, reports=Throttled()).run() is ExitCode.OK
 
 
 def test_an_attempt_that_cannot_report_for_the_stall_timeout_gives_up(cloud: Cloud, make_attempt: MakeAttempt) -> None:
@@ -328,5 +329,5 @@ def test_an_attempt_that_cannot_report_for_the_stall_timeout_gives_up(cloud: Clo
         assert stop.wait(10)
         raise Py4JNetworkError
 
-    assert make_attempt(wait, leases=Silent(), clock=Hasty(), stop=stop).run() is ExitCode.INTERRUPTED
+    assert make_attempt(wait, reports=Silent(), clock=Hasty(), stop=stop).run() is ExitCode.INTERRUPTED
     assert stop.reason is StopReason.UNREPORTABLE

@@ -1,6 +1,7 @@
 """Whatever went wrong: its class, its text with the cause first, its exit code."""
 
 import pytest
+from botocore.exceptions import NoCredentialsError, ReadTimeoutError
 from py4j.protocol import Py4JNetworkError
 
 from jobs import failures
@@ -8,6 +9,7 @@ from jobs.spark.running import cause_of_death
 from jobs.stopping import Stop, StopReason
 from longhaul.domain.errors import InvalidRequestError, LeaseChangedError, PermanentJobError
 from longhaul.domain.outcome import MAX_ERROR_CHARS, ExitCode, OutcomeClass
+from tests.fakes.service import client_error
 
 WORKER = """Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 times, most recent failure: Lost task 0.0 in stage 1.0 (TID 1) (127.0.0.1 executor driver): org.apache.spark.api.python.PythonException: Traceback (most recent call last):
   File "worker.py", line 1, in main
@@ -57,6 +59,12 @@ def test_the_cause_comes_first_and_the_stacks_are_gone(text: str, cause: str) ->
         (MemoryError(), OutcomeClass.OUT_OF_MEMORY, ExitCode.OUT_OF_MEMORY),
         (RuntimeError("x: java.lang.OutOfMemoryError: Java heap space"), OutcomeClass.OUT_OF_MEMORY, ExitCode.OUT_OF_MEMORY),
         (KeyError("city"), OutcomeClass.FAILED, ExitCode.FAILED),
+        (ReadTimeoutError(endpoint_url="https://s3"), OutcomeClass.INTERRUPTED, ExitCode.INTERRUPTED),
+        (client_error("SlowDown", "", "UploadPart", status=503), OutcomeClass.INTERRUPTED, ExitCode.INTERRUPTED),
+        (client_error("ThrottlingException", "", "UpdateItem"), OutcomeClass.INTERRUPTED, ExitCode.INTERRUPTED),
+        (client_error("InternalError", "", "PutObject", status=500), OutcomeClass.INTERRUPTED, ExitCode.INTERRUPTED),
+        (client_error("AccessDenied", "", "PutObject", status=403), OutcomeClass.FAILED, ExitCode.FAILED),
+        (NoCredentialsError(), OutcomeClass.FAILED, ExitCode.FAILED),
     ],
 )  # fmt: skip
 def test_each_kind_of_error_has_its_class_and_exit_code(error: Exception, kind: OutcomeClass, code: ExitCode) -> None:

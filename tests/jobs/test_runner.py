@@ -18,6 +18,7 @@ import psutil
 import pytest
 from moto.server import ThreadedMotoServer
 
+from jobs.runner import REPORTING
 from longhaul.domain.lease import Lease
 from longhaul.domain.outcome import ExitCode
 from longhaul.settings import VARIABLE, LeaseSettings
@@ -187,3 +188,11 @@ def test_a_jvm_out_of_memory_ends_the_runner_as_such(remote: Cloud, start: Start
     assert result is not None
     assert result.kind == "out_of_memory"
     assert "OutOfMemoryError" in result.error
+
+
+def test_a_report_that_aws_does_not_take_is_given_up_before_it_looks_like_a_stall() -> None:
+    config: Any = REPORTING
+    tries = config.retries["total_max_attempts"]
+    longest_pause_s = 1  # of botocore's standard mode before the second try
+    assert tries == 2
+    assert tries * (config.connect_timeout + config.read_timeout) + longest_pause_s <= 15

@@ -6,13 +6,13 @@ unchanged code interleaves with everything else at each call that it makes, and 
 
 import heapq
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import count
 from typing import Any, Protocol
 
 from greenlet import GreenletExit, getcurrent, greenlet
 
-from tests.fakes.clock import VirtualClock
+from tests.fakes.clock import VirtualClock, milliseconds
 
 
 class Cancellable(Protocol):
@@ -22,10 +22,9 @@ class Cancellable(Protocol):
 class Event:
     """Something that is to happen; `cancel` makes it not happen."""
 
-    __slots__ = ("action", "at")
+    __slots__ = ("action",)
 
-    def __init__(self, at: datetime, action: Callable[[], None]) -> None:
-        self.at = at
+    def __init__(self, action: Callable[[], None]) -> None:
         self.action: Callable[[], None] | None = action
 
     def cancel(self) -> None:
@@ -37,24 +36,27 @@ class Timeline:
 
     def __init__(self, clock: VirtualClock) -> None:
         self.clock = clock
-        self._heap: list[tuple[datetime, int, Event]] = []
+        self._heap: list[tuple[int, int, Event]] = []  # by the clock's milliseconds
         self._order = count()
 
     def after(self, seconds: float, action: Callable[[], None]) -> Event:
         """Plan an event."""
-        event = Event(self.clock.now() + timedelta(seconds=max(seconds, 0)), action)
-        heapq.heappush(self._heap, (event.at, next(self._order), event))
+        event = Event(action)
+        at = self.clock.ms + milliseconds(seconds) if seconds > 0 else self.clock.ms
+        heapq.heappush(self._heap, (at, next(self._order), event))
         return event
 
     def step(self, until: datetime) -> bool:
         """Let the next event happen, if there is one until then. False: there is none, and the clock stands at `until`."""
-        while self._heap and self._heap[0][2].action is None:
-            heapq.heappop(self._heap)
-        if not self._heap or self._heap[0][0] > until:
-            self.clock.advance_to(max(until, self.clock.now()))
+        heap, clock = self._heap, self.clock
+        while heap and heap[0][2].action is None:
+            heapq.heappop(heap)
+        end = clock.ms_of(until)
+        if not heap or heap[0][0] > end:
+            clock.advance_to_ms(max(end, clock.ms))
             return False
-        _, _, event = heapq.heappop(self._heap)
-        self.clock.advance_to(max(event.at, self.clock.now()))
+        at, _, event = heapq.heappop(heap)
+        clock.advance_to_ms(max(at, clock.ms))
         action, event.action = event.action, None
         if action is not None:
             action()
@@ -70,7 +72,8 @@ class Timeline:
         """From inside a process: give way for that long. From outside of any, time just moves on."""
         current = getcurrent()
         if isinstance(current, Process):
-            self.after(seconds, current.go_on)
+            if not current.killed:
+                self.after(seconds, current.go_on)
             current.give_way()
         else:
             self.clock.advance(seconds)
@@ -92,6 +95,8 @@ class Process(greenlet):  # type: ignore[misc]
             self.switch()
 
     def give_way(self) -> None:
+        if self.killed:  # it is being thrown away, and unwinds
+            raise GreenletExit
         self.parent.switch()
 
     def kill(self) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from jobs.reporting import Phase
 from longhaul.domain.lease import CommittedOutput, Lease, Owed, RecordedResult, State
 from longhaul.domain.outcome import Evidence, OutcomeClass, Settlement, Verdict, classify, settle
 from longhaul.settings import LeaseSettings
@@ -78,9 +79,30 @@ def task(
         pytest.param(STARTED, task(1), OutcomeClass.FAILED, id="exit-1"),
         pytest.param(STARTED, task(75), OutcomeClass.INTERRUPTED, id="told-to-stop"),
         pytest.param(STARTED, Evidence("States.Timeout"), OutcomeClass.TIMED_OUT, id="timed-out"),
+        pytest.param(
+            running(), Evidence("States.Timeout"), OutcomeClass.INTERRUPTED, id="timed-out-before-it-started"
+        ),
         pytest.param(STARTED, Evidence("JobStalled", "no progress"), OutcomeClass.STALLED, id="stalled"),
         pytest.param(
             running(), Evidence("JobStalled", "no sign of life"), OutcomeClass.INTERRUPTED, id="never-started"
+        ),
+        pytest.param(
+            replace(STARTED, progress={"phase": Phase.RUNNING.value}),
+            Evidence("JobStalled", "no progress"),
+            OutcomeClass.STALLED,
+            id="stalled-at-work",
+        ),
+        pytest.param(
+            replace(STARTED, progress={"phase": Phase.STAGING.value}),
+            Evidence("JobStalled", "no progress"),
+            OutcomeClass.INTERRUPTED,
+            id="stalled-while-staging",
+        ),
+        pytest.param(
+            replace(STARTED, progress={"phase": Phase.PUBLISHING.value}),
+            Evidence("JobStalled", "no progress"),
+            OutcomeClass.INTERRUPTED,
+            id="stalled-while-publishing",
         ),
         pytest.param(STARTED, Evidence("JobCancelled"), OutcomeClass.CANCELLED, id="cancelled"),
         pytest.param(STARTED, Evidence("LeaseLost"), OutcomeClass.SUPERSEDED, id="lease-lost"),

@@ -1,0 +1,92 @@
+"""The faults of a call, as texts that a plan can hold: `what/when/times`.
+
+`before` it took effect, or `after`; `1`: the SDK's next try goes through, `all`: every try of this call meets the same. An answer that is lost `after` makes the SDK try
+again what was done already. `crash` ends the process, `hang` keeps it until its function's timeout, `slow/30` makes the call take that long.
+"""
+
+from functools import cache
+
+from botocore.exceptions import ClientError, ReadTimeoutError
+
+from tests.fakes import faults
+from tests.fakes.service import Call, client_error
+
+_ANY = (
+    "throttle/before/1",
+    "throttle/before/all",
+    "unavailable/before/1",
+    "unavailable/before/all",
+    "unavailable/after/1",
+    "unavailable/after/all",
+    "lost/before/all",
+    "lost/after/1",
+    "lost/after/all",
+)
+_ENDS = ("crash/before", "crash/after")
+_HANGS = ("hang/before", "hang/after", "slow/6", "slow/40")
+_CONDITIONAL_PUT = ("conflict/before/1",)
+_DYNAMODB_WRITE = ("conflict/before/1",)
+_WRITES = {"PutItem", "UpdateItem", "TransactWriteItems"}
+_DISGUISED = ("disguised/before/all",)
+
+ALL_KINDS = (*_ANY, *_ENDS, *_HANGS, *_DYNAMODB_WRITE, *_DISGUISED)
+
+
+@cache
+def _menu(  # noqa: FBT001 - cached by position
+    service: str, operation: str, on_function: bool, platform: bool, conditional_put: bool
+) -> tuple[str, ...]:
+    kinds = _ANY
+    if not platform:
+        kinds += _ENDS
+    if on_function:
+        kinds += _HANGS
+    if service == "dynamodb" and operation in _WRITES:
+        kinds += _DYNAMODB_WRITE
+    if conditional_put:
+        kinds += _CONDITIONAL_PUT
+    if operation == "RunTask":
+        kinds += _DISGUISED
+    return kinds
+
+
+def kinds_of(call: Call, *, on_function: bool, platform: bool) -> tuple[str, ...]:
+    """What can happen to this call; `platform`: it is a service's own, which neither crashes nor hangs for good."""
+    conditional_put = call.operation == "PutObject" and not call.arguments.keys().isdisjoint(("IfMatch", "IfNoneMatch"))
+    return _menu(call.service, call.operation, on_function, platform, conditional_put)
+
+
+def error_of(what: str, call: Call) -> ClientError | ReadTimeoutError:
+    match what:
+        case "throttle":
+            return faults.throttle(call)
+        case "unavailable":
+            return faults.unavailable(call)
+        case "lost":
+            return faults.lost_answer(call)
+        case "conflict":
+            return _conflict(call)
+        case "disguised":
+            return client_error("InvalidParameterException", "Rate exceeded", call.operation)
+    raise ValueError(f"no such fault of a call: {what}")
+
+
+def is_retried(what: str) -> bool:
+    """By the SDK itself, in its standard mode."""
+    return what in ("throttle", "unavailable", "lost")
+
+
+def _conflict(call: Call) -> ClientError:
+    if call.operation == "PutObject":
+        return client_error(
+            "ConditionalRequestConflict", "A conflicting operation occurred.", call.operation, status=409
+        )
+    if call.operation == "TransactWriteItems":
+        reasons = [{"Code": "None"}, {"Code": "TransactionConflict", "Message": "Transaction is ongoing for the item"}]
+        return client_error(
+            "TransactionCanceledException",
+            "Transaction cancelled, please refer cancellation reasons for specific reasons [None, TransactionConflict]",
+            call.operation,
+            CancellationReasons=reasons,
+        )
+    return client_error("TransactionConflictException", "Transaction is ongoing for the item", call.operation)

@@ -1,0 +1,135 @@
+"""Plans out of seeds: most worlds have a few jobs and a few faults; some have bursts, days, or trouble everywhere."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from tests.simulation.call_faults import ALL_KINDS
+from tests.simulation.endings import OWN_FAULTS, PLATFORM_FAULTS
+from tests.simulation.files import COUNTS
+from tests.simulation.plan import Act, Ending, Job, Mix, Plan
+from tests.simulation.randomness import rng_of
+
+_SERVICES = ("dynamodb", "sqs", "s3", "stepfunctions", "ecs")
+_HOUR_S = 3_600.0
+_SMALL_SKEW_S = 30.0
+_OWN, _PLATFORM = sorted(OWN_FAULTS), sorted(PLATFORM_FAULTS)
+
+
+def plan_of(seed: int) -> Plan:
+    """The world of a seed."""
+    rng = rng_of(seed, "plan")
+    jobs = tuple(_job(rng, number) for number in range(_jobs(rng)))
+    mix = _mix(rng)
+    if mix.skew_s > _SMALL_SKEW_S:
+        # What clocks are wrong by counts as silence: who lets them be wrong by minutes must not call minutes of silence a stall.
+        jobs = tuple(replace(job, stall_timeout_s=None) for job in jobs)
+    return Plan(
+        seed=seed,
+        jobs=jobs,
+        acts=tuple(sorted(_acts(rng, jobs), key=lambda act: act.at_s)),
+        mix=mix,
+        slots=_pick(rng, (10, 60), (1, 15), (2, 15), (3, 10)),
+        spot=rng.random() < 0.2,
+        max_attempts=_pick(rng, (3, 60), (1, 10), (2, 20), (5, 10)),
+    )
+
+
+def _jobs(rng: random.Random) -> int:
+    low, high = _pick(rng, ((1, 1), 45), ((2, 3), 38), ((4, 7), 14), ((10, 18), 3))
+    return rng.randint(low, high)
+
+
+def _job(rng: random.Random, number: int) -> Job:
+    work_s = _work_s(rng)
+    endings: list[Ending] = []
+    poison = False
+    if rng.random() < 0.45:
+        kinds = [rng.choice(_OWN if rng.random() < 0.5 else _PLATFORM) for _ in range(rng.randint(1, 3))]
+        if rng.random() < 0.15:
+            kinds = ["dies_after_commit"]
+        endings = [Ending(kind, round(rng.random() * min(work_s, 2_000.0), 1)) for kind in kinds]
+        poison = kinds[-1] in OWN_FAULTS and rng.random() < 0.4
+    endless = any(each.kind == "endless" for each in endings)
+    return Job(
+        name=f"j{number}",
+        work_s=work_s,
+        named=rng.random() < 0.8,
+        endings=tuple(endings),
+        poison=poison,
+        output="shared" if rng.random() < 0.1 else "",
+        timeout_s=round(work_s * 1.5) + 600 if endless else max(21_600, round(2 * work_s)) if work_s > _HOUR_S else None,
+        stall_timeout_s=_pick(rng, (None, 70), (120, 15), (1_800, 15)) if work_s < _HOUR_S else None,
+        max_attempts=_pick(rng, (None, 80), (2, 20)),
+        files=rng.choice(COUNTS),
+    )
+
+
+def _work_s(rng: random.Random) -> float:
+    low, high = _pick(rng, ((1.0, 60.0), 4_500), ((60.0, _HOUR_S), 1_300), ((_HOUR_S, 8 * _HOUR_S), 180), ((11 * _HOUR_S, 30 * _HOUR_S), 18), ((48 * _HOUR_S, 120 * _HOUR_S), 2))
+    return round(low * (high / low) ** rng.random(), 1)
+
+
+def _acts(rng: random.Random, jobs: Sequence[Job]) -> list[Act]:
+    burst = rng.random() < 0.3
+    acts = []
+    for job in jobs:
+        at_s = 1.0 if burst else round(1 + 300 * rng.random(), 1)
+        acts.append(Act(at_s, "submit", job.name))
+        acts += _more(rng, job, at_s)
+    if rng.random() < 0.05:
+        acts.append(Act(_soon(rng), "submit_invalid", work=rng.randrange(3)))
+    if rng.random() < 0.12:
+        acts.append(Act(_soon(rng), "outage", for_s=round(5 + 900 * rng.random() ** 3), service=rng.choice(_SERVICES)))
+    if rng.random() < 0.06:
+        acts.append(Act(_soon(rng) + 1_500, "redrive_dead_letters"))
+    if rng.random() < 0.03:
+        acts.append(Act(_soon(rng), "purge"))
+    return acts
+
+
+def _more(rng: random.Random, job: Job, at_s: float) -> list[Act]:
+    """What else happens to a job."""
+    life_s = job.work_s + 120
+    found = []
+
+    def maybe(chance: float, kind: str, work: int = 0, later_s: float = 0.0) -> None:
+        if rng.random() < chance:
+            found.append(Act(round(at_s + later_s + 1.3 * life_s * rng.random(), 1), kind, job.name, work))
+
+    maybe(0.10, "submit")  # the same work again
+    maybe(0.06, "submit", work=1)  # other work under its key
+    maybe(0.06, "submit", work=2, later_s=2_500)  # corrected, when it may be dead
+    maybe(0.08, "cancel")
+    maybe(0.08, "stop_execution")
+    maybe(0.03, "redrive_execution", later_s=60)
+    maybe(0.12, "redeliver", work=rng.randrange(4))
+    maybe(0.05, "redeliver", work=rng.randrange(4), later_s=life_s)
+    return found
+
+
+def _soon(rng: random.Random) -> float:
+    return round(2 + 800 * rng.random() ** 2, 1)
+
+
+def _mix(rng: random.Random) -> Mix:
+    kinds: tuple[str, ...] = ()
+    if rng.random() < 0.3:
+        kinds = tuple(sorted(rng.sample(ALL_KINDS, rng.randint(1, 4))))
+    return Mix(
+        calls=_pick(rng, (0.0, 30), (0.005, 25), (0.02, 25), (0.08, 20)),
+        kinds=kinds,
+        invokes=_pick(rng, (0.0, 50), (0.03, 30), (0.15, 20)),
+        events=_pick(rng, (0.0, 50), (0.3, 30), (1.0, 20)),
+        launches=_pick(rng, (0.0, 60), (0.1, 30), (0.4, 10)),
+        skew_s=_pick(rng, (0.0, 70), (5.0, 15), (120.0, 15)),
+        stale_handles=rng.choice(("fail", "work", "ignore", "any")),
+        index_lag_s=_pick(rng, (0.0, 60), (1.0, 30), (20.0, 10)),
+        reorder=rng.random() < 0.3,
+        timeout_stops_task=rng.random() < 0.5,
+    )
+
+
+def _pick(rng: random.Random, *weighted: tuple[Any, int]) -> Any:
+    return rng.choices([value for value, _ in weighted], [weight for _, weight in weighted])[0]

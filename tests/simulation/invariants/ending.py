@@ -1,0 +1,90 @@
+"""What must be true when the faults are over and everything has come to rest."""
+
+import json
+from typing import TYPE_CHECKING
+
+from tests.simulation.endings import OWN_FAULTS
+from tests.simulation.invariants.table import invariant
+
+if TYPE_CHECKING:
+    from tests.simulation.seen import Seen
+
+
+@invariant("L1", "the end", "every message ends deleted or in the dead-letter queue")
+def queue_is_empty(seen: "Seen", _: None) -> str | None:
+    left = seen.world.jobs_queue.messages
+    return f"{len(left)} messages left, such as {_described(seen, next(iter(left)))}" if left else None
+
+
+@invariant("L6", "the end", "whatever is owed gets done: no row is left running, released or owing")
+def nothing_is_owed(seen: "Seen", _: None) -> str | None:
+    for key in sorted(seen.open_rows):
+        row = seen.rows[key]
+        return f"{key} is {row['state']['S']}, owes {[each['S'] for each in row.get('owed', {}).get('L', [])]}"
+    return None
+
+
+@invariant("S10", "the end", "no task, execution, slot or pending upload is left")
+def nothing_is_left(seen: "Seen", _: None) -> str | None:
+    world = seen.world
+    if world.containers.running:
+        return f"tasks run: {[each.host.name for each in world.containers.running.values()]}"
+    if world.engine.runs:
+        return f"executions run: {sorted(world.engine.runs)}"
+    slots = world.aws.dynamodb.tables[world.settings.leases_table].rows.get(("slots#main", "slots"))
+    if slots is not None and slots.item is not None and slots.item["running"]["N"] != "0":
+        return f"{slots.item['running']['N']} slots are taken"
+    pending = {upload.id: upload.key for upload in world.aws.s3.buckets[world.bucket].uploads.values()}
+    listed = {each["upload_id"] for each in _listed_uploads(seen)}
+    left = sorted(pending[each] for each in pending.keys() & listed)
+    # What no list names was created by a call whose answer was lost, or just before a crash: the bucket's lifecycle rule ends those.
+    return f"pending uploads: {left}" if left else None
+
+
+@invariant("L3", "the end", "a poison message reaches the dead-letter queue after exactly max_attempts")
+def poison_dies_in_time(seen: "Seen", _: None) -> str | None:
+    if seen.world.injector.fired or any(act.kind != "submit" or act.work for act in seen.world.plan.acts):
+        return None
+    for letter in seen.dead_letters:
+        key = letter.reason.get("key")
+        if key is None or letter.reason["class"] in ("conflicting_job_id", "permanent"):
+            continue
+        job = seen.world.jobs[seen.job_of_key(key)]
+        wanted = job.max_attempts or seen.world.plan.max_attempts
+        failures = [each for each in seen.attempts.values() if each.token.key == key and each.fault_of_job]
+        if len(failures) != wanted:
+            return f"{key} died after {len(failures)} failures, not {wanted}"
+    return None
+
+
+@invariant("L1", "the end", "every job that was asked for is published, dead-lettered or cancelled")
+def every_job_has_ended(seen: "Seen", _: None) -> str | None:
+    for sent in seen.sent.values():
+        if sent.work is None or sent.key in seen.cancelled_at or sent.key in seen.purged_keys:
+            continue
+        if not seen.is_published(sent.key, sent.work) and not seen.letters_of(sent):
+            return f"{_described(seen, sent.message.id)} came to nothing"
+    return None
+
+
+@invariant("L1", "the end", "a job that can never succeed does not publish, one that can is not dead")
+def ends_are_right(seen: "Seen", _: None) -> str | None:
+    for token in seen.published:
+        job = seen.world.jobs[seen.job_of_key(token.key)]
+        if job.poison and seen.attempts[token].work == 0 and job.endings[-1].kind in OWN_FAULTS:
+            return f"{token} of a poison job was published"
+    return None
+
+
+def _described(seen: "Seen", message_id: str) -> str:
+    sent = seen.sent[message_id]
+    return f"{message_id} ({sent.key}, work {sent.work})"
+
+
+def _listed_uploads(seen: "Seen") -> list[dict[str, str]]:
+    return [
+        upload
+        for name, found in seen.objects().items()
+        if name.startswith("longhaul/pending/")
+        for upload in json.loads(found.body)["uploads"]
+    ]

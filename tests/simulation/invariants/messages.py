@@ -1,0 +1,91 @@
+"""Messages: deleted only for a reason, held by the newest handle, never dead-lettered for the platform's faults."""
+
+from typing import TYPE_CHECKING, Any
+
+from tests.simulation.invariants.table import invariant
+
+if TYPE_CHECKING:
+    from tests.simulation.seen import DeadLetter, Seen, Sent
+
+_PLATFORM_FAULTS_MAY_END_A_JOB = 20
+
+
+@invariant(
+    "S1",
+    "message removed",
+    "a message is deleted only when its output is published, when it is cancelled or dead-lettered, or while another message stands for the same work",
+)
+def deleted_for_a_reason(seen: "Seen", sent: "Sent") -> str | None:
+    what = f"message {sent.message.id} of {sent.key}, work {sent.work}"
+    if seen.letters_of(sent):
+        return None
+    if sent.work is None:
+        return f"{what}, which can never run, was deleted without a dead letter"
+    if seen.is_published(sent.key, sent.work) or sent.key in seen.cancelled_at:
+        return None
+    if any(other.work == sent.work for other in seen.live_by_key[sent.key].values()):
+        return None
+    return f"{what} was deleted, and nothing of it is published"
+
+
+@invariant("S8", "mapping deletes", "the mapping never deletes the message of a job that runs")
+def mapping_spares_running_jobs(seen: "Seen", message_id: str) -> str | None:
+    sent = seen.sent[message_id]
+    row = seen.rows.get(sent.key)
+    if row is None or row["state"]["S"] != "RUNNING" or row["message_id"]["S"] != message_id:
+        return None
+    if any(other.renews == message_id for other in seen.live_by_key[sent.key].values()):
+        return None  # its copy takes over
+    return f"the mapping deletes message {message_id}, with which {sent.key} runs as attempt {row['attempt']['N']}"
+
+
+@invariant("S7", "handle used", "a message is extended and deleted with its newest receipt handle, or with the one that the row had when the invocation began")
+def newest_handle(seen: "Seen", used: tuple[Any, Any]) -> str | None:
+    call, host = used
+    handle = call.arguments["ReceiptHandle"]
+    message = seen.world.jobs_queue.by_handle[handle]
+    began_at = host.facts.get("began_at")
+    if message.receipt_handle == handle or began_at is None:
+        return None
+    if any(record.get("receiptHandle") == handle for record in host.facts["event"].get("Records", ())):
+        return None
+    history = seen.handles[seen.sent[message.id].key]
+    for (_, had), (until, _) in zip(history, [*history[1:], (seen.now, "")], strict=True):
+        if had == handle and until >= began_at:
+            return None
+    return f"{host.name} uses {handle}, though {message.receipt_handle} is newer and in the row"
+
+
+@invariant("S6", "extension refused", "nothing asks SQS to hide a message for longer than 12 h from its receive")
+def within_twelve_hours(seen: "Seen", refused: tuple[Any, Any]) -> str | None:
+    call, host = refused
+    if seen.world.plan.mix.skew_s or seen.world.injector.fired:
+        return None  # clocks that are wrong may lead there: the refusal is heeded
+    return f"{host.name} asked for {call.arguments['VisibilityTimeout']} s too many"
+
+
+@invariant("S9", "dead letter", "fewer than 20 faults of the platform never dead-letter a job, nor does waiting")
+def dead_for_its_own_faults(seen: "Seen", letter: "DeadLetter") -> str | None:
+    senders = [each for each in seen.sent.values() if each.message.body == letter.body]
+    if not letter.reason:
+        return f"SQS itself gave up on {senders[0].message.id if senders else letter.body[:60]}"
+    if not senders:
+        return f"a dead letter that nobody sent: {letter.body[:80]}"
+    kind = letter.reason["class"]
+    if kind == "invalid_request":
+        return None if senders[0].work is None else f"a valid request was called invalid: {letter.reason['reason']}"
+    if kind == "conflicting_job_id":
+        key = letter.reason["key"]
+        others = [each for each in seen.sent.values() if each.key == key and each.work != senders[0].work]
+        return None if others else f"{key} conflicts with nothing"
+    key, run = letter.reason["key"], letter.reason["run"]
+    faults = seen.own_faults(key, run)
+    job = seen.world.jobs[seen.job_of_key(key)]
+    if len(faults) >= (job.max_attempts or seen.world.plan.max_attempts):
+        return None
+    if any(each.fault_of_job == "permanent" for each in faults):
+        return None
+    others_n = sum(each.token[:2] == (key, run) for each in seen.attempts.values()) - len(faults)
+    if others_n >= _PLATFORM_FAULTS_MAY_END_A_JOB:
+        return None
+    return f"{key} is dead ({kind}: {letter.reason['reason'][:120]}) after {len(faults)} faults of its own and {others_n} other attempts"

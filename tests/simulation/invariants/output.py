@@ -1,0 +1,69 @@
+"""Outputs: committed once, by the latest attempt; visible only when committed; always whole."""
+
+from typing import TYPE_CHECKING, Any
+
+from tests.simulation.invariants.table import invariant
+
+if TYPE_CHECKING:
+    from tests.simulation.seen import Seen, Token
+
+
+@invariant("S2", "commit", "at most one commit per job and run, unless the one before turned out to be void")
+def one_commit(seen: "Seen", commit: "tuple[Token, Any]") -> str | None:
+    token, _ = commit
+    others = [each for each in seen.committed if each[:2] == token[:2] and each != token and each not in seen.voided]
+    return f"{token} committed after {others[0]}" if others else None
+
+
+@invariant("S3", "commit", "only the latest attempt commits, while its row is RUNNING")
+def latest_commits(seen: "Seen", commit: "tuple[Token, Any]") -> str | None:
+    token, row = commit
+    if row["state"]["S"] != "RUNNING" or int(row["attempt"]["N"]) != token.attempt:
+        return f"{token} committed in a row that is {row['state']['S']} for attempt {row['attempt']['N']}"
+    if seen.latest.get(token.key) != token.attempt:
+        return f"{token} committed after attempt {seen.latest.get(token.key)} had begun"
+    return None
+
+
+@invariant("S4", "file shows", "no file shows before its attempt has committed")
+def committed_files_show(seen: "Seen", name: str) -> str | None:
+    token = seen.token_in(name)
+    if token is None:
+        return f"{name} carries no attempt's token"
+    return None if token in seen.committed else f"{name} shows, but its attempt has not committed"
+
+
+@invariant("S4", "manifest put", "only committed output is published, and none replaces what a later attempt published")
+def manifests_go_forward(seen: "Seen", put: "tuple[Token, str]") -> str | None:
+    token, prefix = put
+    if token not in seen.committed:
+        return f"{token} published under {prefix} without a commit"
+    before = seen.manifests.get(prefix)
+    if before is not None and before.key == token.key and before > token:
+        return f"{token} replaced the later {before} under {prefix}"
+    return None
+
+
+@invariant("S2", "manifest put", "at most one attempt of a run publishes")
+def one_publishes(seen: "Seen", put: "tuple[Token, str]") -> str | None:
+    token, _ = put
+    others = [each for each in seen.published if each[:2] == token[:2] and each != token]
+    return f"{token} published, as {others[0]} had before" if others else None
+
+
+@invariant("S4", "manifest put", "what is published is whole: the manifest names only files that are there")
+def whole_when_put(seen: "Seen", put: "tuple[Token, str]") -> str | None:
+    return _missing(seen, put[1])
+
+
+@invariant("S4", "files deleted", "what is published stays whole")
+def whole_after_deletes(seen: "Seen", names: list[str]) -> str | None:
+    prefixes = {prefix for name in names for prefix in seen.manifests if name.startswith(prefix)}
+    return next((wrong for prefix in sorted(prefixes) if (wrong := _missing(seen, prefix))), None)
+
+
+def _missing(seen: "Seen", prefix: str) -> str | None:
+    manifest = seen.manifest_at(prefix)
+    objects = seen.objects()
+    missing = [each["path"] for each in (manifest or {}).get("files", ()) if prefix + each["path"] not in objects]
+    return f"{prefix}_SUCCESS names {missing[0]}, which is not there" if missing else None

@@ -1,0 +1,70 @@
+"""The invariants as a table: when each is checked, what it says, and how."""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from tests.simulation.seen import Seen
+
+Moment = Literal[
+    "message removed",
+    "mapping deletes",
+    "dead letter",
+    "handle used",
+    "extension refused",
+    "commit",
+    "file shows",
+    "files deleted",
+    "manifest put",
+    "slots written",
+    "execution started",
+    "execution ended",
+    "container began",
+    "container over",
+    "beat",
+    "the end",
+]
+"""What has changed, or is about to. Each comes with the thing itself."""
+
+Check = Callable[["Seen", Any], str | None]
+
+
+class Invariant(NamedTuple):
+    code: str  # as in the design: S1 to S10, L1 to L6
+    says: str
+    holds: Check
+
+
+TABLE: dict[Moment, list[Invariant]] = {}
+
+
+def invariant(code: str, moment: Moment, says: str) -> Callable[[Check], Check]:
+    """Enter a check into the table. It answers what is wrong, None when all is well."""
+
+    def enter(holds: Check) -> Check:
+        TABLE.setdefault(moment, []).append(Invariant(code, says, holds))
+        return holds
+
+    return enter
+
+
+class Violated(NamedTuple):
+    """An invariant that did not hold, how, and when."""
+
+    code: str
+    says: str
+    how: str
+    at: datetime
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.says}\n  but at {self.at.isoformat(timespec='milliseconds')}: {self.how}"
+
+
+def violated_by(seen: "Seen", moment: Moment, what: Any) -> Violated | None:
+    """The first invariant of that moment that does not hold."""
+    for each in TABLE.get(moment, ()):
+        wrong = each.holds(seen, what)
+        if wrong is not None:
+            return Violated(each.code, each.says, wrong, seen.now)
+    return None

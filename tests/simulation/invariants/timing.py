@@ -1,0 +1,53 @@
+"""How soon things happen, where nothing stands in their way."""
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from tests.simulation.invariants.table import invariant
+
+if TYPE_CHECKING:
+    from tests.simulation.seen import Seen, Sent, Token
+
+_BACKOFF_S = 900 + 150  # the cap, and the clearance after a stop
+_UNSEEN_S = 435 + 300  # the longest visibility, or a sweep
+_SLACK_S = 180  # cold starts, a poll, a task's end told late
+_DELETED_WITHIN_S = 60
+# A beat may be tried four times, 30 s and its margin each, with pauses; then it is skipped.
+_BEATS_WITHIN_S = 300 + 4 * 60 + 30 + 15 + 60
+
+
+@invariant("L2", "execution started", "a crash is retried within its back-off, one that nobody saw within the visibility on top")
+def retried_soon(seen: "Seen", token: "Token") -> str | None:
+    before = [each for each in seen.attempts.values() if each.token[:2] == token[:2] and each.token < token]
+    if not before or before[-1].ended_at is None or seen.world.plan.slots < len(seen.world.plan.jobs):
+        return None
+    ended_at = before[-1].ended_at
+    fired = sum(at >= before[-1].started_at for at, _ in seen.world.injector.fired)
+    if fired > 1 or token.key in seen.purged_keys or seen.redriven:
+        return None
+    allowed_s = _BACKOFF_S + _SLACK_S + (_UNSEEN_S if fired else 0)
+    gap_s = (seen.now - ended_at).total_seconds()
+    return None if gap_s <= allowed_s else f"{token} began {gap_s:.0f} s after the attempt before had ended ({fired} faults)"
+
+
+@invariant("L4", "message removed", "a job's message is deleted within seconds of its publication")
+def deleted_soon(seen: "Seen", sent: "Sent") -> str | None:
+    if sent.message.id in seen.redelivered or seen.redriven:
+        return None
+    for token, at in seen.published.items():
+        if token.key == sent.key and sent.at <= seen.attempts[token].started_at:
+            late_s = (seen.now - at).total_seconds()
+            calm = not seen.world.injector.fired_between(at - timedelta(seconds=600), seen.now)
+            if late_s > _DELETED_WITHIN_S and calm and sent.message.id == seen.rows[sent.key]["message_id"]["S"]:
+                return f"{sent.message.id} was deleted {late_s:.0f} s after {token} was published"
+    return None
+
+
+@invariant("L5", "beat", "one job's trouble delays no other job's heartbeat: each beats within its interval")
+def beats_keep_on(seen: "Seen", beat: tuple[str, Any]) -> str | None:
+    site, _ = beat
+    before, seen.beats[site] = seen.beats.get(site), seen.now
+    if before is None or seen.redriven:
+        return None
+    gap_s = (seen.now - before).total_seconds()
+    return None if gap_s <= _BEATS_WITHIN_S else f"{site} had no beat for {gap_s:.0f} s"

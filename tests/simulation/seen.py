@@ -1,0 +1,341 @@
+"""What can be seen of a world from outside: messages, objects, tasks, executions, rows as they are stored. Invariants are checked against this alone.
+
+Nothing here goes through the product's own code: what it believes may be what is wrong.
+"""
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tests.fakes.service import Answer, Call
+from tests.fakes.sqs_queues import Message
+from tests.fakes.stepfunctions import Execution
+from tests.simulation.containers import Container
+from tests.simulation.hosts import Host
+from tests.simulation.invariants.table import Moment, Violated, violated_by
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+Row = Mapping[str, Any]
+_TOKEN = re.compile(r"[0-9a-f]{20}-\d+-\d+")
+
+
+class Token(NamedTuple):
+    """One attempt, as the names of its execution, its task's environment and its manifest have it."""
+
+    key: str
+    run: int
+    attempt: int
+
+
+@dataclass(eq=False)
+class Sent:
+    """A message of the jobs queue and what it asks for; `work` is None when it can never run."""
+
+    message: Message
+    key: str
+    job: str
+    work: int | None
+    renews: str | None
+    at: datetime
+
+
+@dataclass(eq=False)
+class DeadLetter:
+    body: str
+    job_id: str | None
+    reason: Mapping[str, Any]
+    at: datetime
+
+
+@dataclass(eq=False)
+class Attempt:
+    token: Token
+    started_at: datetime
+    containers: list[Container] = field(default_factory=list)
+    ended_at: datetime | None = None
+
+    @property
+    def fault_of_job(self) -> str | None:
+        """How it went wrong, if that was the job's own doing."""
+        return next((each.fault_of_job for each in self.containers if each.fault_of_job is not None), None)
+
+    @property
+    def work(self) -> int | None:
+        """Which of the requests under its key it carried out; None if it never came so far."""
+        return next((each.work for each in self.containers if each.work is not None), None)
+
+
+class Seen:
+    def __init__(self, world: "World") -> None:
+        self.world = world
+        self.began_at = self.now
+        self.sent: dict[str, Sent] = {}  # by message id
+        self.live_by_key: dict[str, dict[str, Sent]] = defaultdict(dict)  # messages that are in the jobs queue, by id
+        self.dead_letters: list[DeadLetter] = []
+        self.published: dict[Token, datetime] = {}
+        self.committed: dict[Token, datetime] = {}
+        self.voided: set[Token] = set()
+        self.started: dict[str, Token] = {}  # by execution ARN
+        self.attempts: dict[Token, Attempt] = {}
+        self.latest: dict[str, int] = {}  # attempt by key
+        self.rows: dict[str, Row] = {}  # by key
+        self.open_rows: set[str] = set()
+        self.handles: dict[str, list[tuple[datetime, str]]] = defaultdict(list)  # that a row has had, by key
+        self.cancelled_at: dict[str, datetime] = {}
+        self.redriven: set[str] = set()
+        self.redelivered: set[str] = set()
+        self.is_purging = False
+        self.purged_keys: set[str] = set()
+        self.mapping_deletes: set[str] = set()
+        self.violated: Violated | None = None
+        self.texts: dict[str, Token] = {}  # attempts by what the names of their files carry
+        self.manifests: dict[str, Token] = {}  # in place, by prefix
+        self.beats: dict[str, datetime] = {}  # the last invocation of the heartbeat, by execution's site
+        self._watch()
+
+    @property
+    def now(self) -> datetime:
+        return self.world.timeline.clock.now()
+
+    # What the fakes tell.
+
+    def _watch(self) -> None:
+        world = self.world
+        _after(world.jobs_queue, "add", self._message_added)
+        _after(world.dead_letter_queue, "add", self._dead_letter_added)
+        _before(world.jobs_queue, "remove", self._message_removed)
+        table = world.aws.dynamodb.tables[world.settings.leases_table]
+        _after(table, "write", self._row_written)
+        world.aws.stepfunctions.status_changed.append(self._execution_changed)
+        world.containers.began.append(self._container_began)
+        world.containers.is_over.append(self._container_over)
+        world.mapping.deleting.append(lambda message_id: self._check("mapping deletes", message_id))
+        world.platform.began.append(self._invocation_began)
+
+    def call(self, call: Call, host: Host, answer: Answer) -> None:
+        """A call took effect."""
+        if call.service == "s3":
+            if call.operation == "PutObject" and call.arguments["Key"].endswith("/_SUCCESS"):
+                self._manifest_put(call)
+            elif call.operation == "CompleteMultipartUpload":
+                self._check("file shows", call.arguments["Key"])
+            elif call.operation == "DeleteObjects":
+                self._check("files deleted", [each["Key"] for each in call.arguments["Delete"]["Objects"]])
+        elif call.service == "sqs" and call.operation in ("ChangeMessageVisibility", "DeleteMessage"):
+            self._check("handle used", (call, host))
+
+    def refused(self, call: Call, host: Host, text: str) -> None:
+        if "beyond the limit" in text:
+            self._check("extension refused", (call, host))
+
+    def note_cancel(self, key: str) -> None:
+        self.cancelled_at.setdefault(key, self.now)
+
+    def note_redrive(self, execution: Execution) -> None:
+        self.redriven.add(execution.arn)
+
+    def note_redelivery(self, message_id: str) -> None:
+        self.redelivered.add(message_id)
+        sent = self.sent[message_id]
+        self.live_by_key[sent.key][message_id] = sent
+
+    def check_end(self) -> None:
+        self._check("the end", None)
+
+    # What is asked.
+
+    def message_ids_of(self, job: str) -> list[str]:
+        return [each.message.id for each in self.sent.values() if each.job == job]
+
+    def job_of_key(self, key: str) -> str:
+        job_id = key.partition("#")[2]
+        if job_id in self.world.jobs:
+            return job_id
+        return self.sent[job_id].job
+
+    def letters_of(self, sent: Sent) -> list[DeadLetter]:
+        """Dead letters with the same body that came after it."""
+        return [each for each in self.dead_letters if each.body == sent.message.body and each.at >= sent.at]
+
+    def is_published(self, key: str, work: int) -> bool:
+        return any(token.key == key and self.attempts[token].work == work for token in self.published)
+
+    def own_faults(self, key: str, run: int) -> list[Attempt]:
+        return [
+            each for each in self.attempts.values() if each.token[:2] == (key, run) and each.fault_of_job is not None
+        ]
+
+    def token_in(self, name: str) -> Token | None:
+        """The attempt whose token a file's name carries."""
+        found = _TOKEN.search(name)
+        return self.texts.get(found[0]) if found else None
+
+    def objects(self) -> Mapping[str, Any]:
+        return self.world.aws.s3.buckets[self.world.bucket].objects
+
+    def manifest_at(self, prefix: str) -> dict[str, Any] | None:
+        found = self.objects().get(prefix + "_SUCCESS")
+        if found is None or not found.body:
+            return None
+        document: dict[str, Any] = json.loads(found.body)
+        return document
+
+    # Events.
+
+    def _check(self, moment: Moment, what: Any) -> None:
+        """Noted, not raised: this is called from within the product's code, which catches much."""
+        if self.world.trace is not None:
+            told = _told(moment, what)
+            if told:
+                self.world.trace(f"    {moment}: {told}")
+        if self.violated is None:
+            self.violated = violated_by(self, moment, what)
+
+    def _message_added(self, message: Message, *_: Any) -> None:
+        names = {name: value.get("StringValue") for name, value in message.attributes.items()}
+        try:
+            request = json.loads(message.body)
+            job, work = request["params"]["name"], request["params"]["work"]
+        except (ValueError, KeyError, TypeError):
+            request, job, work = {}, "", None
+        key = f"main#{request.get('job_id') or names.get('job_id') or message.id}"
+        sent = Sent(message, key, job, work, names.get("renews"), self.now)
+        self.sent[message.id] = sent
+        self.live_by_key[key][message.id] = sent
+
+    def _dead_letter_added(self, message: Message, *_: Any) -> None:
+        names = {name: value.get("StringValue") for name, value in message.attributes.items()}
+        if message.id in self.sent:  # moved by SQS itself
+            self.live_by_key[self.sent[message.id].key].pop(message.id, None)
+        letter = DeadLetter(message.body, names.get("job_id"), json.loads(names.get("longhaul") or "{}"), self.now)
+        self.dead_letters.append(letter)
+        self._check("dead letter", letter)
+
+    def _message_removed(self, message: Message) -> None:
+        sent = self.sent[message.id]
+        self.live_by_key[sent.key].pop(message.id, None)
+        if self.is_purging:
+            self.purged_keys.add(sent.key)
+        else:
+            self._check("message removed", sent)
+
+    def _row_written(self, key: tuple[str, str], item: Row | None, *_: Any) -> None:
+        if key[1] != "lease" or item is None:
+            self._check("slots written", item)
+            return
+        if self.world.trace is not None:
+            self.world.trace(f"    row: {_row_text(item)}")
+        before, self.rows[key[0]] = self.rows.get(key[0]), item
+        if "open" in item:
+            self.open_rows.add(key[0])
+        else:
+            self.open_rows.discard(key[0])
+        handle = item.get("receipt_handle", {}).get("S")
+        if handle is not None and (before is None or handle != before.get("receipt_handle", {}).get("S")):
+            self.handles[key[0]].append((self.now, handle))
+        if "output" in item and (before is None or "output" not in before or before["output"] != item["output"]):
+            token = Token(key[0], int(item["run"]["N"]), json.loads(item["output"]["S"])["attempt"])
+            self._check("commit", (token, item))
+            self.committed[token] = self.now
+        elif "output" not in item and before is not None and "output" in before and before["run"] == item["run"]:
+            self.voided.add(Token(key[0], int(before["run"]["N"]), json.loads(before["output"]["S"])["attempt"]))
+
+    def _execution_changed(self, execution: Execution) -> None:
+        if execution.is_running:
+            told = json.loads(execution.input)
+            token = Token(told["key"], int(told["run"]), int(told["attempt"]))
+            self.started[execution.arn] = token
+            self.attempts.setdefault(token, Attempt(token, self.now))
+            self.texts[f"{sha256(token.key.encode()).hexdigest()[:20]}-{token.run}-{token.attempt}"] = token
+            self.latest[token.key] = max(token.attempt, self.latest.get(token.key, 0))
+            self._check("execution started", token)
+        else:
+            self._check("execution ended", execution)
+
+    def _container_began(self, container: Container) -> None:
+        token = Token(*_parts(container))
+        self.attempts[token].containers.append(container)
+        self._check("container began", container)
+
+    def _container_over(self, container: Container) -> None:
+        attempt = self.attempts[Token(*_parts(container))]
+        attempt.ended_at = self.now
+        self._check("container over", container)
+
+    def _manifest_put(self, call: Call) -> None:
+        document = json.loads(call.arguments["Body"])
+        token = Token(document["key"], int(document["run"]), int(document["attempt"]))
+        prefix = call.arguments["Key"].removesuffix("_SUCCESS")
+        self._check("manifest put", (token, prefix))
+        self.published.setdefault(token, self.now)
+        self.manifests[prefix] = token
+
+    def _invocation_began(self, host: Host, event: Any) -> None:
+        host.facts["began_at"] = self.now
+        host.facts["event"] = event
+        if host.name.startswith("heartbeat@"):
+            self._check("beat", (host.name.partition("#")[0], event))
+
+    def since_s(self, seconds: float) -> datetime:
+        return self.now - timedelta(seconds=seconds)
+
+
+def _told(moment: Moment, what: Any) -> str:
+    """What a history says of a moment; nothing where the call says it all."""
+    match moment:
+        case "message removed":
+            return f"{what.message.id[:8]} of {what.key}"
+        case "dead letter":
+            return f"{what.reason.get('class')}: {what.reason.get('reason')}"
+        case "execution started" | "commit" | "manifest put":
+            return str(what if moment == "execution started" else what[0])
+        case "execution ended":
+            return f"{what.name} {what.status} {what.error or ''}"
+        case "container began":
+            return str(what.host.name)
+        case "container over":
+            return f"{what.host.name} {what.task.stop_code} exit {what.task.exit_code} ({what.end_kind})"
+    return ""
+
+
+def _row_text(item: Row) -> str:
+    names = ("key", "state", "run", "attempt", "failures", "interruptions", "message_id", "receipt_handle", "last_class")
+    shown = [f"{name}={next(iter(item[name].values()))}" for name in names if name in item]
+    owed = [each["S"] for each in item.get("owed", {}).get("L", [])]
+    marks = [name for name in ("output", "published_at", "cancel_requested_at", "result") if name in item]
+    return " ".join([*shown, *(["owed=" + "+".join(owed)] if owed else []), *marks])
+
+
+def _parts(container: Container) -> tuple[str, int, int]:
+    return container.attempt.key, container.attempt.run, container.attempt.attempt
+
+
+def _after(thing: Any, name: str, heard: Any) -> None:
+    """Call `heard` with the arguments after each call of a method of this one object."""
+    original = getattr(thing, name)
+
+    def method(*arguments: Any) -> Any:
+        answer = original(*arguments)
+        heard(*arguments)
+        return answer
+
+    setattr(thing, name, method)
+
+
+def _before(thing: Any, name: str, heard: Any) -> None:
+    original = getattr(thing, name)
+
+    def method(*arguments: Any) -> Any:
+        heard(*arguments)
+        return original(*arguments)
+
+    setattr(thing, name, method)
+
+

@@ -1,0 +1,103 @@
+"""The smallest plan that still shows a violation: without the faults, acts, jobs and peculiarities that it does not need."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tests.simulation.plan import Ending, Mix, Plan
+from tests.simulation.run import Violation, run
+
+_MOST_RUNS = 600
+
+
+class Shrinker:
+    """Tries smaller plans, and keeps each that violates the same invariant."""
+
+    def __init__(self, violation: Violation, most_runs: int = _MOST_RUNS) -> None:
+        self.found = violation
+        self._runs = most_runs
+
+    def shrink(self) -> Violation:
+        """The smallest that was found before the runs were used up."""
+        before = None
+        while before != self.found.plan and self._runs > 0:
+            before = self.found.plan
+            self._leave_out("faults")
+            self._leave_out("acts")
+            self._leave_out_jobs()
+            self._simplify()
+        return self.found
+
+    def _holds(self, plan: Plan) -> bool:
+        """Whether this plan will do; if so it is kept."""
+        if self._runs <= 0 or plan == self.found.plan:
+            return False
+        self._runs -= 1
+        violation = run(plan).violation
+        if violation is None or violation.code != self.found.code:
+            return False
+        # The faults that it met, which may be fewer than were planned.
+        self.found = violation
+        return True
+
+    def _leave_out(self, what: str) -> None:
+        """Halves, quarters, and so on, down to one."""
+        size = len(getattr(self.found.plan, what))
+        while size >= 1 and self._runs > 0:
+            start = 0
+            while start < len(items := getattr(self.found.plan, what)):
+                if not self._holds(replace(self.found.plan, **{what: items[:start] + items[start + size :]})):
+                    start += size
+            size //= 2
+
+    def _leave_out_jobs(self) -> None:
+        for job in self.found.plan.jobs:
+            plan = self.found.plan
+            acts = tuple(act for act in plan.acts if act.job != job.name)
+            jobs = tuple(each for each in plan.jobs if each is not job)
+            self._holds(replace(plan, jobs=jobs, acts=acts))
+
+    def _simplify(self) -> None:
+        for simpler in _simpler_worlds(self.found.plan):
+            self._holds(simpler(self.found.plan))
+        for number in range(len(self.found.plan.jobs)):
+            for changes in _SIMPLER_JOBS:
+                plan = self.found.plan
+                job = plan.jobs[number]
+                simple = replace(job, **changes)
+                if simple != job:
+                    self._holds(replace(plan, jobs=_with(plan.jobs, number, simple)))
+
+
+_SIMPLER_JOBS: Sequence[dict[str, Any]] = (
+    {"endings": (), "poison": False},
+    {"poison": False},
+    {"files": 1},
+    {"output": ""},
+    {"named": True},
+    {"max_attempts": None},
+    {"stall_timeout_s": None},
+    {"timeout_s": None},
+    {"work_s": 30.0},
+)
+
+
+def _simpler_worlds(plan: Plan) -> Iterator[Callable[[Plan], Plan]]:
+    usual = Mix()
+    yield lambda each: replace(each, mix=usual)
+    for name in ("skew_s", "stale_handles", "index_lag_s", "reorder", "timeout_stops_task"):
+        if getattr(plan.mix, name) != getattr(usual, name):
+            yield lambda each, name=name: replace(each, mix=replace(each.mix, **{name: getattr(usual, name)}))
+    yield lambda each: replace(each, mix=replace(each.mix, calls=0.0, kinds=(), invokes=0.0, events=0.0, launches=0.0))
+    yield lambda each: replace(each, slots=10)
+    yield lambda each: replace(each, spot=False)
+    yield lambda each: replace(each, max_attempts=3)
+    yield lambda each: replace(each, jobs=tuple(replace(job, endings=_fewer(job.endings)) for job in each.jobs))
+
+
+def _fewer(endings: tuple[Ending, ...]) -> tuple[Ending, ...]:
+    return endings[:-1]
+
+
+def _with(items: tuple[Any, ...], number: int, item: Any) -> tuple[Any, ...]:
+    return (*items[:number], item, *items[number + 1 :])

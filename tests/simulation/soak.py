@@ -1,0 +1,141 @@
+"""Many worlds, on all cores: `python -m tests.simulation.soak --worlds 1000000`, or `make soak WORLDS=1000000`.
+
+Progress and violations go to stderr. The last line on stdout is `worlds=N violations=N worlds_per_s=N virtual_hours_per_s=N`; exit code 1 on a violation. An
+interrupted soak goes on where it was: its state is a file under `.longhaul/`.
+"""
+
+import argparse
+import json
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.simulation.generation import plan_of
+from tests.simulation.plan import Plan
+from tests.simulation.replay import report
+from tests.simulation.run import Violation, run
+from tests.simulation.shrink import Shrinker
+
+_STATE = Path(__file__).resolve().parents[2] / ".longhaul" / "soak.json"
+_CHUNK = 20
+_PROGRESS_S = 10.0
+_MOST_SHRUNK = 5  # violations that are shrunk; the others are most likely the same
+INTERRUPTED = 130
+
+
+class Chunk(NamedTuple):
+    """What some worlds, with seeds that follow one another, came to."""
+
+    worlds: int
+    virtual_s: float
+    violations: list[tuple[str, str]]  # text and plan
+
+
+@dataclass
+class State:
+    """How far a soak is."""
+
+    first: int
+    wanted: int
+    done: int = 0
+    seconds: float = 0.0
+    virtual_s: float = 0.0
+    violations: list[str] = field(default_factory=list)  # plans
+
+    @classmethod
+    def load(cls, path: Path, first: int, wanted: int) -> "State":
+        """That of the same soak, if it was interrupted; else a new one."""
+        if path.exists():
+            found = cls(**json.loads(path.read_text()))
+            if (found.first, found.wanted) == (first, wanted) and found.done < wanted:
+                return found
+        return cls(first, wanted)
+
+    def save(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_suffix(".new")
+        temporary.write_text(json.dumps(asdict(self)))
+        temporary.replace(path)
+
+    def line(self) -> str:
+        seconds = self.seconds or 1.0
+        return (
+            f"worlds={self.done} violations={len(self.violations)} worlds_per_s={self.done / seconds:.1f} "
+            f"virtual_hours_per_s={self.virtual_s / 3600 / seconds:.1f}"
+        )
+
+
+def main() -> int:
+    """Exit code 1 on a violation, 130 when interrupted."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation.soak", description=__doc__)
+    parser.add_argument("--worlds", type=int, default=10_000)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--state", type=Path, default=_STATE)
+    arguments = parser.parse_args()
+    state = State.load(arguments.state, arguments.first, arguments.worlds)
+    if state.done:
+        print(f"going on after {state.done} worlds", file=sys.stderr)
+    try:
+        soak(state, arguments.state, arguments.processes)
+    except KeyboardInterrupt:
+        print("interrupted: the same command goes on", file=sys.stderr)
+        return INTERRUPTED
+    finally:
+        state.save(arguments.state)
+        print(state.line())
+    return 1 if state.violations else 0
+
+
+def soak(state: State, path: Path, processes: int) -> None:
+    """Run what is left of it; the state is saved with every report of progress."""
+    began, before_s, reported = time.monotonic(), state.seconds, time.monotonic()
+    # Not forked: a world must not find what another process had begun.
+    with multiprocessing.get_context("spawn").Pool(processes, initializer=_ignore_interrupts) as pool:
+        for chunk in pool.imap(run_chunk, _chunks(state)):
+            state.done += chunk.worlds
+            state.virtual_s += chunk.virtual_s
+            state.seconds = before_s + time.monotonic() - began
+            for text, plan in chunk.violations:
+                _tell(text, plan, shrink=len(state.violations) < _MOST_SHRUNK)
+                state.violations.append(plan)
+            if time.monotonic() - reported >= _PROGRESS_S:
+                reported = time.monotonic()
+                state.save(path)
+                print(f"{state.done / state.wanted:6.1%}  {state.line()}", file=sys.stderr)
+
+
+def run_chunk(seeds: tuple[int, int]) -> Chunk:
+    """In a process of its own: the worlds of seeds from `seeds[0]` up to, without, `seeds[1]`."""
+    virtual_s, violations = 0.0, []
+    for seed in range(*seeds):
+        found = run(plan_of(seed))
+        virtual_s += found.virtual_s
+        if found.violation is not None:
+            violations.append((found.violation.text, found.violation.plan.to_json()))
+    return Chunk(seeds[1] - seeds[0], virtual_s, violations)
+
+
+def _chunks(state: State) -> Iterator[tuple[int, int]]:
+    for start in range(state.done, state.wanted, _CHUNK):
+        yield state.first + start, state.first + min(start + _CHUNK, state.wanted)
+
+
+def _tell(text: str, plan: str, *, shrink: bool) -> None:
+    violation = Violation(text.partition(":")[0], text, Plan.from_json(plan))
+    print(report(Shrinker(violation).shrink() if shrink else violation), file=sys.stderr)
+
+
+def _ignore_interrupts() -> None:
+    """Ctrl-C goes to the whole group; who started the others ends them."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,91 @@
+"""Not drawn but counted out: every fault at every place of a scenario, alone and in pairs."""
+
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from tests.simulation.injection import Site
+from tests.simulation.plan import Act, Ending, Fault, Job, Plan
+from tests.simulation.run import run
+
+# Of the faults of a call, those that differ in what they leave behind: nothing done, done and untold, done twice, a process that is gone before or after.
+_TELLING = frozenset(
+    {
+        "unavailable/before/all",
+        "lost/after/all",
+        "lost/after/1",
+        "crash/before",
+        "crash/after",
+        "hang/after",
+        "conflict/before/1",
+        "disguised/before/all",
+    }
+)
+_SUBMIT = Act(1.0, "submit", "j0")
+
+
+def _plan(job: Job, *acts: Act, **changes: int) -> Plan:
+    return replace(Plan(seed=0, jobs=(job,), acts=(_SUBMIT, *acts), faults=()), **changes)
+
+
+SCENARIOS: Mapping[str, Plan] = {
+    "a job succeeds": _plan(Job("j0", work_s=9.0)),
+    "a job fails, then succeeds": _plan(Job("j0", work_s=9.0, endings=(Ending("fails", 2.0),))),
+    "a job fails for good": _plan(Job("j0", work_s=9.0, endings=(Ending("crashes", 2.0),), poison=True), max_attempts=2),
+    "a job cannot succeed": _plan(Job("j0", work_s=9.0, endings=(Ending("permanent", 2.0),))),
+    "a job hangs": _plan(Job("j0", work_s=9.0, stall_timeout_s=60, endings=(Ending("jvm_hangs", 2.0),))),
+    "a job dies between commit and publish": _plan(Job("j0", work_s=9.0, endings=(Ending("dies_after_commit"),))),
+    "a job is interrupted": _plan(Job("j0", work_s=60.0, endings=(Ending("spot", 5.0),))),
+    "a job is cancelled": _plan(Job("j0", work_s=120.0), Act(90.0, "cancel", "j0")),
+    "an execution is stopped by hand": _plan(Job("j0", work_s=60.0), Act(80.0, "stop_execution", "j0")),
+    "the same work is submitted twice": _plan(Job("j0", work_s=9.0), Act(20.0, "submit", "j0")),
+    "other work is submitted under the key": _plan(Job("j0", work_s=9.0), Act(20.0, "submit", "j0", work=1)),
+    "a message comes again": _plan(Job("j0", work_s=9.0), Act(60.0, "redeliver", "j0"), Act(150.0, "redeliver", "j0")),
+    "a job waits for a slot": replace(
+        _plan(Job("j0", work_s=9.0), Act(2.0, "submit", "j1"), slots=1),
+        jobs=(Job("j0", work_s=9.0), Job("j1", work_s=9.0)),
+    ),
+}
+
+
+def faults_of(sites: list[Site]) -> Iterator[Fault]:
+    """Every telling fault of every place."""
+    for site, n, menu in sites:
+        for kind in menu.split("|"):
+            if kind in _TELLING or "/" not in kind:
+                yield Fault(site, n, kind)
+
+
+def sites_of(plan: Plan) -> list[Site]:
+    """The places that a world passes."""
+    sites: list[Site] = []
+    run(plan, sites=sites)
+    return sites
+
+
+def single_faults(plan: Plan) -> Iterator[Plan]:
+    """The scenario with each single fault."""
+    for fault in faults_of(sites_of(plan)):
+        yield replace(plan, faults=(fault,))
+
+
+def pairs(plan: Plan, rng: random.Random, count: int) -> Iterator[Plan]:
+    """So many of the scenario's pairs of faults: the second anywhere after the first, also where only the first has led."""
+    firsts = list(faults_of(sites_of(plan)))
+    for _ in range(count):
+        first = rng.choice(firsts)
+        sites = sites_of(replace(plan, faults=(first,)))
+        places = [(site, n) for site, n, _ in sites]
+        later = sites[places.index((first.site, first.n)) + 1 :]
+        seconds = list(faults_of(later))
+        if seconds:
+            yield replace(plan, faults=(first, rng.choice(seconds)))
+
+
+def all_pairs(plan: Plan) -> Iterator[Plan]:
+    """All of them: hundreds of thousands."""
+    for first in faults_of(sites_of(plan)):
+        sites = sites_of(replace(plan, faults=(first,)))
+        places = [(site, n) for site, n, _ in sites]
+        for second in faults_of(sites[places.index((first.site, first.n)) + 1 :]):
+            yield replace(plan, faults=(first, second))

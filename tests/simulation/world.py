@@ -1,0 +1,283 @@
+"""One world: the real handlers, adapters and state machine over the strict fakes, on one heap of events, one clock and one plan."""
+
+
+import random
+from collections.abc import Callable
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
+
+from longhaul.settings import RuntimeSettings
+from tests.fakes.aws import FakeAws
+from tests.fakes.clock import VirtualClock
+from tests.fakes.ecs_tasks import Task
+from tests.fakes.service import Answer, Call
+from tests.fakes.stepfunctions import Execution
+from tests.simulation.acts import plan_act
+from tests.simulation.containers import Containers, Surroundings, attempt_of, label_of
+from tests.simulation.events import EventBridge
+from tests.simulation.files import spark_output
+from tests.simulation.hosts import Host, here
+from tests.simulation.injection import Injector
+from tests.simulation.lambda_platform import Answer as LambdaAnswer
+from tests.simulation.lambda_platform import Lambda
+from tests.simulation.mapping import EventSourceMapping
+from tests.simulation.plan import Job, Plan
+from tests.simulation.randomness import rng_of, unit
+from tests.simulation.run_task_sync import RunTaskSync, described
+from tests.simulation.sdk import Sdk
+from tests.simulation.seen import Seen
+from tests.simulation.states import Done, Failed, Result, StatesEngine
+from tests.simulation.template import Deployed, deployed
+from tests.simulation.timeline import Cancellable, Timeline
+
+_SETTLING_S = 400.0  # a sweep and a bit: what is quiet must stay so
+_HALF = 0.5
+_PATIENCE_S = 3 * 86_400.0  # after the faults: back-offs, missing messages, twenty interruptions
+
+
+class World:
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.stack: Deployed = deployed()
+        self.settings = _settings(self.stack.settings, plan)
+        self.jobs = {job.name: job for job in plan.jobs}
+        self.timeline = Timeline(VirtualClock())
+        self.injector = Injector(plan, self.timeline)
+        self.aws = FakeAws(self.timeline.clock)
+        self.bucket = self.settings.paths.data_bucket
+        self._deploy()
+        self._be_open_to_faults()
+        self.sdk = Sdk(self.aws, self.timeline, self.injector, self._saw, self._refused)
+        self.platform = Lambda(plan, self.timeline, self.injector, self.stack.functions)
+        self.mapping = EventSourceMapping(
+            seed=plan.seed,
+            timeline=self.timeline,
+            sqs=self.sdk.client("sqs"),
+            queue=self.jobs_queue,
+            platform=self.platform,
+            batch_size=self.stack.batch_size,
+            concurrency=self.stack.concurrency,
+        )
+        around = Surroundings(plan, self.timeline, self.sdk, self.settings, spark_output(), self._job_of)
+        self.containers = Containers(around, self.aws.ecs, self.injector)
+        self.engine = self._engine()
+        self.aws.stepfunctions.engine = self.engine
+        self.events = EventBridge(plan, self.timeline, self.injector, self.platform, self.stack.rules)
+        self.aws.stepfunctions.status_changed.append(self.events.execution_changed)
+        self.trace: Callable[[str], None] | None = None
+        self.seen = Seen(self)
+        self.acts_to_come = len(plan.acts)
+        for number, act in enumerate(plan.acts):
+            plan_act(self, number, act)
+
+    # Going on.
+
+    def run(self) -> None:
+        """Until nothing is left to do, patience ends, or an invariant does not hold (`seen.violated`)."""
+        start = self.timeline.clock.now()
+        longest_s = max((job.work_s for job in self.plan.jobs), default=0.0)
+        last_act_s = max((act.at_s for act in self.plan.acts), default=0.0)
+        calm_at = start + timedelta(seconds=last_act_s + 2 * longest_s + 3_600)
+        self._come_to_rest(calm_at)
+        self.injector.calm()
+        if not self.is_quiet():
+            self._come_to_rest(calm_at + timedelta(seconds=_PATIENCE_S + 6 * longest_s))
+        self.seen.check_end()
+
+    @property
+    def virtual_s(self) -> float:
+        return (self.timeline.clock.now() - self.seen.began_at).total_seconds()
+
+    def is_quiet(self) -> bool:
+        return (
+            not self.acts_to_come
+            and not self.jobs_queue.messages
+            and not self.platform.running
+            and not self.engine.runs
+            and not self.containers.running
+            and not self.seen.open_rows
+        )
+
+    def _come_to_rest(self, end: Any) -> None:
+        """Until it is quiet and stays so, or until `end`."""
+        while self._go_on_until(end):
+            self._step_until(self.timeline.clock.now() + timedelta(seconds=_SETTLING_S))
+            if self.seen.violated is not None or self.is_quiet():
+                return
+
+    def _go_on_until(self, end: Any) -> bool:
+        """Whether it was quiet before the end."""
+        if self.is_quiet():
+            return True
+        step, seen = self.timeline.step, self.seen
+        while step(end) and seen.violated is None:
+            if not self.acts_to_come and not self.jobs_queue.messages and self.is_quiet():
+                return True
+        return False
+
+    def _step_until(self, end: Any) -> None:
+        while self.timeline.step(end) and self.seen.violated is None:
+            pass
+
+    # What others ask.
+
+    def keys_of(self, job: str) -> list[str]:
+        """The lease keys of a job's messages: its name, or for a job without a job_id the ids of the messages that producers sent."""
+        if self.jobs[job].named:
+            return [f"main#{job}"]
+        return [f"main#{each}" for each in self.seen.message_ids_of(job)]
+
+    def executions_of(self, job: str) -> list[Execution]:
+        keys = set(self.keys_of(job))
+        return [each for each in self.aws.stepfunctions.executions.values() if self.seen.started[each.arn].key in keys]
+
+    def _job_of(self, key: str) -> Job:
+        return self.jobs[self.seen.job_of_key(key)]
+
+    # Parts.
+
+    def _deploy(self) -> None:
+        aws, stack = self.aws, self.stack
+        for name, attributes in stack.queues.items():
+            aws.sqs.create_queue(QueueName=name, Attributes=attributes)
+        stage = self.settings.stages[0]
+        self.jobs_queue = aws.sqs.queues[stage.queue_url]
+        self.dead_letter_queue = aws.sqs.queues[stage.dead_letter_queue_url]
+        aws.dynamodb.create_table(**stack.table)
+        aws.s3.create_bucket(Bucket=self.bucket)
+        aws.ecs.create_cluster(clusterName="Longhaul")
+        for family, stop_timeout_s in stack.families.items():
+            aws.ecs.register_task_definition(
+                family=family, containerDefinitions=[{"name": "job", "stopTimeout": stop_timeout_s}]
+            )
+        aws.stepfunctions.create_state_machine(name="Longhaul", definition=stack.definition, roleArn="")
+
+    def _be_open_to_faults(self) -> None:
+        """Where AWS leaves something open, or lets it happen at any time, the plan says how it is here."""
+        mix, rng = self.plan.mix, rng_of(self.plan.seed, "aws")
+        sqs = self.aws.sqs
+        if mix.stale_handles == "any":
+            sqs.stale_handles = lambda _use: rng.choice(("work", "ignore", "fail"))
+        else:
+            sqs.stale_handles = mix.stale_handles  # type: ignore[assignment]  # one of the three words
+        if mix.reorder:
+            sqs.reorder = rng.shuffle
+        if mix.index_lag_s:
+            self.aws.dynamodb.index_lag_s = lambda: mix.index_lag_s * rng.random()
+            self.aws.dynamodb.weak_read_lag_s = mix.index_lag_s
+
+    def _engine(self) -> StatesEngine:
+        hosted = _Hosted(self.timeline, self.plan.seed)
+        run_task = RunTaskSync(hosted, self.sdk.client("ecs", config=_TWICE))  # type: ignore[arg-type]  # as a Timeline
+        rng = rng_of(self.plan.seed, "states")
+        seed, of_event, rate = self.plan.seed, self.injector.of_event, self.plan.mix.events
+
+        def told_after_s(task: Task) -> float:
+            label = label_of(attempt_of(task))
+            late = of_event(f"told:{label}", ("late",), rate / 4)
+            return 1_200.0 if late else 1 + 3 * unit(seed, f"told:{label}")
+
+        def description(task: Task) -> dict[str, Any]:
+            shown = described(task)
+            if task.stop_code == "TaskFailedToStart" and unit(seed, f"described:{task.arn}") < _HALF:
+                del shown["Containers"]
+            return shown
+
+        run_task.told_after_s, run_task.description = told_after_s, description
+        run_task.tries_to_stop = lambda: of_event(f"stop:{hosted.label}", ("not stopped",), rate / 2) is None
+
+        def run(parameters: dict[str, Any], done: Callable[[Result], None]) -> Cancellable:
+            names = {
+                each["Name"]: each["Value"] for each in parameters["Overrides"]["ContainerOverrides"][0]["Environment"]
+            }
+            label = f"{names['LONGHAUL_KEY'].partition('#')[2]}-{names['LONGHAUL_ATTEMPT']}"  # as `label_of`
+            hosted.label = f"runTask@{label}"
+            running = run_task(parameters, done)
+
+            def cancel() -> None:
+                hosted.label = f"stopTask@{label}"
+                running.cancel()
+
+            return SimpleNamespace(cancel=cancel)
+
+        def invoke(parameters: dict[str, Any], done: Callable[[Result], None]) -> Cancellable:
+            payload = parameters["Payload"]
+            site = f"{payload['job_id']}-{payload['attempt']}"
+
+            def answered(answer: LambdaAnswer) -> None:
+                if answer.error is not None:
+                    done(Failed(answer.error, answer.cause))
+                else:
+                    done(Done({"ExecutedVersion": "$LATEST", "Payload": answer.payload, "StatusCode": 200}))
+
+            self.platform.invoke(parameters["FunctionName"].rpartition(":")[2], payload, site, answered)
+            # An invocation runs on when its execution stops; the engine listens no more.
+            return SimpleNamespace(cancel=lambda: None)
+
+        engine = StatesEngine(
+            self.timeline,
+            self.aws.stepfunctions,
+            {"arn:aws:states:::lambda:invoke": invoke, "arn:aws:states:::ecs:runTask.sync": run},
+            rng,
+        )
+        engine.timeout_stops_sync = lambda: self.plan.mix.timeout_stops_task
+        return engine
+
+    def _saw(self, call: Call, host: Host, answer: Answer) -> None:
+        """A call took effect."""
+        if call.service == "sqs":
+            self.mapping.look()
+        if self.trace is not None:
+            self.trace(f"{host.name}  {call.service}.{call.operation}{_about(call)}")
+        self.seen.call(call, host, answer)
+
+
+    def _refused(self, call: Call, host: Host, text: str) -> None:
+        if self.trace is not None:
+            self.trace(f"{host.name}  {call.service}.{call.operation}{_about(call)}  refused: {text[:90]}")
+        self.seen.refused(call, host, text)
+
+
+class _Hosted:
+    """A timeline whose processes each have a host of their own: what Step Functions calls by itself."""
+
+    def __init__(self, timeline: Timeline, seed: int) -> None:
+        self.label = ""
+        self._timeline = timeline
+        self._seed = seed
+        self._counts: dict[str, int] = {}
+        self.after = timeline.after
+        self.clock = timeline.clock
+
+    def spawn(self, work: Callable[[], Any], *, ended: Callable[[BaseException | None, Any], None]) -> Any:
+        self._counts[self.label] = n = self._counts.get(self.label, 0) + 1
+        name = f"{self.label}#{n}"
+        host = Host(self._timeline, name, rng_of(self._seed, name))
+        host.facts["platform"] = True
+        return host.run(work, ended)
+
+
+_TWICE = SimpleNamespace(retries={"total_max_attempts": 2})
+"""Step Functions calls ECS again when an answer is lost: so one state may start two tasks."""
+
+
+def _about(call: Call) -> str:
+    """What of a call's arguments tells one from another."""
+    shown = [str(call.arguments[name]) for name in ("Key", "VisibilityTimeout", "name", "task") if name in call.arguments]
+    return f" {' '.join(shown)}" if shown and call.service != "dynamodb" else ""
+
+
+def _settings(usual: RuntimeSettings, plan: Plan) -> RuntimeSettings:
+    stage = usual.stages[0].model_copy(
+        update={"slots": plan.slots, "spot": plan.spot, "max_attempts": plan.max_attempts}
+    )
+    return usual.model_copy(update={"stages": (stage,)})
+
+
+def rng_for_product() -> random.Random:
+    """In the place of `random.Random()` in the product: seeded by who asks."""
+    host = here()
+    return random.Random(host.rng.getrandbits(64))
+
+
