@@ -47,6 +47,11 @@ def hold_leases(role: iam.IRole, table: dynamodb.ITable) -> None:
     )
 
 
+def join_leases(role: iam.IRole, table: dynamodb.ITable) -> None:
+    """Read who has come to a join."""
+    allow(role, "JoinLeases", ["dynamodb:Query"], [table.table_arn])
+
+
 def beat_leases(role: iam.IRole, table: dynamodb.ITable) -> None:
     """Read a row, and say that it lives."""
     allow(role, "BeatLeases", ["dynamodb:GetItem", "dynamodb:UpdateItem"], [table.table_arn])

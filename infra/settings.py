@@ -6,6 +6,7 @@ scalars replace). Imports no CDK, so that a wrong setting is refused before Node
 
 import json
 from collections.abc import Mapping
+from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from typing import Annotated, Literal, get_args
 
@@ -145,6 +146,27 @@ class Settings(Model):
         return self
 
     @model_validator(mode="after")
+    def _stages_chained(self) -> "Settings":
+        stages = {stage.name: stage for stage in self.stages}
+        upstream: dict[str, list[str]] = {name: [] for name in stages}
+        for stage in self.stages:
+            for name in stage.next:
+                if name not in stages:
+                    raise ValueError(
+                        f"stage {stage.name!r} leads to {name!r}, which is no stage; there are: {', '.join(stages)}"
+                    )
+                upstream[name].append(stage.name)
+        try:
+            tuple(TopologicalSorter(upstream).static_order())
+        except CycleError as error:
+            raise ValueError(
+                f"stages must not lead back to themselves: {' → '.join(reversed(error.args[1]))}"
+            ) from error
+        for name, sources in upstream.items():
+            _check_upstream(stages[name], sources)
+        return self
+
+    @model_validator(mode="after")
     def _queues_nameable(self) -> "Settings":
         for stage in self.stages:
             longest = f"{queue_prefix(self.stack_name, stage.name)}-dead-letters"
@@ -154,6 +176,20 @@ class Settings(Model):
                     f"SQS allows {MAX_QUEUE_NAME}"
                 )
         return self
+
+
+def _check_upstream(stage: StageSettings, sources: list[str]) -> None:
+    if len(set(sources)) < len(sources):
+        raise ValueError(f"stage {stage.name!r} is named twice in one `next`: {', '.join(sources)}")
+    if sources and stage.job is None:
+        raise ValueError(
+            f"stage {stage.name!r} needs a `job`: what follows a success of {', '.join(sources)} runs it, unless that names another"
+        )
+    if stage.join and len(sources) != 1:
+        raise ValueError(
+            f"stage {stage.name!r} joins what comes through one stage; "
+            + (f"{', '.join(sources)} lead to it" if sources else "none leads to it")
+        )
 
 
 def queue_prefix(stack_name: str, stage: str) -> str:

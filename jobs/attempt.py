@@ -103,9 +103,11 @@ class Attempt:
 
     def _work(self, lease: Lease) -> tuple[str, Job[Any]]:
         """Everything up to files on the task's own disk. Answers the output's prefix and what was written."""
-        request = parse_request(self.requests.get(lease.request_ref).body, self.settings)
+        stage = self.settings.stage(lease.stage)
+        request = parse_request(self.requests.get(lease.request_ref).body, self.settings, stage)
         output = parse_output(request.output, self.settings.paths)
-        loaded = loading.load(request.job, request.params)
+        # What the claim said: a deploy may have changed the stage's default since.
+        loaded = loading.load(lease.input.job or request.job or "", request.params)
         inputs = {name: parse_input(path, self.settings.paths) for name, path in request.inputs.items()}
         with self.boot(self.id.execution_name, self.task.resources, self.scratch, self.stop) as session:
             with ThreadPoolExecutor(1, thread_name_prefix="staging") as pool:

@@ -93,6 +93,12 @@ class StageSettings(Model):
     timeout_s: int = Field(default=21_600, ge=1, le=604_800)
     stall_timeout_s: int = Field(default=900, ge=1, le=604_800)
     max_attempts: int = Field(default=3, ge=1, le=100)
+    # What runs when a request names no job, as those do that another stage's success makes.
+    job: str | None = None
+    # Where a success leads: each of these stages gets what the job emitted for it, or one job with the output as its input.
+    next: tuple[StageName, ...] = ()
+    # One job for a whole fan-out: when all jobs that one job emitted have come through the stage before.
+    join: bool = False
 
 
 class Stage(StageSettings):

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from longhaul.adapters import lease_item
+from longhaul.adapters.dynamodb_joins import DynamoJoins
 from longhaul.adapters.dynamodb_slots import DynamoSlots, slots_key
 from longhaul.adapters.dynamodb_writes import CONFLICT_TRIES, Writes, expression, own_write
 from longhaul.domain.claim import Claim, adopted, cancelled_before_claim
@@ -56,6 +57,7 @@ class DynamoLeases:
         self._rng = rng
         self._writes = Writes(client, clock, rng)
         self._slots = DynamoSlots(client, table)
+        self._joins = DynamoJoins(client, table)
 
     def load(self, key: str) -> Lease | None:
         item = self._client.get_item(TableName=self._table, Key=lease_item.key_of(key), ConsistentRead=True).get("Item")
@@ -272,6 +274,9 @@ class DynamoLeases:
         values = {":before": {"S": lease.state.value}, **_mine(lease.id)}
         self._writes.write(self._change(lease, after, ["#state = :before", MINE], values))
         return after
+
+    def arrive(self, join_key: str, n: int, size: int, output: str, now: datetime) -> Mapping[int, str] | None:
+        return self._joins.arrive(join_key, n, size, output, now)
 
     def open_keys(self, stage: str, what: OpenKind) -> Iterator[str]:
         pages = self._client.get_paginator("query").paginate(

@@ -18,8 +18,8 @@ from functions.wiring import Wiring
 from longhaul.domain.claim import Claim
 from longhaul.domain.lease import Lease
 from longhaul.domain.message import MessageContent
-from longhaul.settings import VARIABLE, RuntimeSettings, runtime_settings
-from tests.builders import BUCKET, running, settings
+from longhaul.settings import VARIABLE, RuntimeSettings, Stage, runtime_settings
+from tests.builders import BUCKET, running, settings, stage
 from tests.contract.conftest import create_leases_table
 from tests.events import event
 from tests.fakes.aws import FakeAws
@@ -129,15 +129,21 @@ class Stack:
 
 @pytest.fixture
 def stack(aws: FakeAws, monkeypatch: pytest.MonkeyPatch) -> Stack:
-    jobs = aws.sqs.create_queue(QueueName="Longhaul-main-jobs", Attributes={"VisibilityTimeout": "120"})["QueueUrl"]
-    dead = aws.sqs.create_queue(QueueName="Longhaul-main-dead-letters")["QueueUrl"]
+    return deploy(aws, monkeypatch, (stage(),))
+
+
+def deploy(aws: FakeAws, monkeypatch: pytest.MonkeyPatch, stages: tuple[Stage, ...]) -> Stack:
+    """A stack with these stages; the first one's queues are those that `events/` name."""
+    for each in stages:
+        for url in (each.queue_url, each.dead_letter_queue_url):
+            aws.sqs.create_queue(QueueName=url.rpartition("/")[2], Attributes={"VisibilityTimeout": "120"})
     aws.s3.create_bucket(Bucket=BUCKET)
     aws.ecs.create_cluster(clusterName="Longhaul")
     aws.stepfunctions.create_state_machine(name="Longhaul", definition="{}", roleArn="arn:aws:iam::123456789012:role/x")
-    known = settings(leases_table=create_leases_table(aws.dynamodb))
+    known = settings(leases_table=create_leases_table(aws.dynamodb), stages=stages)
     known = known.model_copy(update={"lease": known.lease.model_copy(update={"slot_wait_s": 0})})
     monkeypatch.setitem(os.environ, VARIABLE, known.model_dump_json())
-    return Stack(aws, known, Wiring(known), jobs, dead)
+    return Stack(aws, known, Wiring(known), stages[0].queue_url, stages[0].dead_letter_queue_url)
 
 
 @dataclass

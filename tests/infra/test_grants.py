@@ -31,6 +31,7 @@ WRITES_OBJECTS: Final = {
 FINISHES: Final = {
     **TRACES,
     **HOLDS_LEASES,
+    "dynamodb:Query": TABLE,
     **WRITES_OBJECTS,
     "sqs:ChangeMessageVisibility": JOBS,
     "sqs:DeleteMessage": JOBS,
@@ -64,7 +65,7 @@ def _logs(role: str) -> dict[str, set[str]]:
                 **_logs("Sweeper"),
                 **FINISHES,
                 **STARTS,
-                "dynamodb:Query": {"<LeasesTable.Arn>/index/open"},
+                "dynamodb:Query": TABLE | {"<LeasesTable.Arn>/index/open"},
                 "ecs:ListTasks": {"*"},
                 "ecs:DescribeTasks": TASKS,
             },

@@ -48,7 +48,32 @@ def test_a_stage_is_called_in_outputs_without_hyphens() -> None:
         ({"foo": 1}, "longhaul.foo: is not a setting; allowed here: account, allow_file_paths, architecture,"),
         ({"lease": {"beat": 1}}, "longhaul.lease.beat: is not a setting; allowed here: backoff_base_s, "),
         ({"network": {"vpc": 1}}, "longhaul.network.vpc: is not a setting; allowed here: assign_public_ip, "),
-        ({"stages": [{"slot": 1}]}, "longhaul.stages.0.slot: is not a setting; allowed here: engine, max_attempts,"),
+        (
+            {"stages": [{"slot": 1}]},
+            "longhaul.stages.0.slot: is not a setting; allowed here: engine, job, join, max_attempts,",
+        ),
+        ({"stages": [{"next": ["b"]}]}, "longhaul: stage 'main' leads to 'b', which is no stage; there are: main"),
+        (
+            {"stages": [{"name": "a", "next": ["b"], "job": "sql"}, {"name": "b", "next": ["a"], "job": "sql"}]},
+            "longhaul: stages must not lead back to themselves: a → b → a",
+        ),
+        ({"stages": [{"name": "a", "next": ["a"], "job": "sql"}]}, "longhaul: stages must not lead back"),
+        ({"stages": [{"name": "a", "next": ["b"]}, {"name": "b"}]}, "longhaul: stage 'b' needs a `job`: what follows"),
+        (
+            {"stages": [{"name": "a", "next": ["b", "b"]}, {"name": "b", "job": "sql"}]},
+            "longhaul: stage 'b' is named twice in one `next`",
+        ),
+        ({"stages": [{"join": True}]}, "longhaul: stage 'main' joins what comes through one stage; none leads to it"),
+        (
+            {
+                "stages": [
+                    {"name": "a", "next": ["c"]},
+                    {"name": "b", "next": ["c"]},
+                    {"name": "c", "join": True, "job": "sql"},
+                ]
+            },
+            "longhaul: stage 'c' joins what comes through one stage; a, b lead to it",
+        ),
         ({"architecture": "arm"}, "longhaul.architecture: is \"arm\"; input should be 'arm64' or 'x86_64'"),
         ({"log_retention_days": 8}, "longhaul.log_retention_days: is 8; input should be 1, 3, 5, 7, 14,"),
         ({"stack_name": "9lives"}, 'longhaul.stack_name: is "9lives"; string should match pattern'),

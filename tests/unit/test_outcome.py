@@ -9,7 +9,7 @@ import pytest
 from longhaul.domain.lease import CommittedOutput, Lease, Owed, RecordedResult, State
 from longhaul.domain.outcome import Evidence, OutcomeClass, Settlement, Verdict, classify, settle
 from longhaul.settings import LeaseSettings
-from tests.builders import NOW, running
+from tests.builders import NOW, running, stage
 
 OUTPUT = CommittedOutput(
     attempt=1, pending_ref="longhaul/pending/x", prefix="s3://longhaul-data/out/", files=2, size_bytes=10
@@ -150,12 +150,18 @@ def test_a_task_that_ended_is_not_stopped() -> None:
 
 
 def settled(kind: OutcomeClass, lease: Lease = STARTED, *, stop_task: bool = False) -> Settlement:
-    return settle(lease, Verdict(kind, "why", stop_task), LeaseSettings(), NOW, random.Random(1))
+    return settle(lease, Verdict(kind, "why", stop_task), stage(), LeaseSettings(), NOW, random.Random(1))
 
 
 def test_success_owes_its_publish_and_the_delete() -> None:
     after = settled(OutcomeClass.SUCCEEDED, replace(STARTED, output=OUTPUT)).lease
     assert (after.state, after.owed, after.settled_attempt) == (State.SUCCEEDED, (Owed.PUBLISH, Owed.DELETE), 1)
+
+
+def test_success_in_a_stage_that_leads_on_owes_its_follow_ons_before_the_message_goes() -> None:
+    verdict = Verdict(OutcomeClass.SUCCEEDED, "")
+    after = settle(STARTED, verdict, stage(next=("other",)), LeaseSettings(), NOW, random.Random(1)).lease
+    assert after.owed == (Owed.PUBLISH, Owed.FOLLOW_ONS, Owed.DELETE)
 
 
 def test_success_that_the_runner_published_owes_only_the_delete() -> None:
@@ -208,6 +214,8 @@ def test_a_cancelled_job_is_deleted_and_not_retried_however_its_task_ended() -> 
 
 
 def test_a_long_error_is_cut() -> None:
-    after = settle(STARTED, Verdict(OutcomeClass.FAILED, "x" * 10_000), LeaseSettings(), NOW, random.Random(1)).lease
+    after = settle(
+        STARTED, Verdict(OutcomeClass.FAILED, "x" * 10_000), stage(), LeaseSettings(), NOW, random.Random(1)
+    ).lease
     assert after.last_error is not None
     assert len(after.last_error) == 800

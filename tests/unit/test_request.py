@@ -8,18 +8,18 @@ from hypothesis import strategies as st
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.request import JobRequest, parse_request
 from longhaul.settings import PathPolicy
-from tests.builders import BUCKET, body, settings
+from tests.builders import BUCKET, body, settings, stage
 
 
 def problems_of(text: str) -> list[str]:
     with pytest.raises(InvalidRequestError) as caught:
-        parse_request(text, settings())
+        parse_request(text, settings(), stage())
     return caught.value.problems
 
 
 def test_a_valid_body_is_read_with_its_durations_in_seconds() -> None:
     request = parse_request(
-        body(timeout="6h", stall_timeout="90s", max_attempts=5, size="large", params={"limit": 3}), settings()
+        body(timeout="6h", stall_timeout="90s", max_attempts=5, size="large", params={"limit": 3}), settings(), stage()
     )
     assert (request.timeout, request.stall_timeout, request.max_attempts, request.size) == (21_600, 90, 5, "large")
 
@@ -110,28 +110,30 @@ def test_a_field_name_cannot_forge_a_log_line() -> None:
 
 
 def test_an_output_prefix_may_lack_its_slash() -> None:
-    assert parse_request(body(output=f"s3://{BUCKET}/clean"), settings()).output == f"s3://{BUCKET}/clean"
+    assert parse_request(body(output=f"s3://{BUCKET}/clean"), settings(), stage()).output == f"s3://{BUCKET}/clean"
 
 
 def test_file_paths_are_read_where_the_settings_allow_them() -> None:
     local = settings(paths=PathPolicy(data_bucket=BUCKET, allow_file=True))
-    parse_request(body(inputs={"flights": "file:///data/flights.csv"}), local)
+    parse_request(body(inputs={"flights": "file:///data/flights.csv"}), local, stage())
     with pytest.raises(InvalidRequestError, match="file: paths serve for inputs only"):
-        parse_request(body(output="file:///data/out"), local)
+        parse_request(body(output="file:///data/out"), local, stage())
     with pytest.raises(InvalidRequestError, match="segments"):
-        parse_request(body(inputs={"flights": "file:///data/%2e%2e/flights.csv"}), local)
+        parse_request(body(inputs={"flights": "file:///data/%2e%2e/flights.csv"}), local, stage())
 
 
 def test_requests_for_the_same_work_have_one_fingerprint() -> None:
-    plain = parse_request(body(), settings())
+    plain = parse_request(body(), settings(), stage())
     assert (
         plain.fingerprint()
-        == parse_request(json.dumps(dict(reversed(json.loads(body(job_id="named")).items()))), settings()).fingerprint()
+        == parse_request(
+            json.dumps(dict(reversed(json.loads(body(job_id="named")).items()))), settings(), stage()
+        ).fingerprint()
     )
-    assert plain.fingerprint() != parse_request(body(params={"a": 1}), settings()).fingerprint()
+    assert plain.fingerprint() != parse_request(body(params={"a": 1}), settings(), stage()).fingerprint()
     assert (
-        parse_request(body(timeout="60m"), settings()).fingerprint()
-        == parse_request(body(timeout="1h"), settings()).fingerprint()
+        parse_request(body(timeout="60m"), settings(), stage()).fingerprint()
+        == parse_request(body(timeout="1h"), settings(), stage()).fingerprint()
     )
 
 
@@ -144,6 +146,6 @@ def test_requests_for_the_same_work_have_one_fingerprint() -> None:
 )
 def test_any_json_is_a_request_or_a_list_of_problems(document: Any) -> None:
     try:
-        assert isinstance(parse_request(json.dumps(document), settings()), JobRequest)
+        assert isinstance(parse_request(json.dumps(document), settings(), stage()), JobRequest)
     except InvalidRequestError as error:
         assert error.problems  # noqa: PT017 - either outcome is right; pytest.raises would demand the one
