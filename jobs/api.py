@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
 
+from jobs.emitting import Emitter, Request
 from jobs.io.publisher import Dataset
 from jobs.io.staging import StagedInput
 from longhaul.domain.errors import PermanentJobError
@@ -42,6 +43,7 @@ class Job(Generic[ParamsT]):
     output_folder: Path
     progress: Callable[[str], None]
     """Say in a few words what is being done now; it shows in the lease and in `longhaul` commands."""
+    emitter: Emitter
     written: list[Dataset] = field(default_factory=list)
 
     def input(self, name: str) -> str:
@@ -86,3 +88,14 @@ class Job(Generic[ParamsT]):
         rows = int(counted.get["rows"])
         self.written.append(Dataset(name, folder, rows))
         return rows
+
+    def emit(self, *requests: Request, stage: str | None = None) -> None:
+        """Ask for jobs in the next stage, which start when this one has succeeded. `stage` names it where there are several.
+
+        A request has the fields of a message's body; `job` and `output` may be left out, `job_id` is ours to give. Without any emission the output of this job
+        is the next stage's input. `job.emit()` with no request says that nothing is to follow.
+
+        Raises:
+            EmitError: a request can never run, or nothing leads there.
+        """
+        self.emitter.emit(requests, stage)

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 
 from jobs import failures, loading
 from jobs.api import Job
+from jobs.emitting import Emitter
 from jobs.failures import Failure, NoOutputError
 from jobs.io.listing import Listing
 from jobs.io.publisher import Uploader
@@ -30,7 +31,7 @@ from jobs.spark.running import running_spark
 from jobs.stopping import Stop, StopReason
 from jobs.task import Resources, Task
 from longhaul.domain.errors import LeaseChangedError
-from longhaul.domain.lease import AttemptId, CommittedOutput, Lease, RecordedResult
+from longhaul.domain.lease import AttemptId, CommittedOutput, Lease, RecordedResult, emitted_ref
 from longhaul.domain.outcome import ExitCode, OutcomeClass
 from longhaul.domain.paths import DataPath, parse_input, parse_output
 from longhaul.domain.request import parse_request
@@ -115,12 +116,14 @@ class Attempt:
                 spark = session()
                 staged = staging.result()
             self.progress.enter(Phase.RUNNING)
-            job: Job[Any] = Job(loaded.params, staged, self.scratch / "output", self.progress.say)
+            job: Job[Any] = Job(
+                loaded.params, staged, self.scratch / "output", self.progress.say, Emitter(self.settings, stage)
+            )
             with self._watching(spark):
                 loaded.run(spark, job)
         self.stop.check()
-        if not job.written:
-            raise NoOutputError("the job ended without writing anything: call job.write")
+        if not job.written and job.emitter.requests is None:
+            raise NoOutputError("the job ended without writing or emitting anything: call job.write")
         return str(output), job
 
     def _stage(self, inputs: Mapping[str, DataPath]) -> dict[str, StagedInput]:
@@ -143,6 +146,9 @@ class Attempt:
             advance=self.progress.advance,
         )
         output = uploader.upload(self.id, prefix, job.written)
+        if job.emitter.requests is not None:
+            output = replace(output, emitted_ref=emitted_ref(self.id))
+            self.requests.put_emitted(emitted_ref(self.id), job.emitter.requests)
         self.stop.check()
         self._may_be_committed = True
         try:

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from pyspark.sql import SparkSession
 
 from jobs.api import Job, Params
+from jobs.emitting import Emitter
 from jobs.io.staging import StagedInput
 from jobs.spark.gateway import Gateway
 from jobs.spark.session import build_session
@@ -23,7 +24,7 @@ from longhaul.adapters.s3_requests import S3Requests
 from longhaul.domain.claim import Claim
 from longhaul.domain.lease import Lease
 from longhaul.domain.message import MessageContent
-from tests.builders import BUCKET, body, running, stage
+from tests.builders import BUCKET, body, running, settings, stage
 
 RESOURCES = Resources(cores=2, memory_mib=2048)
 
@@ -45,7 +46,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 def make_job(tmp_path: Path) -> MakeJob:
     """A job over local files: `make_job({"flights": path}, params)`."""
 
-    def make(inputs: Mapping[str, Path], params: BaseModel | None = None) -> Job[Any]:
+    def make(inputs: Mapping[str, Path], params: BaseModel | None = None, emitter: Emitter | None = None) -> Job[Any]:
         staged = {}
         for name, source in inputs.items():
             folder = tmp_path / "inputs" / name
@@ -54,7 +55,8 @@ def make_job(tmp_path: Path) -> MakeJob:
             staged[name] = StagedInput(
                 folder.as_uri(), 1, source.stat().st_size, frozenset({source.suffix.removeprefix(".")})
             )
-        return Job(params or Params(), staged, tmp_path / "output", lambda _: None)
+        alone = Emitter(settings(), stage())
+        return Job(params or Params(), staged, tmp_path / "output", lambda _: None, emitter or alone)
 
     return make
 

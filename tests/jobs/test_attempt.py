@@ -24,7 +24,7 @@ from longhaul.adapters.s3_requests import S3Requests
 from longhaul.domain.lease import CommittedOutput, State
 from longhaul.domain.outcome import ExitCode
 from longhaul.settings import LeaseSettings
-from tests.builders import BUCKET, settings
+from tests.builders import BUCKET, settings, stage
 from tests.jobs.conftest import Cloud
 
 RESOURCES = Resources(cores=2, memory_mib=2048)
@@ -330,3 +330,31 @@ def test_an_attempt_that_cannot_report_for_the_stall_timeout_gives_up(cloud: Clo
 
     assert make_attempt(wait, leases=Silent(), clock=Hasty(), stop=stop).run() is ExitCode.INTERRUPTED
     assert stop.reason is StopReason.UNREPORTABLE
+
+
+def test_what_a_job_emits_is_kept_before_the_commit_names_it(cloud: Cloud, make_attempt: MakeAttempt) -> None:
+    def run(_spark: SparkSession, job: Job[Any]) -> None:
+        job.emit({"params": {"n": 1}}, {"params": {"n": 2}})
+
+    cloud.claim(inputs={})
+    stages = (stage(next=("clean",)), stage(name="clean", job="flights_clean"))
+    attempt = make_attempt(run, settings=settings(stages=stages))
+    assert attempt.run() is ExitCode.OK
+    output = cloud.lease().output
+    assert output is not None
+    assert output.files == 0
+    assert output.emitted_ref is not None
+    assert attempt.requests.get_emitted(output.emitted_ref) == {"clean": [{"params": {"n": 1}}, {"params": {"n": 2}}]}
+
+
+def test_a_job_that_emits_what_can_never_run_has_failed(cloud: Cloud, make_attempt: MakeAttempt) -> None:
+    def run(_spark: SparkSession, job: Job[Any]) -> None:
+        job.emit({"inputs": {"flights": "s3://nobody/x"}})
+
+    cloud.claim(inputs={})
+    stages = (stage(next=("clean",)), stage(name="clean", job="flights_clean"))
+    assert make_attempt(run, settings=settings(stages=stages)).run() is ExitCode.FAILED
+    row = cloud.lease()
+    assert row.output is None
+    assert row.result is not None
+    assert "bucket 'nobody' is not allowed" in row.result.error
