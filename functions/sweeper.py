@@ -33,6 +33,7 @@ def build_runtime() -> Runtime:
         parts.executions,
         parts.requests,
         parts.tasks,
+        parts.publisher,
         parts.settler,
         parts.finisher,
     )

@@ -76,7 +76,7 @@ class Wiring:
 
     @cached_property
     def publisher(self) -> S3Publisher:
-        return S3Publisher(self._s3, self.settings.paths.data_bucket)
+        return S3Publisher(self._s3, self.settings.paths.data_bucket, self.clock.sleep)
 
     @cached_property
     def finisher(self) -> Finisher:

@@ -7,6 +7,7 @@ whatever happens here, a time-out included, costs at most another receive.
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -26,7 +27,7 @@ from longhaul.domain.claim import (
 )
 from longhaul.domain.dead_letter import Reason, dead_letter
 from longhaul.domain.errors import InvalidRequestError, LeaseChangedError, NoFreeSlotError
-from longhaul.domain.lease import Lease, Message, job_key, request_ref
+from longhaul.domain.lease import Lease, Message, State, job_key, request_ref
 from longhaul.domain.message import MessageContent, renewal
 from longhaul.domain.outcome import Evidence, cancel_waiting
 from longhaul.domain.request import parse_job_id, parse_request
@@ -187,9 +188,11 @@ class Dispatcher:
         It lives, or starts now because a dispatcher died between claim and start: adopt this receive. It has closed unsettled: settle it.
         """
         closed_as = self.executions.ensure_started(lease.id.execution_name, lease.execution_input)
-        row = self.leases.adopt(lease, message)
+        row = self._adopt(lease, message)
         if closed_as is not None:
             self.settler.settle(lease.id, Evidence.execution_closed(closed_as))
+            return
+        if row is None:
             return
         age_s = (self.clock.now() - row.claimed_at).total_seconds()
         wait_s = schedule.interval_s(age_s, self.settings.lease)
@@ -200,6 +203,16 @@ class Dispatcher:
             "running job adopted",
             extra={"lease": lease.key, "attempt": lease.attempt, "receive_count": message.receive_count},
         )
+
+    def _adopt(self, lease: Lease, message: Message) -> Lease | None:
+        """The row with this receive; None when a later receive of the same message was adopted first: its handle counts, ours holds nothing."""
+        try:
+            return self.leases.adopt(lease, message)
+        except LeaseChangedError as error:
+            if error.current is None or not error.current.owns(lease.id) or not error.current.has_seen(message):
+                raise
+            logger.info("a later receive was adopted first", extra={"lease": lease.key})
+            return None
 
     def _claim_waiting(self, stage: Stage, batch: Batch, free: int) -> None:
         """Claim what waits as slots become free, for `slot_wait_s` at the most; defer the rest.
@@ -216,15 +229,32 @@ class Dispatcher:
                 self._claimer(stage, batch, {each.message.key: row for each, row in now_claiming}),
             )
             if batch.waiting and self.clock.now() >= deadline:
-                self._defer(stage, [each.message.receipt_handle for each, _ in batch.waiting])
-                self._each(
-                    [each for each, _ in batch.waiting], lambda each: self._renew_if_worn_out(stage, each, batch)
-                )
+                self._put_back(stage, batch)
                 return
             if batch.waiting and not now_claiming:
                 self.clock.sleep(self.rng.uniform(0.5, 1.0))
             if batch.waiting:
                 free = self.leases.free_slots(stage, self.clock.now())
+
+    def _put_back(self, stage: Stage, batch: Batch) -> None:
+        """What found no slot comes again in some minutes."""
+        self._defer(stage, [each.message.receipt_handle for each, _ in batch.waiting])
+        rows = {each.message.key: row for each, row in batch.waiting}
+
+        def keep_up(each: Accepted) -> None:
+            self._renew_if_worn_out(stage, each, batch)
+            self._note_seen(rows[each.message.key])
+
+        self._each([each for each, _ in batch.waiting], keep_up)
+
+    def _note_seen(self, row: Lease | None) -> None:
+        """Tell the sweeper that the message of a released job is not lost, in time and not each time: it may wait for a slot for days."""
+        now = self.clock.now()
+        if row is None or row.state is not State.RELEASED:
+            return
+        if row.unseen_for(now) >= timedelta(seconds=self.settings.lease.missing_after_s / 2):
+            with suppress(LeaseChangedError):  # claimed or cancelled a moment ago: no longer missed by anybody
+                self.leases.note_seen(row, now)
 
     def _claimer(self, stage: Stage, batch: Batch, rows: Mapping[str, Lease | None]) -> Callable[[Accepted], None]:
         def claim(each: Accepted) -> None:

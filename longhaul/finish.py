@@ -28,14 +28,10 @@ class Finisher:
     executions: Executions
 
     def finish(self, lease: Lease) -> Lease:
-        """Do what is owed, in order. Answers the row as it is then; what could not be done stays owed.
-
-        The message is deleted with the row's handle. Without one (after a hand-over) DELETE stays owed until the message is received again.
-        """
+        """Do what is owed, in order. Answers the row as it is then; what raises stays owed."""
         for owed in lease.owed:
             try:
-                if not self._do(owed, lease):
-                    return lease
+                self._do(owed, lease)
                 lease = self.leases.strike(lease, owed, self.clock.now())
             except VoidCommitError:
                 return self._run_again(lease)
@@ -57,32 +53,35 @@ class Finisher:
 
     def _run_again(self, lease: Lease) -> Lease:
         """A committed output is void: its uploads are gone, and nothing of it is visible."""
-        logger.warning("committed output is void: the job runs again", extra={"lease": lease.key})
         try:
             reopened = self.leases.reopen(lease, self.clock.now())
         except LeaseChangedError as error:
-            return error.current or lease
+            current = error.current
+            if current and current.id == lease.id and current.published_at:
+                # Published by its runner between our look and now, and its pending list struck off since.
+                return self.finish(current)
+            return current or lease
+        logger.warning("committed output is void: the job runs again", extra={"lease": lease.key})
         self.release(reopened, 0)
         return reopened
 
-    def _do(self, owed: Owed, lease: Lease) -> bool:
+    def _do(self, owed: Owed, lease: Lease) -> None:
         stage = self.settings.stage(lease.stage)
         match owed:
             case Owed.PUBLISH:
                 if lease.output is None:
                     raise AssertionError(f"{lease.key} owes a publish without a commit")
-                self.publisher.publish(lease.output)
+                if lease.published_at is None:
+                    self.publisher.publish(lease.output)
             case Owed.FOLLOW_ONS:
                 self._follow_on(lease)
             case Owed.DEAD_LETTER:
                 reason = reason_of(lease, self.executions.arn(lease.id.execution_name), self._log_location(lease))
                 self.queue.send(stage.dead_letter_queue_url, dead_letter(self.requests.get(lease.request_ref), reason))
             case Owed.DELETE:
-                if lease.receipt_handle is None:
-                    return False
-                # An answer that the handle no longer holds the message is as good: it comes again, and the row says that it may go.
-                self.queue.delete(stage.queue_url, lease.receipt_handle)
-        return True
+                # No handle (after a hand-over), or one that no longer holds the message, is as good: should it come again, the row says that it may go.
+                if lease.receipt_handle is not None:
+                    self.queue.delete(stage.queue_url, lease.receipt_handle)
 
     def _follow_on(self, lease: Lease) -> None:
         """Send what follows a success, and start the joins that it completes. Its message stays until every one of them is in its queue."""

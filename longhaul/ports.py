@@ -78,8 +78,8 @@ class LeaseStore(Protocol):
     def arrive(self, join_key: str, n: int, size: int, output: str, now: datetime) -> Mapping[int, str] | None:
         """Note that the `n`th of a group of `size` has come to a join, with its output. All outputs by place once all are there, else None; repeatable."""
 
-    def note_renewal(self, lease: Lease, now: datetime) -> Lease:
-        """Note that a released job's message was sent anew, iff the row still is as it was read."""
+    def note_seen(self, lease: Lease, now: datetime) -> Lease:
+        """Note that a released job's message is there, or was sent anew, iff the row still waits for the same attempt."""
 
     def throttled(self, stage: Stage, now: datetime) -> None:
         """AWS could not give more: halve the stage's effective limit, at most once a minute."""
@@ -153,8 +153,14 @@ class Publisher(Protocol):
         """
 
     def discard(self, attempt: AttemptId) -> None:
-        """Abort what an attempt that did not commit left pending.
+        """Abort what an attempt that did not commit left pending; repeatable.
 
-        Its pending list (`pending_ref(attempt)`) names the uploads: the runner writes it once all are created and before the first part is sent. Nothing
+        Its pending list (`domain.pending`) names the uploads: the runner writes it once all are created and before the first part is sent. Nothing
         there = nothing to do; the bucket's lifecycle rule takes what a crash in between leaves.
         """
+
+    def listed(self) -> Iterator[AttemptId]:
+        """The attempts whose pending list is still there."""
+
+    def strike_off(self, attempts: Iterable[AttemptId]) -> None:
+        """Remove their pending lists: nothing of theirs is pending any more."""

@@ -3,18 +3,21 @@
 Idempotent; one bad row never blocks the rest.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from itertools import islice
 
 from aws_lambda_powertools import Logger
 
-from longhaul.domain.lease import ExecutionInput, Lease, OpenKind
+from longhaul.domain import pending
+from longhaul.domain.errors import LeaseChangedError
+from longhaul.domain.lease import AttemptId, ExecutionInput, Lease, OpenKind
 from longhaul.domain.message import renewal
 from longhaul.domain.outcome import Evidence
 from longhaul.finish import Finisher
-from longhaul.ports import Clock, Executions, JobQueue, LeaseStore, RequestStore, Tasks
+from longhaul.ports import Clock, Executions, JobQueue, LeaseStore, Publisher, RequestStore, RunningTask, Tasks
 from longhaul.settings import RuntimeSettings
 from longhaul.settle import Settler
 
@@ -25,7 +28,7 @@ _PAGE = 100
 
 @dataclass
 class SweepReport:
-    """How many rows were looked at, and what was done."""
+    """How many rows were looked at, and what was done: to leases, to tasks, to what attempts left pending."""
 
     looked_at: int = 0
     settled: int = 0
@@ -33,6 +36,7 @@ class SweepReport:
     finished: int = 0
     renewed: int = 0
     stopped: int = 0
+    discarded: int = 0
     failed: int = 0
 
 
@@ -45,6 +49,7 @@ class Sweeper:
     executions: Executions
     requests: RequestStore
     tasks: Tasks
+    publisher: Publisher
     settler: Settler
     finisher: Finisher
 
@@ -54,16 +59,21 @@ class Sweeper:
         return self.settler.settle(attempt, Evidence.execution_closed(status))
 
     def sweep(self) -> SweepReport:
-        """Look at every unfinished row of every stage."""
+        """Look at every unfinished row of every stage, at every task, and at every list of pending uploads."""
         report = SweepReport()
+        checks: Mapping[OpenKind, Callable[[Lease, SweepReport], None]] = {
+            "RUNNING": self._check_running,
+            "RELEASED": self._check_released,
+            "OWED": self._check_owed,
+        }
         for stage in self.settings.stages:
-            for lease in self._open(stage.name, "RUNNING"):
-                self._guard(report, lease, self._check_running)
-            for lease in self._open(stage.name, "RELEASED"):
-                self._guard(report, lease, self._check_released)
-            for lease in self._open(stage.name, "OWED"):
-                self._guard(report, lease, self._check_owed)
+            for what, check in checks.items():
+                for lease in self._open(stage.name, what):
+                    report.looked_at += 1
+                    with self._guard(report, lease.id):
+                        check(lease, report)
         self._stop_orphans(report)
+        self._clear_pending(report)
         logger.info("swept", extra=asdict(report))
         return report
 
@@ -85,14 +95,14 @@ class Sweeper:
 
     def _check_released(self, lease: Lease, report: SweepReport) -> None:
         """A released job whose message has not come for hours: send a copy. Should the message come after all, one of the two is the duplicate."""
-        missing_since = (lease.retry_at or lease.claimed_at) + timedelta(seconds=self.settings.lease.missing_after_s)
         now = self.clock.now()
-        if now < missing_since:
+        if lease.unseen_for(now) < timedelta(seconds=self.settings.lease.missing_after_s):
             return
         content = self.requests.get(lease.request_ref)
         copy = renewal(content, lease.message_id, lease.key, lease.first_sent_at or lease.claimed_at)
         self.queue.send(self.settings.stage(lease.stage).queue_url, copy)
-        self.leases.note_renewal(lease, now)
+        with suppress(LeaseChangedError):  # its message came a moment ago: the copy is the duplicate
+            self.leases.note_seen(lease, now)
         report.renewed += 1
         logger.warning("a released job's message had not come for hours: sent anew", extra={"lease": lease.key})
 
@@ -106,21 +116,44 @@ class Sweeper:
         while page := list(islice(tasks, _PAGE)):
             rows = self.leases.load_many(task.attempt.key for task in page)
             for task in page:
-                row = rows.get(task.attempt.key)
-                if row is None or not row.owns(task.attempt) or row.task_arn not in (None, task.arn):
-                    self.tasks.stop(task.arn, "Longhaul: this attempt holds no lease")
-                    report.stopped += 1
-                    logger.warning(
-                        "stopped a task without a lease", extra={"lease": task.attempt.key, "task": task.arn}
-                    )
+                with self._guard(report, task.attempt):
+                    self._stop_unless_leased(task, rows.get(task.attempt.key), report)
 
-    def _guard(self, report: SweepReport, lease: Lease, check: Callable[[Lease, SweepReport], None]) -> None:
-        report.looked_at += 1
+    def _stop_unless_leased(self, task: RunningTask, row: Lease | None, report: SweepReport) -> None:
+        if row is None or not row.owns(task.attempt) or row.task_arn not in (None, task.arn):
+            self.tasks.stop(task.arn, "Longhaul: this attempt holds no lease")
+            report.stopped += 1
+            logger.warning("stopped a task without a lease", extra={"lease": task.attempt.key, "task": task.arn})
+
+    def _clear_pending(self, report: SweepReport) -> None:
+        """Abort what failed attempts left pending, and strike off the lists of which nothing is pending any more.
+
+        One listing when there are none: the lists live under a prefix of their own, and their names say whose they are.
+        """
+        listed = self.publisher.listed()
+        while page := list(islice(listed, _PAGE)):
+            rows = self.leases.load_many(attempt.key for attempt in page)
+            cleared = []
+            for attempt in page:
+                with self._guard(report, attempt):
+                    if self._is_cleared(attempt, rows.get(attempt.key), report):
+                        cleared.append(attempt)
+            self.publisher.strike_off(cleared)
+
+    def _is_cleared(self, attempt: AttemptId, row: Lease | None, report: SweepReport) -> bool:
+        fate = pending.fate(attempt, row, self.settings.lease, self.clock.now())
+        if fate == "abort":
+            self.publisher.discard(attempt)
+            report.discarded += 1
+        return fate != "keep"
+
+    @contextmanager
+    def _guard(self, report: SweepReport, attempt: AttemptId) -> Iterator[None]:
         try:
-            check(lease, report)
-        except Exception:  # the next row must have its turn; this one has the next sweep
+            yield
+        except Exception:  # the next one must have its turn; this one has the next sweep
             report.failed += 1
-            logger.exception("could not repair this lease", extra={"lease": lease.key, "attempt": lease.attempt})
+            logger.exception("could not repair this", extra={"lease": attempt.key, "attempt": attempt.attempt})
 
     def _open(self, stage: str, what: OpenKind) -> Iterator[Lease]:
         """The rows, read strongly: the index is a little late, so rows that are no longer in that state are passed over."""

@@ -20,7 +20,8 @@ from longhaul.adapters.s3_publisher import (
     read_manifest,
     split_prefix,
 )
-from longhaul.domain.lease import AttemptId, CommittedOutput, pending_ref
+from longhaul.domain.lease import AttemptId, CommittedOutput
+from longhaul.domain.pending import pending_ref
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

@@ -269,8 +269,8 @@ class DynamoLeases:
             raise LeaseChangedError(None) from error
         return mark
 
-    def note_renewal(self, lease: Lease, now: datetime) -> Lease:
-        after = replace(lease, retry_at=now)
+    def note_seen(self, lease: Lease, now: datetime) -> Lease:
+        after = replace(lease, seen_at=now)
         values = {":before": {"S": lease.state.value}, **_mine(lease.id)}
         self._writes.write(self._change(lease, after, ["#state = :before", MINE], values))
         return after

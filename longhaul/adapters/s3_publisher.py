@@ -11,7 +11,7 @@ A crash before the first list leaves uploads without parts, which cost nothing a
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Annotated, Literal, TypedDict
 
@@ -19,7 +19,8 @@ from botocore.exceptions import ClientError
 from pydantic import AfterValidator, Field, ValidationError
 
 from longhaul.domain.errors import VoidCommitError
-from longhaul.domain.lease import AttemptId, CommittedOutput, pending_ref
+from longhaul.domain.lease import AttemptId, CommittedOutput
+from longhaul.domain.pending import PREFIX, attempt_of, pending_ref
 from longhaul.settings import Model
 
 if TYPE_CHECKING:
@@ -152,6 +153,18 @@ class S3Publisher:
         if pending is not None:
             self._abort(pending)
 
+    def listed(self) -> Iterator[AttemptId]:
+        """Attempts whose pending list is there, a thousand with each call."""
+        for page in self._s3.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=PREFIX):
+            for item in page.get("Contents", []):
+                attempt = attempt_of(item["Key"])
+                if attempt is not None:
+                    yield attempt
+
+    def strike_off(self, attempts: Iterable[AttemptId]) -> None:
+        """Remove their pending lists; one that is not there is no error."""
+        self._delete_keys(self._bucket, [pending_ref(attempt) for attempt in attempts])
+
     def _load(self, ref: str) -> PendingOutput | None:
         body = _get(self._s3, self._bucket, ref)
         return None if body is None else PendingOutput.model_validate_json(body[0])
@@ -252,7 +265,7 @@ class S3Publisher:
             try:
                 self._s3.abort_multipart_upload(Bucket=bucket, Key=prefix + upload.path, UploadId=upload.upload_id)
             except ClientError as error:
-                if _code(error) != "NoSuchUpload":
+                if _code(error) not in ("NoSuchUpload", "NoSuchBucket"):
                     raise
 
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="abort") as pool:
@@ -263,7 +276,9 @@ class S3Publisher:
         bucket, prefix = split_prefix(pending.prefix)
         manifest, _ = read_manifest(self._s3, bucket, prefix)
         in_use = {file.path for file in manifest.files} if manifest else set()
-        doomed = [prefix + path for path in paths if path not in in_use and path != MANIFEST]
+        self._delete_keys(bucket, [prefix + path for path in paths if path not in in_use and path != MANIFEST])
+
+    def _delete_keys(self, bucket: str, doomed: list[str]) -> None:
         for start in range(0, len(doomed), _DELETE_BATCH):
             keys: list[ObjectIdentifierTypeDef] = [{"Key": key} for key in doomed[start : start + _DELETE_BATCH]]
             answer = self._s3.delete_objects(Bucket=bucket, Delete={"Objects": keys, "Quiet": True})

@@ -14,7 +14,7 @@ What a received message means for it is in `domain.claim`, what a beat does in `
 
 import hashlib
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -112,7 +112,7 @@ class CommittedOutput:
     """What the commit recorded: from then on this attempt's files, and no others, become the output."""
 
     attempt: int
-    pending_ref: str  # where the pending uploads are listed, see `longhaul.publish`
+    pending_ref: str  # where the pending uploads are listed, see `domain.pending`
     prefix: str
     files: int
     size_bytes: int
@@ -171,6 +171,7 @@ class Lease:
     retry_at: datetime | None = (
         None  # when the next attempt may start, or might: it stays, so that a running attempt shows how long it waited
     )
+    seen_at: datetime | None = None  # of a released job: its message was there then, or was sent anew
 
     @property
     def id(self) -> AttemptId:
@@ -207,6 +208,14 @@ class Lease:
         if not self.state.is_terminal:
             return "RUNNING" if self.state is State.RUNNING else "RELEASED"
         return "OWED" if self.owed else None
+
+    def has_seen(self, message: "Message") -> bool:
+        """Whether the row has this receive of its message, or a later one."""
+        return message.message_id == self.message_id and message.receive_count <= self.receive_count
+
+    def unseen_for(self, now: datetime) -> timedelta:
+        """For how long nothing has been heard of a released job's message, though its back-off has passed."""
+        return now - max(at for at in (self.retry_at or self.claimed_at, self.seen_at) if at)
 
     def owns(self, attempt: AttemptId) -> bool:
         return self.state is State.RUNNING and self.id == attempt
@@ -245,11 +254,6 @@ def job_key(stage: str, job_id: str) -> str:
 def key_hash(key: str) -> str:
     """20 hex digits: short enough for execution names and file names, long enough never to collide in practice (80 bits)."""
     return hashlib.sha256(key.encode()).hexdigest()[:20]
-
-
-def pending_ref(attempt: AttemptId) -> str:
-    """Where the pending uploads of an attempt are listed, in the data bucket."""
-    return f"{INTERNAL_PREFIX}pending/{attempt.key_hash}/{attempt.run}-{attempt.attempt}.json"
 
 
 def emitted_ref(attempt: AttemptId) -> str:

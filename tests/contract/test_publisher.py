@@ -12,7 +12,8 @@ from jobs.io.publisher import Dataset, Uploader
 from jobs.stopping import Stop
 from longhaul.adapters.s3_publisher import MANIFEST, S3Publisher, read_manifest
 from longhaul.domain.errors import VoidCommitError
-from longhaul.domain.lease import AttemptId, CommittedOutput, pending_ref
+from longhaul.domain.lease import AttemptId, CommittedOutput
+from longhaul.domain.pending import pending_ref
 from tests.contract.conftest import Aws
 
 BUCKET, PREFIX = "data", "out/flights/"
@@ -281,3 +282,22 @@ def test_a_hostile_manifest_deletes_nothing_outside_its_prefix(s3: Any, upload: 
 
     assert s3.get_object(Bucket=BUCKET, Key="out/precious.csv")["Body"].read() == b"precious"
     assert as_read(s3) == NEW
+
+
+def test_lists_tell_whose_uploads_are_pending_until_they_are_struck_off(
+    s3: Any, upload: Callable[..., CommittedOutput]
+) -> None:
+    keys = ["main#a/b", "main#a.b", "clean-up#A_b"]
+    for key in keys:
+        upload(1, OLD, key=key)
+    upload(2, NEW, key=keys[0])
+
+    found = list(publisher(s3).listed())
+
+    assert sorted(found) == sorted([*(AttemptId(key, 1, 1) for key in keys), AttemptId(keys[0], 1, 2)])
+    publisher(s3).strike_off([found[0], found[2]])
+    assert list(publisher(s3).listed()) == [found[1], found[3]]
+    publisher(s3).strike_off([])
+    publisher(s3).strike_off(found)
+    assert list(publisher(s3).listed()) == []
+    assert len(pending_uploads(s3)) == 3 * len(OLD) + len(NEW)  # of the lists only

@@ -202,6 +202,7 @@ class FakeSqs(Service):
     def _queue(self, url: str) -> Queue:
         if url not in self.queues:
             raise RefusedError(f"{_PREFIX}NonExistentQueue", "The specified queue does not exist.")
+        self.queues[url].expire(self._time())
         return self.queues[url]
 
     def _queue_of_arn(self, arn: str) -> Queue:

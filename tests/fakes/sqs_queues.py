@@ -101,6 +101,14 @@ class Queue:
             else:
                 yield message
 
+    def expire(self, now: float) -> None:
+        """Forget what has reached the end of its retention, in flight or not. Messages stand in the order in which they came, so only the first are looked at."""
+        while self.messages:
+            oldest = next(iter(self.messages.values()))
+            if now - oldest.sent_at < self.numbers["MessageRetentionPeriod"]:
+                return
+            self.remove(oldest)
+
     def in_flight(self, now: float) -> int:
         return sum(message.is_in_flight(now) for message in self.messages.values())
 

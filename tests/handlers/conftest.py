@@ -5,9 +5,11 @@ The adapters' own contract tests run on moto too, and so does the whole stack (`
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import boto3
@@ -18,26 +20,20 @@ from functions.wiring import Wiring
 from longhaul.domain.claim import Claim
 from longhaul.domain.lease import Lease
 from longhaul.domain.message import MessageContent
-from longhaul.settings import VARIABLE, RuntimeSettings, Stage, runtime_settings
-from tests.builders import BUCKET, running, settings, stage
+from longhaul.settings import VARIABLE, LeaseSettings, RuntimeSettings, Stage, runtime_settings
+from tests import builders
+from tests.builders import BUCKET, running, settings
 from tests.contract.conftest import create_leases_table
 from tests.events import event
 from tests.fakes.aws import FakeAws
+from tests.fakes.clock import VirtualClock
 from tests.fakes.shapes import checked
 from tests.fakes.sqs import FakeSqs
 from tests.fakes.stepfunctions import FakeStepFunctions
 
-
-@pytest.fixture
-def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeAws]:
-    """The handlers make their own clients and their own clock: these."""
-    fake = FakeAws(around=checked)
-    monkeypatch.setattr(boto3, "client", fake.client)
-    monkeypatch.setattr("functions.wiring.SystemClock", lambda: fake.clock)
-    yield fake
-    for each in (dispatcher, heartbeat, settle, sweeper):
-        each.build_runtime.cache_clear()
-    runtime_settings.cache_clear()
+# As the template has them.
+JOBS_QUEUE = {"VisibilityTimeout": "120", "MessageRetentionPeriod": str(10 * 86_400)}
+DEAD_LETTER_QUEUE = {"MessageRetentionPeriod": str(14 * 86_400)}
 
 
 @dataclass(frozen=True)
@@ -85,6 +81,13 @@ class Stack:
     def content(self, case: str) -> MessageContent:
         return MessageContent(event("dispatcher", case)["Records"][0]["body"], {})
 
+    def redeploy(self, **stage: Any) -> None:
+        """New functions, with other settings of the stage; what is in the world stays. Undone when the stack goes."""
+        (old,) = self.settings.stages
+        changed = self.settings.model_copy(update={"stages": (old.model_copy(update=stage),)})
+        os.environ[VARIABLE] = changed.model_dump_json()
+        forget_runtimes()
+
     def free_slots(self) -> int:
         return self.parts.leases.free_slots(self.settings.stages[0], self.parts.clock.now())
 
@@ -127,23 +130,65 @@ class Stack:
         return lease
 
 
-@pytest.fixture
-def stack(aws: FakeAws, monkeypatch: pytest.MonkeyPatch) -> Stack:
-    return deploy(aws, monkeypatch, (stage(),))
+@contextmanager
+def deployed(
+    *,
+    clock: VirtualClock | None = None,
+    lease: Mapping[str, Any] | None = None,
+    check: bool = False,
+    stages: tuple[Stage, ...] = (),
+    **stage: Any,
+) -> Iterator[Stack]:
+    """A stack on strict fakes of its own, where nobody waits for a slot unless told to.
 
-
-def deploy(aws: FakeAws, monkeypatch: pytest.MonkeyPatch, stages: tuple[Stage, ...]) -> Stack:
-    """A stack with these stages; the first one's queues are those that `events/` name."""
+    Args:
+        clock: its time.
+        lease: changes of the lease's numbers.
+        check: hold every call against botocore's models, which takes half of the time of a test with thousands of them.
+        stages: its stages, the first one's queues being those that `events/` name.
+        stage: without `stages`, changes of the settings of its one stage.
+    """
+    fake = FakeAws(clock, around=checked if check else None)
+    stages = stages or (builders.stage(**stage),)
     for each in stages:
-        for url in (each.queue_url, each.dead_letter_queue_url):
-            aws.sqs.create_queue(QueueName=url.rpartition("/")[2], Attributes={"VisibilityTimeout": "120"})
-    aws.s3.create_bucket(Bucket=BUCKET)
-    aws.ecs.create_cluster(clusterName="Longhaul")
-    aws.stepfunctions.create_state_machine(name="Longhaul", definition="{}", roleArn="arn:aws:iam::123456789012:role/x")
-    known = settings(leases_table=create_leases_table(aws.dynamodb), stages=stages)
-    known = known.model_copy(update={"lease": known.lease.model_copy(update={"slot_wait_s": 0})})
-    monkeypatch.setitem(os.environ, VARIABLE, known.model_dump_json())
-    return Stack(aws, known, Wiring(known), stages[0].queue_url, stages[0].dead_letter_queue_url)
+        fake.sqs.create_queue(QueueName=each.queue_url.rpartition("/")[2], Attributes=JOBS_QUEUE)
+        fake.sqs.create_queue(QueueName=each.dead_letter_queue_url.rpartition("/")[2], Attributes=DEAD_LETTER_QUEUE)
+    fake.s3.create_bucket(Bucket=BUCKET)
+    fake.ecs.create_cluster(clusterName="Longhaul")
+    fake.stepfunctions.create_state_machine(
+        name="Longhaul", definition="{}", roleArn="arn:aws:iam::123456789012:role/x"
+    )
+    known = settings(
+        leases_table=create_leases_table(fake.dynamodb),
+        stages=stages,
+        lease=LeaseSettings(**{"slot_wait_s": 0, **(lease or {})}),
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        # The handlers make their own clients and their own clock: these.
+        patch.setattr(boto3, "client", fake.client)
+        patch.setattr("functions.wiring.SystemClock", lambda: fake.clock)
+        patch.setitem(os.environ, VARIABLE, known.model_dump_json())
+        forget_runtimes()
+        yield Stack(fake, known, Wiring(known), stages[0].queue_url, stages[0].dead_letter_queue_url)
+    forget_runtimes()
+
+
+def forget_runtimes() -> None:
+    """As a function's new process: what the one before had built is gone."""
+    for each in (dispatcher, heartbeat, settle, sweeper):
+        each.build_runtime.cache_clear()
+    runtime_settings.cache_clear()
+
+
+@pytest.fixture
+def stack() -> Iterator[Stack]:
+    with deployed(check=True) as found:
+        yield found
+
+
+@pytest.fixture
+def aws(stack: Stack) -> FakeAws:
+    return stack.aws
 
 
 @dataclass
@@ -161,3 +206,11 @@ class Context:
 @pytest.fixture
 def context() -> Context:
     return Context()
+
+
+@pytest.fixture(scope="session")
+def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What every job writes: one small file."""
+    folder = tmp_path_factory.mktemp("output")
+    (folder / "part-00000.json").write_text('{"answer":42}\n')
+    return folder

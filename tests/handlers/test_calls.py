@@ -10,7 +10,8 @@ import pytest
 from functions.dispatcher import lambda_handler as dispatcher
 from functions.heartbeat import lambda_handler as heartbeat
 from functions.settle import lambda_handler as settle
-from longhaul.domain.lease import CommittedOutput, pending_ref
+from longhaul.domain.lease import CommittedOutput
+from longhaul.domain.pending import pending_ref
 from tests.events import event
 from tests.fakes.aws import FakeAws
 from tests.handlers.conftest import Context, Stack

@@ -7,7 +7,8 @@ import pytest
 
 from functions.settle import lambda_handler
 from longhaul.domain.errors import LeaseChangedError
-from longhaul.domain.lease import CommittedOutput, Owed, RecordedResult, State, pending_ref
+from longhaul.domain.lease import CommittedOutput, Owed, RecordedResult, State
+from longhaul.domain.pending import pending_ref
 from tests.builders import BUCKET
 from tests.events import cases, event
 from tests.handlers.conftest import Context, Stack
@@ -172,12 +173,33 @@ def test_whatever_was_left_undone_is_done_by_the_next_call(
     assert stack.messages() == (0, 0)
 
 
-def test_without_a_handle_only_the_state_changes_and_the_delete_stays_owed(stack: Stack, context: Context) -> None:
+def test_without_a_handle_only_the_state_changes_and_nothing_stays_owed_for_a_message_that_may_never_come(
+    stack: Stack, context: Context
+) -> None:
     started(stack)
     row = stack.row()
     stack.parts.leases.hand_over(row.id, str(row.receipt_handle))
     assert settle("exit-65-permanent", context) == "DEAD"
-    assert stack.row().owed == (Owed.DELETE,)
+    assert stack.row().is_finished
+    assert len(stack.dead_letters()) == 1
+    assert stack.messages() == (0, 1)
+
+
+def test_an_output_published_by_its_runner_behind_settles_back_is_not_void_though_its_list_is_gone(
+    stack: Stack, context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = committed(stack)
+    write = type(stack.parts.leases).settle
+
+    def published_meanwhile(leases: Any, before: Any, after: Any) -> None:
+        leases.mark_published(before.id, before.claimed_at)
+        write(leases, before, after)
+        stack.aws.s3.delete_object(Bucket=BUCKET, Key=output.pending_ref)  # as the sweeper does
+
+    monkeypatch.setattr("longhaul.adapters.dynamodb_leases.DynamoLeases.settle", published_meanwhile)
+    assert settle("timed-out", context) == "SUCCEEDED"
+    assert stack.row().is_finished
+    assert stack.messages() == (0, 0)
 
 
 def test_a_void_commit_is_run_again(stack: Stack, context: Context) -> None:

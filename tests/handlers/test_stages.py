@@ -1,7 +1,7 @@
 """Pipelines of queues, with the real handlers: what a success leads to, and every crash on the way there."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -10,15 +10,15 @@ from botocore.exceptions import ClientError
 
 from functions import dispatcher, settle, sweeper
 from longhaul.adapters.s3_publisher import Manifest, PendingOutput
-from longhaul.domain.lease import CommittedOutput, Lease, Owed, State, emitted_ref, pending_ref
+from longhaul.domain.lease import CommittedOutput, Lease, Owed, State, emitted_ref
 from longhaul.domain.message import MessageContent
+from longhaul.domain.pending import pending_ref
 from longhaul.settings import Stage
 from tests.builders import BUCKET, body, stage
 from tests.events import event
-from tests.fakes.aws import FakeAws
 from tests.fakes.faults import unavailable
 from tests.fakes.service import Answer, Call
-from tests.handlers.conftest import Context, Stack, deploy
+from tests.handlers.conftest import Context, Stack, deployed
 
 
 def queued(name: str, **changes: Any) -> Stage:
@@ -34,8 +34,9 @@ STAGES = (
 
 
 @pytest.fixture
-def pipeline(aws: FakeAws, monkeypatch: pytest.MonkeyPatch) -> Stack:
-    return deploy(aws, monkeypatch, STAGES)
+def pipeline() -> Iterator[Stack]:
+    with deployed(check=True, stages=STAGES) as stack:
+        yield stack
 
 
 def emitting(count: int) -> dict[str, Any]:

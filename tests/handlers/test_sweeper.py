@@ -38,15 +38,7 @@ def test_an_execution_that_settled_and_then_failed_as_it_should_changes_nothing(
 
 def test_a_lease_kept_up_is_left_alone(stack: Stack, context: Context) -> None:
     lease = stack.claim(lease_expires_at=stack.parts.clock.now() + timedelta(minutes=5))
-    assert sweep(context) == {
-        "looked_at": 1,
-        "settled": 0,
-        "started": 0,
-        "finished": 0,
-        "renewed": 0,
-        "stopped": 0,
-        "failed": 0,
-    }
+    assert {what: count for what, count in sweep(context).items() if count} == {"looked_at": 1}
     assert stack.row() == lease
 
 

@@ -1,10 +1,8 @@
-"""The tables of `docs/lease.md`, cell by cell: the page cannot say what the code does not do."""
+"""The tables of decisions in `docs/lease.md`, cell by cell: the page cannot say what the code does not do. Those of effects are in `tests/handlers`."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -21,24 +19,17 @@ from longhaul.domain.claim import (
     cancelled_before_claim,
     decide_claim,
 )
-from longhaul.domain.lease import Lease, Message, Owed, State
+from longhaul.domain.lease import CommittedOutput, Lease, Message, Owed, State
+from longhaul.domain.pending import fate, pending_ref
 from longhaul.domain.request import JobRequest
 from longhaul.settings import LeaseSettings
 from tests.builders import BODY, NOW, message, running, stage
+from tests.lease_page import table
 
 IMPOSSIBLE = "\N{EN DASH}"
-PAGE = Path(__file__).parents[2] / "docs" / "lease.md"
 LATER = NOW + timedelta(minutes=10)
 NUMBERS = LeaseSettings()
 OTHER_WORK = JobRequest.model_validate({**BODY, "params": {"limit": 1}})
-
-
-def table(title: str) -> list[dict[str, str]]:
-    """The rows of the first table under a heading, by column."""
-    section = PAGE.read_text().split(f"## {title}\n", 1)[1].split("\n## ", 1)[0]
-    lines = [line for line in section.splitlines() if line.startswith("|")]
-    header, _, *rows = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
-    return [dict(zip(header, row, strict=True)) for row in rows]
 
 
 BASE = replace(running(), former_message_ids=("m-0",))
@@ -142,3 +133,29 @@ def test_a_beat_does_what_the_page_says(row: dict[str, str]) -> None:
 
 def test_the_page_has_every_beat() -> None:
     assert {row["row"] for row in table("A beat")} == set(BEATS)
+
+
+COMMITTED = replace(BASE, output=CommittedOutput(1, pending_ref(BASE.id), "s3://longhaul-data/out/", 1, 1))
+SUCCEEDED = replace(COMMITTED, state=State.SUCCEEDED, settled_attempt=1, settled_at=NOW)
+LISTS: dict[str, Lease | None] = {
+    "runs": BASE,
+    "has committed, and runs": COMMITTED,
+    "has succeeded, and owes its publish": replace(SUCCEEDED, owed=(Owed.PUBLISH, Owed.DELETE)),
+    "has published": replace(SUCCEEDED, published_at=LATER),
+    "was settled without a commit a moment ago": replace(RELEASED, settled_at=LATER - timedelta(seconds=149)),
+    "was settled without a commit": replace(RELEASED, settled_at=LATER - timedelta(seconds=150)),
+    "has left a dead or cancelled job": replace(DEAD, settled_at=NOW),
+    "is older than the row's": replace(BASE, attempt=2),
+    "is of an older run": replace(BASE, run=BASE.run + 1, attempt=2),
+    "is newer than the row's": replace(BASE, attempt=0),
+    "has no row": None,
+}
+
+
+@pytest.mark.parametrize("row", table("What an attempt left pending"), ids=lambda row: row["its attempt"])
+def test_a_list_of_pending_uploads_becomes_what_the_page_says(row: dict[str, str]) -> None:
+    assert fate(BASE.id, LISTS[row["its attempt"]], NUMBERS, LATER) == row["the list"]
+
+
+def test_the_page_has_every_list() -> None:
+    assert {row["its attempt"] for row in table("What an attempt left pending")} == set(LISTS)

@@ -1,0 +1,227 @@
+"""What happens around the handlers, in as few words as will do: a mapping that delivers, a runner that works, a state machine that beats and settles.
+
+Nothing happens by itself, and time passes only when it is told to. The whole of it, at once and with faults, is the simulation's affair.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from functions import dispatcher, heartbeat, settle, sweeper
+from jobs.io.publisher import Dataset, Uploader
+from jobs.stopping import Stop
+from longhaul.cancel import Canceller
+from longhaul.domain.lease import CommittedOutput, Lease
+from longhaul.settings import Stage
+from tests import builders
+from tests.builders import BUCKET
+from tests.events import event
+from tests.fakes.service import Answer, Call, Gate, Proceed
+from tests.handlers.conftest import Context, Stack
+
+
+class Killed(BaseException):
+    """SIGKILL, or Lambda's end of a function's time: no handler of an Exception sees it."""
+
+
+class Kill:
+    """Kills whoever makes the n-th call within the block, before or after the call's effect. The dead make no more calls.
+
+    with Kill(gate, 3, after=True) as kill:
+        life.dispatch(records)
+    kill.happened
+    """
+
+    def __init__(self, gate: Gate, call: int, *, after: bool) -> None:
+        """`call` counts from 1."""
+        self.happened = False
+        self._gate, self._left, self._after = gate, call, after
+        self._around = gate.around
+
+    def __enter__(self) -> Self:
+        self._gate.around = self._call
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        self._gate.around = self._around
+        return isinstance(error, Killed)
+
+    def _call(self, call: Call, proceed: Proceed) -> Answer:
+        self._left -= 1
+        self.happened = self.happened or self._left == 0
+        if self._left < 0 and self.happened:
+            raise Killed
+        if self._left == 0 and not self._after:
+            raise Killed
+        answer = self._around(call, proceed) if self._around else proceed()
+        if self._left == 0:
+            raise Killed
+        return answer
+
+
+@dataclass
+class Life:
+    stack: Stack
+    output: Path  # a folder with what every job writes
+    context: Context = field(default_factory=Context)
+
+    @property
+    def stage(self) -> Stage:
+        return self.stack.settings.stages[0]
+
+    def send(self, job_id: str, **changes: Any) -> str:
+        """A request; answers its message's id."""
+        body = builders.body(job_id=job_id, output=f"s3://{BUCKET}/out/{job_id}/", **changes)
+        sent = self.stack.sqs.send_message(QueueUrl=self.stack.jobs_url, MessageBody=body)
+        return str(sent["MessageId"])
+
+    def receive(self) -> list[dict[str, Any]]:
+        """A batch as the mapping hands it over; empty when nothing is visible."""
+        answer = self.stack.sqs.receive_message(
+            QueueUrl=self.stack.jobs_url, MaxNumberOfMessages=10, AttributeNames=["All"], MessageAttributeNames=["All"]
+        )
+        return [_record(message) for message in answer.get("Messages", [])]
+
+    def dispatch(self, records: Sequence[dict[str, Any]]) -> list[str]:
+        """What the mapping does with a batch: what the function does not name as failed is deleted; if it dies, nothing is. Answers the ids that it kept."""
+        if not records:
+            return []
+        ids = [record["messageId"] for record in records]
+        try:
+            answer = dispatcher.lambda_handler({"Records": list(records)}, self.context)
+        except Killed:
+            return ids
+        kept = [each["itemIdentifier"] for each in answer["batchItemFailures"]]
+        for record in records:
+            if record["messageId"] not in kept:
+                self.stack.sqs.delete_message(QueueUrl=self.stack.jobs_url, ReceiptHandle=record["receiptHandle"])
+        return kept
+
+    def deliver(self) -> int:
+        """Let the mapping receive until nothing is visible; answers how many messages it got."""
+        count = 0
+        while records := self.receive():
+            self.dispatch(records)
+            count += len(records)
+        return count
+
+    def start_work(self, row: Lease) -> None:
+        """The runner's first write, and its first word of progress."""
+        leases, now = self.stack.parts.leases, self.stack.aws.clock.now
+        leases.register_task(row.id, f"arn:aws:ecs:us-east-1:123456789012:task/Longhaul/{row.id.token}", now())
+        self.report(row)
+
+    def report(self, row: Lease) -> Lease:
+        return self.stack.parts.leases.report_progress(row.id, {"fraction": 0.5}, self.stack.aws.clock.now())
+
+    def upload(self, row: Lease) -> CommittedOutput:
+        """Everything up to the commit, by the product's own uploader."""
+        uploader = Uploader(self.stack.aws.s3, BUCKET, Stop(), begin=lambda _: None, advance=lambda _: None)
+        return uploader.upload(row.id, f"s3://{BUCKET}/out/{row.job_id}/", [Dataset(".", self.output, 1)])
+
+    def commit(self, row: Lease) -> CommittedOutput:
+        output = self.upload(row)
+        self.stack.parts.leases.commit(row.id, output)
+        return output
+
+    def complete(self, row: Lease) -> None:
+        """All that the runner of a good job does, to exit 0."""
+        self.start_work(row)
+        self.complete_work(row)
+
+    def complete_work(self, row: Lease) -> None:
+        """The same from its first report on."""
+        output = self.commit(row)
+        self.stack.parts.publisher.publish(output)
+        self.stack.parts.leases.mark_published(row.id, self.stack.aws.clock.now())
+
+    def beat(self, row: Lease) -> dict[str, Any]:
+        return dict(heartbeat.lambda_handler(json.loads(row.execution_input), self.context))
+
+    def run_for(self, row: Lease, seconds: float) -> None:
+        """The job works on, beats as it is told to, and the mapping delivers whatever shows."""
+        clock = self.stack.aws.clock
+        end = clock.now() + timedelta(seconds=seconds)
+        while clock.now() < end:
+            self.report(row)
+            answer = self.beat(row)
+            assert answer["next"] == "wait", answer
+            self.deliver()
+            clock.advance(answer["wait_s"])
+
+    def settle(self, row: Lease, case: str = "exit-0") -> str:
+        """The attempt's end, as an event of `events/settle/` tells it; then the execution closes."""
+        told = {name: value for name, value in event("settle", case).items() if name in ("task", "error")}
+        outcome = str(settle.lambda_handler({**json.loads(row.execution_input), **told}, self.context)["outcome"])
+        self.close(row, "SUCCEEDED" if outcome in ("SUCCEEDED", "CANCELLED", "SUPERSEDED") else "FAILED")
+        return outcome
+
+    def close(self, row: Lease, status: str) -> None:
+        execution = self.stack.sfn.executions.get(self.stack.parts.executions.arn(row.id.execution_name))
+        if execution is not None:
+            self.stack.sfn.close(execution, status)
+
+    def cancel(self, job_id: str) -> Lease:
+        parts = self.stack.parts
+        return Canceller(parts.clock, parts.leases, parts.finisher).cancel("main", job_id)
+
+    def sweep(self) -> dict[str, int]:
+        """What it did, without what it did not do."""
+        report = sweeper.handle(event("sweeper", "schedule"), sweeper.build_runtime())
+        return {what: count for what, count in report.items() if count}
+
+    def row(self, job_id: str) -> Lease:
+        return self.stack.row(job_id)
+
+    def rows(self) -> list[Lease]:
+        """All there are."""
+        keys = {item["key"]["S"] for item in self.items() if item["item"]["S"] == "lease"}
+        return list(self.stack.parts.leases.load_many(sorted(keys)).values())
+
+    def items(self) -> list[dict[str, Any]]:
+        """The whole table, without a call."""
+        rows = self.stack.aws.dynamodb.tables[self.stack.settings.leases_table].rows.values()
+        return [row.item for row in rows if row.item is not None]
+
+    def slots_taken(self) -> int:
+        return sum(int(item["running"]["N"]) for item in self.items() if "running" in item)
+
+    def pending_uploads(self) -> list[str]:
+        return sorted(upload.key for upload in self.stack.aws.s3.buckets[BUCKET].uploads.values())
+
+    def pending_lists(self) -> list[str]:
+        return sorted(key for key in self.stack.aws.s3.buckets[BUCKET].objects if key.startswith("longhaul/pending/"))
+
+    def published(self, job_id: str) -> bool:
+        return f"out/{job_id}/_SUCCESS" in self.stack.aws.s3.buckets[BUCKET].objects
+
+
+def until(condition: Callable[[], bool], step: Callable[[], Any], most: int) -> None:
+    """Repeat the step until the condition holds; a limit in steps, since time is virtual."""
+    for _ in range(most):
+        if condition():
+            return
+        step()
+    assert condition(), f"not within {most} steps"
+
+
+def _record(message: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "messageId": message["MessageId"],
+        "receiptHandle": message["ReceiptHandle"],
+        "body": message["Body"],
+        "attributes": message["Attributes"],
+        "messageAttributes": {
+            name: {"stringValue": value["StringValue"], "dataType": value["DataType"]}
+            for name, value in message.get("MessageAttributes", {}).items()
+        },
+        "eventSource": "aws:sqs",
+        "eventSourceARN": "arn:aws:sqs:us-east-1:123456789012:Longhaul-main-jobs",
+        "awsRegion": "us-east-1",
+    }

@@ -1,0 +1,184 @@
+"""A function that dies at any of its calls, before or after the call's effect: somebody else finishes what it began."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+
+from longhaul.domain.lease import Lease, Owed, State
+from tests.handlers.conftest import deployed, forget_runtimes
+from tests.handlers.life import Kill, Life
+
+JOB = "january"
+
+
+class OneThread:
+    """In the place of a thread pool: the calls of a batch come in one order, so that the n-th is the same each time."""
+
+    def __init__(self, **_: Any) -> None: ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def map(self, work: Callable[[Any], Any], items: list[Any]) -> Iterator[Any]:
+        return map(work, items)
+
+
+@pytest.fixture(autouse=True)
+def _in_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("longhaul.dispatch.ThreadPoolExecutor", OneThread)
+
+
+def at_every_call(output: Path, prepare: Callable[[Life], Any], act: Callable[[Life, Any], Any]) -> Iterator[Life]:
+    """A world for each call that `act` makes, killed there: what it looks like afterwards, the dead function's process gone."""
+    for after in (False, True):
+        for call in itertools.count(1):
+            with deployed() as stack:
+                life = Life(stack, output)
+                prepared = prepare(life)
+                with Kill(stack.aws.gate, call, after=after) as kill:
+                    act(life, prepared)
+                if not kill.happened:
+                    assert call > 3, "it made hardly any calls: is this the scenario that was meant?"
+                    break
+                forget_runtimes()
+                yield life
+
+
+def ten_messages(life: Life) -> list[dict[str, Any]]:
+    for n in range(10):
+        life.send(f"job-{n}")
+    return life.receive()
+
+
+def test_a_dispatcher_that_dies_in_mid_batch_leads_to_no_second_execution_and_to_no_lost_one(output: Path) -> None:
+    worlds = 0
+    for life in at_every_call(output, ten_messages, Life.dispatch):
+        worlds += 1
+        life.stack.aws.clock.advance(120)  # the queue's visibility timeout
+        assert life.deliver() == 10
+        rows = life.rows()
+        assert [(row.state, row.attempt, row.receive_count) for row in rows] == [(State.RUNNING, 1, 2)] * 10
+        assert sorted(life.stack.executions()) == sorted(row.execution_input for row in rows)
+        assert life.slots_taken() == 10
+    assert worlds >= 60
+
+
+def running(life: Life, **request: Any) -> Lease:
+    life.send(JOB, **request)
+    life.deliver()
+    life.start_work(life.row(JOB))
+    return life.row(JOB)
+
+
+def committed(life: Life) -> Lease:
+    row = running(life)
+    life.commit(row)
+    return row
+
+
+def cancel_marked(life: Life) -> Lease:
+    row = running(life)
+    life.stack.parts.leases.request_cancel(row.key, row.stage, life.stack.aws.clock.now())
+    return row
+
+
+ENDS: dict[str, tuple[Callable[[Life], Lease], str, State]] = {
+    "succeeds": (committed, "exit-0", State.SUCCEEDED),
+    "is killed after its commit": (committed, "killed", State.SUCCEEDED),
+    "fails": (running, "exit-1", State.RELEASED),
+    "stalls": (running, "stalled", State.RELEASED),
+    "fails for the last time": (lambda life: running(life, max_attempts=1), "exit-1", State.DEAD),
+    "cannot succeed": (running, "exit-65-permanent", State.DEAD),
+    "is cancelled": (cancel_marked, "cancelled", State.CANCELLED),
+}
+
+
+def tried_again(life: Life, row: Lease, case: str) -> None:
+    """By the state machine."""
+    life.settle(row, case)
+
+
+def redelivered(life: Life, row: Lease, _case: str) -> None:
+    """Nobody tries again, the execution fails, its event is lost; the message's visibility timeout ends."""
+    life.close(row, "FAILED")
+    life.stack.aws.clock.advance(120)
+    life.deliver()
+
+
+def swept(life: Life, row: Lease, _case: str) -> None:
+    """Nothing comes but the sweeper, by the clock."""
+    life.close(row, "FAILED")
+    life.stack.aws.clock.advance(600)
+    life.sweep()
+
+
+@pytest.mark.parametrize("by", [tried_again, redelivered, swept])
+@pytest.mark.parametrize("end", ENDS)
+def test_a_settle_that_dies_anywhere_is_finished_by_somebody_else(
+    output: Path, end: str, by: Callable[[Life, Lease, str], None]
+) -> None:
+    prepare, case, expected = ENDS[end]
+    for life in at_every_call(output, prepare, lambda life, row: life.settle(row, case)):
+        was_written = life.row(JOB).state is not State.RUNNING
+        by(life, life.row(JOB), case)
+        row, left = life.row(JOB), len(life.stack.sqs.queues[life.stack.jobs_url].messages)
+        assert life.slots_taken() == (row.state is State.RUNNING)
+        if not was_written and by is not tried_again and expected is not State.SUCCEEDED:
+            # Nobody knows how the task ended: an interruption, unless the row says more.
+            expected_now = State.CANCELLED if expected is State.CANCELLED else State.RELEASED
+            assert (row.state, row.failures) == (expected_now, 0)
+        elif expected is State.RELEASED:
+            assert (row.state, row.failures) in [(State.RELEASED, 1), (State.RUNNING, 1)]  # the next attempt
+        else:
+            assert row.state is expected
+        if row.state.is_terminal:
+            # A message that was deleted before the crash comes to nobody: that its delete is done is for the next sweep to find.
+            assert left == 0
+            assert row.owed == () or (row.owed == (Owed.DELETE,) and by is redelivered)
+        else:
+            assert left == 1
+        assert life.published(JOB) == (row.state is State.SUCCEEDED)
+        assert bool(life.stack.dead_letters()) == (row.state is State.DEAD)
+        life.stack.aws.clock.advance(200)
+        life.sweep()
+        assert row.state is not State.RELEASED or life.row(JOB).state is State.RELEASED
+        assert life.row(JOB).is_finished == row.state.is_terminal
+
+
+def test_a_beat_that_dies_anywhere_harms_nothing(output: Path) -> None:
+    for life in at_every_call(output, running, Life.beat):
+        row = life.row(JOB)
+        assert row.state is State.RUNNING
+        life.stack.aws.clock.advance(15)
+        life.report(row)
+        assert life.beat(row)["next"] == "wait"
+        life.complete_work(row)
+        assert life.settle(row) == "SUCCEEDED"
+        assert life.stack.messages() == (0, 0)
+
+
+def test_a_sweep_that_dies_anywhere_is_made_up_for_by_the_next(output: Path) -> None:
+    def left_behind(life: Life) -> None:
+        """A job whose execution died, one that was never started, and one that owes its dead letter."""
+        for job_id in ("died", "unstarted", "owing"):
+            life.send(job_id, max_attempts=1)
+        life.deliver()
+        life.close(life.row("died"), "ABORTED")
+        del life.stack.sfn.executions[life.stack.parts.executions.arn(life.row("unstarted").id.execution_name)]
+        owing = life.row("owing")
+        with Kill(life.stack.aws.gate, 3, after=False):
+            life.settle(owing, "exit-1")
+        assert life.row("owing").owed == (Owed.DEAD_LETTER, Owed.DELETE)
+        life.stack.aws.clock.advance(600)
+
+    for life in at_every_call(output, left_behind, lambda life, _: life.sweep()):
+        life.sweep()
+        assert life.row("died").interruptions == 1
+        assert life.row("unstarted").execution_input in life.stack.executions()
+        assert life.row("owing").is_finished
+        assert life.stack.dead_letters()

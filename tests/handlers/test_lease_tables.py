@@ -1,0 +1,289 @@
+"""The tables of effects in `docs/lease.md`, cell by cell, with the real handlers. Those of decisions are in `tests/unit`."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from longhaul.domain.lease import Lease, Owed, State
+from tests.handlers.conftest import Stack
+from tests.handlers.life import Life
+from tests.lease_page import table
+
+JOB = "january"
+
+
+@pytest.fixture
+def life(stack: Stack, output: Path) -> Life:
+    return Life(stack, output)
+
+
+def running(life: Life, **request: Any) -> Lease:
+    """A job whose task has registered, its message held."""
+    life.send(JOB, **request)
+    life.deliver()
+    life.start_work(life.row(JOB))
+    return life.row(JOB)
+
+
+def ended(life: Life, state: State, *owed: Owed) -> Lease:
+    """The same, ended by its own attempt, which died before it did what it owed."""
+    row = running(life)
+    if state is State.SUCCEEDED:
+        life.commit(row)
+        row = life.row(JOB)
+    after = replace(row, state=state, owed=owed, settled_attempt=row.attempt, settled_at=now(life), last_class="failed")
+    life.stack.parts.leases.settle(row, after)
+    life.close(row, "ABORTED")
+    return after
+
+
+def released(life: Life, retry_in_s: int = 300) -> Lease:
+    row = running(life)
+    retry_at = now(life) + timedelta(seconds=retry_in_s)
+    after = replace(row, state=State.RELEASED, settled_attempt=1, settled_at=now(life), failures=1, retry_at=retry_at)
+    life.stack.parts.leases.settle(row, after)
+    life.close(row, "FAILED")
+    return after
+
+
+def committed(life: Life) -> Lease:
+    life.commit(running(life))
+    return life.row(JOB)
+
+
+def second_attempt(life: Life) -> Lease:
+    """Attempt 2 runs; answers the row as attempt 1 left it."""
+    before = released(life, retry_in_s=0)
+    life.stack.aws.clock.advance(120)
+    life.deliver()
+    assert life.row(JOB).attempt == 2
+    return before
+
+
+def later(life: Life, state: State) -> Lease:
+    """Attempt 2 has ended in that state; answers the row as attempt 1 left it."""
+    before = second_attempt(life)
+    row = life.row(JOB)
+    if state is State.SUCCEEDED:
+        life.complete(row)
+    after = replace(row, state=state, settled_attempt=2, settled_at=now(life), retry_at=now(life))
+    life.stack.parts.leases.settle(life.row(JOB), replace(after, output=life.row(JOB).output))
+    return before
+
+
+def marked(life: Life) -> Lease:
+    running(life)
+    return cancel(life)
+
+
+def cancel(life: Life) -> Lease:
+    return life.cancel(JOB)
+
+
+def now(life: Life) -> Any:
+    return life.stack.aws.clock.now()
+
+
+def message_shows_in_s(life: Life) -> int | None:
+    """Seconds until the one message can be received; None when there is none."""
+    messages = list(life.stack.sqs.queues[life.stack.jobs_url].messages.values())
+    assert len(messages) <= 1
+    return round(messages[0].shows_at - now(life).timestamp()) if messages else None
+
+
+def absent(life: Life) -> Lease:
+    """The row of a job that the table has forgotten."""
+    row = running(life)
+    life.stack.aws.dynamodb.tables["leases"].rows.clear()
+    return row
+
+
+SETTLES: dict[str, Callable[[Life], Lease]] = {
+    "absent": absent,
+    "RUNNING, mine": running,
+    "RUNNING, mine, its last failure": lambda life: running(life, max_attempts=1),
+    "RUNNING, mine, output committed": committed,
+    "RUNNING, mine, cancel marked": marked,
+    "RUNNING, another attempt": second_attempt,
+    "RELEASED, by me": released,
+    "RELEASED, by a later attempt": lambda life: later(life, State.RELEASED),
+    "SUCCEEDED, by me": lambda life: ended(life, State.SUCCEEDED, Owed.PUBLISH, Owed.DELETE),
+    "SUCCEEDED, by a later attempt": lambda life: later(life, State.SUCCEEDED),
+    "DEAD, by me": lambda life: ended(life, State.DEAD, Owed.DEAD_LETTER, Owed.DELETE),
+    "DEAD, by a later attempt": lambda life: later(life, State.DEAD),
+    "CANCELLED, by me": lambda life: ended(life, State.CANCELLED, Owed.DELETE),
+}
+
+
+@pytest.mark.parametrize("line", table("An attempt ends"), ids=lambda line: line["row"])
+def test_settle_does_what_the_page_says(life: Life, line: dict[str, str]) -> None:
+    mine = SETTLES[line["row"]](life)
+    table_before, shows_before = life.items(), message_shows_in_s(life)
+    outcome = life.settle(mine, "exit-1")
+    what, _, again = line["settle"].partition(" ")
+    match what:
+        case "SUPERSEDED":
+            assert outcome == "SUPERSEDED"
+            assert (life.items(), message_shows_in_s(life)) == (table_before, shows_before)
+            assert life.stack.dead_letters() == []
+            return
+        case "released":
+            assert (outcome, life.row(JOB).state, life.row(JOB).failures) == ("RELEASED", State.RELEASED, 1)
+            assert message_shows_in_s(life) == round((life.row(JOB).retry_at - now(life)).total_seconds())
+        case "dead-lettered":
+            assert (outcome, life.row(JOB).state) == ("DEAD", State.DEAD)
+            assert len(life.stack.dead_letters()) == 1
+        case "published":
+            assert (outcome, life.row(JOB).state) == ("SUCCEEDED", State.SUCCEEDED)
+            assert life.published(JOB)
+        case "cancelled":
+            assert (outcome, life.row(JOB).state) == ("CANCELLED", State.CANCELLED)
+        case unknown:
+            pytest.fail(f"the page says {unknown}")
+    if what != "released":
+        assert life.row(JOB).is_finished
+        assert message_shows_in_s(life) is None
+    if again:
+        assert replace(life.row(JOB), owed=mine.owed, published_at=mine.published_at) == mine
+    assert life.slots_taken() == 0
+
+
+def test_the_page_has_every_settle() -> None:
+    assert {line["row"] for line in table("An attempt ends")} == set(SETTLES)
+
+
+def nothing_yet(_: Life) -> None:
+    """No message of the job was ever claimed."""
+
+
+CANCELS: dict[str, Callable[[Life], Any]] = {
+    "absent": nothing_yet,
+    "cancel mark before any claim": cancel,
+    "RUNNING": running,
+    "RUNNING, output committed": committed,
+    "RUNNING, cancel marked": marked,
+    "RELEASED": released,
+    "SUCCEEDED": lambda life: ended(life, State.SUCCEEDED),
+    "DEAD": lambda life: ended(life, State.DEAD),
+    "CANCELLED": lambda life: ended(life, State.CANCELLED),
+}
+
+
+@pytest.mark.parametrize("line", table("A cancel"), ids=lambda line: line["row"])
+def test_a_cancel_does_what_the_page_says(life: Life, line: dict[str, str]) -> None:
+    CANCELS[line["row"]](life)
+    before = life.items()
+    answer = cancel(life)
+    assert answer == life.row(JOB)
+    match line["cancel"]:
+        case "leave a mark for the claim to find":
+            life.send(JOB)
+            life.deliver()
+            assert (life.row(JOB).state, message_shows_in_s(life)) == (State.CANCELLED, None)
+            assert life.stack.executions() == []
+        case "mark: the runner stops at its next report, the heartbeat at its next beat":
+            assert answer.state is State.RUNNING
+            assert life.report(answer).cancel_requested_at
+            assert life.beat(answer)["next"] == "JobCancelled"
+            assert life.settle(answer, "cancelled") == "CANCELLED"
+        case "mark: too late, and without effect":
+            assert answer.cancel_requested_at
+            assert life.settle(answer, "cancelled") == "SUCCEEDED"
+            assert life.published(JOB)
+        case "CANCELLED at once, the message deleted":
+            assert (answer.state, answer.owed, message_shows_in_s(life)) == (State.CANCELLED, (), None)
+        case "nothing":
+            assert life.items() == before
+        case unknown:
+            pytest.fail(f"the page says {unknown}")
+
+
+def test_the_page_has_every_cancel() -> None:
+    assert {line["row"] for line in table("A cancel")} == set(CANCELS)
+
+
+def overdue(life: Life, *, execution: str | None) -> None:
+    """A lease that nobody has renewed for an hour, and what became of its execution."""
+    row = running(life)
+    if execution is None:
+        life.stack.sfn.executions.clear()
+    elif execution != "RUNNING":
+        life.close(row, execution)
+    life.stack.aws.clock.advance(3600)
+
+
+def missing(life: Life, waited: timedelta) -> None:
+    """A released job of which nothing has been heard for so long."""
+    released(life, retry_in_s=0)
+    life.stack.sqs.purge_queue(QueueUrl=life.stack.jobs_url)
+    life.stack.aws.clock.advance(waited.total_seconds())
+
+
+def waiting_for_a_slot(life: Life) -> None:
+    """A released job that finds no slot for a day, because others have them all."""
+    released(life, retry_in_s=0)
+    (slots,) = (item for item in life.items() if "running" in item)
+    slots["running"] = {"N": str(life.stage.slots)}
+    for _ in range(24):
+        life.stack.aws.clock.advance(3600)
+        life.deliver()
+    assert life.row(JOB).state is State.RELEASED
+
+
+def fresh(life: Life) -> None:
+    running(life)
+
+
+def owing(life: Life) -> None:
+    ended(life, State.DEAD, Owed.DEAD_LETTER, Owed.DELETE)
+
+
+SWEEPS: dict[str, Callable[[Life], Any]] = {
+    "RUNNING, lease kept up": fresh,
+    "RUNNING, lease overdue, execution runs": lambda life: overdue(life, execution="RUNNING"),
+    "RUNNING, lease overdue, execution closed": lambda life: overdue(life, execution="ABORTED"),
+    "RUNNING, lease overdue, never started": lambda life: overdue(life, execution=None),
+    "RELEASED, back-off to come": released,
+    "RELEASED, waiting for a slot": waiting_for_a_slot,
+    "RELEASED, message missing for 6 h": lambda life: missing(life, timedelta(hours=6)),
+    "ended, something owed": owing,
+    "ended, nothing owed": lambda life: ended(life, State.DEAD),
+    "cancel mark before any claim": cancel,
+}
+
+
+@pytest.mark.parametrize("line", table("A sweep"), ids=lambda line: line["row"])
+def test_a_sweep_does_what_the_page_says(life: Life, line: dict[str, str]) -> None:
+    SWEEPS[line["row"]](life)
+    before = life.items()
+    done = life.sweep()
+    match line["the sweep"]:
+        case "nothing":
+            assert (done, life.items()) == ({"looked_at": 1}, before)
+        case "not looked at":
+            assert (done, life.items()) == ({}, before)
+        case "settle as interrupted":
+            assert done["settled"] == 1
+            assert (life.row(JOB).state, life.row(JOB).interruptions) == (State.RELEASED, 1)
+        case "start it":
+            assert done == {"looked_at": 1, "started": 1}
+            assert life.stack.executions() == [life.row(JOB).execution_input]
+        case "send a copy that renews it":
+            assert done == {"looked_at": 1, "renewed": 1}
+            (record,) = life.receive()
+            assert record["messageAttributes"]["renews"]["stringValue"] == life.row(JOB).message_id
+            assert life.sweep() == {"looked_at": 1}  # for the next six hours
+        case "finish":
+            assert done == {"looked_at": 1, "finished": 1}
+            assert len(life.stack.dead_letters()) == 1
+            assert message_shows_in_s(life) is None
+        case unknown:
+            pytest.fail(f"the page says {unknown}")
+
+
+def test_the_page_has_every_sweep() -> None:
+    assert {line["row"] for line in table("A sweep")} == set(SWEEPS)
