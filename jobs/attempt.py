@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 from jobs import failures, loading
 from jobs.api import Job
 from jobs.failures import Failure, NoOutputError
+from jobs.io.existing import require_room
 from jobs.io.listing import Listing
 from jobs.io.publisher import Uploader
 from jobs.io.staging import StagedInput, Stager
@@ -33,7 +34,7 @@ from longhaul.domain.errors import LeaseChangedError
 from longhaul.domain.lease import AttemptId, CommittedOutput, Lease, RecordedResult
 from longhaul.domain.outcome import ExitCode, OutcomeClass
 from longhaul.domain.paths import DataPath, parse_input, parse_output
-from longhaul.domain.request import parse_request
+from longhaul.domain.request import Mode, parse_request
 from longhaul.ports import Clock, LeaseStore, Publisher, RequestStore
 from longhaul.settings import RuntimeSettings
 
@@ -48,6 +49,14 @@ _DEADLINE_MARGIN_S: Final = 30
 _CAUSE_WAIT_S: Final = 2.0
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Destination:
+    """Where an output goes, and what about one that is there already."""
+
+    path: DataPath
+    mode: Mode
 
 
 @dataclass
@@ -101,10 +110,11 @@ class Attempt:
         except (ClientError, BotoCoreError) as error:
             logger.warning("result not recorded", extra={"error": type(error).__name__})
 
-    def _work(self, lease: Lease) -> tuple[str, Job[Any]]:
-        """Everything up to files on the task's own disk. Answers the output's prefix and what was written."""
+    def _work(self, lease: Lease) -> tuple[Destination, Job[Any]]:
+        """Everything up to files on the task's own disk. Answers where they are to go, and what was written."""
         request = parse_request(self.requests.get(lease.request_ref).body, self.settings)
-        output = parse_output(request.output, self.settings.paths)
+        destination = Destination(parse_output(request.output, self.settings.paths), request.mode)
+        require_room(self.s3, destination.path, destination.mode, self.id)
         loaded = loading.load(request.job, request.params)
         inputs = {name: parse_input(path, self.settings.paths) for name, path in request.inputs.items()}
         with self.boot(self.id.execution_name, self.task.resources, self.scratch, self.stop) as session:
@@ -119,7 +129,7 @@ class Attempt:
         self.stop.check()
         if not job.written:
             raise NoOutputError("the job ended without writing anything: call job.write")
-        return str(output), job
+        return destination, job
 
     def _stage(self, inputs: Mapping[str, DataPath]) -> dict[str, StagedInput]:
         stager = Stager(
@@ -132,7 +142,7 @@ class Attempt:
         )
         return stager.stage(inputs)
 
-    def _commit(self, prefix: str, job: Job[Any]) -> CommittedOutput:
+    def _commit(self, destination: Destination, job: Job[Any]) -> CommittedOutput:
         uploader = Uploader(
             self.s3,
             self.settings.paths.data_bucket,
@@ -140,8 +150,9 @@ class Attempt:
             begin=lambda size: self.progress.enter(Phase.PUBLISHING, size),
             advance=self.progress.advance,
         )
-        output = uploader.upload(self.id, prefix, job.written)
+        output = uploader.upload(self.id, str(destination.path), job.written, destination.mode)
         self.stop.check()
+        require_room(self.s3, destination.path, destination.mode, self.id)
         self._may_be_committed = True
         try:
             self.leases.commit(self.id, output)

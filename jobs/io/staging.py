@@ -98,7 +98,7 @@ class Stager:
                 path=(self._folder / name).as_uri(),
                 files=len(files),
                 size_bytes=sum(source.size for source in files.values()),
-                extensions=frozenset(_extension(source.name) for source in files.values()),
+                extensions=frozenset(extension_of(source.name) for source in files.values()),
             )
             for name, files in places.items()
         }
@@ -160,7 +160,7 @@ class _Advance(BaseSubscriber):
 _COMPRESSIONS: Final = {"gz", "gzip", "bz2", "zst", "zstd", "snappy", "lz4", "xz", "deflate"}
 
 
-def _extension(name: str) -> str:
+def extension_of(name: str) -> str:
     """`csv` of `flights.csv.gz`; empty when there is none."""
     parts = name.lower().split(".")[1:]
     while parts and parts[-1] in _COMPRESSIONS:

@@ -40,6 +40,8 @@ def _duration(value: object) -> object:
 JobId = Annotated[str, AfterValidator(_job_id)]
 Duration = Annotated[int, BeforeValidator(_duration), Field(ge=1, le=MAX_TIMEOUT_S)]
 Name = Annotated[str, Field(pattern=_NAME)]
+Mode = Literal["overwrite", "append", "error"]
+"""What to do with an output that is there already: replace it, add to it, or refuse."""
 
 
 class JobRequest(Model):
@@ -54,6 +56,7 @@ class JobRequest(Model):
         default_factory=dict, max_length=_MAX_INPUTS
     )
     output: Annotated[str, Field(min_length=1, max_length=_MAX_PATH)]
+    mode: Mode = "overwrite"
     params: dict[str, JsonValue] = Field(default_factory=dict)
     engine: Engine | None = None
     size: SizeName | None = None

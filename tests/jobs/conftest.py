@@ -17,6 +17,8 @@ from jobs.io.staging import StagedInput
 from jobs.spark.gateway import Gateway
 from jobs.spark.session import build_session
 from jobs.task import Resources
+from local.moto_repairs import dynamodb_atomic
+from local.moto_repairs.patching import Patches
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.dynamodb_leases import DynamoLeases
 from longhaul.adapters.s3_requests import S3Requests
@@ -115,5 +117,9 @@ def build_cloud(endpoint: str | None = None) -> Cloud:
 
 @pytest.fixture
 def cloud() -> Iterator[Cloud]:
+    # Progress is written from a thread of its own, and stock moto is not made for two.
+    patches = Patches()
+    dynamodb_atomic.apply(patches)
     with mock_aws():
         yield build_cloud()
+    patches.undo()

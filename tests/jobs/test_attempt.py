@@ -22,6 +22,7 @@ from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.s3_publisher import S3Publisher, read_manifest
 from longhaul.adapters.s3_requests import S3Requests
 from longhaul.domain.lease import CommittedOutput, State
+from longhaul.domain.manifest import Manifest
 from longhaul.domain.outcome import ExitCode
 from longhaul.settings import LeaseSettings
 from tests.builders import BUCKET, settings
@@ -70,6 +71,10 @@ def make_attempt(cloud: Cloud, spark: SparkSession, tmp_path: Path, monkeypatch:
 
 def write_one_row(spark: SparkSession, job: Job[Any]) -> None:
     job.write(spark.range(1))
+
+
+def no_spark(*_: object) -> Any:
+    raise AssertionError("Spark is not needed")
 
 
 def input_file(cloud: Cloud) -> None:
@@ -144,6 +149,46 @@ def test_a_missing_input_is_permanent_and_named(cloud: Cloud, make_attempt: Make
     result = cloud.lease().result
     assert result is not None
     assert result.error == f"input 'flights': nothing at s3://{BUCKET}/raw/2013-01.csv"
+
+
+def test_an_existing_output_in_mode_error_is_permanent_before_anything_is_begun(
+    cloud: Cloud, make_attempt: MakeAttempt
+) -> None:
+    cloud.claim(mode="error")
+    cloud.s3.put_object(Bucket=BUCKET, Key=f"{OUTPUT}part-0.csv", Body=b"")
+
+    assert make_attempt(boot=no_spark).run() is ExitCode.PERMANENT
+
+    result = cloud.lease().result
+    assert result is not None
+    assert result.error.startswith(f"output: mode is error, and s3://{BUCKET}/{OUTPUT} holds part-0.csv")
+
+
+def test_an_output_that_came_up_while_the_job_ran_in_mode_error_is_permanent_and_stays(
+    cloud: Cloud, make_attempt: MakeAttempt
+) -> None:
+    cloud.claim(inputs={}, mode="error")
+
+    def run(spark: SparkSession, job: Job[Any]) -> None:
+        write_one_row(spark, job)
+        cloud.s3.put_object(Bucket=BUCKET, Key=f"{OUTPUT}part-0.csv", Body=b"")
+
+    assert make_attempt(run).run() is ExitCode.PERMANENT
+
+    assert cloud.lease().output is None
+    assert (cloud.objects(OUTPUT), cloud.pending_uploads()) == ([f"{OUTPUT}part-0.csv"], [])
+
+
+def test_an_append_adds_to_the_output_of_another_job(cloud: Cloud, make_attempt: MakeAttempt) -> None:
+    older = Manifest(key="main#older", run=1, attempt=1, files=(), rows={".": 4})
+    cloud.s3.put_object(Bucket=BUCKET, Key=f"{OUTPUT}_SUCCESS", Body=older.model_dump_json().encode())
+    cloud.claim(inputs={}, mode="append")
+
+    assert make_attempt(write_one_row).run() is ExitCode.OK
+
+    manifest, _ = read_manifest(cloud.s3, BUCKET, OUTPUT)
+    assert manifest is not None
+    assert manifest.published == (older.token, cloud.lease().id.token)
 
 
 def test_a_request_that_became_invalid_is_permanent(cloud: Cloud, make_attempt: MakeAttempt) -> None:
@@ -257,9 +302,6 @@ def test_a_committed_output_is_published_without_spark(cloud: Cloud, make_attemp
     with pytest.raises(SystemExit):
         make_attempt(write_one_row, publisher=DiesAfterCommit()).run()
     assert cloud.objects(OUTPUT) == []
-
-    def no_spark(*_: object) -> Any:
-        raise AssertionError("Spark is not needed")
 
     assert make_attempt(boot=no_spark).run() is ExitCode.OK
 

@@ -14,8 +14,8 @@ from moto import mock_aws
 from jobs.io.listing import Listing
 from jobs.io.staging import StagedInput, Stager
 from jobs.stopping import Stop, StopReason, StopRequestedError
-from longhaul.adapters.s3_publisher import Manifest, ManifestFile
 from longhaul.domain.errors import PermanentJobError
+from longhaul.domain.manifest import Manifest, ManifestFile
 from longhaul.domain.paths import parse_input
 from longhaul.settings import PathPolicy
 

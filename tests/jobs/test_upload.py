@@ -9,8 +9,9 @@ from moto import mock_aws
 
 from jobs.io.publisher import Dataset, Uploader, final_name, local_files
 from jobs.stopping import Stop, StopReason, StopRequestedError
-from longhaul.adapters.s3_publisher import PendingOutput, S3Publisher
+from longhaul.adapters.s3_publisher import S3Publisher
 from longhaul.domain.lease import AttemptId
+from longhaul.domain.manifest import PendingOutput
 
 ATTEMPT = AttemptId("main#january", 7, 2)
 MIB = 1024 * 1024
