@@ -94,6 +94,7 @@ class LonghaulStack(Stack):
             ),
             jobs=catalogue(repository),
             lease=settings.lease,
+            disk_gib={name: size.disk_gib for name, size in settings.sizes.by_name().items()},
             state_machine_arn=machine_arn(self, settings),
             cluster_arn=self._runtime.cluster.attr_arn,
             job_log_group=self._runtime.logs.log_group_name,

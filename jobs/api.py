@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
 
 from jobs.io.publisher import Dataset
-from jobs.io.staging import StagedInput
+from jobs.io.staging import UNREADABLE, StagedInput
 from longhaul.domain.errors import PermanentJobError
 
 Format = Literal["parquet", "csv", "json", "orc"]
@@ -45,14 +45,19 @@ class Job(Generic[ParamsT]):
     written: list[Dataset] = field(default_factory=list)
 
     def input(self, name: str) -> str:
-        """Path of an input, for any of Spark's readers.
+        """Path of an input, for any of Spark's readers. What needs the files as they are finds them under `inputs[name].path`.
 
         Raises:
-            PermanentJobError: the request has no such input.
+            PermanentJobError: the request has no such input, or it is compressed in a way that Spark would take for data.
         """
         if name not in self.inputs:
             raise PermanentJobError(
                 f"the job needs an input {name!r}; given: {', '.join(sorted(self.inputs)) or 'none'}"
+            )
+        unreadable = sorted(self.inputs[name].extensions & UNREADABLE)
+        if unreadable:
+            raise PermanentJobError(
+                f"input {name!r}: Spark does not unpack .{unreadable[0]} files: send them as gz or bz2, or unpacked"
             )
         return self.inputs[name].path
 

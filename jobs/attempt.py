@@ -137,6 +137,7 @@ class Attempt:
             Listing(self.s3, self.settings.paths.data_bucket),
             self.scratch / "inputs",
             self.stop,
+            disk_gib=self.settings.disk_gib,
             begin=lambda size: self.progress.enter(Phase.STAGING, size),
             advance=self.progress.advance,
         )

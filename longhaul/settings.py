@@ -120,6 +120,8 @@ class RuntimeSettings(Model):
     # Names in `jobs/catalogue/`: the dispatcher does not carry the jobs' code, yet refuses unknown ones at once.
     jobs: tuple[str, ...] = Field(min_length=1)
     lease: LeaseSettings = LeaseSettings()
+    # A task whose disk is too small says which size would do. Empty where nobody knows.
+    disk_gib: dict[SizeName, int] = Field(default_factory=dict)
     # The machine is named after the stack, so that its ARN can be told to functions that the machine itself names (no cycle in the template).
     state_machine_arn: str
     cluster_arn: str
