@@ -90,6 +90,7 @@ class LonghaulStack(Stack):
                 data_bucket=self._data.bucket_name,
                 input_buckets=settings.input_buckets,
                 output_buckets=settings.output_buckets,
+                job_prefixes=settings.job_prefixes,
                 allow_file=settings.allow_file_paths,
             ),
             jobs=catalogue(repository),
@@ -158,6 +159,7 @@ class LonghaulStack(Stack):
         grants.hold_leases(job, table)
         grants.read_objects(job, inputs)
         grants.write_objects(job, outputs)
+        grants.read_code(job, self._settings.job_prefixes)
 
     def _bucket(self, prefix: str, name: str) -> s3.IBucket:
         return s3.Bucket.from_bucket_name(self, f"{prefix}-{name}", name)

@@ -16,10 +16,10 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpa
 from jobs.io.publisher import Dataset
 from jobs.io.staging import UNREADABLE, StagedInput
 from longhaul.domain.errors import PermanentJobError
+from longhaul.domain.manifest import MAIN
 
 Format = Literal["parquet", "csv", "json", "orc"]
-MAIN: Final = "."
-"""Name of the dataset that is the output itself."""
+__all__ = ["MAIN", "Format", "Job", "Params", "PermanentJobError"]
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
@@ -77,11 +77,9 @@ class Job(Generic[ParamsT]):
         Raises:
             ValueError: no usable name, or one that was written already.
         """
-        if name != MAIN and not _NAME.fullmatch(name):
-            raise ValueError(f"{name!r} is no dataset name: letters, digits, _ and -, at most 64")
+        folder = self.folder_of(name)
         if any(dataset.name == name for dataset in self.written):
             raise ValueError(f"dataset {name!r} was written already")
-        folder = self.output_folder / ("main" if name == MAIN else f"named-{name}")
         # Counted while it is written: no second pass over the data.
         counted = Observation()
         writer = df.observe(counted, F.count(F.lit(1)).alias("rows")).write.format(format)
@@ -91,3 +89,13 @@ class Job(Generic[ParamsT]):
         rows = int(counted.get["rows"])
         self.written.append(Dataset(name, folder, rows))
         return rows
+
+    def folder_of(self, name: str) -> Path:
+        """The local folder that becomes a dataset of the output.
+
+        Raises:
+            ValueError: no usable name.
+        """
+        if name != MAIN and not _NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is no dataset name: letters, digits, _ and -, at most 64")
+        return self.output_folder / ("main" if name == MAIN else f"named-{name}")

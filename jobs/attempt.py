@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 from jobs import failures, loading
 from jobs.api import Job
 from jobs.failures import Failure, NoOutputError
+from jobs.io.code import fetch_code
 from jobs.io.existing import require_room
 from jobs.io.listing import Listing
 from jobs.io.publisher import Uploader
@@ -33,7 +34,7 @@ from jobs.task import Resources, Task
 from longhaul.domain.errors import LeaseChangedError
 from longhaul.domain.lease import AttemptId, CommittedOutput, Lease, RecordedResult
 from longhaul.domain.outcome import ExitCode, OutcomeClass
-from longhaul.domain.paths import DataPath, parse_input, parse_output
+from longhaul.domain.paths import DataPath, parse_input, parse_job, parse_output
 from longhaul.domain.request import Mode, parse_request
 from longhaul.ports import Clock, LeaseStore, Publisher, RequestStore
 from longhaul.settings import RuntimeSettings
@@ -115,7 +116,7 @@ class Attempt:
         request = parse_request(self.requests.get(lease.request_ref).body, self.settings)
         destination = Destination(parse_output(request.output, self.settings.paths), request.mode)
         require_room(self.s3, destination.path, destination.mode, self.id)
-        loaded = loading.load(request.job, request.params)
+        loaded = loading.load(request.job, request.params, self._fetch)
         inputs = {name: parse_input(path, self.settings.paths) for name, path in request.inputs.items()}
         with self.boot(self.id.execution_name, self.task.resources, self.scratch, self.stop) as session:
             with ThreadPoolExecutor(1, thread_name_prefix="staging") as pool:
@@ -128,8 +129,13 @@ class Attempt:
                 loaded.run(spark, job)
         self.stop.check()
         if not job.written:
-            raise NoOutputError("the job ended without writing anything: call job.write")
+            raise NoOutputError(
+                "the job ended without writing anything: call job.write, or let a script write to {output}"
+            )
         return destination, job
+
+    def _fetch(self, job: str) -> Path:
+        return fetch_code(self.s3, parse_job(job, self.settings.paths), self.scratch / "code")
 
     def _stage(self, inputs: Mapping[str, DataPath]) -> dict[str, StagedInput]:
         stager = Stager(

@@ -109,6 +109,8 @@ class PathPolicy(Model):
     data_bucket: str
     input_buckets: tuple[str, ...] = ()
     output_buckets: tuple[str, ...] = ()
+    # Where a request may take a job's code from, each `s3://bucket/…/`. None: the catalogue alone.
+    job_prefixes: tuple[str, ...] = ()
     # `file:` paths make sense only where the runner shares a disk with the producer.
     allow_file: bool = False
 
