@@ -125,6 +125,19 @@ def read_objects(role: iam.IRole, buckets: Iterable[s3.IBucket]) -> None:
         allow(role, "ListInputs", ["s3:ListBucket"], [bucket.bucket_arn for bucket in buckets])
 
 
+def read_code(role: iam.IRole, prefixes: Sequence[str]) -> None:
+    """Fetch a job's code that a message names."""
+    if prefixes:
+        partition = Stack.of(role).partition
+        allow(
+            role,
+            "ReadCode",
+            ["s3:GetObject"],
+            [f"arn:{partition}:s3:::{prefix.removeprefix('s3://')}*" for prefix in prefixes],
+            wildcards="Names of jobs are their authors' to choose; the prefixes are what the settings open.",
+        )
+
+
 def stop_tasks(role: iam.IRole, tasks: str) -> None:
     """Stop a task that its own execution may not have stopped."""
     allow(

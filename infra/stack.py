@@ -96,10 +96,12 @@ class LonghaulStack(Stack):
                 data_bucket=self._data.bucket_name,
                 input_buckets=settings.input_buckets,
                 output_buckets=settings.output_buckets,
+                job_prefixes=settings.job_prefixes,
                 allow_file=settings.allow_file_paths,
             ),
             jobs=jobs,
             lease=settings.lease,
+            disk_gib={name: size.disk_gib for name, size in settings.sizes.by_name().items()},
             state_machine_arn=machine_arn(self, settings),
             cluster_arn=self._runtime.cluster.attr_arn,
             job_log_group=self._runtime.logs.log_group_name,
@@ -164,6 +166,7 @@ class LonghaulStack(Stack):
         grants.hold_leases(job, table)
         grants.read_objects(job, inputs)
         grants.write_objects(job, outputs)
+        grants.read_code(job, self._settings.job_prefixes)
 
     def _bucket(self, prefix: str, name: str) -> s3.IBucket:
         return s3.Bucket.from_bucket_name(self, f"{prefix}-{name}", name)

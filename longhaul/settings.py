@@ -115,6 +115,8 @@ class PathPolicy(Model):
     data_bucket: str
     input_buckets: tuple[str, ...] = ()
     output_buckets: tuple[str, ...] = ()
+    # Where a request may take a job's code from, each `s3://bucket/…/`. None: the catalogue alone.
+    job_prefixes: tuple[str, ...] = ()
     # `file:` paths make sense only where the runner shares a disk with the producer.
     allow_file: bool = False
 
@@ -126,6 +128,8 @@ class RuntimeSettings(Model):
     # Names in `jobs/catalogue/`: the dispatcher does not carry the jobs' code, yet refuses unknown ones at once.
     jobs: tuple[str, ...] = Field(min_length=1)
     lease: LeaseSettings = LeaseSettings()
+    # A task whose disk is too small says which size would do. Empty where nobody knows.
+    disk_gib: dict[SizeName, int] = Field(default_factory=dict)
     # The machine is named after the stack, so that its ARN can be told to functions that the machine itself names (no cycle in the template).
     state_machine_arn: str
     cluster_arn: str

@@ -10,8 +10,8 @@ from jobs.data.flights import ROWS
 from local.demo import kill, scenario
 from local.demo.expected import daily_delays
 from local.demo.watch import DemoError, Watched
-from longhaul.adapters.s3_publisher import Manifest
 from longhaul.domain.lease import State
+from longhaul.domain.manifest import Manifest
 from longhaul.settings import LeaseSettings
 
 if TYPE_CHECKING:

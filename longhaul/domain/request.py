@@ -15,7 +15,7 @@ from pydantic_core import ErrorDetails
 from longhaul.domain.durations import parse_duration_s
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.lineage import MAX_GROUP, Lineage
-from longhaul.domain.paths import parse_input, parse_output
+from longhaul.domain.paths import parse_input, parse_job, parse_output
 from longhaul.settings import Engine, Model, RuntimeSettings, SizeName, Stage
 
 MAX_TIMEOUT_S = 604_800
@@ -32,6 +32,12 @@ def _job_id(value: str) -> str:
     return value
 
 
+def _job(value: str) -> str:
+    if not value.startswith("s3://") and not re.fullmatch(_NAME, value):
+        raise ValueError("a job is a name of the catalogue (A-Z a-z 0-9 _), or s3://…/name.py")
+    return value
+
+
 def _duration(value: object) -> object:
     if not isinstance(value, str):
         raise ValueError("a duration is a text such as 90s, 15m or 6h")  # noqa: TRY004 - pydantic wants ValueError
@@ -40,7 +46,10 @@ def _duration(value: object) -> object:
 
 JobId = Annotated[str, AfterValidator(_job_id)]
 Duration = Annotated[int, BeforeValidator(_duration), Field(ge=1, le=MAX_TIMEOUT_S)]
+JobReference = Annotated[str, Field(max_length=_MAX_PATH), AfterValidator(_job)]
 Name = Annotated[str, Field(pattern=_NAME)]
+Mode = Literal["overwrite", "append", "error"]
+"""What to do with an output that is there already: replace it, add to it, or refuse."""
 
 
 class JobRequest(Model):
@@ -49,12 +58,13 @@ class JobRequest(Model):
     model_config = ConfigDict(strict=True)
 
     version: Literal[1] = 1
-    job: Name | None = None
+    job: JobReference | None = None
     job_id: JobId | None = None
     inputs: dict[Name, Annotated[str, Field(min_length=1, max_length=_MAX_PATH)]] = Field(
         default_factory=dict, max_length=_MAX_INPUTS
     )
     output: Annotated[str, Field(min_length=1, max_length=_MAX_PATH)]
+    mode: Mode = "overwrite"
     params: dict[str, JsonValue] = Field(default_factory=dict)
     engine: Engine | None = None
     size: SizeName | None = None
@@ -118,9 +128,17 @@ def parse_job_id(value: str) -> str:
 
 def _policy_problems(request: JobRequest, settings: RuntimeSettings, stage: Stage) -> list[str]:
     problems = []
-    if request.job is None and stage.job is None:
-        problems.append(f"job: is missing, and stage {stage.name} has no default; known: {', '.join(settings.jobs)}")
-    elif request.job is not None and request.job not in settings.jobs:
+    if request.job is None:
+        if stage.job is None:
+            problems.append(
+                f"job: is missing, and stage {stage.name} has no default; known: {', '.join(settings.jobs)}"
+            )
+    elif request.job.startswith("s3://"):
+        try:
+            parse_job(request.job, settings.paths)
+        except ValueError as error:
+            problems.append(f"job: {error}")
+    elif request.job not in settings.jobs:
         problems.append(f"job: unknown job {request.job!r}; known: {', '.join(settings.jobs)}")
     for name, path in request.inputs.items():
         try:

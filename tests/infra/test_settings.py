@@ -1,6 +1,8 @@
 import json
+from importlib.resources import files
 
 import pytest
+from cfnlint.data.schemas.extensions import aws_ecs_taskdefinition
 from pydantic import JsonValue, ValidationError
 
 from infra.settings import FARGATE_MEMORY_MIB, Settings, SettingsError, Size, load, pascal
@@ -104,6 +106,16 @@ def test_a_stage_is_called_in_outputs_without_hyphens() -> None:
         ({"sizes": {"small": {**SMALL, "disk_gib": 19}}}, "longhaul.sizes.small.disk_gib: is 19; input should be"),
         ({"sizes": {"small": {**SMALL, "disk_gib": 201}}}, "longhaul.sizes.small.disk_gib: is 201; input should be"),
         (
+            {"sizes": {"small": {"cpu": 256, "memory_mib": 1536}}},
+            "longhaul.sizes.small: memory_mib 1536 is not sold by Fargate with cpu 256; allowed: 512, 1024, 2048",
+        ),
+        (
+            {"sizes": {"medium": {"cpu": 4096, "memory_mib": 16384, "disk_gib": 21}}},
+            "longhaul.sizes: medium (21 GiB) must not have less disk than small (30 GiB)",
+        ),
+        ({"job_prefixes": ["s3://code/jobs"]}, 'longhaul.job_prefixes.0: is "s3://code/jobs"; string should match'),
+        ({"job_prefixes": ["s3://code/../"]}, 'longhaul.job_prefixes.0: is "s3://code/../"; string should match'),
+        (
             {"sizes": {"medium": {"cpu": 1024, "memory_mib": 4096}}},
             "longhaul.sizes: medium (4096 MiB) must have more memory than small (4096 MiB)",
         ),
@@ -135,6 +147,17 @@ def test_every_wrong_setting_is_named_at_once() -> None:
     ]
 
 
-@pytest.mark.parametrize(("cpu", "memory"), FARGATE_MEMORY_MIB.items())
-def test_fargate_memory_goes_up_to_the_last_step(cpu: int, memory: range) -> None:
-    assert Size(cpu=cpu, memory_mib=memory[-1]).memory_mib == memory.stop - 1
+def test_the_sizes_that_fargate_sells_are_those_that_cfn_lint_knows() -> None:
+    rules = json.loads((files(aws_ecs_taskdefinition) / "fargate_cpu_memory.json").read_text())["then"]["anyOf"]
+    known: dict[int, list[int]] = {}
+    for rule in (each["properties"] for each in rules):
+        memory = rule["Memory"]["then"]
+        known[int(rule["Cpu"]["then"]["enum"][0])] = memory.get("enum") or list(
+            range(memory["minimum"], memory["maximum"] + 1, memory["multipleOf"])
+        )
+    assert {cpu: list(memory) for cpu, memory in FARGATE_MEMORY_MIB.items()} == known
+
+
+@pytest.mark.parametrize("cpu", FARGATE_MEMORY_MIB)
+def test_each_of_them_is_a_size(cpu: int) -> None:
+    assert [Size(cpu=cpu, memory_mib=memory).memory_mib for memory in FARGATE_MEMORY_MIB[cpu]]
