@@ -87,6 +87,9 @@ class LeaseStore(Protocol):
     def open_keys(self, stage: str, what: OpenKind) -> Iterator[str]:
         """Keys of the rows that run, wait for their next attempt, or have ended and still owe something; through the index, so a little late."""
 
+    def keys_of_root(self, root: str) -> Iterator[str]:
+        """Keys of all jobs that began with the job `root`, itself included; through an index, so a little late."""
+
 
 Visibility = Literal["set", "not_held", "beyond_limit"]
 """What SQS made of a new visibility timeout. `not_held`: this handle no longer holds the message, look at the row. `beyond_limit`: 12 h are up."""

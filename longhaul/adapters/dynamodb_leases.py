@@ -30,7 +30,8 @@ from longhaul.settings import Stage
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-INDEX = "open"
+OPEN_INDEX = "open"
+ROOT_INDEX = "root"
 _BATCH_GET = 100
 
 # The clauses of the conditions, each with what it keeps out.
@@ -279,12 +280,19 @@ class DynamoLeases:
         return self._joins.arrive(join_key, n, size, output, now)
 
     def open_keys(self, stage: str, what: OpenKind) -> Iterator[str]:
+        return self._keys_in(OPEN_INDEX, f"{stage}#{what}")
+
+    def keys_of_root(self, root: str) -> Iterator[str]:
+        return self._keys_in(ROOT_INDEX, root)
+
+    def _keys_in(self, index: str, value: str) -> Iterator[str]:
+        """The keys of an index's rows; each index is named after its attribute."""
         pages = self._client.get_paginator("query").paginate(
             TableName=self._table,
-            IndexName=INDEX,
-            KeyConditionExpression="#open = :open",
-            ExpressionAttributeNames={"#open": "open"},
-            ExpressionAttributeValues={":open": {"S": f"{stage}#{what}"}},
+            IndexName=index,
+            KeyConditionExpression="#value = :value",
+            ExpressionAttributeNames={"#value": index},
+            ExpressionAttributeValues={":value": {"S": value}},
         )
         for page in pages:
             for item in page["Items"]:
