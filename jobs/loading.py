@@ -80,7 +80,7 @@ def _has_run(job: str, file: Path) -> bool:
     return any(
         isinstance(node, ast.FunctionDef)
         and node.name == "run"
-        and [argument.arg for argument in node.args.args] == ["spark", "job"]
+        and [argument.arg.lstrip("_") for argument in node.args.args] == ["spark", "job"]  # `_spark`: not used
         for node in tree.body
     )
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from longhaul.domain.lease import Lease
+from longhaul.domain.lease import Lease, State
 from longhaul.ports import Clock, LeaseStore
 
 POLL_S = 0.2
@@ -110,10 +110,13 @@ class Watcher:
         """Look until the condition holds.
 
         Raises:
-            DemoError: it did not within `deadline_s`; the message says for `what` it waited and how the jobs stand.
+            DemoError: it did not within `deadline_s`, or a job died; the message says for `what` it waited and how the jobs stand.
         """
         started = self.clock.now()
         while not condition():
+            for job in self.jobs.values():
+                if job.lease and job.lease.state is State.DEAD:
+                    raise DemoError(f"{job.label} is dead: {job.lease.last_class}: {job.lease.last_error}")
             if (self.clock.now() - started).total_seconds() > deadline_s:
                 standing = ", ".join(f"{job.label} {job.state}" for job in self.jobs.values() if not job.is_finished)
                 raise DemoError(f"waited {deadline_s:.0f} s for {what}; unfinished: {standing or 'none'}")
