@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from console.new_job import new_job
 from console.up import serve
 from local.cloud import DEFAULT_WORK_DIR
 from local.http_services import LOOPBACK
@@ -51,6 +52,9 @@ def demo(work_dir: WorkDir = DEFAULT_WORK_DIR) -> None:
     from local.demo.run import run  # noqa: PLC0415
 
     raise typer.Exit(run(Console(), work_dir))
+
+
+app.command()(new_job)
 
 
 def main() -> None:

@@ -86,9 +86,7 @@ class Wiring:
 
     @cached_property
     def settler(self) -> Settler:
-        return Settler(
-            self.settings.lease, self.clock, self.rng, self.leases, self.tasks, self.publisher, self.finisher
-        )
+        return Settler(self.settings, self.clock, self.rng, self.leases, self.tasks, self.publisher, self.finisher)
 
 
 def wiring() -> Wiring:

@@ -47,6 +47,11 @@ def hold_leases(role: iam.IRole, table: dynamodb.ITable) -> None:
     )
 
 
+def join_leases(role: iam.IRole, table: dynamodb.ITable) -> None:
+    """Read who has come to a join."""
+    allow(role, "JoinLeases", ["dynamodb:Query"], [table.table_arn])
+
+
 def beat_leases(role: iam.IRole, table: dynamodb.ITable) -> None:
     """Read a row, and say that it lives."""
     allow(role, "BeatLeases", ["dynamodb:GetItem", "dynamodb:UpdateItem"], [table.table_arn])
@@ -118,6 +123,19 @@ def read_objects(role: iam.IRole, buckets: Iterable[s3.IBucket]) -> None:
             wildcards="Keys are the producers' to choose; whole buckets are what the settings open.",
         )
         allow(role, "ListInputs", ["s3:ListBucket"], [bucket.bucket_arn for bucket in buckets])
+
+
+def read_code(role: iam.IRole, prefixes: Sequence[str]) -> None:
+    """Fetch a job's code that a message names."""
+    if prefixes:
+        partition = Stack.of(role).partition
+        allow(
+            role,
+            "ReadCode",
+            ["s3:GetObject"],
+            [f"arn:{partition}:s3:::{prefix.removeprefix('s3://')}*" for prefix in prefixes],
+            wildcards="Names of jobs are their authors' to choose; the prefixes are what the settings open.",
+        )
 
 
 def stop_tasks(role: iam.IRole, tasks: str) -> None:

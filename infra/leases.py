@@ -5,10 +5,11 @@ from aws_cdk import aws_dynamodb as dynamodb
 from constructs import Construct
 
 OPEN_INDEX = "open"
+ROOT_INDEX = "root"
 
 
 class Leases(Construct):
-    """Rows, pending uploads and request bodies under a job's key; slot counters under `slots#<stage>`."""
+    """Rows under a job's key; slot counters under `slots#<stage>`; who has come to a join under `join#<stage>#…`."""
 
     def __init__(self, scope: Construct, id_: str) -> None:
         super().__init__(scope, id_)
@@ -30,5 +31,11 @@ class Leases(Construct):
         self.table.add_global_secondary_index(
             index_name=OPEN_INDEX,
             partition_key=dynamodb.Attribute(name="open", type=dynamodb.AttributeType.STRING),
+            projection_type=dynamodb.ProjectionType.KEYS_ONLY,
+        )
+        # Every job of a pipeline, for `longhaul status`. Keys only, and a job's root never changes: written once for each job.
+        self.table.add_global_secondary_index(
+            index_name=ROOT_INDEX,
+            partition_key=dynamodb.Attribute(name="root", type=dynamodb.AttributeType.STRING),
             projection_type=dynamodb.ProjectionType.KEYS_ONLY,
         )

@@ -5,7 +5,8 @@ scalars replace). Imports no CDK, so that a wrong setting is refused before Node
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from typing import Annotated, Literal, get_args
 
@@ -16,14 +17,15 @@ from longhaul.settings import LeaseSettings, Model, SizeName, StageSettings
 
 CONTEXT_KEY = "longhaul"
 
-FARGATE_MEMORY_MIB: Mapping[int, range] = {
-    256: range(512, 2048 + 1, 512),
+FARGATE_MEMORY_MIB: Mapping[int, Sequence[int]] = {
+    256: (512, 1024, 2048),
     512: range(1024, 4096 + 1, 1024),
     1024: range(2048, 8192 + 1, 1024),
     2048: range(4096, 16_384 + 1, 1024),
     4096: range(8192, 30_720 + 1, 1024),
     8192: range(16_384, 61_440 + 1, 4096),
     16_384: range(32_768, 122_880 + 1, 8192),
+    32_768: (61_440, 122_880, 249_856),
 }
 """CPU units (1024 = one vCPU) to the memory that Fargate sells with them, from "Amazon ECS task definition parameters for Fargate"."""
 
@@ -34,6 +36,9 @@ MAX_QUEUE_NAME = 80
 
 LogRetention = Literal[1, 3, 5, 7, 14, 30, 60, 90, 180, 365, 731]
 BucketName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")]
+
+# Ends with a slash: else `jobs` would allow `jobs-of-others` as well.
+JobPrefix = Annotated[str, Field(pattern=r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/([A-Za-z0-9_-][A-Za-z0-9._=-]*/)*$")]
 
 
 class SettingsError(ValueError):
@@ -56,10 +61,15 @@ class Size(Model):
             )
         if self.memory_mib not in memory:
             raise ValueError(
-                f"memory_mib {self.memory_mib} is not sold by Fargate with cpu {self.cpu}; "
-                f"allowed: {memory.start} to {memory[-1]} in steps of {memory.step}"
+                f"memory_mib {self.memory_mib} is not sold by Fargate with cpu {self.cpu}; allowed: {_choice(memory)}"
             )
         return self
+
+
+def _choice(memory: Sequence[int]) -> str:
+    if isinstance(memory, range):
+        return f"{memory.start} to {memory[-1]} in steps of {memory.step}"
+    return ", ".join(map(str, memory))
 
 
 class Sizes(Model):
@@ -78,6 +88,11 @@ class Sizes(Model):
                 raise ValueError(
                     f"{next_name} ({next_size.memory_mib} MiB) must have more memory than {name} ({size.memory_mib} MiB): "
                     "a job that ran out of memory is retried in the next size"
+                )
+            if next_size.disk_gib < size.disk_gib:
+                raise ValueError(
+                    f"{next_name} ({next_size.disk_gib} GiB) must not have less disk than {name} ({size.disk_gib} GiB): "
+                    "a job that ran out of memory is retried in the next size, and its inputs must fit there too"
                 )
         return self
 
@@ -124,6 +139,8 @@ class Settings(Model):
     # Beside the data bucket, which is always allowed.
     input_buckets: tuple[BucketName, ...] = ()
     output_buckets: tuple[BucketName, ...] = ()
+    # Where a message may take a job's code from, such as s3://our-jobs/production/: who writes there runs code under the task's role. None: the catalogue alone.
+    job_prefixes: tuple[JobPrefix, ...] = ()
     # Only where the runner shares a disk with the producer: the local profile.
     allow_file_paths: bool = False
     sizes: Sizes = Sizes()
@@ -145,6 +162,27 @@ class Settings(Model):
         return self
 
     @model_validator(mode="after")
+    def _stages_chained(self) -> "Settings":
+        stages = {stage.name: stage for stage in self.stages}
+        upstream: dict[str, list[str]] = {name: [] for name in stages}
+        for stage in self.stages:
+            for name in stage.next:
+                if name not in stages:
+                    raise ValueError(
+                        f"stage {stage.name!r} leads to {name!r}, which is no stage; there are: {', '.join(stages)}"
+                    )
+                upstream[name].append(stage.name)
+        try:
+            tuple(TopologicalSorter(upstream).static_order())
+        except CycleError as error:
+            raise ValueError(
+                f"stages must not lead back to themselves: {' → '.join(reversed(error.args[1]))}"
+            ) from error
+        for name, sources in upstream.items():
+            _check_upstream(stages[name], sources)
+        return self
+
+    @model_validator(mode="after")
     def _queues_nameable(self) -> "Settings":
         for stage in self.stages:
             longest = f"{queue_prefix(self.stack_name, stage.name)}-dead-letters"
@@ -154,6 +192,20 @@ class Settings(Model):
                     f"SQS allows {MAX_QUEUE_NAME}"
                 )
         return self
+
+
+def _check_upstream(stage: StageSettings, sources: list[str]) -> None:
+    if len(set(sources)) < len(sources):
+        raise ValueError(f"stage {stage.name!r} is named twice in one `next`: {', '.join(sources)}")
+    if sources and stage.job is None:
+        raise ValueError(
+            f"stage {stage.name!r} needs a `job`: what follows a success of {', '.join(sources)} runs it, unless that names another"
+        )
+    if stage.join and len(sources) != 1:
+        raise ValueError(
+            f"stage {stage.name!r} joins what comes through one stage; "
+            + (f"{', '.join(sources)} lead to it" if sources else "none leads to it")
+        )
 
 
 def queue_prefix(stack_name: str, stage: str) -> str:

@@ -14,7 +14,7 @@ from infra.functions import PythonFunction, SharedCode
 from infra.job_queue import JobQueue
 from infra.leases import Leases
 from infra.network import Network
-from infra.settings import Settings, pascal, queue_prefix
+from infra.settings import CONTEXT_KEY, Settings, SettingsError, pascal, queue_prefix
 from infra.spark_runtime import SparkRuntime
 from infra.sweeping import Sweeping
 from infra.workflow import Workflow, machine_arn, tasks_of
@@ -76,6 +76,12 @@ class LonghaulStack(Stack):
     def _runtime_settings(self, repository: Path) -> dict[str, object]:
         """What every function and task knows of the deployment, as JSON of `RuntimeSettings`."""
         settings = self._settings
+        jobs = catalogue(repository)
+        for stage in settings.stages:
+            if stage.job is not None and stage.job not in jobs:
+                raise SettingsError(
+                    f"{CONTEXT_KEY}.stages: {stage.name} has the job {stage.job!r}, which is not in jobs/catalogue; there are: {', '.join(jobs)}"
+                )
         known = RuntimeSettings(
             leases_table=self._leases.table.table_name,
             stages=tuple(
@@ -90,10 +96,12 @@ class LonghaulStack(Stack):
                 data_bucket=self._data.bucket_name,
                 input_buckets=settings.input_buckets,
                 output_buckets=settings.output_buckets,
+                job_prefixes=settings.job_prefixes,
                 allow_file=settings.allow_file_paths,
             ),
-            jobs=catalogue(repository),
+            jobs=jobs,
             lease=settings.lease,
+            disk_gib={name: size.disk_gib for name, size in settings.sizes.by_name().items()},
             state_machine_arn=machine_arn(self, settings),
             cluster_arn=self._runtime.cluster.attr_arn,
             job_log_group=self._runtime.logs.log_group_name,
@@ -142,6 +150,7 @@ class LonghaulStack(Stack):
         # Whoever meets a row that owes something finishes it: publishes, sends, dead-letters, deletes; and stops a task that runs on.
         for function in (dispatcher, settle, sweeper):
             grants.hold_leases(function.house_role, table)
+            grants.join_leases(function.house_role, table)
             grants.finish_messages(function.house_role, queues)
             grants.write_objects(function.house_role, outputs)
             grants.stop_tasks(function.house_role, tasks_of(self._runtime))
@@ -157,6 +166,7 @@ class LonghaulStack(Stack):
         grants.hold_leases(job, table)
         grants.read_objects(job, inputs)
         grants.write_objects(job, outputs)
+        grants.read_code(job, self._settings.job_prefixes)
 
     def _bucket(self, prefix: str, name: str) -> s3.IBucket:
         return s3.Bucket.from_bucket_name(self, f"{prefix}-{name}", name)

@@ -13,13 +13,14 @@ from pydantic import BaseModel, ConfigDict
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
 
+from jobs.emitting import Emitter, Request
 from jobs.io.publisher import Dataset
-from jobs.io.staging import StagedInput
+from jobs.io.staging import UNREADABLE, StagedInput
 from longhaul.domain.errors import PermanentJobError
+from longhaul.domain.manifest import MAIN
 
 Format = Literal["parquet", "csv", "json", "orc"]
-MAIN: Final = "."
-"""Name of the dataset that is the output itself."""
+__all__ = ["MAIN", "Format", "Job", "Params", "PermanentJobError"]
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
@@ -42,17 +43,23 @@ class Job(Generic[ParamsT]):
     output_folder: Path
     progress: Callable[[str], None]
     """Say in a few words what is being done now; it shows in the lease and in `longhaul` commands."""
+    emitter: Emitter
     written: list[Dataset] = field(default_factory=list)
 
     def input(self, name: str) -> str:
-        """Path of an input, for any of Spark's readers.
+        """Path of an input, for any of Spark's readers. What needs the files as they are finds them under `inputs[name].path`.
 
         Raises:
-            PermanentJobError: the request has no such input.
+            PermanentJobError: the request has no such input, or it is compressed in a way that Spark would take for data.
         """
         if name not in self.inputs:
             raise PermanentJobError(
                 f"the job needs an input {name!r}; given: {', '.join(sorted(self.inputs)) or 'none'}"
+            )
+        unreadable = sorted(self.inputs[name].extensions & UNREADABLE)
+        if unreadable:
+            raise PermanentJobError(
+                f"input {name!r}: Spark does not unpack .{unreadable[0]} files: send them as gz or bz2, or unpacked"
             )
         return self.inputs[name].path
 
@@ -72,11 +79,9 @@ class Job(Generic[ParamsT]):
         Raises:
             ValueError: no usable name, or one that was written already.
         """
-        if name != MAIN and not _NAME.fullmatch(name):
-            raise ValueError(f"{name!r} is no dataset name: letters, digits, _ and -, at most 64")
+        folder = self.folder_of(name)
         if any(dataset.name == name for dataset in self.written):
             raise ValueError(f"dataset {name!r} was written already")
-        folder = self.output_folder / ("main" if name == MAIN else f"named-{name}")
         # Counted while it is written: no second pass over the data.
         counted = Observation()
         writer = df.observe(counted, F.count(F.lit(1)).alias("rows")).write.format(format)
@@ -86,3 +91,24 @@ class Job(Generic[ParamsT]):
         rows = int(counted.get["rows"])
         self.written.append(Dataset(name, folder, rows))
         return rows
+
+    def folder_of(self, name: str) -> Path:
+        """The local folder that becomes a dataset of the output.
+
+        Raises:
+            ValueError: no usable name.
+        """
+        if name != MAIN and not _NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is no dataset name: letters, digits, _ and -, at most 64")
+        return self.output_folder / ("main" if name == MAIN else f"named-{name}")
+
+    def emit(self, *requests: Request, stage: str | None = None) -> None:
+        """Ask for jobs in the next stage, which start when this one has succeeded. `stage` names it where there are several.
+
+        A request has the fields of a message's body; `job` and `output` may be left out, `job_id` is ours to give. Without any emission the output of this job
+        is the next stage's input. `job.emit()` with no request says that nothing is to follow.
+
+        Raises:
+            EmitError: a request can never run, or nothing leads there.
+        """
+        self.emitter.emit(requests, stage)

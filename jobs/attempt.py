@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,7 +20,10 @@ from pyspark.sql import SparkSession
 
 from jobs import failures, loading
 from jobs.api import Job
+from jobs.emitting import Emitter
 from jobs.failures import Failure, NoOutputError
+from jobs.io.code import fetch_code
+from jobs.io.existing import require_room
 from jobs.io.listing import Listing
 from jobs.io.publisher import Uploader
 from jobs.io.staging import StagedInput, Stager
@@ -30,10 +33,10 @@ from jobs.spark.running import running_spark
 from jobs.stopping import Stop, StopReason
 from jobs.task import Resources, Task
 from longhaul.domain.errors import LeaseChangedError
-from longhaul.domain.lease import AttemptId, CommittedOutput, Lease, RecordedResult
+from longhaul.domain.lease import AttemptId, CommittedOutput, Lease, RecordedResult, emitted_ref
 from longhaul.domain.outcome import ExitCode, OutcomeClass
-from longhaul.domain.paths import DataPath, parse_input, parse_output
-from longhaul.domain.request import parse_request
+from longhaul.domain.paths import DataPath, parse_input, parse_job, parse_output
+from longhaul.domain.request import Mode, parse_request
 from longhaul.ports import Clock, LeaseStore, Publisher, RequestStore
 from longhaul.settings import RuntimeSettings
 
@@ -48,6 +51,14 @@ _DEADLINE_MARGIN_S: Final = 30
 _CAUSE_WAIT_S: Final = 2.0
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Destination:
+    """Where an output goes, and what about one that is there already."""
+
+    path: DataPath
+    mode: Mode
 
 
 @dataclass
@@ -103,11 +114,14 @@ class Attempt:
         except (ClientError, BotoCoreError) as error:
             logger.warning("result not recorded", extra={"error": type(error).__name__})
 
-    def _work(self, lease: Lease) -> tuple[str, Job[Any]]:
-        """Everything up to files on the task's own disk. Answers the output's prefix and what was written."""
-        request = parse_request(self.requests.get(lease.request_ref).body, self.settings)
-        output = parse_output(request.output, self.settings.paths)
-        loaded = loading.load(request.job, request.params)
+    def _work(self, lease: Lease) -> tuple[Destination, Job[Any]]:
+        """Everything up to files on the task's own disk. Answers where they are to go, and what was written."""
+        stage = self.settings.stage(lease.stage)
+        request = parse_request(self.requests.get(lease.request_ref).body, self.settings, stage)
+        destination = Destination(parse_output(request.output, self.settings.paths), request.mode)
+        require_room(self.s3, destination.path, destination.mode, self.id)
+        # What the claim said: a deploy may have changed the stage's default since.
+        loaded = loading.load(lease.input.job or request.job or "", request.params, self._fetch)
         inputs = {name: parse_input(path, self.settings.paths) for name, path in request.inputs.items()}
         with self.boot(self.id.execution_name, self.task.resources, self.scratch, self.stop) as session:
             with ThreadPoolExecutor(1, thread_name_prefix="staging") as pool:
@@ -115,13 +129,20 @@ class Attempt:
                 spark = session()
                 staged = staging.result()
             self.progress.enter(Phase.RUNNING)
-            job: Job[Any] = Job(loaded.params, staged, self.scratch / "output", self.progress.say)
+            job: Job[Any] = Job(
+                loaded.params, staged, self.scratch / "output", self.progress.say, Emitter(self.settings, stage)
+            )
             with self._watching(spark):
                 loaded.run(spark, job)
         self.stop.check()
-        if not job.written:
-            raise NoOutputError("the job ended without writing anything: call job.write")
-        return str(output), job
+        if not job.written and job.emitter.requests is None:
+            raise NoOutputError(
+                "the job ended without writing anything: call job.write, or let a script write to {output}"
+            )
+        return destination, job
+
+    def _fetch(self, job: str) -> Path:
+        return fetch_code(self.s3, parse_job(job, self.settings.paths), self.scratch / "code")
 
     def _stage(self, inputs: Mapping[str, DataPath]) -> dict[str, StagedInput]:
         stager = Stager(
@@ -129,12 +150,13 @@ class Attempt:
             Listing(self.s3, self.settings.paths.data_bucket),
             self.scratch / "inputs",
             self.stop,
+            disk_gib=self.settings.disk_gib,
             begin=lambda size: self.progress.enter(Phase.STAGING, size),
             advance=self.progress.advance,
         )
         return stager.stage(inputs)
 
-    def _commit(self, prefix: str, job: Job[Any]) -> CommittedOutput:
+    def _commit(self, destination: Destination, job: Job[Any]) -> CommittedOutput:
         uploader = Uploader(
             self.s3,
             self.settings.paths.data_bucket,
@@ -142,8 +164,12 @@ class Attempt:
             begin=lambda size: self.progress.enter(Phase.PUBLISHING, size),
             advance=self.progress.advance,
         )
-        output = uploader.upload(self.id, prefix, job.written)
+        output = uploader.upload(self.id, str(destination.path), job.written, destination.mode)
+        if job.emitter.requests is not None:
+            output = replace(output, emitted_ref=emitted_ref(self.id))
+            self.requests.put_emitted(emitted_ref(self.id), job.emitter.requests)
         self.stop.check()
+        require_room(self.s3, destination.path, destination.mode, self.id)
         self._may_be_committed = True
         try:
             self.leases.commit(self.id, output)

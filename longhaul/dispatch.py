@@ -96,7 +96,7 @@ class Dispatcher:
     def _accept(self, stage: Stage, delivery: Delivery, batch: Batch) -> Accepted | None:
         """The delivery with its request; None when it can never run, and then it is dead-lettered at once."""
         try:
-            request = parse_request(delivery.content.body, self.settings)
+            request = parse_request(delivery.content.body, self.settings, stage)
             attribute = attributes.value_of(delivery.content.attributes, attributes.JOB_ID)
             job_id = request.job_id or (parse_job_id(attribute) if attribute is not None else delivery.message_id)
         except InvalidRequestError as error:

@@ -6,7 +6,9 @@ from aws_lambda_powertools import Logger
 
 from longhaul.domain.dead_letter import dead_letter, reason_of
 from longhaul.domain.errors import LeaseChangedError, VoidCommitError
+from longhaul.domain.follow_ons import Arrival, FollowOn, Join, follow_ons, joined
 from longhaul.domain.lease import Lease, Owed, State
+from longhaul.domain.message import MessageContent
 from longhaul.ports import Clock, Executions, JobQueue, LeaseStore, Publisher, RequestStore
 from longhaul.settings import RuntimeSettings
 
@@ -71,6 +73,8 @@ class Finisher:
                     raise AssertionError(f"{lease.key} owes a publish without a commit")
                 if lease.published_at is None:
                     self.publisher.publish(lease.output)
+            case Owed.FOLLOW_ONS:
+                self._follow_on(lease)
             case Owed.DEAD_LETTER:
                 reason = reason_of(lease, self.executions.arn(lease.id.execution_name), self._log_location(lease))
                 self.queue.send(stage.dead_letter_queue_url, dead_letter(self.requests.get(lease.request_ref), reason))
@@ -78,6 +82,30 @@ class Finisher:
                 # No handle (after a hand-over), or one that no longer holds the message, is as good: should it come again, the row says that it may go.
                 if lease.receipt_handle is not None:
                     self.queue.delete(stage.queue_url, lease.receipt_handle)
+
+    def _follow_on(self, lease: Lease) -> None:
+        """Send what follows a success, and start the joins that it completes. Its message stays until every one of them is in its queue."""
+        emitted = None
+        if lease.output and lease.output.emitted_ref:
+            emitted = self.requests.get_emitted(lease.output.emitted_ref)
+        by_stage: dict[str, list[str]] = {}
+        for each in follow_ons(lease, emitted, self.settings):
+            job = each if isinstance(each, FollowOn) else self._arrive(each)
+            if job:
+                by_stage.setdefault(job.stage, []).append(job.body)
+        group_id = self.requests.get(lease.request_ref).group_id if by_stage else None
+        for stage, bodies in by_stage.items():
+            messages = (MessageContent(body, {}, group_id) for body in bodies)
+            self.queue.send_many(self.settings.stage(stage).queue_url, messages)
+        logger.info("followed on", extra={"lease": lease.key, "jobs": {name: len(b) for name, b in by_stage.items()}})
+
+    def _arrive(self, arrival: Arrival | Join) -> FollowOn | None:
+        """The job that starts because all have arrived; None when some are yet to come."""
+        if isinstance(arrival, Join):
+            return joined(arrival, {}, self.settings)
+        join = arrival.join
+        outputs = self.leases.arrive(join.key, join.group.n, join.group.size, arrival.output, self.clock.now())
+        return None if outputs is None else joined(join, outputs, self.settings)
 
     def _log_location(self, lease: Lease) -> str | None:
         """Group and stream of the last attempt's log; None when its task never registered."""

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, Literal, Protocol
 
 from longhaul.domain.claim import Claim
+from longhaul.domain.follow_ons import Emitted
 from longhaul.domain.lease import AttemptId, CommittedOutput, Lease, Message, OpenKind, Owed, RecordedResult
 from longhaul.domain.message import MessageContent
 from longhaul.settings import Stage
@@ -74,6 +75,9 @@ class LeaseStore(Protocol):
     def request_cancel(self, key: str, stage: str, now: datetime) -> Lease:
         """Mark the job as cancelled iff it has not ended, also before its message was claimed; answers the row as it is then."""
 
+    def arrive(self, join_key: str, n: int, size: int, output: str, now: datetime) -> Mapping[int, str] | None:
+        """Note that the `n`th of a group of `size` has come to a join, with its output. All outputs by place once all are there, else None; repeatable."""
+
     def note_seen(self, lease: Lease, now: datetime) -> Lease:
         """Note that a released job's message is there, or was sent anew, iff the row still waits for the same attempt."""
 
@@ -82,6 +86,9 @@ class LeaseStore(Protocol):
 
     def open_keys(self, stage: str, what: OpenKind) -> Iterator[str]:
         """Keys of the rows that run, wait for their next attempt, or have ended and still owe something; through the index, so a little late."""
+
+    def keys_of_root(self, root: str) -> Iterator[str]:
+        """Keys of all jobs that began with the job `root`, itself included; through an index, so a little late."""
 
 
 Visibility = Literal["set", "not_held", "beyond_limit"]
@@ -97,6 +104,9 @@ class JobQueue(Protocol):
     def delete(self, queue_url: str, receipt_handle: str) -> bool: ...
 
     def send(self, queue_url: str, message: MessageContent) -> None: ...
+
+    def send_many(self, queue_url: str, messages: Iterable[MessageContent]) -> None:
+        """Send all, in batches. Raises when SQS would not take some: those before may have been sent."""
 
 
 class Executions(Protocol):
@@ -130,6 +140,11 @@ class RequestStore(Protocol):
         """Store under `ref`; repeating it is harmless."""
 
     def get(self, ref: str) -> MessageContent: ...
+
+    def put_emitted(self, ref: str, emitted: Emitted) -> None:
+        """Keep the requests that an attempt emitted, before its commit names them."""
+
+    def get_emitted(self, ref: str) -> Emitted: ...
 
 
 class Publisher(Protocol):

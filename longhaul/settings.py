@@ -93,6 +93,12 @@ class StageSettings(Model):
     timeout_s: int = Field(default=21_600, ge=1, le=604_800)
     stall_timeout_s: int = Field(default=900, ge=1, le=604_800)
     max_attempts: int = Field(default=3, ge=1, le=100)
+    # What runs when a request names no job, as those do that another stage's success makes.
+    job: str | None = None
+    # Where a success leads: each of these stages gets what the job emitted for it, or one job with the output as its input.
+    next: tuple[StageName, ...] = ()
+    # One job for a whole fan-out: when all jobs that one job emitted have come through the stage before.
+    join: bool = False
 
 
 class Stage(StageSettings):
@@ -109,6 +115,8 @@ class PathPolicy(Model):
     data_bucket: str
     input_buckets: tuple[str, ...] = ()
     output_buckets: tuple[str, ...] = ()
+    # Where a request may take a job's code from, each `s3://bucket/…/`. None: the catalogue alone.
+    job_prefixes: tuple[str, ...] = ()
     # `file:` paths make sense only where the runner shares a disk with the producer.
     allow_file: bool = False
 
@@ -120,6 +128,8 @@ class RuntimeSettings(Model):
     # Names in `jobs/catalogue/`: the dispatcher does not carry the jobs' code, yet refuses unknown ones at once.
     jobs: tuple[str, ...] = Field(min_length=1)
     lease: LeaseSettings = LeaseSettings()
+    # A task whose disk is too small says which size would do. Empty where nobody knows.
+    disk_gib: dict[SizeName, int] = Field(default_factory=dict)
     # The machine is named after the stack, so that its ARN can be told to functions that the machine itself names (no cycle in the template).
     state_machine_arn: str
     cluster_arn: str

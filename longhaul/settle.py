@@ -12,7 +12,7 @@ from longhaul.domain.lease import AttemptId, Lease, State
 from longhaul.domain.outcome import Evidence, OutcomeClass, Verdict
 from longhaul.finish import Finisher
 from longhaul.ports import Clock, LeaseStore, Publisher, Tasks
-from longhaul.settings import LeaseSettings
+from longhaul.settings import RuntimeSettings
 
 logger = Logger(child=True)
 
@@ -22,7 +22,7 @@ _TRIES = 5
 
 @dataclass(frozen=True)
 class Settler:
-    numbers: LeaseSettings
+    settings: RuntimeSettings
     clock: Clock
     rng: random.Random
     leases: LeaseStore
@@ -42,14 +42,15 @@ class Settler:
             if verdict.stop_task and lease.task_arn:
                 # Before the write: a crash here is repeated by the next try, which would pass over it once the attempt is settled.
                 self.tasks.stop(lease.task_arn, f"Longhaul: {verdict.kind}")
-            settlement = outcome.settle(lease, verdict, self.numbers, self.clock.now(), self.rng)
+            stage = self.settings.stage(lease.stage)
+            settlement = outcome.settle(lease, verdict, stage, self.settings.lease, self.clock.now(), self.rng)
             try:
                 self.leases.settle(lease, settlement.lease)
             except LeaseChangedError as error:
                 lease = error.current  # it committed, or another settle came first: look again
                 continue
             if verdict.throttled:
-                self.leases.throttled(self.finisher.settings.stage(lease.stage), self.clock.now())
+                self.leases.throttled(stage, self.clock.now())
             logger.info(
                 "attempt settled",
                 # The error's name, not its words: a job's words may quote its data, and are in the row.

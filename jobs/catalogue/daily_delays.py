@@ -18,7 +18,10 @@ def run(spark: SparkSession, job: Job[Params]) -> None:
         DataFrame.unionByName, (spark.read.schema(SCHEMA).parquet(job.input(name)) for name in sorted(job.inputs))
     )
     job.progress("aggregating")
-    rows = job.write(daily_delays(flights).coalesce(1))
+    delays = daily_delays(flights).coalesce(1).cache()
+    rows = job.write(delays)
+    # Small, and read by people and tools that have no Spark.
+    job.write(delays, "as-json", format="json")
     job.progress(f"{rows} days and carriers")
 
 

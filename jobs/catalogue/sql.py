@@ -33,7 +33,8 @@ class Params(BaseParams):
 def run(spark: SparkSession, job: Job[Params]) -> None:
     params = job.params
     for name, staged in job.inputs.items():
-        read(spark, staged, params.input_formats.get(name) or format_of(name, staged)).createOrReplaceTempView(name)
+        path, format_ = job.input(name), params.input_formats.get(name) or format_of(name, staged)
+        read(spark, path, format_).createOrReplaceTempView(name)
     require_select(spark, params.query, job.inputs)
     try:
         result = spark.sql(params.query)
@@ -63,8 +64,8 @@ def format_of(name: str, staged: StagedInput) -> Format:
     return only
 
 
-def read(spark: SparkSession, staged: StagedInput, format_: Format) -> DataFrame:
+def read(spark: SparkSession, path: str, format_: Format) -> DataFrame:
     reader = spark.read
     if format_ == "csv":
         reader = reader.option("header", value=True).option("inferSchema", value=True)
-    return reader.format(format_).load(staged.path)
+    return reader.format(format_).load(path)

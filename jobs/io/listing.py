@@ -1,7 +1,8 @@
 """Which objects an input path stands for: one object, a prefix, or a glob over either."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -11,6 +12,7 @@ from botocore.exceptions import ClientError
 
 from longhaul.adapters.s3_publisher import read_manifest
 from longhaul.domain.errors import PermanentJobError
+from longhaul.domain.manifest import MAIN, ManifestFile
 from longhaul.domain.paths import INTERNAL_PREFIX, DataPath
 
 if TYPE_CHECKING:
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
 
 _GLOB = re.compile(r"[*?\[]")
 _PARTITION = re.compile(r"[^=/]+=[^/]*")
+# A request may name a thousand inputs, each some tens of milliseconds away.
+_LOOK_UPS = 16
+_MAX_NAMED = 10
 
 
 @dataclass(frozen=True)
@@ -44,14 +49,19 @@ class Listing:
     def sources_of(self, path: DataPath) -> list[Source]:
         """The files of an input in the order of their keys; none when there are none.
 
-        A prefix with one of our manifests stands for the files of its main dataset. Otherwise hidden files and folders (`_x`, `.x`) are left out, as Spark
-        does.
+        A prefix with one of our manifests stands for the files of its main dataset, and a folder below one for the dataset of that name. Otherwise hidden
+        files and folders (`_x`, `.x`) are left out, as Spark does.
         """
         if path.scheme == "file":
             return _local(path)
-        if _GLOB.search(path.key):
-            return self._glob(path)
-        return self._object(path) or self._prefix(path.bucket, f"{path.key.rstrip('/')}/".lstrip("/"))
+        try:
+            if _GLOB.search(path.key):
+                return self._glob(path)
+            return self._object(path) or self._prefix(path.bucket, f"{path.key.rstrip('/')}/".lstrip("/"))
+        except ClientError as error:
+            if error.response["Error"]["Code"] == "NoSuchBucket":
+                return []
+            raise
 
     def _glob(self, path: DataPath) -> list[Source]:
         base, _ = _split_glob(path.key)
@@ -82,11 +92,12 @@ class Listing:
     def _prefix(self, bucket: str, prefix: str) -> list[Source]:
         manifest, _ = read_manifest(self._s3, bucket, prefix)
         if manifest is not None:
-            return [
-                Source(bucket, prefix + file.path, file.size, _partitions(file.path))
-                for file in manifest.files
-                if file.dataset == "."
-            ]
+            return _of_manifest(bucket, prefix, manifest.of_dataset(MAIN))
+        parent, _, name = prefix.rstrip("/").rpartition("/")
+        if parent:
+            outer, _ = read_manifest(self._s3, bucket, f"{parent}/")
+            if outer is not None and (named := outer.of_dataset(name)):
+                return _of_manifest(bucket, f"{parent}/", named)
         return [
             Source(bucket, source.key, source.size, _partitions(relative))
             for source in self._list(bucket, prefix)
@@ -100,6 +111,10 @@ class Listing:
                 ours = bucket == self._data_bucket and key.startswith(INTERNAL_PREFIX)
                 if not ours and not key.endswith("/"):  # else: a folder's placeholder
                     yield Source(bucket, key, item["Size"])
+
+
+def _of_manifest(bucket: str, prefix: str, files: Iterable[ManifestFile]) -> list[Source]:
+    return [Source(bucket, prefix + file.path, file.size, _partitions(file.path)) for file in files]
 
 
 def _local(path: DataPath) -> list[Source]:
@@ -133,14 +148,26 @@ def is_hidden(name: str) -> bool:
     return name.startswith(".") or (name.startswith("_") and "=" not in name)
 
 
-def require(name: str, path: DataPath, sources: list[Source]) -> list[Source]:
-    """The sources, unless there is nothing in them.
+def find(listing: Listing, inputs: Mapping[str, DataPath]) -> dict[str, list[Source]]:
+    """The files of every input, looked up side by side.
 
     Raises:
-        PermanentJobError: nothing is there, or nothing but empty files.
+        PermanentJobError: some inputs are not there, or have nothing in them; the message names each.
     """
+    with ThreadPoolExecutor(_LOOK_UPS, thread_name_prefix="listing") as pool:
+        found = dict(zip(inputs, pool.map(listing.sources_of, inputs.values()), strict=True))
+    problems = [problem for name, sources in found.items() if (problem := _problem(name, inputs[name], sources))]
+    if problems:
+        named = "; ".join(problems[:_MAX_NAMED])
+        raise PermanentJobError(
+            f"{named}; and {len(problems) - _MAX_NAMED} more" if len(problems) > _MAX_NAMED else named
+        )
+    return found
+
+
+def _problem(name: str, path: DataPath, sources: Sequence[Source]) -> str | None:
     if not sources:
-        raise PermanentJobError(f"input {name!r}: nothing at {path}")
+        return f"input {name!r}: nothing at {path}"
     if not any(source.size for source in sources):
-        raise PermanentJobError(f"input {name!r}: {path} is empty ({len(sources)} files of 0 bytes)")
-    return sources
+        return f"input {name!r}: {path} is empty ({len(sources)} files of 0 bytes)"
+    return None

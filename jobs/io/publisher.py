@@ -9,19 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from jobs.io.listing import is_hidden
+from jobs.io.staging import extension_of
 from jobs.stopping import Stop
-from longhaul.adapters.s3_publisher import (
-    TOKEN_METADATA,
-    Manifest,
-    ManifestFile,
-    Part,
-    PendingOutput,
-    Upload,
-    read_manifest,
-    split_prefix,
-)
+from longhaul.adapters.s3_publisher import TOKEN_METADATA, read_manifest, split_prefix
+from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.lease import AttemptId, CommittedOutput
+from longhaul.domain.manifest import Manifest, ManifestFile, Part, PendingOutput, Upload
 from longhaul.domain.pending import pending_ref
+from longhaul.domain.request import Mode
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -79,21 +74,29 @@ class Uploader:
         self._begin = begin
         self._advance = advance
 
-    def upload(self, attempt: AttemptId, prefix: str, datasets: Sequence[Dataset]) -> CommittedOutput:
+    def upload(
+        self, attempt: AttemptId, prefix: str, datasets: Sequence[Dataset], mode: Mode = "overwrite"
+    ) -> CommittedOutput:
         """Upload every file of the datasets; what comes back is ready to be committed.
 
         Raises:
+            PermanentJobError: files of one format would be appended to files of another.
             StopRequestedError: the attempt has to stop; its uploads are left for `Publisher.discard`.
         """
         files = [file for dataset in datasets for file in local_files(dataset, attempt.token)]
         bucket, key_prefix = split_prefix(prefix)
-        replaced, etag = read_manifest(self._s3, bucket, key_prefix)
+        current, etag = read_manifest(self._s3, bucket, key_prefix)
+        if mode == "append" and current is not None:
+            _require_same_formats(current, files)
+        replaced = current if mode == "overwrite" else None
         self._begin(sum(file.size for file in files))
         uploads = self._create(bucket, key_prefix, attempt.token, files)
         pending = PendingOutput(
             token=attempt.token,
             prefix=prefix,
-            replaces_etag=etag,
+            mode=mode,
+            replaces_base=replaced.base if replaced else None,
+            replaces_etag=etag if mode == "overwrite" else None,
             replaces=tuple(file.path for file in replaced.files) if replaced else (),
             uploads=tuple(uploads),
         )
@@ -168,6 +171,21 @@ class Uploader:
             Body=pending.model_dump_json().encode(),
             ContentType="application/json",
         )
+
+
+def _require_same_formats(current: Manifest, files: Sequence[_LocalFile]) -> None:
+    """A dataset of mixed formats is one that nobody can read."""
+    for dataset in dict.fromkeys(file.dataset for file in files):
+        there = {extension_of(file.path) for file in current.of_dataset(dataset)}
+        new = {extension_of(file.path) for file in files if file.dataset == dataset}
+        if there and there != new:
+            raise PermanentJobError(
+                f"output: mode is append, and dataset {dataset!r} holds {_named(there)} files, to which {_named(new)} files cannot be added"
+            )
+
+
+def _named(extensions: set[str]) -> str:
+    return " and ".join(sorted(extension or "nameless" for extension in extensions))
 
 
 def local_files(dataset: Dataset, token: str) -> list[_LocalFile]:

@@ -12,10 +12,11 @@ from boto3.s3.transfer import TransferConfig, create_transfer_manager
 from botocore.exceptions import ClientError
 from s3transfer.subscribers import BaseSubscriber
 
-from jobs.io.listing import Listing, Source, require
+from jobs.io.listing import Listing, Source, find
 from jobs.stopping import Stop
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.paths import DataPath
+from longhaul.settings import SizeName
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _MIB: Final = 1024 * 1024
+_GIB: Final = 1024 * _MIB
 # Parts of 16 MiB in 16 threads keep a task's network busy in 256 MiB of memory at most.
 _TRANSFER: Final = TransferConfig(multipart_threshold=32 * _MIB, multipart_chunksize=16 * _MIB, max_concurrency=16)
 # Left free beside the inputs: shuffle and output need room too, and a full disk fails in ways that name no reason.
@@ -50,14 +52,16 @@ class Stager:
         folder: Path,
         stop: Stop,
         *,
+        disk_gib: Mapping[SizeName, int],
         begin: Callable[[int], None],
         advance: Callable[[int], None],
     ) -> None:
-        """`begin` is told the bytes to come, `advance` the bytes that came."""
+        """`disk_gib` is each size's disk, to say which would do; `begin` is told the bytes to come, `advance` the bytes that came."""
         self._s3 = client
         self._listing = listing
         self._folder = folder
         self._stop = stop
+        self._disk_gib = disk_gib
         self._begin = begin
         self._advance = advance
 
@@ -80,7 +84,7 @@ class Stager:
             raise PermanentJobError(f"an input keeps changing while it is read: {error} is gone") from error
 
     def _stage(self, inputs: Mapping[str, DataPath]) -> dict[str, StagedInput]:
-        sources = {name: require(name, path, self._listing.sources_of(path)) for name, path in inputs.items()}
+        sources = find(self._listing, inputs)
         self._stop.check()
         size = sum(source.size for files in sources.values() for source in files if source.bucket)
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -98,7 +102,7 @@ class Stager:
                 path=(self._folder / name).as_uri(),
                 files=len(files),
                 size_bytes=sum(source.size for source in files.values()),
-                extensions=frozenset(_extension(source.name) for source in files.values()),
+                extensions=frozenset(extension_of(source.name) for source in files.values()),
             )
             for name, files in places.items()
         }
@@ -112,13 +116,24 @@ class Stager:
 
     def _check_disk(self, size: int) -> None:
         """Before the first byte: a disk that fills up in the middle costs the transfer, and fails with whatever came to write next."""
-        free = shutil.disk_usage(self._folder).free
+        disk = shutil.disk_usage(self._folder)
         needed = size + max(_DISK_RESERVE_BYTES, int(size * _DISK_RESERVE_FRACTION))
-        if free < needed:
+        if disk.free < needed:
             raise PermanentJobError(
-                f"the inputs are {size / _MIB:.0f} MiB and need {needed / _MIB:.0f} MiB of disk, of which {free / _MIB:.0f} MiB "
-                "are free: ask for a larger size"
+                f"the inputs are {size / _MIB:.0f} MiB and need {needed / _MIB:.0f} MiB of disk, of which {disk.free / _MIB:.0f} MiB are free: "
+                f"{self._way_out(needed + disk.used)}"
             )
+
+    def _way_out(self, whole: int) -> str:
+        """What to do when so many bytes of disk, all in all, are not there. Part of a task's disk is its image."""
+        ascending = sorted(self._disk_gib.items(), key=lambda size: size[1])
+        for name, gib in ascending:
+            if gib * _GIB >= whole:
+                return f"ask for size {name}, which has {gib} GiB"
+        if not ascending:
+            return "ask for a larger size"
+        name, gib = ascending[-1]
+        return f"the largest size, {name}, has {gib} GiB, so split the inputs over several jobs"
 
     def _download(self, files: Mapping[Path, Source]) -> None:
         manager = create_transfer_manager(self._s3, _TRANSFER)
@@ -133,12 +148,22 @@ class Stager:
                     try:
                         future.result()
                     except ClientError as error:
-                        if error.response["Error"]["Code"] in ("404", "NoSuchKey"):
-                            raise _VanishedError(f"s3://{source.bucket}/{source.key}") from error
-                        raise
+                        raise _translated(error, source) from error
         except CancelledError:
             self._stop.check()
             raise
+
+
+def _translated(error: ClientError, source: Source) -> Exception:
+    """What a refused download means; the error itself where another try may help."""
+    match error.response["Error"]["Code"]:
+        case "404" | "NoSuchKey":
+            return _VanishedError(f"s3://{source.bucket}/{source.key}")
+        case "InvalidObjectState":
+            return PermanentJobError(
+                f"s3://{source.bucket}/{source.key} is archived: restore it, or leave it out, and send the job again"
+            )
+    return error
 
 
 class _VanishedError(Exception):
@@ -157,10 +182,15 @@ class _Advance(BaseSubscriber):
         self._stop.check()
 
 
-_COMPRESSIONS: Final = {"gz", "gzip", "bz2", "zst", "zstd", "snappy", "lz4", "xz", "deflate"}
+# What Spark unpacks by a file's name. It takes any other for plain text, whatever is in it.
+_COMPRESSIONS: Final = {"gz", "bz2", "deflate", "lz4", "snappy"}
+UNREADABLE: Final = frozenset(
+    {"zip", "xz", "zst", "zstd", "gzip", "7z", "rar", "tar", "tgz", "tbz2", "txz", "lzma", "z"}
+)
+"""Compressed forms that no reader of Spark unpacks: rows of garbage, not an error."""
 
 
-def _extension(name: str) -> str:
+def extension_of(name: str) -> str:
     """`csv` of `flights.csv.gz`; empty when there is none."""
     parts = name.lower().split(".")[1:]
     while parts and parts[-1] in _COMPRESSIONS:

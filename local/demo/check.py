@@ -4,15 +4,18 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from jobs.data.flights import ROWS
 from local.demo import kill, scenario
 from local.demo.expected import daily_delays
 from local.demo.watch import DemoError, Watched
-from longhaul.adapters.s3_publisher import Manifest
+from longhaul.adapters.s3_publisher import split_prefix
 from longhaul.domain.lease import State
+from longhaul.domain.manifest import Manifest
 from longhaul.settings import LeaseSettings
+
+MONTHS: Final = 12
 
 if TYPE_CHECKING:
     from mypy_boto3_ecs import ECSClient
@@ -26,20 +29,40 @@ def require(condition: bool, otherwise: str) -> None:  # noqa: FBT001 - an asser
         raise DemoError(otherwise)
 
 
-def manifest(s3: "S3Client", bucket: str, prefix: str) -> Manifest:
-    return Manifest.model_validate_json(s3.get_object(Bucket=bucket, Key=f"{prefix}_SUCCESS")["Body"].read())
+def manifest(s3: "S3Client", prefix: str) -> Manifest:
+    """Of an output: `prefix` is `s3://bucket/key/`."""
+    bucket, key = split_prefix(prefix)
+    return Manifest.model_validate_json(s3.get_object(Bucket=bucket, Key=f"{key}_SUCCESS")["Body"].read())
+
+
+def output_of(job: Watched) -> str:
+    output = job.lease.output if job.lease else None
+    if output is None:
+        raise DemoError(f"{job.label} has no output")
+    return output.prefix
 
 
 def every_job_succeeded(jobs: Iterable[Watched]) -> str:
-    others = [
-        f"{job.job_id} {job.state}" for job in jobs if job.lease is None or job.lease.state is not State.SUCCEEDED
-    ]
+    others = [f"{job.label} {job.state}" for job in jobs if job.lease is None or job.lease.state is not State.SUCCEEDED]
     require(not others, f"not every job succeeded: {', '.join(others)}")
     return "every job succeeded"
 
 
-def no_row_was_lost(s3: "S3Client", bucket: str, months: Sequence[Path]) -> str:
-    rows = [manifest(s3, bucket, f"clean/{month.stem}/").rows for month in months]
+def one_submission_became(jobs: Sequence[Watched], cleaned: Sequence[Watched], delays: Watched) -> str:
+    """Twelve jobs and one that joined them, once each."""
+    family = [job for job in jobs if job.lease and delays.lease and job.lease.root == delays.lease.root]
+    require(
+        len(cleaned) == MONTHS and len(family) == MONTHS + 2,
+        f"one submission became {len(cleaned)} months and {len(family)} jobs in all",
+    )
+    started = delays.attempts[1].claimed_at
+    late = [job.label for job in cleaned if job.lease and job.lease.settled_at and job.lease.settled_at > started]
+    require(not late, f"the join started before these were done: {', '.join(late)}")
+    return f"one submission became {MONTHS} months and 1 join, which started when the last was done"
+
+
+def no_row_was_lost(s3: "S3Client", cleaned: Sequence[Watched]) -> str:
+    rows = [manifest(s3, output_of(job)).rows for job in cleaned]
     clean, quarantined = sum(each["."] for each in rows), sum(each["quarantine"] for each in rows)
     require(
         clean + quarantined == ROWS, f"{ROWS:,} rows went in, {clean:,} clean and {quarantined:,} quarantined came out"
@@ -48,17 +71,17 @@ def no_row_was_lost(s3: "S3Client", bucket: str, months: Sequence[Path]) -> str:
 
 
 def bad_rows_were_quarantined(s3: "S3Client", bucket: str, inputs: scenario.Inputs) -> str:
-    rows = manifest(s3, bucket, f"clean/{scenario.BAD_ROWS_JOB}/").rows
+    rows = manifest(s3, f"s3://{bucket}/clean/bad-rows/").rows
     bad = sum(inputs.spoiled.bad.values())
     expected = {".": inputs.spoiled.rows - bad, "quarantine": bad}
     require(rows == expected, f"the file with {bad} bad rows gave {rows}, not {expected}")
     return f"{inputs.spoiled.rows:,} rows with {bad} bad ones = {rows['.']:,} clean + {rows['quarantine']} quarantined, each with its reason"
 
 
-def delays_are_right(s3: "S3Client", bucket: str, months: Sequence[Path]) -> str:
+def delays_are_right(s3: "S3Client", delays: Watched, months: Sequence[Path]) -> str:
     """Every figure of every day and carrier, against those computed without Spark."""
     expected = daily_delays(months)
-    found = {(row["day"], row["carrier"]): row for row in _json_rows(s3, bucket, "delays-json/")}
+    found = {(row["day"], row["carrier"]): row for row in _json_rows(s3, output_of(delays))}
     require(found.keys() == expected.keys(), f"{len(found)} days and carriers instead of {len(expected)}")
     for key, want in expected.items():
         row = found[key]
@@ -72,10 +95,10 @@ def delays_are_right(s3: "S3Client", bucket: str, months: Sequence[Path]) -> str
 
 def every_long_job_had_a_heartbeat(jobs: Iterable[Watched], numbers: LeaseSettings) -> str:
     attempts = [
-        (job.job_id, attempt) for job in jobs for attempt in job.attempts.values() if attempt.outcome == "succeeded"
+        (job.label, attempt) for job in jobs for attempt in job.attempts.values() if attempt.outcome == "succeeded"
     ]
-    long = [(job_id, attempt) for job_id, attempt in attempts if (attempt.seconds or 0) > numbers.beat_floor_s]
-    silent = [job_id for job_id, attempt in long if attempt.beats == 0]
+    long = [(label, attempt) for label, attempt in attempts if (attempt.seconds or 0) > numbers.beat_floor_s]
+    silent = [label for label, attempt in long if attempt.beats == 0]
     require(bool(long) and not silent, f"no heartbeat seen in: {', '.join(silent) or 'any job'}")
     beats = sum(attempt.beats for _, attempt in long)
     return f"{beats} heartbeats over {len(long)} jobs that ran longer than the local floor of {numbers.beat_floor_s} s, none without"
@@ -99,11 +122,14 @@ def only_the_invalid_body_is_dead(letters: Sequence[dict[str, Any]]) -> str:
     return "the dead-letter queue holds the invalid body, and nothing else"
 
 
-def queue_is_empty(sqs: "SQSClient", queue_url: str) -> str:
-    counts = sqs.get_queue_attributes(QueueUrl=queue_url, AttributeNames=["All"])["Attributes"]
-    left = {name: count for name, count in counts.items() if name.startswith("ApproximateNumberOf") and count != "0"}
-    require(not left, f"the jobs queue is not empty: {left}")
-    return "no message is left in the jobs queue"
+def queues_are_empty(sqs: "SQSClient", queue_urls: Sequence[str]) -> str:
+    left = []
+    for url in queue_urls:
+        counts = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
+        if any(int(n) for name, n in counts.items() if name.startswith("ApproximateNumberOf")):
+            left.append(url.rpartition("/")[2])
+    require(not left, f"messages are left in: {', '.join(left)}")
+    return f"no message is left in the {len(queue_urls)} queues of jobs"
 
 
 def nothing_runs(ecs: "ECSClient", sfn: "SFNClient", cluster: str, machine: str) -> str:
@@ -116,10 +142,13 @@ def nothing_runs(ecs: "ECSClient", sfn: "SFNClient", cluster: str, machine: str)
     return "no task, execution or task process is left"
 
 
-def _json_rows(s3: "S3Client", bucket: str, prefix: str) -> Iterable[dict[str, Any]]:
-    for file in manifest(s3, bucket, prefix).files:
-        for line in s3.get_object(Bucket=bucket, Key=prefix + file.path)["Body"].iter_lines():
-            yield json.loads(line)
+def _json_rows(s3: "S3Client", prefix: str) -> Iterable[dict[str, Any]]:
+    """The rows of an output's dataset `as-json`."""
+    bucket, key = split_prefix(prefix)
+    for file in manifest(s3, prefix).files:
+        if file.dataset == "as-json":
+            for line in s3.get_object(Bucket=bucket, Key=key + file.path)["Body"].iter_lines():
+                yield json.loads(line)
 
 
 def _close(a: float | None, b: float | None) -> bool:

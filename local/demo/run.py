@@ -5,7 +5,7 @@ import random
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 
@@ -14,21 +14,17 @@ from local.cloud import EmbeddedAws
 from local.credentials import aws_client
 from local.demo import check, kill, scenario
 from local.demo.show import Show, show_on
-from local.demo.watch import DemoError, Watcher
+from local.demo.watch import DemoError, Watched, Watcher
 from local.synth import REPOSITORY, synth
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.dynamodb_leases import DynamoLeases
 from longhaul.domain.lease import State
 from longhaul.settings import LeaseSettings
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 STACK = "Longhaul"
-STAGE = "main"
+STAGES = ("main", "months", "clean", "delays")
 # Generous: they end a demo that hangs, on any machine; they are no measure of speed.
-_CLEANED_WITHIN_S = 600
-_REST_WITHIN_S = 180
+_DONE_WITHIN_S = 600
 _SETTLED_WITHIN_S = 60
 
 
@@ -84,7 +80,7 @@ class _Demo:
         self._numbers = _local_numbers()
         clock = SystemClock()
         leases = DynamoLeases(client("dynamodb"), outputs["LeasesTableName"], clock, random.Random())  # noqa: S311 - jitter
-        self._watcher = Watcher(leases, clock, STAGE, show.update)
+        self._watcher = Watcher(leases, clock, show.update)
 
     def run(self) -> list[str]:
         """Answers the lines of the summary.
@@ -92,64 +88,57 @@ class _Demo:
         Raises:
             DemoError: something is not as it must be.
         """
-        months = scenario.month_jobs(self._bucket, self._inputs)
         for file in (*self._inputs.months, self._inputs.bad_rows):
             self._s3.upload_file(str(file), self._bucket, f"raw/{file.name}")
         numbers = self._numbers
         self._show.say(
             f"local numbers: first beat after {numbers.beat_floor_s} s, back-off from {numbers.backoff_base_s} s (on AWS: 15 s and 10 s)"
         )
-        self._submit(
-            [
-                scenario.bad_rows_job(self._bucket, self._inputs),
-                *(job for job in months if job.job_id != scenario.KILLED_JOB),
-            ]
-        )
+        self._submit(scenario.year(self._bucket))
+        self._submit(scenario.bad_rows(self._bucket, self._inputs))
         self._sqs.send_message(QueueUrl=self._outputs["JobsQueueUrl"], MessageBody=scenario.INVALID_BODY)
-        self._show.say("sent 11 months, 1 file with bad rows, 1 invalid body")
-        # The month to be killed comes when no other job waits: what is measured is then the retry, and not the wait for a slot behind a backlog.
-        self._watcher.until(
-            lambda: all(job.lease for job in self._watcher.jobs.values()), _CLEANED_WITHIN_S, "the backlog to start"
-        )
-        self._submit([job for job in months if job.job_id == scenario.KILLED_JOB])
-        self._show.say(f"sent the twelfth month, {scenario.KILLED_JOB}")
-        killed_at = self._kill()
-        self._wait(_CLEANED_WITHIN_S, "the months to be cleaned")
-        self._submit([scenario.delays_job(self._bucket)])
-        self._wait(_REST_WITHIN_S, "the daily delays")
-        self._submit([scenario.table_job(self._bucket)])
-        self._wait(_REST_WITHIN_S, "the delays as JSON")
-        return [*self._summary(killed_at), "", *(f"ok  {line}" for line in self._checks())]
+        self._show.say("sent one submission for the year, 1 file with bad rows, 1 invalid body")
+        victim, killed_at = self._kill()
+        self._watcher.until(self._is_done, _DONE_WITHIN_S, "the whole pipeline")
+        return [*self._summary(victim, killed_at), "", *(f"ok  {line}" for line in self._checks())]
 
-    def _submit(self, submissions: "Iterable[scenario.Submission]") -> None:
-        for submission in submissions:
-            self._watcher.add(submission.job_id)
-            self._sqs.send_message(QueueUrl=self._outputs["JobsQueueUrl"], MessageBody=submission.body)
+    def _submit(self, submission: scenario.Submission) -> None:
+        self._watcher.add(submission.key)
+        self._sqs.send_message(QueueUrl=self._outputs[queue_output(submission.stage)], MessageBody=submission.body)
         self._watcher.look()
 
-    def _wait(self, deadline_s: float, what: str) -> None:
-        self._watcher.until(lambda: all(job.is_finished for job in self._watcher.jobs.values()), deadline_s, what)
+    def _is_done(self) -> bool:
+        """The last stage is there, and every job has come to its end."""
+        delays = self._watcher.of_stage("delays")
+        return bool(delays) and all(job.is_finished for job in self._watcher.jobs.values())
 
-    def _kill(self) -> float:
-        """SIGKILL to the process group of one month's task, as soon as its row says that it runs. Answers when, as a Unix time."""
-        job = self._watcher.jobs[scenario.KILLED_JOB]
+    def _kill(self) -> tuple[Watched, float]:
+        """SIGKILL to the process group of the last month's task, as soon as its row says that it runs. Answers which, and when, as a Unix time.
+
+        The last to be claimed: what is measured is then the retry, and not the wait for a slot behind a backlog.
+        """
+
+        def claimed() -> list[Watched]:
+            return [job for job in self._watcher.of_stage("clean") if job.lease is not None]
+
+        self._watcher.until(lambda: len(claimed()) == check.MONTHS, _DONE_WITHIN_S, "all months to be claimed")
+        victim = max(claimed(), key=lambda job: job.attempts[1].claimed_at)
 
         def runs() -> bool:
-            return job.lease is not None and (job.lease.task_arn is not None or job.lease.state.is_terminal)
+            return victim.lease is not None and (victim.lease.task_arn is not None or victim.lease.state.is_terminal)
 
-        self._watcher.until(runs, _CLEANED_WITHIN_S, f"{job.job_id} to run")
+        self._watcher.until(runs, _DONE_WITHIN_S, f"{victim.label} to run")
         killed_at = time.time()
-        running = job.lease is not None and job.lease.state is State.RUNNING
-        check.require(running and kill.kill(f"{STAGE}#{job.job_id}"), f"{job.job_id} ended before it could be killed")
-        self._show.say(f"SIGKILL sent to the process group of {job.job_id}")
-        return killed_at
+        running = victim.lease is not None and victim.lease.state is State.RUNNING
+        check.require(running and kill.kill(victim.key), f"{victim.label} ended before it could be killed")
+        self._show.say(f"SIGKILL sent to the process group of {victim.label}")
+        return victim, killed_at
 
-    def _recovery(self, killed_at: float) -> Recovery:
-        job = self._watcher.jobs[scenario.KILLED_JOB]
+    def _recovery(self, job: Watched, killed_at: float) -> Recovery:
         first, second = job.attempts.get(1), job.attempts.get(2)
         row = job.lease
         complete = row and first and second and first.settled_at and second.started_at and row.retry_at
-        check.require(bool(complete), f"{job.job_id} was killed, but not tried a second time")
+        check.require(bool(complete), f"{job.label} was killed, but not tried a second time")
         if not (row and first and second and first.settled_at and second.started_at and row.retry_at):
             raise DemoError("unreachable")
         settled, retry = first.settled_at.timestamp(), row.retry_at.timestamp()
@@ -158,16 +147,17 @@ class _Demo:
             settled - killed_at, retry - settled, max(0.0, claimed - retry), second.started_at.timestamp() - claimed
         )
 
-    def _summary(self, killed_at: float) -> list[str]:
-        recovery = self._recovery(killed_at)
+    def _summary(self, victim: Watched, killed_at: float) -> list[str]:
+        recovery = self._recovery(victim, killed_at)
+        jobs = [job for stage in STAGES for job in self._watcher.of_stage(stage)]
         return [
             f"{'job':16} {'outcome':10} attempts  beats   time",
             *(
-                f"{job.job_id:16} {job.state:10} {len(job.attempts):8} {job.beats:6} {job.seconds:5.1f} s"
-                for job in self._watcher.jobs.values()
+                f"{job.label:16} {job.state:10} {len(job.attempts):8} {job.beats:6} {job.seconds:5.1f} s"
+                for job in jobs
             ),
             "",
-            f"from the kill of {scenario.KILLED_JOB} to the start of its next attempt: {recovery.total_s:.1f} s",
+            f"from the kill of {victim.label} to the start of its next attempt: {recovery.total_s:.1f} s",
             (
                 f"    noticed and released {recovery.noticed_s:.1f} s, back-off {recovery.back_off_s:.1f} s, "
                 f"received and claimed {recovery.redelivered_s:.1f} s, task up {recovery.started_s:.1f} s"
@@ -176,18 +166,24 @@ class _Demo:
 
     def _checks(self) -> list[str]:
         jobs = list(self._watcher.jobs.values())
+        cleaned, (delays,) = self._watcher.of_stage("clean"), self._watcher.of_stage("delays")
         self._until_quiet()
-        letters = check.dead_letters(self._sqs, self._outputs["DeadLetterQueueUrl"])
+        letters = [
+            letter
+            for stage in STAGES
+            for letter in check.dead_letters(self._sqs, self._outputs[dead_letter_output(stage)])
+        ]
         cluster = self._ecs.list_clusters()["clusterArns"][0]
         return [
             check.every_job_succeeded(jobs),
-            check.no_row_was_lost(self._s3, self._bucket, self._inputs.months),
+            check.one_submission_became(jobs, cleaned, delays),
+            check.no_row_was_lost(self._s3, cleaned),
             check.bad_rows_were_quarantined(self._s3, self._bucket, self._inputs),
-            check.delays_are_right(self._s3, self._bucket, self._inputs.months),
+            check.delays_are_right(self._s3, delays, self._inputs.months),
             check.every_long_job_had_a_heartbeat(jobs, self._numbers),
             check.only_the_invalid_body_is_dead(letters),
             *(f"    dead letter: {letter['class']}: {letter['reason']}" for letter in letters),
-            check.queue_is_empty(self._sqs, self._outputs["JobsQueueUrl"]),
+            check.queues_are_empty(self._sqs, [self._outputs[queue_output(stage)] for stage in STAGES]),
             check.nothing_runs(self._ecs, self._sfn, cluster, self._outputs["StateMachineArn"]),
         ]
 
@@ -201,6 +197,15 @@ class _Demo:
             return not running["executions"]
 
         self._watcher.until(quiet, _SETTLED_WITHIN_S, "the executions to end")
+
+
+def queue_output(stage: str) -> str:
+    """The stack's output that has the URL of a stage's queue."""
+    return "JobsQueueUrl" if stage == STAGES[0] else f"{stage.capitalize()}QueueUrl"
+
+
+def dead_letter_output(stage: str) -> str:
+    return "DeadLetterQueueUrl" if stage == STAGES[0] else f"{stage.capitalize()}DeadLetterQueueUrl"
 
 
 def _local_numbers() -> LeaseSettings:

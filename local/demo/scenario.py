@@ -1,4 +1,4 @@
-"""What the demo sends: twelve months of flights, one small file with bad rows, one body that is not valid, then two jobs over the results."""
+"""What the demo sends: one submission for a whole year of flights, one small file with bad rows, one body that is not valid."""
 
 import json
 from collections.abc import Sequence
@@ -7,20 +7,20 @@ from pathlib import Path
 from typing import Any
 
 from jobs.data.flights import Spoiled, months, spoil
-
-BAD_ROWS_JOB = "bad-rows"
-DELAYS_JOB = "daily-delays"
-TABLE_JOB = "delays-as-json"
-KILLED_JOB = "flights-2013-07"
-"""The month whose process group is killed from outside while it runs."""
+from longhaul.domain.lease import job_key
 
 INVALID_BODY = '{"job": "flights_cleam", "output": "s3://nobodys-bucket/x/", "colour": "red"}'
 
 
 @dataclass(frozen=True)
 class Submission:
+    stage: str
     job_id: str
     request: dict[str, Any]
+
+    @property
+    def key(self) -> str:
+        return job_key(self.stage, self.job_id)
 
     @property
     def body(self) -> str:
@@ -47,39 +47,20 @@ def prepare(cache: Path) -> Inputs:
     return Inputs(files, bad_rows, spoil(files[0], bad_rows))
 
 
-def month_jobs(bucket: str, inputs: Inputs) -> list[Submission]:
-    return [_clean(bucket, file.stem, file.name) for file in inputs.months]
-
-
-def bad_rows_job(bucket: str, inputs: Inputs) -> Submission:
-    return _clean(bucket, BAD_ROWS_JOB, inputs.bad_rows.name)
-
-
-def delays_job(bucket: str) -> Submission:
-    """Over the twelve outputs at once: the glob follows each one's manifest."""
+def year(bucket: str) -> Submission:
+    """The whole pipeline: `months` emits a request for each month, `clean` takes each, and `delays` starts when all twelve are done."""
     request = {
-        "job": "daily_delays",
-        "inputs": {"flights": f"s3://{bucket}/clean/flights-2013-*"},
-        "output": f"s3://{bucket}/delays/",
+        "job": "months",
+        "output": f"s3://{bucket}/months/",
+        "params": {"year": 2013, "source": f"s3://{bucket}/raw/flights-{{year}}-{{month}}.csv"},
     }
-    return Submission(DELAYS_JOB, request)
+    return Submission("months", "flights-2013", request)
 
 
-def table_job(bucket: str) -> Submission:
-    """The same figures as JSON lines, so that the check can read them without Spark."""
-    request = {
-        "job": "sql",
-        "inputs": {"delays": f"s3://{bucket}/delays/"},
-        "output": f"s3://{bucket}/delays-json/",
-        "params": {"query": "SELECT * FROM delays", "format": "json"},
-    }
-    return Submission(TABLE_JOB, request)
-
-
-def _clean(bucket: str, job_id: str, file: str) -> Submission:
+def bad_rows(bucket: str, inputs: Inputs) -> Submission:
     request = {
         "job": "flights_clean",
-        "inputs": {"flights": f"s3://{bucket}/raw/{file}"},
-        "output": f"s3://{bucket}/clean/{job_id}/",
+        "inputs": {"flights": f"s3://{bucket}/raw/{inputs.bad_rows.name}"},
+        "output": f"s3://{bucket}/clean/bad-rows/",
     }
-    return Submission(job_id, request)
+    return Submission("main", "bad-rows", request)

@@ -90,19 +90,19 @@ class PlainLines:
     def update(self, jobs: Sequence[Watched]) -> None:
         for job in jobs:
             now = (job.state, job.lease.attempt if job.lease else 0)
-            if self._seen.get(job.job_id) != now and job.lease:
-                self._seen[job.job_id] = now
+            if self._seen.get(job.key) != now and job.lease:
+                self._seen[job.key] = now
                 beats = f", {job.lease.beats} beats" if job.lease.state.is_terminal else ""
                 why = f" ({job.lease.last_class}: {job.lease.last_error})" if job.state in ("RELEASED", "DEAD") else ""
-                self.say(f"{job.job_id:16} {job.state:9} attempt {job.lease.attempt}{beats}{why}")
+                self.say(f"{job.label:16} {job.state:9} attempt {job.lease.attempt}{beats}{why}")
 
 
 def _cells(job: Watched) -> list[Text | ProgressBar | str]:
     state = Text(job.state, style=_STYLES[job.state])
     lease = job.lease
     if lease is None:
-        return [job.job_id, state, "", "", "", "", ""]
+        return [job.label, state, "", "", "", "", ""]
     fraction = 1.0 if job.state == "SUCCEEDED" else float(lease.progress.get("fraction") or 0)
     bar = ProgressBar(total=1, completed=fraction, width=20)
     said = "" if lease.state.is_terminal else str(lease.progress.get("note") or lease.progress.get("phase") or "")
-    return [job.job_id, state, str(lease.attempt), bar, Text(said[:40]), str(job.beats), f"{job.seconds:.1f} s"]
+    return [job.label, state, str(lease.attempt), bar, Text(said[:40]), str(job.beats), f"{job.seconds:.1f} s"]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from longhaul.domain.lease import Lease, job_key
+from longhaul.domain.lease import Lease, State
 from longhaul.ports import Clock, LeaseStore
 
 POLL_S = 0.2
@@ -34,7 +34,7 @@ class Attempt:
 class Watched:
     """One job: its row as last seen, and its attempts."""
 
-    job_id: str
+    key: str
     lease: Lease | None = None
     attempts: dict[int, Attempt] = field(default_factory=dict)
     seen_at: datetime | None = None
@@ -51,6 +51,15 @@ class Watched:
             lease.settled_attempt and (before := self.attempts.get(lease.settled_attempt)) and before.settled_at is None
         ):
             before.settled_at, before.outcome = lease.settled_at, lease.last_class
+
+    @property
+    def label(self) -> str:
+        """How people call it: its id, or its stage and place among those that one job emitted."""
+        stage, _, job_id = self.key.partition("#")
+        if self.lease is None or self.lease.lineage is None:
+            return job_id
+        groups = self.lease.lineage.groups
+        return f"{stage} {groups[-1].n + 1:02}" if groups else stage
 
     @property
     def seconds(self) -> float:
@@ -73,34 +82,43 @@ class Watched:
 
 @dataclass
 class Watcher:
-    """`on_change` is called after every look, with all jobs."""
+    """`jobs` by key, with all that follows from those that were added. `on_change` is called after every look, with all of them."""
 
     leases: LeaseStore
     clock: Clock
-    stage: str
     on_change: Callable[[Sequence[Watched]], None]
     jobs: dict[str, Watched] = field(default_factory=dict)
 
-    def add(self, job_id: str) -> None:
-        self.jobs[job_id] = Watched(job_id)
+    def add(self, key: str) -> None:
+        self.jobs[key] = Watched(key)
 
     def look(self) -> None:
-        keys = {job_key(self.stage, job_id): job for job_id, job in self.jobs.items() if not job.is_finished}
+        for root in [key for key, job in self.jobs.items() if job.lease and job.lease.lineage is None]:
+            for key in self.leases.keys_of_root(root):
+                self.jobs.setdefault(key, Watched(key))
         now = self.clock.now()
-        for key, lease in self.leases.load_many(keys).items():
-            keys[key].see(lease, now)
-        self.on_change(list(self.jobs.values()))
+        unfinished = [key for key, job in self.jobs.items() if not job.is_finished]
+        for key, lease in self.leases.load_many(unfinished).items():
+            self.jobs[key].see(lease, now)
+        self.on_change(sorted(self.jobs.values(), key=lambda job: (job.lease.run if job.lease else 0, job.label)))
+
+    def of_stage(self, stage: str) -> list[Watched]:
+        """By label: members of a group in their order."""
+        return sorted((job for job in self.jobs.values() if job.key.startswith(f"{stage}#")), key=lambda job: job.label)
 
     def until(self, condition: Callable[[], bool], deadline_s: float, what: str) -> None:
         """Look until the condition holds.
 
         Raises:
-            DemoError: it did not within `deadline_s`; the message says for `what` it waited and how the jobs stand.
+            DemoError: it did not within `deadline_s`, or a job died; the message says for `what` it waited and how the jobs stand.
         """
         started = self.clock.now()
         while not condition():
+            for job in self.jobs.values():
+                if job.lease and job.lease.state is State.DEAD:
+                    raise DemoError(f"{job.label} is dead: {job.lease.last_class}: {job.lease.last_error}")
             if (self.clock.now() - started).total_seconds() > deadline_s:
-                standing = ", ".join(f"{job.job_id} {job.state}" for job in self.jobs.values() if not job.is_finished)
+                standing = ", ".join(f"{job.label} {job.state}" for job in self.jobs.values() if not job.is_finished)
                 raise DemoError(f"waited {deadline_s:.0f} s for {what}; unfinished: {standing or 'none'}")
             self.clock.sleep(POLL_S)
             self.look()

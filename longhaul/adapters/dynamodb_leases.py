@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from longhaul.adapters import lease_item
+from longhaul.adapters.dynamodb_joins import DynamoJoins
 from longhaul.adapters.dynamodb_slots import DynamoSlots, slots_key
 from longhaul.adapters.dynamodb_writes import CONFLICT_TRIES, Writes, expression, own_write
 from longhaul.domain.claim import Claim, adopted, cancelled_before_claim
@@ -29,7 +30,8 @@ from longhaul.settings import Stage
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-INDEX = "open"
+OPEN_INDEX = "open"
+ROOT_INDEX = "root"
 _BATCH_GET = 100
 
 # The clauses of the conditions, each with what it keeps out.
@@ -56,6 +58,7 @@ class DynamoLeases:
         self._rng = rng
         self._writes = Writes(client, clock, rng)
         self._slots = DynamoSlots(client, table)
+        self._joins = DynamoJoins(client, table)
 
     def load(self, key: str) -> Lease | None:
         item = self._client.get_item(TableName=self._table, Key=lease_item.key_of(key), ConsistentRead=True).get("Item")
@@ -273,13 +276,23 @@ class DynamoLeases:
         self._writes.write(self._change(lease, after, ["#state = :before", MINE], values))
         return after
 
+    def arrive(self, join_key: str, n: int, size: int, output: str, now: datetime) -> Mapping[int, str] | None:
+        return self._joins.arrive(join_key, n, size, output, now)
+
     def open_keys(self, stage: str, what: OpenKind) -> Iterator[str]:
+        return self._keys_in(OPEN_INDEX, f"{stage}#{what}")
+
+    def keys_of_root(self, root: str) -> Iterator[str]:
+        return self._keys_in(ROOT_INDEX, root)
+
+    def _keys_in(self, index: str, value: str) -> Iterator[str]:
+        """The keys of an index's rows; each index is named after its attribute."""
         pages = self._client.get_paginator("query").paginate(
             TableName=self._table,
-            IndexName=INDEX,
-            KeyConditionExpression="#open = :open",
-            ExpressionAttributeNames={"#open": "open"},
-            ExpressionAttributeValues={":open": {"S": f"{stage}#{what}"}},
+            IndexName=index,
+            KeyConditionExpression="#value = :value",
+            ExpressionAttributeNames={"#value": index},
+            ExpressionAttributeValues={":value": {"S": value}},
         )
         for page in pages:
             for item in page["Items"]:

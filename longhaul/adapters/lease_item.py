@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, get_type_hints
 
 from longhaul.domain.lease import CommittedOutput, Lease, Owed, RecordedResult, State
+from longhaul.domain.lineage import Lineage
 
 Item = Mapping[str, Any]
 """Attribute name to typed value, as the low-level client takes it: `{"attempt": {"N": "1"}}`."""
@@ -33,11 +34,12 @@ def to_item(lease: Lease) -> dict[str, Any]:
 
 
 def derived(lease: Lease) -> dict[str, Any]:
-    """Attributes that follow from the others."""
+    """Attributes that follow from the others: what the indexes and the time to live go by."""
+    root = {"root": {"S": lease.root}}
     if lease.open_kind:
-        return {"open": {"S": f"{lease.stage}#{lease.open_kind}"}}
+        return root | {"open": {"S": f"{lease.stage}#{lease.open_kind}"}}
     ended = lease.progress_at or lease.claimed_at
-    return {"ttl": {"N": str(int((ended + TERMINAL_TTL).timestamp()))}}
+    return root | {"ttl": {"N": str(int((ended + TERMINAL_TTL).timestamp()))}}
 
 
 def changes(before: Lease, after: Lease) -> tuple[dict[str, Any], list[str]]:
@@ -91,6 +93,7 @@ _BY_TYPE: dict[Any, Codec] = {
     dict[str, Any]: _JSON,
     State: (lambda v: {"S": v.value}, lambda a: State(a["S"])),
     tuple[Owed, ...]: (_TEXTS[0], lambda a: tuple(Owed(s["S"]) for s in a["L"])),
+    Lineage | None: (lambda v: {"S": v.model_dump_json()}, lambda a: Lineage.model_validate_json(a["S"])),
     RecordedResult | None: (lambda v: {"S": _json(asdict(v))}, lambda a: RecordedResult(**json.loads(a["S"]))),
     CommittedOutput | None: (lambda v: {"S": _json(asdict(v))}, lambda a: CommittedOutput(**json.loads(a["S"]))),
 }

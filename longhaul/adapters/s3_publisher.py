@@ -2,104 +2,45 @@
 
     runner   create the uploads ──► list them ──► send the parts ──► list those too ──► COMMIT (one write on the lease row) ──┐
                                                                                                                              ▼
-    anyone   complete the uploads ──► PUT _SUCCESS iff it still is the manifest to replace ──► delete the files that one named
+    anyone   complete the uploads ──► PUT _SUCCESS iff it still is the manifest that was merged with ──► delete the replaced files
 
 Before the commit nothing is visible. After it each step may be repeated, from any point, by the runner, by settle or by the sweeper: file names carry
-the attempt's token, so that a key holds this attempt's bytes or nothing. `_SUCCESS` is the switch: who follows it sees the old output or the new, whole.
+the attempt's token, so that a key holds this attempt's bytes or nothing. `_SUCCESS` is the switch: who follows it sees the old output or the new, whole. What it becomes is decided in `longhaul.domain.manifest`.
 A crash before the first list leaves uploads without parts, which cost nothing and end by the bucket's lifecycle rule.
 """
 
 import logging
 import time
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Annotated, Literal, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from botocore.exceptions import ClientError
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import ValidationError
 
 from longhaul.domain.errors import VoidCommitError
 from longhaul.domain.lease import AttemptId, CommittedOutput
+from longhaul.domain.manifest import MANIFEST, Manifest, Part, PendingOutput, Switch, Upload, decide_switch, merged
 from longhaul.domain.pending import PREFIX, attempt_of, pending_ref
-from longhaul.settings import Model
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
     from mypy_boto3_s3.type_defs import CompletedPartTypeDef, ObjectIdentifierTypeDef
 
-MANIFEST = "_SUCCESS"
-"""Spark's own marker, so that other readers' rules (hidden file, job finished) hold; ours has the manifest as its content."""
 TOKEN_METADATA = "longhaul-token"  # noqa: S105 - the name of a metadata field
 _THREADS = 16  # completing is waiting: S3 needs up to seconds for each
 _DELETE_BATCH = 1_000  # DeleteObjects' limit
-# S3 answers 409 while another conditional write to the same key is in progress: over in milliseconds, so few and short tries.
+# 409 comes while another conditional write to the key is in progress, 412 when one was faster: one of those who compete gets through in each round.
 _CHANGED_MEANWHILE = {"PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey"}
-_CONFLICT_TRIES = 6
+_CONFLICT_TRIES = 12
 _CONFLICT_WAIT_S = 0.2
+_CONFLICT_WAIT_CAP_S = 3.0
 # An upload may be neither pending nor there for a moment while somebody else completes it: looked at again before it is called gone.
 _GONE_TRIES = 4
 _GONE_WAIT_S = 1.0
 
 logger = logging.getLogger(__name__)
-
-
-def _relative(path: str) -> str:
-    if path.startswith("/") or any(part in ("", ".", "..") for part in path.split("/")):
-        raise ValueError("must be a relative path without empty, '.' or '..' segments")
-    return path
-
-
-RelativePath = Annotated[str, AfterValidator(_relative)]
-
-
-class ManifestFile(Model):
-    """One file, relative to the output's prefix. `dataset` is `.` for the output itself, else the name it was written under."""
-
-    path: RelativePath
-    size: int
-    dataset: str = "."
-
-
-class Manifest(Model):
-    """Content of `_SUCCESS`: exactly the files of the attempt that published it, and the exact row counts by dataset where known."""
-
-    version: Literal[1] = 1
-    key: str
-    run: int
-    attempt: int
-    files: tuple[ManifestFile, ...]
-    rows: dict[str, int] = Field(default_factory=dict)
-
-    @property
-    def token(self) -> str:
-        return AttemptId(self.key, self.run, self.attempt).token
-
-
-class Part(Model):
-    n: int
-    etag: str
-    crc32: str | None = None
-
-
-class Upload(Model):
-    """One pending multipart upload: a file of the output, and all that completing it takes."""
-
-    path: RelativePath
-    upload_id: str
-    size: int
-    parts: tuple[Part, ...] = ()
-
-
-class PendingOutput(Model):
-    """The pending list of an attempt. Without parts and manifest (so that the uploads can be aborted) until the last part is sent."""
-
-    version: Literal[1] = 1
-    token: str
-    prefix: str
-    replaces_etag: str | None = None
-    replaces: tuple[RelativePath, ...] = ()
-    uploads: tuple[Upload, ...] = ()
-    manifest: Manifest | None = None
 
 
 class S3Condition(TypedDict, total=False):
@@ -109,8 +50,12 @@ class S3Condition(TypedDict, total=False):
     IfNoneMatch: str
 
 
-class PublishedElsewhereError(Exception):
-    """Another run's manifest is in place: this output is history."""
+class _NotToBeSwitchedError(Exception):
+    """This output does not become visible; `why` says what is in the way."""
+
+    def __init__(self, why: Switch) -> None:
+        super().__init__(why)
+        self.why = why
 
 
 def split_prefix(prefix: str) -> tuple[str, str]:
@@ -131,20 +76,21 @@ class S3Publisher:
         """Make a committed output visible. Repeatable; also a quiet no-op when a later run has replaced the output.
 
         Raises:
-            VoidCommitError: uploads are gone and nothing of it is published.
+            VoidCommitError: uploads are gone, or mode `error` (or `append`) found another output in the way; nothing of it is published.
             ClientError: S3 refused; publish again.
         """
         pending = self._load(output.pending_ref)
         if pending is None or pending.manifest is None:
             raise VoidCommitError(f"{output.pending_ref} does not list the uploads")
         try:
-            if self._in_place(pending) is not None:
+            if not self._is_switched(pending):
                 self._complete_all(pending)
-                self._switch(pending, pending.manifest)
-        except PublishedElsewhereError:
+                self._switch(pending)
+        except _NotToBeSwitchedError as error:
+            self._withdraw(pending)
+            if error.why is Switch.OCCUPIED:
+                raise VoidCommitError(f"{pending.prefix} holds another output since the commit") from error
             logger.warning("another run has replaced the output of %s", pending.token)
-            self._abort(pending)
-            self._delete(pending, (upload.path for upload in pending.uploads))
         self._delete(pending, pending.replaces)
 
     def discard(self, attempt: AttemptId) -> None:
@@ -169,21 +115,13 @@ class S3Publisher:
         body = _get(self._s3, self._bucket, ref)
         return None if body is None else PendingOutput.model_validate_json(body[0])
 
-    def _in_place(self, pending: PendingOutput) -> S3Condition | None:
-        """The condition under which the switch may happen now; None when it has happened.
+    def _is_switched(self, pending: PendingOutput) -> bool:
+        return _stands(pending, *read_manifest(self._s3, *split_prefix(pending.prefix)))
 
-        Raises:
-            PublishedElsewhereError: the manifest in place is neither ours nor the one to replace.
-        """
-        bucket, prefix = split_prefix(pending.prefix)
-        manifest, etag = read_manifest(self._s3, bucket, prefix)
-        if manifest is not None and manifest.token == pending.token:
-            return None
-        if etag is None:  # none to replace, or removed by hand: no reason to withhold a committed output
-            return {"IfNoneMatch": "*"}
-        if etag != pending.replaces_etag:
-            raise PublishedElsewhereError
-        return {"IfMatch": etag}
+    def _withdraw(self, pending: PendingOutput) -> None:
+        """Leave nothing of an output that does not become visible."""
+        self._abort(pending)
+        self._delete(pending, (upload.path for upload in pending.uploads))
 
     def _complete_all(self, pending: PendingOutput) -> None:
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="complete") as pool:
@@ -191,10 +129,9 @@ class S3Publisher:
         if not gone:
             return
         # Only now: while this one looked, another publisher may have finished, and a later run even replaced it.
-        if self._in_place(pending) is None:
+        if self._is_switched(pending):
             return
-        self._abort(pending)
-        self._delete(pending, (upload.path for upload in pending.uploads))
+        self._withdraw(pending)
         raise VoidCommitError(f"{len(gone)} of {len(pending.uploads)} uploads are gone, {gone[0]} for one")
 
     def _complete(self, pending: PendingOutput, upload: Upload) -> str | None:
@@ -230,24 +167,25 @@ class S3Publisher:
             raise
         return head["Metadata"].get(TOKEN_METADATA) == token and head["ContentLength"] == size
 
-    def _switch(self, pending: PendingOutput, manifest: Manifest) -> None:
-        """PUT `_SUCCESS` iff what is there is what this output replaces.
+    def _switch(self, pending: PendingOutput) -> None:
+        """PUT the merged `_SUCCESS` iff what is there still is what it was merged with.
 
         Raises:
-            PublishedElsewhereError: it is not.
+            _NotToBeSwitchedError: it must not become visible.
         """
         bucket, prefix = split_prefix(pending.prefix)
         for attempt in range(_CONFLICT_TRIES):
             if attempt:
-                self._sleep(_CONFLICT_WAIT_S * 2**attempt)
-            condition = self._in_place(pending)
-            if condition is None:
+                self._sleep(_conflict_wait_s(pending.token, attempt))
+            current, etag = read_manifest(self._s3, bucket, prefix)
+            if _stands(pending, current, etag):
                 return
+            condition: S3Condition = {"IfNoneMatch": "*"} if etag is None else {"IfMatch": etag}
             try:
                 self._s3.put_object(
                     Bucket=bucket,
                     Key=prefix + MANIFEST,
-                    Body=manifest.model_dump_json().encode(),
+                    Body=merged(pending, current).model_dump_json().encode(),
                     ContentType="application/json",
                     **condition,
                 )
@@ -284,6 +222,24 @@ class S3Publisher:
             answer = self._s3.delete_objects(Bucket=bucket, Delete={"Objects": keys, "Quiet": True})
             for failed in answer.get("Errors", []):
                 raise RuntimeError(f"could not delete {failed.get('Key')}: {failed.get('Code')}")
+
+
+def _conflict_wait_s(token: str, attempt: int) -> float:
+    """Grows, and differs between attempts, so that those who got into each other's way do not meet again."""
+    spread = zlib.crc32(f"{token} {attempt}".encode()) / 2**32
+    return min(_CONFLICT_WAIT_CAP_S, _CONFLICT_WAIT_S * (1 << attempt)) * spread
+
+
+def _stands(pending: PendingOutput, current: Manifest | None, etag: str | None) -> bool:
+    """Whether the output is switched to already; False: it is due.
+
+    Raises:
+        _NotToBeSwitchedError: neither.
+    """
+    decision = decide_switch(pending, current, etag)
+    if decision in (Switch.REPLACED, Switch.OCCUPIED):
+        raise _NotToBeSwitchedError(decision)
+    return decision is Switch.DONE
 
 
 def read_manifest(client: "S3Client", bucket: str, prefix: str) -> tuple[Manifest, str] | tuple[None, str | None]:

@@ -116,6 +116,7 @@ def new_run(old: Lease | None, message: Message, stage: Stage, numbers: LeaseSet
         attempt=attempt,
         engine=request.engine or stage.engine,
         capacity="FARGATE_SPOT" if stage.spot else "FARGATE",
+        job=request.job or stage.job,
         size=request.size or stage.size,
         timeout_s=request.timeout or stage.timeout_s,
         first_wait_s=schedule.interval_s(0, numbers),
@@ -133,6 +134,8 @@ def new_run(old: Lease | None, message: Message, stage: Stage, numbers: LeaseSet
         claimed_at=now,
         max_attempts=request.max_attempts or stage.max_attempts,
         stall_timeout_s=request.stall_timeout or stage.stall_timeout_s,
+        # A correction that somebody submits by hand takes the place of the job that died, also in its group.
+        lineage=request.lineage or (old.lineage if old else None),
         former_message_ids=_former(old, message) if old else (),
         receipt_handle=message.receipt_handle,
         receive_count=message.receive_count,

@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, field_serializer
 
+from longhaul.domain.lineage import Lineage
 from longhaul.domain.paths import INTERNAL_PREFIX
 from longhaul.domain.request import JobRequest
 from longhaul.settings import LeaseSettings
@@ -41,6 +42,7 @@ class Owed(StrEnum):
     """What a terminal row still has to do, in this order. Nobody deletes its message while something before DELETE is owed."""
 
     PUBLISH = "publish"
+    FOLLOW_ONS = "follow_ons"
     DEAD_LETTER = "dead_letter"
     DELETE = "delete"
 
@@ -89,6 +91,8 @@ class ExecutionInput(BaseModel):
     engine: str
     # A Fargate capacity provider. Jobs claimed by the version before this field run on demand.
     capacity: Literal["FARGATE", "FARGATE_SPOT"] = "FARGATE"
+    # What runs. Jobs claimed by the version before this field have it in their request.
+    job: str | None = None
     size: str
     timeout_s: int
     first_wait_s: int
@@ -112,6 +116,9 @@ class CommittedOutput:
     prefix: str
     files: int
     size_bytes: int
+    emitted_ref: str | None = (
+        None  # where the requests that the job emitted are kept; None when it left that to the stage
+    )
 
 
 @dataclass(frozen=True)
@@ -139,6 +146,7 @@ class Lease:
     claimed_at: datetime  # of this attempt
     max_attempts: int
     stall_timeout_s: int
+    lineage: Lineage | None = None  # where it comes from, when another job's success made it
     failures: int = 0
     interruptions: int = 0
     former_message_ids: tuple[str, ...] = ()
@@ -172,6 +180,11 @@ class Lease:
     @property
     def job_id(self) -> str:
         return self.key.partition("#")[2]
+
+    @property
+    def root(self) -> str:
+        """Key of the job with which it all began: its own, unless another job's success made this one."""
+        return self.lineage.root if self.lineage else self.key
 
     @property
     def input(self) -> ExecutionInput:
@@ -241,6 +254,11 @@ def job_key(stage: str, job_id: str) -> str:
 def key_hash(key: str) -> str:
     """20 hex digits: short enough for execution names and file names, long enough never to collide in practice (80 bits)."""
     return hashlib.sha256(key.encode()).hexdigest()[:20]
+
+
+def emitted_ref(attempt: AttemptId) -> str:
+    """Where the requests that an attempt emitted are kept, in the data bucket."""
+    return f"{INTERNAL_PREFIX}emitted/{attempt.key_hash}/{attempt.run}-{attempt.attempt}.json"
 
 
 def request_ref(key: str, message_id: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any, get_args
 
 from longhaul.domain import schedule
 from longhaul.domain.lease import ExecutionInput, Lease, Owed, State
-from longhaul.settings import LeaseSettings, SizeName
+from longhaul.settings import LeaseSettings, SizeName, Stage
 
 MAX_ERROR_CHARS = 800
 """What is kept of an error text: the row stays below 1 KiB or so, and a dead letter's attribute below 8 KiB."""
@@ -103,7 +103,9 @@ def classify(lease: Lease, evidence: Evidence) -> Verdict:
         return Verdict(own, evidence.cause or str(evidence.error), stop_task=own is not OutcomeClass.SUPERSEDED)
     if evidence.error == "States.Timeout" and lease.progress_at is None:
         return Verdict(
-            OutcomeClass.INTERRUPTED, f"the task did not start within its timeout of {lease.input.timeout_s} s", stop_task=True
+            OutcomeClass.INTERRUPTED,
+            f"the task did not start within its timeout of {lease.input.timeout_s} s",
+            stop_task=True,
         )
     if evidence.error == "States.Timeout":
         return Verdict(
@@ -163,7 +165,9 @@ class Settlement:
     retry_in_s: int | None = None
 
 
-def settle(lease: Lease, verdict: Verdict, numbers: LeaseSettings, now: datetime, rng: random.Random) -> Settlement:
+def settle(
+    lease: Lease, verdict: Verdict, stage: Stage, numbers: LeaseSettings, now: datetime, rng: random.Random
+) -> Settlement:
     """The row after its attempt ended with `verdict`. Not for SUPERSEDED: who lost the lease writes nothing."""
     detail = shorten(verdict.detail)
     row = replace(
@@ -171,7 +175,9 @@ def settle(lease: Lease, verdict: Verdict, numbers: LeaseSettings, now: datetime
     )
     if verdict.kind is OutcomeClass.SUCCEEDED:
         publish = () if lease.published_at else (Owed.PUBLISH,)
-        return Settlement(replace(row, state=State.SUCCEEDED, owed=(*publish, Owed.DELETE), last_error=None), verdict)
+        follow_ons = (Owed.FOLLOW_ONS,) if stage.next else ()
+        owed = (*publish, *follow_ons, Owed.DELETE)
+        return Settlement(replace(row, state=State.SUCCEEDED, owed=owed, last_error=None), verdict)
     if verdict.kind is OutcomeClass.CANCELLED or lease.cancel_requested_at:
         return Settlement(
             replace(row, state=State.CANCELLED, owed=(Owed.DELETE,), last_class=OutcomeClass.CANCELLED.value), verdict

@@ -49,6 +49,24 @@ def parse_output(text: str, policy: PathPolicy) -> DataPath:
     return DataPath(path.scheme, path.bucket, path.key.rstrip("/") + "/")
 
 
+def parse_job(text: str, policy: PathPolicy) -> DataPath:
+    """The path of a job's code: one Python file under an allowed prefix.
+
+    Raises:
+        ValueError: as `parse_input`; also for code from outside the allowed prefixes, and for anything while there are none.
+    """
+    if not policy.job_prefixes:
+        raise ValueError(
+            "code from S3 is not allowed here: the setting job_prefixes would name the places it may come from"
+        )
+    if not text.startswith(policy.job_prefixes):
+        raise ValueError(f"not under a prefix that code may come from: {', '.join(policy.job_prefixes)}")
+    path = _parse(text, policy, allowed=tuple(prefix.split("/")[2] for prefix in policy.job_prefixes))
+    if not path.key.endswith(".py") or any(c in path.key for c in "*?["):
+        raise ValueError("must be one Python file: s3://…/name.py")
+    return path
+
+
 def _parse(text: str, policy: PathPolicy, allowed: tuple[str, ...]) -> DataPath:
     if any(ord(c) < ord(" ") or ord(c) == 0x7F for c in text):  # noqa: PLR2004 - DEL
         raise ValueError("has control characters")

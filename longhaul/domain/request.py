@@ -14,11 +14,12 @@ from pydantic_core import ErrorDetails
 
 from longhaul.domain.durations import parse_duration_s
 from longhaul.domain.errors import InvalidRequestError
-from longhaul.domain.paths import parse_input, parse_output
-from longhaul.settings import Engine, Model, RuntimeSettings, SizeName
+from longhaul.domain.lineage import MAX_GROUP, Lineage
+from longhaul.domain.paths import parse_input, parse_job, parse_output
+from longhaul.settings import Engine, Model, RuntimeSettings, SizeName, Stage
 
 MAX_TIMEOUT_S = 604_800
-_MAX_INPUTS = 1_000
+_MAX_INPUTS = MAX_GROUP  # a joined job has one for each of its group
 _MAX_PATH = 2_048
 _MAX_PROBLEMS = 10
 _JOB_ID = re.compile(r"(?!/)[A-Za-z0-9._/-]{1,128}")
@@ -31,6 +32,12 @@ def _job_id(value: str) -> str:
     return value
 
 
+def _job(value: str) -> str:
+    if not value.startswith("s3://") and not re.fullmatch(_NAME, value):
+        raise ValueError("a job is a name of the catalogue (A-Z a-z 0-9 _), or s3://…/name.py")
+    return value
+
+
 def _duration(value: object) -> object:
     if not isinstance(value, str):
         raise ValueError("a duration is a text such as 90s, 15m or 6h")  # noqa: TRY004 - pydantic wants ValueError
@@ -39,7 +46,10 @@ def _duration(value: object) -> object:
 
 JobId = Annotated[str, AfterValidator(_job_id)]
 Duration = Annotated[int, BeforeValidator(_duration), Field(ge=1, le=MAX_TIMEOUT_S)]
+JobReference = Annotated[str, Field(max_length=_MAX_PATH), AfterValidator(_job)]
 Name = Annotated[str, Field(pattern=_NAME)]
+Mode = Literal["overwrite", "append", "error"]
+"""What to do with an output that is there already: replace it, add to it, or refuse."""
 
 
 class JobRequest(Model):
@@ -48,18 +58,21 @@ class JobRequest(Model):
     model_config = ConfigDict(strict=True)
 
     version: Literal[1] = 1
-    job: Name
+    job: JobReference | None = None
     job_id: JobId | None = None
     inputs: dict[Name, Annotated[str, Field(min_length=1, max_length=_MAX_PATH)]] = Field(
         default_factory=dict, max_length=_MAX_INPUTS
     )
     output: Annotated[str, Field(min_length=1, max_length=_MAX_PATH)]
+    mode: Mode = "overwrite"
     params: dict[str, JsonValue] = Field(default_factory=dict)
     engine: Engine | None = None
     size: SizeName | None = None
     timeout: Duration | None = None
     stall_timeout: Duration | None = None
     max_attempts: Annotated[int, Field(ge=1, le=100)] | None = None
+    # Written by Longhaul on what a job's success sends; never by producers.
+    lineage: Lineage | None = None
 
     @field_validator("params")
     @classmethod
@@ -71,14 +84,14 @@ class JobRequest(Model):
         """Hex digest that is equal for requests that ask for the same work.
 
         It is taken over the request as sent, before stage defaults, so that a deploy that changes a default between two deliveries of one message does
-        not make it another request; `job_id` is left out, because it names the work and does not describe it.
+        not make it another request; `job_id` and `lineage` are left out, because they name the work and do not describe it.
         """
-        asked = self.model_dump(mode="json", exclude={"job_id"}, exclude_defaults=True)
+        asked = self.model_dump(mode="json", exclude={"job_id", "lineage"}, exclude_defaults=True)
         return hashlib.sha256(json.dumps(asked, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:32]
 
 
-def parse_request(body: str, settings: RuntimeSettings) -> JobRequest:
-    """The request in a message body.
+def parse_request(body: str, settings: RuntimeSettings, stage: Stage) -> JobRequest:
+    """The request in a message body that came through `stage`.
 
     Raises:
         InvalidRequestError: the body can never run; `problems` says why, without quoting it.
@@ -95,7 +108,7 @@ def parse_request(body: str, settings: RuntimeSettings) -> JobRequest:
     except ValueError as error:
         where = f" at line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
         raise InvalidRequestError([f"the body is not valid JSON{where}"]) from None
-    problems = _policy_problems(request, settings)
+    problems = _policy_problems(request, settings, stage)
     if problems:
         raise InvalidRequestError(problems)
     return request
@@ -113,9 +126,19 @@ def parse_job_id(value: str) -> str:
         raise InvalidRequestError([f"message attribute job_id: {error}"]) from None
 
 
-def _policy_problems(request: JobRequest, settings: RuntimeSettings) -> list[str]:
+def _policy_problems(request: JobRequest, settings: RuntimeSettings, stage: Stage) -> list[str]:
     problems = []
-    if request.job not in settings.jobs:
+    if request.job is None:
+        if stage.job is None:
+            problems.append(
+                f"job: is missing, and stage {stage.name} has no default; known: {', '.join(settings.jobs)}"
+            )
+    elif request.job.startswith("s3://"):
+        try:
+            parse_job(request.job, settings.paths)
+        except ValueError as error:
+            problems.append(f"job: {error}")
+    elif request.job not in settings.jobs:
         problems.append(f"job: unknown job {request.job!r}; known: {', '.join(settings.jobs)}")
     for name, path in request.inputs.items():
         try:
@@ -138,7 +161,7 @@ def _sentences(errors: list[ErrorDetails]) -> list[str]:
 
 def _reason(error: ErrorDetails) -> str:
     if error["type"] == "extra_forbidden":
-        return f"unknown field; known: {', '.join(JobRequest.model_fields)}"
+        return f"unknown field; known: {', '.join(name for name in JobRequest.model_fields if name != 'lineage')}"
     if error["type"] == "missing":
         return "is missing"
     return error["msg"].removeprefix("Value error, ")

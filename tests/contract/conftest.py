@@ -43,13 +43,16 @@ def create_leases_table(dynamodb: Any) -> str:
     dynamodb.create_table(
         TableName="leases",
         KeySchema=[{"AttributeName": "key", "KeyType": "HASH"}, {"AttributeName": "item", "KeyType": "RANGE"}],
-        AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in ("key", "item", "open")],
+        AttributeDefinitions=[
+            {"AttributeName": name, "AttributeType": "S"} for name in ("key", "item", "open", "root")
+        ],
         GlobalSecondaryIndexes=[
             {
-                "IndexName": "open",
-                "KeySchema": [{"AttributeName": "open", "KeyType": "HASH"}],
+                "IndexName": name,
+                "KeySchema": [{"AttributeName": name, "KeyType": "HASH"}],
                 "Projection": {"ProjectionType": "KEYS_ONLY"},
             }
+            for name in ("open", "root")
         ],
         BillingMode="PAY_PER_REQUEST",
     )

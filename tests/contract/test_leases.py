@@ -38,7 +38,7 @@ def other(lease: Lease, n: int) -> Lease:
 
 
 def after(lease: Lease, kind: OutcomeClass) -> Lease:
-    return settle(lease, Verdict(kind, "why"), NUMBERS, NOW, random.Random(1)).lease
+    return settle(lease, Verdict(kind, "why"), STAGE, NUMBERS, NOW, random.Random(1)).lease
 
 
 def test_a_claimed_lease_reads_back_as_it_was_written(leases: DynamoLeases, claimed: Lease) -> None:

@@ -10,9 +10,10 @@ from botocore.exceptions import ClientError
 
 from jobs.io.publisher import Dataset, Uploader
 from jobs.stopping import Stop
-from longhaul.adapters.s3_publisher import MANIFEST, S3Publisher, read_manifest
+from longhaul.adapters.s3_publisher import S3Publisher, read_manifest
 from longhaul.domain.errors import VoidCommitError
 from longhaul.domain.lease import AttemptId, CommittedOutput
+from longhaul.domain.manifest import MANIFEST
 from longhaul.domain.pending import pending_ref
 from tests.contract.conftest import Aws
 
@@ -91,7 +92,14 @@ class Killed(BaseException):
 class Mortal:
     """An S3 client whose process dies at its n-th write: before it takes effect, or right after."""
 
-    WRITES = ("complete_multipart_upload", "put_object", "delete_objects", "abort_multipart_upload")
+    WRITES = (
+        "create_multipart_upload",
+        "upload_part",
+        "complete_multipart_upload",
+        "put_object",
+        "delete_objects",
+        "abort_multipart_upload",
+    )
 
     def __init__(self, s3: Any, dies_at: int, *, after: bool) -> None:
         self._s3, self._left, self._after = s3, dies_at, after

@@ -2,7 +2,7 @@
 
 import pytest
 
-from longhaul.adapters.sqs_queue import SqsQueue
+from longhaul.adapters.sqs_queue import SendError, SqsQueue
 from longhaul.domain.message import MessageContent
 from tests.contract.conftest import Aws
 from tests.fakes.aws import FakeAws
@@ -164,3 +164,39 @@ def test_an_entry_that_always_fails_is_left_to_its_old_timeout(fake: FakeAws, st
     assert len(strict_jobs.receive()) == 1
     fake.clock.advance(600)
     assert len(strict_jobs.receive()) == 2
+
+
+def test_many_messages_are_sent_ten_in_a_call_with_their_group(jobs: Jobs, queue: SqsQueue) -> None:
+    queue.send_many(jobs.url, (MessageContent(f"job {n}", {}, "tenant") for n in range(23)))
+    received = [
+        message
+        for _ in range(3)
+        for message in jobs.sqs.receive_message(
+            QueueUrl=jobs.url, MaxNumberOfMessages=10, MessageSystemAttributeNames=["All"]
+        )["Messages"]
+    ]
+    assert sorted(message["Body"] for message in received) == sorted(f"job {n}" for n in range(23))
+    assert {message["Attributes"]["MessageGroupId"] for message in received} == {"tenant"}
+
+
+def test_large_messages_go_in_as_many_calls_as_they_need(fake: FakeAws) -> None:
+    jobs = Jobs(fake)
+    SqsQueue(jobs.sqs).send_many(jobs.url, [MessageContent("x" * 400_000, {}, None)] * 5)
+    assert fake.gate.counts["sqs.SendMessageBatch"] == 3
+    assert len(jobs.receive()) == 5
+
+
+def test_what_failed_of_a_batch_is_sent_again_and_nothing_else(fake: FakeAws) -> None:
+    jobs = Jobs(fake)
+    refused = iter([EntryFault("InternalError")])
+    fake.sqs.entry_fault = lambda _, entry: next(refused, None) if entry["MessageBody"] == "job 1" else None
+    SqsQueue(jobs.sqs).send_many(jobs.url, [MessageContent(f"job {n}", {}) for n in range(3)])
+    assert len(jobs.receive()) == 3
+
+
+def test_messages_that_sqs_never_takes_are_an_error_and_not_lost_in_silence(fake: FakeAws) -> None:
+    jobs = Jobs(fake)
+    refused = EntryFault("InternalError")
+    fake.sqs.entry_fault = lambda _, entry: refused if entry["MessageBody"] == "job 1" else None
+    with pytest.raises(SendError, match="SQS did not take 1 messages: InternalError"):
+        SqsQueue(jobs.sqs).send_many(jobs.url, [MessageContent(f"job {n}", {}) for n in range(3)])

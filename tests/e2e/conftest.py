@@ -13,8 +13,8 @@ from local.credentials import aws_client
 from local.synth import synth
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.dynamodb_leases import DynamoLeases
-from longhaul.adapters.s3_publisher import Manifest
 from longhaul.domain.lease import Lease, State
+from longhaul.domain.manifest import Manifest
 from tests.local.support import eventually
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from functions.wiring import Wiring
 from longhaul.domain.claim import Claim
 from longhaul.domain.lease import Lease
 from longhaul.domain.message import MessageContent
-from longhaul.settings import VARIABLE, LeaseSettings, RuntimeSettings, runtime_settings
+from longhaul.settings import VARIABLE, LeaseSettings, RuntimeSettings, Stage, runtime_settings
 from tests import builders
 from tests.builders import BUCKET, running, settings
 from tests.contract.conftest import create_leases_table
@@ -132,7 +132,12 @@ class Stack:
 
 @contextmanager
 def deployed(
-    *, clock: VirtualClock | None = None, lease: Mapping[str, Any] | None = None, check: bool = False, **stage: Any
+    *,
+    clock: VirtualClock | None = None,
+    lease: Mapping[str, Any] | None = None,
+    check: bool = False,
+    stages: tuple[Stage, ...] = (),
+    **stage: Any,
 ) -> Iterator[Stack]:
     """A stack on strict fakes of its own, where nobody waits for a slot unless told to.
 
@@ -140,13 +145,18 @@ def deployed(
         clock: its time.
         lease: changes of the lease's numbers.
         check: hold every call against botocore's models, which takes half of the time of a test with thousands of them.
-        stage: changes of the settings of its one stage.
+        stages: its stages, the first one's queues being those that `events/` name.
+        stage: without `stages`, changes of the settings of its one stage.
     """
     fake = FakeAws(clock, around=checked if check else None)
-    dead = fake.sqs.create_queue(QueueName="Longhaul-main-dead-letters", Attributes=DEAD_LETTER_QUEUE)["QueueUrl"]
-    last_resort = {"deadLetterTargetArn": fake.sqs.queues[dead].arn, "maxReceiveCount": 1000}
-    queue = JOBS_QUEUE | {"RedrivePolicy": json.dumps(last_resort)}
-    jobs = fake.sqs.create_queue(QueueName="Longhaul-main-jobs", Attributes=queue)["QueueUrl"]
+    stages = stages or (builders.stage(**stage),)
+    for each in stages:
+        dead = fake.sqs.create_queue(
+            QueueName=each.dead_letter_queue_url.rpartition("/")[2], Attributes=DEAD_LETTER_QUEUE
+        )["QueueUrl"]
+        last_resort = {"deadLetterTargetArn": fake.sqs.queues[dead].arn, "maxReceiveCount": 1000}
+        queue = JOBS_QUEUE | {"RedrivePolicy": json.dumps(last_resort)}
+        fake.sqs.create_queue(QueueName=each.queue_url.rpartition("/")[2], Attributes=queue)
     fake.s3.create_bucket(Bucket=BUCKET)
     fake.ecs.create_cluster(clusterName="Longhaul")
     fake.stepfunctions.create_state_machine(
@@ -154,7 +164,7 @@ def deployed(
     )
     known = settings(
         leases_table=create_leases_table(fake.dynamodb),
-        stages=(builders.stage(**stage),),
+        stages=stages,
         lease=LeaseSettings(**{"slot_wait_s": 0, **(lease or {})}),
     )
     with pytest.MonkeyPatch.context() as patch:
@@ -163,7 +173,7 @@ def deployed(
         patch.setattr("functions.wiring.SystemClock", lambda: fake.clock)
         patch.setitem(os.environ, VARIABLE, known.model_dump_json())
         forget_runtimes()
-        yield Stack(fake, known, Wiring(known), jobs, dead)
+        yield Stack(fake, known, Wiring(known), stages[0].queue_url, stages[0].dead_letter_queue_url)
     forget_runtimes()
 
 

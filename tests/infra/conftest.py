@@ -25,7 +25,11 @@ def varied(tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
             "stages": [{"name": "main"}, {"name": "clean-up", "slots": 3}],
             "input_buckets": ["their-input"],
             "output_buckets": ["their-output"],
-            "sizes": {"small": {"cpu": 512, "memory_mib": 2048, "disk_gib": 20}},
+            "job_prefixes": ["s3://their-code/production/"],
+            "sizes": {
+                "small": {"cpu": 512, "memory_mib": 2048, "disk_gib": 20},
+                "xlarge": {"cpu": 32_768, "memory_mib": 249_856, "disk_gib": 200},
+            },
             "network": {
                 "vpc_id": "vpc-0123456789abcdef0",
                 "subnet_ids": ["subnet-0123456789abcdef0"],

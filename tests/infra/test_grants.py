@@ -31,6 +31,7 @@ WRITES_OBJECTS: Final = {
 FINISHES: Final = {
     **TRACES,
     **HOLDS_LEASES,
+    "dynamodb:Query": TABLE,
     **WRITES_OBJECTS,
     "sqs:ChangeMessageVisibility": JOBS,
     "sqs:DeleteMessage": JOBS,
@@ -64,7 +65,7 @@ def _logs(role: str) -> dict[str, set[str]]:
                 **_logs("Sweeper"),
                 **FINISHES,
                 **STARTS,
-                "dynamodb:Query": {"<LeasesTable.Arn>/index/open"},
+                "dynamodb:Query": TABLE | {"<LeasesTable.Arn>/index/open"},
                 "ecs:ListTasks": {"*"},
                 "ecs:DescribeTasks": TASKS,
             },
@@ -90,7 +91,12 @@ def test_a_job_reads_the_input_buckets_and_writes_the_output_buckets_of_the_sett
     granted = varied.grants("SparkTaskRole")
 
     bucket = "arn:aws:s3:::their-{}".format
-    assert granted["s3:GetObject"] == {"<Data.Arn>/*", bucket("input") + "/*", bucket("output") + "/*"}
+    assert granted["s3:GetObject"] == {
+        "<Data.Arn>/*",
+        bucket("input") + "/*",
+        bucket("output") + "/*",
+        bucket("code") + "/production/*",
+    }
     assert granted["s3:PutObject"] == {"<Data.Arn>/*", bucket("output") + "/*"}
     assert granted["s3:ListBucket"] == {"<Data.Arn>", bucket("input"), bucket("output")}
 

@@ -1,6 +1,8 @@
 import json
+from importlib.resources import files
 
 import pytest
+from cfnlint.data.schemas.extensions import aws_ecs_taskdefinition
 from pydantic import JsonValue, ValidationError
 
 from infra.settings import FARGATE_MEMORY_MIB, Settings, SettingsError, Size, load, pascal
@@ -48,7 +50,32 @@ def test_a_stage_is_called_in_outputs_without_hyphens() -> None:
         ({"foo": 1}, "longhaul.foo: is not a setting; allowed here: account, allow_file_paths, architecture,"),
         ({"lease": {"beat": 1}}, "longhaul.lease.beat: is not a setting; allowed here: backoff_base_s, "),
         ({"network": {"vpc": 1}}, "longhaul.network.vpc: is not a setting; allowed here: assign_public_ip, "),
-        ({"stages": [{"slot": 1}]}, "longhaul.stages.0.slot: is not a setting; allowed here: engine, max_attempts,"),
+        (
+            {"stages": [{"slot": 1}]},
+            "longhaul.stages.0.slot: is not a setting; allowed here: engine, job, join, max_attempts,",
+        ),
+        ({"stages": [{"next": ["b"]}]}, "longhaul: stage 'main' leads to 'b', which is no stage; there are: main"),
+        (
+            {"stages": [{"name": "a", "next": ["b"], "job": "sql"}, {"name": "b", "next": ["a"], "job": "sql"}]},
+            "longhaul: stages must not lead back to themselves: a → b → a",
+        ),
+        ({"stages": [{"name": "a", "next": ["a"], "job": "sql"}]}, "longhaul: stages must not lead back"),
+        ({"stages": [{"name": "a", "next": ["b"]}, {"name": "b"}]}, "longhaul: stage 'b' needs a `job`: what follows"),
+        (
+            {"stages": [{"name": "a", "next": ["b", "b"]}, {"name": "b", "job": "sql"}]},
+            "longhaul: stage 'b' is named twice in one `next`",
+        ),
+        ({"stages": [{"join": True}]}, "longhaul: stage 'main' joins what comes through one stage; none leads to it"),
+        (
+            {
+                "stages": [
+                    {"name": "a", "next": ["c"]},
+                    {"name": "b", "next": ["c"]},
+                    {"name": "c", "join": True, "job": "sql"},
+                ]
+            },
+            "longhaul: stage 'c' joins what comes through one stage; a, b lead to it",
+        ),
         ({"architecture": "arm"}, "longhaul.architecture: is \"arm\"; input should be 'arm64' or 'x86_64'"),
         ({"log_retention_days": 8}, "longhaul.log_retention_days: is 8; input should be 1, 3, 5, 7, 14,"),
         ({"stack_name": "9lives"}, 'longhaul.stack_name: is "9lives"; string should match pattern'),
@@ -78,6 +105,16 @@ def test_a_stage_is_called_in_outputs_without_hyphens() -> None:
         ),
         ({"sizes": {"small": {**SMALL, "disk_gib": 19}}}, "longhaul.sizes.small.disk_gib: is 19; input should be"),
         ({"sizes": {"small": {**SMALL, "disk_gib": 201}}}, "longhaul.sizes.small.disk_gib: is 201; input should be"),
+        (
+            {"sizes": {"small": {"cpu": 256, "memory_mib": 1536}}},
+            "longhaul.sizes.small: memory_mib 1536 is not sold by Fargate with cpu 256; allowed: 512, 1024, 2048",
+        ),
+        (
+            {"sizes": {"medium": {"cpu": 4096, "memory_mib": 16384, "disk_gib": 21}}},
+            "longhaul.sizes: medium (21 GiB) must not have less disk than small (30 GiB)",
+        ),
+        ({"job_prefixes": ["s3://code/jobs"]}, 'longhaul.job_prefixes.0: is "s3://code/jobs"; string should match'),
+        ({"job_prefixes": ["s3://code/../"]}, 'longhaul.job_prefixes.0: is "s3://code/../"; string should match'),
         (
             {"sizes": {"medium": {"cpu": 1024, "memory_mib": 4096}}},
             "longhaul.sizes: medium (4096 MiB) must have more memory than small (4096 MiB)",
@@ -110,6 +147,17 @@ def test_every_wrong_setting_is_named_at_once() -> None:
     ]
 
 
-@pytest.mark.parametrize(("cpu", "memory"), FARGATE_MEMORY_MIB.items())
-def test_fargate_memory_goes_up_to_the_last_step(cpu: int, memory: range) -> None:
-    assert Size(cpu=cpu, memory_mib=memory[-1]).memory_mib == memory.stop - 1
+def test_the_sizes_that_fargate_sells_are_those_that_cfn_lint_knows() -> None:
+    rules = json.loads((files(aws_ecs_taskdefinition) / "fargate_cpu_memory.json").read_text())["then"]["anyOf"]
+    known: dict[int, list[int]] = {}
+    for rule in (each["properties"] for each in rules):
+        memory = rule["Memory"]["then"]
+        known[int(rule["Cpu"]["then"]["enum"][0])] = memory.get("enum") or list(
+            range(memory["minimum"], memory["maximum"] + 1, memory["multipleOf"])
+        )
+    assert {cpu: list(memory) for cpu, memory in FARGATE_MEMORY_MIB.items()} == known
+
+
+@pytest.mark.parametrize("cpu", FARGATE_MEMORY_MIB)
+def test_each_of_them_is_a_size(cpu: int) -> None:
+    assert [Size(cpu=cpu, memory_mib=memory).memory_mib for memory in FARGATE_MEMORY_MIB[cpu]]

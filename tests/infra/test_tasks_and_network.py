@@ -26,6 +26,11 @@ def test_each_size_is_a_task_definition_with_a_family_that_executions_can_name(
     assert task["RuntimePlatform"] == {"CpuArchitecture": "ARM64", "OperatingSystemFamily": "LINUX"}
 
 
+def test_the_largest_task_that_fargate_sells_is_a_size(varied: Synthesis) -> None:
+    task = varied.resources("AWS::ECS::TaskDefinition")["SparkXlarge"]
+    assert (task["Cpu"], task["Memory"]) == ("32768", "249856")
+
+
 def test_the_disk_that_every_task_has_is_not_asked_for(varied: Synthesis) -> None:
     # Fargate refuses 20 GiB as a wish.
     assert "EphemeralStorage" not in varied.resources("AWS::ECS::TaskDefinition")["SparkSmall"]

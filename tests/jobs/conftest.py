@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,18 +13,26 @@ from moto import mock_aws
 from pydantic import BaseModel
 from pyspark.sql import SparkSession
 
+from jobs import attempt as attempt_module
 from jobs.api import Job, Params
+from jobs.attempt import Attempt
+from jobs.emitting import Emitter
 from jobs.io.staging import StagedInput
+from jobs.loading import LoadedJob
 from jobs.spark.gateway import Gateway
 from jobs.spark.session import build_session
-from jobs.task import Resources
+from jobs.task import Resources, Task
+from local.moto_repairs import dynamodb_atomic
+from local.moto_repairs.patching import Patches
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.dynamodb_leases import DynamoLeases
+from longhaul.adapters.s3_publisher import S3Publisher
 from longhaul.adapters.s3_requests import S3Requests
 from longhaul.domain.claim import Claim
 from longhaul.domain.lease import Lease
 from longhaul.domain.message import MessageContent
-from tests.builders import BUCKET, body, running, stage
+from longhaul.settings import LeaseSettings
+from tests.builders import BUCKET, body, running, settings, stage
 
 RESOURCES = Resources(cores=2, memory_mib=2048)
 
@@ -45,7 +54,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 def make_job(tmp_path: Path) -> MakeJob:
     """A job over local files: `make_job({"flights": path}, params)`."""
 
-    def make(inputs: Mapping[str, Path], params: BaseModel | None = None) -> Job[Any]:
+    def make(inputs: Mapping[str, Path], params: BaseModel | None = None, emitter: Emitter | None = None) -> Job[Any]:
         staged = {}
         for name, source in inputs.items():
             folder = tmp_path / "inputs" / name
@@ -54,7 +63,8 @@ def make_job(tmp_path: Path) -> MakeJob:
             staged[name] = StagedInput(
                 folder.as_uri(), 1, source.stat().st_size, frozenset({source.suffix.removeprefix(".")})
             )
-        return Job(params or Params(), staged, tmp_path / "output", lambda _: None)
+        alone = Emitter(settings(), stage())
+        return Job(params or Params(), staged, tmp_path / "output", lambda _: None, emitter or alone)
 
     return make
 
@@ -115,5 +125,42 @@ def build_cloud(endpoint: str | None = None) -> Cloud:
 
 @pytest.fixture
 def cloud() -> Iterator[Cloud]:
+    # Progress is written from a thread of its own, and stock moto is not made for two.
+    patches = Patches()
+    dynamodb_atomic.apply(patches)
     with mock_aws():
         yield build_cloud()
+    patches.undo()
+
+
+Run = Callable[[SparkSession, Job[Any]], None]
+MakeAttempt = Callable[..., Attempt]
+
+
+@pytest.fixture
+def make_attempt(cloud: Cloud, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeAttempt:
+    """The attempt that owns the lease; `run` takes the place of the job in the catalogue."""
+
+    @contextmanager
+    def boot(*_: object) -> Iterator[Callable[[], SparkSession]]:
+        yield lambda: spark
+
+    def make(run: Run | None = None, **changes: Any) -> Attempt:
+        if run is not None:
+            monkeypatch.setattr(attempt_module.loading, "load", lambda *_: LoadedJob(run, Params()))
+        values: dict[str, Any] = {
+            "id": cloud.lease().id,
+            "settings": settings(lease=LeaseSettings(progress_period_s=0.05)),
+            "task": Task("arn:task/1", RESOURCES),
+            "clock": SystemClock(),
+            "leases": cloud.leases,
+            "reports": cloud.leases,
+            "requests": S3Requests(cloud.s3, BUCKET),
+            "publisher": S3Publisher(cloud.s3, BUCKET, sleep=lambda _: None),
+            "s3": cloud.s3,
+            "scratch": tmp_path / "scratch",
+            "boot": boot,
+        }
+        return Attempt(**{**values, **changes})
+
+    return make

@@ -1,10 +1,7 @@
 """One attempt, on a moto of its own and the shared Spark: what the row and the bucket hold afterwards, and the exit code."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,22 +9,16 @@ from botocore.exceptions import ClientError
 from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
 
-from jobs import attempt as attempt_module
-from jobs.api import Job, Params
-from jobs.attempt import Attempt
-from jobs.loading import LoadedJob
+from jobs.api import Job
 from jobs.stopping import Stop, StopReason
-from jobs.task import Resources, Task
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.s3_publisher import S3Publisher, read_manifest
-from longhaul.adapters.s3_requests import S3Requests
 from longhaul.domain.lease import CommittedOutput, State
+from longhaul.domain.manifest import Manifest
 from longhaul.domain.outcome import ExitCode
-from longhaul.settings import LeaseSettings
-from tests.builders import BUCKET, settings
-from tests.jobs.conftest import Cloud
+from tests.builders import BUCKET, settings, stage
+from tests.jobs.conftest import Cloud, MakeAttempt
 
-RESOURCES = Resources(cores=2, memory_mib=2048)
 OUTPUT = "clean/2013-01/"
 CSV = (
     b"year,month,day,dep_time,sched_dep_time,dep_delay,arr_time,sched_arr_time,arr_delay,carrier,flight,tailnum,origin,dest,"
@@ -36,41 +27,13 @@ CSV = (
     b"2013,1,1,517,515,late,830,819,11,UA,1545,N14228,EWR,IAH,227,1400,5,15,2013-01-01T10:00:00Z\n"
 )
 
-Run = Callable[[SparkSession, Job[Any]], None]
-MakeAttempt = Callable[..., Attempt]
-
-
-@pytest.fixture
-def make_attempt(cloud: Cloud, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeAttempt:
-    """The attempt that owns the lease; `run` takes the place of the job in the catalogue."""
-
-    @contextmanager
-    def boot(*_: object) -> Iterator[Callable[[], SparkSession]]:
-        yield lambda: spark
-
-    def make(run: Run | None = None, **changes: Any) -> Attempt:
-        if run is not None:
-            monkeypatch.setattr(attempt_module.loading, "load", lambda *_: LoadedJob(run, Params()))
-        values: dict[str, Any] = {
-            "id": cloud.lease().id,
-            "settings": settings(lease=LeaseSettings(progress_period_s=0.05)),
-            "task": Task("arn:task/1", RESOURCES),
-            "clock": SystemClock(),
-            "leases": cloud.leases,
-            "reports": cloud.leases,
-            "requests": S3Requests(cloud.s3, BUCKET),
-            "publisher": S3Publisher(cloud.s3, BUCKET, sleep=lambda _: None),
-            "s3": cloud.s3,
-            "scratch": tmp_path / "scratch",
-            "boot": boot,
-        }
-        return Attempt(**{**values, **changes})
-
-    return make
-
 
 def write_one_row(spark: SparkSession, job: Job[Any]) -> None:
     job.write(spark.range(1))
+
+
+def no_spark(*_: object) -> Any:
+    raise AssertionError("Spark is not needed")
 
 
 def input_file(cloud: Cloud) -> None:
@@ -145,6 +108,46 @@ def test_a_missing_input_is_permanent_and_named(cloud: Cloud, make_attempt: Make
     result = cloud.lease().result
     assert result is not None
     assert result.error == f"input 'flights': nothing at s3://{BUCKET}/raw/2013-01.csv"
+
+
+def test_an_existing_output_in_mode_error_is_permanent_before_anything_is_begun(
+    cloud: Cloud, make_attempt: MakeAttempt
+) -> None:
+    cloud.claim(mode="error")
+    cloud.s3.put_object(Bucket=BUCKET, Key=f"{OUTPUT}part-0.csv", Body=b"")
+
+    assert make_attempt(boot=no_spark).run() is ExitCode.PERMANENT
+
+    result = cloud.lease().result
+    assert result is not None
+    assert result.error.startswith(f"output: mode is error, and s3://{BUCKET}/{OUTPUT} holds part-0.csv")
+
+
+def test_an_output_that_came_up_while_the_job_ran_in_mode_error_is_permanent_and_stays(
+    cloud: Cloud, make_attempt: MakeAttempt
+) -> None:
+    cloud.claim(inputs={}, mode="error")
+
+    def run(spark: SparkSession, job: Job[Any]) -> None:
+        write_one_row(spark, job)
+        cloud.s3.put_object(Bucket=BUCKET, Key=f"{OUTPUT}part-0.csv", Body=b"")
+
+    assert make_attempt(run).run() is ExitCode.PERMANENT
+
+    assert cloud.lease().output is None
+    assert (cloud.objects(OUTPUT), cloud.pending_uploads()) == ([f"{OUTPUT}part-0.csv"], [])
+
+
+def test_an_append_adds_to_the_output_of_another_job(cloud: Cloud, make_attempt: MakeAttempt) -> None:
+    older = Manifest(key="main#older", run=1, attempt=1, files=(), rows={".": 4})
+    cloud.s3.put_object(Bucket=BUCKET, Key=f"{OUTPUT}_SUCCESS", Body=older.model_dump_json().encode())
+    cloud.claim(inputs={}, mode="append")
+
+    assert make_attempt(write_one_row).run() is ExitCode.OK
+
+    manifest, _ = read_manifest(cloud.s3, BUCKET, OUTPUT)
+    assert manifest is not None
+    assert manifest.published == (older.token, cloud.lease().id.token)
 
 
 def test_a_request_that_became_invalid_is_permanent(cloud: Cloud, make_attempt: MakeAttempt) -> None:
@@ -259,9 +262,6 @@ def test_a_committed_output_is_published_without_spark(cloud: Cloud, make_attemp
         make_attempt(write_one_row, publisher=DiesAfterCommit()).run()
     assert cloud.objects(OUTPUT) == []
 
-    def no_spark(*_: object) -> Any:
-        raise AssertionError("Spark is not needed")
-
     assert make_attempt(boot=no_spark).run() is ExitCode.OK
 
     assert f"{OUTPUT}_SUCCESS" in cloud.objects(OUTPUT)
@@ -331,3 +331,31 @@ def test_an_attempt_that_cannot_report_for_the_stall_timeout_gives_up(cloud: Clo
 
     assert make_attempt(wait, reports=Silent(), clock=Hasty(), stop=stop).run() is ExitCode.INTERRUPTED
     assert stop.reason is StopReason.UNREPORTABLE
+
+
+def test_what_a_job_emits_is_kept_before_the_commit_names_it(cloud: Cloud, make_attempt: MakeAttempt) -> None:
+    def run(_spark: SparkSession, job: Job[Any]) -> None:
+        job.emit({"params": {"n": 1}}, {"params": {"n": 2}})
+
+    cloud.claim(inputs={})
+    stages = (stage(next=("clean",)), stage(name="clean", job="flights_clean"))
+    attempt = make_attempt(run, settings=settings(stages=stages))
+    assert attempt.run() is ExitCode.OK
+    output = cloud.lease().output
+    assert output is not None
+    assert output.files == 0
+    assert output.emitted_ref is not None
+    assert attempt.requests.get_emitted(output.emitted_ref) == {"clean": [{"params": {"n": 1}}, {"params": {"n": 2}}]}
+
+
+def test_a_job_that_emits_what_can_never_run_has_failed(cloud: Cloud, make_attempt: MakeAttempt) -> None:
+    def run(_spark: SparkSession, job: Job[Any]) -> None:
+        job.emit({"inputs": {"flights": "s3://nobody/x"}})
+
+    cloud.claim(inputs={})
+    stages = (stage(next=("clean",)), stage(name="clean", job="flights_clean"))
+    assert make_attempt(run, settings=settings(stages=stages)).run() is ExitCode.FAILED
+    row = cloud.lease()
+    assert row.output is None
+    assert row.result is not None
+    assert "bucket 'nobody' is not allowed" in row.result.error

@@ -14,8 +14,8 @@ from moto import mock_aws
 from jobs.io.listing import Listing
 from jobs.io.staging import StagedInput, Stager
 from jobs.stopping import Stop, StopReason, StopRequestedError
-from longhaul.adapters.s3_publisher import Manifest, ManifestFile
 from longhaul.domain.errors import PermanentJobError
+from longhaul.domain.manifest import Manifest, ManifestFile
 from longhaul.domain.paths import parse_input
 from longhaul.settings import PathPolicy
 
@@ -48,17 +48,19 @@ class Staged(NamedTuple):
 
 @pytest.fixture
 def stage(s3: Any, tmp_path: Path) -> Callable[..., Staged]:
-    def stage_(path: str, stop: Stop | None = None, client: Any = None) -> Staged:
+    def stage_(path: str, stop: Stop | None = None, client: Any = None, **more: str) -> Staged:
         client = client or s3
         stager = Stager(
             client,
             Listing(client, BUCKET),
             tmp_path / "inputs",
             stop or Stop(),
+            disk_gib={"small": 30, "large": 120, "medium": 60},
             begin=lambda _: None,
             advance=lambda _: None,
         )
-        staged = stager.stage({"flights": parse_input(path, POLICY)})["flights"]
+        paths = {"flights": path, **more}
+        staged = stager.stage({name: parse_input(each, POLICY) for name, each in paths.items()})["flights"]
         folder = Path(urlparse(staged.path).path)
         return Staged(
             staged,
@@ -140,14 +142,77 @@ def test_a_missing_or_empty_input_is_permanent_and_named(
         stage(path)
 
 
-def test_the_disk_is_checked_before_the_download(
-    stage: Callable[..., Staged], put: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_every_missing_input_is_named_at_once(stage: Callable[..., Staged], put: Callable[..., None]) -> None:
+    put("empty.csv", body=b"")
+    with pytest.raises(PermanentJobError) as error:
+        stage("s3://data/none.csv", planes="s3://data/empty.csv", tails="s3://data/none/*")
+    assert str(error.value) == (
+        "input 'flights': nothing at s3://data/none.csv; input 'planes': s3://data/empty.csv is empty (1 files of 0 bytes); "
+        "input 'tails': nothing at s3://data/none/*"
+    )
+
+
+def test_a_bucket_that_is_not_there_holds_nothing(stage: Callable[..., Staged], s3: Any) -> None:
+    s3.delete_bucket(Bucket="landing")
+    with pytest.raises(PermanentJobError, match="nothing at s3://landing/a/"):
+        stage("s3://landing/a/")
+
+
+def test_a_dataset_of_an_output_is_read_through_its_manifest(
+    stage: Callable[..., Staged], put: Callable[..., None], s3: Any
 ) -> None:
-    put("raw/a.csv")
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(100, 100, 0))
-    with pytest.raises(PermanentJobError, match="ask for a larger size"):
+    publish(s3, "clean/", "year=2013/part-0.parquet", "quarantine/day=1/part-0.json")
+    put("clean/quarantine/left-over.json", "clean/year=2013/left-over.parquet")
+    assert set(stage(f"s3://{BUCKET}/clean/quarantine/").files) == {"day=1/00000-part-0.json"}
+
+
+@pytest.mark.slow
+def test_thousands_of_small_files(stage: Callable[..., Staged], put: Callable[..., None]) -> None:
+    put(*(f"raw/{n % 7}/{n}.json" for n in range(3_000)), body=b"{}")
+    assert len(stage(f"s3://{BUCKET}/raw/").files) == 3_000
+
+
+def test_an_archived_object_is_permanent_and_named(
+    stage: Callable[..., Staged], put: Callable[..., None], s3: Any
+) -> None:
+    put("raw/a.csv", "raw/b.csv")
+    s3.put_object(Bucket=BUCKET, Key="raw/c.csv", Body=b"x", StorageClass="GLACIER")
+    with pytest.raises(PermanentJobError, match=r"s3://data/raw/c\.csv is archived: restore it"):
         stage(f"s3://{BUCKET}/raw/")
-    assert not list(tmp_path.rglob("*.csv"))
+
+
+GIB = 2**30
+
+
+@pytest.mark.parametrize(
+    ("input_gib", "free_gib", "way_out"),
+    [
+        (20, 15, "ask for size medium, which has 60 GiB"),
+        (40, 20, "ask for size large, which has 120 GiB"),
+        (100, 20, "the largest size, large, has 120 GiB, so split the inputs over several jobs"),
+    ],
+)
+def test_the_disk_is_checked_before_the_download_and_the_error_says_which_size_would_do(
+    stage: Callable[..., Staged],
+    monkeypatch: pytest.MonkeyPatch,
+    input_gib: int,
+    free_gib: int,
+    way_out: str,
+) -> None:
+    class Large:
+        """Nothing but the size of an object can be had."""
+
+        def head_object(self, **_: str) -> dict[str, int]:
+            return {"ContentLength": input_gib * GIB}
+
+    # 10 GiB of the disk are the image's.
+    usage = shutil._ntuple_diskusage((free_gib + 10) * GIB, 10 * GIB, free_gib * GIB)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    with pytest.raises(PermanentJobError) as error:
+        stage(f"s3://{BUCKET}/large.csv", client=Large())
+    assert str(error.value) == (
+        f"the inputs are {input_gib * 1024} MiB and need {input_gib * 1536} MiB of disk, of which {free_gib * 1024} MiB are free: {way_out}"
+    )
 
 
 def test_an_output_replaced_while_it_is_read_is_read_once_more(

@@ -1,16 +1,20 @@
 """Local files become pending uploads: names, parts, memory, stops."""
 
 from pathlib import Path
-from typing import Any
+from threading import Lock
+from time import sleep
+from typing import Any, cast
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError
 from moto import mock_aws
 
 from jobs.io.publisher import Dataset, Uploader, final_name, local_files
 from jobs.stopping import Stop, StopReason, StopRequestedError
-from longhaul.adapters.s3_publisher import PendingOutput, S3Publisher
+from longhaul.adapters.s3_publisher import S3Publisher
 from longhaul.domain.lease import AttemptId
+from longhaul.domain.manifest import PendingOutput
 
 ATTEMPT = AttemptId("main#january", 7, 2)
 MIB = 1024 * 1024
@@ -108,3 +112,40 @@ def test_a_killed_upload_leaves_a_list_with_every_upload_id(tmp_path: Path) -> N
 
         S3Publisher(s3, "data").discard(ATTEMPT)
         assert pending(s3) == []
+
+
+def test_a_file_of_many_gb_is_sent_in_bounded_memory(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    with (tmp_path / "out" / "large.bin").open("wb") as file:
+        file.truncate(2048 * MIB)  # sparse: it takes no disk
+
+    class Meter:
+        """Takes parts and forgets them; knows the most that was under way at once."""
+
+        under_way = most = sent = 0
+        lock = Lock()
+
+        def get_object(self, **_: Any) -> Any:
+            raise ClientError({"Error": {"Code": "NoSuchKey"}}, "GetObject")
+
+        def put_object(self, **_: Any) -> None:
+            """Keep nothing."""
+
+        def create_multipart_upload(self, **_: Any) -> dict[str, str]:
+            return {"UploadId": "1"}
+
+        def upload_part(self, *, Body: bytes, **_: Any) -> dict[str, str]:  # noqa: N803 - botocore's name
+            with self.lock:
+                self.under_way += len(Body)
+                self.most = max(self.most, self.under_way)
+            sleep(0.001)  # let the other threads in
+            with self.lock:
+                self.under_way -= len(Body)
+                self.sent += len(Body)
+            return {"ETag": "1"}
+
+    meter = Meter()
+    uploader = Uploader(cast("Any", meter), "data", Stop(), begin=lambda _: None, advance=lambda _: None)
+    uploader.upload(ATTEMPT, "s3://data/out/", [Dataset(".", tmp_path / "out")])
+    assert meter.sent == 2048 * MIB
+    assert meter.most <= 64 * MIB

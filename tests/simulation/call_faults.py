@@ -33,9 +33,7 @@ ALL_KINDS = (*_ANY, *_ENDS, *_HANGS, *_DYNAMODB_WRITE, *_DISGUISED)
 
 
 @cache
-def _menu(  # noqa: FBT001 - cached by position
-    service: str, operation: str, on_function: bool, platform: bool, conditional_put: bool
-) -> tuple[str, ...]:
+def _menu(service: str, operation: str, on_function: bool, platform: bool, conditional_put: bool) -> tuple[str, ...]:
     kinds = _ANY
     if not platform:
         kinds += _ENDS

@@ -11,7 +11,6 @@ from tests.simulation.plan import Fault, Plan
 from tests.simulation.randomness import unit
 from tests.simulation.timeline import Timeline
 
-
 Site = tuple[str, int, str]
 """A place where a fault could come: the site, the number of the decision there, and the menu, joined by `|`."""
 

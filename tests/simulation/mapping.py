@@ -20,7 +20,15 @@ class EventSourceMapping:
     """`concurrency` pollers. An idle one wakes when a message shows: a long poll answers at once then."""
 
     def __init__(
-        self, *, seed: int, timeline: Timeline, sqs: Any, queue: Queue, platform: Lambda, batch_size: int, concurrency: int
+        self,
+        *,
+        seed: int,
+        timeline: Timeline,
+        sqs: Any,
+        queue: Queue,
+        platform: Lambda,
+        batch_size: int,
+        concurrency: int,
     ) -> None:
         self._seed = seed
         self._timeline = timeline

@@ -306,7 +306,17 @@ def _told(moment: Moment, what: Any) -> str:
 
 
 def _row_text(item: Row) -> str:
-    names = ("key", "state", "run", "attempt", "failures", "interruptions", "message_id", "receipt_handle", "last_class")
+    names = (
+        "key",
+        "state",
+        "run",
+        "attempt",
+        "failures",
+        "interruptions",
+        "message_id",
+        "receipt_handle",
+        "last_class",
+    )
     shown = [f"{name}={next(iter(item[name].values()))}" for name in names if name in item]
     owed = [each["S"] for each in item.get("owed", {}).get("L", [])]
     marks = [name for name in ("output", "published_at", "cancel_requested_at", "result") if name in item]
@@ -337,5 +347,3 @@ def _before(thing: Any, name: str, heard: Any) -> None:
         return original(*arguments)
 
     setattr(thing, name, method)
-
-

@@ -1,6 +1,5 @@
 """One world: the real handlers, adapters and state machine over the strict fakes, on one heap of events, one clock and one plan."""
 
-
 import random
 from collections.abc import Callable
 from datetime import timedelta
@@ -232,7 +231,6 @@ class World:
             self.trace(f"{host.name}  {call.service}.{call.operation}{_about(call)}")
         self.seen.call(call, host, answer)
 
-
     def _refused(self, call: Call, host: Host, text: str) -> None:
         if self.trace is not None:
             self.trace(f"{host.name}  {call.service}.{call.operation}{_about(call)}  refused: {text[:90]}")
@@ -264,7 +262,9 @@ _TWICE = SimpleNamespace(retries={"total_max_attempts": 2})
 
 def _about(call: Call) -> str:
     """What of a call's arguments tells one from another."""
-    shown = [str(call.arguments[name]) for name in ("Key", "VisibilityTimeout", "name", "task") if name in call.arguments]
+    shown = [
+        str(call.arguments[name]) for name in ("Key", "VisibilityTimeout", "name", "task") if name in call.arguments
+    ]
     return f" {' '.join(shown)}" if shown and call.service != "dynamodb" else ""
 
 
@@ -279,5 +279,3 @@ def rng_for_product() -> random.Random:
     """In the place of `random.Random()` in the product: seeded by who asks."""
     host = here()
     return random.Random(host.rng.getrandbits(64))
-
-

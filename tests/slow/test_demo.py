@@ -16,6 +16,7 @@ def test_the_demo_passes_its_own_checks(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "ok  336,776 rows in = " in done.stdout
-    assert "SIGKILL sent to the process group of flights-2013-07" in done.stdout
+    assert "SIGKILL sent to the process group of clean " in done.stdout
+    assert "ok  one submission became 12 months and 1 join" in done.stdout
     assert "all checks passed" in done.stdout
     assert "\x1b[" not in done.stdout

@@ -73,6 +73,7 @@ def test_the_execution_input_is_fixed_at_claim_and_holds_nothing_that_changes_be
         "attempt": "1",
         "engine": "fargate",
         "capacity": "FARGATE",
+        "job": "flights_clean",
         "size": "small",
         "timeout_s": 21_600,
         "first_wait_s": 15,

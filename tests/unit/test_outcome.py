@@ -10,7 +10,7 @@ from jobs.reporting import Phase
 from longhaul.domain.lease import CommittedOutput, Lease, Owed, RecordedResult, State
 from longhaul.domain.outcome import Evidence, OutcomeClass, Settlement, Verdict, classify, settle
 from longhaul.settings import LeaseSettings
-from tests.builders import NOW, running
+from tests.builders import NOW, running, stage
 
 OUTPUT = CommittedOutput(
     attempt=1, pending_ref="longhaul/pending/x", prefix="s3://longhaul-data/out/", files=2, size_bytes=10
@@ -79,9 +79,7 @@ def task(
         pytest.param(STARTED, task(1), OutcomeClass.FAILED, id="exit-1"),
         pytest.param(STARTED, task(75), OutcomeClass.INTERRUPTED, id="told-to-stop"),
         pytest.param(STARTED, Evidence("States.Timeout"), OutcomeClass.TIMED_OUT, id="timed-out"),
-        pytest.param(
-            running(), Evidence("States.Timeout"), OutcomeClass.INTERRUPTED, id="timed-out-before-it-started"
-        ),
+        pytest.param(running(), Evidence("States.Timeout"), OutcomeClass.INTERRUPTED, id="timed-out-before-it-started"),
         pytest.param(STARTED, Evidence("JobStalled", "no progress"), OutcomeClass.STALLED, id="stalled"),
         pytest.param(
             running(), Evidence("JobStalled", "no sign of life"), OutcomeClass.INTERRUPTED, id="never-started"
@@ -172,12 +170,18 @@ def test_a_task_that_ended_is_not_stopped() -> None:
 
 
 def settled(kind: OutcomeClass, lease: Lease = STARTED, *, stop_task: bool = False) -> Settlement:
-    return settle(lease, Verdict(kind, "why", stop_task), LeaseSettings(), NOW, random.Random(1))
+    return settle(lease, Verdict(kind, "why", stop_task), stage(), LeaseSettings(), NOW, random.Random(1))
 
 
 def test_success_owes_its_publish_and_the_delete() -> None:
     after = settled(OutcomeClass.SUCCEEDED, replace(STARTED, output=OUTPUT)).lease
     assert (after.state, after.owed, after.settled_attempt) == (State.SUCCEEDED, (Owed.PUBLISH, Owed.DELETE), 1)
+
+
+def test_success_in_a_stage_that_leads_on_owes_its_follow_ons_before_the_message_goes() -> None:
+    verdict = Verdict(OutcomeClass.SUCCEEDED, "")
+    after = settle(STARTED, verdict, stage(next=("other",)), LeaseSettings(), NOW, random.Random(1)).lease
+    assert after.owed == (Owed.PUBLISH, Owed.FOLLOW_ONS, Owed.DELETE)
 
 
 def test_success_that_the_runner_published_owes_only_the_delete() -> None:
@@ -230,6 +234,8 @@ def test_a_cancelled_job_is_deleted_and_not_retried_however_its_task_ended() -> 
 
 
 def test_a_long_error_is_cut() -> None:
-    after = settle(STARTED, Verdict(OutcomeClass.FAILED, "x" * 10_000), LeaseSettings(), NOW, random.Random(1)).lease
+    after = settle(
+        STARTED, Verdict(OutcomeClass.FAILED, "x" * 10_000), stage(), LeaseSettings(), NOW, random.Random(1)
+    ).lease
     assert after.last_error is not None
     assert len(after.last_error) == 800

@@ -8,18 +8,18 @@ from hypothesis import strategies as st
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.request import JobRequest, parse_request
 from longhaul.settings import PathPolicy
-from tests.builders import BUCKET, body, settings
+from tests.builders import BUCKET, body, settings, stage
 
 
 def problems_of(text: str) -> list[str]:
     with pytest.raises(InvalidRequestError) as caught:
-        parse_request(text, settings())
+        parse_request(text, settings(), stage())
     return caught.value.problems
 
 
 def test_a_valid_body_is_read_with_its_durations_in_seconds() -> None:
     request = parse_request(
-        body(timeout="6h", stall_timeout="90s", max_attempts=5, size="large", params={"limit": 3}), settings()
+        body(timeout="6h", stall_timeout="90s", max_attempts=5, size="large", params={"limit": 3}), settings(), stage()
     )
     assert (request.timeout, request.stall_timeout, request.max_attempts, request.size) == (21_600, 90, 5, "large")
 
@@ -47,6 +47,9 @@ def test_a_body_that_is_no_json_object_says_so(text: str, problem: str) -> None:
         ({"job": "no_such_job"}, "job: unknown job 'no_such_job'; known: daily_delays, flights_clean, sql"),
         ({"priority": 1}, "priority: unknown field; known: version, job, job_id"),
         ({"job": 7}, "job: Input should be a valid string"),
+        ({"job": "../sql"}, "job: a job is a name of the catalogue (A-Z a-z 0-9 _), or s3://…/name.py"),
+        ({"job": f"s3://{BUCKET}/jobs/a.py"}, "job: code from S3 is not allowed here: the setting job_prefixes"),
+        ({"mode": "upsert"}, "mode: Input should be 'overwrite', 'append' or 'error'"),
         ({"inputs": ["a"]}, "inputs: Input should be a valid dictionary"),
         ({"inputs": {"flights": 7}}, "inputs.flights: Input should be a valid string"),
         ({"max_attempts": "3"}, "max_attempts: Input should be a valid integer"),
@@ -110,28 +113,62 @@ def test_a_field_name_cannot_forge_a_log_line() -> None:
 
 
 def test_an_output_prefix_may_lack_its_slash() -> None:
-    assert parse_request(body(output=f"s3://{BUCKET}/clean"), settings()).output == f"s3://{BUCKET}/clean"
+    assert parse_request(body(output=f"s3://{BUCKET}/clean"), settings(), stage()).output == f"s3://{BUCKET}/clean"
 
 
 def test_file_paths_are_read_where_the_settings_allow_them() -> None:
     local = settings(paths=PathPolicy(data_bucket=BUCKET, allow_file=True))
-    parse_request(body(inputs={"flights": "file:///data/flights.csv"}), local)
+    parse_request(body(inputs={"flights": "file:///data/flights.csv"}), local, stage())
     with pytest.raises(InvalidRequestError, match="file: paths serve for inputs only"):
-        parse_request(body(output="file:///data/out"), local)
+        parse_request(body(output="file:///data/out"), local, stage())
     with pytest.raises(InvalidRequestError, match="segments"):
-        parse_request(body(inputs={"flights": "file:///data/%2e%2e/flights.csv"}), local)
+        parse_request(body(inputs={"flights": "file:///data/%2e%2e/flights.csv"}), local, stage())
+
+
+CODE_ALLOWED = settings(paths=PathPolicy(data_bucket=BUCKET, job_prefixes=(f"s3://{BUCKET}/jobs/", "s3://code/")))
+
+
+@pytest.mark.parametrize("path", [f"s3://{BUCKET}/jobs/clean/orders.py", "s3://code/orders.py"])
+def test_code_from_an_allowed_prefix_is_a_job(path: str) -> None:
+    assert parse_request(body(job=path), CODE_ALLOWED, stage()).job == path
+
+
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [
+        (f"s3://{BUCKET}/raw/a.py", f"not under a prefix that code may come from: s3://{BUCKET}/jobs/, s3://code/"),
+        (f"s3://{BUCKET}/jobs-of-others/a.py", "not under a prefix that code may come from"),
+        ("s3://elsewhere/jobs/a.py", "not under a prefix that code may come from"),
+        (f"s3://{BUCKET}/jobs/../raw/a.py", "must not contain '.' or '..' segments"),
+        (f"s3://{BUCKET}/jobs/a.zip", "must be one Python file: s3://…/name.py"),
+        (f"s3://{BUCKET}/jobs/*.py", "must be one Python file: s3://…/name.py"),
+        (f"s3://{BUCKET}/jobs/", "must be one Python file: s3://…/name.py"),
+    ],
+)
+def test_code_from_elsewhere_is_refused(path: str, problem: str) -> None:
+    with pytest.raises(InvalidRequestError) as refused:
+        parse_request(body(job=path), CODE_ALLOWED, stage())
+    assert refused.value.problems[0].startswith(f"job: {problem}")
+
+
+def test_the_usual_mode_said_or_not_is_the_same_request() -> None:
+    plain = parse_request(body(), settings(), stage()).fingerprint()
+    assert parse_request(body(mode="overwrite"), settings(), stage()).fingerprint() == plain
+    assert parse_request(body(mode="append"), settings(), stage()).fingerprint() != plain
 
 
 def test_requests_for_the_same_work_have_one_fingerprint() -> None:
-    plain = parse_request(body(), settings())
+    plain = parse_request(body(), settings(), stage())
     assert (
         plain.fingerprint()
-        == parse_request(json.dumps(dict(reversed(json.loads(body(job_id="named")).items()))), settings()).fingerprint()
+        == parse_request(
+            json.dumps(dict(reversed(json.loads(body(job_id="named")).items()))), settings(), stage()
+        ).fingerprint()
     )
-    assert plain.fingerprint() != parse_request(body(params={"a": 1}), settings()).fingerprint()
+    assert plain.fingerprint() != parse_request(body(params={"a": 1}), settings(), stage()).fingerprint()
     assert (
-        parse_request(body(timeout="60m"), settings()).fingerprint()
-        == parse_request(body(timeout="1h"), settings()).fingerprint()
+        parse_request(body(timeout="60m"), settings(), stage()).fingerprint()
+        == parse_request(body(timeout="1h"), settings(), stage()).fingerprint()
     )
 
 
@@ -144,6 +181,6 @@ def test_requests_for_the_same_work_have_one_fingerprint() -> None:
 )
 def test_any_json_is_a_request_or_a_list_of_problems(document: Any) -> None:
     try:
-        assert isinstance(parse_request(json.dumps(document), settings()), JobRequest)
+        assert isinstance(parse_request(json.dumps(document), settings(), stage()), JobRequest)
     except InvalidRequestError as error:
         assert error.problems  # noqa: PT017 - either outcome is right; pytest.raises would demand the one

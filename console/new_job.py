@@ -1,0 +1,128 @@
+"""`longhaul new-job`: a working job and its test, to be changed into what is wanted."""
+
+import json
+import keyword
+import re
+from pathlib import Path
+from string import Template
+from typing import Annotated, Final
+
+import typer
+from rich.console import Console
+
+from local.synth import REPOSITORY
+
+_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
+
+_JOB: Final = Template('''\
+"""Rows of a CSV (input `rows`) counted by one of its columns."""
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
+
+from jobs.api import Job, PermanentJobError
+from jobs.api import Params as BaseParams
+
+
+class Params(BaseParams):
+    """What a message may say under `params`; anything else dead-letters it, with the field's name."""
+
+    column: str
+
+
+def run(spark: SparkSession, job: Job[Params]) -> None:
+    rows = spark.read.csv(job.input("rows"), header=True)
+    if job.params.column not in rows.columns:
+        raise PermanentJobError(f"params.column: the input has no column {job.params.column!r}")
+    job.progress("counting")
+    job.write(counted(rows, job.params.column))
+
+
+def counted(rows: DataFrame, column: str) -> DataFrame:
+    """One row for each value of the column, with how often it is there; most frequent first."""
+    return (
+        rows.groupBy(F.col(column).alias("value"))
+        .agg(F.count(F.lit(1)).alias("rows"))
+        .select("value", "rows")
+        .orderBy(F.desc("rows"), "value")
+    )
+''')
+
+_TEST: Final = Template("""\
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs.api import PermanentJobError
+from jobs.catalogue import $name
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    file = tmp_path / "rows.csv"
+    file.write_text("city,km\\nOslo,3\\nRome,5\\nOslo,4\\n")
+    return file
+
+
+def test_rows_are_counted_by_the_column(spark: SparkSession, make_job: Any, written: Any, rows: Path) -> None:
+    job = make_job({"rows": rows}, $name.Params(column="city"))
+
+    $name.run(spark, job)
+
+    assert written(job) == [{"value": "Oslo", "rows": 2}, {"value": "Rome", "rows": 1}]
+
+
+def test_a_column_that_is_not_there_is_permanent(spark: SparkSession, make_job: Any, rows: Path) -> None:
+    job = make_job({"rows": rows}, $name.Params(column="country"))
+
+    with pytest.raises(PermanentJobError, match="the input has no column 'country'"):
+        $name.run(spark, job)
+""")
+
+
+class NewJobError(RuntimeError):
+    """There is nothing to write, or it would overwrite something; the message says what to do."""
+
+
+def write_job(name: str, repository: Path) -> tuple[Path, Path]:
+    """Write the job and its test; answers both files. Nothing is overwritten.
+
+    Raises:
+        NewJobError: the name is none for a job, or taken.
+    """
+    if not _NAME.fullmatch(name) or keyword.iskeyword(name):
+        raise NewJobError(
+            f"{name!r} is no name for a job: it becomes a module, so a-z, 0-9 and _, beginning with a letter"
+        )
+    job = repository / "jobs" / "catalogue" / f"{name}.py"
+    test = repository / "tests" / "jobs" / f"test_{name}.py"
+    for file in (job, test):
+        if file.exists():
+            raise NewJobError(f"{file.relative_to(repository)} is there already: choose another name, or delete it")
+    job.write_text(_JOB.substitute())
+    test.write_text(_TEST.substitute(name=name))
+    return job, test
+
+
+def new_job(
+    name: Annotated[str, typer.Argument(help="The job's name, as messages will say it.", metavar="NAME")],
+) -> None:
+    """Write a new job into the catalogue, with a test that passes.
+
+    Example: longhaul new-job count_rows
+    """
+    job, test = write_job(name, REPOSITORY)
+    example = {
+        "job": name,
+        "inputs": {"rows": "s3://BUCKET/raw/rows.csv"},
+        "output": f"s3://BUCKET/{name}/",
+        "params": {"column": "city"},
+    }
+    say = Console(stderr=True, soft_wrap=True, highlight=False).print
+    say(f"written: {job.relative_to(REPOSITORY)}")
+    say(f"         {test.relative_to(REPOSITORY)}", markup=False)
+    say(f"test it: .venv/bin/pytest {test.relative_to(REPOSITORY)}", markup=False)
+    say("a message for it, once `longhaul up` is started anew or the stack deployed:")
+    typer.echo(json.dumps(example))

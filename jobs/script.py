@@ -1,0 +1,107 @@
+"""An ordinary PySpark script as a job: it runs unchanged, with our session, its own `sys.argv`, and local paths where the request says `{inputs.x}`.
+
+{inputs.NAME}    the folder of an input
+{output}         the output: the script writes it as to any local folder
+{output.NAME}    a folder below the output, as `job.write(df, NAME)` makes it
+"""
+
+import re
+import runpy
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote, urlparse
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from jobs.api import MAIN, Job, Params
+from jobs.io.publisher import Dataset, local_files
+from longhaul.domain.errors import PermanentJobError
+from longhaul.domain.outcome import ExitCode
+
+_PLACE: Final = re.compile(r"\{(inputs|output)(?:\.([A-Za-z0-9_-]+))?\}")
+
+
+class ScriptParams(Params):
+    argv: tuple[str, ...] = ()
+    """What the script finds in `sys.argv` after its own name."""
+
+
+class ScriptError(Exception):
+    """The script ended itself with an exit code that is not 0."""
+
+
+def run_script(file: Path, job: Job[ScriptParams]) -> None:
+    """Run the script to its end and keep for publication what it wrote.
+
+    Raises:
+        PermanentJobError: an argument names what the request does not have, or the script exits with 65 (bad data).
+        ScriptError: it exits with another code than 0.
+        Exception: whatever it raises itself.
+    """
+    places = {MAIN: job.folder_of(MAIN)}
+    argv = [_filled(word, job, places) for word in job.params.argv]
+    try:
+        with _as_main(file, argv):
+            runpy.run_path(str(file), run_name="__main__")
+    except SystemExit as end:
+        _heed(end)
+    for name, folder in places.items():
+        # Rows are not counted: they would have to be read once more.
+        if local_files(dataset := Dataset(name, folder), token=""):
+            job.written.append(dataset)
+
+
+def _filled(word: str, job: Job[Any], places: dict[str, Path]) -> str:
+    """The argument with paths in it; `places` learns of the datasets that it names."""
+
+    def path(match: re.Match[str]) -> str:
+        kind, name = match[1], match[2]
+        if kind == "inputs":
+            if name not in job.inputs:
+                known = ", ".join(sorted(job.inputs)) or "none"
+                raise PermanentJobError(f"params.argv: {match[0]} is no input of the request; given: {known}")
+            return unquote(urlparse(job.inputs[name].path).path)
+        folder = places[name or MAIN] = job.folder_of(name or MAIN)
+        # Not the folder itself: Spark wants to make it. But what a script writes below it with `open` needs it.
+        (folder if word[match.end() :].startswith("/") else folder.parent).mkdir(parents=True, exist_ok=True)
+        return str(folder)
+
+    return _PLACE.sub(path, word)
+
+
+@contextmanager
+def _as_main(file: Path, argv: Sequence[str]) -> Iterator[None]:
+    """The script's surroundings. Its `spark.stop()` does nothing: the session is the runner's, which still looks at it."""
+    with (
+        _replaced(sys, "argv", [str(file), *argv]),
+        _replaced(SparkSession, "stop", _leave_running),
+        _replaced(SparkContext, "stop", _leave_running),
+    ):
+        yield
+
+
+@contextmanager
+def _replaced(owner: object, name: str, value: object) -> Iterator[None]:
+    before = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
+
+
+def _leave_running(_: object) -> None:
+    """Instead of `stop`."""
+
+
+def _heed(end: SystemExit) -> None:
+    match end.code:
+        case None | 0:
+            return
+        case ExitCode.PERMANENT:
+            raise PermanentJobError(f"the script exited with {int(ExitCode.PERMANENT)}: the job cannot succeed")
+    raise ScriptError(f"the script exited with {end.code}")

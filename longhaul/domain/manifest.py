@@ -1,0 +1,171 @@
+"""The manifest of an output, `_SUCCESS`: exactly the files that belong to it. Which one follows which, and what an output still waiting does about it.
+
+A publication takes away what it replaces and adds its own files; what others added meanwhile stays:
+
+    overwrite   replaces what the manifest named when its upload began
+    append      replaces nothing
+    error       replaces nothing, and there must be nothing
+
+So two jobs that append lose neither, and an overwrite does not swallow an append that it never saw. Two overwrites of the same manifest are told apart by
+`base`: the second counts as published before the first, and replaced by it.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Final, Literal
+
+from pydantic import AfterValidator, Field
+
+from longhaul.domain.lease import AttemptId
+from longhaul.domain.request import Mode
+from longhaul.settings import Model
+
+MANIFEST: Final = "_SUCCESS"
+"""Spark's own marker, so that other readers' rules (hidden file, job finished) hold; ours has the manifest as its content."""
+
+MAIN: Final = "."
+"""Name of the dataset that is the output itself."""
+
+# A publication is repeated until somebody has noted it, at the latest by the sweeper: this many others may come in between and it is still known.
+_PUBLISHED_KEPT: Final = 1_000
+
+
+def _relative(path: str) -> str:
+    if path.startswith("/") or any(part in ("", ".", "..") for part in path.split("/")):
+        raise ValueError("must be a relative path without empty, '.' or '..' segments")
+    return path
+
+
+RelativePath = Annotated[str, AfterValidator(_relative)]
+
+
+class ManifestFile(Model):
+    """One file, relative to the output's prefix. `dataset` is `.` for the output itself, else the name it was written under."""
+
+    path: RelativePath
+    size: int
+    dataset: str = MAIN
+
+
+class Manifest(Model):
+    """Content of `_SUCCESS`: the files of the output, and the exact row counts by dataset where known. Key, run and attempt are those of the latest publisher."""
+
+    version: Literal[1] = 1
+    key: str
+    run: int
+    attempt: int
+    files: tuple[ManifestFile, ...]
+    rows: dict[str, int] = Field(default_factory=dict)
+    # Token of the latest publication that was no append; None while there were only appends.
+    base: str | None = None
+    # Tokens of this publication and of those before it, oldest first: who finds itself here is done, even if its files have been replaced since.
+    published: tuple[str, ...] = ()
+
+    @property
+    def token(self) -> str:
+        return AttemptId(self.key, self.run, self.attempt).token
+
+    def tells_of(self, token: str) -> bool:
+        """Whether that attempt's output is, or was, part of this one."""
+        return token == self.token or token in self.published
+
+    def of_dataset(self, dataset: str) -> list[ManifestFile]:
+        return [file for file in self.files if file.dataset == dataset]
+
+
+class Part(Model):
+    n: int
+    etag: str
+    crc32: str | None = None
+
+
+class Upload(Model):
+    """One pending multipart upload: a file of the output, and all that completing it takes."""
+
+    path: RelativePath
+    upload_id: str
+    size: int
+    parts: tuple[Part, ...] = ()
+
+
+class PendingOutput(Model):
+    """The pending list of an attempt. Without parts and manifest (so that the uploads can be aborted) until the last part is sent."""
+
+    version: Literal[1] = 1
+    token: str
+    prefix: str
+    mode: Mode = "overwrite"
+    # What an overwrite saw when its upload began: the base and files of our manifest, or the ETag of a `_SUCCESS` that is not ours.
+    replaces_base: str | None = None
+    replaces_etag: str | None = None
+    replaces: tuple[RelativePath, ...] = ()
+    uploads: tuple[Upload, ...] = ()
+    manifest: Manifest | None = None
+
+
+class Switch(StrEnum):
+    """What is left to do about `_SUCCESS` for a committed output."""
+
+    DUE = "due"  # put the merged manifest
+    DONE = "done"  # it was put
+    REPLACED = (
+        "replaced"  # another overwrite of the same manifest came first: this one counts as the earlier of the two
+    )
+    OCCUPIED = "occupied"  # it cannot become visible: there is something already (error), or something that no manifest of ours lists (append)
+
+
+def decide_switch(pending: PendingOutput, current: Manifest | None, etag: str | None) -> Switch:
+    """What to do, given the manifest in place. `current` None with an ETag is a `_SUCCESS` that is not ours; without, there is none."""
+    if current is not None and current.tells_of(pending.token):
+        return Switch.DONE
+    if etag is None:  # nothing there, or removed by hand: no reason to withhold a committed output
+        return Switch.DUE
+    match pending.mode:
+        case "error":
+            return Switch.OCCUPIED
+        case "append":
+            return Switch.DUE if current is not None else Switch.OCCUPIED
+        case "overwrite" if current is None:
+            return Switch.DUE if etag == pending.replaces_etag else Switch.REPLACED
+        case "overwrite":
+            return Switch.DUE if current.base == pending.replaces_base else Switch.REPLACED
+
+
+def merged(pending: PendingOutput, current: Manifest | None) -> Manifest:
+    """The manifest that makes the output visible in place of the current one.
+
+    Raises:
+        ValueError: the pending list has no manifest yet: its upload never ended.
+    """
+    if pending.manifest is None:
+        raise ValueError("an upload that has not ended cannot be published")
+    gone = set(pending.replaces)
+    kept = [file for file in current.files if file.path not in gone] if current else []
+    appends = pending.mode == "append"
+    return pending.manifest.model_copy(
+        update={
+            "files": (*kept, *pending.manifest.files),
+            "rows": _rows(pending.manifest, current, kept),
+            "base": (current.base if current else None) if appends else pending.token,
+            "published": ((*_published(current), pending.token))[-_PUBLISHED_KEPT:],
+        }
+    )
+
+
+def _published(current: Manifest | None) -> tuple[str, ...]:
+    return (current.published or (current.token,)) if current else ()
+
+
+def _rows(ours: Manifest, current: Manifest | None, kept: list[ManifestFile]) -> dict[str, int]:
+    """Row counts of the datasets, where each of the files is counted: in `ours`, or in a dataset of the current manifest that is kept whole."""
+    counts: dict[str, int] = {}
+    for dataset in {file.dataset for file in kept} | {file.dataset for file in ours.files} | ours.rows.keys():
+        terms = []
+        if current is not None and any(file.dataset == dataset for file in kept):
+            whole = len(current.of_dataset(dataset)) == sum(file.dataset == dataset for file in kept)
+            terms.append(current.rows.get(dataset) if whole else None)
+        if dataset in ours.rows or ours.of_dataset(dataset):
+            terms.append(ours.rows.get(dataset))
+        known = [term for term in terms if term is not None]
+        if len(known) == len(terms):
+            counts[dataset] = sum(known)
+    return dict(sorted(counts.items()))

@@ -1,0 +1,76 @@
+"""`longhaul new-job` writes a job whose test passes, and overwrites nothing."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from console import new_job as module
+from console.cli import app
+from console.new_job import NewJobError, write_job
+from local.synth import REPOSITORY
+
+# Spark's start, on a machine that is busy with other tests.
+LIMIT_S = 180
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """What a job and its test need of the repository."""
+    for folder in ("jobs", "longhaul", "local"):
+        shutil.copytree(REPOSITORY / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "tests" / "jobs").mkdir(parents=True)
+    for file in ("pyproject.toml", "tests/conftest.py", "tests/builders.py", "tests/jobs/conftest.py"):
+        shutil.copy(REPOSITORY / file, tmp_path / file)
+    return tmp_path
+
+
+def test_the_test_of_a_new_job_passes_at_once_and_both_files_are_as_the_house_wants_them(checkout: Path) -> None:
+    job, test = write_job("count_rows", checkout)
+
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(test)],
+        cwd=checkout,
+        env=os.environ | {"PYTHONPATH": str(checkout)},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "2 passed" in ran.stdout
+    for command in (["check"], ["format", "--check"]):
+        ruff = [shutil.which("ruff") or str(Path(sys.executable).with_name("ruff")), *command, str(job), str(test)]
+        linted = subprocess.run(ruff, cwd=checkout, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+        assert linted.returncode == 0, linted.stdout
+
+
+def test_the_command_says_what_it_wrote_and_how_to_use_it(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "REPOSITORY", checkout)
+
+    said = CliRunner().invoke(app, ["new-job", "orders"])
+
+    assert said.exit_code == 0
+    assert "written: jobs/catalogue/orders.py" in said.stderr
+    assert "pytest tests/jobs/test_orders.py" in said.stderr
+    assert json.loads(said.stdout)["job"] == "orders"
+
+
+@pytest.mark.parametrize("name", ["", "Orders", "2nd", "_x", "a-b", "a/b", "../x", "class", "x" * 65, "a.b", "a\n"])
+def test_a_name_that_is_no_module_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(NewJobError, match="is no name for a job"):
+        write_job(name, tmp_path)
+
+
+@pytest.mark.parametrize("there", ["jobs/catalogue/orders.py", "tests/jobs/test_orders.py"])
+def test_nothing_is_overwritten(checkout: Path, there: str) -> None:
+    (checkout / there).write_text("mine")
+    with pytest.raises(NewJobError, match=f"{there} is there already"):
+        write_job("orders", checkout)
+    assert (checkout / there).read_text() == "mine"
+    assert len([*checkout.rglob("orders.py"), *checkout.rglob("test_orders.py")]) == 1

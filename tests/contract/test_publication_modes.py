@@ -1,0 +1,252 @@
+"""Modes of publication on S3, and a kill at any moment of an attempt's way from its files to its published output."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.io.existing import require_room
+from jobs.io.publisher import Dataset, Uploader
+from jobs.stopping import Stop
+from longhaul.adapters.s3_publisher import S3Publisher, read_manifest
+from longhaul.domain.errors import PermanentJobError, VoidCommitError
+from longhaul.domain.lease import AttemptId, CommittedOutput
+from longhaul.domain.manifest import MANIFEST
+from longhaul.domain.paths import DataPath
+from longhaul.domain.request import Mode
+from tests.contract.conftest import Aws
+from tests.contract.test_publisher import BUCKET, PREFIX, Killed, Mortal, objects, pending_uploads, publisher
+from tests.fakes.aws import FakeAws
+
+OUTPUT = DataPath("s3", BUCKET, PREFIX)
+ROWS = {"part-0.csv": b"new", "day=2/part-0.csv": b"new too", "day=2/part-1.csv": b"x"}
+OLD = {"part-0.csv": b"old", "day=1/part-0.csv": b"old too"}
+
+
+@pytest.fixture
+def s3(aws: Aws) -> Any:
+    client = aws.client("s3")
+    client.create_bucket(Bucket=BUCKET)
+    return client
+
+
+@dataclass
+class Writer:
+    """Writes a job's files to disk and takes them as far as asked."""
+
+    tmp_path: Path
+
+    def upload(self, s3: Any, job: str, files: dict[str, bytes], mode: Mode, attempt: int = 1) -> CommittedOutput:
+        folder = self.tmp_path / f"{job}-{attempt}"
+        for name, content in files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(content)
+        id_ = AttemptId(f"main#{job}", 1, attempt)
+        require_room(s3, OUTPUT, mode, id_)
+        uploader = Uploader(s3, BUCKET, Stop(), begin=lambda _: None, advance=lambda _: None)
+        return uploader.upload(id_, str(OUTPUT), [Dataset(".", folder, len(files))], mode)
+
+    def write(self, s3: Any, job: str, files: dict[str, bytes], mode: Mode = "overwrite") -> CommittedOutput:
+        output = self.upload(s3, job, files, mode)
+        publisher(s3).publish(output)
+        return output
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Writer:
+    return Writer(tmp_path)
+
+
+def contents(s3: Any) -> list[bytes]:
+    """Of the files that a reader finds in the manifest; fails when one is not there."""
+    manifest, _ = read_manifest(s3, BUCKET, PREFIX)
+    files = manifest.files if manifest else ()
+    return sorted(s3.get_object(Bucket=BUCKET, Key=PREFIX + file.path)["Body"].read() for file in files)
+
+
+def both(*files: dict[str, bytes]) -> list[bytes]:
+    return sorted(content for each in files for content in each.values())
+
+
+def test_append_adds_to_what_is_there_and_counts_the_rows_of_both(s3: Any, writer: Writer) -> None:
+    writer.write(s3, "first", OLD, "append")
+    writer.write(s3, "second", ROWS, "append")
+    manifest, _ = read_manifest(s3, BUCKET, PREFIX)
+    assert manifest is not None
+    assert (contents(s3), manifest.rows) == (both(OLD, ROWS), {".": 5})
+
+
+def test_an_append_published_again_does_not_double_its_rows(s3: Any, writer: Writer) -> None:
+    first = writer.write(s3, "first", OLD, "append")
+    writer.write(s3, "second", ROWS, "append")
+    publisher(s3).publish(first)
+    assert contents(s3) == both(OLD, ROWS)
+
+
+def test_an_append_that_an_overwrite_has_replaced_does_not_come_back(s3: Any, writer: Writer) -> None:
+    first = writer.write(s3, "first", OLD, "append")
+    writer.write(s3, "compacted", ROWS)
+    publisher(s3).publish(first)
+    assert contents(s3) == both(ROWS)
+    assert len(objects(s3)) == len(ROWS) + 1
+
+
+def test_many_who_append_at_once_lose_none(s3: Any, writer: Writer) -> None:
+    outputs = [writer.upload(s3, f"job-{n}", {"part-0.csv": b"%d" % n}, "append") for n in range(6)]
+    with ThreadPoolExecutor(len(outputs)) as pool:
+        list(pool.map(S3Publisher(s3, BUCKET).publish, outputs))
+    assert contents(s3) == [b"%d" % n for n in range(6)]
+
+
+def test_an_overwrite_committed_before_an_append_does_not_swallow_it(s3: Any, writer: Writer) -> None:
+    writer.write(s3, "first", OLD)
+    overwrite = writer.upload(s3, "late", {"part-9.csv": b"late"}, "overwrite")
+    writer.write(s3, "second", ROWS, "append")
+    publisher(s3).publish(overwrite)
+    assert contents(s3) == both(ROWS, {"": b"late"})
+
+
+def test_formats_are_not_mixed_by_an_append(s3: Any, writer: Writer) -> None:
+    writer.write(s3, "first", OLD)
+    with pytest.raises(
+        PermanentJobError, match=r"dataset '\.' holds csv files, to which parquet files cannot be added"
+    ):
+        writer.write(s3, "second", {"part-0.zstd.parquet": b"x"}, "append")
+    assert pending_uploads(s3) == []
+
+
+@pytest.mark.parametrize("there", ["part-0.csv", MANIFEST])
+@pytest.mark.parametrize("mode", ["error", "append"])
+def test_an_output_of_another_tool_is_neither_added_to_nor_taken_for_nothing(
+    s3: Any, writer: Writer, there: str, mode: Mode
+) -> None:
+    s3.put_object(Bucket=BUCKET, Key=PREFIX + there, Body=b"")
+    with pytest.raises(PermanentJobError, match=f"output: mode is {mode}, and s3://data/out/flights/ holds {there}"):
+        writer.write(s3, "job", ROWS, mode)
+
+
+def test_an_existing_output_is_an_error_where_the_mode_says_so(s3: Any, writer: Writer) -> None:
+    writer.write(s3, "first", OLD, "error")
+    with pytest.raises(PermanentJobError, match="output: mode is error"):
+        writer.write(s3, "second", ROWS, "error")
+    assert contents(s3) == both(OLD)
+
+
+def test_what_was_left_by_the_jobs_own_void_commit_is_no_existing_output(s3: Any) -> None:
+    left = f"{PREFIX}part-0-{AttemptId('main#job', 1, 1).token}.csv"
+    s3.put_object(Bucket=BUCKET, Key=left, Body=b"")
+    require_room(s3, OUTPUT, "error", AttemptId("main#job", 1, 2))
+    with pytest.raises(PermanentJobError):
+        require_room(s3, OUTPUT, "error", AttemptId("main#other", 1, 1))
+
+
+def test_of_two_that_may_not_meet_one_is_void_and_finds_the_other_when_it_runs_again(s3: Any, writer: Writer) -> None:
+    one, other = writer.upload(s3, "one", OLD, "error"), writer.upload(s3, "other", ROWS, "error")
+    publisher(s3).publish(one)
+    with pytest.raises(VoidCommitError, match="holds another output"):
+        publisher(s3).publish(other)
+    assert (contents(s3), len(objects(s3)), pending_uploads(s3)) == (both(OLD), len(OLD) + 1, [])
+    publisher(s3).publish(one)
+    with pytest.raises(PermanentJobError, match="output: mode is error"):
+        writer.upload(s3, "other", ROWS, "error", attempt=2)
+
+
+def test_a_missing_bucket_is_permanent(s3: Any) -> None:
+    with pytest.raises(PermanentJobError, match="there is no bucket nowhere"):
+        require_room(s3, DataPath("s3", "nowhere", PREFIX), "error", AttemptId("main#job", 1, 1))
+
+
+class Counting(Mortal):
+    """Dies at no write; `writes` says how many there were."""
+
+    def __init__(self, s3: Any) -> None:
+        super().__init__(s3, 10**6, after=False)
+
+    @property
+    def writes(self) -> int:
+        return 10**6 - self._left
+
+
+@dataclass
+class Attempts:
+    """Runs a job's attempts until its output is published, as lease, settle and the next attempt do."""
+
+    writer: Writer
+    mode: Mode
+    committed: CommittedOutput | None = None
+
+    def run(self, s3: Any, attempt: int, *, dies_at_commit: bool = False) -> None:
+        if self.committed is None:
+            uploaded = self.writer.upload(s3, "job", ROWS, self.mode, attempt)
+            if dies_at_commit:
+                raise Killed
+            self.committed = uploaded
+        publisher(s3).publish(self.committed)
+
+    def settle(self, s3: Any, attempt: int) -> None:
+        if self.committed is not None:
+            publisher(s3).publish(self.committed)
+        else:
+            publisher(s3).discard(AttemptId("main#job", 1, attempt))
+
+
+@pytest.fixture
+def strict(fake: FakeAws) -> Any:
+    """The strict fake alone: there are many steps, and moto is no stricter about any."""
+    client = fake.client("s3")
+    client.create_bucket(Bucket=BUCKET)
+    return client
+
+
+# Creating three uploads, the list, three parts, the list again, three completions, the manifest; and the deletion of what an overwrite replaces.
+STEPS = {"overwrite": 13, "append": 12, "error": 12}
+
+
+@pytest.mark.parametrize("mode", STEPS)
+def test_the_steps_of_a_publication_are_those_at_which_it_is_killed_below(
+    strict: Any, writer: Writer, mode: Mode
+) -> None:
+    if mode != "error":
+        writer.write(strict, "old", OLD)
+    counting = Counting(strict)
+    Attempts(writer, mode).run(counting, 1)
+    assert counting.writes == STEPS[mode]
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize(("mode", "dies_at"), [(mode, n) for mode, last in STEPS.items() for n in range(1, last + 1)])
+def test_a_kill_at_any_step_leaves_the_old_or_the_new_output_whole_and_the_next_attempt_ends_it(
+    strict: Any, writer: Writer, mode: Mode, dies_at: int, *, after: bool
+) -> None:
+    there = OLD if mode != "error" else {}
+    if there:
+        writer.write(strict, "old", there)
+    old, new = both(there), both(ROWS) if mode != "append" else both(there, ROWS)
+    attempts = Attempts(writer, mode)
+
+    with pytest.raises(Killed):
+        attempts.run(Mortal(strict, dies_at, after=after), 1)
+
+    assert contents(strict) in (old, new)
+    assert attempts.committed is not None or contents(strict) == old
+    attempts.settle(strict, 1)
+    attempts.run(strict, 2)
+    assert contents(strict) == new
+    assert len(objects(strict)) == len(new) + 1
+    # What was created before the first list was written has no parts, and ends by the bucket's lifecycle rule.
+    created_only = dies_at <= len(ROWS) or (dies_at == len(ROWS) + 1 and not after)
+    assert pending_uploads(strict) == [] or created_only
+
+
+def test_a_kill_between_upload_and_commit_leaves_the_old_output(strict: Any, writer: Writer) -> None:
+    writer.write(strict, "old", OLD)
+    attempts = Attempts(writer, "append")
+    with pytest.raises(Killed):
+        attempts.run(strict, 1, dies_at_commit=True)
+    assert contents(strict) == both(OLD)
+    attempts.settle(strict, 1)
+    assert pending_uploads(strict) == []
+    attempts.run(strict, 2)
+    assert contents(strict) == both(OLD, ROWS)

@@ -1,0 +1,224 @@
+"""Pipelines of queues, with the real handlers: what a success leads to, and every crash on the way there."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from functions import dispatcher, settle, sweeper
+from longhaul.adapters.s3_publisher import Manifest, PendingOutput
+from longhaul.domain.lease import CommittedOutput, Lease, Owed, State, emitted_ref
+from longhaul.domain.message import MessageContent
+from longhaul.domain.pending import pending_ref
+from longhaul.settings import Stage
+from tests.builders import BUCKET, body, stage
+from tests.events import event
+from tests.fakes.faults import unavailable
+from tests.fakes.service import Answer, Call
+from tests.handlers.conftest import Context, Stack, deployed
+
+
+def queued(name: str, **changes: Any) -> Stage:
+    url = f"https://sqs.us-east-1.amazonaws.com/123456789012/Longhaul-{name}"
+    return stage(name=name, queue_url=f"{url}-jobs", dead_letter_queue_url=f"{url}-dead-letters", **changes)
+
+
+STAGES = (
+    stage(next=("clean",)),
+    queued("clean", job="flights_clean", next=("delays",), slots=20),
+    queued("delays", job="daily_delays", join=True),
+)
+
+
+@pytest.fixture
+def pipeline() -> Iterator[Stack]:
+    with deployed(check=True, stages=STAGES) as stack:
+        yield stack
+
+
+def emitting(count: int) -> dict[str, Any]:
+    return {"clean": [{"inputs": {"flights": f"s3://{BUCKET}/raw/{n}.csv"}} for n in range(count)]}
+
+
+def commit(stack: Stack, lease: Lease, emitted: Any = None) -> None:
+    """What the runner does at the end: an output without files, and what was emitted."""
+    prefix = f"s3://{BUCKET}/out/{lease.id.token}/"
+    manifest = Manifest(key=lease.key, run=lease.run, attempt=lease.attempt, files=(), rows={})
+    pending = PendingOutput(token=lease.id.token, prefix=prefix, uploads=(), manifest=manifest)
+    stack.aws.s3.put_object(Bucket=BUCKET, Key=pending_ref(lease.id), Body=pending.model_dump_json().encode())
+    ref = None
+    if emitted is not None:
+        ref = emitted_ref(lease.id)
+        stack.parts.requests.put_emitted(ref, emitted)
+    stack.parts.leases.commit(lease.id, CommittedOutput(lease.attempt, pending_ref(lease.id), prefix, 0, 0, ref))
+
+
+def settled(lease: Lease, context: Context) -> str:
+    execution = json.loads(lease.execution_input)
+    return str(settle.lambda_handler({**execution, "task": {}}, context)["outcome"])
+
+
+def receive(stack: Stack, stage_: Stage) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    while batch := stack.sqs.receive_message(
+        QueueUrl=stage_.queue_url, MaxNumberOfMessages=10, MessageSystemAttributeNames=["All"]
+    ).get("Messages", []):
+        found += batch
+    return found
+
+
+def jobs_in(stack: Stack, stage_: Stage) -> list[str]:
+    return [json.loads(message["Body"])["job_id"] for message in receive(stack, stage_)]
+
+
+def dispatched(stack: Stack, stage_: Stage, context: Context) -> list[Lease]:
+    """Hand everything in a stage's queue to the dispatcher, and delete what it does not keep, as the mapping does. The rows that run now."""
+    template = event("dispatcher", "new-job")["Records"][0]
+    keys = []
+    for message in receive(stack, stage_):
+        record = template | {
+            "messageId": message["MessageId"],
+            "receiptHandle": message["ReceiptHandle"],
+            "body": message["Body"],
+            "eventSourceARN": f"arn:aws:sqs:us-east-1:123456789012:{stage_.queue_url.rpartition('/')[2]}",
+        }
+        kept = dispatcher.lambda_handler({"Records": [record]}, context)["batchItemFailures"]
+        if not kept:
+            stack.sqs.delete_message(QueueUrl=stage_.queue_url, ReceiptHandle=message["ReceiptHandle"])
+        keys.append(f"{stage_.name}#{json.loads(message['Body'])['job_id']}")
+    rows = stack.parts.leases.load_many(keys)
+    return [row for key in dict.fromkeys(keys) if (row := rows[key]).state is State.RUNNING]
+
+
+def test_what_a_job_emitted_is_sent_before_its_message_is_deleted(pipeline: Stack, context: Context) -> None:
+    lease = pipeline.claim()
+    commit(pipeline, lease, emitting(25))
+    calls = pipeline.aws.gate.calls
+    calls.clear()
+    assert settled(lease, context) == "SUCCEEDED"
+    order = [call.operation for call in calls if call.service == "sqs"]
+    assert order == ["SendMessageBatch"] * 3 + ["DeleteMessage"]
+    assert len(set(jobs_in(pipeline, STAGES[1]))) == 25
+    assert pipeline.row().is_finished
+
+
+def test_the_tenants_group_goes_along(pipeline: Stack, context: Context) -> None:
+    lease = pipeline.claim()
+    pipeline.parts.requests.put(lease.request_ref, MessageContent(body(), {}, "tenant-7"))
+    commit(pipeline, lease)
+    settled(lease, context)
+    (message,) = receive(pipeline, STAGES[1])
+    assert message["Attributes"]["MessageGroupId"] == "tenant-7"
+
+
+def crash(at: int, *, after: bool) -> Callable[[Call, Callable[[], Answer]], Answer]:
+    """The process is gone at its nth call, before or after that took effect."""
+    count = iter(range(10_000))
+
+    def around(call: Call, proceed: Callable[[], Answer]) -> Answer:
+        n = next(count)
+        if n > at or (n == at and not after):
+            raise unavailable(call)
+        answer = proceed()
+        if n == at:
+            raise unavailable(call)
+        return answer
+
+    return around
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("at", range(10))
+def test_a_settle_that_dies_at_any_call_is_finished_by_the_sweeper_and_every_follow_on_runs_once(
+    pipeline: Stack, context: Context, at: int, *, after: bool
+) -> None:
+    lease = pipeline.claim()
+    commit(pipeline, lease, emitting(12))
+    whole = pipeline.aws.gate.around
+    pipeline.aws.gate.around = crash(at, after=after)
+    try:
+        settled(lease, context)
+    except ClientError:
+        pass
+    finally:
+        pipeline.aws.gate.around = whole
+    if not pipeline.row().is_finished:
+        assert sum(pipeline.messages()) == 1 or pipeline.row().owed == (Owed.DELETE,)
+    settled(lease, context)
+    sweeper.lambda_handler(event("sweeper", "schedule"), context)
+    assert pipeline.row().is_finished
+    assert pipeline.messages() == (0, 0)
+    assert len(dispatched(pipeline, STAGES[1], context)) == 12
+
+
+def test_a_fan_out_is_joined_when_the_last_member_has_succeeded(pipeline: Stack, context: Context) -> None:
+    months = pipeline.claim()
+    commit(pipeline, months, emitting(3))
+    settled(months, context)
+    members = dispatched(pipeline, STAGES[1], context)
+    assert {member.lineage.parent for member in members if member.lineage} == {months.key}
+    for member in members:
+        assert jobs_in(pipeline, STAGES[2]) == []
+        commit(pipeline, member)
+        assert settled(member, context) == "SUCCEEDED"
+    (delays,) = dispatched(pipeline, STAGES[2], context)
+    inputs = json.loads(pipeline.parts.requests.get(delays.request_ref).body)["inputs"]
+    assert list(inputs) == ["clean_00000", "clean_00001", "clean_00002"]
+    assert (delays.root, delays.lineage and delays.lineage.groups) == (months.key, ())
+
+
+def test_a_member_that_died_holds_the_join_up_until_it_is_redriven_and_succeeds(
+    pipeline: Stack, context: Context
+) -> None:
+    months = pipeline.claim()
+    commit(pipeline, months, emitting(2))
+    settled(months, context)
+    good, bad = dispatched(pipeline, STAGES[1], context)
+    commit(pipeline, good)
+    settled(good, context)
+    pipeline.parts.leases.settle(bad, replace(bad, state=State.DEAD, settled_attempt=1))
+    assert jobs_in(pipeline, STAGES[2]) == []
+    # A correction by hand, without any lineage, takes the dead job's place.
+    correction = body(job_id=bad.job_id, params={"corrected": True})
+    pipeline.sqs.send_message(QueueUrl=STAGES[1].queue_url, MessageBody=correction)
+    (again,) = dispatched(pipeline, STAGES[1], context)
+    commit(pipeline, again)
+    settled(again, context)
+    (delays,) = dispatched(pipeline, STAGES[2], context)
+    assert delays.root == months.key
+
+
+def test_a_repeated_settle_of_a_member_does_not_advance_the_join(pipeline: Stack, context: Context) -> None:
+    months = pipeline.claim()
+    commit(pipeline, months, emitting(2))
+    settled(months, context)
+    first, second = dispatched(pipeline, STAGES[1], context)
+    commit(pipeline, first)
+    for _ in range(3):
+        settled(first, context)
+        pipeline.parts.finisher.finish(replace(pipeline.parts.leases.load(first.key), owed=(Owed.FOLLOW_ONS,)))  # type: ignore[type-var]
+    assert jobs_in(pipeline, STAGES[2]) == []
+    commit(pipeline, second)
+    settled(second, context)
+    assert len(jobs_in(pipeline, STAGES[2])) == 1
+
+
+def test_a_job_that_emits_nothing_on_purpose_still_starts_the_join(pipeline: Stack, context: Context) -> None:
+    lease = pipeline.claim()
+    commit(pipeline, lease, {"clean": []})
+    settled(lease, context)
+    assert jobs_in(pipeline, STAGES[1]) == []
+    assert len(jobs_in(pipeline, STAGES[2])) == 1
+
+
+def test_a_deploy_that_takes_the_next_stage_away_leaves_nothing_owed(pipeline: Stack) -> None:
+    lease = pipeline.claim()
+    commit(pipeline, lease)
+    owing = replace(lease, state=State.SUCCEEDED, settled_attempt=1, owed=(Owed.FOLLOW_ONS, Owed.DELETE))
+    known = pipeline.settings.model_copy(update={"stages": (stage(),)})
+    finisher = replace(pipeline.parts.finisher, settings=known)
+    pipeline.parts.leases.settle(pipeline.row(), replace(owing, output=pipeline.row().output))
+    assert finisher.finish(pipeline.row()).is_finished

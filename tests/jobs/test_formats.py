@@ -1,0 +1,67 @@
+"""What comes in compressed and what goes out in each format, by real Spark."""
+
+import bz2
+import gzip
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs.api import Format, Job, Params
+from jobs.catalogue import sql
+from jobs.io.staging import StagedInput, extension_of
+from longhaul.domain.errors import PermanentJobError
+
+
+@pytest.fixture
+def staged(tmp_path: Path) -> Any:
+    """`staged({"a.csv": b"…"})`: a job with these files as its input `rows`."""
+
+    def stage(files: dict[str, bytes], params: Params) -> Job[Any]:
+        folder = tmp_path / "inputs" / "rows"
+        folder.mkdir(parents=True)
+        for number, (name, content) in enumerate(files.items()):
+            (folder / f"{number:05d}-{name}").write_bytes(content)
+        extensions = frozenset(extension_of(name) for name in files)
+        rows = StagedInput(folder.as_uri(), len(files), sum(map(len, files.values())), extensions)
+        return Job(params, {"rows": rows}, tmp_path / "output", lambda _: None)
+
+    return stage
+
+
+def test_compressed_files_are_read_beside_plain_ones(spark: SparkSession, staged: Any, written: Any) -> None:
+    files = {
+        "a.csv": b"n\n1\n",
+        "b.csv.gz": gzip.compress(b"n\n2\n"),
+        "c.csv.bz2": bz2.compress(b"n\n3\n"),
+        "D.CSV.GZ": gzip.compress(b"n\n4\n"),
+    }
+    job = staged(files, sql.Params(query="SELECT n FROM rows ORDER BY n"))
+
+    sql.run(spark, job)
+
+    assert [row["n"] for row in written(job)] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("name", ["a.csv.zip", "a.csv.xz", "a.CSV.ZST", "a.tar", "a.csv.gzip"])
+def test_what_spark_would_take_for_rows_is_refused(staged: Any, name: str) -> None:
+    job = staged({name: b"PK"}, Params())
+    with pytest.raises(PermanentJobError, match=r"Spark does not unpack \.\w+ files: send them as gz or bz2"):
+        job.input("rows")
+
+
+@pytest.mark.parametrize("format_", get_args(Format))
+def test_each_format_is_written_in_partitions_and_read_back(
+    spark: SparkSession, tmp_path: Path, format_: Format
+) -> None:
+    job = Job(Params(), {}, tmp_path / "output", lambda _: None)
+    frame = spark.createDataFrame([(1, "x", "a"), (2, "y", "b"), (3, None, "b")], "n int, text string, part string")
+
+    assert job.write(frame, format=format_, partition_by=["part"]) == 3
+
+    folder = job.written[0].folder
+    assert {path.name for path in folder.iterdir() if path.is_dir()} == {"part=a", "part=b"}
+    read = spark.read.format(format_).schema("n int, text string, part string").option("header", value=True)
+    rows = read.load(folder.as_uri()).orderBy("n").collect()
+    assert [tuple(row) for row in rows] == [(1, "x", "a"), (2, "y", "b"), (3, None, "b")]

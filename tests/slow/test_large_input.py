@@ -1,0 +1,85 @@
+"""An input of several GB reaches the disk whole, in memory that does not grow with it."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from local.synth import REPOSITORY
+
+pytestmark = pytest.mark.slow
+
+GIB = 2**30
+SIZE = 4 * GIB
+# Python, boto3 and parts on their way; a tenth of the input.
+MEMORY_LIMIT = 400 * 2**20
+BLOCK = bytes(1024 * 1024)
+
+STAGE = """
+import resource, sys
+from pathlib import Path
+import boto3
+from jobs.io.listing import Listing
+from jobs.io.staging import Stager
+from jobs.stopping import Stop
+from longhaul.domain.paths import DataPath
+s3 = boto3.client("s3", endpoint_url=sys.argv[1])
+stager = Stager(s3, Listing(s3, "data"), Path(sys.argv[2]), Stop(), disk_gib={}, begin=lambda _: None, advance=lambda _: None)
+print(stager.stage({"large": DataPath("s3", "landing", "large.csv")})["large"].size_bytes)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+"""
+
+
+@pytest.fixture
+def endpoint() -> Iterator[str]:
+    """One object of zeros, in ranges, as S3 hands it out; moto would hold it in memory."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_HEAD(self) -> None:
+            self._head(200, SIZE)
+
+        def do_GET(self) -> None:
+            asked = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers["Range"] or "bytes=0-")
+            assert asked
+            start, end = int(asked[1]), int(asked[2] or SIZE - 1)
+            left = end - start + 1
+            self._head(206, left, f"bytes {start}-{end}/{SIZE}")
+            while left:
+                sent = min(left, len(BLOCK))
+                self.wfile.write(BLOCK[:sent])
+                left -= sent
+
+        def _head(self, status: int, length: int, content_range: str = "") -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", str(length))
+            self.send_header("ETag", '"zeros"')
+            if content_range:
+                self.send_header("Content-Range", content_range)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def test_an_input_of_several_gb_is_staged_in_a_tenth_of_its_size_of_memory(endpoint: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", STAGE, endpoint, str(tmp_path / "inputs")]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    size, memory = map(int, done.stdout.split())
+    assert size == SIZE
+    (file,) = (tmp_path / "inputs" / "large").iterdir()
+    assert file.stat().st_size == SIZE
+    assert memory < MEMORY_LIMIT, f"{memory / 2**20:.0f} MiB"

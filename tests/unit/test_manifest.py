@@ -1,0 +1,161 @@
+"""Which manifest follows which, whoever publishes when, and however often."""
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from longhaul.domain.lease import AttemptId
+from longhaul.domain.manifest import Manifest, ManifestFile, PendingOutput, Switch, decide_switch, merged
+from longhaul.domain.request import Mode
+
+FOREIGN = '"etag-of-another-tool"'
+OURS = '"etag"'
+
+
+def pending(number: int, mode: Mode = "overwrite", sees: Manifest | None = None, rows: int | None = 1) -> PendingOutput:
+    """An output of one file, uploaded when `sees` was in place."""
+    attempt = AttemptId(f"main#job-{number}", 1, 1)
+    replaced = sees if mode == "overwrite" else None
+    return PendingOutput(
+        token=attempt.token,
+        prefix="s3://data/out/",
+        mode=mode,
+        replaces_base=replaced.base if replaced else None,
+        replaces=tuple(file.path for file in replaced.files) if replaced else (),
+        manifest=Manifest(
+            key=attempt.key,
+            run=1,
+            attempt=1,
+            files=(ManifestFile(path=f"part-{number}", size=1),),
+            rows={} if rows is None else {".": rows},
+        ),
+    )
+
+
+def files(manifest: Manifest) -> list[str]:
+    return [file.path for file in manifest.files]
+
+
+def test_the_first_output_is_due_and_then_done_and_stays_done() -> None:
+    first = pending(1)
+    assert decide_switch(first, None, None) is Switch.DUE
+    manifest = merged(first, None)
+    assert decide_switch(first, manifest, OURS) is Switch.DONE
+    replaced = merged(pending(2, sees=manifest), manifest)
+    assert files(replaced) == ["part-2"]
+    assert decide_switch(first, replaced, OURS) is Switch.DONE
+
+
+def test_of_two_overwrites_of_the_same_output_the_second_counts_as_the_earlier() -> None:
+    old = merged(pending(1), None)
+    one, other = pending(2, sees=old), pending(3, sees=old)
+    assert decide_switch(other, merged(one, old), OURS) is Switch.REPLACED
+
+
+@pytest.mark.parametrize("sees", [None, merged(pending(1), None)], ids=["onto nothing", "onto an output"])
+def test_an_overwrite_keeps_what_was_appended_after_it_had_looked(sees: Manifest | None) -> None:
+    overwrite = pending(2, sees=sees)
+    appended = merged(pending(3, "append"), sees)
+    assert decide_switch(overwrite, appended, OURS) is Switch.DUE
+    assert files(merged(overwrite, appended)) == ["part-3", "part-2"]
+
+
+def test_two_appends_lose_neither_whichever_comes_first() -> None:
+    one, other = pending(1, "append"), pending(2, "append")
+    first = merged(one, None)
+    assert decide_switch(other, first, OURS) is Switch.DUE
+    both = merged(other, first)
+    assert files(both) == ["part-1", "part-2"]
+    assert both.rows == {".": 2}
+    assert decide_switch(one, both, OURS) is Switch.DONE
+
+
+def test_an_append_that_was_overwritten_is_not_appended_again() -> None:
+    append = pending(1, "append")
+    appended = merged(append, None)
+    assert decide_switch(append, merged(pending(2, sees=appended), appended), OURS) is Switch.DONE
+
+
+@pytest.mark.parametrize(
+    ("mode", "switch"), [("error", Switch.OCCUPIED), ("append", Switch.DUE), ("overwrite", Switch.DUE)]
+)
+def test_an_output_of_ours_in_place(mode: Mode, switch: Switch) -> None:
+    old = merged(pending(1), None)
+    assert decide_switch(pending(2, mode, sees=old), old, OURS) is switch
+
+
+@pytest.mark.parametrize(
+    ("mode", "switch"), [("error", Switch.OCCUPIED), ("append", Switch.OCCUPIED), ("overwrite", Switch.REPLACED)]
+)
+def test_an_output_of_another_tool_that_appeared_meanwhile(mode: Mode, switch: Switch) -> None:
+    assert decide_switch(pending(2, mode), None, FOREIGN) is switch
+
+
+def test_an_output_of_another_tool_that_was_there_is_overwritten() -> None:
+    seen = pending(2).model_copy(update={"replaces_etag": FOREIGN})
+    assert decide_switch(seen, None, FOREIGN) is Switch.DUE
+
+
+@pytest.mark.parametrize(("old_rows", "new_rows", "sum_"), [(3, 4, {".": 7}), (None, 4, {}), (3, None, {})])
+def test_rows_are_counted_only_where_all_are_known(
+    old_rows: int | None, new_rows: int | None, sum_: dict[str, int]
+) -> None:
+    old = merged(pending(1, rows=old_rows), None)
+    assert merged(pending(2, "append", rows=new_rows), old).rows == sum_
+
+
+def test_rows_of_a_dataset_of_which_only_a_part_is_kept_are_not_known() -> None:
+    old = merged(pending(1), None)
+    overwrite = pending(2, sees=old)
+    assert merged(overwrite, merged(pending(3, "append"), old)).rows == {}
+    assert merged(overwrite, old).rows == {".": 1}
+
+
+def test_an_unended_upload_is_no_output() -> None:
+    with pytest.raises(ValueError, match="has not ended"):
+        merged(pending(1).model_copy(update={"manifest": None}), None)
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "../x", "a//b", "a/./b", ""])
+def test_a_path_out_of_the_output_is_no_manifest(path: str) -> None:
+    with pytest.raises(ValidationError, match="must be a relative path"):
+        ManifestFile(path=path, size=1)
+
+
+@dataclass
+class Output:
+    """A prefix, and what happened to it: who was visible when."""
+
+    manifest: Manifest | None = None
+
+    def publish(self, output: PendingOutput) -> Switch:
+        decision = decide_switch(output, self.manifest, OURS if self.manifest else None)
+        if decision is Switch.DUE:
+            self.manifest = merged(output, self.manifest)
+        return decision
+
+
+STEPS = st.lists(st.tuples(st.integers(0, 5), st.sampled_from(["upload", "publish"])), max_size=40)
+
+
+@given(modes=st.lists(st.sampled_from(["overwrite", "append"]), min_size=6, max_size=6), steps=STEPS)
+def test_in_any_order_no_row_is_doubled_and_an_append_goes_only_with_an_overwrite_that_saw_it(
+    modes: list[Mode], steps: list[tuple[int, str]]
+) -> None:
+    output, pendings = Output(), dict[int, PendingOutput]()
+    appended: set[str] = set()
+    for number, step in steps:
+        if step == "upload":
+            pendings.setdefault(number, pending(number, modes[number], sees=output.manifest))
+        elif number in pendings:
+            mine, seen_by_me = f"part-{number}", set(pendings[number].replaces)
+            if output.publish(pendings[number]) is Switch.DUE:
+                appended -= seen_by_me
+                if modes[number] == "append":
+                    appended.add(mine)
+        visible = files(output.manifest) if output.manifest else []
+        assert len(visible) == len(set(visible))
+        assert appended <= set(visible)
