@@ -1,0 +1,234 @@
+"""Bugs that such systems have had, or nearly: each is one change to the real code, and each must make an invariant fail."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+_LEASES: Final = "longhaul/adapters/dynamodb_leases.py"
+_SLOTS: Final = "longhaul/adapters/dynamodb_slots.py"
+_PUBLISHER: Final = "longhaul/adapters/s3_publisher.py"
+_EXECUTIONS: Final = "longhaul/adapters/sfn_executions.py"
+_BEAT: Final = "longhaul/domain/beat.py"
+_CLAIM: Final = "longhaul/domain/claim.py"
+_OUTCOME: Final = "longhaul/domain/outcome.py"
+_SCHEDULE: Final = "longhaul/domain/schedule.py"
+_DISPATCH: Final = "longhaul/dispatch.py"
+_FINISH: Final = "longhaul/finish.py"
+_SETTLE: Final = "longhaul/settle.py"
+_SWEEP: Final = "longhaul/sweep.py"
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """`old` is in `file` exactly once."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+
+
+_ALL: Final = (
+    # The fence.
+    Mutant(
+        "no fence", _LEASES, 'MINE = "run = :run AND attempt = :attempt"', 'MINE = "run = :run AND attempt >= :attempt"'
+    ),
+    Mutant(
+        "a second task of the attempt works too",
+        _LEASES,
+        "clauses=[RUNNING, MINE, FIRST_TASK]",
+        "clauses=[RUNNING, MINE]",
+    ),
+    Mutant(
+        "a failure overrules a commit",
+        _LEASES,
+        "clauses = [RUNNING, MINE] if before.output else [RUNNING, MINE, UNCOMMITTED]",
+        "clauses = [RUNNING, MINE]",
+    ),
+    Mutant(
+        "a commit after the cancel mark",
+        _LEASES,
+        "clauses=[RUNNING, MINE, UNCOMMITTED, NOT_CANCELLED]",
+        "clauses=[RUNNING, MINE]",
+    ),
+    Mutant(
+        "the execution's name lacks the attempt",
+        "longhaul/domain/lease.py",
+        "        return self.token\n",
+        '        return f"{self.key_hash}-{self.run}"\n',
+    ),
+    Mutant(
+        "a running execution is called closed",
+        _EXECUTIONS,
+        'return None if status == "RUNNING" else status',
+        "return status",
+    ),
+    Mutant(
+        "the probe's input differs from the row's",
+        _DISPATCH,
+        "closed_as = self.executions.ensure_started(lease.id.execution_name, lease.execution_input)\n        row =",
+        'closed_as = self.executions.ensure_started(lease.id.execution_name, lease.execution_input + " ") or "ABORTED"\n        row =',
+    ),
+    # Slots.
+    Mutant(
+        "a settled attempt keeps its slot",
+        _LEASES,
+        "self._slots.change(before.stage, -1)",
+        "self._slots.change(before.stage, 0)",
+    ),
+    Mutant(
+        "a claim takes no slot",
+        _LEASES,
+        "self._slots.change(stage.name, +1, limit=stage.slots)",
+        "self._slots.change(stage.name, 0)",
+    ),
+    # The message.
+    Mutant(
+        "the failure list is built late",
+        _DISPATCH,
+        "batch = Batch(kept={delivery.message_id for delivery in deliveries}, waiting=[])",
+        "batch = Batch(kept=set(), waiting=[])",
+    ),
+    Mutant(
+        "a message whose handling failed is deleted",
+        _DISPATCH,
+        '            logger.exception("this message stays in the queue", extra={"message_id": message_id})',
+        "            raise SystemExit from None",
+    ),
+    Mutant(
+        "an adoption keeps the old handle",
+        _LEASES,
+        '            "receipt_handle": after.receipt_handle,\n',
+        '            "receipt_handle": lease.receipt_handle,\n',
+    ),
+    Mutant(
+        "the 12 h cap is ignored",
+        _SCHEDULE,
+        "return max(0, min(wanted, math.floor(SQS_VISIBILITY_CAP_S - _CAP_MARGIN_S - held_s)))",
+        "return wanted",
+    ),
+    Mutant(
+        "no hand-over", _BEAT, "if held_s >= numbers.hand_over_age_s:", "if held_s >= 10 * numbers.hand_over_age_s:"
+    ),
+    Mutant(
+        "an extension that grows",
+        _SCHEDULE,
+        "wanted = math.ceil(numbers.visibility_factor * interval + numbers.visibility_margin_s)",
+        "wanted = math.ceil(numbers.visibility_factor * interval + numbers.visibility_margin_s + 20 * held_s)",
+    ),
+    Mutant(
+        "a late beat undoes the back-off",
+        "longhaul/beat.py",
+        "            self._undo(lease, handle, error.current)\n",
+        "",
+    ),
+    Mutant("other work under a key is dropped in silence", _CLAIM, "return Conflict(lease)", "return Duplicate()"),
+    Mutant(
+        "a worn-out message goes without a copy",
+        _DISPATCH,
+        "            self.queue.send(\n                stage.queue_url,\n                renewal(each.content, each.message.message_id, each.message.key, each.message.first_sent_at),\n            )\n",
+        "",
+    ),
+    Mutant(
+        "a finished job's message goes before the rest is done",
+        _DISPATCH,
+        "receipt_handle=message.receipt_handle)).is_finished:",
+        "receipt_handle=message.receipt_handle)) or True:",
+    ),
+    # The outcome.
+    Mutant(
+        "delete before publish",
+        _OUTCOME,
+        "owed = (*publish, *follow_ons, Owed.DELETE)",
+        "owed = (Owed.DELETE, *follow_ons, *publish)",
+    ),
+    Mutant(
+        "nothing is published by settle",
+        _OUTCOME,
+        "publish = () if lease.published_at else (Owed.PUBLISH,)",
+        "publish: tuple[Owed, ...] = ()",
+    ),
+    Mutant(
+        "no dead letter", _OUTCOME, "owed=(Owed.DEAD_LETTER, Owed.DELETE)), verdict)", "owed=(Owed.DELETE,)), verdict)"
+    ),
+    Mutant(
+        "what the row holds does not count",
+        _OUTCOME,
+        "    if lease.output is not None:\n        return Verdict(",
+        "    if lease.output is None and False:\n        return Verdict(",
+    ),
+    Mutant(
+        "Spot counts as a failure",
+        _OUTCOME,
+        "row = replace(row, interruptions=lease.interruptions + 1)\n        hopeless = row.interruptions >= numbers.max_interruptions",
+        "row = replace(row, interruptions=lease.interruptions + 1, failures=lease.failures + 1)\n        hopeless = row.failures >= lease.max_attempts",
+    ),
+    Mutant("one attempt too many", _OUTCOME, "row.failures >= lease.max_attempts", "row.failures > lease.max_attempts"),
+    Mutant(
+        "one attempt too few", _OUTCOME, "row.failures >= lease.max_attempts", "row.failures >= lease.max_attempts - 1"
+    ),
+    Mutant(
+        "a stopped task's successor does not wait for its end",
+        _OUTCOME,
+        "        wait = max(wait, schedule.stop_clearance_s(numbers))",
+        "        wait += 0",
+    ),
+    Mutant("a job that ran too long runs on", _SETTLE, "if verdict.stop_task and lease.task_arn:", "if False:"),
+    Mutant(
+        "a stopped execution is the job's failure",
+        _OUTCOME,
+        "        return Verdict(OutcomeClass.INTERRUPTED, words, stop, throttled=bool(_THROTTLED.search(words)))",
+        "        return Verdict(OutcomeClass.FAILED, words, stop)",
+    ),
+    Mutant(
+        "a failure is never released",
+        _FINISH,
+        "            self.release(lease, retry_in_s or 0)\n",
+        "            self.release(lease, 43_000)\n",
+    ),
+    # The output.
+    Mutant("the manifest is put without a condition", _PUBLISHER, "                    **condition,\n", ""),
+    Mutant(
+        "a void commit counts as published",
+        _PUBLISHER,
+        'raise VoidCommitError(f"{len(gone)} of {len(pending.uploads)} uploads are gone, {gone[0]} for one")',
+        "return",
+    ),
+    Mutant("files in use are deleted", _PUBLISHER, "if path not in in_use and path != MANIFEST", "if path != MANIFEST"),
+    Mutant(
+        "a failed attempt's uploads stay",
+        _PUBLISHER,
+        "        pending = self._load(pending_ref(attempt))\n        if pending is not None:\n            self._abort(pending)",
+        "        del attempt",
+    ),
+    # The sweeper.
+    Mutant(
+        "nobody finishes what is owed", _SWEEP, "if self.finisher.finish(lease).is_finished:", "if lease.is_finished:"
+    ),
+    Mutant(
+        "nobody settles a dead execution",
+        _SWEEP,
+        "        self.settler.settle(lease.id, Evidence.execution_closed(status))\n        report.settled += 1",
+        "        report.settled += 1",
+    ),
+    Mutant(
+        "an overdue lease counts as dead",
+        _SWEEP,
+        'if status == "RUNNING":\n            return',
+        'if status == "QUIET":\n            return',
+    ),
+    Mutant(
+        "nobody looks for lost messages",
+        _SWEEP,
+        "if lease.unseen_for(now) < timedelta(seconds=self.settings.lease.missing_after_s):",
+        "if lease.key:",
+    ),
+    Mutant(
+        "nobody stops tasks without a lease",
+        _SWEEP,
+        "if row is None or not row.owns(task.attempt) or row.task_arn not in (None, task.arn):",
+        "if row is None:",
+    ),
+)
+
+MUTANTS: Final[Mapping[str, Mutant]] = {mutant.name: mutant for mutant in _ALL}
