@@ -103,7 +103,9 @@ def classify(lease: Lease, evidence: Evidence) -> Verdict:
         return Verdict(own, evidence.cause or str(evidence.error), stop_task=own is not OutcomeClass.SUPERSEDED)
     if evidence.error == "States.Timeout" and lease.progress_at is None:
         return Verdict(
-            OutcomeClass.INTERRUPTED, f"the task did not start within its timeout of {lease.input.timeout_s} s", stop_task=True
+            OutcomeClass.INTERRUPTED,
+            f"the task did not start within its timeout of {lease.input.timeout_s} s",
+            stop_task=True,
         )
     if evidence.error == "States.Timeout":
         return Verdict(

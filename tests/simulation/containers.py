@@ -56,7 +56,9 @@ class Containers:
         label = f"task@{label_of(attempt)}"
         self._counts[label] += 1
         name = f"{label}.{self._counts[label]}"
-        self.running[task.arn] = Container(self, self._around, task, attempt, name, rng_of(self._around.plan.seed, name))
+        self.running[task.arn] = Container(
+            self, self._around, task, attempt, name, rng_of(self._around.plan.seed, name)
+        )
         self.running[task.arn].launch()
 
     def terminated(self, task: Task) -> None:
@@ -83,7 +85,7 @@ class Containers:
 class Container:
     """One task's container, from launch to end."""
 
-    def __init__(  # noqa: PLR0913, PLR0917 - made in one place
+    def __init__(
         self, owner: Containers, around: Surroundings, task: Task, attempt: AttemptId, name: str, rng: random.Random
     ) -> None:
         self._owner = owner
@@ -140,7 +142,10 @@ class Container:
     def exit(self, code: int, reason: str | None = None) -> None:
         """Its process has ended. May be called from inside of it."""
         self.host.kill()
-        self._timeline.after(2 + 2 * self.host.rng.random(), lambda: self._gone("EssentialContainerExited", "Essential container in task exited", code, reason))
+        self._timeline.after(
+            2 + 2 * self.host.rng.random(),
+            lambda: self._gone("EssentialContainerExited", "Essential container in task exited", code, reason),
+        )
 
     def _crash(self) -> None:
         """A fault of ours ended its process: to the product it is the job that crashed."""
@@ -164,7 +169,9 @@ class Container:
 
     def _fail_to_start(self, ending: Ending) -> None:
         self.ending = ending
-        self._gone("TaskFailedToStart", "CannotPullContainerError: pull image manifest has been retried 5 time(s)", None)
+        self._gone(
+            "TaskFailedToStart", "CannotPullContainerError: pull image manifest has been retried 5 time(s)", None
+        )
 
     def _stopped_by_platform(self, stop_code: str, reason: str) -> None:
         task = self.task

@@ -59,7 +59,11 @@ def _job(rng: random.Random, number: int) -> Job:
         endings=tuple(endings),
         poison=poison,
         output="shared" if rng.random() < 0.1 else "",
-        timeout_s=round(work_s * 1.5) + 600 if endless else max(21_600, round(2 * work_s)) if work_s > _HOUR_S else None,
+        timeout_s=round(work_s * 1.5) + 600
+        if endless
+        else max(21_600, round(2 * work_s))
+        if work_s > _HOUR_S
+        else None,
         stall_timeout_s=_pick(rng, (None, 70), (120, 15), (1_800, 15)) if work_s < _HOUR_S else None,
         max_attempts=_pick(rng, (None, 80), (2, 20)),
         files=rng.choice(COUNTS),
@@ -67,7 +71,14 @@ def _job(rng: random.Random, number: int) -> Job:
 
 
 def _work_s(rng: random.Random) -> float:
-    low, high = _pick(rng, ((1.0, 60.0), 4_500), ((60.0, _HOUR_S), 1_300), ((_HOUR_S, 8 * _HOUR_S), 180), ((11 * _HOUR_S, 30 * _HOUR_S), 18), ((48 * _HOUR_S, 120 * _HOUR_S), 2))
+    low, high = _pick(
+        rng,
+        ((1.0, 60.0), 4_500),
+        ((60.0, _HOUR_S), 1_300),
+        ((_HOUR_S, 8 * _HOUR_S), 180),
+        ((11 * _HOUR_S, 30 * _HOUR_S), 18),
+        ((48 * _HOUR_S, 120 * _HOUR_S), 2),
+    )
     return round(low * (high / low) ** rng.random(), 1)
 
 

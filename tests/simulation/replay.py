@@ -14,7 +14,9 @@ def main() -> int:
     """Exit code 1: an invariant does not hold."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation.replay", description=__doc__)
     parser.add_argument("world", help="a seed, a plan as JSON, or a file that holds one")
-    parser.add_argument("--shrink", action="store_true", help="look for the smallest plan that shows the violation first")
+    parser.add_argument(
+        "--shrink", action="store_true", help="look for the smallest plan that shows the violation first"
+    )
     parser.add_argument("--quiet", action="store_true", help="without the history")
     arguments = parser.parse_args()
     plan = read(arguments.world)

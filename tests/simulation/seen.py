@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tests.fakes.service import Answer, Call
+from tests.fakes.service import Call
 from tests.fakes.sqs_queues import Message
 from tests.fakes.stepfunctions import Execution
 from tests.simulation.containers import Container
@@ -119,7 +119,7 @@ class Seen:
         world.mapping.deleting.append(lambda message_id: self._check("mapping deletes", message_id))
         world.platform.began.append(self._invocation_began)
 
-    def call(self, call: Call, host: Host, answer: Answer) -> None:
+    def call(self, call: Call, host: Host) -> None:
         """A call took effect."""
         if call.service == "s3":
             if call.operation == "PutObject" and call.arguments["Key"].endswith("/_SUCCESS"):
@@ -306,7 +306,17 @@ def _told(moment: Moment, what: Any) -> str:
 
 
 def _row_text(item: Row) -> str:
-    names = ("key", "state", "run", "attempt", "failures", "interruptions", "message_id", "receipt_handle", "last_class")
+    names = (
+        "key",
+        "state",
+        "run",
+        "attempt",
+        "failures",
+        "interruptions",
+        "message_id",
+        "receipt_handle",
+        "last_class",
+    )
     shown = [f"{name}={next(iter(item[name].values()))}" for name in names if name in item]
     owed = [each["S"] for each in item.get("owed", {}).get("L", [])]
     marks = [name for name in ("output", "published_at", "cancel_requested_at", "result") if name in item]
@@ -337,5 +347,3 @@ def _before(thing: Any, name: str, heard: Any) -> None:
         return original(*arguments)
 
     setattr(thing, name, method)
-
-

@@ -31,7 +31,9 @@ def _plan(job: Job, *acts: Act, **changes: int) -> Plan:
 SCENARIOS: Mapping[str, Plan] = {
     "a job succeeds": _plan(Job("j0", work_s=9.0)),
     "a job fails, then succeeds": _plan(Job("j0", work_s=9.0, endings=(Ending("fails", 2.0),))),
-    "a job fails for good": _plan(Job("j0", work_s=9.0, endings=(Ending("crashes", 2.0),), poison=True), max_attempts=2),
+    "a job fails for good": _plan(
+        Job("j0", work_s=9.0, endings=(Ending("crashes", 2.0),), poison=True), max_attempts=2
+    ),
     "a job cannot succeed": _plan(Job("j0", work_s=9.0, endings=(Ending("permanent", 2.0),))),
     "a job hangs": _plan(Job("j0", work_s=9.0, stall_timeout_s=60, endings=(Ending("jvm_hangs", 2.0),))),
     "a job dies between commit and publish": _plan(Job("j0", work_s=9.0, endings=(Ending("dies_after_commit"),))),

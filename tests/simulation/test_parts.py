@@ -31,7 +31,7 @@ class Bench:
         self.saw: list[str] = []
         injector = Injector(Plan(faults=faults), self.timeline)
         self.sdk = Sdk(
-            self.aws, self.timeline, injector, lambda call, *_: self.saw.append(call.operation), lambda *_: None
+            self.aws, self.timeline, injector, lambda call, _host: self.saw.append(call.operation), lambda *_: None
         )
         self.host = Host(self.timeline, "host", random.Random(1))
         self.ended: list[Any] = []

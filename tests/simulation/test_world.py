@@ -4,7 +4,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +43,7 @@ def python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
 @pytest.fixture
 def deletes_running(monkeypatch: pytest.MonkeyPatch) -> None:
     """A dispatcher that takes a redelivery for a duplicate, and so lets the mapping delete the message of a job that runs."""
-    decide: Callable[..., Any] = dispatch.decide_claim
+    decide: Any = dispatch.decide_claim
 
     def mistaken(*arguments: Any) -> Any:
         decision = decide(*arguments)

@@ -1,6 +1,5 @@
 """One world: the real handlers, adapters and state machine over the strict fakes, on one heap of events, one clock and one plan."""
 
-
 import random
 from collections.abc import Callable
 from datetime import timedelta
@@ -11,13 +10,13 @@ from longhaul.settings import RuntimeSettings
 from tests.fakes.aws import FakeAws
 from tests.fakes.clock import VirtualClock
 from tests.fakes.ecs_tasks import Task
-from tests.fakes.service import Answer, Call
+from tests.fakes.service import Call
 from tests.fakes.stepfunctions import Execution
 from tests.simulation.acts import plan_act
 from tests.simulation.containers import Containers, Surroundings, attempt_of, label_of
 from tests.simulation.events import EventBridge
 from tests.simulation.files import spark_output
-from tests.simulation.hosts import Host, here
+from tests.simulation.hosts import PLATFORM, Host, here
 from tests.simulation.injection import Injector
 from tests.simulation.lambda_platform import Answer as LambdaAnswer
 from tests.simulation.lambda_platform import Lambda
@@ -224,14 +223,13 @@ class World:
         engine.timeout_stops_sync = lambda: self.plan.mix.timeout_stops_task
         return engine
 
-    def _saw(self, call: Call, host: Host, answer: Answer) -> None:
+    def _saw(self, call: Call, host: Host) -> None:
         """A call took effect."""
         if call.service == "sqs":
             self.mapping.look()
         if self.trace is not None:
             self.trace(f"{host.name}  {call.service}.{call.operation}{_about(call)}")
-        self.seen.call(call, host, answer)
-
+        self.seen.call(call, host)
 
     def _refused(self, call: Call, host: Host, text: str) -> None:
         if self.trace is not None:
@@ -253,8 +251,7 @@ class _Hosted:
     def spawn(self, work: Callable[[], Any], *, ended: Callable[[BaseException | None, Any], None]) -> Any:
         self._counts[self.label] = n = self._counts.get(self.label, 0) + 1
         name = f"{self.label}#{n}"
-        host = Host(self._timeline, name, rng_of(self._seed, name))
-        host.facts["platform"] = True
+        host = Host(self._timeline, name, rng_of(self._seed, name), traits=PLATFORM)
         return host.run(work, ended)
 
 
@@ -264,7 +261,9 @@ _TWICE = SimpleNamespace(retries={"total_max_attempts": 2})
 
 def _about(call: Call) -> str:
     """What of a call's arguments tells one from another."""
-    shown = [str(call.arguments[name]) for name in ("Key", "VisibilityTimeout", "name", "task") if name in call.arguments]
+    shown = [
+        str(call.arguments[name]) for name in ("Key", "VisibilityTimeout", "name", "task") if name in call.arguments
+    ]
     return f" {' '.join(shown)}" if shown and call.service != "dynamodb" else ""
 
 
@@ -279,5 +278,3 @@ def rng_for_product() -> random.Random:
     """In the place of `random.Random()` in the product: seeded by who asks."""
     host = here()
     return random.Random(host.rng.getrandbits(64))
-
-

@@ -39,7 +39,11 @@ def mapping_spares_running_jobs(seen: "Seen", message_id: str) -> str | None:
     return f"the mapping deletes message {message_id}, with which {sent.key} runs as attempt {row['attempt']['N']}"
 
 
-@invariant("S7", "handle used", "a message is extended and deleted with its newest receipt handle, or with the one that the row had when the invocation began")
+@invariant(
+    "S7",
+    "handle used",
+    "a message is extended and deleted with its newest receipt handle, or with the one that the row had when the invocation began",
+)
 def newest_handle(seen: "Seen", used: tuple[Any, Any]) -> str | None:
     call, host = used
     handle = call.arguments["ReceiptHandle"]

@@ -16,7 +16,11 @@ _DELETED_WITHIN_S = 60
 _BEATS_WITHIN_S = 300 + 4 * 60 + 30 + 15 + 60
 
 
-@invariant("L2", "execution started", "a crash is retried within its back-off, one that nobody saw within the visibility on top")
+@invariant(
+    "L2",
+    "execution started",
+    "a crash is retried within its back-off, one that nobody saw within the visibility on top",
+)
 def retried_soon(seen: "Seen", token: "Token") -> str | None:
     before = [each for each in seen.attempts.values() if each.token[:2] == token[:2] and each.token < token]
     if not before or before[-1].ended_at is None or seen.world.plan.slots < len(seen.world.plan.jobs):
@@ -27,7 +31,11 @@ def retried_soon(seen: "Seen", token: "Token") -> str | None:
         return None
     allowed_s = _BACKOFF_S + _SLACK_S + (_UNSEEN_S if fired else 0)
     gap_s = (seen.now - ended_at).total_seconds()
-    return None if gap_s <= allowed_s else f"{token} began {gap_s:.0f} s after the attempt before had ended ({fired} faults)"
+    return (
+        None
+        if gap_s <= allowed_s
+        else f"{token} began {gap_s:.0f} s after the attempt before had ended ({fired} faults)"
+    )
 
 
 @invariant("L4", "message removed", "a job's message is deleted within seconds of its publication")
