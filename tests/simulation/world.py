@@ -11,6 +11,7 @@ from tests.fakes.aws import FakeAws
 from tests.fakes.clock import VirtualClock
 from tests.fakes.ecs_tasks import Task
 from tests.fakes.service import Call
+from tests.fakes.sqs_batch import EntryFault
 from tests.fakes.stepfunctions import Execution
 from tests.simulation.acts import plan_act
 from tests.simulation.containers import Containers, Surroundings, attempt_of, label_of
@@ -162,9 +163,18 @@ class World:
             sqs.stale_handles = mix.stale_handles  # type: ignore[assignment]  # one of the three words
         if mix.reorder:
             sqs.reorder = rng.shuffle
+        sqs.entry_fault = self._fault_of_entry
+        if mix.short_pages:
+            self.aws.dynamodb.batch_size, self.aws.dynamodb.page_size, self.aws.s3.page_size = 2, 1, 1
         if mix.index_lag_s:
             self.aws.dynamodb.index_lag_s = lambda: mix.index_lag_s * rng.random()
             self.aws.dynamodb.weak_read_lag_s = mix.index_lag_s
+
+    def _fault_of_entry(self, operation: str, _entry: Any) -> EntryFault | None:
+        """Of a batch, one entry may fail alone."""
+        if self.injector.of_event(f"entry:{operation}", ("fails",), self.plan.mix.calls) is None:
+            return None
+        return EntryFault("InternalError", "We encountered an internal error.")
 
     def _engine(self) -> StatesEngine:
         hosted = _Hosted(self.timeline, self.plan.seed)
@@ -271,7 +281,8 @@ def _settings(usual: RuntimeSettings, plan: Plan) -> RuntimeSettings:
     stage = usual.stages[0].model_copy(
         update={"slots": plan.slots, "spot": plan.spot, "max_attempts": plan.max_attempts}
     )
-    return usual.model_copy(update={"stages": (stage,)})
+    lease = usual.lease.model_copy(update={"renew_receives": plan.renew_receives})
+    return usual.model_copy(update={"stages": (stage,), "lease": lease})
 
 
 def rng_for_product() -> random.Random:
