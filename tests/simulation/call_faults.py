@@ -33,25 +33,29 @@ ALL_KINDS = (*_ANY, *_ENDS, *_HANGS, *_DYNAMODB_WRITE, *_DISGUISED)
 
 
 @cache
-def _menu(service: str, operation: str, on_function: bool, platform: bool, conditional_put: bool) -> tuple[str, ...]:
+def _menu(service: str, operation: str, traits: frozenset[str]) -> tuple[str, ...]:
     kinds = _ANY
-    if not platform:
+    if "platform" not in traits:
         kinds += _ENDS
-    if on_function:
+    if "function" in traits:
         kinds += _HANGS
     if service == "dynamodb" and operation in _WRITES:
         kinds += _DYNAMODB_WRITE
-    if conditional_put:
+    if "conditional" in traits:
         kinds += _CONDITIONAL_PUT
     if operation == "RunTask":
         kinds += _DISGUISED
     return kinds
 
 
-def kinds_of(call: Call, *, on_function: bool, platform: bool) -> tuple[str, ...]:
-    """What can happen to this call; `platform`: it is a service's own, which neither crashes nor hangs for good."""
-    conditional_put = call.operation == "PutObject" and not call.arguments.keys().isdisjoint(("IfMatch", "IfNoneMatch"))
-    return _menu(call.service, call.operation, on_function, platform, conditional_put)
+def kinds_of(call: Call, traits: frozenset[str]) -> tuple[str, ...]:
+    """What can happen to this call, made by a host with these traits.
+
+    `function`: it has a timeout, until which it can hang. `platform`: it is a service of AWS, which neither crashes nor hangs for good.
+    """
+    if call.operation == "PutObject" and not call.arguments.keys().isdisjoint(("IfMatch", "IfNoneMatch")):
+        traits |= {"conditional"}
+    return _menu(call.service, call.operation, traits)
 
 
 def error_of(what: str, call: Call) -> ClientError | ReadTimeoutError:

@@ -33,6 +33,8 @@ def plan_of(seed: int) -> Plan:
         slots=_pick(rng, (10, 60), (1, 15), (2, 15), (3, 10)),
         spot=rng.random() < 0.2,
         max_attempts=_pick(rng, (3, 60), (1, 10), (2, 20), (5, 10)),
+        # 900 receives take days of waiting; what happens then is the same after five.
+        renew_receives=_pick(rng, (900, 85), (5, 15)),
     )
 
 
@@ -139,6 +141,7 @@ def _mix(rng: random.Random) -> Mix:
         index_lag_s=_pick(rng, (0.0, 60), (1.0, 30), (20.0, 10)),
         reorder=rng.random() < 0.3,
         timeout_stops_task=rng.random() < 0.5,
+        short_pages=rng.random() < 0.2,
     )
 
 

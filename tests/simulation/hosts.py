@@ -9,11 +9,21 @@ from greenlet import GreenletExit, getcurrent
 
 from tests.simulation.timeline import Process, Timeline
 
+PLATFORM = frozenset({"platform"})
+"""The traits of what a service of AWS does by itself."""
+
 
 class Host:
     """All processes of a host end with it. `name` says where in the plan it belongs: faults are named after it."""
 
-    def __init__(self, timeline: Timeline, name: str, rng: random.Random, skew_s: float = 0.0) -> None:
+    def __init__(
+        self,
+        timeline: Timeline,
+        name: str,
+        rng: random.Random,
+        skew_s: float = 0.0,
+        traits: frozenset[str] = frozenset(),
+    ) -> None:
         self.timeline = timeline
         self.name = name
         self.rng = rng
@@ -21,7 +31,7 @@ class Host:
         self.alive = True
         self.calls = 0
         self.crashed: Callable[[], None] = lambda: None  # told when a fault ends it
-        self.can_hang = False
+        self.traits = traits
         self.facts: dict[str, Any] = {}  # what invariants note about it
         self._processes: list[Process] = []
 

@@ -43,7 +43,7 @@ class Injector:
         if self.is_calm:
             return None
         if self.note_sites is not None:
-            kinds = kinds_of(call, on_function=host.can_hang, platform=host.facts.get("platform", False))
+            kinds = kinds_of(call, host.traits)
             self.note_sites.append((host.name, host.calls, "|".join(kinds)))
         if self._outages and self._is_out(call.service):
             return "unavailable/before/all"
@@ -53,7 +53,7 @@ class Injector:
             rate = self._plan.mix.calls
             if chance >= rate:
                 return None
-            menu = kinds_of(call, on_function=host.can_hang, platform=host.facts.get("platform", False))
+            menu = kinds_of(call, host.traits)
             menu = [each for each in menu if each in self._chosen] if self._chosen else menu
             kind = menu[int(chance / rate * len(menu))] if menu else None
         if kind is not None:

@@ -20,6 +20,7 @@ HANDLERS: Mapping[str, ModuleType] = {
     "settle": settle,
     "sweeper": sweeper,
 }
+FUNCTION = frozenset({"function"})
 _INVOKE_FAULTS = ("throttled", "lost", "doubled", "cold")
 _RETRIES = 2  # of an asynchronous invocation whose function failed
 _RETRY_AFTER_S = (60.0, 120.0)
@@ -135,8 +136,7 @@ class Invocation:
         self._function = name.partition("@")[0]
         self._sandbox = sandbox
         self._answered: Answered | None = answered
-        self.host = Host(platform.timeline, name, rng, sandbox.skew_s)
-        self.host.can_hang = True
+        self.host = Host(platform.timeline, name, rng, sandbox.skew_s, FUNCTION)
         self.host.crashed = lambda: self._over(Answer(error="Runtime.ExitError", cause="RequestId: 0 Error: exit 137"))
         self._deadline = platform.timeline.after(platform.timeout_s(self._function), self._timed_out)
 

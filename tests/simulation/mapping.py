@@ -10,7 +10,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from tests.fakes.sqs_queues import Queue
-from tests.simulation.hosts import Host
+from tests.simulation.hosts import PLATFORM, Host
 from tests.simulation.lambda_platform import Answer, Lambda
 from tests.simulation.randomness import rng_of
 from tests.simulation.timeline import Event, Timeline
@@ -57,8 +57,8 @@ class EventSourceMapping:
         self._wake = None
         self._free -= 1
         self._batches += 1
-        host = Host(self._timeline, f"mapping#{self._batches}", rng_of(self._seed, f"mapping#{self._batches}"))
-        host.facts["platform"] = True
+        name = f"mapping#{self._batches}"
+        host = Host(self._timeline, name, rng_of(self._seed, name), traits=PLATFORM)
         host.run(lambda: self._receive(host), self._received)
 
     def _receive(self, host: Host) -> tuple[Host, list[Mapping[str, Any]]]:

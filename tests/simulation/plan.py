@@ -75,6 +75,7 @@ class Mix:
     index_lag_s: float = 0.0
     reorder: bool = False
     timeout_stops_task: bool = True
+    short_pages: bool = False  # answers come in many small pages
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,7 @@ class Plan:
     slots: int = 10
     spot: bool = False
     max_attempts: int = 3
+    renew_receives: int = 900
 
     def to_json(self) -> str:
         return json.dumps(_brief(asdict(self), asdict(Plan())), separators=(",", ":"))

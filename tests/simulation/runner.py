@@ -4,7 +4,7 @@ What it leaves out is what takes Spark: staging and the job itself are pauses, a
 """
 
 import json
-from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from botocore.config import Config
@@ -26,10 +26,10 @@ from longhaul.domain.paths import parse_output
 from longhaul.domain.request import parse_request
 from tests.simulation.hosts import HostClock, here
 from tests.simulation.plan import Ending
-from tests.simulation.timeline import Event
 
 if TYPE_CHECKING:
     from tests.simulation.containers import Container, Surroundings
+    from tests.simulation.timeline import Event
 
 _AWS = Config(retries={"mode": "standard", "total_max_attempts": 8})  # as the runner's
 _DEADLINE_MARGIN_S = 30
@@ -74,7 +74,6 @@ class Runner:
         self._may_be_committed = False
         self._pauses: dict[Any, Event] = {}  # processes that a stop wakes
         self._reporter: Any = None
-        self._reports_until_joined: list[Callable[[], None]] = []
         self._finished = False
         self.stop.on_request(self._stop_requested)
 
@@ -118,7 +117,8 @@ class Runner:
             return
 
     def _work(self, lease: Lease) -> str:
-        request = parse_request(self._requests.get(lease.request_ref).body, self._settings)
+        stage = self._settings.stage(lease.stage)
+        request = parse_request(self._requests.get(lease.request_ref).body, self._settings, stage)
         output = str(parse_output(request.output, self._settings.paths))
         work = int(json.loads(json.dumps(request.params)).get("work", 0))
         ending = self._container.job.ending(self._id.attempt, work)
@@ -191,10 +191,8 @@ class Runner:
         self._container.end_kind = failure.kind.value
         self.record(failure)
         if not self._may_be_committed:
-            try:
+            with suppress(ClientError, BotoCoreError):  # settle does it again
                 self._publisher.discard(self._id)
-            except (ClientError, BotoCoreError):
-                pass  # settle does it again
         return failure.exit_code
 
     # Waiting, progress, stops.

@@ -19,7 +19,7 @@ _DEFAULT_TRIES = 5  # botocore's legacy mode: 5 in all
 _MAX_BACKOFF_S = 20.0
 _DEFAULT_TIMEOUT_S = 60.0
 
-Saw = Callable[[Call, Host, Answer], None]
+Saw = Callable[[Call, Host], None]
 """Hears of every call that took effect."""
 
 Refused = Callable[[Call, Host, str], None]
@@ -97,7 +97,7 @@ class SdkGate:
         except ClientError as error:
             self._sdk.refused(call, host, error.response["Error"]["Message"])
             raise
-        self._sdk.saw(call, host, answer)
+        self._sdk.saw(call, host)
         return answer
 
     def _end(self, host: Host, what: str) -> None:

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tests.fakes.service import Answer, Call
+from tests.fakes.service import Call
 from tests.fakes.sqs_queues import Message
 from tests.fakes.stepfunctions import Execution
 from tests.simulation.containers import Container
@@ -119,7 +119,7 @@ class Seen:
         world.mapping.deleting.append(lambda message_id: self._check("mapping deletes", message_id))
         world.platform.began.append(self._invocation_began)
 
-    def call(self, call: Call, host: Host, answer: Answer) -> None:
+    def call(self, call: Call, host: Host) -> None:
         """A call took effect."""
         if call.service == "s3":
             if call.operation == "PutObject" and call.arguments["Key"].endswith("/_SUCCESS"):

@@ -85,11 +85,12 @@ _SIMPLER_JOBS: Sequence[dict[str, Any]] = (
 def _simpler_worlds(plan: Plan) -> Iterator[Callable[[Plan], Plan]]:
     usual = Mix()
     yield lambda each: replace(each, mix=usual)
-    for name in ("skew_s", "stale_handles", "index_lag_s", "reorder", "timeout_stops_task"):
+    for name in ("skew_s", "stale_handles", "index_lag_s", "reorder", "timeout_stops_task", "short_pages"):
         if getattr(plan.mix, name) != getattr(usual, name):
             yield lambda each, name=name: replace(each, mix=replace(each.mix, **{name: getattr(usual, name)}))
     yield lambda each: replace(each, mix=replace(each.mix, calls=0.0, kinds=(), invokes=0.0, events=0.0, launches=0.0))
     yield lambda each: replace(each, slots=10)
+    yield lambda each: replace(each, renew_receives=900)
     yield lambda each: replace(each, spot=False)
     yield lambda each: replace(each, max_attempts=3)
     yield lambda each: replace(each, jobs=tuple(replace(job, endings=_fewer(job.endings)) for job in each.jobs))

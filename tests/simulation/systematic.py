@@ -43,6 +43,7 @@ SCENARIOS: Mapping[str, Plan] = {
     "the same work is submitted twice": _plan(Job("j0", work_s=9.0), Act(20.0, "submit", "j0")),
     "other work is submitted under the key": _plan(Job("j0", work_s=9.0), Act(20.0, "submit", "j0", work=1)),
     "a message comes again": _plan(Job("j0", work_s=9.0), Act(60.0, "redeliver", "j0"), Act(150.0, "redeliver", "j0")),
+    "a message wears out": _plan(Job("j0", work_s=9.0), Act(40.0, "redeliver", "j0"), renew_receives=2),
     "a job waits for a slot": replace(
         _plan(Job("j0", work_s=9.0), Act(2.0, "submit", "j1"), slots=1),
         jobs=(Job("j0", work_s=9.0), Job("j1", work_s=9.0)),

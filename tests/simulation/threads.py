@@ -1,7 +1,7 @@
 """Thread pools of the product's, as processes of the timeline: in place of `concurrent.futures`, in the order that the timeline says."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Self
 
 from greenlet import getcurrent
 
@@ -53,7 +53,7 @@ class Threads:
         self._futures: list[Future] = []
         self._host = here()
 
-    def __enter__(self) -> "Threads":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

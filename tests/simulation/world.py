@@ -10,13 +10,14 @@ from longhaul.settings import RuntimeSettings
 from tests.fakes.aws import FakeAws
 from tests.fakes.clock import VirtualClock
 from tests.fakes.ecs_tasks import Task
-from tests.fakes.service import Answer, Call
+from tests.fakes.service import Call
+from tests.fakes.sqs_batch import EntryFault
 from tests.fakes.stepfunctions import Execution
 from tests.simulation.acts import plan_act
 from tests.simulation.containers import Containers, Surroundings, attempt_of, label_of
 from tests.simulation.events import EventBridge
 from tests.simulation.files import spark_output
-from tests.simulation.hosts import Host, here
+from tests.simulation.hosts import PLATFORM, Host, here
 from tests.simulation.injection import Injector
 from tests.simulation.lambda_platform import Answer as LambdaAnswer
 from tests.simulation.lambda_platform import Lambda
@@ -162,9 +163,18 @@ class World:
             sqs.stale_handles = mix.stale_handles  # type: ignore[assignment]  # one of the three words
         if mix.reorder:
             sqs.reorder = rng.shuffle
+        sqs.entry_fault = self._fault_of_entry
+        if mix.short_pages:
+            self.aws.dynamodb.batch_size, self.aws.dynamodb.page_size, self.aws.s3.page_size = 2, 1, 1
         if mix.index_lag_s:
             self.aws.dynamodb.index_lag_s = lambda: mix.index_lag_s * rng.random()
             self.aws.dynamodb.weak_read_lag_s = mix.index_lag_s
+
+    def _fault_of_entry(self, operation: str, _entry: Any) -> EntryFault | None:
+        """Of a batch, one entry may fail alone."""
+        if self.injector.of_event(f"entry:{operation}", ("fails",), self.plan.mix.calls) is None:
+            return None
+        return EntryFault("InternalError", "We encountered an internal error.")
 
     def _engine(self) -> StatesEngine:
         hosted = _Hosted(self.timeline, self.plan.seed)
@@ -223,13 +233,13 @@ class World:
         engine.timeout_stops_sync = lambda: self.plan.mix.timeout_stops_task
         return engine
 
-    def _saw(self, call: Call, host: Host, answer: Answer) -> None:
+    def _saw(self, call: Call, host: Host) -> None:
         """A call took effect."""
         if call.service == "sqs":
             self.mapping.look()
         if self.trace is not None:
             self.trace(f"{host.name}  {call.service}.{call.operation}{_about(call)}")
-        self.seen.call(call, host, answer)
+        self.seen.call(call, host)
 
     def _refused(self, call: Call, host: Host, text: str) -> None:
         if self.trace is not None:
@@ -251,8 +261,7 @@ class _Hosted:
     def spawn(self, work: Callable[[], Any], *, ended: Callable[[BaseException | None, Any], None]) -> Any:
         self._counts[self.label] = n = self._counts.get(self.label, 0) + 1
         name = f"{self.label}#{n}"
-        host = Host(self._timeline, name, rng_of(self._seed, name))
-        host.facts["platform"] = True
+        host = Host(self._timeline, name, rng_of(self._seed, name), traits=PLATFORM)
         return host.run(work, ended)
 
 
@@ -272,7 +281,8 @@ def _settings(usual: RuntimeSettings, plan: Plan) -> RuntimeSettings:
     stage = usual.stages[0].model_copy(
         update={"slots": plan.slots, "spot": plan.spot, "max_attempts": plan.max_attempts}
     )
-    return usual.model_copy(update={"stages": (stage,)})
+    lease = usual.lease.model_copy(update={"renew_receives": plan.renew_receives})
+    return usual.model_copy(update={"stages": (stage,), "lease": lease})
 
 
 def rng_for_product() -> random.Random:

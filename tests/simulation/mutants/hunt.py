@@ -31,7 +31,8 @@ def main() -> int:
             yield from (each for each in (one, other) if each is not None)
 
     violated, tried = None, 0
-    for tried, world in enumerate(itertools.islice(worlds(), limit), start=1):
+    for world in itertools.islice(worlds(), limit):
+        tried += 1
         violation = run_world(world)
         if violation is not None:
             violated = violation.text.partition("\n")[0]

@@ -1,0 +1,41 @@
+"""Worlds that showed a defect once, as small as they could be made. They stay, and must hold."""
+
+from collections.abc import Mapping
+
+from tests.simulation.plan import Act, Ending, Fault, Job, Plan
+
+_SUBMIT = Act(1.0, "submit", "j0")
+
+REGRESSIONS: Mapping[str, Plan] = {
+    "an upload that S3 refused for a while was the job's failure": Plan(
+        jobs=(Job("j0", work_s=9.0, files=1),),
+        acts=(_SUBMIT,),
+        faults=(Fault("task@j0-1.1", 8, "unavailable/before/all"),),
+        max_attempts=1,
+    ),
+    "a task that never started was a job that ran too long": Plan(
+        jobs=(Job("j0", endings=(Ending("never_starts"),), timeout_s=300),), acts=(_SUBMIT,), faults=(), max_attempts=1
+    ),
+    "a progress report that was tried for minutes made a healthy job look stalled": Plan(
+        jobs=(Job("j0", work_s=300.0, stall_timeout_s=120),),
+        acts=(_SUBMIT,),
+        faults=(Fault("task@j0-1.1", 6, "lost/before/all"),),
+        max_attempts=1,
+    ),
+    "a stall while S3 kept an upload waiting was the job's": Plan(
+        jobs=(Job("j0", work_s=9.0, stall_timeout_s=60, files=1),),
+        acts=(_SUBMIT,),
+        faults=(Fault("task@j0-1.1", 8, "lost/before/all"),),
+        max_attempts=1,
+    ),
+    "uploads of an attempt stayed pending when runner and settle were throttled": Plan(
+        seed=168,
+        jobs=(Job("j0", work_s=112.1, files=1),),
+        acts=(Act(123.5, "submit", "j0"),),
+        faults=(
+            Fault("launch:j0-1", 1, "RESOURCE:ENI"),
+            Fault("task@j0-2.1", 31, "throttle/before/all"),
+            Fault("settle@j0-2#1", 4, "throttle/before/all"),
+        ),
+    ),
+}

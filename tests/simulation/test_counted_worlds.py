@@ -1,0 +1,43 @@
+"""Every single fault at every place of a scenario, and some of the pairs. All scenarios and thousands of pairs: `make test-slow`."""
+
+import random
+
+import pytest
+
+from tests.simulation.checking import all_hold
+from tests.simulation.regressions import REGRESSIONS
+from tests.simulation.systematic import SCENARIOS, pairs, single_faults
+
+_CORE = ("a job succeeds", "a job fails, then succeeds", "a job dies between commit and publish", "a job is cancelled")
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_every_invariant_holds_without_faults(scenario: str) -> None:
+    assert all_hold([SCENARIOS[scenario]]) == 1
+
+
+@pytest.mark.parametrize("scenario", _CORE)
+def test_every_invariant_holds_with_any_single_fault(scenario: str) -> None:
+    assert all_hold(single_faults(SCENARIOS[scenario])) > 300
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_every_invariant_holds_with_some_pairs_of_faults(scenario: str) -> None:
+    assert all_hold(pairs(SCENARIOS[scenario], random.Random(1), 12)) > 6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scenario", [each for each in SCENARIOS if each not in _CORE])
+def test_every_invariant_holds_with_any_single_fault_of_the_other_scenarios(scenario: str) -> None:
+    assert all_hold(single_faults(SCENARIOS[scenario])) > 300
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_every_invariant_holds_with_many_pairs_of_faults(scenario: str) -> None:
+    assert all_hold(pairs(SCENARIOS[scenario], random.Random(2), 1_000)) > 900
+
+
+@pytest.mark.parametrize("defect", REGRESSIONS)
+def test_what_was_found_once_stays_mended(defect: str) -> None:
+    assert all_hold([REGRESSIONS[defect]]) == 1

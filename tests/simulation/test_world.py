@@ -1,0 +1,101 @@
+"""The world itself: it is the same each time, it sees what is wrong, and it says so in few words."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from longhaul import dispatch
+from longhaul.domain.claim import Duplicate, Probe
+from tests.simulation.generation import plan_of
+from tests.simulation.plan import Act, Job, Plan
+from tests.simulation.replay import report
+from tests.simulation.run import run, run_world
+from tests.simulation.shrink import Shrinker
+from tests.simulation.soak import State
+
+_ROOT = Path(__file__).resolve().parents[2]
+_FAULTY = 3  # a seed whose world has some of everything
+
+
+def history(plan: Plan) -> list[str]:
+    lines: list[str] = []
+    run(plan, trace=lines.append)
+    return lines
+
+
+def python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", *arguments],
+        cwd=_ROOT,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.fixture
+def deletes_running(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dispatcher that takes a redelivery for a duplicate, and so lets the mapping delete the message of a job that runs."""
+    decide: Any = dispatch.decide_claim
+
+    def mistaken(*arguments: Any) -> Any:
+        decision = decide(*arguments)
+        return Duplicate() if isinstance(decision, Probe) else decision
+
+    monkeypatch.setattr(dispatch, "decide_claim", mistaken)
+
+
+def test_a_world_is_the_same_each_time_and_in_each_process() -> None:
+    here = history(plan_of(_FAULTY))
+    assert len(here) > 100
+    assert history(plan_of(_FAULTY)) == here
+    for hash_seed in ("1", "2"):
+        there = python("tests.simulation.replay", str(_FAULTY), PYTHONHASHSEED=hash_seed)
+        assert there.stdout.splitlines() == here
+
+
+def test_a_plan_with_its_faults_by_place_makes_the_world_of_its_seed() -> None:
+    plan = plan_of(_FAULTY)
+    found = run(plan)
+    assert found.faults
+    by_place = Plan.from_json(Plan(**{**vars(plan), "faults": found.faults}).to_json())
+    assert history(by_place) == history(plan)
+
+
+@pytest.mark.usefixtures("deletes_running")
+def test_a_violation_is_shrunk_to_what_it_needs_and_replays() -> None:
+    jobs = tuple(Job(f"j{n}", work_s=400.0) for n in range(4))
+    acts = tuple(Act(1.0 + n, "submit", job.name) for n, job in enumerate(jobs))
+    plan = Plan(seed=5, jobs=jobs, acts=(*acts, Act(100.0, "redeliver", "j2"), Act(300.0, "redeliver", "j2")))
+    violation = run_world(plan)
+    assert violation is not None
+    assert violation.code == "S8"
+
+    smallest = Shrinker(violation).shrink()
+
+    assert smallest.code == "S8"
+    assert [job.name for job in smallest.plan.jobs] == ["j2"]
+    assert [act.kind for act in smallest.plan.acts] == ["submit", "redeliver"]
+    assert "python -m tests.simulation.replay '{" in report(smallest)
+    again = run_world(Plan.from_json(report(smallest).rpartition("replay '")[2].removesuffix("'")))
+    assert again == smallest
+
+
+def test_a_soak_ends_with_a_line_for_machines_and_goes_on_where_it_was(tmp_path: Path) -> None:
+    state = tmp_path / "soak.json"
+    State(first=7, wanted=4, done=2, seconds=1.0, virtual_s=3600.0).save(state)
+
+    ended = python("tests.simulation.soak", "--worlds=4", "--first=7", "--processes=1", f"--state={state}")
+
+    assert "going on after 2 worlds" in ended.stderr
+    assert re.fullmatch(
+        r"worlds=4 violations=0 worlds_per_s=[\d.]+ virtual_hours_per_s=[\d.]+", ended.stdout.splitlines()[-1]
+    )
+    assert ended.returncode == 0
