@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,6 +33,7 @@ from jobs.stopping import Stop, StopReason
 from jobs.task import Resources, Task
 from longhaul.domain.errors import LeaseChangedError
 from longhaul.domain.lease import AttemptId, CommittedOutput, Lease, RecordedResult
+from longhaul.domain.manifest import Manifest
 from longhaul.domain.outcome import ExitCode, OutcomeClass
 from longhaul.domain.paths import DataPath, parse_input, parse_job, parse_output
 from longhaul.domain.request import Mode, parse_request
@@ -58,6 +59,7 @@ class Destination:
 
     path: DataPath
     mode: Mode
+    was_read: Manifest | None = None  # of a job that reads its own output
 
 
 @dataclass
@@ -118,9 +120,10 @@ class Attempt:
         require_room(self.s3, destination.path, destination.mode, self.id)
         loaded = loading.load(request.job, request.params, self._fetch)
         inputs = {name: parse_input(path, self.settings.paths) for name, path in request.inputs.items()}
+        listing = Listing(self.s3, self.settings.paths.data_bucket)
         with self.boot(self.id.execution_name, self.task.resources, self.scratch, self.stop) as session:
             with ThreadPoolExecutor(1, thread_name_prefix="staging") as pool:
-                staging = pool.submit(self._stage, inputs)
+                staging = pool.submit(self._stage, listing, inputs)
                 spark = session()
                 staged = staging.result()
             self.progress.enter(Phase.RUNNING)
@@ -132,15 +135,15 @@ class Attempt:
             raise NoOutputError(
                 "the job ended without writing anything: call job.write, or let a script write to {output}"
             )
-        return destination, job
+        return replace(destination, was_read=listing.manifests.get(str(destination.path))), job
 
     def _fetch(self, job: str) -> Path:
         return fetch_code(self.s3, parse_job(job, self.settings.paths), self.scratch / "code")
 
-    def _stage(self, inputs: Mapping[str, DataPath]) -> dict[str, StagedInput]:
+    def _stage(self, listing: Listing, inputs: Mapping[str, DataPath]) -> dict[str, StagedInput]:
         stager = Stager(
             self.s3,
-            Listing(self.s3, self.settings.paths.data_bucket),
+            listing,
             self.scratch / "inputs",
             self.stop,
             disk_gib=self.settings.disk_gib,
@@ -157,7 +160,7 @@ class Attempt:
             begin=lambda size: self.progress.enter(Phase.PUBLISHING, size),
             advance=self.progress.advance,
         )
-        output = uploader.upload(self.id, str(destination.path), job.written, destination.mode)
+        output = uploader.upload(self.id, str(destination.path), job.written, destination.mode, destination.was_read)
         self.stop.check()
         require_room(self.s3, destination.path, destination.mode, self.id)
         self._may_be_committed = True
