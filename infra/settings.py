@@ -37,8 +37,9 @@ MAX_QUEUE_NAME = 80
 LogRetention = Literal[1, 3, 5, 7, 14, 30, 60, 90, 180, 365, 731]
 BucketName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")]
 
-# Ends with a slash: else `jobs` would allow `jobs-of-others` as well.
-JobPrefix = Annotated[str, Field(pattern=r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/([A-Za-z0-9_-][A-Za-z0-9._=-]*/)*$")]
+_FOLDERS = r"([A-Za-z0-9_-][A-Za-z0-9._=-]*/)"
+# In a bucket that is named, or else in the data bucket. Ends with a slash: `jobs` would allow `jobs-of-others` as well.
+JobPrefix = Annotated[str, Field(pattern=rf"^(s3://[a-z0-9][a-z0-9.-]{{1,61}}[a-z0-9]/{_FOLDERS}*|{_FOLDERS}+)$")]
 
 
 class SettingsError(ValueError):
@@ -139,7 +140,8 @@ class Settings(Model):
     # Beside the data bucket, which is always allowed.
     input_buckets: tuple[BucketName, ...] = ()
     output_buckets: tuple[BucketName, ...] = ()
-    # Where a message may take a job's code from, such as s3://our-jobs/production/: who writes there runs code under the task's role. None: the catalogue alone.
+    # Where a message may take a job's code from: `s3://our-code/production/`, or `jobs/` in the data bucket. Who writes there runs code under the task's
+    # role. None: the catalogue alone.
     job_prefixes: tuple[JobPrefix, ...] = ()
     # Only where the runner shares a disk with the producer: the local profile.
     allow_file_paths: bool = False

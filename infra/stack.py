@@ -96,7 +96,7 @@ class LonghaulStack(Stack):
                 data_bucket=self._data.bucket_name,
                 input_buckets=settings.input_buckets,
                 output_buckets=settings.output_buckets,
-                job_prefixes=settings.job_prefixes,
+                job_prefixes=self._job_prefixes(),
                 allow_file=settings.allow_file_paths,
             ),
             jobs=jobs,
@@ -166,7 +166,14 @@ class LonghaulStack(Stack):
         grants.hold_leases(job, table)
         grants.read_objects(job, inputs)
         grants.write_objects(job, outputs)
-        grants.read_code(job, self._settings.job_prefixes)
+        grants.read_code(job, self._job_prefixes())
+
+    def _job_prefixes(self) -> tuple[str, ...]:
+        """As `s3://bucket/…/`, those in the data bucket too, whose name the settings cannot know."""
+        return tuple(
+            prefix if prefix.startswith("s3://") else f"s3://{self._data.bucket_name}/{prefix}"
+            for prefix in self._settings.job_prefixes
+        )
 
     def _bucket(self, prefix: str, name: str) -> s3.IBucket:
         return s3.Bucket.from_bucket_name(self, f"{prefix}-{name}", name)

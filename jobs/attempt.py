@@ -34,6 +34,7 @@ from jobs.stopping import Stop, StopReason
 from jobs.task import Resources, Task
 from longhaul.domain.errors import LeaseChangedError
 from longhaul.domain.lease import AttemptId, CommittedOutput, Lease, RecordedResult, emitted_ref
+from longhaul.domain.manifest import Manifest
 from longhaul.domain.outcome import ExitCode, OutcomeClass
 from longhaul.domain.paths import DataPath, parse_input, parse_job, parse_output
 from longhaul.domain.request import Mode, parse_request
@@ -59,6 +60,7 @@ class Destination:
 
     path: DataPath
     mode: Mode
+    was_read: Manifest | None = None  # of a job that reads its own output
 
 
 @dataclass
@@ -123,9 +125,10 @@ class Attempt:
         # What the claim said: a deploy may have changed the stage's default since.
         loaded = loading.load(lease.input.job or request.job or "", request.params, self._fetch)
         inputs = {name: parse_input(path, self.settings.paths) for name, path in request.inputs.items()}
+        listing = Listing(self.s3, self.settings.paths.data_bucket)
         with self.boot(self.id.execution_name, self.task.resources, self.scratch, self.stop) as session:
             with ThreadPoolExecutor(1, thread_name_prefix="staging") as pool:
-                staging = pool.submit(self._stage, inputs)
+                staging = pool.submit(self._stage, listing, inputs)
                 spark = session()
                 staged = staging.result()
             self.progress.enter(Phase.RUNNING)
@@ -139,15 +142,15 @@ class Attempt:
             raise NoOutputError(
                 "the job ended without writing anything: call job.write, or let a script write to {output}"
             )
-        return destination, job
+        return replace(destination, was_read=listing.manifests.get(str(destination.path))), job
 
     def _fetch(self, job: str) -> Path:
         return fetch_code(self.s3, parse_job(job, self.settings.paths), self.scratch / "code")
 
-    def _stage(self, inputs: Mapping[str, DataPath]) -> dict[str, StagedInput]:
+    def _stage(self, listing: Listing, inputs: Mapping[str, DataPath]) -> dict[str, StagedInput]:
         stager = Stager(
             self.s3,
-            Listing(self.s3, self.settings.paths.data_bucket),
+            listing,
             self.scratch / "inputs",
             self.stop,
             disk_gib=self.settings.disk_gib,
@@ -164,7 +167,7 @@ class Attempt:
             begin=lambda size: self.progress.enter(Phase.PUBLISHING, size),
             advance=self.progress.advance,
         )
-        output = uploader.upload(self.id, str(destination.path), job.written, destination.mode)
+        output = uploader.upload(self.id, str(destination.path), job.written, destination.mode, destination.was_read)
         if job.emitter.requests is not None:
             output = replace(output, emitted_ref=emitted_ref(self.id))
             self.requests.put_emitted(emitted_ref(self.id), job.emitter.requests)

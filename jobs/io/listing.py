@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 
 from longhaul.adapters.s3_publisher import read_manifest
 from longhaul.domain.errors import PermanentJobError
-from longhaul.domain.manifest import MAIN, ManifestFile
+from longhaul.domain.manifest import MAIN, Manifest, ManifestFile
 from longhaul.domain.paths import INTERNAL_PREFIX, DataPath
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ class Listing:
     def __init__(self, client: "S3Client", data_bucket: str) -> None:
         self._s3 = client
         self._data_bucket = data_bucket
+        self.manifests: dict[str, Manifest] = {}
+        """Those that were followed, by their prefix (`s3://bucket/…/`): a job that overwrites what it reads replaces these and no newer ones."""
 
     def sources_of(self, path: DataPath) -> list[Source]:
         """The files of an input in the order of their keys; none when there are none.
@@ -92,11 +94,13 @@ class Listing:
     def _prefix(self, bucket: str, prefix: str) -> list[Source]:
         manifest, _ = read_manifest(self._s3, bucket, prefix)
         if manifest is not None:
+            self.manifests[f"s3://{bucket}/{prefix}"] = manifest
             return _of_manifest(bucket, prefix, manifest.of_dataset(MAIN))
         parent, _, name = prefix.rstrip("/").rpartition("/")
         if parent:
             outer, _ = read_manifest(self._s3, bucket, f"{parent}/")
             if outer is not None and (named := outer.of_dataset(name)):
+                self.manifests[f"s3://{bucket}/{parent}/"] = outer
                 return _of_manifest(bucket, f"{parent}/", named)
         return [
             Source(bucket, source.key, source.size, _partitions(relative))

@@ -75,9 +75,17 @@ class Uploader:
         self._advance = advance
 
     def upload(
-        self, attempt: AttemptId, prefix: str, datasets: Sequence[Dataset], mode: Mode = "overwrite"
+        self,
+        attempt: AttemptId,
+        prefix: str,
+        datasets: Sequence[Dataset],
+        mode: Mode = "overwrite",
+        was_read: Manifest | None = None,
     ) -> CommittedOutput:
         """Upload every file of the datasets; what comes back is ready to be committed.
+
+        An overwrite replaces what is there now; or, of a job that read its own output, the manifest that `was_read`: what was appended since is not in its
+        result, and stays.
 
         Raises:
             PermanentJobError: files of one format would be appended to files of another.
@@ -88,7 +96,7 @@ class Uploader:
         current, etag = read_manifest(self._s3, bucket, key_prefix)
         if mode == "append" and current is not None:
             _require_same_formats(current, files)
-        replaced = current if mode == "overwrite" else None
+        replaced = (was_read or current) if mode == "overwrite" else None
         self._begin(sum(file.size for file in files))
         uploads = self._create(bucket, key_prefix, attempt.token, files)
         pending = PendingOutput(

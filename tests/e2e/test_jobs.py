@@ -1,12 +1,14 @@
 """Jobs through the whole system on the embedded AWS: the synthesized template, the real handlers, real Spark."""
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
 from local.demo import kill
+from local.synth import REPOSITORY
 from longhaul.domain.lease import State
 from tests.e2e.conftest import DEADLINE_S, Stack
 from tests.local.support import eventually
@@ -95,3 +97,38 @@ def test_the_same_work_sent_three_times_runs_once(stack: Stack) -> None:
         "executions"
     ]
     assert [each["name"] for each in executions if each["name"].startswith(row.id.key_hash)] == [row.id.execution_name]
+
+
+def test_an_ordinary_script_brought_along_by_its_message_runs_on_the_stack(stack: Stack) -> None:
+    page = (REPOSITORY / "docs" / "jobs.md").read_text()
+    (script,) = re.findall(r"^```python\n(# s3://my-data/jobs/by_carrier.py\n.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    s3 = stack.client("s3")
+    s3.put_object(Bucket=stack.bucket, Key="jobs/by_carrier.py", Body=script.encode())
+    s3.put_object(Bucket=stack.bucket, Key="script-in/flights.csv", Body=b"carrier\nUA\nAA\nUA\n")
+    request = {
+        "job": f"s3://{stack.bucket}/jobs/by_carrier.py",
+        "job_id": "script",
+        "inputs": {"flights": f"s3://{stack.bucket}/script-in/"},
+        "output": f"s3://{stack.bucket}/script/",
+        "params": {"argv": ["{inputs.flights}", "{output}"]},
+    }
+    stack.send(json.dumps(request))
+    stack.until("script", State.SUCCEEDED)
+    assert stack.rows("script") == [{"carrier": "AA", "count": 1}, {"carrier": "UA", "count": 2}]
+
+
+def test_two_jobs_that_append_to_one_output_at_once_lose_no_row(stack: Stack) -> None:
+    output = f"s3://{stack.bucket}/appended/"
+    for n in (1, 2):
+        stack.send(stack.select(f"append-{n}", f"SELECT {n} AS n", output=output, mode="append"))
+    for n in (1, 2):
+        stack.until(f"append-{n}", State.SUCCEEDED)
+    assert sorted(row["n"] for row in stack.rows("appended")) == [1, 2]
+
+
+def test_an_output_that_is_there_is_an_error_where_the_request_says_so(stack: Stack) -> None:
+    stack.client("s3").put_object(Bucket=stack.bucket, Key="taken/precious.csv", Body=b"1")
+    stack.send(stack.select("taken", "SELECT 1 AS n", mode="error"))
+    row = stack.until("taken", State.DEAD)
+    assert (row.attempt, row.last_class) == (1, "permanent")
+    assert "mode is error" in stack.dead_letter('"taken"')["reason"]

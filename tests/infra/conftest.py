@@ -25,7 +25,7 @@ def varied(tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
             "stages": [{"name": "main"}, {"name": "clean-up", "slots": 3}],
             "input_buckets": ["their-input"],
             "output_buckets": ["their-output"],
-            "job_prefixes": ["s3://their-code/production/"],
+            "job_prefixes": ["s3://their-code/production/", "jobs/"],
             "sizes": {
                 "small": {"cpu": 512, "memory_mib": 2048, "disk_gib": 20},
                 "xlarge": {"cpu": 32_768, "memory_mib": 249_856, "disk_gib": 200},

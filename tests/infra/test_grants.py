@@ -96,6 +96,7 @@ def test_a_job_reads_the_input_buckets_and_writes_the_output_buckets_of_the_sett
         bucket("input") + "/*",
         bucket("output") + "/*",
         bucket("code") + "/production/*",
+        "arn:aws:s3:::<Data>/jobs/*",
     }
     assert granted["s3:PutObject"] == {"<Data.Arn>/*", bucket("output") + "/*"}
     assert granted["s3:ListBucket"] == {"<Data.Arn>", bucket("input"), bucket("output")}

@@ -114,6 +114,8 @@ def test_a_stage_is_called_in_outputs_without_hyphens() -> None:
             "longhaul.sizes: medium (21 GiB) must not have less disk than small (30 GiB)",
         ),
         ({"job_prefixes": ["s3://code/jobs"]}, 'longhaul.job_prefixes.0: is "s3://code/jobs"; string should match'),
+        ({"job_prefixes": ["jobs"]}, 'longhaul.job_prefixes.0: is "jobs"; string should match'),
+        ({"job_prefixes": ["/"]}, 'longhaul.job_prefixes.0: is "/"; string should match'),
         ({"job_prefixes": ["s3://code/../"]}, 'longhaul.job_prefixes.0: is "s3://code/../"; string should match'),
         (
             {"sizes": {"medium": {"cpu": 1024, "memory_mib": 4096}}},

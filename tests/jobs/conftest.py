@@ -4,12 +4,15 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
 from moto import mock_aws
+from moto.server import ThreadedMotoServer
 from pydantic import BaseModel
 from pyspark.sql import SparkSession
 
@@ -131,6 +134,24 @@ def cloud() -> Iterator[Cloud]:
     with mock_aws():
         yield build_cloud()
     patches.undo()
+
+
+@pytest.fixture(scope="module")
+def moto() -> Iterator[str]:
+    server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def remote(moto: str) -> Cloud:
+    connection = HTTPConnection(moto.removeprefix("http://"))
+    connection.request("POST", "/moto-api/reset")
+    assert connection.getresponse().status == HTTPStatus.OK
+    connection.close()
+    return build_cloud(moto)
 
 
 Run = Callable[[SparkSession, Job[Any]], None]

@@ -14,12 +14,13 @@ from jobs.stopping import Stop, StopReason
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.s3_publisher import S3Publisher, read_manifest
 from longhaul.domain.lease import CommittedOutput, State
-from longhaul.domain.manifest import Manifest
+from longhaul.domain.manifest import Manifest, ManifestFile
 from longhaul.domain.outcome import ExitCode
 from tests.builders import BUCKET, settings, stage
 from tests.jobs.conftest import Cloud, MakeAttempt
 
 OUTPUT = "clean/2013-01/"
+ROW = b'{"n":1}\n'
 CSV = (
     b"year,month,day,dep_time,sched_dep_time,dep_delay,arr_time,sched_arr_time,arr_delay,carrier,flight,tailnum,origin,dest,"
     b"air_time,distance,hour,minute,time_hour\n"
@@ -148,6 +149,34 @@ def test_an_append_adds_to_the_output_of_another_job(cloud: Cloud, make_attempt:
     manifest, _ = read_manifest(cloud.s3, BUCKET, OUTPUT)
     assert manifest is not None
     assert manifest.published == (older.token, cloud.lease().id.token)
+
+
+def test_a_job_that_compacts_its_own_output_keeps_what_was_appended_while_it_ran(
+    cloud: Cloud, make_attempt: MakeAttempt
+) -> None:
+    def appended(key: str, file: str, before: Manifest | None = None) -> Manifest:
+        """An append of one row by another job; puts the file and the manifest."""
+        files = (*(before.files if before else ()), ManifestFile(path=file, size=len(ROW)))
+        manifest = Manifest(key=key, run=1, attempt=1, files=files)
+        cloud.s3.put_object(Bucket=BUCKET, Key=OUTPUT + file, Body=ROW)
+        cloud.s3.put_object(Bucket=BUCKET, Key=f"{OUTPUT}_SUCCESS", Body=manifest.model_dump_json().encode())
+        return manifest
+
+    first = appended("main#first", "part-a.json")
+    cloud.claim(inputs={"rows": f"s3://{BUCKET}/{OUTPUT}"})
+
+    def compact(spark: SparkSession, job: Job[Any]) -> None:
+        rows = spark.read.json(job.input("rows"))
+        appended("main#second", "part-b.json", before=first)
+        job.write(rows.coalesce(1), format="json")
+
+    assert make_attempt(compact).run() is ExitCode.OK
+
+    manifest, _ = read_manifest(cloud.s3, BUCKET, OUTPUT)
+    assert manifest is not None
+    kept, compacted = (file.path for file in manifest.files)
+    assert (kept, cloud.lease().id.token in compacted) == ("part-b.json", True)
+    assert f"{OUTPUT}part-a.json" not in cloud.objects(OUTPUT)
 
 
 def test_a_request_that_became_invalid_is_permanent(cloud: Cloud, make_attempt: MakeAttempt) -> None:

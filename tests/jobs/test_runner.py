@@ -8,22 +8,19 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from http import HTTPStatus
-from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
-from moto.server import ThreadedMotoServer
 
 from jobs.runner import REPORTING
 from longhaul.domain.lease import Lease
 from longhaul.domain.outcome import ExitCode
 from longhaul.settings import VARIABLE, LeaseSettings
 from tests.builders import BUCKET, settings
-from tests.jobs.conftest import Cloud, build_cloud
+from tests.jobs.conftest import Cloud
 from tests.jobs.test_attempt import CSV, OUTPUT
 
 DEADLINE_S = 60
@@ -31,24 +28,6 @@ DEADLINE_S = 60
 ENDLESS = "SELECT sum(a.id * b.id) AS x FROM range(0, 10000000, 1, 1) a CROSS JOIN range(10000000) b"
 # One string of 1.5 GB in a heap of half a GB.
 GREEDY = "SELECT length(array_join(array_repeat(repeat('x', 1000000 + CAST(id AS INT)), 1500), '')) AS x FROM range(1)"
-
-
-@pytest.fixture(scope="module")
-def moto() -> Iterator[str]:
-    server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
-
-
-@pytest.fixture
-def remote(moto: str) -> Cloud:
-    connection = HTTPConnection(moto.removeprefix("http://"))
-    connection.request("POST", "/moto-api/reset")
-    assert connection.getresponse().status == HTTPStatus.OK
-    connection.close()
-    return build_cloud(moto)
 
 
 @pytest.fixture(scope="module")
