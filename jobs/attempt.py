@@ -8,12 +8,11 @@ register ──► stage, while Spark boots ──► run ──► upload, pend
 import logging
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from botocore.exceptions import BotoCoreError, ClientError
 from pyspark.sql import SparkSession
@@ -26,9 +25,9 @@ from jobs.io.publisher import Uploader
 from jobs.io.staging import StagedInput, Stager
 from jobs.reporting import Phase, Progress, Reporter
 from jobs.spark.progress import SparkSample, SparkWatch
-from jobs.spark.running import running_spark
+from jobs.spark.session import shuffle_partitions
 from jobs.stopping import Stop, StopReason
-from jobs.task import Resources, Task
+from jobs.task import Task
 from longhaul.domain.errors import LeaseChangedError
 from longhaul.domain.lease import AttemptId, CommittedOutput, Lease, RecordedResult
 from longhaul.domain.outcome import ExitCode, OutcomeClass
@@ -40,14 +39,20 @@ from longhaul.settings import RuntimeSettings
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-Boot = Callable[[str, Resources, Path, Stop], AbstractContextManager[Callable[[], SparkSession]]]
-
 # Step Functions' own timeout comes first; this one is for the day when it cannot stop the task.
 _DEADLINE_MARGIN_S: Final = 30
 # Whoever talks to a JVM that dies hears of it before the cause is known.
 _CAUSE_WAIT_S: Final = 2.0
 
 logger = logging.getLogger(__name__)
+
+
+class Spark(Protocol):
+    """What an attempt needs of `jobs.spark.running.RunningSpark`."""
+
+    def session(self) -> SparkSession: ...
+
+    def close(self) -> None: ...
 
 
 @dataclass
@@ -63,10 +68,10 @@ class Attempt:
     publisher: Publisher
     s3: "S3Client"
     scratch: Path
-    boot: Boot = running_spark
+    spark: Spark
     stop: Stop = field(default_factory=Stop)
     progress: Progress = field(default_factory=Progress)
-    _spark: SparkWatch | None = None
+    _watch: SparkWatch | None = None
     _may_be_committed: bool = False
 
     def run(self) -> ExitCode:
@@ -107,11 +112,13 @@ class Attempt:
         output = parse_output(request.output, self.settings.paths)
         loaded = loading.load(request.job, request.params)
         inputs = {name: parse_input(path, self.settings.paths) for name, path in request.inputs.items()}
-        with self.boot(self.id.execution_name, self.task.resources, self.scratch, self.stop) as session:
-            with ThreadPoolExecutor(1, thread_name_prefix="staging") as pool:
-                staging = pool.submit(self._stage, inputs)
-                spark = session()
-                staged = staging.result()
+        with closing(self.spark):  # its memory is free for the upload
+            staged = self._stage(inputs)  # while Spark boots
+            spark = self.spark.session()
+            partitions = shuffle_partitions(
+                self.task.resources.cores, sum(staged_input.size_bytes for staged_input in staged.values())
+            )
+            spark.conf.set("spark.sql.shuffle.partitions", partitions)
             self.progress.enter(Phase.RUNNING)
             job: Job[Any] = Job(loaded.params, staged, self.scratch / "output", self.progress.say)
             with self._watching(spark):
@@ -201,7 +208,7 @@ class Attempt:
             progress=self.progress,
             period_s=self.settings.lease.progress_period_s,
             give_up_s=lease.stall_timeout_s,
-            spark=lambda: self._spark.latest if self._spark else SparkSample(),
+            spark=lambda: self._watch.latest if self._watch else SparkSample(),
         )
         reporter.start()
         try:
@@ -212,7 +219,7 @@ class Attempt:
     @contextmanager
     def _watching(self, spark: SparkSession) -> Iterator[None]:
         watch = SparkWatch(spark.sparkContext, self.settings.lease.progress_period_s / 2)
-        self._spark = watch
+        self._watch = watch
         watch.start()
         try:
             yield

@@ -1,7 +1,6 @@
 """One attempt, on a moto of its own and the shared Spark: what the row and the bucket hold afterwards, and the exit code."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -44,9 +43,12 @@ MakeAttempt = Callable[..., Attempt]
 def make_attempt(cloud: Cloud, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeAttempt:
     """The attempt that owns the lease; `run` takes the place of the job in the catalogue."""
 
-    @contextmanager
-    def boot(*_: object) -> Iterator[Callable[[], SparkSession]]:
-        yield lambda: spark
+    class Shared:
+        def session(self) -> SparkSession:
+            return spark
+
+        def close(self) -> None:
+            """Other tests go on with it."""
 
     def make(run: Run | None = None, **changes: Any) -> Attempt:
         if run is not None:
@@ -61,7 +63,7 @@ def make_attempt(cloud: Cloud, spark: SparkSession, tmp_path: Path, monkeypatch:
             "publisher": S3Publisher(cloud.s3, BUCKET, sleep=lambda _: None),
             "s3": cloud.s3,
             "scratch": tmp_path / "scratch",
-            "boot": boot,
+            "spark": Shared(),
         }
         return Attempt(**{**values, **changes})
 
@@ -258,10 +260,11 @@ def test_a_committed_output_is_published_without_spark(cloud: Cloud, make_attemp
         make_attempt(write_one_row, publisher=DiesAfterCommit()).run()
     assert cloud.objects(OUTPUT) == []
 
-    def no_spark(*_: object) -> Any:
-        raise AssertionError("Spark is not needed")
+    class NoSpark:
+        def session(self) -> Any:
+            raise AssertionError("Spark is not needed")
 
-    assert make_attempt(boot=no_spark).run() is ExitCode.OK
+    assert make_attempt(spark=NoSpark()).run() is ExitCode.OK
 
     assert f"{OUTPUT}_SUCCESS" in cloud.objects(OUTPUT)
     assert cloud.lease().published_at is not None
