@@ -9,7 +9,7 @@ import logging
 import shutil
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -112,17 +112,16 @@ class Attempt:
         output = parse_output(request.output, self.settings.paths)
         loaded = loading.load(request.job, request.params)
         inputs = {name: parse_input(path, self.settings.paths) for name, path in request.inputs.items()}
-        with closing(self.spark):  # its memory is free for the upload
-            staged = self._stage(inputs)  # while Spark boots
-            spark = self.spark.session()
-            partitions = shuffle_partitions(
-                self.task.resources.cores, sum(staged_input.size_bytes for staged_input in staged.values())
-            )
-            spark.conf.set("spark.sql.shuffle.partitions", partitions)
-            self.progress.enter(Phase.RUNNING)
-            job: Job[Any] = Job(loaded.params, staged, self.scratch / "output", self.progress.say)
-            with self._watching(spark):
-                loaded.run(spark, job)
+        staged = self._stage(inputs)  # while Spark boots
+        spark = self.spark.session()
+        partitions = shuffle_partitions(self.task.resources.cores, sum(each.size_bytes for each in staged.values()))
+        spark.conf.set("spark.sql.shuffle.partitions", partitions)
+        self.progress.enter(Phase.RUNNING)
+        job: Job[Any] = Job(loaded.params, staged, self.scratch / "output", self.progress.say)
+        with self._watching(spark):
+            loaded.run(spark, job)
+        # Its memory is free for the upload. Not when the job failed: the JVM may be dying, and its own end says why.
+        self.spark.close()
         self.stop.check()
         if not job.written:
             raise NoOutputError("the job ended without writing anything: call job.write")

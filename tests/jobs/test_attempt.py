@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import pytest
@@ -226,6 +227,30 @@ def test_losing_the_lease_before_the_commit_publishes_nothing_and_leaves_no_uplo
     assert make_attempt(write_one_row, leases=LostAtCommit()).run() is ExitCode.SUPERSEDED
 
     assert (cloud.objects(OUTPUT), cloud.pending_uploads()) == ([], [])
+
+
+def test_the_cause_of_the_jvms_death_is_waited_for_when_its_connection_breaks_first(
+    cloud: Cloud, make_attempt: MakeAttempt
+) -> None:
+    cloud.claim(inputs={})
+    stop = Stop()
+
+    class Dying:
+        """Closed before its end was seen, it would end for no reason that anybody knows."""
+
+        def session(self) -> Any:
+            return spark
+
+        def close(self) -> None:
+            raise AssertionError("closed before the cause is known")
+
+    spark = make_attempt().spark.session()
+
+    def break_(_spark: SparkSession, _job: Job[Any]) -> None:
+        Timer(0.3, stop.request, [StopReason.OUT_OF_MEMORY, "Spark's JVM ran out of memory"]).start()
+        raise ConnectionRefusedError
+
+    assert make_attempt(break_, spark=Dying(), stop=stop).run() is ExitCode.OUT_OF_MEMORY
 
 
 def test_a_cancelled_job_stops_within_a_period(cloud: Cloud, make_attempt: MakeAttempt) -> None:

@@ -180,9 +180,9 @@ def test_spark_does_not_outlive_a_killed_runner_and_nothing_is_visible(remote: C
 def test_a_jvm_out_of_memory_ends_the_runner_as_such(remote: Cloud, start: Start) -> None:
     process = start(remote.claim(job="sql", inputs={}, params={"query": GREEDY}))
 
-    process.communicate(timeout=DEADLINE_S)
+    _, log = process.communicate(timeout=DEADLINE_S)
 
-    assert process.returncode == ExitCode.OUT_OF_MEMORY
+    assert process.returncode == ExitCode.OUT_OF_MEMORY, (remote.lease().result, log)
     result = remote.lease().result
     assert result is not None
     assert result.kind == "out_of_memory"
