@@ -52,7 +52,13 @@ def submit(java_home: Path, cores: int, heap_mib: int, *arguments: str) -> None:
     Raises:
         MissingError: it did not work; the message is its last words.
     """
-    command = [str(spark_home() / "bin" / "spark-submit"), "--master", f"local[{cores}]", "--driver-memory", f"{heap_mib}m"]
+    command = [
+        str(spark_home() / "bin" / "spark-submit"),
+        "--master",
+        f"local[{cores}]",
+        "--driver-memory",
+        f"{heap_mib}m",
+    ]
     done = subprocess.run(
         [*command, str(work.__file__), *arguments],
         env=os.environ

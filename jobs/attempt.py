@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -28,6 +29,7 @@ from jobs.spark.progress import SparkSample, SparkWatch
 from jobs.spark.session import shuffle_partitions
 from jobs.stopping import Stop, StopReason
 from jobs.task import Task
+from longhaul.domain.durations import parse_duration_s
 from longhaul.domain.errors import LeaseChangedError
 from longhaul.domain.lease import AttemptId, CommittedOutput, Lease, RecordedResult
 from longhaul.domain.outcome import ExitCode, OutcomeClass
@@ -117,7 +119,7 @@ class Attempt:
         partitions = shuffle_partitions(self.task.resources.cores, sum(each.size_bytes for each in staged.values()))
         spark.conf.set("spark.sql.shuffle.partitions", partitions)
         self.progress.enter(Phase.RUNNING)
-        job: Job[Any] = Job(loaded.params, staged, self.scratch / "output", self.progress.say)
+        job: Job[Any] = Job(loaded.params, staged, self.scratch / "output", self.progress.say, quiet=self._quiet)
         with self._watching(spark):
             loaded.run(spark, job)
         # Its memory is free for the upload. Not when the job failed: the JVM may be dying, and its own end says why.
@@ -183,6 +185,14 @@ class Attempt:
             except (ClientError, BotoCoreError) as trouble:  # settle does it again
                 logger.warning("pending uploads not aborted", extra={"error": type(trouble).__name__})
         return failure.exit_code
+
+    @contextmanager
+    def _quiet(self, note: str, longest: str) -> Iterator[None]:
+        self.progress.be_quiet(note, self.clock.now() + timedelta(seconds=parse_duration_s(longest)))
+        try:
+            yield
+        finally:
+            self.progress.be_quiet("", None)
 
     @contextmanager
     def _deadline(self, timeout_s: int) -> Iterator[None]:

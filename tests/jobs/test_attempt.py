@@ -358,3 +358,24 @@ def test_an_attempt_that_cannot_report_for_the_stall_timeout_gives_up(cloud: Clo
 
     assert make_attempt(wait, leases=Silent(), clock=Hasty(), stop=stop).run() is ExitCode.INTERRUPTED
     assert stop.reason is StopReason.UNREPORTABLE
+
+
+def test_a_quiet_period_holds_for_the_time_that_the_job_names(cloud: Cloud, make_attempt: MakeAttempt) -> None:
+    cloud.claim(inputs={})
+    attempt, until = make_attempt(), []
+
+    def wait(spark: SparkSession, job: Job[Any]) -> None:
+        with job.quiet("waiting for the API", "20m"):
+            until.append((attempt.progress.note, attempt.progress.quiet_until))
+        until.append((attempt.progress.note, attempt.progress.quiet_until))
+        write_one_row(spark, job)
+
+    attempt = make_attempt(wait)
+    before = SystemClock().now()
+    assert attempt.run() is ExitCode.OK
+
+    (note, during), after = until
+    assert note == "waiting for the API"
+    assert during is not None
+    assert timedelta(minutes=20) <= during - before < timedelta(minutes=25)
+    assert after == ("", None)

@@ -145,6 +145,7 @@ def test_a_job_runs_from_message_to_published_output(remote: Cloud, start: Start
     assert {(line["job_id"], line["attempt"], line["execution"]) for line in lines} == {
         ("january", 1, lease.id.execution_name)
     }
+    assert [line for line in lines if line["level"] != "INFO"] == []
     assert "max_bad_fraction" not in log
     assert list(tmp_path.iterdir()) == []
 
