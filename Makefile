@@ -66,6 +66,12 @@ test: lint ## All checks and tests but the slow ones
 test-slow: .venv/.set-up-dev ## What needs minutes or a container
 	@$(BIN)/pytest -m slow
 
+.PHONY: bench
+bench: .venv/.set-up ## Start and throughput beside plain Spark; wants a quiet machine and half an hour
+	@$(BIN)/python -m jobs.spark.aot_training
+	@$(BIN)/python benchmarks/spark_start.py
+	@$(BIN)/python benchmarks/spark_throughput.py
+
 .PHONY: clean
 clean: ## Remove what was built; downloads in .cache/ stay
 	@rm -rf .venv .longhaul cdk.out build *.egg-info

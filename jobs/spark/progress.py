@@ -17,6 +17,8 @@ from pyspark import SparkContext
 # Measured: working 1-2 CPU-seconds a second, hung 0.00-0.03 and no I/O. A tenth of a core is well between; the runner's own reports stay below both.
 BUSY_CPU_FRACTION = 0.10
 BUSY_IO_BYTES_PER_S = 64 * 1024
+# A sample takes milliseconds.
+_LAST_SAMPLE_S = 2
 
 logger = logging.getLogger(__name__)
 
@@ -50,11 +52,17 @@ class SparkWatch:
     _rows: dict[int, tuple[int, int]] = field(default_factory=dict)
     _stopped: threading.Event = field(default_factory=threading.Event)
 
+    _thread: threading.Thread | None = None
+
     def start(self) -> None:
-        threading.Thread(target=self._run, name="spark-watch", daemon=True).start()
+        self._thread = threading.Thread(target=self._run, name="spark-watch", daemon=True)
+        self._thread.start()
 
     def stop(self) -> None:
+        """No sample is on its way after this, unless the JVM is stuck."""
         self._stopped.set()
+        if self._thread is not None:
+            self._thread.join(_LAST_SAMPLE_S)
 
     def _run(self) -> None:
         while not self._stopped.wait(self.period_s):

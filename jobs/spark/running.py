@@ -44,6 +44,10 @@ class RunningSpark:
 
     def close(self) -> None:
         """End Spark. May be called again."""
+        has_session = self._session.done() and self._session.exception() is None
+        if has_session and self._gateway.is_alive and not self._stop.requested:
+            # Else every Java object that Python drops from now on is an error in the log: it would be told to a JVM that is gone.
+            self._session.result().sparkContext._gateway.shutdown()  # type: ignore[union-attr]  # noqa: SLF001 - PySpark leaves it open
         self._gateway.stop()
 
     def _make_session(self, name: str, resources: Resources, scratch: Path) -> None:

@@ -379,3 +379,21 @@ def test_a_quiet_period_holds_for_the_time_that_the_job_names(cloud: Cloud, make
     assert during is not None
     assert timedelta(minutes=20) <= during - before < timedelta(minutes=25)
     assert after == ("", None)
+
+
+def test_an_attempt_ends_itself_when_nobody_else_holds_it_to_its_timeout(
+    cloud: Cloud, make_attempt: MakeAttempt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease = cloud.claim(inputs={})
+    monkeypatch.setattr(attempt_module, "_DEADLINE_MARGIN_S", 0.3 - lease.input.timeout_s)
+    stop = Stop()
+
+    def wait(_spark: SparkSession, _job: Job[Any]) -> None:
+        assert stop.wait(10)
+        raise Py4JNetworkError
+
+    assert make_attempt(wait, stop=stop).run() is ExitCode.FAILED
+
+    result = cloud.lease().result
+    assert result is not None
+    assert result.kind == "timed_out"
