@@ -72,6 +72,12 @@ WORLDS ?= 10000
 soak: .venv/.set-up-dev ## Simulate many worlds on all cores: make soak WORLDS=1000000; an interrupted one goes on
 	@$(BIN)/python -m tests.simulation.soak --worlds $(WORLDS)
 
+.PHONY: bench
+bench: .venv/.set-up ## Start and throughput beside plain Spark; wants a quiet machine and half an hour
+	@$(BIN)/python -m jobs.spark.aot_training
+	@$(BIN)/python benchmarks/spark_start.py
+	@$(BIN)/python benchmarks/spark_throughput.py
+
 .PHONY: clean
 clean: ## Remove what was built; downloads in .cache/ stay
 	@rm -rf .venv .longhaul cdk.out build *.egg-info

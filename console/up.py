@@ -15,6 +15,7 @@ from rich.console import Console
 from local.cloud import EmbeddedAws
 from local.credentials import aws_client
 from local.http_services import LOOPBACK
+from local.spark_cache import BackgroundTraining
 from local.synth import synth
 from longhaul.settings import VARIABLE, RuntimeSettings
 
@@ -39,7 +40,7 @@ def serve(stderr: Console, *, host: str, port: int, work_dir: Path) -> None:
     check_address(host, port)
     stderr.print("synthesizing the stack …")
     assembly = synth(work_dir / "cdk.out")
-    with EmbeddedAws(port=port, work_dir=work_dir, host=host) as aws:
+    with BackgroundTraining(), EmbeddedAws(port=port, work_dir=work_dir, host=host) as aws:
         outputs = aws.deploy(assembly, STACK)
         settings = deployed_settings(aws)
         make_buckets(aws, settings)

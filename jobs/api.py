@@ -5,6 +5,7 @@ A job is a module in `jobs/catalogue/` with `def run(spark, job) -> None`, and a
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Generic, Literal, TypeVar
@@ -45,6 +46,8 @@ class Job(Generic[ParamsT]):
     """Say in a few words what is being done now; it shows in the lease and in `longhaul` commands."""
     emitter: Emitter
     written: list[Dataset] = field(default_factory=list)
+    quiet: Callable[[str, str], AbstractContextManager[None]] = lambda _note, _longest: nullcontext()
+    """`with job.quiet("waiting for the API", "20m"):` says that nothing may happen in there, for that long at most: until then the job is not stalled."""
 
     def input(self, name: str) -> str:
         """Path of an input, for any of Spark's readers. What needs the files as they are finds them under `inputs[name].path`.

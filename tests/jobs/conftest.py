@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.client import HTTPConnection
@@ -162,9 +161,12 @@ MakeAttempt = Callable[..., Attempt]
 def make_attempt(cloud: Cloud, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeAttempt:
     """The attempt that owns the lease; `run` takes the place of the job in the catalogue."""
 
-    @contextmanager
-    def boot(*_: object) -> Iterator[Callable[[], SparkSession]]:
-        yield lambda: spark
+    class Shared:
+        def session(self) -> SparkSession:
+            return spark
+
+        def close(self) -> None:
+            """Other tests go on with it."""
 
     def make(run: Run | None = None, **changes: Any) -> Attempt:
         if run is not None:
@@ -180,7 +182,7 @@ def make_attempt(cloud: Cloud, spark: SparkSession, tmp_path: Path, monkeypatch:
             "publisher": S3Publisher(cloud.s3, BUCKET, sleep=lambda _: None),
             "s3": cloud.s3,
             "scratch": tmp_path / "scratch",
-            "boot": boot,
+            "spark": Shared(),
         }
         return Attempt(**{**values, **changes})
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from threading import Timer
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from botocore.exceptions import ClientError
 from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
 
+from jobs import attempt as attempt_module
 from jobs.api import Job
 from jobs.stopping import Stop, StopReason
 from longhaul.adapters.clock import SystemClock
@@ -16,7 +18,7 @@ from longhaul.adapters.s3_publisher import S3Publisher, read_manifest
 from longhaul.domain.lease import CommittedOutput, State
 from longhaul.domain.manifest import Manifest, ManifestFile
 from longhaul.domain.outcome import ExitCode
-from tests.builders import BUCKET, settings, stage
+from tests.builders import BUCKET, settings
 from tests.jobs.conftest import Cloud, MakeAttempt
 
 OUTPUT = "clean/2013-01/"
@@ -259,6 +261,30 @@ def test_losing_the_lease_before_the_commit_publishes_nothing_and_leaves_no_uplo
     assert (cloud.objects(OUTPUT), cloud.pending_uploads()) == ([], [])
 
 
+def test_the_cause_of_the_jvms_death_is_waited_for_when_its_connection_breaks_first(
+    cloud: Cloud, make_attempt: MakeAttempt
+) -> None:
+    cloud.claim(inputs={})
+    stop = Stop()
+
+    class Dying:
+        """Closed before its end was seen, it would end for no reason that anybody knows."""
+
+        def session(self) -> Any:
+            return spark
+
+        def close(self) -> None:
+            raise AssertionError("closed before the cause is known")
+
+    spark = make_attempt().spark.session()
+
+    def break_(_spark: SparkSession, _job: Job[Any]) -> None:
+        Timer(0.3, stop.request, [StopReason.OUT_OF_MEMORY, "Spark's JVM ran out of memory"]).start()
+        raise ConnectionRefusedError
+
+    assert make_attempt(break_, spark=Dying(), stop=stop).run() is ExitCode.OUT_OF_MEMORY
+
+
 def test_a_cancelled_job_stops_within_a_period(cloud: Cloud, make_attempt: MakeAttempt) -> None:
     cloud.claim(inputs={})
     stop = Stop()
@@ -291,7 +317,11 @@ def test_a_committed_output_is_published_without_spark(cloud: Cloud, make_attemp
         make_attempt(write_one_row, publisher=DiesAfterCommit()).run()
     assert cloud.objects(OUTPUT) == []
 
-    assert make_attempt(boot=no_spark).run() is ExitCode.OK
+    class NoSpark:
+        def session(self) -> Any:
+            raise AssertionError("Spark is not needed")
+
+    assert make_attempt(spark=NoSpark()).run() is ExitCode.OK
 
     assert f"{OUTPUT}_SUCCESS" in cloud.objects(OUTPUT)
     assert cloud.lease().published_at is not None
@@ -362,29 +392,40 @@ def test_an_attempt_that_cannot_report_for_the_stall_timeout_gives_up(cloud: Clo
     assert stop.reason is StopReason.UNREPORTABLE
 
 
-def test_what_a_job_emits_is_kept_before_the_commit_names_it(cloud: Cloud, make_attempt: MakeAttempt) -> None:
-    def run(_spark: SparkSession, job: Job[Any]) -> None:
-        job.emit({"params": {"n": 1}}, {"params": {"n": 2}})
-
+def test_a_quiet_period_holds_for_the_time_that_the_job_names(cloud: Cloud, make_attempt: MakeAttempt) -> None:
     cloud.claim(inputs={})
-    stages = (stage(next=("clean",)), stage(name="clean", job="flights_clean"))
-    attempt = make_attempt(run, settings=settings(stages=stages))
+    attempt, until = make_attempt(), []
+
+    def wait(spark: SparkSession, job: Job[Any]) -> None:
+        with job.quiet("waiting for the API", "20m"):
+            until.append((attempt.progress.note, attempt.progress.quiet_until))
+        until.append((attempt.progress.note, attempt.progress.quiet_until))
+        write_one_row(spark, job)
+
+    attempt = make_attempt(wait)
+    before = SystemClock().now()
     assert attempt.run() is ExitCode.OK
-    output = cloud.lease().output
-    assert output is not None
-    assert output.files == 0
-    assert output.emitted_ref is not None
-    assert attempt.requests.get_emitted(output.emitted_ref) == {"clean": [{"params": {"n": 1}}, {"params": {"n": 2}}]}
+
+    (note, during), after = until
+    assert note == "waiting for the API"
+    assert during is not None
+    assert timedelta(minutes=20) <= during - before < timedelta(minutes=25)
+    assert after == ("", None)
 
 
-def test_a_job_that_emits_what_can_never_run_has_failed(cloud: Cloud, make_attempt: MakeAttempt) -> None:
-    def run(_spark: SparkSession, job: Job[Any]) -> None:
-        job.emit({"inputs": {"flights": "s3://nobody/x"}})
+def test_an_attempt_ends_itself_when_nobody_else_holds_it_to_its_timeout(
+    cloud: Cloud, make_attempt: MakeAttempt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease = cloud.claim(inputs={})
+    monkeypatch.setattr(attempt_module, "_DEADLINE_MARGIN_S", 0.3 - lease.input.timeout_s)
+    stop = Stop()
 
-    cloud.claim(inputs={})
-    stages = (stage(next=("clean",)), stage(name="clean", job="flights_clean"))
-    assert make_attempt(run, settings=settings(stages=stages)).run() is ExitCode.FAILED
-    row = cloud.lease()
-    assert row.output is None
-    assert row.result is not None
-    assert "bucket 'nobody' is not allowed" in row.result.error
+    def wait(_spark: SparkSession, _job: Job[Any]) -> None:
+        assert stop.wait(10)
+        raise Py4JNetworkError
+
+    assert make_attempt(wait, stop=stop).run() is ExitCode.FAILED
+
+    result = cloud.lease().result
+    assert result is not None
+    assert result.kind == "timed_out"

@@ -1,14 +1,21 @@
 """What counts as work, and what the lease row is told of it."""
 
+import json
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
 
@@ -16,6 +23,9 @@ from jobs.reporting import Phase, Progress, Reporter
 from jobs.spark.progress import Effort, ProcessTree, SparkSample, SparkWatch, StageCount
 from jobs.stopping import Stop
 from jobs.task import Resources, resources
+from longhaul.adapters.clock import SystemClock
+from longhaul.domain.beat import Kill, decide_beat
+from longhaul.settings import LeaseSettings
 from tests.builders import running
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -93,6 +103,30 @@ def test_an_ended_task_and_a_note_advance(watched: Watched) -> None:
     assert (document["note"], at) == ("half way", watched.now_)
 
 
+def test_a_quiet_period_counts_as_progress_until_it_has_lasted_too_long(watched: Watched) -> None:
+    watched.report()
+    watched.reporter.progress.be_quiet("waiting for the API", watched.now_ + timedelta(seconds=12))
+    assert [watched.report()[1] for _ in range(2)] == [NOW + timedelta(seconds=10), NOW + timedelta(seconds=15)]
+    late = [watched.report()[1] for _ in range(3)]
+    assert late == [NOW + timedelta(seconds=15)] * 3
+
+
+def test_a_quiet_period_ends_with_its_block(watched: Watched) -> None:
+    watched.reporter.progress.be_quiet("waiting for the API", NOW + timedelta(hours=1))
+    watched.report()
+    watched.reporter.progress.be_quiet("", None)
+    ended = watched.report()[1]
+    assert watched.report()[1] == ended
+
+
+def test_the_row_stays_small_whatever_spark_does(watched: Watched) -> None:
+    watched.sample = SparkSample(
+        10**9, 10**9, tuple(StageCount(10**6 + n, 10**6, 10**6) for n in range(100)), 10**15, 10**15
+    )
+    watched.reporter.progress.say("x" * 1000)
+    assert len(json.dumps(watched.report()[0])) < 512
+
+
 def test_the_fraction_never_goes_back_when_spark_learns_of_more_stages() -> None:
     progress = Progress()
     progress.enter(Phase.RUNNING)
@@ -141,6 +175,96 @@ def test_sparks_tasks_are_counted_while_the_main_thread_waits_for_it(spark: Spar
     finally:
         watch.stop()
     assert watch.latest.total >= 8
+
+
+@dataclass
+class Job:
+    """One task of Spark that runs while its reporter and its watch do, as in an attempt, but more often."""
+
+    reporter: Reporter
+    documents: list[dict[str, Any]]
+    advanced_at: list[datetime]
+    done: threading.Event
+
+    def report(self) -> None:
+        time.sleep(0.5)
+        self.reporter.report()
+
+
+@pytest.fixture
+def run_task(spark: SparkSession) -> Iterator[Callable[[str], Job]]:
+    """Runs Python in one task; the job is handed out when the task has begun."""
+    documents, advanced_at, done = [], [], threading.Event()
+    threads: list[threading.Thread] = []
+    watch = SparkWatch(spark.sparkContext, period_s=0.5)
+
+    class Leases:
+        def report_progress(self, _attempt: Any, progress: dict[str, Any], at: datetime) -> Any:
+            documents.append(progress)
+            advanced_at.append(at)
+            return running()
+
+    def run(code: str) -> Job:
+        def collect() -> None:
+            with suppress(Py4JError, PySparkException):  # cancelled at the end
+                spark.range(0, 1, 1, 1).select(F.udf(lambda n: exec(code) or n, "long")("id")).collect()  # noqa: S102 - the test's own
+            done.set()
+
+        leases: Any = Leases()
+        reporter = Reporter(leases, running().id, SystemClock(), Stop(), Progress(), 0.5, 60.0)
+        reporter.spark = lambda: watch.latest
+        watch.start()
+        threads.append(threading.Thread(target=collect))
+        threads[0].start()
+        end = time.monotonic() + 60
+        while not watch.latest.active:
+            assert time.monotonic() < end, "the task did not begin"
+            time.sleep(0.05)
+        return Job(reporter, documents, advanced_at, done)
+
+    yield run
+    spark.sparkContext.cancelAllJobs()
+    threads[0].join(60)
+    watch.stop()
+
+
+def test_a_healthy_task_that_looks_dead_to_spark_is_not_stalled(run_task: Callable[[str], Job]) -> None:
+    job = run_task("import time; end = time.monotonic() + 5\nwhile time.monotonic() < end: pass")
+    while not job.done.is_set():
+        job.report()
+    during = [(document["tasks"][0], *document["rows"]) for document in job.documents[:-3]]
+    assert len(set(during)) <= 2, "Spark's own counters moved, which this test is to do without"
+    gaps = [(after - before).total_seconds() for before, after in pairwise(job.advanced_at)]
+    assert max(gaps) < 4  # far more than one report, far less than the task
+
+
+def test_a_task_that_hangs_is_stalled(run_task: Callable[[str], Job]) -> None:
+    job = run_task("import time; time.sleep(120)")
+    end = time.monotonic() + 60
+    while len(set(job.advanced_at[-6:])) != 1 or len(job.advanced_at) < 6:
+        assert time.monotonic() < end, f"it looks alive: {job.documents[-3:]}"
+        job.report()
+    (stage,) = job.documents[-1]["stages"]
+    assert stage[1:] == [0, 1]
+    lease = running(progress_at=job.advanced_at[-1], task_arn="arn:task/1", stall_timeout_s=60)
+    beat = decide_beat(lease, lease.id, LeaseSettings(), job.advanced_at[-1] + timedelta(seconds=61))
+    assert isinstance(beat, Kill)
+    assert beat.reason == "JobStalled"
+
+
+def test_rows_read_and_written_are_counted_once_their_tasks_have_ended(spark: SparkSession, tmp_path: Path) -> None:
+    watch = SparkWatch(spark.sparkContext, period_s=0.02)
+    watch.start()
+    try:
+        spark.range(0, 500, 1, 4).write.parquet(str(tmp_path / "rows"))
+        spark.read.parquet(str(tmp_path / "rows")).selectExpr("sum(id)").collect()
+        end = time.monotonic() + 20
+        while watch.latest.active or not watch.latest.rows_written:
+            assert time.monotonic() < end, watch.latest
+            time.sleep(0.05)
+    finally:
+        watch.stop()
+    assert watch.latest.rows_written == 500
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
-from jobs.runner import REPORTING
+from jobs.wiring import REPORTING
 from longhaul.domain.lease import Lease
 from longhaul.domain.outcome import ExitCode
 from longhaul.settings import VARIABLE, LeaseSettings
@@ -23,7 +23,7 @@ from tests.builders import BUCKET, settings
 from tests.jobs.conftest import Cloud
 from tests.jobs.test_attempt import CSV, OUTPUT
 
-DEADLINE_S = 60
+DEADLINE_S = 120
 # Busy for hours, on one core, in one task.
 ENDLESS = "SELECT sum(a.id * b.id) AS x FROM range(0, 10000000, 1, 1) a CROSS JOIN range(10000000) b"
 # One string of 1.5 GB in a heap of half a GB.
@@ -125,6 +125,7 @@ def test_a_job_runs_from_message_to_published_output(remote: Cloud, start: Start
     assert {(line["job_id"], line["attempt"], line["execution"]) for line in lines} == {
         ("january", 1, lease.id.execution_name)
     }
+    assert [line for line in lines if line["level"] == "ERROR"] == []
     assert "max_bad_fraction" not in log
     assert list(tmp_path.iterdir()) == []
 
@@ -160,9 +161,9 @@ def test_spark_does_not_outlive_a_killed_runner_and_nothing_is_visible(remote: C
 def test_a_jvm_out_of_memory_ends_the_runner_as_such(remote: Cloud, start: Start) -> None:
     process = start(remote.claim(job="sql", inputs={}, params={"query": GREEDY}))
 
-    process.communicate(timeout=DEADLINE_S)
+    _, log = process.communicate(timeout=DEADLINE_S)
 
-    assert process.returncode == ExitCode.OUT_OF_MEMORY
+    assert process.returncode == ExitCode.OUT_OF_MEMORY, (remote.lease().result, log)
     result = remote.lease().result
     assert result is not None
     assert result.kind == "out_of_memory"
@@ -175,3 +176,26 @@ def test_a_report_that_aws_does_not_take_is_given_up_before_it_looks_like_a_stal
     longest_pause_s = 1  # of botocore's standard mode before the second try
     assert tries == 2
     assert tries * (config.connect_timeout + config.read_timeout) + longest_pause_s <= 15
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "kind", "error"),
+    [
+        (signal.SIGTERM, ExitCode.FAILED, "failed", "Spark's JVM ended with 143"),
+        (signal.SIGKILL, ExitCode.OUT_OF_MEMORY, "out_of_memory", "Spark's JVM was killed"),
+    ],
+    ids=["told to end", "killed"],
+)
+def test_a_jvm_that_ends_under_a_running_job_ends_the_runner_with_its_cause(
+    remote: Cloud, start: Start, number: signal.Signals, code: ExitCode, kind: str, error: str
+) -> None:
+    process = start(remote.claim(job="sql", inputs={}, params={"query": ENDLESS}))
+    (jvm,) = (child for child in computing(remote, process) if "java" in child.name())
+
+    jvm.send_signal(number)
+
+    assert process.wait(20) == code
+    result = remote.lease().result
+    assert result is not None
+    assert result.kind == kind
+    assert result.error.startswith(error)

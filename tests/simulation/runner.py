@@ -14,8 +14,8 @@ from greenlet import GreenletExit, getcurrent
 from jobs import failures
 from jobs.io.publisher import Dataset, Uploader
 from jobs.reporting import Phase
-from jobs.runner import REPORTING
 from jobs.stopping import Stop, StopReason, StopRequestedError
+from jobs.wiring import REPORTING
 from longhaul.adapters.dynamodb_leases import DynamoLeases
 from longhaul.adapters.s3_publisher import S3Publisher
 from longhaul.adapters.s3_requests import S3Requests

@@ -40,6 +40,16 @@ def test_image_runs_without_root_and_holds_every_file_of_the_jobs(job_image: str
     assert "jobs/__pycache__" in docker("run", "--rm", job_image, "ls", "-d", "jobs/__pycache__")
 
 
+def test_image_holds_an_aot_cache_that_its_jvm_takes(job_image: str) -> None:
+    code = """
+import pathlib, subprocess
+from jobs.spark import jvm
+*start, _ = jvm.command(1024, pathlib.Path("/tmp"), aot=[f"-XX:AOTCache={jvm.cache_path()}", "-XX:AOTMode=on"])
+subprocess.run([*start, "-version"], check=True)
+"""
+    docker("run", "--rm", "--read-only", job_image, "python", "-c", code)
+
+
 def test_a_job_runs_in_the_image_on_a_read_only_root_and_is_published(stack: Stack) -> None:
     stack.send(stack.select("contained", "SELECT id % 3 AS rest, count(*) AS n FROM range(1000) GROUP BY 1 ORDER BY 1"))
     row = stack.until("contained", State.SUCCEEDED)

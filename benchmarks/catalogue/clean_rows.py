@@ -1,0 +1,10 @@
+"""One reading, one writing: the work is moving bytes."""
+
+from pyspark.sql import SparkSession
+
+from benchmarks import work
+from jobs.api import Job, Params
+
+
+def run(spark: SparkSession, job: Job[Params]) -> None:
+    job.write(work.clean(spark, job.input("rows")))

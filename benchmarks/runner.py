@@ -1,0 +1,11 @@
+"""`jobs.runner` as a task runs it, with the jobs of `benchmarks.catalogue` added to those that it knows."""
+
+import sys
+from pathlib import Path
+
+import jobs.catalogue
+from jobs import runner
+
+if __name__ == "__main__":
+    jobs.catalogue.__path__.append(str(Path(__file__).with_name("catalogue")))
+    sys.exit(runner.main())

@@ -1,0 +1,146 @@
+"""The AOT cache: whose it is, and that Spark starts without it."""
+
+import fcntl
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from jobs.spark import aot_cache, aot_training, jvm
+from jobs.spark.gateway import Gateway
+
+START_S = 60
+
+
+@pytest.fixture
+def installation(tmp_path: Path) -> tuple[Path, list[Path]]:
+    """A JVM and jars, as far as the name of their cache is concerned."""
+    files = [tmp_path / name for name in ("java", "a.jar", "b.jar")]
+    for file in files:
+        file.write_bytes(b"x")
+    return files[0], files[1:]
+
+
+def test_a_cache_belongs_to_one_jvm_one_class_path_and_one_set_of_flags(installation: tuple[Path, list[Path]]) -> None:
+    java, jars = installation
+    paths = [aot_cache.cache_path(java, jars, ["-XX:+A"])]
+    assert aot_cache.cache_path(java, jars, ["-XX:+A"]) == paths[0]
+    paths.append(aot_cache.cache_path(java, jars, ["-XX:+B"]))
+    paths.append(aot_cache.cache_path(java, jars[:1], ["-XX:+A"]))
+    jars[1].write_bytes(b"xy")
+    paths.append(aot_cache.cache_path(java, jars, ["-XX:+A"]))
+    java.write_bytes(b"another JVM")
+    paths.append(aot_cache.cache_path(java, jars, ["-XX:+A"]))
+    assert len(set(paths)) == len(paths)
+
+
+def test_it_is_used_when_it_is_there_and_the_heap_is_one_that_it_fits(tmp_path: Path) -> None:
+    there = tmp_path / "spark.aot"
+    assert aot_cache.use(there, 2048) == []
+    there.touch()
+    assert f"-XX:AOTCache={there}" in aot_cache.use(there, 2048)
+    assert aot_cache.use(there, 64 * 1024) == []
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage" * 100_000], ids=["empty", "garbage"])
+def test_a_jvm_starts_without_a_cache_that_is_damaged(tmp_path: Path, content: bytes) -> None:
+    damaged = tmp_path / "spark.aot"
+    damaged.write_bytes(content)
+    gateway = Gateway(tmp_path, 512, aot=aot_cache.use(damaged, 512))
+    try:
+        gateway.attach(START_S)
+        assert gateway.is_alive
+    finally:
+        gateway.stop()
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the cache goes, instead of this installation's own."""
+    place = tmp_path / "cache" / "spark-1.aot"
+    monkeypatch.setattr(aot_training, "cache_path", lambda: place)
+    monkeypatch.setattr(aot_training, "_NICENESS", 0)
+    monkeypatch.setattr(aot_training.signal, "signal", lambda *_: None)
+    return place
+
+
+@pytest.fixture
+def trained(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Training without a JVM, which takes a minute: a file is written, and is taken by the JVM."""
+    made: list[Path] = []
+
+    def train(path: Path, _folder: Path) -> None:
+        path.write_bytes(b"cache")
+        made.append(path)
+
+    monkeypatch.setattr(aot_training, "_train", train)
+    monkeypatch.setattr(aot_training, "_check", lambda *_: None)
+    return made
+
+
+def test_a_cache_appears_whole_and_replaces_those_of_other_installations(place: Path, trained: list[Path]) -> None:
+    place.parent.mkdir()
+    other = place.with_name("spark-2.aot")
+    other.touch()
+    (place.parent / "building-interrupted").mkdir()
+
+    assert aot_training.main() == 0
+
+    assert trained[0] != place
+    assert place.read_bytes() == b"cache"
+    assert sorted(file.name for file in place.parent.iterdir()) == ["lock", "spark-1.aot"]
+
+
+def test_a_cache_that_is_there_is_not_made_again(place: Path, trained: list[Path]) -> None:
+    place.parent.mkdir()
+    place.write_bytes(b"made before")
+
+    assert aot_training.main() == 0
+
+    assert (place.read_bytes(), trained) == (b"made before", [])
+
+
+def test_of_two_that_would_make_it_one_leaves(place: Path, trained: list[Path]) -> None:
+    place.parent.mkdir()
+    with (place.parent / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert aot_training.main() == 0
+    assert trained == []
+    assert not place.exists()
+
+
+def test_a_cache_that_the_jvm_does_not_take_is_not_kept(
+    place: Path, trained: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Path) -> None:
+        raise aot_training.TrainingError("no")
+
+    monkeypatch.setattr(aot_training, "_check", refuse)
+
+    assert aot_training.main() == 1
+
+    assert len(trained) == 1
+    assert [file.name for file in place.parent.iterdir()] == ["lock"]
+
+
+@pytest.mark.slow
+def test_the_jvm_takes_a_real_cache_and_notices_a_byte_that_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(aot_cache, "cache_folder", lambda: tmp_path)
+    aot_training.make(jvm.cache_path())
+    (made,) = tmp_path.glob("*.aot")
+
+    assert _starts(made, "-XX:AOTMode=on").returncode == 0
+    with made.open("r+b") as opened:
+        opened.seek(made.stat().st_size // 2)
+        byte = opened.read(1)
+        opened.seek(-1, 1)
+        opened.write(bytes([byte[0] ^ 0xFF]))
+    assert _starts(made, "-XX:AOTMode=on").returncode != 0
+    assert _starts(made).returncode == 0
+
+
+def _starts(cache: Path, *more: str) -> "subprocess.CompletedProcess[bytes]":
+    *start, _ = jvm.command(512, cache.parent, aot=[*aot_cache.use(cache, 512), *more])
+    return subprocess.run([*start, "-version"], capture_output=True, timeout=START_S, check=False)

@@ -1,0 +1,32 @@
+"""What the benchmarks print; never their figures."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from local.synth import REPOSITORY
+
+pytestmark = pytest.mark.slow
+
+LIMIT_S = 900
+
+
+@pytest.mark.parametrize(
+    "arguments", [["spark_start.py", "--runs", "1"], ["spark_throughput.py", "--runs", "1", "--mb", "2"]]
+)
+def test_a_benchmark_prints_one_object_with_its_ratios_and_nothing_else(arguments: list[str]) -> None:
+    name, *options = arguments
+    done = subprocess.run(
+        [sys.executable, REPOSITORY / "benchmarks" / name, "--json", *options],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (line,) = done.stdout.splitlines()
+    found = json.loads(line)
+    assert found["runs"] == 1
+    assert 0 < found["ratio_min"] <= found["ratio_median"] <= found["ratio_max"]
