@@ -35,8 +35,12 @@ def write_one_row(spark: SparkSession, job: Job[Any]) -> None:
     job.write(spark.range(1))
 
 
-def no_spark(*_: object) -> Any:
-    raise AssertionError("Spark is not needed")
+class NoSpark:
+    def session(self) -> Any:
+        raise AssertionError("Spark is not needed")
+
+    def close(self) -> None:
+        """There is none."""
 
 
 def input_file(cloud: Cloud) -> None:
@@ -119,7 +123,7 @@ def test_an_existing_output_in_mode_error_is_permanent_before_anything_is_begun(
     cloud.claim(mode="error")
     cloud.s3.put_object(Bucket=BUCKET, Key=f"{OUTPUT}part-0.csv", Body=b"")
 
-    assert make_attempt(boot=no_spark).run() is ExitCode.PERMANENT
+    assert make_attempt(spark=NoSpark()).run() is ExitCode.PERMANENT
 
     result = cloud.lease().result
     assert result is not None
@@ -317,10 +321,6 @@ def test_a_committed_output_is_published_without_spark(cloud: Cloud, make_attemp
         make_attempt(write_one_row, publisher=DiesAfterCommit()).run()
     assert cloud.objects(OUTPUT) == []
 
-    class NoSpark:
-        def session(self) -> Any:
-            raise AssertionError("Spark is not needed")
-
     assert make_attempt(spark=NoSpark()).run() is ExitCode.OK
 
     assert f"{OUTPUT}_SUCCESS" in cloud.objects(OUTPUT)
@@ -336,7 +336,7 @@ def test_a_failed_publish_after_the_commit_keeps_the_uploads_for_whoever_comes_n
         def publish(self, _output: CommittedOutput) -> None:
             raise ClientError({"Error": {"Code": "SlowDown"}}, "PutObject")
 
-    assert make_attempt(write_one_row, publisher=Unavailable(cloud.s3, BUCKET)).run() is ExitCode.FAILED
+    assert make_attempt(write_one_row, publisher=Unavailable(cloud.s3, BUCKET)).run() is ExitCode.INTERRUPTED
 
     output = cloud.lease().output
     assert output is not None
