@@ -5,6 +5,7 @@ from aws_cdk import aws_dynamodb as dynamodb
 from constructs import Construct
 
 OPEN_INDEX = "open"
+ENDED_INDEX = "ended"
 
 
 class Leases(Construct):
@@ -30,5 +31,12 @@ class Leases(Construct):
         self.table.add_global_secondary_index(
             index_name=OPEN_INDEX,
             partition_key=dynamodb.Attribute(name="open", type=dynamodb.AttributeType.STRING),
+            projection_type=dynamodb.ProjectionType.KEYS_ONLY,
+        )
+        # What ended lately, for people: written once, when a job ends.
+        self.table.add_global_secondary_index(
+            index_name=ENDED_INDEX,
+            partition_key=dynamodb.Attribute(name="ended", type=dynamodb.AttributeType.STRING),
+            sort_key=dynamodb.Attribute(name="settled_at", type=dynamodb.AttributeType.NUMBER),
             projection_type=dynamodb.ProjectionType.KEYS_ONLY,
         )

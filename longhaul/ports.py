@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Literal, Protocol
 
 from longhaul.domain.claim import Claim
-from longhaul.domain.lease import AttemptId, CommittedOutput, Lease, Message, OpenKind, Owed, RecordedResult
+from longhaul.domain.lease import AttemptId, CommittedOutput, Lease, Message, OpenKind, Owed, RecordedResult, State
 from longhaul.domain.message import MessageContent
 from longhaul.settings import Stage
 
@@ -82,6 +82,9 @@ class LeaseStore(Protocol):
 
     def open_keys(self, stage: str, what: OpenKind) -> Iterator[str]:
         """Keys of the rows that run, wait for their next attempt, or have ended and still owe something; through the index, so a little late."""
+
+    def ended_keys(self, stage: str, state: State, until: datetime) -> Iterator[tuple[datetime, str]]:
+        """When and keys of the rows that ended in that state, the latest first; through an index, so a little late."""
 
 
 Visibility = Literal["set", "not_held", "beyond_limit"]

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 INDEX = "open"
+ENDED_INDEX = "ended"
+_PAGE = 100
 _BATCH_GET = 100
 
 # The clauses of the conditions, each with what it keeps out.
@@ -284,6 +286,27 @@ class DynamoLeases:
         for page in pages:
             for item in page["Items"]:
                 yield item["key"]["S"]
+
+    def ended_keys(self, stage: str, state: State, until: datetime) -> Iterator[tuple[datetime, str]]:
+        """A page at a time: who wants ten reads no more than a hundred keys."""
+        query: dict[str, Any] = {
+            "TableName": self._table,
+            "IndexName": ENDED_INDEX,
+            "KeyConditionExpression": "ended = :ended AND settled_at <= :until",
+            "ExpressionAttributeValues": {
+                ":ended": {"S": f"{stage}#{state.value}"},
+                ":until": lease_item.encode("settled_at", until),
+            },
+            "ScanIndexForward": False,
+            "Limit": _PAGE,
+        }
+        while True:
+            page = self._client.query(**query)
+            for item in page["Items"]:
+                yield lease_item.decode("settled_at", item["settled_at"]), item["key"]["S"]
+            if "LastEvaluatedKey" not in page:
+                return
+            query["ExclusiveStartKey"] = page["LastEvaluatedKey"]
 
     def _update(
         self,

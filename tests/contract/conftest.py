@@ -43,13 +43,24 @@ def create_leases_table(dynamodb: Any) -> str:
     dynamodb.create_table(
         TableName="leases",
         KeySchema=[{"AttributeName": "key", "KeyType": "HASH"}, {"AttributeName": "item", "KeyType": "RANGE"}],
-        AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in ("key", "item", "open")],
+        AttributeDefinitions=[
+            *({"AttributeName": name, "AttributeType": "S"} for name in ("key", "item", "open", "ended")),
+            {"AttributeName": "settled_at", "AttributeType": "N"},
+        ],
         GlobalSecondaryIndexes=[
             {
                 "IndexName": "open",
                 "KeySchema": [{"AttributeName": "open", "KeyType": "HASH"}],
                 "Projection": {"ProjectionType": "KEYS_ONLY"},
-            }
+            },
+            {
+                "IndexName": "ended",
+                "KeySchema": [
+                    {"AttributeName": "ended", "KeyType": "HASH"},
+                    {"AttributeName": "settled_at", "KeyType": "RANGE"},
+                ],
+                "Projection": {"ProjectionType": "KEYS_ONLY"},
+            },
         ],
         BillingMode="PAY_PER_REQUEST",
     )

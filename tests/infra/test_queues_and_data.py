@@ -83,13 +83,21 @@ def test_leases_table_is_on_demand_restorable_and_forgets_by_ttl(usual: Synthesi
     assert table["TimeToLiveSpecification"] == {"AttributeName": "ttl", "Enabled": True}
 
 
-def test_the_index_of_open_leases_holds_keys_only(usual: Synthesis) -> None:
+def test_the_indexes_of_open_and_of_ended_leases_hold_keys_only(usual: Synthesis) -> None:
     assert usual.only("AWS::DynamoDB::Table")["GlobalSecondaryIndexes"] == [
         {
             "IndexName": "open",
             "KeySchema": [{"AttributeName": "open", "KeyType": "HASH"}],
             "Projection": {"ProjectionType": "KEYS_ONLY"},
-        }
+        },
+        {
+            "IndexName": "ended",
+            "KeySchema": [
+                {"AttributeName": "ended", "KeyType": "HASH"},
+                {"AttributeName": "settled_at", "KeyType": "RANGE"},
+            ],
+            "Projection": {"ProjectionType": "KEYS_ONLY"},
+        },
     ]
 
 
