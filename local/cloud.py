@@ -23,6 +23,7 @@ from local.esm_poller import EsmPoller
 from local.event_driver import EventDriver
 from local.http_services import LOOPBACK, HttpServices
 from local.lambda_driver import LambdaDriver
+from local.log_shipper import LogShipper
 from local.moto_repairs import (
     cfn_unsupported,
     dynamodb_atomic,
@@ -110,12 +111,14 @@ class EmbeddedAws:
             self.functions = LambdaDriver(
                 endpoint=self.endpoint, region=self.region, work_dir=self.work_dir, services=self._services
             )
+            self._shipper = LogShipper(self.account, self.region)
             self.tasks = EcsDriver(
                 endpoint=self.endpoint,
                 region=self.region,
                 work_dir=self.work_dir,
                 services=self._services,
                 cwd=self._task_dir,
+                shipper=self._shipper,
             )
             self._mappings = EsmPoller(account=self.account, region=self.region, invoker=self.functions)
             self._events = EventDriver(account=self.account, region=self.region, invoker=self.functions)
@@ -158,6 +161,7 @@ class EmbeddedAws:
         self._mappings.join()
         sfn_start_stop.stop_all_executions()
         self.tasks.close()
+        self._shipper.close()
         self._services.close()
         self._server.stop()
         self._patches.undo()
