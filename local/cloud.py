@@ -49,10 +49,8 @@ from local.moto_repairs import (
 )
 from local.moto_repairs.patching import Patches
 from local.moto_server import MotoServer
+from local.running import DEFAULT_WORK_DIR, REGION
 from local.synth import REPOSITORY
-
-REGION = "us-east-1"
-DEFAULT_WORK_DIR = REPOSITORY / ".longhaul"
 
 _one_at_a_time = Lock()
 

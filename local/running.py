@@ -7,6 +7,10 @@ from pathlib import Path
 
 import psutil
 
+from local.synth import REPOSITORY
+
+DEFAULT_WORK_DIR = REPOSITORY / ".longhaul"
+REGION = "us-east-1"
 FILE = "up.json"
 # A process's age is told in hundredths of a second.
 _SAME_MOMENT_S = 1.0

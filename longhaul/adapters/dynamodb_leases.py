@@ -79,6 +79,9 @@ class DynamoLeases:
     def free_slots(self, stage: Stage, now: datetime) -> int:
         return self._slots.free_slots(stage, now)
 
+    def slots_in_use(self, stage: Stage) -> int:
+        return self._slots.in_use(stage)
+
     def throttled(self, stage: Stage, now: datetime) -> None:
         self._slots.throttled(stage, now)
 

@@ -1,13 +1,14 @@
 """SQS: visibility, deletion, sending."""
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, HTTPClientError
 
 from longhaul.domain.message import MessageContent
-from longhaul.ports import Visibility
+from longhaul.ports import SendAnswer, Visibility
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -66,10 +67,22 @@ class SqsQueue:
         return True
 
     def send(self, queue_url: str, message: MessageContent) -> None:
-        # Fair queues: the tenant's group goes along.
-        group: Any = {"MessageGroupId": message.group_id} if message.group_id else {}
-        attributes: Any = {name: _attribute(value) for name, value in message.attributes.items()}
-        self._client.send_message(QueueUrl=queue_url, MessageBody=message.body, MessageAttributes=attributes, **group)
+        self._client.send_message(QueueUrl=queue_url, **_sendable(message))
+
+    def send_batch(self, queue_url: str, messages: Sequence[MessageContent]) -> list[SendAnswer]:
+        """What became of each. When nobody can say (a throttle, an answer that got lost), `again`; any other error is raised."""
+        entries: Any = [{"Id": str(n), **_sendable(message)} for n, message in enumerate(messages)]
+        try:
+            answer = self._client.send_message_batch(QueueUrl=queue_url, Entries=entries)
+        except (HTTPClientError, ClientError) as error:
+            if isinstance(error, ClientError) and not _is_passing(error):
+                raise
+            return [SendAnswer(reason=str(error), again=True)] * len(messages)
+        answers = {each["Id"]: SendAnswer(message_id=each["MessageId"]) for each in answer.get("Successful", [])}
+        for each in answer.get("Failed", []):
+            reason = f"{each['Code']}: {each.get('Message', '')}"
+            answers[each["Id"]] = SendAnswer(reason=reason, again=not each["SenderFault"])
+        return [answers[str(n)] for n in range(len(messages))]
 
 
 def _visibility(code: str, text: str) -> Visibility | None:
@@ -85,6 +98,19 @@ def _visibility(code: str, text: str) -> Visibility | None:
 
 def _raise(error: ClientError) -> Visibility:
     raise error
+
+
+def _sendable(message: MessageContent) -> Any:  # noqa: ANN401 - the arguments of SendMessage
+    # Fair queues: the tenant's group goes along.
+    group = {"MessageGroupId": message.group_id} if message.group_id else {}
+    attributes = {name: _attribute(value) for name, value in message.attributes.items()}
+    return {"MessageBody": message.body, "MessageAttributes": attributes, **group}
+
+
+def _is_passing(error: ClientError) -> bool:
+    """Whether the service was busy or failed itself."""
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    return status >= HTTPStatus.INTERNAL_SERVER_ERROR or "hrottl" in error.response["Error"]["Code"]
 
 
 def _attribute(value: Mapping[str, Any]) -> dict[str, Any]:
