@@ -5,6 +5,7 @@ import typer
 from console.commands import dlq
 from console.commands.cancel import cancel
 from console.commands.demo import demo
+from console.commands.doctor import doctor
 from console.commands.logs import logs
 from console.commands.retry import retry
 from console.commands.status import status
@@ -43,6 +44,7 @@ app.command(rich_help_panel=_JOBS)(logs)
 app.command(rich_help_panel=_JOBS)(cancel)
 app.command(rich_help_panel=_JOBS)(retry)
 app.add_typer(dlq.app, name="dlq", rich_help_panel=_CARE)
+app.command(rich_help_panel=_CARE)(doctor)
 app.command(rich_help_panel=_LOCAL)(up)
 app.command(rich_help_panel=_LOCAL)(demo)
 

@@ -78,8 +78,7 @@ class Output:
         shown = [(name, value) for name, value in pairs if value]
         width = max((len(name) for name, _ in shown), default=0)
         for name, value in shown:
-            line = Text(f"{name:<{width}}  ", style="dim")
-            line.append(printable(value), style=STYLES.get(value, "none"))
+            line = Text.assemble((f"{name:<{width}}  ", "dim"), (printable(value), STYLES.get(value, "")))
             self.data.print(line, soft_wrap=True)
 
     def confirm(self, question: str, *, yes: bool) -> None:
@@ -101,5 +100,5 @@ def table_of(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
     for column in columns:
         table.add_column(column, no_wrap=column != "why", overflow="ellipsis" if column != "why" else "fold")
     for row in rows:
-        table.add_row(*(Text(printable(cell), style=STYLES.get(cell, "none")) for cell in row))
+        table.add_row(*(Text(printable(cell), style=STYLES.get(cell, "")) for cell in row))
     return table

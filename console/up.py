@@ -50,7 +50,9 @@ def serve(stderr: Console, *, host: str, port: int, work_dir: Path) -> None:
         try:
             sys.stdout.write(json.dumps({"endpoint": aws.endpoint, "region": aws.region, "outputs": outputs}) + "\n")
             sys.stdout.flush()
-            stderr.print(f"ready: AWS_ENDPOINT_URL={aws.endpoint}, logs under {aws.work_dir}; Ctrl-C ends it")
+            stderr.print(
+                f"ready: AWS_ENDPOINT_URL={aws.endpoint}, logs under {aws.work_dir}; Ctrl-C ends it", soft_wrap=True
+            )
             stopping.wait()
         finally:
             withdraw(aws.work_dir)

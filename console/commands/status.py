@@ -124,7 +124,7 @@ def _notes(
         counts = sqs.get_queue_attributes(QueueUrl=stage.queue_url, AttributeNames=names)["Attributes"]
         free = target.parts.leases.slots_in_use(stage)
         dead = target.dead_letters.waiting(stage)
-        letters = f", {dead} dead letters (`longhaul dlq list`)" if dead else ""
+        letters = f", dead letters: {dead} (`longhaul dlq list`)" if dead else ""
         yield f"{stage.name}: about {sum(map(int, counts.values()))} queued, {free} of {stage.slots} slots in use{letters}"
 
 

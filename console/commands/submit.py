@@ -209,7 +209,7 @@ def _refuse(out: Output, problems: Sequence[Problem]) -> None:
     """Raises CommandError if there are any, after having shown them."""
     if not problems:
         return
-    for problem in problems[:_MAX_SHOWN]:
+    for problem in sorted(problems, key=lambda each: int("".join(filter(str.isdigit, each.place)) or 0))[:_MAX_SHOWN]:
         out.note(str(problem), style="red")
     if len(problems) > _MAX_SHOWN:
         out.note(f"… and {len(problems) - _MAX_SHOWN} more", style="red")
