@@ -7,6 +7,7 @@ from console.commands.cancel import cancel
 from console.commands.demo import demo
 from console.commands.doctor import doctor
 from console.commands.logs import logs
+from console.commands.replay import replay
 from console.commands.retry import retry
 from console.commands.status import status
 from console.commands.submit import submit
@@ -47,6 +48,7 @@ app.add_typer(dlq.app, name="dlq", rich_help_panel=_CARE)
 app.command(rich_help_panel=_CARE)(doctor)
 app.command(rich_help_panel=_LOCAL)(up)
 app.command(rich_help_panel=_LOCAL)(demo)
+app.command(rich_help_panel=_LOCAL)(replay)
 
 
 def main() -> None:
