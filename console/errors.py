@@ -44,14 +44,15 @@ class Commands(TyperGroup):
             raise
         except (KeyboardInterrupt, typer.Abort):
             raise typer.Exit(ExitCode.INTERRUPTED) from None
+        except (aws.BotoCoreError, aws.ClientError) as error:
+            # Before OSError, which some of them are.
+            _end(translated(error))
         except OSError as error:
             if error.errno == errno.EPIPE:  # whoever read our output has seen enough
                 raise
             _end(CommandError(_of_file(error)))
         except (CommandError, LonghaulError, SynthError, DeployError, RuntimeError) as error:
             _end(error if isinstance(error, CommandError) else CommandError(str(error)))
-        except (aws.BotoCoreError, aws.ClientError) as error:
-            _end(translated(error))
         except ValidationError as error:
             raise AssertionError(
                 "settings or rows that this version cannot read reach a command as CommandError"

@@ -89,10 +89,15 @@ class Output:
         """
         if yes:
             return
-        if not sys.stdin.isatty():
+        if not asked_here():
             raise CommandError("nobody can be asked here: give --yes to go on without", ExitCode.USAGE)
         if not typer.confirm(printable(question), err=True):
             raise CommandError("nothing was done")
+
+
+def asked_here() -> bool:
+    """Whether a person sits at stdin."""
+    return sys.stdin.isatty()
 
 
 def table_of(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:

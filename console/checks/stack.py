@@ -88,8 +88,8 @@ def rules(target: Target) -> Iterator[Finding]:
 
 def drift(target: Target) -> Iterator[Finding]:
     """The template as deployed against the one of this checkout."""
-    body = target.client("cloudformation").get_template(StackName=target.stack)["TemplateBody"]
-    if not isinstance(body, Mapping):
+    body = _template(target.client("cloudformation").get_template(StackName=target.stack)["TemplateBody"])
+    if body is None:
         yield skipped("template: was not deployed as JSON, so not by this app")
         return
     with tempfile.TemporaryDirectory(prefix="longhaul-doctor-") as folder:
@@ -108,6 +108,15 @@ def drift(target: Target) -> Iterator[Finding]:
         f"template: {len(differences)} differences to this checkout: {shown}",
         "deploy this checkout, or check out what was deployed (settings given to the deploy by -c are not known here)",
     )
+
+
+def _template(body: Any) -> Mapping[str, Any] | None:  # noqa: ANN401 - boto3 parses what it takes for JSON
+    if isinstance(body, str):
+        try:
+            body = json.loads(body)
+        except ValueError:
+            return None
+    return body if isinstance(body, Mapping) else None
 
 
 def _differences(deployed: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[str]:

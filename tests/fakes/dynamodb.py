@@ -190,7 +190,9 @@ class FakeDynamoDB(Service):
         answer: Answer = {"Items": [dict(item) for _, item in page], "Count": len(page), "ScannedCount": len(page)}
         if len(page) < len(found):
             last = page[-1][1]
-            answer["LastEvaluatedKey"] = {each: last[each] for each in (*table.key_names, hash_key, sort_key) if each in last}
+            answer["LastEvaluatedKey"] = {
+                each: last[each] for each in (*table.key_names, hash_key, sort_key) if each in last
+            }
         return answer
 
     def _table(self, name: str) -> Table:
