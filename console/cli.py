@@ -12,7 +12,7 @@ from console.commands.retry import retry
 from console.commands.status import status
 from console.commands.submit import submit
 from console.commands.up import up
-from console.errors import Commands
+from console.group import Commands
 
 _JOBS, _CARE, _LOCAL = "Jobs", "Operation", "On this machine"
 

@@ -1,18 +1,10 @@
-"""What a command's end means, and every error that a user can cause as a sentence that says what to do."""
+"""What a command's end means, and what AWS says as a sentence that says what to do."""
 
-import errno
 from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import Any
 
-import typer
 from botocore import exceptions as aws
-from pydantic import ValidationError
-from typer.core import TyperGroup
-
-from local.assembly import DeployError
-from local.synth import SynthError
-from longhaul.domain.errors import LonghaulError
 
 
 class ExitCode(IntEnum):
@@ -32,38 +24,6 @@ class CommandError(Exception):
     def __init__(self, message: str, code: ExitCode = ExitCode.FAILED) -> None:
         super().__init__(message)
         self.code = code
-
-
-class Commands(TyperGroup):
-    """The commands, with one place where their errors become sentences and exit codes."""
-
-    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - click's types, which Typer keeps to itself
-        try:
-            return super().invoke(ctx)
-        except typer.Exit:
-            raise
-        except (KeyboardInterrupt, typer.Abort):
-            raise typer.Exit(ExitCode.INTERRUPTED) from None
-        except (aws.BotoCoreError, aws.ClientError) as error:
-            # Before OSError, which some of them are.
-            _end(translated(error))
-        except OSError as error:
-            if error.errno == errno.EPIPE:  # whoever read our output has seen enough
-                raise
-            _end(CommandError(_of_file(error)))
-        except (CommandError, LonghaulError, SynthError, DeployError, RuntimeError) as error:
-            _end(error if isinstance(error, CommandError) else CommandError(str(error)))
-        except ValidationError as error:
-            raise AssertionError(
-                "settings or rows that this version cannot read reach a command as CommandError"
-            ) from error
-
-
-def _end(error: CommandError) -> None:
-    from console.output import Output  # noqa: PLC0415 - the output knows the errors too
-
-    Output().problem(str(error))
-    raise typer.Exit(error.code) from None
 
 
 def translated(error: Exception) -> CommandError:
@@ -128,8 +88,3 @@ def _refused(error: aws.ClientError) -> CommandError:
     else:
         say = f"AWS refused {what}: {code}: {text}"
     return CommandError(say, ExitCode.UNREACHABLE)
-
-
-def _of_file(error: OSError) -> str:
-    place = f"{error.filename}: " if error.filename else ""
-    return f"{place}{error.strerror or error}"
