@@ -41,7 +41,9 @@ _SENTENCES: Mapping[type[Exception], Callable[[Any], str]] = {
     aws.NoCredentialsError: lambda _: f"no AWS credentials, and no embedded AWS runs: {_CREDENTIALS}",
     aws.PartialCredentialsError: lambda error: f"the AWS credentials are incomplete ({error}): {_CREDENTIALS}",
     aws.ProfileNotFound: lambda error: f"{error}; `aws configure list-profiles` lists those that there are",
-    aws.NoRegionError: lambda _: "no AWS region: give --region, or set AWS_REGION or the profile's region",
+    aws.NoRegionError: lambda _: (
+        "no AWS region: give --region, or set AWS_REGION or the profile's region; or start an embedded AWS with `longhaul up`"
+    ),
     aws.InvalidRegionError: lambda error: f"{error}: a region looks like eu-west-1",
     aws.SSOTokenLoadError: lambda error: f"the SSO session is not there ({error}): run `aws sso login`",
     aws.UnauthorizedSSOTokenError: lambda _: "the SSO session has expired: run `aws sso login`",

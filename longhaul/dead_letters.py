@@ -43,9 +43,9 @@ class Which:
 
 @dataclass
 class Handled:
-    """`done` were sent back or dropped; `failed` are still in the queue, each with why."""
+    """How many were sent back or dropped, and what is still in the queue, each with why."""
 
-    done: list[DeadLetter] = field(default_factory=list)
+    done: int = 0
     failed: list[tuple[DeadLetter, str]] = field(default_factory=list)
 
 
@@ -96,7 +96,7 @@ class DeadLetterOffice:
                 if problem is not None:
                     handled.failed.append((letter, problem))
                     continue
-                handled.done.append(letter)
+                handled.done += 1
                 on_done(letter)
         return handled
 

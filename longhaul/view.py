@@ -1,7 +1,7 @@
 """A job as people and their tools see it: the row, with what follows from it, as one flat JSON object."""
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, overload
 
 from longhaul.domain.lease import Lease, State
 from longhaul.job_logs import stream_of
@@ -32,24 +32,24 @@ def job_record(lease: Lease, settings: RuntimeSettings, executions: Executions, 
         "failures": lease.failures,
         "max_attempts": lease.max_attempts,
         "interruptions": lease.interruptions,
-        "run_began": _text(datetime.fromtimestamp(lease.run / 1000, UTC)),
-        "attempt_began": None if lease.is_mark else _text(lease.claimed_at),
+        "run_began": iso(datetime.fromtimestamp(lease.run / 1000, UTC)),
+        "attempt_began": None if lease.is_mark else iso(lease.claimed_at),
         "seconds": None if lease.is_mark else _seconds(lease, now),
         "size": execution.size if execution else None,
         "engine": execution.engine if execution else None,
         "timeout_s": execution.timeout_s if execution else None,
         "progress": lease.progress,
-        "progress_at": _text(lease.progress_at),
+        "progress_at": iso(lease.progress_at),
         "beats": lease.beats,
-        "lease_expires_at": _text(lease.lease_expires_at) if lease.state is State.RUNNING else None,
+        "lease_expires_at": iso(lease.lease_expires_at) if lease.state is State.RUNNING else None,
         "class": lease.last_class,
         "error": lease.last_error,
-        "settled_at": _text(lease.settled_at),
-        "retry_at": _text(lease.retry_at) if lease.state is State.RELEASED else None,
-        "cancel_requested_at": _text(lease.cancel_requested_at),
+        "settled_at": iso(lease.settled_at),
+        "retry_at": iso(lease.retry_at) if lease.state is State.RELEASED else None,
+        "cancel_requested_at": iso(lease.cancel_requested_at),
         "owed": [owed.value for owed in lease.owed],
         "output": lease.output.prefix if lease.output else None,
-        "published_at": _text(lease.published_at),
+        "published_at": iso(lease.published_at),
         "message_id": lease.message_id or None,
         "receive_count": lease.receive_count,
         "execution_arn": None if lease.is_mark else executions.arn(lease.id.execution_name),
@@ -64,5 +64,10 @@ def _seconds(lease: Lease, now: datetime) -> float:
     return round(max(0.0, (end - lease.claimed_at).total_seconds()), 1)
 
 
-def _text(value: datetime | None) -> str | None:
+@overload
+def iso(value: datetime) -> str: ...
+@overload
+def iso(value: None) -> None: ...
+def iso(value: datetime | None) -> str | None:
+    """ISO 8601 in UTC, to the millisecond."""
     return value.isoformat(timespec="milliseconds").replace("+00:00", "Z") if value else None

@@ -5,14 +5,14 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from datetime import timedelta
 from itertools import islice
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import typer
 
 from console.errors import CommandError, ExitCode
+from console.letters import COLUMNS, name_of, page_of, record_of, row_of
 from console.options import AsJson, NewerThan, OlderThan, StageName, Yes, on_target
 from console.output import Output
-from console.show import age
 from console.target import Target, say_where
 from longhaul.dead_letters import Handled, Which
 from longhaul.domain.dead_letter import DeadLetter
@@ -34,8 +34,6 @@ Kinds = Annotated[
 ]
 All = Annotated[bool, typer.Option("--all", help="All of them, where nothing else says which.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say which.")]
-COLUMNS = ("message", "job", "class", "age", "attempts", "why")
-_ID_SHOWN = 8
 
 
 @app.command("list")
@@ -88,7 +86,12 @@ def show(
         with closing(target.dead_letters.look(each, Which(names=(name,)))) as letters:
             found = list(letters)
         for letter in found:
-            _show(out, target, letter, each)
+            if as_json:
+                out.record(record_of(letter, each))
+                continue
+            out.fields(page_of(letter, each, target.parts.clock.now()))
+            out.line("")
+            out.line(letter.content.body)
         seen += len(found)
     if not seen:
         raise CommandError(
@@ -201,15 +204,15 @@ def _handle(
         if dry_run:
             out.note(f"{stage.name}: would {what} {len(found)}: {kinds}")
             continue
-        out.confirm(f"{stage.name}: {what} {len(found)} dead letters ({kinds})?", yes=yes)
+        out.confirm(f"{stage.name}: {what} {len(found)} dead letter{'s' * (len(found) > 1)} ({kinds})?", yes=yes)
         ids = frozenset(each.message_id for each in found)
         handled = do(stage, Which(message_ids=ids), lambda letter: _did(out, letter))
         for letter, problem in handled.failed:
-            out.note(f"{letter.job_id or letter.message_id}: not done: {problem}", style="red")
-        gone = len(ids) - len(handled.done) - len(handled.failed)
+            out.note(f"{name_of(letter)}: not done: {problem}", style="red")
+        gone = len(ids) - handled.done - len(handled.failed)
         if gone:
             out.note(f"{stage.name}: {gone} were no longer there, or somebody else holds them", style="yellow")
-        done += len(handled.done)
+        done += handled.done
         failed += len(handled.failed) + gone
     if dry_run:
         return
@@ -227,67 +230,13 @@ def _did(out: Output, letter: DeadLetter) -> None:
     if out.as_json:
         out.record({"message_id": letter.message_id, "job_id": letter.job_id, "class": letter.kind})
     else:
-        out.line(letter.job_id or letter.message_id)
+        out.line(name_of(letter))
 
 
 def _print(out: Output, target: Target, letters: Sequence[DeadLetter], stage: Stage) -> None:
     if out.as_json:
         for letter in letters:
-            out.record(_record(letter, stage))
+            out.record(record_of(letter, stage))
     elif letters:
         now = target.parts.clock.now()
-        out.table(
-            COLUMNS, [_row(letter, age(now, letter.sent_at), whole=not out.data.is_terminal) for letter in letters]
-        )
-
-
-def _row(letter: DeadLetter, old: str, *, whole: bool) -> list[str]:
-    attempts = str(letter.reason.attempts) if letter.reason else ""
-    why = (
-        letter.reason.reason
-        if letter.reason
-        else "no reason attached: SQS moved it after too many receives, or it is not ours"
-    )
-    shown = letter.message_id if whole else letter.message_id[:_ID_SHOWN]
-    return [shown, letter.job_id or "", letter.kind, old, attempts, why]
-
-
-def _record(letter: DeadLetter, stage: Stage) -> dict[str, Any]:
-    reason = letter.reason
-    return {
-        "message_id": letter.message_id,
-        "job_id": letter.job_id,
-        "stage": stage.name,
-        "class": letter.kind,
-        "reason": reason.reason if reason else None,
-        "attempts": reason.attempts if reason else None,
-        "sent_at": letter.sent_at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-        "first_sent": reason.first_sent if reason else None,
-        "execution_arn": reason.execution_arn if reason else None,
-        "log_location": reason.log_location if reason else None,
-        "body": letter.content.body,
-        "attributes": dict(letter.content.attributes),
-    }
-
-
-def _show(out: Output, target: Target, letter: DeadLetter, stage: Stage) -> None:
-    record = _record(letter, stage)
-    if out.as_json:
-        out.record(record)
-        return
-    names = (
-        "message_id",
-        "job_id",
-        "stage",
-        "class",
-        "reason",
-        "attempts",
-        "first_sent",
-        "execution_arn",
-        "log_location",
-    )
-    pairs = [(name.replace("_", " "), str(record[name]) if record[name] is not None else "") for name in names]
-    pairs.insert(4, ("died", f"{age(target.parts.clock.now(), letter.sent_at)} ago"))
-    out.fields(pairs)
-    out.line("")
-    out.line(letter.content.body)
+        out.table(COLUMNS, [row_of(letter, now, whole=not out.data.is_terminal) for letter in letters])

@@ -14,6 +14,7 @@ from console.target import Target
 from longhaul.domain.lease import Lease
 from longhaul.job_logs import stream_of
 from longhaul.ports import LogEvent
+from longhaul.view import iso
 
 _PERIOD_S = 1.0
 
@@ -93,8 +94,7 @@ def _runs(target: Target, lease: Lease, attempt: int) -> bool:
 def _print(out: Output, attempt: int, events: Iterator[LogEvent]) -> None:
     for event in events:
         if out.as_json:
-            at = event.at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-            out.record({"time": at, "attempt": attempt, "text": event.text})
+            out.record({"time": iso(event.at), "attempt": attempt, "text": event.text})
         else:
             out.write(_line(event))
 

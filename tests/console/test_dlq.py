@@ -147,7 +147,7 @@ def test_a_person_who_is_asked_may_say_no(world: World, monkeypatch: pytest.Monk
     world.bury("a")
     no = world.run("dlq", "drop", "--all", input="n\n")
     assert (no.exit_code, "nothing was done" in no.stderr, len(world.dead())) == (1, True, 1)
-    assert "drop 1 dead letters (1 failed)?" in no.stderr
+    assert "drop 1 dead letter (1 failed)?" in no.stderr
     interrupted = world.run("dlq", "drop", "--all", input="")  # Ctrl-D, as Ctrl-C
     assert (interrupted.exit_code, len(world.dead())) == (130, 1)
     assert world.run("dlq", "drop", "--all", input="y\n").exit_code == 0

@@ -78,8 +78,8 @@ def test_a_running_job_is_cancelled_and_retried(stack: Stack, longhaul: Any) -> 
     stack.until_task("endless")
     code, out, _ = longhaul("cancel", "endless")
     assert (code, out) == (0, "endless: running: it is being stopped\n")
-    code, _, err = longhaul("status", "endless", "--watch")
-    assert (code, "CANCELLED" in err) == (1, True)
+    code, out, err = longhaul("status", "endless", "--watch")
+    assert (code, "CANCELLED" in out + err) == (1, True)
     assert longhaul("retry", "endless")[:2] == (0, "endless\n")
     row = stack.until_task("endless", attempt=2)
     assert row.attempt == 2
@@ -88,6 +88,7 @@ def test_a_running_job_is_cancelled_and_retried(stack: Stack, longhaul: Any) -> 
     eventually(stack.is_quiet, "no message, no execution and no slot left", DEADLINE_S)
 
 
+@pytest.mark.slow  # synthesizes the app once more
 def test_doctor_finds_nothing_wrong_with_a_fresh_stack(longhaul: Any) -> None:
     code, out, err = longhaul("doctor", "--json")
     levels = [json.loads(line)["level"] for line in out.splitlines()]
