@@ -13,6 +13,6 @@ def demo(work_dir: WorkDir = DEFAULT_WORK_DIR) -> None:
     Example: longhaul demo
     """
     # Here, because it is Spark's, moto's and the data's: the other commands start without them.
-    from local.demo.run import run  # noqa: PLC0415
+    from local.demo.run import run  # noqa: PLC0415 - see above
 
     raise typer.Exit(run(Console(), work_dir))

@@ -125,12 +125,17 @@ def submit(  # noqa: PLR0913 - one option for each field of a request
     _refuse(out, _conflicts(awaited, sendable, where.name))
 
     report = _send(out, target, where.queue_url, sendable)
+    # First of all: whatever may interrupt the printing.
+    _keep_unsent(out, report, unsent or Path(f"unsent-{now:%Y%m%d-%H%M%S}.jsonl"))
     for each in report.sent:
         if as_json:
             out.record({"job_id": each.submission.job_id, "stage": where.name, "message_id": each.message_id})
         else:
             out.line(each.submission.job_id)
-    _keep_unsent(out, report, unsent or Path(f"unsent-{now:%Y%m%d-%H%M%S}.jsonl"))
+    if report.stopped_by is not None:
+        raise report.stopped_by
+    if report.unsent:
+        raise CommandError(f"{len(report.unsent)} requests were not sent")
     if wait:
         wait_for(out, target, awaited)
 
@@ -154,7 +159,7 @@ def _fields(**given: Any) -> dict[str, Any]:  # noqa: ANN401 - the options of a 
         "inputs": _pairs("--input", given.pop("inputs"), str),
         "params": _pairs("--param", given.pop("params"), _json_or_text),
     }
-    return {name: value for name, value in {**given, **pairs}.items() if value}
+    return {name: value for name, value in {**given, **pairs}.items() if value not in (None, {})}
 
 
 def _pairs(option: str, texts: Sequence[str] | None, value_of: Callable[[str], Any]) -> dict[str, Any]:
@@ -226,27 +231,25 @@ def _send(out: Output, target: Target, queue_url: str, sendable: Sequence[Submis
 
 
 def _keep_unsent(out: Output, report: SubmitReport, file: Path) -> None:
-    """Write what was not sent where it can be submitted again; raises what stopped the sending."""
-    if report.unsent:
-        _write_new(file, "".join(f"{each.submission.body}\n" for each in report.unsent))
-        for reason in sorted({each.reason for each in report.unsent})[:_MAX_SHOWN]:
-            out.note(reason, style="red")
-        out.note(
-            f"sent {len(report.sent)} of {len(report.sent) + len(report.unsent)}; the other {len(report.unsent)} are in {file}: "
-            f"submit that file again (what arrived after all is a duplicate, and does no harm)",
-            style="yellow",
-        )
-    if report.stopped_by is not None:
-        raise report.stopped_by
-    if report.unsent:
-        raise CommandError(f"{len(report.unsent)} requests were not sent", ExitCode.FAILED)
+    """Write what was not sent where it can be submitted again."""
+    if not report.unsent:
+        return
+    place = _kept(file, "".join(f"{each.submission.body}\n" for each in report.unsent))
+    for reason in sorted({each.reason for each in report.unsent})[:_MAX_SHOWN]:
+        out.note(reason, style="red")
+    out.note(
+        f"sent {len(report.sent)} of {len(report.sent) + len(report.unsent)}; the rest is {place}: submit it again "
+        "(what arrived after all is a duplicate, and does no harm)",
+        style="yellow",
+    )
 
 
-def _write_new(file: Path, text: str) -> None:
-    """Never over a file that is there: it may hold what an earlier run could not send."""
+def _kept(file: Path, text: str) -> str:
+    """Where the text is now. Never over a file that is there: it may hold what an earlier run could not send."""
     try:
         with file.open("x") as to:
             to.write(text)
     except OSError as error:
         sys.stderr.write(text)  # better there than nowhere
-        raise CommandError(f"{file}: {error.strerror}; the requests that were not sent are above") from error
+        return f"above ({file}: {error.strerror})"
+    return f"in {file}"

@@ -29,6 +29,6 @@ def up(
     Example: longhaul up --port 0
     """
     # Here, because it is moto: the other commands start without it.
-    from console.up import serve  # noqa: PLC0415
+    from console.up import serve  # noqa: PLC0415 - see above
 
     serve(Output().err, host=host, port=port, work_dir=work_dir)

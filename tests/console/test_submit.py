@@ -71,6 +71,8 @@ def test_a_file_that_is_not_there_or_no_text_is_said_in_a_sentence(world: World,
         ((*FLAGS, "--job-id", "\x1b[31m"), "'\\x1b[31m' is no job id"),
         ((*FLAGS, "--stage", "night"), "no stage 'night'; deployed: main"),
         (("--job", "sql"), "output: is missing"),
+        ((*FLAGS, "--max-attempts", "0"), "max_attempts: "),
+        ((*FLAGS, "--size", ""), "size: "),
     ],
 )
 def test_wrong_use_says_what_is_wrong(world: World, arguments: tuple[str, ...], said: str) -> None:
@@ -103,7 +105,7 @@ def test_what_could_not_be_sent_is_written_out_and_can_be_submitted_again(world:
     assert done.exit_code == 1
     assert len(done.stdout.split()) == 11
     assert "AccessDenied: not you" in done.stderr
-    assert "sent 11 of 12; the other 1 are in left.jsonl" in done.stderr
+    assert "sent 11 of 12; the rest is in left.jsonl" in done.stderr
     world.aws.sqs.entry_fault = lambda *_: None
     again = world.run("submit", "left.jsonl")
     assert (again.exit_code, again.stdout) == (0, "job-3\n")

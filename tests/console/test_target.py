@@ -10,7 +10,7 @@ from botocore import exceptions
 from botocore.exceptions import ClientError
 
 from console.errors import ExitCode, translated
-from console.target import Place, locate
+from console.target import Place, Target, locate
 from local import running
 from longhaul.settings import VARIABLE
 from tests.console.conftest import Session, World
@@ -145,7 +145,6 @@ def test_no_region_is_said_before_anything_is_asked(world: World, monkeypatch: p
 
 
 def test_a_real_session_of_the_embedded_aws_uses_no_credentials_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
-    from console.target import Target  # noqa: PLC0415
 
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "precious")
     target = Target(Place("http://127.0.0.1:1", "us-east-1", None, embedded=True), None)
