@@ -1,69 +1,61 @@
-"""The `longhaul` command. Data goes to stdout, progress and errors to stderr; exit code 0 = done, 1 = it failed, 2 = used wrongly."""
-
-import sys
-from pathlib import Path
-from typing import Annotated
+"""The `longhaul` command: its commands, each a module of `console.commands`."""
 
 import typer
-from rich.console import Console
 
-from console.new_job import new_job
-from console.up import serve
-from local.cloud import DEFAULT_WORK_DIR
-from local.http_services import LOOPBACK
-from local.synth import SynthError
+from console.commands import dlq
+from console.commands.cancel import cancel
+from console.commands.demo import demo
+from console.commands.doctor import doctor
+from console.commands.logs import logs
+from console.commands.new_job import new_job
+from console.commands.replay import replay
+from console.commands.retry import retry
+from console.commands.status import status
+from console.commands.submit import submit
+from console.commands.up import up
+from console.group import Commands
 
-DEFAULT_PORT = 4566
-"""Where other emulators of AWS listen, and their clients look."""
+_JOBS, _CARE, _LOCAL = "Jobs", "Operation", "On this machine"
 
 app = typer.Typer(
+    cls=Commands,
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
-    help="Run PySpark jobs of any length from a queue.",
+    rich_markup_mode="markdown",
 )
-
-WorkDir = Annotated[Path, typer.Option(help="Where logs and the synthesized stack go.", show_default=".longhaul")]
 
 
 @app.callback()
 def longhaul() -> None:
-    """Keeps each command a subcommand, however many there are."""
+    """Run PySpark jobs of any length from a queue.
 
+    Speaks to the embedded AWS of this machine while one runs (`longhaul up`), else to AWS with the usual credentials. --profile or --region mean AWS; AWS_ENDPOINT_URL
+    means what it names.
 
-@app.command()
-def up(
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port; 0 picks a free one.")] = DEFAULT_PORT,
-    host: Annotated[str, typer.Option(help="Address; Docker's bridge (172.17.0.1) lets containers in.")] = LOOPBACK,
-    work_dir: WorkDir = DEFAULT_WORK_DIR,
-) -> None:
-    """Start the embedded AWS with the stack deployed, in the foreground, until Ctrl-C.
+    Data goes to stdout, all else to stderr; --json prints data as JSON, one object a line.
 
-    Prints one JSON line on stdout when it is ready: endpoint, region and the stack's outputs. Any AWS client reaches it through AWS_ENDPOINT_URL.
-    Writes sam-env.json to the work dir, with which `sam local invoke` reaches it too.
+    Exit codes: 0 done · 1 a job failed, or something could not be done · 2 used wrongly, or a request is invalid · 3 no such job, stack, log or dead letter · 4 AWS
+    cannot be reached or refuses · 130 interrupted: nothing is left half done.
     """
-    serve(Console(stderr=True), host=host, port=port, work_dir=work_dir)
 
 
-@app.command()
-def demo(work_dir: WorkDir = DEFAULT_WORK_DIR) -> None:
-    """Run real Spark jobs through the whole system on this machine, with a crash on the way, and check the results."""
-    # Here, because it is Spark's and the data's: `longhaul up` starts without them.
-    from local.demo.run import run  # noqa: PLC0415
-
-    raise typer.Exit(run(Console(), work_dir))
-
-
-app.command()(new_job)
+app.command(rich_help_panel=_JOBS)(submit)
+app.command(rich_help_panel=_JOBS)(status)
+app.command(rich_help_panel=_JOBS)(logs)
+app.command(rich_help_panel=_JOBS)(cancel)
+app.command(rich_help_panel=_JOBS)(retry)
+app.add_typer(dlq.app, name="dlq", rich_help_panel=_CARE)
+app.command(rich_help_panel=_CARE)(doctor)
+app.command(rich_help_panel=_LOCAL)(up)
+app.command(rich_help_panel=_LOCAL)(demo)
+app.command(rich_help_panel=_LOCAL)(replay)
+app.command(rich_help_panel=_LOCAL)(new_job)
 
 
 def main() -> None:
-    """Entry point: an error that a user can cause ends in a sentence, not in a traceback."""
-    try:
-        app()
-    except (SynthError, OSError, RuntimeError) as error:
-        Console(stderr=True).print(f"longhaul: {error}", style="red", markup=False, soft_wrap=True)
-        sys.exit(1)
+    """Entry point."""
+    app()
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from rich.console import Console
 from local.cloud import EmbeddedAws
 from local.credentials import aws_client
 from local.http_services import LOOPBACK
+from local.running import announce, withdraw
 from local.spark_cache import BackgroundTraining
 from local.synth import synth
 from longhaul.settings import VARIABLE, RuntimeSettings
@@ -45,10 +46,17 @@ def serve(stderr: Console, *, host: str, port: int, work_dir: Path) -> None:
         settings = deployed_settings(aws)
         make_buckets(aws, settings)
         write_sam_environment(aws, settings)
-        sys.stdout.write(json.dumps({"endpoint": aws.endpoint, "region": aws.region, "outputs": outputs}) + "\n")
-        sys.stdout.flush()
-        stderr.print(f"ready: AWS_ENDPOINT_URL={aws.endpoint}, logs under {aws.work_dir}; Ctrl-C ends it")
-        stopping.wait()
+        # Before the line: who reads that may rely on being found.
+        announce(aws.work_dir, endpoint=aws.endpoint, region=aws.region, stack=STACK)
+        try:
+            sys.stdout.write(json.dumps({"endpoint": aws.endpoint, "region": aws.region, "outputs": outputs}) + "\n")
+            sys.stdout.flush()
+            stderr.print(
+                f"ready: AWS_ENDPOINT_URL={aws.endpoint}, logs under {aws.work_dir}; Ctrl-C ends it", soft_wrap=True
+            )
+            stopping.wait()
+        finally:
+            withdraw(aws.work_dir)
         stderr.print("stopping …")
 
 

@@ -1,8 +1,9 @@
 """How the parts are put together for the functions: clients with tight timeouts, adapters, use cases. Built once per process, only what a function needs."""
 
 import random
+from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import boto3
 from botocore.config import Config
@@ -35,15 +36,17 @@ _PUBLISHING = Config(
 class Wiring:
     """Each part on first use."""
 
-    def __init__(self, settings: RuntimeSettings) -> None:
+    def __init__(self, settings: RuntimeSettings, client: Callable[..., Any] | None = None) -> None:
+        """`client` makes boto3's clients: of another session than the process's own, when it is given."""
         self.settings = settings
+        self._client = client or boto3.client
         self.clock = SystemClock()
         self.rng = random.Random()  # noqa: S311 - jitter, not secrets
 
     @cached_property
     def leases(self) -> DynamoLeases:
         return DynamoLeases(
-            boto3.client("dynamodb", config=_QUICK, endpoint_url=self.settings.endpoint_url),
+            self._client("dynamodb", config=_QUICK, endpoint_url=self.settings.endpoint_url),
             self.settings.leases_table,
             self.clock,
             self.rng,
@@ -51,24 +54,24 @@ class Wiring:
 
     @cached_property
     def queue(self) -> SqsQueue:
-        return SqsQueue(boto3.client("sqs", config=_QUICK, endpoint_url=self.settings.endpoint_url))
+        return SqsQueue(self._client("sqs", config=_QUICK, endpoint_url=self.settings.endpoint_url))
 
     @cached_property
     def executions(self) -> SfnExecutions:
         return SfnExecutions(
-            boto3.client("stepfunctions", config=_QUICK, endpoint_url=self.settings.endpoint_url),
+            self._client("stepfunctions", config=_QUICK, endpoint_url=self.settings.endpoint_url),
             self.settings.state_machine_arn,
         )
 
     @cached_property
     def tasks(self) -> EcsTasks:
         return EcsTasks(
-            boto3.client("ecs", config=_QUICK, endpoint_url=self.settings.endpoint_url), self.settings.cluster_arn
+            self._client("ecs", config=_QUICK, endpoint_url=self.settings.endpoint_url), self.settings.cluster_arn
         )
 
     @cached_property
     def _s3(self) -> "S3Client":
-        return boto3.client("s3", config=_PUBLISHING, endpoint_url=self.settings.endpoint_url)
+        return self._client("s3", config=_PUBLISHING, endpoint_url=self.settings.endpoint_url)
 
     @cached_property
     def requests(self) -> S3Requests:

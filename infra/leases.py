@@ -6,6 +6,7 @@ from constructs import Construct
 
 OPEN_INDEX = "open"
 ROOT_INDEX = "root"
+ENDED_INDEX = "ended"
 
 
 class Leases(Construct):
@@ -37,5 +38,12 @@ class Leases(Construct):
         self.table.add_global_secondary_index(
             index_name=ROOT_INDEX,
             partition_key=dynamodb.Attribute(name="root", type=dynamodb.AttributeType.STRING),
+            projection_type=dynamodb.ProjectionType.KEYS_ONLY,
+        )
+        # What ended lately, for people: written once, when a job ends.
+        self.table.add_global_secondary_index(
+            index_name=ENDED_INDEX,
+            partition_key=dynamodb.Attribute(name="ended", type=dynamodb.AttributeType.STRING),
+            sort_key=dynamodb.Attribute(name="settled_at", type=dynamodb.AttributeType.NUMBER),
             projection_type=dynamodb.ProjectionType.KEYS_ONLY,
         )

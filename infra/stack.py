@@ -9,6 +9,7 @@ from constructs import Construct
 
 from infra import grants
 from infra.alarms import Alarms
+from infra.catalogue import catalogue
 from infra.data_bucket import DataBucket
 from infra.functions import PythonFunction, SharedCode
 from infra.job_queue import JobQueue
@@ -190,9 +191,3 @@ class LonghaulStack(Stack):
         CfnOutput(self, "LeasesTableName", value=self._leases.table.table_name)
         CfnOutput(self, "StateMachineArn", value=self._workflow.machine.state_machine_arn)
         CfnOutput(self, "DataBucketName", value=self._data.bucket_name)
-
-
-def catalogue(repository: Path) -> tuple[str, ...]:
-    """The names of the jobs: the modules of `jobs/catalogue/`, and `sql`."""
-    modules = (repository / "jobs" / "catalogue").glob("*.py")
-    return tuple(sorted({"sql", *(module.stem for module in modules if not module.stem.startswith("_"))}))

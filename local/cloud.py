@@ -23,6 +23,7 @@ from local.esm_poller import EsmPoller
 from local.event_driver import EventDriver
 from local.http_services import LOOPBACK, HttpServices
 from local.lambda_driver import LambdaDriver
+from local.log_shipper import LogShipper
 from local.moto_repairs import (
     cfn_unsupported,
     dynamodb_atomic,
@@ -48,10 +49,8 @@ from local.moto_repairs import (
 )
 from local.moto_repairs.patching import Patches
 from local.moto_server import MotoServer
+from local.running import DEFAULT_WORK_DIR, REGION
 from local.synth import REPOSITORY
-
-REGION = "us-east-1"
-DEFAULT_WORK_DIR = REPOSITORY / ".longhaul"
 
 _one_at_a_time = Lock()
 
@@ -110,12 +109,14 @@ class EmbeddedAws:
             self.functions = LambdaDriver(
                 endpoint=self.endpoint, region=self.region, work_dir=self.work_dir, services=self._services
             )
+            self._shipper = LogShipper(self.account, self.region)
             self.tasks = EcsDriver(
                 endpoint=self.endpoint,
                 region=self.region,
                 work_dir=self.work_dir,
                 services=self._services,
                 cwd=self._task_dir,
+                shipper=self._shipper,
             )
             self._mappings = EsmPoller(account=self.account, region=self.region, invoker=self.functions)
             self._events = EventDriver(account=self.account, region=self.region, invoker=self.functions)
@@ -158,6 +159,7 @@ class EmbeddedAws:
         self._mappings.join()
         sfn_start_stop.stop_all_executions()
         self.tasks.close()
+        self._shipper.close()
         self._services.close()
         self._server.stop()
         self._patches.undo()

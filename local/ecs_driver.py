@@ -13,6 +13,7 @@ from typing import Protocol
 
 from local.credentials import child_environment
 from local.http_services import HttpServices, QuietHandler
+from local.log_shipper import LogShipper
 from local.processes import ProcessGroup
 
 METADATA_VARIABLE = "ECS_CONTAINER_METADATA_URI_V4"
@@ -35,10 +36,18 @@ class TaskSpec:
     # Told to the task, as Fargate does, and kept by whoever heeds it: a process group has no limits of its own.
     vcpu: float | None = None
     memory_mib: int | None = None
+    # Group and stream prefix of the container's `awslogs` driver; None for a container without one.
+    log_group: str | None = None
+    log_prefix: str = ""
 
     @property
     def id(self) -> str:
         return self.arn.rsplit("/", 1)[-1]
+
+    @property
+    def log_stream(self) -> str:
+        """As ECS names it."""
+        return f"{self.log_prefix}/{self.container}/{self.id}"
 
 
 @dataclass(frozen=True)
@@ -72,8 +81,11 @@ class _Task:
 
 
 class EcsDriver:
-    def __init__(self, *, endpoint: str, region: str, work_dir: Path, services: HttpServices, cwd: Path) -> None:
+    def __init__(
+        self, *, endpoint: str, region: str, work_dir: Path, services: HttpServices, cwd: Path, shipper: LogShipper
+    ) -> None:
         """`cwd` is where the commands run: what the image's WORKDIR would be."""
+        self._shipper = shipper
         self._children = child_environment(endpoint, region)
         self._logs = work_dir / "tasks"
         self._cwd = cwd
@@ -136,7 +148,13 @@ class EcsDriver:
         self._metadata.close()
 
     def _attend(self, task: _Task) -> None:
-        task.observer.stopped(self._run_to_the_end(task))
+        log = self.log_of(task.spec.arn)
+        if task.spec.log_group is not None:
+            self._shipper.follow(log, task.spec.log_group, task.spec.log_stream)
+        end = self._run_to_the_end(task)
+        # Before anyone hears of the end: who then reads the log finds all of it.
+        self._shipper.finish(log)
+        task.observer.stopped(end)
         with task.lock:
             task.ended = True
             callbacks, task.callbacks = task.callbacks, []

@@ -21,13 +21,15 @@ class SynthError(RuntimeError):
     """The app did not synthesize; the message holds what it said."""
 
 
-def synth(output_dir: Path, *, context: dict[str, object] | None = None, profile: Path = PROFILE) -> Path:
-    """Synthesize the app into a cloud assembly, for this machine's architecture unless the context names one: containers made from it run here.
+def synth(output_dir: Path, *, context: dict[str, object] | None = None, profile: Path | None = PROFILE) -> Path:
+    """Synthesize the app into a cloud assembly.
+
+    With a profile it is for this machine's architecture unless the context names one: containers made from it run here. Without, it is what `cdk deploy` deploys.
 
     Args:
         output_dir: where the assembly is written.
         context: CDK context that replaces the local profile's, key by key.
-        profile: a JSON file of CDK context.
+        profile: a JSON file of CDK context, or None.
 
     Returns:
         the directory of the assembly.
@@ -35,9 +37,12 @@ def synth(output_dir: Path, *, context: dict[str, object] | None = None, profile
     Raises:
         SynthError: the app failed, or took too long.
     """
+    given = context or {}
+    if profile is not None:
+        given = _for_this_machine(json.loads(profile.read_text()) | given)
     environment = _without_aws(dict(os.environ)) | {
         "CDK_OUTDIR": str(output_dir),
-        "CDK_CONTEXT_JSON": json.dumps(_for_this_machine(json.loads(profile.read_text()) | (context or {}))),
+        "CDK_CONTEXT_JSON": json.dumps(given),
     }
     output_dir.mkdir(parents=True, exist_ok=True)
     try:

@@ -21,10 +21,11 @@ class Canceller:
         A running job's runner sees the mark at its next progress report, its heartbeat at the next beat: the task is stopped and the message deleted. A job
         between attempts ends here and now. A queued job that nobody has claimed ends when its message is received. One that has ended stays as it is.
         """
-        row = self.leases.request_cancel(job_key(stage, job_id), stage, self.clock.now())
+        now = self.clock.now()
+        row = self.leases.request_cancel(job_key(stage, job_id), stage, now)
         if row.state is not State.RELEASED or row.is_mark:
             return row
-        cancelled = cancel_waiting(row)
+        cancelled = cancel_waiting(row, now)
         try:
             self.leases.end_waiting(row, cancelled)
         except LeaseChangedError as error:

@@ -158,7 +158,7 @@ class Dispatcher:
                     return finished
                 self._defer(stage, [message.receipt_handle])
             case CancelWaiting(lease=waiting):
-                cancelled = adopted(cancel_waiting(waiting), message)
+                cancelled = adopted(cancel_waiting(waiting, self.clock.now()), message)
                 self.leases.end_waiting(waiting, cancelled)
                 self.finisher.finish(cancelled)
                 batch.kept.discard(message.message_id)

@@ -1,13 +1,14 @@
 """What the use cases need from the world. `longhaul.adapters` implements these with boto3; the tests' fakes obey the same contract tests."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, Protocol
 
 from longhaul.domain.claim import Claim
+from longhaul.domain.dead_letter import DeadLetter
 from longhaul.domain.follow_ons import Emitted
-from longhaul.domain.lease import AttemptId, CommittedOutput, Lease, Message, OpenKind, Owed, RecordedResult
+from longhaul.domain.lease import AttemptId, CommittedOutput, Lease, Message, OpenKind, Owed, RecordedResult, State
 from longhaul.domain.message import MessageContent
 from longhaul.settings import Stage
 
@@ -32,6 +33,9 @@ class LeaseStore(Protocol):
 
     def free_slots(self, stage: Stage, now: datetime) -> int:
         """Slots free a moment ago, under the effective limit; raises that limit by one for each calm minute."""
+
+    def slots_in_use(self, stage: Stage) -> int:
+        """How many slots are taken, a moment ago."""
 
     def claim(self, claim: Claim, stage: Stage) -> None:
         """Take the job and a slot. Raises NoFreeSlotError when the stage is full, and then nothing is written."""
@@ -90,9 +94,21 @@ class LeaseStore(Protocol):
     def keys_of_root(self, root: str) -> Iterator[str]:
         """Keys of all jobs that began with the job `root`, itself included; through an index, so a little late."""
 
+    def ended_keys(self, stage: str, state: State, until: datetime) -> Iterator[tuple[datetime, str]]:
+        """When and keys of the rows that ended in that state, the latest first; through an index, so a little late."""
+
 
 Visibility = Literal["set", "not_held", "beyond_limit"]
 """What SQS made of a new visibility timeout. `not_held`: this handle no longer holds the message, look at the row. `beyond_limit`: 12 h are up."""
+
+
+@dataclass(frozen=True)
+class SendAnswer:
+    """What became of one message: its id, or why it was refused. `again`: trying again may help."""
+
+    message_id: str | None = None
+    reason: str = ""
+    again: bool = False
 
 
 class JobQueue(Protocol):
@@ -107,6 +123,40 @@ class JobQueue(Protocol):
 
     def send_many(self, queue_url: str, messages: Iterable[MessageContent]) -> None:
         """Send all, in batches. Raises when SQS would not take some: those before may have been sent."""
+
+    def send_batch(self, queue_url: str, messages: Sequence[MessageContent]) -> Sequence[SendAnswer]:
+        """What became of each, in order; at most ten, of 1 MiB together."""
+
+
+class DeadLetters(Protocol):
+    """A dead-letter queue, for people: looked at, sent back, dropped."""
+
+    def waiting(self, queue_url: str) -> int:
+        """How many are there, about."""
+
+    def receive(self, queue_url: str, hold_s: int) -> Sequence[DeadLetter]:
+        """Some of them, invisible to others for `hold_s`; empty when there are no more."""
+
+    def release(self, queue_url: str, receipt_handles: Sequence[str]) -> None:
+        """Let them show again."""
+
+    def delete(self, queue_url: str, receipt_handle: str) -> bool: ...
+
+
+@dataclass(frozen=True)
+class LogEvent:
+    at: datetime
+    text: str
+
+
+class JobLogs(Protocol):
+    def find_stream(
+        self, group: str, phrase: str, matches: Callable[[str], bool], since: datetime | None
+    ) -> str | None:
+        """The stream of the first event that holds `phrase` and matches; searches the whole group from `since` on."""
+
+    def read(self, group: str, stream: str, token: str | None) -> tuple[Sequence[LogEvent], str | None]:
+        """A page of a stream from its head, and the token of what follows: the same token again when there is nothing yet. No token: no such stream yet."""
 
 
 class Executions(Protocol):

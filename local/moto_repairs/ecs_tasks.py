@@ -90,6 +90,7 @@ def _spec(backend: Any, task: Any) -> TaskSpec:
     definition = backend.describe_task_definition(task.task_definition_arn)
     (container,) = definition.container_definitions
     environment = {pair["name"]: pair["value"] for pair in container.get("environment", [])}
+    logging = container.get("logConfiguration", {}).get("options", {})
     command = container.get("command") or []
     for override in task.overrides.get("containerOverrides", []):
         if override["name"] != container["name"]:
@@ -111,6 +112,8 @@ def _spec(backend: Any, task: Any) -> TaskSpec:
         command=(*(container.get("entryPoint") or []), *command),
         environment=environment,
         stop_timeout_s=int(container.get("stopTimeout") or DEFAULT_STOP_TIMEOUT_S),
+        log_group=logging.get("awslogs-group"),
+        log_prefix=logging.get("awslogs-stream-prefix", ""),
         vcpu=int(definition.cpu) / _CPU_UNITS if definition.cpu else None,
         memory_mib=int(definition.memory) if definition.memory else None,
     )

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 OPEN_INDEX = "open"
 ROOT_INDEX = "root"
+ENDED_INDEX = "ended"
+_PAGE = 100
 _BATCH_GET = 100
 
 # The clauses of the conditions, each with what it keeps out.
@@ -79,6 +81,9 @@ class DynamoLeases:
 
     def free_slots(self, stage: Stage, now: datetime) -> int:
         return self._slots.free_slots(stage, now)
+
+    def slots_in_use(self, stage: Stage) -> int:
+        return self._slots.in_use(stage)
 
     def throttled(self, stage: Stage, now: datetime) -> None:
         self._slots.throttled(stage, now)
@@ -297,6 +302,27 @@ class DynamoLeases:
         for page in pages:
             for item in page["Items"]:
                 yield item["key"]["S"]
+
+    def ended_keys(self, stage: str, state: State, until: datetime) -> Iterator[tuple[datetime, str]]:
+        """A page at a time: who wants ten reads no more than a hundred keys."""
+        query: dict[str, Any] = {
+            "TableName": self._table,
+            "IndexName": ENDED_INDEX,
+            "KeyConditionExpression": "ended = :ended AND settled_at <= :until",
+            "ExpressionAttributeValues": {
+                ":ended": {"S": f"{stage}#{state.value}"},
+                ":until": lease_item.encode("settled_at", until),
+            },
+            "ScanIndexForward": False,
+            "Limit": _PAGE,
+        }
+        while True:
+            page = self._client.query(**query)
+            for item in page["Items"]:
+                yield lease_item.decode("settled_at", item["settled_at"]), item["key"]["S"]
+            if "LastEvaluatedKey" not in page:
+                return
+            query["ExclusiveStartKey"] = page["LastEvaluatedKey"]
 
     def _update(
         self,

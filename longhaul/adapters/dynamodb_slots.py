@@ -41,6 +41,10 @@ class DynamoSlots:
             limit = self._raise_limit(stage, limit, slots["limit_changed_at"], now)
         return max(0, limit - running)
 
+    def in_use(self, stage: Stage) -> int:
+        item = self._client.get_item(TableName=self._table, Key=slots_key(stage.name)).get("Item", {})
+        return _number(item, "running", 0)
+
     def throttled(self, stage: Stage, now: datetime) -> None:
         """Halve the effective limit, at most once in a stretch of `CALM`."""
         item = self._client.get_item(TableName=self._table, Key=slots_key(stage.name)).get("Item", {})

@@ -35,11 +35,13 @@ def to_item(lease: Lease) -> dict[str, Any]:
 
 def derived(lease: Lease) -> dict[str, Any]:
     """Attributes that follow from the others: what the indexes and the time to live go by."""
-    root = {"root": {"S": lease.root}}
+    found = {"root": {"S": lease.root}}
+    if lease.state.is_terminal:
+        found["ended"] = {"S": f"{lease.stage}#{lease.state.value}"}
     if lease.open_kind:
-        return root | {"open": {"S": f"{lease.stage}#{lease.open_kind}"}}
-    ended = lease.progress_at or lease.claimed_at
-    return root | {"ttl": {"N": str(int((ended + TERMINAL_TTL).timestamp()))}}
+        return found | {"open": {"S": f"{lease.stage}#{lease.open_kind}"}}
+    last_sign = lease.progress_at or lease.claimed_at
+    return found | {"ttl": {"N": str(int((last_sign + TERMINAL_TTL).timestamp()))}}
 
 
 def changes(before: Lease, after: Lease) -> tuple[dict[str, Any], list[str]]:
@@ -51,7 +53,7 @@ def changes(before: Lease, after: Lease) -> tuple[dict[str, Any], list[str]]:
 
 
 def from_item(item: Item) -> Lease:
-    known = {field.name: _decode(field.name, item[field.name]) for field in fields(Lease) if field.name in item}
+    known = {field.name: decode(field.name, item[field.name]) for field in fields(Lease) if field.name in item}
     return Lease(**known)
 
 
@@ -62,7 +64,8 @@ def encode(name: str, value: Any) -> dict[str, Any] | None:  # noqa: ANN401 - an
     return _CODECS[name][0](value)
 
 
-def _decode(name: str, value: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any field of a lease
+def decode(name: str, value: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any field of a lease
+    """The field of a lease in one attribute value."""
     return _CODECS[name][1](value)
 
 

@@ -1,21 +1,20 @@
 """SQS: visibility, deletion, sending."""
 
 import base64
-import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, HTTPClientError
 
-from longhaul.domain.message import MessageContent
-from longhaul.ports import Visibility
+from longhaul.domain.message import MessageContent, in_batches, weight_of
+from longhaul.ports import SendAnswer, Visibility
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
 _BATCH = 10
 _BATCH_TRIES = 3
-_BATCH_BYTES = 1_048_576
 _NOT_HELD = ("MessageNotInflight", "ReceiptHandleIsInvalid")
 _BEYOND_LIMIT = "beyond the limit"
 # Words under which SQS's general InvalidParameterValue speaks of a handle that no longer holds its message.
@@ -72,48 +71,39 @@ class SqsQueue:
         return True
 
     def send(self, queue_url: str, message: MessageContent) -> None:
-        self._client.send_message(QueueUrl=queue_url, **_sent(message))
+        self._client.send_message(QueueUrl=queue_url, **_sendable(message))
+
+    def send_batch(self, queue_url: str, messages: Sequence[MessageContent]) -> list[SendAnswer]:
+        """What became of each. When nobody can say (a throttle, an answer that got lost), `again`; any other error is raised."""
+        entries: Any = [{"Id": str(n), **_sendable(message)} for n, message in enumerate(messages)]
+        try:
+            answer = self._client.send_message_batch(QueueUrl=queue_url, Entries=entries)
+        except (HTTPClientError, ClientError) as error:
+            if isinstance(error, ClientError) and not _is_passing(error):
+                raise
+            return [SendAnswer(reason=str(error), again=True)] * len(messages)
+        answers = {each["Id"]: SendAnswer(message_id=each["MessageId"]) for each in answer.get("Successful", [])}
+        for each in answer.get("Failed", []):
+            reason = f"{each['Code']}: {each.get('Message', '')}"
+            answers[each["Id"]] = SendAnswer(reason=reason, again=not each["SenderFault"])
+        return [answers[str(n)] for n in range(len(messages))]
 
     def send_many(self, queue_url: str, messages: Iterable[MessageContent]) -> None:
-        """As `send`, up to ten in a call.
+        """As `send`, up to ten in a call; what SQS refuses for the moment is sent again.
 
         Raises:
             SendError: some would not go, in spite of retries; those before them have gone.
         """
-        for batch in _batches(messages):
-            left = dict(enumerate(batch))
+        for batch in in_batches(messages, weight_of):
+            left = batch
             for _ in range(_BATCH_TRIES):
-                entries: Any = [{"Id": str(n), **_sent(message)} for n, message in left.items()]
-                answer = self._client.send_message_batch(QueueUrl=queue_url, Entries=entries)
-                failed = {int(each["Id"]): each["Code"] for each in answer.get("Failed", [])}
-                left = {n: message for n, message in left.items() if n in failed}
+                answers = self.send_batch(queue_url, left)
+                left = [message for message, answer in zip(left, answers, strict=True) if answer.message_id is None]
                 if not left:
                     break
             else:
-                raise SendError(f"SQS did not take {len(left)} messages: {', '.join(sorted(set(failed.values())))}")
-
-
-def _sent(message: MessageContent) -> Any:  # noqa: ANN401 - a TypedDict each for the call and the batch's entries
-    # Fair queues: the tenant's group goes along.
-    group = {"MessageGroupId": message.group_id} if message.group_id else {}
-    attributes = {name: _attribute(value) for name, value in message.attributes.items()}
-    return {"MessageBody": message.body, "MessageAttributes": attributes, **group}
-
-
-def _batches(messages: Iterable[MessageContent]) -> Iterator[list[MessageContent]]:
-    """Up to ten messages, and together no larger than SQS takes in one call."""
-    batch: list[MessageContent] = []
-    size = 0
-    for message in messages:
-        # Attributes count too; what their names and types add is small.
-        weight = len(message.body.encode()) + len(json.dumps(message.attributes))
-        if batch and (len(batch) == _BATCH or size + weight > _BATCH_BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append(message)
-        size += weight
-    if batch:
-        yield batch
+                reasons = sorted({answer.reason for answer in answers if answer.message_id is None})
+                raise SendError(f"SQS did not take {len(left)} messages: {'; '.join(reasons)}")
 
 
 def _visibility(code: str, text: str) -> Visibility | None:
@@ -129,6 +119,19 @@ def _visibility(code: str, text: str) -> Visibility | None:
 
 def _raise(error: ClientError) -> Visibility:
     raise error
+
+
+def _sendable(message: MessageContent) -> Any:  # noqa: ANN401 - the arguments of SendMessage
+    # Fair queues: the tenant's group goes along.
+    group = {"MessageGroupId": message.group_id} if message.group_id else {}
+    attributes = {name: _attribute(value) for name, value in message.attributes.items()}
+    return {"MessageBody": message.body, "MessageAttributes": attributes, **group}
+
+
+def _is_passing(error: ClientError) -> bool:
+    """Whether the service was busy or failed itself."""
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    return status >= HTTPStatus.INTERNAL_SERVER_ERROR or "hrottl" in error.response["Error"]["Code"]
 
 
 def _attribute(value: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,11 +1,16 @@
 """What a dead letter looks like: the original body and attributes, plus one JSON attribute that says why it is there. Pure."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
+from datetime import datetime
+from typing import Any
 
 from longhaul.domain import attributes
 from longhaul.domain.lease import Lease
 from longhaul.domain.message import MessageContent
+
+UNEXPLAINED = "unexplained"
+_TEXTS = ("kind", "reason", "key", "execution_arn", "log_location", "first_sent")
 
 
 @dataclass(frozen=True)
@@ -28,6 +33,53 @@ class Reason:
         return json.dumps(
             {"class" if name == "kind" else name: value for name, value in asdict(self).items() if value is not None}
         )
+
+
+@dataclass(frozen=True)
+class DeadLetter:
+    """One receive of a dead letter. `reason` is None for one without our attribute: SQS moved it itself, or somebody else sent it."""
+
+    message_id: str
+    receipt_handle: str
+    sent_at: datetime
+    content: MessageContent
+    reason: Reason | None
+
+    @property
+    def kind(self) -> str:
+        """Its class; `unexplained` without a reason."""
+        return self.reason.kind if self.reason else UNEXPLAINED
+
+    @property
+    def job_id(self) -> str | None:
+        """Of the job that it was the message of; None when nothing says."""
+        if self.reason and self.reason.key:
+            return self.reason.key.partition("#")[2]
+        return attributes.value_of(self.content.attributes, attributes.JOB_ID)
+
+
+def explanation_of(content: MessageContent) -> Reason | None:
+    """The reason that a dead letter carries. What it says is not trusted: a field that is not what it should be is left out."""
+    try:
+        found = json.loads(attributes.value_of(content.attributes, attributes.EXPLANATION) or "")
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict) or not isinstance(found.get("class"), str):
+        return None
+    known: dict[str, Any] = {"reason": "", "kind": found["class"]}
+    for field in fields(Reason):
+        if isinstance(found.get(field.name), str if field.name in _TEXTS else int):
+            known[field.name] = found[field.name]
+    return Reason(**known)
+
+
+def redriven(letter: DeadLetter) -> MessageContent:
+    """The message that sends a dead letter's job back: the producer's body and attributes, under its old key."""
+    theirs = dict(attributes.theirs_of(letter.content.attributes))
+    # A message that SQS moved by itself kept its id, and the key of its job may be made of that.
+    job_id = attributes.value_of(theirs, attributes.JOB_ID) or (None if letter.reason else letter.message_id)
+    ours = {attributes.JOB_ID: job_id} if job_id else {}
+    return MessageContent(letter.content.body, attributes.with_ours(theirs, ours), letter.content.group_id)
 
 
 def reason_of(lease: Lease, execution_arn: str, log_location: str | None) -> Reason:

@@ -1,10 +1,19 @@
 """What a producer sent, apart from any one delivery of it."""
 
+import json
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TypeVar
 
 from longhaul.domain import attributes
 from longhaul.domain.attributes import Attributes
+
+MAX_BATCH = 10
+MAX_BATCH_BYTES = 1_048_576
+"""What SQS takes in one call: so many messages, and together so many bytes."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -24,3 +33,23 @@ def renewal(content: MessageContent, message_id: str, key: str, first_sent_at: d
         attributes.RENEWS: message_id,
     }
     return MessageContent(content.body, attributes.with_ours(content.attributes, ours), content.group_id)
+
+
+def weight_of(content: MessageContent) -> int:
+    """Bytes that count towards the size of a call, a little too many: names and types of attributes, and the JSON around them, are counted too."""
+    return len(content.body.encode()) + len(json.dumps(content.attributes))
+
+
+def in_batches(items: Iterable[T], weight: Callable[[T], int]) -> Iterator[list[T]]:
+    """The items in their order, in batches that SQS takes in one call."""
+    batch: list[T] = []
+    size = 0
+    for item in items:
+        heavy = weight(item)
+        if batch and (len(batch) == MAX_BATCH or size + heavy > MAX_BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(item)
+        size += heavy
+    if batch:
+        yield batch

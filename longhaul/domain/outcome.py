@@ -201,9 +201,15 @@ def settle(
     return Settlement(row, verdict, retry_in_s=wait)
 
 
-def cancel_waiting(lease: Lease) -> Lease:
+def cancel_waiting(lease: Lease, now: datetime) -> Lease:
     """The row of a job that was cancelled between attempts."""
-    return replace(lease, state=State.CANCELLED, owed=(Owed.DELETE,), last_class=OutcomeClass.CANCELLED.value)
+    return replace(
+        lease,
+        state=State.CANCELLED,
+        owed=(Owed.DELETE,),
+        last_class=OutcomeClass.CANCELLED.value,
+        settled_at=now,
+    )
 
 
 def _next_size(execution: ExecutionInput) -> ExecutionInput:

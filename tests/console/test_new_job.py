@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from console import new_job as module
 from console.cli import app
-from console.new_job import NewJobError, write_job
+from console.commands.new_job import NewJobError, write_job
 from local.synth import REPOSITORY
 
 # Spark's start, on a machine that is busy with other tests.

@@ -44,7 +44,8 @@ def create_leases_table(dynamodb: Any) -> str:
         TableName="leases",
         KeySchema=[{"AttributeName": "key", "KeyType": "HASH"}, {"AttributeName": "item", "KeyType": "RANGE"}],
         AttributeDefinitions=[
-            {"AttributeName": name, "AttributeType": "S"} for name in ("key", "item", "open", "root")
+            *({"AttributeName": name, "AttributeType": "S"} for name in ("key", "item", "open", "root", "ended")),
+            {"AttributeName": "settled_at", "AttributeType": "N"},
         ],
         GlobalSecondaryIndexes=[
             {
@@ -53,6 +54,16 @@ def create_leases_table(dynamodb: Any) -> str:
                 "Projection": {"ProjectionType": "KEYS_ONLY"},
             }
             for name in ("open", "root")
+        ]
+        + [
+            {
+                "IndexName": "ended",
+                "KeySchema": [
+                    {"AttributeName": "ended", "KeyType": "HASH"},
+                    {"AttributeName": "settled_at", "KeyType": "RANGE"},
+                ],
+                "Projection": {"ProjectionType": "KEYS_ONLY"},
+            },
         ],
         BillingMode="PAY_PER_REQUEST",
     )

@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from console.target import locate
 from local.credentials import aws_client
 from local.synth import REPOSITORY
 from longhaul.settings import VARIABLE, RuntimeSettings
@@ -50,11 +51,14 @@ def test_up_prints_one_json_line_serves_any_client_and_ends_with_all_it_started(
         QueueUrl=ready["outputs"]["DeadLetterQueueUrl"], WaitTimeSeconds=20, MessageAttributeNames=["All"]
     )
     assert "not valid JSON" in answer["Messages"][0]["MessageAttributes"]["longhaul"]["StringValue"]
+    assert locate(None, None, {}, tmp_path).endpoint == ready["endpoint"]
     children = psutil.Process(up.pid).children(recursive=True)
     assert children
     up.send_signal(signal.SIGINT)
     assert up.wait(_ENDS_WITHIN_S) == 0
     assert up.stdout.read() == ""
+    assert locate(None, None, {}, tmp_path).endpoint is None
+    assert not (tmp_path / "up.json").exists()
     _, alive = psutil.wait_procs(children, timeout=_ENDS_WITHIN_S)
     assert alive == []
 

@@ -161,11 +161,12 @@ class FakeDynamoDB(Service):
         table = self._table(TableName)
         name = request.pop("IndexName", None)
         start, limit = request.pop("ExclusiveStartKey", None), request.pop("Limit", self.page_size)
-        consistent = request.pop("ConsistentRead", False)
+        consistent, forward = request.pop("ConsistentRead", False), request.pop("ScanIndexForward", True)
         condition, env = self._parsed("KeyConditionExpression", KeyConditionExpression, request)
         if name is None:
             hash_key = table.key_names[0]
             found = list(table.items_under(hash_value(condition, env, hash_key)))
+            sort_key = None
         else:
             if consistent:
                 raise invalid("Consistent reads are not supported on global secondary indexes")
@@ -175,15 +176,23 @@ class FakeDynamoDB(Service):
             index.catch_up(self._now().timestamp())
             hash_key = index.hash_key
             found = list(index.shown.get(hash_value(condition, env, hash_key), {}).items())
-        found = sorted(((key, item) for key, item in found if condition.holds(item, env)), key=lambda pair: pair[0])
+            sort_key = index.sort_key
+
+        def place(pair: tuple[PrimaryKey, Mapping[str, Any]]) -> tuple[float, PrimaryKey]:
+            return (float(pair[1][sort_key]["N"]) if sort_key else 0.0), pair[0]
+
+        found = [(key, item) for key, item in found if condition.holds(item, env)]
+        found.sort(key=place, reverse=not forward)
         if start is not None:
-            after = table.key_in(start)
-            found = [pair for pair in found if pair[0] > after]
+            after = place((table.key_in(start), start))
+            found = [pair for pair in found if (place(pair) > after if forward else place(pair) < after)]
         page = found[: min(limit, self.page_size)]
         answer: Answer = {"Items": [dict(item) for _, item in page], "Count": len(page), "ScannedCount": len(page)}
         if len(page) < len(found):
             last = page[-1][1]
-            answer["LastEvaluatedKey"] = {each: last[each] for each in (*table.key_names, hash_key) if each in last}
+            answer["LastEvaluatedKey"] = {
+                each: last[each] for each in (*table.key_names, hash_key, sort_key) if each in last
+            }
         return answer
 
     def _table(self, name: str) -> Table:

@@ -28,15 +28,23 @@ class Index:
 
     name: str
     hash_key: str
+    sort_key: str | None = None
     shown: dict[Any, dict[PrimaryKey, Item]] = field(default_factory=dict)
     _at: dict[PrimaryKey, Any] = field(default_factory=dict)
     _coming: deque[tuple[float, PrimaryKey, Any, Item]] = field(default_factory=deque)
 
     def note(self, key: PrimaryKey, item: Item | None, keys: Item, shows_at: float) -> None:
-        value = None if item is None else item.get(self.hash_key)
+        value = self._hash_value(item or {})
         if self._coming:  # changes show in the order in which they were made
             shows_at = max(shows_at, self._coming[-1][0])
         self._coming.append((shows_at, key, None if value is None else value[kind_of(value)], keys))
+
+    def keys_of(self, item: Item) -> tuple[Value | None, ...]:
+        """What places the item in the index; an item without one of them is not in it."""
+        return tuple(item.get(name) for name in (self.hash_key, self.sort_key) if name)
+
+    def _hash_value(self, item: Item) -> Value | None:
+        return None if None in self.keys_of(item) else item[self.hash_key]
 
     def catch_up(self, now: float) -> None:
         while self._coming and self._coming[0][0] <= now:
@@ -83,15 +91,16 @@ class Table:
     def check_index_keys(self, item: Item) -> None:
         """An attribute that an index is keyed by may be absent, but not empty and of no other type."""
         for index in self.indexes.values():
-            value = item.get(index.hash_key)
-            if value is None:
-                continue
-            self._check_type(index.hash_key, value, f"Type mismatch for Index Key {index.hash_key}")
-            if not value[self.types[index.hash_key]]:
-                raise invalid(
-                    "One or more parameter values are not valid. A value specified for a secondary index key is not supported. The AttributeValue for a "
-                    f"key attribute cannot contain an empty string value. IndexName: {index.name}, IndexKey: {index.hash_key}"
-                )
+            for name in (index.hash_key, index.sort_key):
+                value = item.get(name) if name else None
+                if name is None or value is None:
+                    continue
+                self._check_type(name, value, f"Type mismatch for Index Key {name}")
+                if not value[self.types[name]]:
+                    raise invalid(
+                        "One or more parameter values are not valid. A value specified for a secondary index key is not supported. The AttributeValue for "
+                        f"a key attribute cannot contain an empty string value. IndexName: {index.name}, IndexKey: {name}"
+                    )
 
     def read(self, key: PrimaryKey) -> Item | None:
         row = self.rows.get(key)
@@ -108,9 +117,10 @@ class Table:
         before = self.read(key)
         self.rows[key] = Row(item, before, now)
         for index in self.indexes.values():
-            if (before or {}).get(index.hash_key) != (item or {}).get(index.hash_key):
+            if index.keys_of(before or {}) != index.keys_of(item or {}):
                 whole = item or before or {}
-                keys = {name: whole[name] for name in (*self.key_names, index.hash_key) if name in whole}
+                names = (*self.key_names, index.hash_key, *((index.sort_key,) if index.sort_key else ()))
+                keys = {name: whole[name] for name in names if name in whole}
                 index.note(key, item, keys, now + index_lag_s)
 
     def items_under(self, hash_value: Any) -> Iterator[tuple[PrimaryKey, Item]]:
@@ -129,7 +139,8 @@ def table_of(request: Mapping[str, Any]) -> Table:
     keys = {each["KeyType"]: each["AttributeName"] for each in request["KeySchema"]}
     indexes = {}
     for each in request.get("GlobalSecondaryIndexes", []):
-        if each["Projection"] != {"ProjectionType": "KEYS_ONLY"} or len(each["KeySchema"]) > 1:
-            raise NotImplementedError("this fake knows KEYS_ONLY indexes without a sort key")
-        indexes[each["IndexName"]] = Index(each["IndexName"], each["KeySchema"][0]["AttributeName"])
+        schema = {part["KeyType"]: part["AttributeName"] for part in each["KeySchema"]}
+        if each["Projection"] != {"ProjectionType": "KEYS_ONLY"} or types.get(schema.get("RANGE", ""), "N") != "N":
+            raise NotImplementedError("this fake knows KEYS_ONLY indexes, sorted by a number if at all")
+        indexes[each["IndexName"]] = Index(each["IndexName"], schema["HASH"], schema.get("RANGE"))
     return Table(request["TableName"], tuple(keys[kind] for kind in ("HASH", "RANGE") if kind in keys), types, indexes)

@@ -109,6 +109,11 @@ class FakeEcs(Service):
         return {"taskDefinition": {"taskDefinitionArn": arn, "family": family, "revision": revision}}
 
     @operation
+    def describe_task_definition(self, *, taskDefinition: str) -> Answer:
+        found = self._definition(taskDefinition)
+        return {"taskDefinition": {"taskDefinitionArn": found.arn, "family": found.family, "cpu": found.cpu}}
+
+    @operation
     def deregister_task_definition(self, *, taskDefinition: str) -> Answer:
         definition = self._definition(taskDefinition)
         self.inactive.add(definition.arn)

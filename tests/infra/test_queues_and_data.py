@@ -91,6 +91,15 @@ def test_the_indexes_of_leases_hold_keys_only(usual: Synthesis) -> None:
             "Projection": {"ProjectionType": "KEYS_ONLY"},
         }
         for name in ("open", "root")
+    ] + [
+        {
+            "IndexName": "ended",
+            "KeySchema": [
+                {"AttributeName": "ended", "KeyType": "HASH"},
+                {"AttributeName": "settled_at", "KeyType": "RANGE"},
+            ],
+            "Projection": {"ProjectionType": "KEYS_ONLY"},
+        },
     ]
 
 

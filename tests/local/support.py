@@ -10,6 +10,7 @@ import psutil
 from local.credentials import aws_client
 from local.moto_repairs.patching import Patches
 
+ACCOUNT = "123456789012"
 REGION = "us-east-1"
 DEADLINE_S = 30
 

@@ -9,10 +9,12 @@ from threading import Event
 from typing import Any
 
 import pytest
+from moto.logs.models import logs_backends
 
 from local.ecs_driver import EcsDriver, TaskEnd, TaskSpec
 from local.http_services import HttpServices
-from tests.local.support import REGION, eventually, process_runs
+from local.log_shipper import LogShipper
+from tests.local.support import ACCOUNT, REGION, eventually, process_runs
 
 
 @dataclass
@@ -30,11 +32,19 @@ class Observer:
 @pytest.fixture
 def driver(tmp_path: Path) -> Iterator[EcsDriver]:
     services = HttpServices()
+    shipper = LogShipper(ACCOUNT, REGION)
     made = EcsDriver(
-        endpoint="http://127.0.0.1:1", region=REGION, work_dir=tmp_path / "work", services=services, cwd=tmp_path
+        endpoint="http://127.0.0.1:1",
+        region=REGION,
+        work_dir=tmp_path / "work",
+        services=services,
+        cwd=tmp_path,
+        shipper=shipper,
     )
     yield made
     made.close()
+    shipper.close()
+    logs_backends[ACCOUNT][REGION].reset()
     services.close()
 
 
@@ -168,3 +178,25 @@ def test_closing_stops_every_task(driver: EcsDriver) -> None:
 
     assert [end.exit_code for observer in observers for end in observer.ends] == [143, 143, 143]
     assert not any(process_runs(pid) for pid in pids)
+
+
+def test_the_log_of_a_task_is_whole_in_cloudwatch_when_its_end_is_told(driver: EcsDriver) -> None:
+    observer = Observer()
+    code = "print('one'); print('two \\x1b[31m'); print('no newline', end='')"
+    task = spec(code, log_group="jobs", log_prefix="job")
+    driver.run(task, observer)
+    end_of(observer)
+    stream = logs_backends[ACCOUNT][REGION].groups["jobs"].streams["job/job/t1"]
+    assert [event.message for event in stream.events] == ["one", "two \x1b[31m", "no newline"]
+
+
+def test_the_log_of_a_task_can_be_followed_while_it_runs(driver: EcsDriver) -> None:
+    observer = Observer()
+    task = spec(
+        "import time; print('begun', flush=True); time.sleep(60)", log_group="jobs", log_prefix="job", stop_timeout_s=1
+    )
+    driver.run(task, observer)
+    stream = eventually(lambda: logs_backends[ACCOUNT][REGION].groups["jobs"].streams["job/job/t1"].events, "a line")
+    assert [event.message for event in stream] == ["begun"]
+    driver.stop(task.arn, "enough")
+    end_of(observer)

@@ -12,6 +12,7 @@ from moto.ecs.models import ecs_backends
 
 from local.ecs_driver import EcsDriver
 from local.http_services import HttpServices
+from local.log_shipper import LogShipper
 from local.moto_repairs import (
     ecs_resources,
     ecs_tasks,
@@ -22,7 +23,7 @@ from local.moto_repairs import (
     sfn_parameters,
     sfn_start_stop,
 )
-from tests.local.support import DEADLINE_S, REGION, Moto, branch, eventually
+from tests.local.support import ACCOUNT, DEADLINE_S, REGION, Moto, branch, eventually
 
 SLEEP = "import time; print('up', flush=True); time.sleep(600)"
 
@@ -30,9 +31,13 @@ SLEEP = "import time; print('up', flush=True); time.sleep(600)"
 @pytest.fixture
 def driver(moto: Moto, tmp_path: Path) -> Iterator[EcsDriver]:
     services = HttpServices()
-    made = EcsDriver(endpoint=moto.endpoint, region=REGION, work_dir=tmp_path, services=services, cwd=tmp_path)
+    shipper = LogShipper(ACCOUNT, REGION)
+    made = EcsDriver(
+        endpoint=moto.endpoint, region=REGION, work_dir=tmp_path, services=services, cwd=tmp_path, shipper=shipper
+    )
     yield made
     made.close()
+    shipper.close()
     services.close()
 
 

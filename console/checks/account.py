@@ -1,0 +1,124 @@
+"""Who asks, what they may do, and what the account allows."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from console.checks.finding import Finding, ok, problem, skipped, warning
+from console.target import Target
+
+NEEDED: Mapping[str, Sequence[str]] = {
+    "jobs": ("sqs:SendMessage", "sqs:GetQueueAttributes"),
+    "dead_letters": (
+        "sqs:ReceiveMessage",
+        "sqs:DeleteMessage",
+        "sqs:ChangeMessageVisibility",
+        "sqs:GetQueueAttributes",
+    ),
+    "leases": ("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"),
+    "indexes": ("dynamodb:Query",),
+    "requests": ("s3:GetObject",),
+    "logs": ("logs:GetLogEvents", "logs:FilterLogEvents"),
+}
+"""What the commands do, by the kind of resource that they do it to."""
+
+_RESERVE = 100
+"""Concurrent executions that Lambda should have beside ours: dispatchers, beats and settles of all jobs share the account's limit."""
+
+
+def credentials(target: Target) -> Iterator[Finding]:
+    identity = target.client("sts").get_caller_identity()
+    yield ok(f"credentials: {identity['Arn']}, account {identity['Account']}, region {target.region}")
+
+
+def permissions(target: Target) -> Iterator[Finding]:
+    """By simulation: nothing is done."""
+    if target.place.embedded:
+        yield skipped("permissions: the embedded AWS enforces none")
+        return
+    who = target.client("sts").get_caller_identity()["Arn"]
+    if who.endswith(":root"):
+        yield warning("permissions: these are the root user's credentials, which may do everything", "use a role")
+        return
+    iam = target.client("iam")
+    principal = _principal(iam, who)
+    denied = []
+    for kind, resources in _resources(target).items():
+        answer = iam.simulate_principal_policy(
+            PolicySourceArn=principal, ActionNames=list(NEEDED[kind]), ResourceArns=resources
+        )
+        denied += [
+            f"{each['EvalActionName']} on {each['EvalResourceName']}"
+            for each in answer["EvaluationResults"]
+            if each["EvalDecision"] != "allowed"
+        ]
+    if denied:
+        yield problem(
+            f"permissions: not allowed: {'; '.join(denied)}",
+            f"let {principal} do so (docs/cli.md lists what the commands need)",
+        )
+    else:
+        yield ok("permissions: all that the commands need, as far as a simulation tells")
+
+
+def quotas(target: Target) -> Iterator[Finding]:
+    """Whether all slots of all stages could run at once."""
+    if target.place.embedded:
+        yield skipped("quotas: the embedded AWS has none")
+        return
+    for spot, name in ((False, "Fargate On-Demand vCPU"), (True, "Fargate Spot vCPU")):
+        stages = [stage for stage in target.settings.stages if stage.spot is spot]
+        if stages:
+            needed = sum(stage.slots * _vcpus(target, stage.size) for stage in stages)
+            yield _enough(f"{name}s", needed, _fargate_quota(target, name))
+    limit = target.client("lambda").get_account_settings()["AccountLimit"]["UnreservedConcurrentExecutions"]
+    slots = sum(stage.slots for stage in target.settings.stages)
+    # A job's beats and settle are short; a tenth of the slots at the same moment would be a lot.
+    yield _enough("concurrent Lambda executions", _RESERVE + slots / 10, limit)
+
+
+def _enough(what: str, needed: float, quota: float | None) -> Finding:
+    if quota is None:
+        return skipped(f"quotas: {what}: the service does not tell")
+    if needed > quota:
+        return warning(
+            f"quotas: {quota:g} {what}, and all slots at once want about {needed:g}",
+            "raise the quota in Service Quotas, or lower the slots",
+        )
+    return ok(f"quotas: {quota:g} {what} for about {needed:g}")
+
+
+def _fargate_quota(target: Target, name: str) -> float | None:
+    pages = target.client("service-quotas").get_paginator("list_service_quotas").paginate(ServiceCode="fargate")
+    return next((each["Value"] for page in pages for each in page["Quotas"] if name in each["QuotaName"]), None)
+
+
+def _vcpus(target: Target, size: str) -> float:
+    family = f"{target.stack}-{size}"
+    definition: Any = target.client("ecs").describe_task_definition(taskDefinition=family)["taskDefinition"]
+    return int(definition["cpu"]) / 1024
+
+
+def _principal(iam: Any, arn: str) -> str:  # noqa: ANN401 - one of boto3's clients
+    """The role behind an assumed one: policies are the role's."""
+    if ":assumed-role/" not in arn:
+        return arn
+    return str(iam.get_role(RoleName=arn.split("/")[1])["Role"]["Arn"])
+
+
+def _resources(target: Target) -> dict[str, list[str]]:
+    """ARNs by kind."""
+    settings = target.settings
+    partition, region, account = (settings.state_machine_arn.split(":")[n] for n in (1, 3, 4))
+
+    def queue(url: str) -> str:
+        return f"arn:{partition}:sqs:{region}:{account}:{url.rpartition('/')[2]}"
+
+    table = f"arn:{partition}:dynamodb:{region}:{account}:table/{settings.leases_table}"
+    return {
+        "jobs": [queue(stage.queue_url) for stage in settings.stages],
+        "dead_letters": [queue(stage.dead_letter_queue_url) for stage in settings.stages],
+        "leases": [table],
+        "indexes": [f"{table}/index/*"],
+        "requests": [f"arn:{partition}:s3:::{settings.paths.data_bucket}/longhaul/requests/*"],
+        "logs": [f"arn:{partition}:logs:{region}:{account}:log-group:{settings.job_log_group}:*"],
+    }

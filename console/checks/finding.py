@@ -1,0 +1,36 @@
+"""What a check found."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Level(StrEnum):
+    OK = "ok"
+    WARNING = "warning"  # works, but look at it
+    PROBLEM = "problem"  # does not work
+    SKIPPED = "skipped"  # could not, or need not, be looked at
+
+
+@dataclass(frozen=True)
+class Finding:
+    """`what` is the case; `do` says what to do about it."""
+
+    level: Level
+    what: str
+    do: str = ""
+
+
+def ok(what: str) -> Finding:
+    return Finding(Level.OK, what)
+
+
+def warning(what: str, do: str) -> Finding:
+    return Finding(Level.WARNING, what, do)
+
+
+def problem(what: str, do: str) -> Finding:
+    return Finding(Level.PROBLEM, what, do)
+
+
+def skipped(what: str) -> Finding:
+    return Finding(Level.SKIPPED, what)

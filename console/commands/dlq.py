@@ -1,0 +1,242 @@
+"""`longhaul dlq`: look at dead letters, send them back, drop them."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from datetime import timedelta
+from itertools import islice
+from typing import Annotated, NamedTuple
+
+import typer
+
+from console.errors import CommandError, ExitCode
+from console.letters import COLUMNS, name_of, page_of, record_of, row_of
+from console.options import AsJson, NewerThan, OlderThan, StageName, Yes, on_target
+from console.output import Output
+from console.target import Target, say_where
+from longhaul.dead_letters import Handled, Which
+from longhaul.domain.dead_letter import DeadLetter
+from longhaul.settings import Stage
+
+app = typer.Typer(no_args_is_help=True, help="Dead letters: what could not succeed, each with its reason.")
+
+Names = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[JOB|MESSAGE]...", help="Ids of jobs or messages; eight characters of a message's id are enough."
+    ),
+]
+Kinds = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--class", metavar="CLASS", help="Only of that class, such as failed or invalid_request; may be repeated."
+    ),
+]
+All = Annotated[bool, typer.Option("--all", help="All of them, where nothing else says which.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say which.")]
+
+
+@app.command("list")
+@on_target
+def list_letters(
+    target: Target,
+    *,
+    names: Names = None,
+    kinds: Kinds = None,
+    older_than: OlderThan = None,
+    newer_than: NewerThan = None,
+    stage: StageName = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many at the most.")] = 50,
+    as_json: AsJson = False,
+) -> None:
+    """List dead letters with their class and reason.
+
+    SQS has no way to look at a message but to receive it: while the list is made, the letters are invisible to others, and then visible again.
+
+    Example: longhaul dlq list --class failed --newer-than 1d
+    """
+    out = Output(as_json=as_json)
+    which = _which(names, kinds, older_than, newer_than)
+    for each in target.stages(stage):
+        with closing(target.dead_letters.look(each, which)) as letters:
+            found = list(islice(letters, limit + 1))
+        _print(out, target, found[:limit], each)
+        if len(found) > limit:
+            out.note(f"{each.name}: there are more: raise --limit, or filter")
+        if not found:
+            out.note(f"{each.name}: no dead letter matches" if which != Which() else f"{each.name}: no dead letters")
+
+
+@app.command()
+@on_target
+def show(
+    target: Target,
+    *,
+    name: Annotated[str, typer.Argument(metavar="JOB|MESSAGE", help="Id of a job or of a message.")],
+    stage: StageName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show a dead letter whole: why it is there, and what was sent.
+
+    Example: longhaul dlq show flights-2013-01
+    """
+    out = Output(as_json=as_json)
+    seen = 0
+    for each in target.stages(stage):
+        with closing(target.dead_letters.look(each, Which(names=(name,)))) as letters:
+            found = list(letters)
+        for letter in found:
+            if as_json:
+                out.record(record_of(letter, each))
+                continue
+            out.fields(page_of(letter, each, target.parts.clock.now()))
+            out.line("")
+            out.line(letter.content.body)
+        seen += len(found)
+    if not seen:
+        raise CommandError(
+            f"no dead letter of job or message {name}: `longhaul dlq list` shows those that there are",
+            ExitCode.NOT_FOUND,
+        )
+
+
+@app.command()
+@on_target
+def redrive(  # noqa: PLR0913 - filters
+    target: Target,
+    *,
+    names: Names = None,
+    kinds: Kinds = None,
+    older_than: OlderThan = None,
+    newer_than: NewerThan = None,
+    all_: All = False,
+    stage: StageName = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Send dead letters back to the jobs queue: each job starts a new run under its old id.
+
+    Each letter is sent first and deleted then, body and the producer's attributes as they were: interrupted at any point, nothing is lost, and nothing runs twice.
+
+    Example: longhaul dlq redrive --class interrupted --dry-run
+
+    Example: longhaul dlq redrive flights-2013-01 --yes
+    """
+    out = Output(as_json=as_json)
+    which = _chosen(names, kinds, older_than, newer_than, all_=all_)
+    _handle(
+        out, target, target.stages(stage), which, "send back", target.dead_letters.redrive, dry_run=dry_run, yes=yes
+    )
+
+
+@app.command()
+@on_target
+def drop(  # noqa: PLR0913 - filters
+    target: Target,
+    *,
+    names: Names = None,
+    kinds: Kinds = None,
+    older_than: OlderThan = None,
+    newer_than: NewerThan = None,
+    all_: All = False,
+    stage: StageName = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Delete dead letters for good. `longhaul dlq list --json` and `show --json` keep what they hold.
+
+    Example: longhaul dlq drop --class invalid_request --older-than 7d
+    """
+    out = Output(as_json=as_json)
+    which = _chosen(names, kinds, older_than, newer_than, all_=all_)
+    _handle(out, target, target.stages(stage), which, "drop", target.dead_letters.drop, dry_run=dry_run, yes=yes)
+
+
+def _which(
+    names: list[str] | None, kinds: list[str] | None, older_than: timedelta | None, newer_than: timedelta | None
+) -> Which:
+    return Which(tuple(names or ()), tuple(kinds or ()), older_than, newer_than)
+
+
+def _chosen(
+    names: list[str] | None,
+    kinds: list[str] | None,
+    older_than: timedelta | None,
+    newer_than: timedelta | None,
+    *,
+    all_: bool,
+) -> Which:
+    which = _which(names, kinds, older_than, newer_than)
+    if (which == Which()) != all_:
+        raise CommandError(
+            "say which: ids, --class, --older-than, --newer-than, or --all"
+            if not all_
+            else "--all means all: leave out what else says which",
+            ExitCode.USAGE,
+        )
+    return which
+
+
+def _handle(
+    out: Output,
+    target: Target,
+    stages: Sequence[Stage],
+    which: Which,
+    what: str,
+    do: Callable[..., Handled],
+    *,
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    """Look, ask, and then do it to exactly what was looked at: what has come since is left alone."""
+    say_where(out, target)
+    failed = done = 0
+    for stage in stages:
+        with closing(target.dead_letters.look(stage, which)) as letters:
+            # Their bodies are not needed to ask, and there may be many.
+            found = [_Brief(letter.message_id, letter.kind) for letter in letters]
+        if not found:
+            out.note(f"{stage.name}: no dead letter matches")
+            continue
+        kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(each.kind for each in found).most_common())
+        if dry_run:
+            out.note(f"{stage.name}: would {what} {len(found)}: {kinds}")
+            continue
+        out.confirm(f"{stage.name}: {what} {len(found)} dead letter{'s' * (len(found) > 1)} ({kinds})?", yes=yes)
+        ids = frozenset(each.message_id for each in found)
+        handled = do(stage, Which(message_ids=ids), lambda letter: _did(out, letter))
+        for letter, problem in handled.failed:
+            out.note(f"{name_of(letter)}: not done: {problem}", style="red")
+        gone = len(ids) - handled.done - len(handled.failed)
+        if gone:
+            out.note(f"{stage.name}: {gone} were no longer there, or somebody else holds them", style="yellow")
+        done += handled.done
+        failed += len(handled.failed) + gone
+    if dry_run:
+        return
+    out.note(f"{what}: {done} done" + (f", {failed} not" if failed else ""))
+    if failed:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+class _Brief(NamedTuple):
+    message_id: str
+    kind: str
+
+
+def _did(out: Output, letter: DeadLetter) -> None:
+    if out.as_json:
+        out.record({"message_id": letter.message_id, "job_id": letter.job_id, "class": letter.kind})
+    else:
+        out.line(name_of(letter))
+
+
+def _print(out: Output, target: Target, letters: Sequence[DeadLetter], stage: Stage) -> None:
+    if out.as_json:
+        for letter in letters:
+            out.record(record_of(letter, stage))
+    elif letters:
+        now = target.parts.clock.now()
+        out.table(COLUMNS, [row_of(letter, now, whole=not out.data.is_terminal) for letter in letters])

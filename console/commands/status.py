@@ -1,0 +1,142 @@
+"""`longhaul status`: one job, or all that are open and those that ended lately."""
+
+import time
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Annotated
+
+import typer
+from rich.console import Group
+from rich.live import Live
+from rich.text import Text
+
+from console.errors import ExitCode
+from console.options import AsJson, NewerThan, OlderThan, StageName, find_job, on_target
+from console.output import Output, table_of
+from console.show import COLUMNS, page_of, row_of
+from console.target import Target
+from console.waiting import wait_for
+from longhaul.domain.lease import Lease, State
+from longhaul.jobs import Ages
+from longhaul.settings import Stage
+from longhaul.view import job_record
+from longhaul.wait import Awaited
+
+_PERIOD_S = 2.0
+
+
+@on_target
+def status(  # noqa: PLR0913 - filters
+    target: Target,
+    *,
+    job: Annotated[str | None, typer.Argument(help="A job's id; without one: a list.")] = None,
+    stage: StageName = None,
+    state: Annotated[
+        list[State] | None,
+        typer.Option("--state", case_sensitive=False, help="Only jobs in that state; may be repeated."),
+    ] = None,
+    older_than: OlderThan = None,
+    newer_than: NewerThan = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many open jobs, and how many that ended, at the most.")] = 20,
+    watch: Annotated[
+        bool,
+        typer.Option(
+            "--watch", "-w", help="Look again and again; a single job until it ends, with its outcome as exit code."
+        ),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show where a job is, or what is open and what ended last.
+
+    The list shows what runs, waits for its next attempt or still owes something, then what ended, the latest first. A job that nobody has claimed yet is in its queue
+    and has no row: the queues are counted. Ages are since a run began, or since it ended.
+
+    Example: longhaul status flights-2013-01
+
+    Example: longhaul status --state dead --newer-than 1d --json
+    """
+    out = Output(as_json=as_json)
+    if job is not None:
+        _one(out, target, find_job(target, job, stage), watch=watch)
+        return
+    ages, states = Ages(older_than, newer_than), tuple(state or State)
+    stages = target.stages(stage)
+    if watch and not as_json and out.data.is_terminal:
+        _watch(out, target, stages, states, ages, limit)
+        return
+    while True:
+        open_jobs, ended = _lists(target, stages, states, ages, limit)
+        _print(out, target, stages, open_jobs, ended, limit)
+        if not watch:
+            return
+        time.sleep(_PERIOD_S)
+
+
+def _one(out: Output, target: Target, lease: Lease, *, watch: bool) -> None:
+    if watch and not lease.is_finished:
+        wait_for(out, target, [Awaited(lease.key, lease.fingerprint, None)])
+        return
+    now = target.parts.clock.now()
+    if out.as_json:
+        out.record(job_record(lease, target.settings, target.parts.executions, now))
+    else:
+        out.fields(page_of(lease, now, target.parts.executions, target.settings.job_log_group))
+    if watch and lease.state is not State.SUCCEEDED:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _lists(
+    target: Target, stages: Sequence[Stage], states: Sequence[State], ages: Ages, limit: int
+) -> tuple[list[Lease], list[Lease]]:
+    """One more of each than is to be shown, if there are more."""
+    names = [each.name for each in stages]
+    return (
+        list(islice(target.jobs.unfinished(names, states, ages), limit + 1)),
+        list(islice(target.jobs.ended(names, states, ages), limit + 1)),
+    )
+
+
+def _print(
+    out: Output, target: Target, stages: Sequence[Stage], open_jobs: list[Lease], ended: list[Lease], limit: int
+) -> None:
+    now = target.parts.clock.now()
+    shown = [*open_jobs[:limit], *ended[:limit]]
+    if out.as_json:
+        for lease in shown:
+            out.record(job_record(lease, target.settings, target.parts.executions, now))
+    elif shown:
+        out.table(COLUMNS, [row_of(lease, now) for lease in shown])
+    for line in _notes(target, stages, open_jobs, ended, limit):
+        out.note(line)
+
+
+def _notes(
+    target: Target, stages: Sequence[Stage], open_jobs: list[Lease], ended: list[Lease], limit: int
+) -> Iterator[str]:
+    more = [name for name, found in (("open", open_jobs), ("ended", ended)) if len(found) > limit]
+    if more:
+        yield f"there are more jobs that are {' and '.join(more)}: raise --limit, or filter"
+    if not open_jobs and not ended:
+        yield "no job matches"
+    names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesDelayed"]
+    sqs = target.client("sqs")
+    for stage in stages:
+        counts = sqs.get_queue_attributes(QueueUrl=stage.queue_url, AttributeNames=names)["Attributes"]
+        free = target.parts.leases.slots_in_use(stage)
+        dead = target.dead_letters.waiting(stage)
+        letters = f", dead letters: {dead} (`longhaul dlq list`)" if dead else ""
+        yield f"{stage.name}: about {sum(map(int, counts.values()))} queued, {free} of {stage.slots} slots in use{letters}"
+
+
+def _watch(
+    out: Output, target: Target, stages: Sequence[Stage], states: Sequence[State], ages: Ages, limit: int
+) -> None:
+    with Live(console=out.data, screen=True, auto_refresh=False) as live:
+        while True:
+            open_jobs, ended = _lists(target, stages, states, ages, limit)
+            now = target.parts.clock.now()
+            rows = [row_of(lease, now) for lease in [*open_jobs[:limit], *ended[:limit]]]
+            notes = [Text(note, style="dim") for note in _notes(target, stages, open_jobs, ended, limit)]
+            head = Text(f"{target}, {now:%H:%M:%S}Z; Ctrl-C ends this", style="dim")
+            live.update(Group(head, table_of(COLUMNS, rows), *notes), refresh=True)
+            time.sleep(_PERIOD_S)

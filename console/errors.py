@@ -1,0 +1,92 @@
+"""What a command's end means, and what AWS says as a sentence that says what to do."""
+
+from collections.abc import Callable, Mapping
+from enum import IntEnum
+from typing import Any
+
+from botocore import exceptions as aws
+
+
+class ExitCode(IntEnum):
+    """Documented in `longhaul --help` and docs/cli.md: scripts rely on them."""
+
+    OK = 0
+    FAILED = 1
+    USAGE = 2
+    NOT_FOUND = 3
+    UNREACHABLE = 4
+    INTERRUPTED = 130
+
+
+class CommandError(Exception):
+    """Ends a command. The message is for people, and says what to do."""
+
+    def __init__(self, message: str, code: ExitCode = ExitCode.FAILED) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def translated(error: Exception) -> CommandError:
+    """An error of boto3's as a sentence."""
+    for kind, say in _SENTENCES.items():
+        if isinstance(error, kind):
+            return CommandError(say(error), ExitCode.UNREACHABLE)
+    if isinstance(error, aws.ClientError):
+        return _refused(error)
+    return CommandError(f"AWS could not be asked: {error}", ExitCode.UNREACHABLE)
+
+
+_CREDENTIALS = "set AWS_PROFILE or give --profile, or run `aws sso login` or `aws configure`; or start an embedded AWS with `longhaul up`"
+_SENTENCES: Mapping[type[Exception], Callable[[Any], str]] = {
+    aws.NoCredentialsError: lambda _: f"no AWS credentials, and no embedded AWS runs: {_CREDENTIALS}",
+    aws.PartialCredentialsError: lambda error: f"the AWS credentials are incomplete ({error}): {_CREDENTIALS}",
+    aws.ProfileNotFound: lambda error: f"{error}; `aws configure list-profiles` lists those that there are",
+    aws.NoRegionError: lambda _: (
+        "no AWS region: give --region, or set AWS_REGION or the profile's region; or start an embedded AWS with `longhaul up`"
+    ),
+    aws.InvalidRegionError: lambda error: f"{error}: a region looks like eu-west-1",
+    aws.SSOTokenLoadError: lambda error: f"the SSO session is not there ({error}): run `aws sso login`",
+    aws.UnauthorizedSSOTokenError: lambda _: "the SSO session has expired: run `aws sso login`",
+    aws.TokenRetrievalError: lambda error: f"the SSO session cannot be renewed ({error}): run `aws sso login`",
+    aws.CredentialRetrievalError: lambda error: f"the credentials could not be had: {error}",
+    aws.EndpointConnectionError: lambda error: (
+        f"nobody answers at {error.kwargs.get('endpoint_url')}: is the region right, the network up, or, with AWS_ENDPOINT_URL, "
+        "`longhaul up` still running?"
+    ),
+    aws.HTTPClientError: lambda error: f"the connection to AWS broke: {error}; try again",
+}
+
+_EXPIRED = {"ExpiredToken", "ExpiredTokenException", "RequestExpired"}
+_UNKNOWN = {
+    "InvalidClientTokenId",
+    "UnrecognizedClientException",
+    "InvalidAccessKeyId",
+    "SignatureDoesNotMatch",
+    "AuthFailure",
+}
+_DENIED = {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "AuthorizationError"}
+_GONE = {
+    "ResourceNotFoundException",
+    "NonExistentQueue",
+    "QueueDoesNotExist",
+    "NoSuchBucket",
+    "StateMachineDoesNotExist",
+}
+
+
+def _refused(error: aws.ClientError) -> CommandError:
+    code = error.response["Error"]["Code"].rpartition(".")[2]
+    text, what = error.response["Error"].get("Message", ""), error.operation_name
+    if code in _EXPIRED:
+        say = "the AWS credentials have expired: log in again (`aws sso login`), or renew them"
+    elif code in _UNKNOWN:
+        say = f"AWS does not know these credentials ({code}): {_CREDENTIALS}"
+    elif code in _DENIED:
+        say = f"not allowed: {what}: {text}; `longhaul doctor` says what the commands need"
+    elif code in _GONE:
+        say = f"{what}: {text or 'it is not there'}: a part of the stack is missing; `longhaul doctor` looks for it"
+    elif "hrottl" in code or code in ("TooManyRequestsException", "SlowDown", "RequestLimitExceeded"):
+        say = f"AWS is busy ({what}: {code}): try again in a minute"
+    else:
+        say = f"AWS refused {what}: {code}: {text}"
+    return CommandError(say, ExitCode.UNREACHABLE)

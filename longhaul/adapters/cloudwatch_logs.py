@@ -1,0 +1,51 @@
+"""Logs of tasks in CloudWatch Logs."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
+
+from longhaul.ports import LogEvent
+
+if TYPE_CHECKING:
+    from mypy_boto3_logs import CloudWatchLogsClient
+
+
+class CloudWatchLogs:
+    """`ports.JobLogs`."""
+
+    def __init__(self, client: "CloudWatchLogsClient") -> None:
+        self._client = client
+
+    def find_stream(
+        self, group: str, phrase: str, matches: Callable[[str], bool], since: datetime | None
+    ) -> str | None:
+        """The search goes through the group in time, a page a call; pages may be empty."""
+        search: Any = {"logGroupName": group, "filterPattern": f'"{phrase}"'}
+        if since is not None:
+            search["startTime"] = round(since.timestamp() * 1000)
+        while True:
+            page = self._client.filter_log_events(**search)
+            for event in page.get("events", []):
+                if matches(event["message"]):
+                    return event["logStreamName"]
+            if not page.get("nextToken"):
+                return None
+            search["nextToken"] = page["nextToken"]
+
+    def read(self, group: str, stream: str, token: str | None) -> tuple[list[LogEvent], str | None]:
+        following: Any = {"nextToken": token} if token else {}
+        try:
+            page = self._client.get_log_events(
+                logGroupName=group, logStreamName=stream, startFromHead=True, **following
+            )
+        except ClientError as error:
+            if error.response["Error"]["Code"] != "ResourceNotFoundException":
+                raise
+            return [], None
+        events = [
+            LogEvent(datetime.fromtimestamp(event["timestamp"] / 1000, UTC), event["message"])
+            for event in page["events"]
+        ]
+        return events, page["nextForwardToken"]

@@ -1,0 +1,142 @@
+"""Job requests on their way to the queue: read from text, checked, named, and put into batches that SQS takes. Pure.
+
+Every request gets a `job_id` in its body if it has none: sending one twice, because an answer was lost, then is a duplicate submission and does no harm.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from longhaul.domain.errors import InvalidRequestError
+from longhaul.domain.message import in_batches
+from longhaul.domain.request import JobRequest, parse_request
+from longhaul.settings import RuntimeSettings, Stage
+
+
+@dataclass(frozen=True)
+class Document:
+    """One JSON object of an input. `place` says where it stands, for people: `line 3`."""
+
+    place: str
+    fields: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A request that can run, as it will be sent."""
+
+    place: str
+    job_id: str
+    body: str
+    request: JobRequest
+
+
+@dataclass(frozen=True)
+class Problem:
+    place: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.text}" if self.place else self.text
+
+
+def documents(text: str) -> tuple[list[Document], list[Problem]]:
+    """The JSON objects in a text: one, an array of them, or one a line."""
+    lines = [(f"line {n}", line) for n, line in enumerate(text.splitlines(), 1) if line.strip()]
+    if not lines:
+        return [], [Problem("", "the input is empty: one JSON object, an array of them, or one a line")]
+    if _is_json(lines[0][1]):
+        read = [_parsed(place, line) for place, line in lines]
+    else:  # a document over several lines
+        whole = _parsed("", text)
+        if isinstance(whole, Document | Problem):
+            read = [whole]
+        else:
+            read = [_object(f"entry {n}", value) for n, value in enumerate(whole, 1)]
+    flat: list[Document | Problem] = []
+    for each in read:
+        flat += (
+            [each]
+            if isinstance(each, Document | Problem)
+            else [_object(f"entry {n}", v) for n, v in enumerate(each, 1)]
+        )
+    return [each for each in flat if isinstance(each, Document)], [each for each in flat if isinstance(each, Problem)]
+
+
+def submissions(
+    found: Iterable[Document], settings: RuntimeSettings, stage: Stage, max_bytes: int, new_id: Callable[[str], str]
+) -> tuple[list[Submission], list[Problem]]:
+    """What can be sent, and everything that is wrong with the rest.
+
+    Args:
+        found: the objects as they were read.
+        settings: what the deployment allows.
+        stage: where they are to go.
+        max_bytes: of one body; the queue's limit.
+        new_id: a job id for a request of that job that names none.
+    """
+    good: list[Submission] = []
+    problems: list[Problem] = []
+    by_id: dict[str, Submission] = {}
+    for document in found:
+        try:
+            each = _submission(document, settings, stage, new_id)
+        except InvalidRequestError as error:
+            problems += [Problem(document.place, text) for text in error.problems]
+            continue
+        first = by_id.setdefault(each.job_id, each)
+        if len(each.body.encode()) > max_bytes:
+            problems.append(
+                Problem(each.place, f"the request has {len(each.body.encode()):,} bytes; the queue takes {max_bytes:,}")
+            )
+        elif first.request.fingerprint() != each.request.fingerprint():
+            problems.append(
+                Problem(each.place, f"job_id {each.job_id!r} belongs to a different request at {first.place}")
+            )
+        else:
+            good.append(each)
+    return good, problems
+
+
+def batches(found: Sequence[Submission]) -> Iterator[list[Submission]]:
+    """In the order given, each at most what SQS takes in one call."""
+    return in_batches(found, lambda each: len(each.body.encode()))
+
+
+def _submission(
+    document: Document, settings: RuntimeSettings, stage: Stage, new_id: Callable[[str], str]
+) -> Submission:
+    body = json.dumps(document.fields)
+    request = parse_request(body, settings, stage)
+    if request.job_id is not None:
+        return Submission(document.place, request.job_id, body, request)
+    # Of code that the message brings along, the file's name.
+    job = str(request.job or stage.job).rpartition("/")[2].removesuffix(".py")
+    job_id = new_id(job)
+    return Submission(document.place, job_id, json.dumps({**document.fields, "job_id": job_id}), request)
+
+
+def _is_json(line: str) -> bool:
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _parsed(place: str, text: str) -> Document | Problem | list[Any]:
+    try:
+        value = json.loads(text)
+    except RecursionError:
+        return Problem(place, "is nested too deeply")
+    except json.JSONDecodeError as error:
+        where = place or f"line {error.lineno}"
+        return Problem(where, f"is not valid JSON at column {error.colno}: {error.msg}")
+    return value if isinstance(value, list) else _object(place, value)
+
+
+def _object(place: str, value: object) -> Document | Problem:
+    if not isinstance(value, dict):
+        return Problem(place, 'is no JSON object: a request looks like {"job": …, "output": …}')
+    return Document(place, value)

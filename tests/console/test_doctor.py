@@ -1,0 +1,131 @@
+import json
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from longhaul.domain.health import stuck
+from longhaul.domain.lease import Owed, State
+from longhaul.settings import LeaseSettings
+from tests.builders import NOW, running
+from tests.console.conftest import World
+from tests.fakes.service import Call, Proceed, client_error
+
+TEMPLATE: dict[str, Any] = {
+    "Resources": {"Queue": {"Type": "AWS::SQS::Queue", "Properties": {"VisibilityTimeout": 120}}}
+}
+
+
+@pytest.fixture(autouse=True)
+def synthesized(monkeypatch: pytest.MonkeyPatch, bare: World) -> dict[str, Any]:
+    """The template of the checkout: synthesizing it takes many seconds, and is tried on the embedded AWS."""
+    template: dict[str, Any] = json.loads(json.dumps(TEMPLATE))
+
+    def synth(folder: Path, *, profile: Path | None, context: dict[str, Any]) -> Path:
+        assert (profile, context) == (None, {"longhaul": {"stack_name": "Longhaul"}})
+        (folder / "Longhaul.template.json").write_text(json.dumps(template))
+        return folder
+
+    monkeypatch.setattr("console.checks.stack.synth", synth)
+    bare.deploy(template=TEMPLATE)
+    bare.aws.ecs.register_task_definition(family="Longhaul-small", containerDefinitions=[{"name": "job"}])
+    return template
+
+
+def examine(world: World) -> tuple[int, dict[str, list[str]]]:
+    """The exit code, and what was found by level."""
+    done = world.run("doctor", "--json")
+    found: dict[str, list[str]] = {}
+    for line in done.stdout.splitlines():
+        finding = json.loads(line)
+        found.setdefault(finding["level"], []).append(finding["what"])
+        assert finding["level"] in ("ok", "skipped") or finding["do"]
+    return done.exit_code, found
+
+
+def test_a_sound_deployment_has_nothing_but_ok(bare: World) -> None:
+    code, found = examine(bare)
+    assert (code, set(found)) == (0, {"ok"}), found
+    assert bare.aws.iam.simulated[0] == "arn:aws:iam::123456789012:role/path/Operator"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "level", "said"),
+    [
+        (lambda w: w.aws.iam.denied.add("sqs:SendMessage"), "problem", "sqs:SendMessage on arn:aws:sqs"),
+        (lambda w: w.aws.quotas.quotas.update({"Fargate On-Demand vCPU resource count": 6.0}), "warning", "6 Fargate"),
+        (lambda w: w.aws.quotas.quotas.clear(), "skipped", "the service does not tell"),
+        (lambda w: setattr(w.aws.lambda_, "concurrency", 10), "warning", "10 concurrent Lambda executions"),
+        (lambda w: w.aws.lambda_.mappings[0].update(State="Disabled"), "problem", "no job starts"),
+        (
+            lambda w: w.aws.lambda_.mappings[0].pop("FunctionResponseTypes"),
+            "problem",
+            "deletes messages of running jobs",
+        ),
+        (lambda w: w.aws.lambda_.mappings.clear(), "problem", "0 mappings read the queue"),
+        (
+            lambda w: w.aws.events.rules.update({"Longhaul-Sweep": "DISABLED"}),
+            "problem",
+            "rules are off: Longhaul-Sweep",
+        ),
+        (lambda w: setattr(w.aws.cloudwatch, "sweeps", 0), "problem", "no sweep in the last 20m"),
+        (
+            lambda w: w.aws.cloudwatch.ringing.update({"Longhaul-SweeperStopped": "stopped"}),
+            "problem",
+            "alarms: stopped",
+        ),
+        (lambda w: w.bury("a"), "warning", "dead letters: 1 of stage main"),
+        (lambda w: (w.bury("a"), w.clock.advance(11 * 86_400)), "problem", "SQS drops the oldest in 3d"),
+        (lambda w: (w.claim("a"), w.clock.advance(3_600)), "problem", "nobody has beaten for long: a"),
+        (
+            lambda w: w.deploy(status="UPDATE_ROLLBACK_COMPLETE", template=TEMPLATE),
+            "warning",
+            "UPDATE_ROLLBACK_COMPLETE",
+        ),
+        (
+            lambda w: w.deploy(template={"Resources": {}}),
+            "warning",
+            "1 differences to this checkout: Queue is only here",
+        ),
+        (
+            lambda w: w.deploy(template={"Resources": {"Queue": {"Properties": {"VisibilityTimeout": 30}}}}),
+            "warning",
+            "Queue: VisibilityTimeout",
+        ),
+    ],
+)
+def test_what_is_wrong_is_found(bare: World, spoil: Any, level: str, said: str) -> None:
+    spoil(bare)
+    code, found = examine(bare)
+    assert any(said in what for what in found.get(level, [])), found
+    assert code == (1 if "problem" in found else 0)
+
+
+def test_what_may_not_be_looked_at_stops_nothing_else(bare: World) -> None:
+    def around(call: Call, proceed: Proceed) -> dict[str, Any]:
+        if call.service in ("iam", "service-quotas", "cloudwatch"):
+            raise client_error("AccessDenied", "you may not", call.operation, status=403)
+        return proceed()
+
+    bare.aws.gate.around = around
+    code, found = examine(bare)
+    assert code == 0
+    assert len(found["skipped"]) == 4
+    assert all("you may not" in what for what in found["skipped"])
+    assert any(what.startswith("template:") for what in found["ok"])
+
+
+def test_stuck_is_what_three_sweeps_have_left() -> None:
+    numbers, late = LeaseSettings(), NOW + timedelta(hours=1)
+    overdue = running(key="main#overdue", lease_expires_at=NOW)
+    kept = running(key="main#kept", lease_expires_at=late)
+    owing = running(key="main#owing", state=State.DEAD, owed=(Owed.DELETE,), settled_at=NOW)
+    waiting = running(key="main#waiting", state=State.RELEASED, retry_at=NOW)
+    rows = [overdue, kept, owing, waiting]
+    found = stuck(rows, numbers, late)
+    assert (found.overdue, found.owed, found.missing) == (("main#overdue",), ("main#owing",), ())
+    assert stuck(rows, numbers, NOW + timedelta(hours=7)).missing == ("main#waiting",)
+    assert not stuck(rows, numbers, NOW + timedelta(minutes=5))
+    assert not stuck([replace(owing, owed=())], numbers, late)

@@ -1,0 +1,92 @@
+"""The help against the page: every command and option is in docs/cli.md, and nothing there that is not real."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+from typer.testing import CliRunner
+
+from console.cli import app
+from console.errors import ExitCode
+
+PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
+WHERE = {"--profile", "--region", "--stack"}
+COMMON = {"--help", "--install-completion", "--show-completion"}
+
+
+def commands(group: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
+    """Every command by its words."""
+    found: dict[tuple[str, ...], Any] = {}
+    for name, command in group.commands.items():
+        below = getattr(command, "commands", None)
+        found |= commands(command, (*path, name)) if below else {(*path, name): command}
+    return found
+
+
+COMMANDS = commands(typer.main.get_command(app))
+
+
+def options(command: Any) -> set[str]:
+    return {option for parameter in command.params for option in parameter.opts if option.startswith("--")}
+
+
+def section(command: tuple[str, ...]) -> str:
+    """The part of the page under the command's heading."""
+    for part in re.split(r"^## ", PAGE, flags=re.MULTILINE):
+        if command[0] in part.partition("\n")[0].split(", "):
+            return part
+    return ""
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_command_and_option_is_on_the_page(command: tuple[str, ...]) -> None:
+    text = section(command)
+    assert f"longhaul {' '.join(command)}" in text
+    assert {option for option in options(COMMANDS[command]) - WHERE - COMMON if f"`{option}" not in text} == set()
+
+
+def test_every_command_and_option_of_the_page_is_real() -> None:
+    known = {option for command in COMMANDS.values() for option in options(command)} | COMMON
+    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", PAGE)) <= known
+    for words in re.findall(r"longhaul ([a-z]+(?: [a-z]+)?)", PAGE):
+        first, _, second = words.partition(" ")
+        assert any(command[0] == first and (len(command) == 1 or command[1] == second) for command in COMMANDS), words
+
+
+def test_every_exit_code_is_on_the_page_and_in_the_help() -> None:
+    table = {int(code) for code in re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE)}
+    shown = " ".join(CliRunner().invoke(app, ["--help"]).output.split())
+    assert table == set(ExitCode)
+    assert all(re.search(rf"[ :·] ?{code.value} [a-zA-Z]", shown) for code in ExitCode), shown
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_command_has_help_with_an_example_of_itself(command: tuple[str, ...]) -> None:
+    done = CliRunner().invoke(app, [*command, "--help"])
+    assert done.exit_code == 0
+    example = " ".join(done.output.split()).partition("Example: ")[2]
+    assert f"longhaul {' '.join(command)}" in example
+    asks_aws = command[0] not in ("up", "demo", "replay")
+    assert (options(COMMANDS[command]) >= WHERE) == asks_aws
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_are_told_the_commands(shell: str) -> None:
+    environment = {
+        "_LONGHAUL_COMPLETE": f"complete_{shell}",
+        "COMP_WORDS": "longhaul d",
+        "COMP_CWORD": "1",
+        "_TYPER_COMPLETE_ARGS": "longhaul d",
+        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+    }
+    done = CliRunner().invoke(app, [], env=environment, prog_name="longhaul")
+    assert {"doctor", "demo", "dlq"} <= set(re.findall(r"[a-z]+", done.stdout))
+    assert "submit" not in done.stdout.split()
+
+
+def test_nothing_is_no_command() -> None:
+    assert CliRunner().invoke(app, []).exit_code == ExitCode.USAGE
+    wrong = CliRunner().invoke(app, ["statsu"])
+    assert (wrong.exit_code, "No such command" in wrong.stderr) == (ExitCode.USAGE, True)

@@ -1,0 +1,120 @@
+import json
+
+import pytest
+
+from longhaul.domain.lease import Lease
+from longhaul.domain.outcome import OutcomeClass
+from tests.console.conftest import World
+
+GROUP = "/longhaul/jobs"
+
+
+def began(world: World, job_id: str = "flights", task: str = "t1") -> Lease:
+    lease = world.claim(job_id)
+    return world.parts.leases.register_task(
+        lease.id, f"arn:aws:ecs:us-east-1:1:task/Longhaul/{task}", world.clock.now()
+    )
+
+
+def runner_line(lease: Lease, message: str, **more: object) -> str:
+    always = {"job_id": lease.job_id, "attempt": lease.attempt, "execution": lease.id.execution_name}
+    return json.dumps(
+        {
+            "timestamp": "2026-01-02T03:04:05.678+00:00",
+            "level": "INFO",
+            "logger": "jobs",
+            "message": message,
+            **always,
+            **more,
+        }
+    )
+
+
+def test_the_runners_lines_are_shown_short_and_the_others_as_they_are(world: World) -> None:
+    lease = began(world)
+    world.aws.logs.write(
+        GROUP, "job/job/t1", runner_line(lease, "job done", files=3), "WARN Spark says so", '"text"', "7"
+    )
+    done = world.run("logs", "flights")
+    assert done.exit_code == 0
+    assert done.stdout == '03:04:05.678 INFO    job done files=3\nWARN Spark says so\n"text"\n7\n'
+    records = [json.loads(line) for line in world.run("logs", "flights", "--json").stdout.splitlines()]
+    assert [record["attempt"] for record in records] == [1, 1, 1, 1]
+    assert records[1] == {"time": "2026-01-02T03:04:05.000Z", "attempt": 1, "text": "WARN Spark says so"}
+
+
+def test_all_pages_are_read(world: World) -> None:
+    began(world)
+    world.aws.logs.page_size = 7
+    world.aws.logs.write(GROUP, "job/job/t1", *(f"line {n}" for n in range(50)))
+    assert world.run("logs", "flights").stdout.splitlines() == [f"line {n}" for n in range(50)]
+
+
+@pytest.mark.parametrize(
+    "evil", ["\x1b]0;owned\x07", "\r\x9b2J", '{"message": "\\u001b[2J", "level": "\\u0007"}', "\u202egnp.exe"]
+)
+def test_what_a_job_prints_does_not_steer_the_terminal(world: World, evil: str) -> None:
+    began(world)
+    world.aws.logs.write(GROUP, "job/job/t1", evil)
+    for arguments in (("logs", "flights"), ("logs", "flights", "--json")):
+        done = world.run(*arguments)
+        assert done.exit_code == 0
+        assert not set("\x1b\x07\x9b\u202e\r") & set(done.output)
+
+
+def test_an_earlier_attempts_log_is_found_by_its_token(world: World) -> None:
+    first = began(world, task="t1")
+    world.aws.logs.page_size = 2
+    world.aws.logs.write(GROUP, "job/job/other", *(f"line {n}" for n in range(9)))
+    world.aws.logs.write(GROUP, "job/job/t1", "JVM chatter", runner_line(first, "attempt one"))
+    world.end(first, OutcomeClass.PERMANENT)
+    world.clock.advance(60)
+    item = {"key": {"S": first.key}, "item": {"S": "lease"}}
+    world.aws.dynamodb.delete_item(TableName="leases", Key=item)
+    later = world.claim("flights", attempt=12, settled_attempt=1)  # of another run
+    world.parts.leases.register_task(later.id, "arn:aws:ecs:us-east-1:1:task/Longhaul/t12", world.clock.now())
+    world.aws.logs.write(GROUP, "job/job/t12", runner_line(later, "attempt twelve"))
+    assert "attempt one" in world.run("logs", "flights", "--attempt", "1").stdout
+    assert "attempt twelve" in world.run("logs", "flights").stdout
+    missing = world.run("logs", "flights", "--attempt", "2")
+    assert (missing.exit_code, "attempt 2 of job flights left no log" in missing.stderr) == (3, True)
+    future = world.run("logs", "flights", "--attempt", "13")
+    assert (future.exit_code, "there is no attempt 13" in future.stderr) == (3, True)
+
+
+def test_an_attempt_that_has_written_nothing_yet_is_said_to_have(world: World) -> None:
+    world.claim("flights")
+    done = world.run("logs", "flights")
+    assert (done.exit_code, "has not begun to write" in done.stderr) == (3, True)
+
+
+def test_following_waits_for_the_job_and_ends_with_it(world: World) -> None:
+    held: list[Lease] = []
+
+    def end() -> None:
+        world.aws.logs.write(GROUP, "job/job/t1", "two")
+        world.end(held[0], OutcomeClass.SUCCEEDED)
+
+    world.clock.meanwhile.extend(
+        [
+            lambda: held.append(began(world)),
+            lambda: world.aws.logs.write(GROUP, "job/job/t1", "one"),
+            end,
+            lambda: world.aws.logs.write(GROUP, "job/job/t1", "a little late"),
+        ]
+    )
+    done = world.run("logs", "flights", "--follow")
+    assert (done.exit_code, done.stdout) == (0, "one\ntwo\na little late\n")
+    assert "waiting for it" in done.stderr
+    assert "flights: SUCCEEDED" in done.stderr
+
+
+def test_following_ends_when_it_is_interrupted(world: World) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    began(world)
+    world.aws.logs.write(GROUP, "job/job/t1", "one")
+    world.clock.meanwhile.append(interrupt)
+    done = world.run("logs", "flights", "-f")
+    assert (done.exit_code, done.stdout) == (130, "one\n")

@@ -1,0 +1,96 @@
+"""The command line as a user has it: its own process, against the embedded AWS with the real stack."""
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from local.synth import REPOSITORY
+from longhaul.domain.lease import State
+from tests.e2e.conftest import DEADLINE_S, Stack
+from tests.local.support import eventually
+
+
+@pytest.fixture
+def longhaul(stack: Stack) -> Any:
+    """`longhaul("status", "x")`: exit code, stdout, stderr."""
+
+    def run(*arguments: str, input: str | None = None) -> tuple[int, str, str]:  # noqa: A002 - as subprocess names it
+        done = subprocess.run(
+            [sys.executable, "-m", "console.cli", *arguments],
+            input=input,
+            capture_output=True,
+            cwd=REPOSITORY,
+            env={**os.environ, "AWS_ENDPOINT_URL": stack.aws.endpoint},
+            text=True,
+            timeout=2 * DEADLINE_S,
+            check=False,
+        )
+        assert "Traceback" not in done.stderr
+        return done.returncode, done.stdout, done.stderr
+
+    return run
+
+
+def test_jobs_are_submitted_waited_for_looked_at_and_redriven(stack: Stack, longhaul: Any) -> None:
+    late = f"s3://{stack.bucket}/late/numbers.jsonl"
+    requests = [
+        stack.select("good", "SELECT 6 * 7 AS answer"),
+        stack.select("early", "SELECT sum(n) AS total FROM numbers", inputs={"numbers": late}),
+    ]
+    code, out, err = longhaul("submit", "--wait", input="\n".join(requests))
+    assert (code, sorted(out.split())) == (1, ["early", "good"]), err
+    assert "good: SUCCEEDED" in err
+    assert "early: DEAD: permanent:" in err
+
+    code, out, _ = longhaul("status", "--json")
+    assert code == 0
+    assert {record["job_id"]: record["state"] for record in map(json.loads, out.splitlines())} == {
+        "good": "SUCCEEDED",
+        "early": "DEAD",
+    }
+    assert longhaul("status", "good", "--watch")[0] == 0
+    assert longhaul("status", "nobody")[0] == 3
+
+    code, out, _ = longhaul("logs", "good")
+    assert (code, "job done" in out) == (0, True)
+
+    code, out, _ = longhaul("dlq", "list", "--class", "permanent")
+    assert (code, out.split("\t")[1]) == (0, "early")
+    stack.client("s3").put_object(Bucket=stack.bucket, Key="late/numbers.jsonl", Body=b'{"n": 1}\n{"n": 2}\n')
+    code, out, err = longhaul("dlq", "redrive", "early", "--yes")
+    assert (code, out) == (0, "early\n"), err
+    row = stack.until("early", State.SUCCEEDED)
+    assert (row.attempt, stack.rows("early")) == (2, [{"total": 3}])
+    assert longhaul("dlq", "list")[1] == ""
+    # The first attempt's log is found by its lines: the row names only the last one's task.
+    code, out, err = longhaul("logs", "early", "--attempt", "1")
+    assert (code, "late/numbers.jsonl" in out or "permanent" in out) == (0, True), out + err
+    eventually(stack.is_quiet, "no message, no execution and no slot left", DEADLINE_S)
+
+
+def test_a_running_job_is_cancelled_and_retried(stack: Stack, longhaul: Any) -> None:
+    endless = "SELECT count(*) AS n FROM range(1000000) a CROSS JOIN range(1000000) b WHERE a.id * b.id = 7"
+    stack.send(stack.select("endless", endless))
+    stack.until_task("endless")
+    code, out, _ = longhaul("cancel", "endless")
+    assert (code, out) == (0, "endless: running: it is being stopped\n")
+    code, out, err = longhaul("status", "endless", "--watch")
+    assert (code, "CANCELLED" in out + err) == (1, True)
+    assert longhaul("retry", "endless")[:2] == (0, "endless\n")
+    row = stack.until_task("endless", attempt=2)
+    assert row.attempt == 2
+    assert longhaul("cancel", "endless")[0] == 0
+    stack.until("endless", State.CANCELLED)
+    eventually(stack.is_quiet, "no message, no execution and no slot left", DEADLINE_S)
+
+
+@pytest.mark.slow  # synthesizes the app once more
+def test_doctor_finds_nothing_wrong_with_a_fresh_stack(longhaul: Any) -> None:
+    code, out, err = longhaul("doctor", "--json")
+    levels = [json.loads(line)["level"] for line in out.splitlines()]
+    assert (code, "problem" in levels) == (0, False), out + err
+    assert any("template: the stack is what this checkout says" in line for line in out.splitlines()), out
