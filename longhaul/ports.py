@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol
 from longhaul.domain.claim import Claim
 from longhaul.domain.lease import AttemptId, CommittedOutput, Lease, Message, OpenKind, Owed, RecordedResult
 from longhaul.domain.message import MessageContent
+from longhaul.domain.outcome import Evidence
 from longhaul.settings import Stage
 
 
@@ -121,8 +122,8 @@ class Tasks(Protocol):
     def running(self) -> Iterator[RunningTask]:
         """The tasks that run or start now."""
 
-    def stop(self, task_arn: str, reason: str) -> None:
-        """Stop a task; no error when it has stopped already."""
+    def stop(self, task_arn: str, reason: str) -> Evidence | None:
+        """Stop a task; no error when it has stopped already. Answers how it ended, if it had ended by itself before."""
 
 
 class RequestStore(Protocol):
