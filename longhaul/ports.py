@@ -10,6 +10,7 @@ from longhaul.domain.dead_letter import DeadLetter
 from longhaul.domain.follow_ons import Emitted
 from longhaul.domain.lease import AttemptId, CommittedOutput, Lease, Message, OpenKind, Owed, RecordedResult, State
 from longhaul.domain.message import MessageContent
+from longhaul.domain.outcome import Evidence
 from longhaul.settings import Stage
 
 
@@ -181,8 +182,8 @@ class Tasks(Protocol):
     def running(self) -> Iterator[RunningTask]:
         """The tasks that run or start now."""
 
-    def stop(self, task_arn: str, reason: str) -> None:
-        """Stop a task; no error when it has stopped already."""
+    def stop(self, task_arn: str, reason: str) -> Evidence | None:
+        """Stop a task; no error when it has stopped already. Answers how it ended, if it had ended by itself before."""
 
 
 class RequestStore(Protocol):

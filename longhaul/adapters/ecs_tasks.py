@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from longhaul.domain.lease import AttemptId
+from longhaul.domain.outcome import Evidence
 from longhaul.ports import RunningTask
 
 if TYPE_CHECKING:
@@ -31,10 +32,10 @@ class EcsTasks:
                     if attempt:
                         yield RunningTask(task["taskArn"], attempt)
 
-    def stop(self, task_arn: str, reason: str) -> None:
+    def stop(self, task_arn: str, reason: str) -> Evidence | None:
         """SIGTERM now, SIGKILL after the task's stop timeout; stopping a task that has ended is no error."""
         try:
-            self._client.stop_task(cluster=self._cluster, task=task_arn, reason=reason[:_MAX_REASON])
+            task = self._client.stop_task(cluster=self._cluster, task=task_arn, reason=reason[:_MAX_REASON])["task"]
         except ClientError as error:
             # ECS forgets a stopped task after about an hour, and then says that it cannot find it.
             if (
@@ -42,6 +43,25 @@ class EcsTasks:
                 or "not found" not in error.response["Error"]["Message"]
             ):
                 raise
+            return None
+        # "UserInitiated": stopped by us, now or a moment ago.
+        ended = task.get("lastStatus") == "STOPPED" and task.get("stopCode") != "UserInitiated"
+        return _evidence_of(task) if ended else None
+
+
+def _evidence_of(task: Mapping[str, Any]) -> Evidence:
+    """How a task ended, in Step Functions' spelling."""
+    containers = [
+        {"ExitCode": container.get("exitCode"), "Reason": container.get("reason", "")}
+        for container in task.get("containers", [])
+    ]
+    description = {
+        "StopCode": task.get("stopCode", ""),
+        "StoppedReason": task.get("stoppedReason", ""),
+        "Containers": containers,
+    }
+    failed = any(container["ExitCode"] != 0 for container in containers) or not containers
+    return Evidence(error="States.TaskFailed" if failed else None, task=description)
 
 
 def _attempt_of(task: Mapping[str, Any]) -> AttemptId | None:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from console.commands import new_job as module
 from console.cli import app
+from console.commands import new_job as module
 from console.commands.new_job import NewJobError, write_job
 from local.synth import REPOSITORY
 

@@ -1,11 +1,16 @@
 """`ports.Tasks` on ECS. On the strict fake alone: moto stops no task that it did not start, and starts none without a network."""
 
+from dataclasses import replace
+
 import pytest
 
 from longhaul.adapters.ecs_tasks import EcsTasks
+from longhaul.domain.outcome import OutcomeClass, classify
+from tests.builders import NOW, running
 from tests.fakes.aws import FakeAws
 from tests.fakes.ecs_tasks import Task
 
+STARTED = replace(running(), progress_at=NOW)
 CLUSTER = "arn:aws:ecs:us-east-1:123456789012:cluster/Longhaul"
 
 
@@ -31,7 +36,7 @@ def described(fake: FakeAws, task: Task) -> dict[str, object]:
 
 
 def test_a_stopped_task_has_its_stop_timeout_and_is_then_killed(fake: FakeAws, tasks: EcsTasks, task: Task) -> None:
-    tasks.stop(task.arn, "Longhaul: stalled " + "x" * 300)
+    assert tasks.stop(task.arn, "Longhaul: stalled " + "x" * 300) is None
     assert described(fake, task)["desiredStatus"] == "STOPPED"
     fake.clock.advance(119)
     assert described(fake, task)["lastStatus"] == "RUNNING"
@@ -48,5 +53,31 @@ def test_stopping_a_task_that_has_ended_is_no_error_however_long_ago(
     tasks.stop(task.arn, "Longhaul: cancelled")
     assert described(fake, task)["stopCode"] == "EssentialContainerExited"
     fake.clock.advance(3600)
-    tasks.stop(task.arn, "Longhaul: cancelled")
+    assert tasks.stop(task.arn, "Longhaul: cancelled") is None
     tasks.stop("arn:aws:ecs:us-east-1:123456789012:task/Longhaul/none", "Longhaul: cancelled")
+
+
+def test_stopping_a_task_that_has_ended_by_itself_tells_how(fake: FakeAws, tasks: EcsTasks, task: Task) -> None:
+    fake.ecs.end(task, stop_code="InfrastructureHealth", reason="The underlying infrastructure is unhealthy.")
+    ended = tasks.stop(task.arn, "Longhaul: stalled")
+    assert ended is not None
+    assert classify(STARTED, ended).kind is OutcomeClass.INTERRUPTED
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "kind"), [(0, OutcomeClass.NO_OUTPUT), (1, OutcomeClass.FAILED), (65, OutcomeClass.PERMANENT)]
+)
+def test_an_exit_code_is_told_too(
+    fake: FakeAws, tasks: EcsTasks, task: Task, exit_code: int, kind: OutcomeClass
+) -> None:
+    fake.ecs.end(task, stop_code="EssentialContainerExited", reason="It exited", exit_code=exit_code)
+    ended = tasks.stop(task.arn, "Longhaul: timed_out")
+    assert ended is not None
+    assert classify(STARTED, ended).kind is kind
+
+
+def test_a_task_that_we_stopped_ourselves_tells_nothing(fake: FakeAws, tasks: EcsTasks, task: Task) -> None:
+    tasks.stop(task.arn, "Longhaul: stalled")
+    fake.clock.advance(120)
+    assert described(fake, task)["lastStatus"] == "STOPPED"
+    assert tasks.stop(task.arn, "Longhaul: stalled") is None

@@ -28,6 +28,12 @@ REGRESSIONS: Mapping[str, Plan] = {
         faults=(Fault("task@j0-1.1", 8, "lost/before/all"),),
         max_attempts=1,
     ),
+    "a task that the platform had ended an hour before was a stalled job": Plan(
+        jobs=(Job("j0", work_s=600.0, endings=(Ending("infrastructure", 200.0),)),),
+        acts=(_SUBMIT,),
+        faults=(Fault("told:j0-1", 1, "late"),),
+        max_attempts=1,
+    ),
     "uploads of an attempt stayed pending when runner and settle were throttled": Plan(
         seed=168,
         jobs=(Job("j0", work_s=112.1, files=1),),
