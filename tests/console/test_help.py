@@ -68,7 +68,7 @@ def test_every_command_has_help_with_an_example_of_itself(command: tuple[str, ..
     assert done.exit_code == 0
     example = " ".join(done.output.split()).partition("Example: ")[2]
     assert f"longhaul {' '.join(command)}" in example
-    asks_aws = command[0] not in ("up", "demo", "replay")
+    asks_aws = command[0] not in ("up", "demo", "replay", "new-job")
     assert (options(COMMANDS[command]) >= WHERE) == asks_aws
 
 
