@@ -9,6 +9,7 @@ from longhaul.domain.claim import Claim
 from longhaul.domain.follow_ons import Emitted
 from longhaul.domain.lease import AttemptId, CommittedOutput, Lease, Message, OpenKind, Owed, RecordedResult
 from longhaul.domain.message import MessageContent
+from longhaul.metrics import Metric
 from longhaul.settings import Stage
 
 
@@ -81,6 +82,9 @@ class LeaseStore(Protocol):
     def note_renewal(self, lease: Lease, now: datetime) -> Lease:
         """Note that a released job's message was sent anew, iff the row still is as it was read."""
 
+    def blocked_s(self, stage: Stage, *, waiting: bool, now: datetime) -> float:
+        """For how many seconds messages have waited although slots were free, as far as these calls saw it. A claim, or a call that finds it otherwise, ends it."""
+
     def throttled(self, stage: Stage, now: datetime) -> None:
         """AWS could not give more: halve the stage's effective limit, at most once a minute."""
 
@@ -102,8 +106,16 @@ class JobQueue(Protocol):
 
     def send(self, queue_url: str, message: MessageContent) -> None: ...
 
+    def backlog(self, queue_url: str) -> int:
+        """About how many messages are visible."""
+
     def send_many(self, queue_url: str, messages: Iterable[MessageContent]) -> None:
         """Send all, in batches. Raises when SQS would not take some: those before may have been sent."""
+
+
+class Metrics(Protocol):
+    def put(self, values: Mapping[Metric, float], **dimensions: str) -> None:
+        """Record these values, of now, under these dimensions. At least one of each."""
 
 
 class Executions(Protocol):

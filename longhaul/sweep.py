@@ -14,8 +14,10 @@ from longhaul.domain.lease import ExecutionInput, Lease, OpenKind
 from longhaul.domain.message import renewal
 from longhaul.domain.outcome import Evidence
 from longhaul.finish import Finisher
-from longhaul.ports import Clock, Executions, JobQueue, LeaseStore, RequestStore, Tasks
-from longhaul.settings import RuntimeSettings
+from longhaul.measure import StageWatch
+from longhaul.metrics import SweeperMetric
+from longhaul.ports import Clock, Executions, JobQueue, LeaseStore, Metrics, RequestStore, Tasks
+from longhaul.settings import RuntimeSettings, Stage
 from longhaul.settle import Settler
 
 logger = Logger(child=True)
@@ -35,6 +37,10 @@ class SweepReport:
     stopped: int = 0
     failed: int = 0
 
+    @property
+    def repairs(self) -> int:
+        return self.settled + self.started + self.finished + self.renewed + self.stopped
+
 
 @dataclass(frozen=True)
 class Sweeper:
@@ -47,6 +53,7 @@ class Sweeper:
     tasks: Tasks
     settler: Settler
     finisher: Finisher
+    metrics: Metrics
 
     def execution_ended(self, execution_input: str, status: str) -> str:
         """An execution ended FAILED, TIMED_OUT or ABORTED: settle its attempt unless that was done. Answers the outcome."""
@@ -57,13 +64,24 @@ class Sweeper:
         """Look at every unfinished row of every stage."""
         report = SweepReport()
         for stage in self.settings.stages:
-            for lease in self._open(stage.name, "RUNNING"):
+            watch = StageWatch(self.settings, stage, self.clock.now())
+            for lease in watch.over(self._open(stage.name, "RUNNING")):
                 self._guard(report, lease, self._check_running)
-            for lease in self._open(stage.name, "RELEASED"):
+            for lease in watch.over(self._open(stage.name, "RELEASED")):
                 self._guard(report, lease, self._check_released)
             for lease in self._open(stage.name, "OWED"):
                 self._guard(report, lease, self._check_owed)
+            self._measure(stage, watch)
         self._stop_orphans(report)
+        # An alarm watches that these keep coming: a sweeper that does not run is noticed by nobody else.
+        self.metrics.put(
+            {
+                SweeperMetric.SWEEPS: 1,
+                SweeperMetric.REPAIRS: report.repairs,
+                SweeperMetric.FAILED_REPAIRS: report.failed,
+            },
+            service="sweeper",
+        )
         logger.info("swept", extra=asdict(report))
         return report
 
@@ -113,6 +131,14 @@ class Sweeper:
                     logger.warning(
                         "stopped a task without a lease", extra={"lease": task.attempt.key, "task": task.arn}
                     )
+
+    def _measure(self, stage: Stage, watch: StageWatch) -> None:
+        try:
+            values = watch.values(self.queue, self.leases)
+        except Exception:  # metrics must not keep the sweeper from repairing; without them, their alarms stay as they are
+            logger.exception("could not measure this stage", extra={"stage": stage.name})
+        else:
+            self.metrics.put(values, stage=stage.name)
 
     def _guard(self, report: SweepReport, lease: Lease, check: Callable[[Lease, SweepReport], None]) -> None:
         report.looked_at += 1

@@ -79,6 +79,9 @@ class DynamoLeases:
     def free_slots(self, stage: Stage, now: datetime) -> int:
         return self._slots.free_slots(stage, now)
 
+    def blocked_s(self, stage: Stage, *, waiting: bool, now: datetime) -> float:
+        return self._slots.blocked_s(stage, waiting=waiting, now=now)
+
     def throttled(self, stage: Stage, now: datetime) -> None:
         self._slots.throttled(stage, now)
 
@@ -132,6 +135,7 @@ class DynamoLeases:
             "receipt_handle": after.receipt_handle,
             "receive_count": after.receive_count,
             "received_at": after.received_at,
+            "sent_at": after.sent_at,
         }
         clauses = [RUNNING, MINE, SAME_MESSAGE]
         values = {":message_id": {"S": lease.message_id}}

@@ -74,6 +74,10 @@ class SqsQueue:
     def send(self, queue_url: str, message: MessageContent) -> None:
         self._client.send_message(QueueUrl=queue_url, **_sent(message))
 
+    def backlog(self, queue_url: str) -> int:
+        answer = self._client.get_queue_attributes(QueueUrl=queue_url, AttributeNames=["ApproximateNumberOfMessages"])
+        return int(answer["Attributes"]["ApproximateNumberOfMessages"])
+
     def send_many(self, queue_url: str, messages: Iterable[MessageContent]) -> None:
         """As `send`, up to ten in a call.
 
