@@ -135,7 +135,9 @@ class Sweeper:
     def _measure(self, stage: Stage, watch: StageWatch) -> None:
         try:
             values = watch.values(self.queue, self.leases)
-        except Exception:  # metrics must not keep the sweeper from repairing; without them, their alarms stay as they are
+        except (
+            Exception
+        ):  # metrics must not keep the sweeper from repairing; without them, their alarms stay as they are
             logger.exception("could not measure this stage", extra={"stage": stage.name})
         else:
             self.metrics.put(values, stage=stage.name)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from functions import dispatcher, heartbeat, settle, sweeper
-from longhaul.domain.lease import State
+from longhaul.domain.lease import CommittedOutput, State, pending_ref
 from longhaul.metrics import StageMetric, SweeperMetric
-from tests.builders import body
+from tests.builders import BUCKET, body
 from tests.emf import metrics_in
 from tests.events import event
 from tests.handlers.conftest import Context, Stack
@@ -129,9 +129,7 @@ def test_a_released_job_waits_since_its_attempt_ended_whatever_was_sent_anew_sin
 ) -> None:
     lease = stack.claim()
     now = stack.parts.clock.now()
-    ended = replace(
-        lease, state=State.RELEASED, settled_attempt=1, settled_at=now - timedelta(hours=30), retry_at=now
-    )
+    ended = replace(lease, state=State.RELEASED, settled_attempt=1, settled_at=now - timedelta(hours=30), retry_at=now)
     stack.parts.leases.settle(lease, ended)
     sweep(context)
     assert metrics.new()[StageMetric.OLDEST_WAITING] == 108_000
@@ -190,3 +188,25 @@ def test_a_queue_that_cannot_be_asked_costs_the_metrics_and_not_the_sweep(
     stack.claim(lease_expires_at=stack.parts.clock.now() - timedelta(minutes=10))
     sweep(context)
     assert metrics.new() == {SweeperMetric.SWEEPS: 1, SweeperMetric.REPAIRS: 1, SweeperMetric.FAILED_REPAIRS: 0}
+
+
+def test_between_them_the_handlers_emit_every_metric_that_alarms_and_dashboard_may_name(
+    stack: Stack, context: Context, metrics: Reader
+) -> None:
+    emitted: set[str] = set()
+    dispatch(context)
+    dispatch(context, "invalid-not-json")
+    execution = json.loads(stack.executions()[0])
+    heartbeat.lambda_handler(execution, context)
+    lease = stack.row()
+    output = CommittedOutput(lease.attempt, pending_ref(lease.id), f"s3://{BUCKET}/out/", 0, 0)
+    stack.parts.leases.commit(lease.id, output)
+    stack.parts.leases.mark_published(lease.id, stack.parts.clock.now())
+    settle.lambda_handler(execution | {"task": {}}, context)
+    sweep(context)
+    emitted |= metrics.new().keys()
+    dispatch(context, "no-job-id")
+    (other,) = (each for each in map(json.loads, stack.executions()) if each["key"] != lease.key)
+    settle.lambda_handler(other | {"error": {"Error": "States.Timeout"}}, context)
+    emitted |= metrics.new().keys()
+    assert emitted == {*StageMetric, *SweeperMetric}
