@@ -13,6 +13,7 @@ from typing import Annotated, Literal, get_args
 from pydantic import BaseModel, Field, JsonValue, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
+from infra.firing import Schedule
 from longhaul.settings import LeaseSettings, Model, SizeName, StageSettings
 
 CONTEXT_KEY = "longhaul"
@@ -116,6 +117,8 @@ class StageDeployment(StageSettings):
 
     # A job that has waited for longer raises an alarm. A day, because nobody but its producers knows better.
     max_wait_s: int = Field(default=86_400, ge=300)
+    # A job that recurs.
+    schedule: Schedule | None = None
 
 
 class Settings(Model):

@@ -1,5 +1,6 @@
 """The one stack, as a table of contents: its parts, what they know of each other, and who may do what."""
 
+import json
 from pathlib import Path
 from typing import Final
 
@@ -11,14 +12,18 @@ from infra import grants
 from infra.alarms import Alarms
 from infra.dashboard import Dashboard
 from infra.data_bucket import DataBucket
+from infra.firing import DATA_BUCKET, EXAMPLES
 from infra.functions import PythonFunction, SharedCode
 from infra.job_queue import JobQueue
 from infra.leases import Leases
 from infra.network import Network
+from infra.scheduling import Scheduling
 from infra.settings import CONTEXT_KEY, Settings, SettingsError, pascal, queue_prefix
 from infra.spark_runtime import SparkRuntime
 from infra.sweeping import Sweeping
 from infra.workflow import Workflow, machine_arn, tasks_of
+from longhaul.domain.errors import InvalidRequestError
+from longhaul.domain.request import parse_request
 from longhaul.settings import PathPolicy, RuntimeSettings, Stage, StageSettings
 
 # Waits up to 50 s for a slot; must stay below the queue's visibility (120 s).
@@ -69,6 +74,14 @@ class LonghaulStack(Stack):
         dispatcher = self._function("dispatcher", "Claims leases and starts their executions", DISPATCHER_TIMEOUT)
         sweeper = self._function("sweeper", "Repairs what a lost event or a crash left", SWEEPER_TIMEOUT)
         self._sweeping = Sweeping(self, "Sweeping", sweeper=sweeper, machine=self._workflow.machine)
+        self._scheduling = Scheduling(
+            self,
+            "Scheduling",
+            stack_name=settings.stack_name,
+            stages=settings.stages,
+            jobs={name: queue.jobs for name, queue in self._queues.items()},
+            data_bucket=self._data.bucket_name,
+        )
         self._alarms = self._watch()
         self._feed(dispatcher)
         self._grant(dispatcher=dispatcher, heartbeat=heartbeat, settle=settle, sweeper=sweeper)
@@ -106,8 +119,25 @@ class LonghaulStack(Stack):
             job_log_group=self._runtime.logs.log_group_name,
             metrics_namespace=settings.stack_name,
         )
+        self._check_schedules(known)
         # Without what is as usual: a Lambda's whole environment may hold 4 KiB.
         return known.model_dump(mode="json", exclude_defaults=True)
+
+    def _check_schedules(self, known: RuntimeSettings) -> None:
+        """Have the dispatcher's own parser read what each schedule will send.
+
+        Raises:
+            SettingsError: a firing would be dead-lettered.
+        """
+        # The bucket has its name only at deployment.
+        paths = known.paths.model_copy(update={"data_bucket": EXAMPLES[DATA_BUCKET]})
+        known = known.model_copy(update={"paths": paths})
+        for n, stage in enumerate(self._settings.stages):
+            if stage.schedule:
+                try:
+                    parse_request(json.dumps(stage.schedule.example()), known, known.stage(stage.name))
+                except InvalidRequestError as error:
+                    raise SettingsError(f"{CONTEXT_KEY}.stages.{n}.schedule.request: {error}") from error
 
     def _function(self, name: str, description: str, timeout: Duration, *, memory_mib: int = 1024) -> PythonFunction:
         return PythonFunction(
@@ -131,7 +161,7 @@ class LonghaulStack(Stack):
             stages=self._settings.stages,
             jobs={stage: queue.jobs for stage, queue in self._queues.items()},
             dead_letters={stage: queue.dead_letters for stage, queue in self._queues.items()},
-            undelivered={"rules": self._sweeping.undelivered},
+            undelivered={"rules": self._sweeping.undelivered, "schedules": self._scheduling.undelivered},
         )
         stages = [stage.name for stage in self._settings.stages]
         Dashboard(self, "Dashboard", name=name, stages=stages, alarms=alarms.all)
@@ -199,6 +229,8 @@ class LonghaulStack(Stack):
         CfnOutput(self, "StateMachineArn", value=self._workflow.machine.state_machine_arn)
         CfnOutput(self, "DataBucketName", value=self._data.bucket_name)
         CfnOutput(self, "AlarmsTopicArn", value=self._alarms.topic.topic_arn)
+        for position, (name, role) in enumerate(self._scheduling.roles.items()):
+            CfnOutput(self, f"{pascal(name) if position else ''}SchedulerRoleArn", value=role.role_arn)
 
 
 def catalogue(repository: Path) -> tuple[str, ...]:

@@ -17,8 +17,8 @@ class EmfMetrics:
         # A provider for each line: what Powertools' `Metrics` shares between its instances would mix the stages of one invocation. An empty service, so that
         # it does not become a dimension, which would part what two functions say of one stage.
         line = AmazonCloudWatchEMFProvider(namespace=self._namespace, service="")
-        for name, value in dimensions.items():
-            line.add_dimension(name, value)
+        for name, text in dimensions.items():
+            line.add_dimension(name, text)
         for metric, value in values.items():
             line.add_metric(metric.value, metric.unit, value)
         line.flush_metrics()

@@ -222,7 +222,7 @@ def test_every_alarm_tells_the_topic_and_does_nothing_else(varied: Synthesis) ->
         )
         for each in alarms.values()
     } == {(("<AlarmsTopic>",), ())}
-    assert len(alarms) == 2 * 6 + 2  # six for each stage, and two for the stack
+    assert len(alarms) == 2 * 6 + 3  # six for each stage, and three for the stack
 
 
 def test_cloudwatch_of_this_account_may_publish_and_nobody_without_tls(usual: Synthesis) -> None:

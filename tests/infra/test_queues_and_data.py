@@ -48,6 +48,7 @@ def test_every_queue_and_bucket_refuses_requests_without_tls(usual: Synthesis) -
         "<Data>",
         "['<MainQueueDeadLetters>']",
         "['<MainQueueJobs>']",
+        "['<SchedulingUndelivered>']",
         "['<SweepingUndelivered>']",
     ]
 
@@ -59,6 +60,7 @@ def test_each_stage_has_queues_and_outputs_of_its_own(varied: Synthesis) -> None
         "CleanUpQueueJobs",
         "CleanUpQueueDeadLetters",
         "SweepingUndelivered",
+        "SchedulingUndelivered",
     }
     assert list(varied.template["Outputs"]) == [
         "JobsQueueUrl",
@@ -69,6 +71,8 @@ def test_each_stage_has_queues_and_outputs_of_its_own(varied: Synthesis) -> None
         "StateMachineArn",
         "DataBucketName",
         "AlarmsTopicArn",
+        "SchedulerRoleArn",
+        "CleanUpSchedulerRoleArn",
     ]
 
 
