@@ -35,6 +35,7 @@ def build_runtime() -> Runtime:
         parts.requests,
         parts.settler,
         parts.finisher,
+        parts.metrics,
     )
     return Runtime(parts.settings, dispatcher)
 

@@ -22,7 +22,7 @@ class Runtime:
 @cache
 def build_runtime() -> Runtime:
     parts = wiring()
-    return Runtime(Heartbeat(parts.settings, parts.clock, parts.leases, parts.queue))
+    return Runtime(Heartbeat(parts.settings, parts.clock, parts.leases, parts.queue, parts.metrics))
 
 
 def handle(event: dict[str, Any], runtime: Runtime) -> BeatAnswer:

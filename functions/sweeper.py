@@ -4,15 +4,13 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
 
-from aws_lambda_powertools import Logger, Metrics
-from aws_lambda_powertools.metrics import MetricUnit
+from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from functions.wiring import wiring
 from longhaul.sweep import Sweeper
 
 logger = Logger()
-metrics = Metrics(namespace="Longhaul", service="sweeper")
 
 _STATUS_CHANGE = "Step Functions Execution Status Change"
 
@@ -36,6 +34,7 @@ def build_runtime() -> Runtime:
         parts.publisher,
         parts.settler,
         parts.finisher,
+        parts.metrics,
     )
     return Runtime(sweeper)
 
@@ -44,17 +43,10 @@ def handle(event: dict[str, Any], runtime: Runtime) -> dict[str, Any]:
     """An EventBridge event: an execution's change of status, or the schedule."""
     if event.get("detail-type") == _STATUS_CHANGE:
         detail = event["detail"]
-        metrics.add_metric("ExecutionsEnded", MetricUnit.Count, 1)
         return {"outcome": runtime.sweeper.execution_ended(detail["input"], detail["status"])}
-    report = asdict(runtime.sweeper.sweep())
-    # An alarm watches that this keeps coming: a sweeper that does not run is noticed by nobody else.
-    metrics.add_metric("Sweeps", MetricUnit.Count, 1)
-    for what, count in report.items():
-        metrics.add_metric(f"Sweep{what.title().replace('_', '')}", MetricUnit.Count, count)
-    return report
+    return asdict(runtime.sweeper.sweep())
 
 
-@metrics.log_metrics
 @logger.inject_lambda_context
 def lambda_handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
     return handle(event, build_runtime())

@@ -11,6 +11,7 @@ from botocore.config import Config
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.dynamodb_leases import DynamoLeases
 from longhaul.adapters.ecs_tasks import EcsTasks
+from longhaul.adapters.emf_metrics import EmfMetrics
 from longhaul.adapters.s3_publisher import S3Publisher
 from longhaul.adapters.s3_requests import S3Requests
 from longhaul.adapters.sfn_executions import SfnExecutions
@@ -42,6 +43,7 @@ class Wiring:
         self._client = client or boto3.client
         self.clock = SystemClock()
         self.rng = random.Random()  # noqa: S311 - jitter, not secrets
+        self.metrics = EmfMetrics(settings.metrics_namespace)
 
     @cached_property
     def leases(self) -> DynamoLeases:
@@ -89,7 +91,16 @@ class Wiring:
 
     @cached_property
     def settler(self) -> Settler:
-        return Settler(self.settings, self.clock, self.rng, self.leases, self.tasks, self.publisher, self.finisher)
+        return Settler(
+            self.settings,
+            self.clock,
+            self.rng,
+            self.leases,
+            self.tasks,
+            self.publisher,
+            self.finisher,
+            self.metrics,
+        )
 
 
 def wiring() -> Wiring:

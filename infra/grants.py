@@ -72,6 +72,11 @@ def receive_jobs(role: iam.IRole, queues: Iterable[JobQueue]) -> None:
     )
 
 
+def count_messages(role: iam.IRole, queues: Iterable[JobQueue]) -> None:
+    """Ask how many messages wait."""
+    allow(role, "CountMessages", ["sqs:GetQueueAttributes"], [queue.jobs.queue_arn for queue in queues])
+
+
 def extend_messages(role: iam.IRole, queues: Iterable[JobQueue]) -> None:
     """Keep a message invisible, or show it."""
     allow(role, "ExtendMessages", ["sqs:ChangeMessageVisibility"], [queue.jobs.queue_arn for queue in queues])

@@ -13,6 +13,7 @@ from typing import Annotated, Literal, get_args
 from pydantic import BaseModel, Field, JsonValue, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
+from infra.firing import Schedule
 from longhaul.settings import LeaseSettings, Model, SizeName, StageSettings
 
 CONTEXT_KEY = "longhaul"
@@ -126,6 +127,15 @@ class Network(Model):
         return self
 
 
+class StageDeployment(StageSettings):
+    """A stage, and what only the stack needs to know of it."""
+
+    # A job that has waited for longer raises an alarm. A day, because nobody but its producers knows better.
+    max_wait_s: int = Field(default=86_400, ge=300)
+    # A job that recurs.
+    schedule: Schedule | None = None
+
+
 class Settings(Model):
     # Part of every task family's name, and a name in CloudFormation.
     stack_name: str = Field(default="Longhaul", pattern=r"^[A-Za-z][A-Za-z0-9-]{0,59}$")
@@ -136,7 +146,7 @@ class Settings(Model):
     log_retention_days: LogRetention = 30
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     lease: LeaseSettings = LeaseSettings()
-    stages: tuple[StageSettings, ...] = Field(default=(StageSettings(),), min_length=1)
+    stages: tuple[StageDeployment, ...] = Field(default=(StageDeployment(),), min_length=1)
     # Beside the data bucket, which is always allowed.
     input_buckets: tuple[BucketName, ...] = ()
     output_buckets: tuple[BucketName, ...] = ()

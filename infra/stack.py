@@ -1,5 +1,6 @@
 """The one stack, as a table of contents: its parts, what they know of each other, and who may do what."""
 
+import json
 from pathlib import Path
 from typing import Final
 
@@ -10,16 +11,21 @@ from constructs import Construct
 from infra import grants
 from infra.alarms import Alarms
 from infra.catalogue import catalogue
+from infra.dashboard import Dashboard
 from infra.data_bucket import DataBucket
+from infra.firing import DATA_BUCKET, EXAMPLES
 from infra.functions import PythonFunction, SharedCode
 from infra.job_queue import JobQueue
 from infra.leases import Leases
 from infra.network import Network
+from infra.scheduling import Scheduling
 from infra.settings import CONTEXT_KEY, Settings, SettingsError, pascal, queue_prefix
 from infra.spark_runtime import SparkRuntime
 from infra.sweeping import Sweeping
 from infra.workflow import Workflow, machine_arn, tasks_of
-from longhaul.settings import PathPolicy, RuntimeSettings, Stage
+from longhaul.domain.errors import InvalidRequestError
+from longhaul.domain.request import parse_request
+from longhaul.settings import PathPolicy, RuntimeSettings, Stage, StageSettings
 
 # Waits up to 50 s for a slot; must stay below the queue's visibility (120 s).
 DISPATCHER_TIMEOUT: Final = Duration.seconds(75)
@@ -68,8 +74,16 @@ class LonghaulStack(Stack):
         )
         dispatcher = self._function("dispatcher", "Claims leases and starts their executions", DISPATCHER_TIMEOUT)
         sweeper = self._function("sweeper", "Repairs what a lost event or a crash left", SWEEPER_TIMEOUT)
-        Sweeping(self, "Sweeping", sweeper=sweeper, machine=self._workflow.machine)
-        Alarms(self, "Alarms", dead_letters={name: queue.dead_letters for name, queue in self._queues.items()})
+        self._sweeping = Sweeping(self, "Sweeping", sweeper=sweeper, machine=self._workflow.machine)
+        self._scheduling = Scheduling(
+            self,
+            "Scheduling",
+            stack_name=settings.stack_name,
+            stages=settings.stages,
+            jobs={name: queue.jobs for name, queue in self._queues.items()},
+            data_bucket=self._data.bucket_name,
+        )
+        self._alarms = self._watch()
         self._feed(dispatcher)
         self._grant(dispatcher=dispatcher, heartbeat=heartbeat, settle=settle, sweeper=sweeper)
         self._output()
@@ -87,7 +101,7 @@ class LonghaulStack(Stack):
             leases_table=self._leases.table.table_name,
             stages=tuple(
                 Stage(
-                    **stage.model_dump(),
+                    **stage.model_dump(include=set(StageSettings.model_fields)),
                     queue_url=self._queues[stage.name].jobs.queue_url,
                     dead_letter_queue_url=self._queues[stage.name].dead_letters.queue_url,
                 )
@@ -106,9 +120,27 @@ class LonghaulStack(Stack):
             state_machine_arn=machine_arn(self, settings),
             cluster_arn=self._runtime.cluster.attr_arn,
             job_log_group=self._runtime.logs.log_group_name,
+            metrics_namespace=settings.stack_name,
         )
+        self._check_schedules(known)
         # Without what is as usual: a Lambda's whole environment may hold 4 KiB.
         return known.model_dump(mode="json", exclude_defaults=True)
+
+    def _check_schedules(self, known: RuntimeSettings) -> None:
+        """Have the dispatcher's own parser read what each schedule will send.
+
+        Raises:
+            SettingsError: a firing would be dead-lettered.
+        """
+        # The bucket has its name only at deployment.
+        paths = known.paths.model_copy(update={"data_bucket": EXAMPLES[DATA_BUCKET]})
+        known = known.model_copy(update={"paths": paths})
+        for n, stage in enumerate(self._settings.stages):
+            if stage.schedule:
+                try:
+                    parse_request(json.dumps(stage.schedule.example()), known, known.stage(stage.name))
+                except InvalidRequestError as error:
+                    raise SettingsError(f"{CONTEXT_KEY}.stages.{n}.schedule.request: {error}") from error
 
     def _function(self, name: str, description: str, timeout: Duration, *, memory_mib: int = 1024) -> PythonFunction:
         return PythonFunction(
@@ -122,6 +154,21 @@ class LonghaulStack(Stack):
             timeout=timeout,
             memory_mib=memory_mib,
         )
+
+    def _watch(self) -> Alarms:
+        name = self._settings.stack_name
+        alarms = Alarms(
+            self,
+            "Alarms",
+            namespace=name,
+            stages=self._settings.stages,
+            jobs={stage: queue.jobs for stage, queue in self._queues.items()},
+            dead_letters={stage: queue.dead_letters for stage, queue in self._queues.items()},
+            undelivered={"rules": self._sweeping.undelivered, "schedules": self._scheduling.undelivered},
+        )
+        stages = [stage.name for stage in self._settings.stages]
+        Dashboard(self, "Dashboard", name=name, stages=stages, alarms=alarms.all)
+        return alarms
 
     def _feed(self, dispatcher: PythonFunction) -> None:
         for name, queue in self._queues.items():
@@ -161,6 +208,7 @@ class LonghaulStack(Stack):
             grants.start_executions(function.house_role, self._workflow.machine)
             grants.describe_executions(function.house_role, self._workflow.machine)
         grants.find_open_leases(sweeper.house_role, table)
+        grants.count_messages(sweeper.house_role, queues)
         grants.find_tasks(sweeper.house_role, self._runtime.cluster.attr_arn, tasks_of(self._runtime))
 
         job = self._runtime.task_role
@@ -191,3 +239,6 @@ class LonghaulStack(Stack):
         CfnOutput(self, "LeasesTableName", value=self._leases.table.table_name)
         CfnOutput(self, "StateMachineArn", value=self._workflow.machine.state_machine_arn)
         CfnOutput(self, "DataBucketName", value=self._data.bucket_name)
+        CfnOutput(self, "AlarmsTopicArn", value=self._alarms.topic.topic_arn)
+        for position, (name, role) in enumerate(self._scheduling.roles.items()):
+            CfnOutput(self, f"{pascal(name) if position else ''}SchedulerRoleArn", value=role.role_arn)

@@ -9,7 +9,8 @@ from aws_lambda_powertools import Logger
 from longhaul.domain.beat import End, Extend, HandOver, Kill, decide_beat
 from longhaul.domain.errors import LeaseChangedError
 from longhaul.domain.lease import AttemptId, Lease, State
-from longhaul.ports import Clock, JobQueue, LeaseStore
+from longhaul.metrics import StageMetric
+from longhaul.ports import Clock, JobQueue, LeaseStore, Metrics
 from longhaul.settings import RuntimeSettings
 
 logger = Logger(child=True)
@@ -29,16 +30,21 @@ class Heartbeat:
     clock: Clock
     leases: LeaseStore
     queue: JobQueue
+    metrics: Metrics
 
     def beat(self, attempt: AttemptId) -> BeatAnswer:
         """Extend the lease of a job that lives. Errors of AWS are raised: the state machine tries again, then skips the beat; neither harms the job."""
         lease = self.leases.load(attempt.key)
-        decision = decide_beat(lease, attempt, self.settings.lease, self.clock.now())
+        now = self.clock.now()
+        decision = decide_beat(lease, attempt, self.settings.lease, now)
         if isinstance(decision, Kill):
             logger.warning("beat ends the job", extra={"reason": decision.reason, "cause": decision.cause})
             return BeatAnswer(next=decision.reason, wait_s=0, cause=decision.cause)
         if isinstance(decision, End) or lease is None:  # no row is always a Kill; the type checker cannot know
             return BeatAnswer(next="end", wait_s=0, cause="")
+        if lease.lease_expires_at:
+            left_s = (lease.lease_expires_at - now).total_seconds()
+            self.metrics.put({StageMetric.LEASE_LEFT: left_s}, stage=lease.stage)
         if isinstance(decision, Extend):
             return self._extend(lease, decision)
         return self._hand_over(lease, decision)

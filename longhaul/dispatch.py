@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from aws_lambda_powertools import Logger
@@ -32,7 +32,8 @@ from longhaul.domain.message import MessageContent, renewal
 from longhaul.domain.outcome import Evidence, cancel_waiting
 from longhaul.domain.request import parse_job_id, parse_request
 from longhaul.finish import Finisher
-from longhaul.ports import Clock, Executions, JobQueue, LeaseStore, RequestStore
+from longhaul.metrics import Metric, StageMetric
+from longhaul.ports import Clock, Executions, JobQueue, LeaseStore, Metrics, RequestStore
 from longhaul.settings import RuntimeSettings, Stage
 from longhaul.settle import Settler
 
@@ -62,10 +63,26 @@ class Accepted:
 
 @dataclass
 class Batch:
-    """`kept`: message ids that stay in the queue, to begin with all of them. `waiting`: what is to be claimed, with its row, but has no slot yet."""
+    """`kept`: message ids that stay in the queue, to begin with all of them. `waiting`: what is to be claimed, with its row, but has no slot yet.
+
+    What the metrics tell of, noted by threads in parallel: message ids of the `started` and the `dead_lettered`, for how long each of the `deferred` had waited.
+    """
 
     kept: set[str]
     waiting: list[tuple[Accepted, Lease | None]]
+    started: list[str] = field(default_factory=list)
+    dead_lettered: list[str] = field(default_factory=list)
+    deferred_s: list[float] = field(default_factory=list)
+
+    def measured(self) -> dict[Metric, float]:
+        values: dict[Metric, float] = {}
+        if self.started:
+            values[StageMetric.STARTED] = len(self.started)
+        if self.dead_lettered:
+            values[StageMetric.DEAD_LETTERED] = len(self.dead_lettered)
+        if self.deferred_s:
+            values[StageMetric.OLDEST_WAITING] = max(self.deferred_s)
+        return values
 
 
 @dataclass(frozen=True)
@@ -79,19 +96,24 @@ class Dispatcher:
     requests: RequestStore
     settler: Settler
     finisher: Finisher
+    metrics: Metrics
 
     def dispatch(self, stage: Stage, deliveries: Sequence[Delivery]) -> list[str]:
         """Handle the batch; answers the ids of the messages to keep."""
         batch = Batch(kept={delivery.message_id for delivery in deliveries}, waiting=[])
         accepted = [found for delivery in deliveries if (found := self._accept(stage, delivery, batch))]
-        if not accepted:
-            return [delivery.message_id for delivery in deliveries if delivery.message_id in batch.kept]
+        if accepted:
+            self._dispatch(stage, accepted, batch)
+        if values := batch.measured():
+            self.metrics.put(values, stage=stage.name)
+        return [delivery.message_id for delivery in deliveries if delivery.message_id in batch.kept]
+
+    def _dispatch(self, stage: Stage, accepted: Sequence[Accepted], batch: Batch) -> None:
         leases, free = self.leases.survey([each.message.key for each in accepted], stage, self.clock.now())
         # Of several messages with one key the first goes on; the others come again when it has claimed.
         firsts = {each.message.key: each for each in reversed(accepted)}.values()
         self._each(firsts, lambda each: self._decide(stage, each, leases.get(each.message.key), batch))
         self._claim_waiting(stage, batch, free)
-        return [delivery.message_id for delivery in deliveries if delivery.message_id in batch.kept]
 
     def _accept(self, stage: Stage, delivery: Delivery, batch: Batch) -> Accepted | None:
         """The delivery with its request; None when it can never run, and then it is dead-lettered at once."""
@@ -239,6 +261,7 @@ class Dispatcher:
     def _put_back(self, stage: Stage, batch: Batch) -> None:
         """What found no slot comes again in some minutes."""
         self._defer(stage, [each.message.receipt_handle for each, _ in batch.waiting])
+        batch.deferred_s += [self._waited_s(each.message, row) for each, row in batch.waiting]
         rows = {each.message.key: row for each, row in batch.waiting}
 
         def keep_up(each: Accepted) -> None:
@@ -256,11 +279,16 @@ class Dispatcher:
             with suppress(LeaseChangedError):  # claimed or cancelled a moment ago: no longer missed by anybody
                 self.leases.note_seen(row, now)
 
+    def _waited_s(self, message: Message, row: Lease | None) -> float:
+        """Since the job was sent, or since its last attempt ended."""
+        ended_at = row.settled_at if row and row.state is State.RELEASED else None
+        return (self.clock.now() - (ended_at or message.first_sent_at)).total_seconds()
+
     def _claimer(self, stage: Stage, batch: Batch, rows: Mapping[str, Lease | None]) -> Callable[[Accepted], None]:
         def claim(each: Accepted) -> None:
             row = rows[each.message.key]
             try:
-                self._claim(stage, each, row)
+                self._claim(stage, each, row, batch)
             except NoFreeSlotError:
                 batch.waiting.append((each, row))
             except LeaseChangedError as error:
@@ -268,7 +296,7 @@ class Dispatcher:
 
         return claim
 
-    def _claim(self, stage: Stage, each: Accepted, row: Lease | None) -> None:
+    def _claim(self, stage: Stage, each: Accepted, row: Lease | None, batch: Batch) -> None:
         # Decided anew: the wait for a slot must not count as the attempt's age.
         claim = decide_claim(row, each.message, stage, self.settings.lease, self.clock.now())
         if not isinstance(claim, Claim):
@@ -277,6 +305,7 @@ class Dispatcher:
         if claim.starts_run:
             self.requests.put(lease.request_ref, each.content)
         self.leases.claim(claim, stage)
+        batch.started.append(each.message.message_id)
         logger.info(
             "job claimed",
             extra={
@@ -311,6 +340,7 @@ class Dispatcher:
         """Send first, delete afterwards: a crash in between sends it twice, never zero times."""
         self.queue.send(stage.dead_letter_queue_url, dead_letter(content, reason))
         batch.kept.discard(message_id)
+        batch.dead_lettered.append(message_id)
         logger.warning("dead-lettered", extra={"message_id": message_id, "class": reason.kind, "reason": reason.reason})
 
     def _defer(self, stage: Stage, handles: Iterable[str]) -> None:

@@ -11,6 +11,7 @@ from longhaul.domain.follow_ons import Emitted
 from longhaul.domain.lease import AttemptId, CommittedOutput, Lease, Message, OpenKind, Owed, RecordedResult, State
 from longhaul.domain.message import MessageContent
 from longhaul.domain.outcome import Evidence
+from longhaul.metrics import Metric
 from longhaul.settings import Stage
 
 
@@ -86,6 +87,9 @@ class LeaseStore(Protocol):
     def note_seen(self, lease: Lease, now: datetime) -> Lease:
         """Note that a released job's message is there, or was sent anew, iff the row still waits for the same attempt."""
 
+    def blocked_s(self, stage: Stage, *, waiting: bool, now: datetime) -> float:
+        """For how many seconds messages have waited although slots were free, as far as these calls saw it. A claim, or a call that finds it otherwise, ends it."""
+
     def throttled(self, stage: Stage, now: datetime) -> None:
         """AWS could not give more: halve the stage's effective limit, at most once a minute."""
 
@@ -121,6 +125,9 @@ class JobQueue(Protocol):
     def delete(self, queue_url: str, receipt_handle: str) -> bool: ...
 
     def send(self, queue_url: str, message: MessageContent) -> None: ...
+
+    def backlog(self, queue_url: str) -> int:
+        """About how many messages are visible."""
 
     def send_many(self, queue_url: str, messages: Iterable[MessageContent]) -> None:
         """Send all, in batches. Raises when SQS would not take some: those before may have been sent."""
@@ -158,6 +165,11 @@ class JobLogs(Protocol):
 
     def read(self, group: str, stream: str, token: str | None) -> tuple[Sequence[LogEvent], str | None]:
         """A page of a stream from its head, and the token of what follows: the same token again when there is nothing yet. No token: no such stream yet."""
+
+
+class Metrics(Protocol):
+    def put(self, values: Mapping[Metric, float], **dimensions: str) -> None:
+        """Record these values, of now, under these dimensions. At least one of each."""
 
 
 class Executions(Protocol):

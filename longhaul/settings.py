@@ -58,9 +58,10 @@ class LeaseSettings(Model):
     # A job that Spot has interrupted this often goes on where it is not: it has waited enough.
     spot_interruptions: int = Field(default=2, ge=1)
     progress_period_s: float = Field(default=5, gt=0, le=60)
-    # A message is replaced by a copy before SQS gives up on it: well below maxReceiveCount (1000), and a day before the queue's retention ends.
+    # A message is replaced by a copy before SQS gives up on it: well below maxReceiveCount (1000), and a day and a half before the queue's retention (10 days)
+    # ends. A running job's message is seen again only at the next hand-over, half a day later: so no healthy message comes nearer to its end than a day.
     renew_receives: int = Field(default=900, ge=1, le=990)
-    renew_age_s: int = Field(default=9 * 86_400, ge=1)
+    renew_age_s: int = Field(default=17 * 43_200, ge=1)
     # A released job whose message has not come this long after its back-off has lost it (a purged queue): the sweeper sends a copy.
     missing_after_s: int = Field(default=6 * 3_600, ge=1)
 
@@ -135,8 +136,15 @@ class RuntimeSettings(Model):
     cluster_arn: str
     # Where the tasks' logs go; a task's stream is `job/job/<task id>` (prefix, container, task).
     job_log_group: str
+    # The stack's name: two stacks in one account must not write to each other's metrics.
+    metrics_namespace: str = "Longhaul"
     # Where AWS is, when it is not where the SDK looks: `sam local invoke` against the embedded AWS sets it.
     endpoint_url: str | None = None
+
+    @property
+    def near_retention_s(self) -> int:
+        """Age in seconds from which a message is nearer to its end than it should ever be: its renewal was due, and so was the hand-over that brings it about."""
+        return self.lease.renew_age_s + self.lease.hand_over_age_s
 
     def stage(self, name: str) -> Stage:
         """The stage of that name.

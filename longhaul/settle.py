@@ -11,13 +11,19 @@ from longhaul.domain.errors import LeaseChangedError
 from longhaul.domain.lease import AttemptId, Lease, State
 from longhaul.domain.outcome import Evidence, OutcomeClass, Verdict
 from longhaul.finish import Finisher
-from longhaul.ports import Clock, LeaseStore, Publisher, Tasks
+from longhaul.metrics import StageMetric
+from longhaul.ports import Clock, LeaseStore, Metrics, Publisher, Tasks
 from longhaul.settings import RuntimeSettings
 
 logger = Logger(child=True)
 
 Answer = Literal["SUCCEEDED", "RELEASED", "DEAD", "CANCELLED", "SUPERSEDED"]
 _TRIES = 5
+_COUNTED_AS = {
+    State.SUCCEEDED: StageMetric.SUCCEEDED,
+    State.RELEASED: StageMetric.RETRIED,
+    State.DEAD: StageMetric.DEAD_LETTERED,
+}
 
 
 @dataclass(frozen=True)
@@ -29,6 +35,7 @@ class Settler:
     tasks: Tasks
     publisher: Publisher
     finisher: Finisher
+    metrics: Metrics
 
     def settle(self, attempt: AttemptId, evidence: Evidence) -> Answer:
         """Write how the attempt ended and do what follows. Repeatable: a second call finds it settled and finishes what the first left."""
@@ -64,6 +71,8 @@ class Settler:
                     "lease": attempt.key,
                 },
             )
+            if counted := _COUNTED_AS.get(settlement.lease.state):
+                self.metrics.put({counted: 1}, stage=lease.stage)
             settled = self.finisher.settled(settlement.lease, settlement.retry_in_s)
             if settlement.lease.output is None:
                 self.publisher.discard(attempt)

@@ -17,8 +17,10 @@ from longhaul.domain.lease import AttemptId, ExecutionInput, Lease, OpenKind
 from longhaul.domain.message import renewal
 from longhaul.domain.outcome import Evidence
 from longhaul.finish import Finisher
-from longhaul.ports import Clock, Executions, JobQueue, LeaseStore, Publisher, RequestStore, RunningTask, Tasks
-from longhaul.settings import RuntimeSettings
+from longhaul.measure import StageWatch
+from longhaul.metrics import SweeperMetric
+from longhaul.ports import Clock, Executions, JobQueue, LeaseStore, Metrics, Publisher, RequestStore, RunningTask, Tasks
+from longhaul.settings import RuntimeSettings, Stage
 from longhaul.settle import Settler
 
 logger = Logger(child=True)
@@ -39,6 +41,10 @@ class SweepReport:
     discarded: int = 0
     failed: int = 0
 
+    @property
+    def repairs(self) -> int:
+        return self.settled + self.started + self.finished + self.renewed + self.stopped
+
 
 @dataclass(frozen=True)
 class Sweeper:
@@ -52,6 +58,7 @@ class Sweeper:
     publisher: Publisher
     settler: Settler
     finisher: Finisher
+    metrics: Metrics
 
     def execution_ended(self, execution_input: str, status: str) -> str:
         """An execution ended FAILED, TIMED_OUT or ABORTED: settle its attempt unless that was done. Answers the outcome."""
@@ -67,13 +74,24 @@ class Sweeper:
             "OWED": self._check_owed,
         }
         for stage in self.settings.stages:
+            watch = StageWatch(self.settings, stage, self.clock.now())
             for what, check in checks.items():
-                for lease in self._open(stage.name, what):
+                for lease in watch.over(self._open(stage.name, what)):
                     report.looked_at += 1
                     with self._guard(report, lease.id):
                         check(lease, report)
+            self._measure(stage, watch)
         self._stop_orphans(report)
         self._clear_pending(report)
+        # An alarm watches that these keep coming: a sweeper that does not run is noticed by nobody else.
+        self.metrics.put(
+            {
+                SweeperMetric.SWEEPS: 1,
+                SweeperMetric.REPAIRS: report.repairs,
+                SweeperMetric.FAILED_REPAIRS: report.failed,
+            },
+            service="sweeper",
+        )
         logger.info("swept", extra=asdict(report))
         return report
 
@@ -146,6 +164,14 @@ class Sweeper:
             self.publisher.discard(attempt)
             report.discarded += 1
         return fate != "keep"
+
+    def _measure(self, stage: Stage, watch: StageWatch) -> None:
+        try:
+            values = watch.values(self.queue, self.leases)
+        except Exception:  # without metrics their alarms stay as they are; the repairs must go on
+            logger.exception("could not measure this stage", extra={"stage": stage.name})
+        else:
+            self.metrics.put(values, stage=stage.name)
 
     @contextmanager
     def _guard(self, report: SweepReport, attempt: AttemptId) -> Iterator[None]:

@@ -85,6 +85,9 @@ class DynamoLeases:
     def slots_in_use(self, stage: Stage) -> int:
         return self._slots.in_use(stage)
 
+    def blocked_s(self, stage: Stage, *, waiting: bool, now: datetime) -> float:
+        return self._slots.blocked_s(stage, waiting=waiting, now=now)
+
     def throttled(self, stage: Stage, now: datetime) -> None:
         self._slots.throttled(stage, now)
 
@@ -138,6 +141,7 @@ class DynamoLeases:
             "receipt_handle": after.receipt_handle,
             "receive_count": after.receive_count,
             "received_at": after.received_at,
+            "sent_at": after.sent_at,
         }
         clauses = [RUNNING, MINE, SAME_MESSAGE]
         values = {":message_id": {"S": lease.message_id}}

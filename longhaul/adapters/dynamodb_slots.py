@@ -45,6 +45,27 @@ class DynamoSlots:
         item = self._client.get_item(TableName=self._table, Key=slots_key(stage.name)).get("Item", {})
         return _number(item, "running", 0)
 
+    def blocked_s(self, stage: Stage, *, waiting: bool, now: datetime) -> float:
+        """`ports.LeaseStore.blocked_s`: the item remembers since when, and every claim makes it forget, in its own transaction."""
+        item = self._client.get_item(TableName=self._table, Key=slots_key(stage.name)).get("Item", {})
+        if waiting and self.free_in(stage, item, now):
+            return self._blocked_since(stage, now)
+        if "blocked_since" in item:
+            update = expression({}, ["blocked_since"], {})
+            del update["ExpressionAttributeValues"]  # DynamoDB refuses an empty one
+            self._client.update_item(TableName=self._table, Key=slots_key(stage.name), **update)
+        return 0.0
+
+    def _blocked_since(self, stage: Stage, now: datetime) -> float:
+        answer = self._client.update_item(
+            TableName=self._table,
+            Key=slots_key(stage.name),
+            UpdateExpression="SET blocked_since = if_not_exists(blocked_since, :now)",
+            ExpressionAttributeValues={":now": _milliseconds(now)},
+            ReturnValues="ALL_NEW",
+        )
+        return max(0.0, (now - _time(answer["Attributes"], "blocked_since")).total_seconds())
+
     def throttled(self, stage: Stage, now: datetime) -> None:
         """Halve the effective limit, at most once in a stretch of `CALM`."""
         item = self._client.get_item(TableName=self._table, Key=slots_key(stage.name)).get("Item", {})
@@ -82,6 +103,7 @@ class DynamoSlots:
             "ExpressionAttributeValues": {":by": {"N": str(by)}},
         }
         if limit is not None:
+            update["UpdateExpression"] += " REMOVE blocked_since"
             update["ConditionExpression"] = SLOT_FREE
             update["ExpressionAttributeValues"][":limit"] = {"N": str(limit)}
         return {"Update": update}

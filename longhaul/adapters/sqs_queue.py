@@ -88,6 +88,10 @@ class SqsQueue:
             answers[each["Id"]] = SendAnswer(reason=reason, again=not each["SenderFault"])
         return [answers[str(n)] for n in range(len(messages))]
 
+    def backlog(self, queue_url: str) -> int:
+        answer = self._client.get_queue_attributes(QueueUrl=queue_url, AttributeNames=["ApproximateNumberOfMessages"])
+        return int(answer["Attributes"]["ApproximateNumberOfMessages"])
+
     def send_many(self, queue_url: str, messages: Iterable[MessageContent]) -> None:
         """As `send`, up to ten in a call; what SQS refuses for the moment is sent again.
 

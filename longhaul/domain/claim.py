@@ -140,6 +140,7 @@ def new_run(old: Lease | None, message: Message, stage: Stage, numbers: LeaseSet
         receipt_handle=message.receipt_handle,
         receive_count=message.receive_count,
         received_at=message.received_at,
+        sent_at=message.sent_at,
         first_sent_at=message.first_sent_at,
         lease_expires_at=_expiry(message, execution.first_wait_s, numbers, now),
         settled_attempt=old.settled_attempt if old else 0,
@@ -176,6 +177,7 @@ def adopted(lease: Lease, message: Message) -> Lease:
         receipt_handle=message.receipt_handle,
         receive_count=message.receive_count,
         received_at=message.received_at,
+        sent_at=message.sent_at,
     )
 
 

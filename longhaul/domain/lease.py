@@ -153,6 +153,7 @@ class Lease:
     receipt_handle: str | None = None  # None after a hand-over, until the message is received again
     receive_count: int = 0
     received_at: datetime | None = None
+    sent_at: datetime | None = None  # the message: SQS's retention counts from here
     first_sent_at: datetime | None = None
     lease_expires_at: datetime | None = None
     beats: int = 0  # of this attempt

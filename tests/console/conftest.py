@@ -147,7 +147,9 @@ class World:
     def end(self, lease: Lease, kind: OutcomeClass = OutcomeClass.PERMANENT, why: str = "why") -> Lease:
         """The job has ended, and owes nothing more."""
         now = self.clock.now()
-        after = settle(lease, Verdict(kind, why), self.settings.stages[0], self.settings.lease, now, self.parts.rng).lease
+        after = settle(
+            lease, Verdict(kind, why), self.settings.stages[0], self.settings.lease, now, self.parts.rng
+        ).lease
         self.parts.leases.settle(lease, after)
         for owed in after.owed:
             after = self.parts.leases.strike(after, Owed(owed), now)

@@ -311,3 +311,15 @@ def test_a_mark_before_the_claim_makes_the_claim_look_again(leases: DynamoLeases
     with pytest.raises(LeaseChangedError) as lost:
         leases.claim(Claim(running(), replaces=None), STAGE)
     assert lost.value.current == mark
+
+
+def test_messages_that_wait_beside_free_slots_are_timed_until_a_claim_or_an_empty_queue(
+    leases: DynamoLeases, claimed: Lease
+) -> None:
+    def blocked_at(minutes: int, *, waiting: bool = True) -> float:
+        return leases.blocked_s(STAGE, waiting=waiting, now=NOW + timedelta(minutes=minutes))
+
+    assert [blocked_at(0), blocked_at(5), blocked_at(20)] == [0, 300, 1200]
+    assert [blocked_at(25, waiting=False), blocked_at(30), blocked_at(35)] == [0, 0, 300]
+    leases.claim(Claim(replace(claimed, key="main#other"), replaces=None), STAGE)
+    assert [blocked_at(40), blocked_at(45)] == [0, 0]  # no slot is free: that is no blockage

@@ -200,3 +200,10 @@ def test_messages_that_sqs_never_takes_are_an_error_and_not_lost_in_silence(fake
     fake.sqs.entry_fault = lambda _, entry: refused if entry["MessageBody"] == "job 1" else None
     with pytest.raises(SendError, match="SQS did not take 1 messages: InternalError"):
         SqsQueue(jobs.sqs).send_many(jobs.url, [MessageContent(f"job {n}", {}) for n in range(3)])
+
+
+def test_the_backlog_is_what_is_visible(jobs: Jobs, queue: SqsQueue) -> None:
+    jobs.send(3)
+    assert queue.backlog(jobs.url) == 3
+    assert len(jobs.receive()) == 3
+    assert queue.backlog(jobs.url) == 0

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from functions.dispatcher import lambda_handler
+from infra.firing import SCHEDULED_TIME, Schedule
 from longhaul.domain.lease import Lease, Owed, State
-from tests.builders import BUCKET, body
+from tests.builders import BODY, BUCKET, body
 from tests.events import cases, event
 from tests.handlers.conftest import Context, Stack
 
@@ -20,7 +21,7 @@ REASONS = {
     "invalid-path-escapes": "inputs.flights: must not contain '.' or '..' segments",
     "invalid-other-scheme": "inputs.flights: must be s3://bucket/…",
     "invalid-other-bucket": "output: bucket 'somebody-elses-bucket' is not allowed; allowed: longhaul-data",
-    "invalid-overlong-job-id": "job_id: a job_id has 1 to 128 of A-Z a-z 0-9 . _ / -, no leading '/', no '..'",
+    "invalid-overlong-job-id": "job_id: a job_id has 1 to 128 of A-Z a-z 0-9 . _ / : -, no leading '/', no '..'",
 }
 
 
@@ -242,3 +243,21 @@ def test_no_body_reaches_the_logs(stack: Stack, context: Context, caplog: pytest
 
 def test_the_bucket_of_the_events_is_the_one_of_the_settings() -> None:
     assert BUCKET in event("dispatcher", "new-job")["Records"][0]["body"]
+
+
+def test_a_firing_of_a_schedule_is_one_job_however_often_it_is_delivered(stack: Stack, context: Context) -> None:
+    request: dict[str, Any] = {**BODY, "output": "s3://<data-bucket>/nightly/<aws.scheduler.scheduled-time>/"}
+    schedule = Schedule(expression="rate(1 day)", request=request)
+    fired = [
+        json.dumps(schedule.body(BUCKET)).replace(SCHEDULED_TIME, f"2026-11-2{day}T02:30:00Z") for day in (1, 1, 2)
+    ]
+    (record,) = event("dispatcher", "new-job")["Records"]
+    kept = [
+        lambda_handler({"Records": [record | {"messageId": f"m-{n}", "body": text}]}, context)
+        for n, text in enumerate(fired)
+    ]
+    assert [len(answer["batchItemFailures"]) for answer in kept] == [1, 0, 1]
+    assert sorted(json.loads(each)["job_id"] for each in stack.executions()) == [
+        "scheduled/2026-11-21T02:30:00Z",
+        "scheduled/2026-11-22T02:30:00Z",
+    ]

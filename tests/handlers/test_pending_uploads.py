@@ -193,7 +193,13 @@ def test_any_number_is_cleared_page_by_page(life: Life) -> None:
 
 
 def test_with_nothing_pending_a_sweep_takes_one_call_more_than_looking_at_leases_and_tasks(life: Life) -> None:
-    assert calls_of(life, life.sweep) == {"dynamodb.Query": 3, "ecs.ListTasks": 1, "s3.ListObjectsV2": 1}
+    assert calls_of(life, life.sweep) == {
+        "dynamodb.Query": 3,
+        "dynamodb.GetItem": 2,  # the slots, for the metrics; the queue too
+        "sqs.GetQueueAttributes": 1,
+        "ecs.ListTasks": 1,
+        "s3.ListObjectsV2": 1,
+    }
 
 
 def test_one_list_that_cannot_be_read_never_blocks_the_rest(life: Life) -> None:

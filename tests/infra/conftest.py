@@ -1,8 +1,19 @@
 """One synthesis per session and set of settings: each costs seconds of Node."""
 
 import pytest
+from pydantic import JsonValue
 
 from tests.infra.synthesis import Synthesis, synthesize
+
+NIGHTLY: JsonValue = {
+    "expression": "cron(30 2 ? * MON-FRI *)",
+    "timezone": "Europe/Berlin",
+    "request": {
+        "job": "flights_clean",
+        "inputs": {"flights": "s3://their-input/<aws.scheduler.scheduled-time>.csv"},
+        "output": "s3://<data-bucket>/nightly/",
+    },
+}
 
 
 @pytest.fixture(scope="session")
@@ -22,7 +33,7 @@ def varied(tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
             "region": "eu-central-1",
             "log_retention_days": 7,
             "lease": {"stop_timeout_s": 60, "skip_wait_s": 5},
-            "stages": [{"name": "main"}, {"name": "clean-up", "slots": 3}],
+            "stages": [{"name": "main"}, {"name": "clean-up", "slots": 3, "max_wait_s": 3600, "schedule": NIGHTLY}],
             "input_buckets": ["their-input"],
             "output_buckets": ["their-output"],
             "job_prefixes": ["s3://their-code/production/", "jobs/"],

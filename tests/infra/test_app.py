@@ -11,7 +11,7 @@ from app import REPOSITORY
 from tests.infra.synthesis import Synthesis
 
 
-def _run(folder: Path, context: object = None) -> subprocess.CompletedProcess[str]:
+def run_app(folder: Path, context: object = None) -> subprocess.CompletedProcess[str]:
     home = folder / "home"
     home.mkdir()
     environment = {"PATH": "/nonexistent", "HOME": str(home), "CDK_OUTDIR": str(folder / "cdk.out")}
@@ -29,7 +29,7 @@ def _run(folder: Path, context: object = None) -> subprocess.CompletedProcess[st
 
 
 def test_the_app_synthesizes_without_node_docker_credentials_or_a_home(usual: Synthesis, tmp_path: Path) -> None:
-    done = _run(tmp_path)
+    done = run_app(tmp_path)
 
     assert (done.returncode, done.stderr) == (0, "")
     assert Synthesis(tmp_path / "cdk.out").masked == usual.masked
@@ -39,14 +39,14 @@ def test_the_app_synthesizes_without_node_docker_credentials_or_a_home(usual: Sy
 def test_a_wrong_setting_ends_the_app_with_a_message_and_no_traceback(tmp_path: Path, *, as_text: bool) -> None:
     context = {"lease": {"stop_timeout_s": 300}}
 
-    done = _run(tmp_path, json.dumps(context) if as_text else context)
+    done = run_app(tmp_path, json.dumps(context) if as_text else context)
 
     assert done.returncode == 2
     assert done.stderr == ("longhaul.lease.stop_timeout_s: is 300; input should be less than or equal to 120\n")
 
 
 def test_settings_too_long_for_a_function_are_refused_before_a_deploy_fails(tmp_path: Path) -> None:
-    done = _run(tmp_path, {"stages": [{"name": f"stage-{number}"} for number in range(12)]})
+    done = run_app(tmp_path, {"stages": [{"name": f"stage-{number}"} for number in range(12)]})
 
     assert done.returncode == 2
     assert done.stderr.startswith("longhaul: needs ")
@@ -56,7 +56,7 @@ def test_settings_too_long_for_a_function_are_refused_before_a_deploy_fails(tmp_
 def test_the_local_profile_changes_numbers_only(usual: Synthesis, tmp_path: Path) -> None:
     profile = json.loads((REPOSITORY / "local" / "profile.json").read_text())
 
-    done = _run(tmp_path, profile["longhaul"])
+    done = run_app(tmp_path, profile["longhaul"])
 
     assert (done.returncode, done.stderr) == (0, "")
     local = Synthesis(tmp_path / "cdk.out").template

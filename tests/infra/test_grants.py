@@ -66,6 +66,7 @@ def _logs(role: str) -> dict[str, set[str]]:
                 **FINISHES,
                 **STARTS,
                 "dynamodb:Query": TABLE | {"<LeasesTable.Arn>/index/open"},
+                "sqs:GetQueueAttributes": JOBS,
                 "ecs:ListTasks": {"*"},
                 "ecs:DescribeTasks": TASKS,
             },

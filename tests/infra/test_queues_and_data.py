@@ -48,6 +48,7 @@ def test_every_queue_and_bucket_refuses_requests_without_tls(usual: Synthesis) -
         "<Data>",
         "['<MainQueueDeadLetters>']",
         "['<MainQueueJobs>']",
+        "['<SchedulingUndelivered>']",
         "['<SweepingUndelivered>']",
     ]
 
@@ -59,6 +60,7 @@ def test_each_stage_has_queues_and_outputs_of_its_own(varied: Synthesis) -> None
         "CleanUpQueueJobs",
         "CleanUpQueueDeadLetters",
         "SweepingUndelivered",
+        "SchedulingUndelivered",
     }
     assert list(varied.template["Outputs"]) == [
         "JobsQueueUrl",
@@ -68,6 +70,9 @@ def test_each_stage_has_queues_and_outputs_of_its_own(varied: Synthesis) -> None
         "LeasesTableName",
         "StateMachineArn",
         "DataBucketName",
+        "AlarmsTopicArn",
+        "SchedulerRoleArn",
+        "CleanUpSchedulerRoleArn",
     ]
 
 
@@ -125,22 +130,3 @@ def test_leases_and_data_outlive_the_stack(usual: Synthesis) -> None:
         if resource.get("DeletionPolicy") == "Retain" and resource.get("UpdateReplacePolicy") == "Retain"
     }
     assert retained == {"AWS::DynamoDB::Table", "AWS::S3::Bucket"}
-
-
-def test_a_dead_letter_raises_an_alarm_and_silence_does_not(usual: Synthesis) -> None:
-    (alarm,) = (each for each in usual.resources("AWS::CloudWatch::Alarm").values() if each["Namespace"] == "AWS/SQS")
-
-    assert (alarm["MetricName"], alarm["ComparisonOperator"], alarm["Threshold"]) == (
-        "ApproximateNumberOfMessagesVisible",
-        "GreaterThanThreshold",
-        0,
-    )
-    assert alarm["Dimensions"] == [{"Name": "QueueName", "Value": "<MainQueueDeadLetters.QueueName>"}]
-    assert alarm["TreatMissingData"] == "notBreaching"
-
-
-def test_a_sweeper_that_does_not_run_raises_an_alarm_and_silence_is_what_it_means(usual: Synthesis) -> None:
-    (alarm,) = (each for each in usual.resources("AWS::CloudWatch::Alarm").values() if each["Namespace"] == "Longhaul")
-
-    assert (alarm["MetricName"], alarm["ComparisonOperator"], alarm["Threshold"]) == ("Sweeps", "LessThanThreshold", 1)
-    assert alarm["TreatMissingData"] == "breaching"

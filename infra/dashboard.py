@@ -1,0 +1,55 @@
+"""One dashboard: the alarms, then a row for each stage. Its metrics are those that the handlers emit, and all of them."""
+
+from collections.abc import Iterable, Sequence
+
+from aws_cdk import aws_cloudwatch as cloudwatch
+from constructs import Construct
+
+from infra.metrics import of_stage, of_sweeper
+from longhaul.metrics import StageMetric, SweeperMetric
+
+_JOBS = (StageMetric.STARTED, StageMetric.SUCCEEDED, StageMetric.RETRIED, StageMetric.DEAD_LETTERED)
+# What stood worst in each period. Of slots and of the time left, that is the least.
+_GAUGES = {
+    "capacity": {StageMetric.BACKLOG: "Maximum", StageMetric.FREE_SLOTS: "Minimum"},
+    "waiting": {StageMetric.OLDEST_WAITING: "Maximum", StageMetric.BLOCKED: "Maximum"},
+    "leases": {
+        StageMetric.LEASE_LEFT: "Minimum",
+        StageMetric.WITHOUT_BEAT: "Maximum",
+        StageMetric.NEAR_RETENTION: "Maximum",
+    },
+}
+_WIDTH = 24
+
+
+class Dashboard(Construct):
+    def __init__(
+        self, scope: Construct, id_: str, *, name: str, stages: Sequence[str], alarms: Sequence[cloudwatch.IAlarm]
+    ) -> None:
+        """`name` is the dashboard's, and the metrics' namespace."""
+        super().__init__(scope, id_)
+        swept = [of_sweeper(name, metric, "Sum") for metric in SweeperMetric]
+        cloudwatch.Dashboard(
+            self,
+            "Dashboard",
+            dashboard_name=name,
+            widgets=[
+                [
+                    cloudwatch.AlarmStatusWidget(title="Alarms", alarms=alarms, width=_WIDTH * 3 // 4),
+                    _graph("Sweeper", swept, _WIDTH // 4),
+                ],
+                *([*_row(name, stage)] for stage in stages),
+            ],
+        )
+
+
+def _row(namespace: str, stage: str) -> Iterable[cloudwatch.IWidget]:
+    width = _WIDTH // (1 + len(_GAUGES))
+    yield _graph(f"{stage}: jobs", [of_stage(namespace, metric, stage, "Sum") for metric in _JOBS], width)
+    for title, metrics in _GAUGES.items():
+        shown = [of_stage(namespace, metric, stage, statistic) for metric, statistic in metrics.items()]
+        yield _graph(f"{stage}: {title}", shown, width)
+
+
+def _graph(title: str, metrics: Sequence[cloudwatch.IMetric], width: int) -> cloudwatch.GraphWidget:
+    return cloudwatch.GraphWidget(title=title, left=metrics, width=width)

@@ -1,0 +1,107 @@
+"""How CloudWatch evaluates an alarm, on values that come late or not at all.
+
+Sources: "Alarm evaluation" and "Configuring how CloudWatch alarms treat missing data" (CloudWatch User Guide, alarm-evaluation.html and
+alarms-and-missing-data.html). An alarm is evaluated every minute. It retrieves the values of its evaluation periods and of some before them (how many, AWS
+does not say: `extra`). If there are as many real values as evaluation periods, the most recent of them decide, and the treatment of missing data is not
+used; if there are fewer, the missing ones are filled in as the alarm says. A value that comes late counts once it is there, for the time of which it tells.
+"""
+
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+State = Literal["OK", "ALARM", "INSUFFICIENT_DATA"]
+Missing = Literal["breaching", "notBreaching", "ignore"]
+
+MAX_LATE_S = 900
+EVALUATED_EVERY_S = 60
+
+_STATISTICS: Mapping[str, Callable[[list[float]], float]] = {
+    "Sum": sum,
+    "Maximum": max,
+    "Minimum": min,
+    "Average": lambda values: sum(values) / len(values),
+}
+_COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
+    "GreaterThanThreshold": lambda value, threshold: value > threshold,
+    "GreaterThanOrEqualToThreshold": lambda value, threshold: value >= threshold,
+    "LessThanThreshold": lambda value, threshold: value < threshold,
+    "LessThanOrEqualToThreshold": lambda value, threshold: value <= threshold,
+}
+
+
+class Value(NamedTuple):
+    at: float  # the second of which it tells
+    value: float
+    visible_at: float  # from when on CloudWatch has it
+
+
+@dataclass(frozen=True)
+class Alarm:
+    period_s: int
+    periods: int
+    to_alarm: int
+    statistic: str
+    comparison: str
+    threshold: float
+    missing: Missing
+
+    @classmethod
+    def of(cls, properties: Mapping[str, Any]) -> "Alarm":
+        """An alarm of a template."""
+        return cls(
+            period_s=properties["Period"],
+            periods=properties["EvaluationPeriods"],
+            to_alarm=properties.get("DatapointsToAlarm", properties["EvaluationPeriods"]),
+            statistic=properties["Statistic"],
+            comparison=properties["ComparisonOperator"],
+            threshold=properties["Threshold"],
+            missing=properties["TreatMissingData"],
+        )
+
+    def state(self, values: Iterable[Value], now: float, before: State, extra: int = 2) -> State:
+        """The state after the evaluation at `now`."""
+        real = self._periods(values, now, self.periods + extra)[: self.periods]
+        breaching = sum(_COMPARISONS[self.comparison](value, self.threshold) for value in real)
+        unknown = self.periods - len(real)
+        if breaching >= self.to_alarm:
+            return "ALARM"
+        if unknown and self.missing == "breaching":
+            return "ALARM" if breaching + unknown >= self.to_alarm else "OK"
+        if unknown and self.missing == "ignore" and breaching == len(real):
+            return before  # nothing there, or nothing that says it is well
+        return "OK"
+
+    def _periods(self, values: Iterable[Value], now: float, count: int) -> list[float]:
+        """The periods that have a value, the most recent first."""
+        found: dict[int, list[float]] = {}
+        for value in values:
+            period = int((now - value.at) // self.period_s)
+            if value.visible_at <= now and 0 <= period < count:
+                found.setdefault(period, []).append(value.value)
+        return [_STATISTICS[self.statistic](found[period]) for period in sorted(found)]
+
+    def play(
+        self, values: Sequence[Value], until: float, *, extra: int = 2, before: State = "INSUFFICIENT_DATA"
+    ) -> list[tuple[float, State]]:
+        """Second and state of every evaluation from the first minute on."""
+        states: list[tuple[float, State]] = []
+        looked_at_s = self.period_s * (self.periods + extra) + self.period_s
+        for minute in range(1, int(until // EVALUATED_EVERY_S) + 1):
+            now = float(minute * EVALUATED_EVERY_S)
+            before = self.state((v for v in values if now - looked_at_s < v.at <= now), now, before, extra)
+            states.append((now, before))
+        return states
+
+
+Lateness = Callable[[float, random.Random], float]
+"""Second of a value → how many seconds later CloudWatch has it."""
+
+LATENESSES: Mapping[str, Lateness] = {
+    "at once": lambda _at, _rng: 0,
+    "always as late as can be": lambda _at, _rng: MAX_LATE_S,
+    "late at random": lambda _at, rng: rng.uniform(0, MAX_LATE_S),
+    # Nothing for a quarter of an hour, then all of it.
+    "late in batches": lambda at, _rng: -at % MAX_LATE_S,
+}

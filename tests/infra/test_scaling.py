@@ -1,0 +1,67 @@
+"""Nothing scales in on a metric: nothing in the template could, because nothing in it reads one, and an alarm can only tell people."""
+
+from typing import Final
+
+from tests.infra.synthesis import Synthesis, as_list
+
+# What could end a task that works, or take away what it works on.
+ENDS_WORK: Final = {
+    "ecs:StopTask",
+    "ecs:UpdateService",
+    "ecs:DeleteService",
+    "ecs:DeleteCluster",
+    "ecs:DeregisterTaskDefinition",
+    "states:StopExecution",
+    "lambda:PutFunctionConcurrency",
+    "lambda:UpdateEventSourceMapping",
+    "sqs:PurgeQueue",
+}
+
+
+def holders(synthesis: Synthesis, actions: set[str]) -> dict[str, set[str]]:
+    """Action → the roles that may do it."""
+    found: dict[str, set[str]] = {}
+    for policy in synthesis.resources("AWS::IAM::Policy").values():
+        for statement in policy["PolicyDocument"]["Statement"]:
+            for action in actions & set(as_list(statement["Action"])):
+                found.setdefault(action, set()).update(policy["Roles"])
+    return found
+
+
+def test_nothing_runs_that_has_a_desired_count(varied: Synthesis) -> None:
+    kinds = {resource["Type"] for resource in varied.template["Resources"].values()}
+
+    assert not [kind for kind in kinds if "AutoScaling" in kind or kind in ("AWS::ECS::Service", "AWS::ECS::TaskSet")]
+
+
+def test_no_role_may_read_a_metric_or_an_alarm(varied: Synthesis) -> None:
+    actions = {
+        action
+        for policy in varied.resources("AWS::IAM::Policy").values()
+        for statement in policy["PolicyDocument"]["Statement"]
+        for action in as_list(statement["Action"])
+    }
+
+    assert not [action for action in actions if action.startswith(("cloudwatch:", "application-autoscaling:"))]
+
+
+def test_an_alarm_reaches_a_topic_to_which_nothing_of_ours_listens(varied: Synthesis) -> None:
+    reached = {
+        action
+        for alarm in varied.resources("AWS::CloudWatch::Alarm").values()
+        for what in ("AlarmActions", "OKActions", "InsufficientDataActions")
+        for action in alarm.get(what, ())
+    }
+
+    assert reached == {"<AlarmsTopic>"}
+    assert varied.resources("AWS::SNS::Subscription") == {}
+    # Nor to an alarm's change of state, which EventBridge tells too.
+    sources = [rule.get("EventPattern", {}).get("source") for rule in varied.resources("AWS::Events::Rule").values()]
+    assert [source for source in sources if source] == [["aws.states"]]
+
+
+def test_who_may_stop_a_task_decides_by_its_lease(varied: Synthesis) -> None:
+    # The machine with its execution; the others for an attempt that was settled, or that holds no lease (the sweeper's orphans).
+    assert holders(varied, ENDS_WORK) == {
+        "ecs:StopTask": {"<WorkflowRole>", "<DispatcherRole>", "<SettleRole>", "<SweeperRole>"}
+    }
