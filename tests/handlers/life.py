@@ -185,10 +185,9 @@ class Life:
         return list(self.stack.parts.leases.load_many(sorted(keys)).values())
 
     def items(self) -> list[dict[str, Any]]:
-        """The whole table, without a call; but for what the sweep notes about slots, which is for the metrics."""
+        """The whole table, without a call."""
         rows = self.stack.aws.dynamodb.tables[self.stack.settings.leases_table].rows.values()
-        items = [row.item for row in rows if row.item is not None]
-        return [{name: value for name, value in item.items() if name != "blocked_since"} for item in items]
+        return [row.item for row in rows if row.item is not None]
 
     def slots_taken(self) -> int:
         return sum(int(item["running"]["N"]) for item in self.items() if "running" in item)

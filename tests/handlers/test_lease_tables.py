@@ -258,14 +258,18 @@ SWEEPS: dict[str, Callable[[Life], Any]] = {
 
 @pytest.mark.parametrize("line", table("A sweep"), ids=lambda line: line["row"])
 def test_a_sweep_does_what_the_page_says(life: Life, line: dict[str, str]) -> None:
+    def table_without_metrics() -> list[dict[str, Any]]:
+        """What a sweep notes about slots that nobody takes is for the metrics alone."""
+        return [{name: value for name, value in item.items() if name != "blocked_since"} for item in life.items()]
+
     SWEEPS[line["row"]](life)
-    before = life.items()
+    before = table_without_metrics()
     done = life.sweep()
     match line["the sweep"]:
         case "nothing":
-            assert (done, life.items()) == ({"looked_at": 1}, before)
+            assert (done, table_without_metrics()) == ({"looked_at": 1}, before)
         case "not looked at":
-            assert (done, life.items()) == ({}, before)
+            assert (done, table_without_metrics()) == ({}, before)
         case "settle as interrupted":
             assert done["settled"] == 1
             assert (life.row(JOB).state, life.row(JOB).interruptions) == (State.RELEASED, 1)

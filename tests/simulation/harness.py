@@ -8,7 +8,6 @@ from unittest.mock import patch
 
 import boto3
 
-import functions.sweeper
 import functions.wiring
 import jobs.io.publisher
 import longhaul.adapters.s3_publisher
@@ -27,8 +26,8 @@ def installed(world: World) -> Iterator[None]:
         (functions.wiring, "SystemClock", lambda: clock),
         (functions.wiring, "random", SimpleNamespace(Random=rng_for_product)),
         (functions.wiring, "runtime_settings", lambda: world.settings),
-        # They are no part of what is proved, and would be written out every hundred.
-        (functions.sweeper, "metrics", SimpleNamespace(add_metric=lambda *_: None)),
+        # They are no part of what is proved, and go to stdout.
+        (functions.wiring, "EmfMetrics", lambda _: SimpleNamespace(put=lambda *_, **__: None)),
         (longhaul.dispatch, "ThreadPoolExecutor", Threads),
         (longhaul.adapters.s3_publisher, "ThreadPoolExecutor", Threads),
         (jobs.io.publisher, "ThreadPoolExecutor", Threads),
