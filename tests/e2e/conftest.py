@@ -21,7 +21,6 @@ from tests.local.support import eventually
 
 # Spark starts in seconds; two cores that others use as well take longer. A test that fails waits this long, one that passes does not.
 DEADLINE_S = 120
-REDELIVERED_AFTER_S = 5
 STAND_IN = Path(__file__).parent / "standin"
 
 
@@ -161,18 +160,18 @@ def stack(tmp_path_factory: pytest.TempPathFactory, assembly: Path) -> Iterator[
 @pytest.fixture(scope="module")
 def sparkless(tmp_path_factory: pytest.TempPathFactory, assembly: Path) -> Iterator[Stack]:
     """The same for tests of everything around the job: a runner without Spark that does as its request says, and messages that lapse in seconds."""
-    hasty = impatient(assembly, tmp_path_factory.mktemp("impatient") / "cdk.out")
+    hasty = impatient(assembly, tmp_path_factory.mktemp("impatient") / "cdk.out", visibility_s=5)
     with EmbeddedAws(work_dir=tmp_path_factory.mktemp("embedded-aws"), task_dir=STAND_IN) as aws:
         yield Stack(aws, aws.deploy(hasty, "Longhaul"))
 
 
-def impatient(assembly: Path, copy: Path) -> Path:
+def impatient(assembly: Path, copy: Path, *, visibility_s: int) -> Path:
     """The assembly with a visibility timeout that AWS would refuse, since the dispatcher's own timeout does not fit in: who dies is made up for in seconds."""
     shutil.copytree(assembly, copy)
     file = copy / "Longhaul.template.json"
     template = json.loads(file.read_text())
     for resource in template["Resources"].values():
         if resource["Type"] == "AWS::SQS::Queue" and "RedrivePolicy" in resource["Properties"]:
-            resource["Properties"]["VisibilityTimeout"] = REDELIVERED_AFTER_S
+            resource["Properties"]["VisibilityTimeout"] = visibility_s
     file.write_text(json.dumps(template))
     return copy

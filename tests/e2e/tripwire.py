@@ -27,8 +27,9 @@ class Trap:
 class Tripwire:
     """Around the WSGI application of a running embedded AWS, for as long as the block lasts."""
 
-    def __init__(self, aws: EmbeddedAws) -> None:
+    def __init__(self, aws: EmbeddedAws, after_each_transaction: Callable[[], None] = lambda: None) -> None:
         self._server: Any = aws._server._server
+        self._after_each_transaction = after_each_transaction
         self._lock = threading.Lock()
         self._traps: list[Trap] = []
 
@@ -47,9 +48,14 @@ class Tripwire:
         return trap
 
     def _serve(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
-        trap = self._sprung_by(environ)
+        operation = environ.get("HTTP_X_AMZ_TARGET", "").rpartition(".")[2]
+        trap = self._sprung_by(operation, environ)
         if trap is None:
-            return self._app(environ, start_response)
+            answer = self._app(environ, start_response)
+            if operation == "TransactWriteItems":
+                answer = list(answer)
+                self._after_each_transaction()
+            return answer
         if trap.after:
             for _ in self._app(environ, lambda *_, **__: None):
                 pass
@@ -58,8 +64,7 @@ class Tripwire:
         start_response("503 Service Unavailable", [("Content-Length", "0")])  # to nobody
         return []
 
-    def _sprung_by(self, environ: Environ) -> Trap | None:
-        operation = environ.get("HTTP_X_AMZ_TARGET", "").rpartition(".")[2]
+    def _sprung_by(self, operation: str, environ: Environ) -> Trap | None:
         with self._lock:
             laid = [trap for trap in self._traps if trap.operation == operation]
             if not laid:
