@@ -82,7 +82,7 @@ def test_a_job_that_overruns_its_timeout_is_stopped(stack: Stack) -> None:
 
 
 def test_a_job_whose_jvm_hangs_is_stopped_as_stalled_and_succeeds_at_the_second_attempt(stack: Stack) -> None:
-    stack.send(stack.select("stalls", "SELECT 1 AS one", stall_timeout="15s"))
+    stack.send(stack.select("stalls", "SELECT 1 AS one", stall_timeout="10s"))
     stack.until_task("stalls")
     eventually(lambda: jvm_of("main#stalls"), "the JVM to start", DEADLINE_S).suspend()
     row = stack.until("stalls", State.RELEASED)
