@@ -1,7 +1,8 @@
 """How an attempt ended, and what follows. Pure.
 
 Precedence: a committed output in the row, the runner's recorded result, our own error, the task's stop code, its exit code. What the row says beats what
-Step Functions heard: an attempt that committed has succeeded, whatever ended its task.
+Step Functions heard: an attempt that committed has succeeded, whatever ended its task. A runner that recorded that it was told to stop does not know why: if it
+was us, our error says it.
 """
 
 import json
@@ -94,9 +95,11 @@ def classify(lease: Lease, evidence: Evidence) -> Verdict:
     stop = evidence.error in ("States.Timeout", "ExecutionClosed", *_OWN_ERRORS)
     if lease.output is not None:
         return Verdict(OutcomeClass.SUCCEEDED, "output committed", stop_task=False)
-    if lease.result is not None and lease.result.attempt == lease.attempt:
-        return Verdict(_known(lease.result.kind), lease.result.error, stop)
     own = _OWN_ERRORS.get(evidence.error or "")
+    result = lease.result if lease.result is not None and lease.result.attempt == lease.attempt else None
+    was_our_stop = own is not None or evidence.error == "States.Timeout"
+    if result is not None and not (was_our_stop and result.kind == OutcomeClass.INTERRUPTED):
+        return Verdict(_known(result.kind), result.error, stop)
     if own is OutcomeClass.STALLED and (lease.progress_at is None or lease.progress.get("phase") in _PHASES_OF_OURS):
         return Verdict(OutcomeClass.INTERRUPTED, evidence.cause or "the task never started", stop_task=True)
     if own is not None:

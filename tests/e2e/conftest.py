@@ -2,9 +2,11 @@
 
 import json
 import random
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,11 +19,9 @@ from longhaul.domain.lease import Lease, State
 from longhaul.domain.manifest import Manifest
 from tests.local.support import eventually
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 # Spark starts in seconds; two cores that others use as well take longer. A test that fails waits this long, one that passes does not.
-DEADLINE_S = 120
+DEADLINE_S = 300
+STAND_IN = Path(__file__).parent / "standin"
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,11 @@ class Stack:
         return json.dumps(
             {"job": "sql", "job_id": job_id, "output": output, "params": {"query": query, "format": "json"}, **changes}
         )
+
+    def plan(self, job_id: str, *plan: str, work_s: float = 0, **changes: Any) -> str:
+        """Body of a job of the runner without Spark: what becomes of each of its attempts."""
+        request = {"job": "sql", "job_id": job_id, "output": f"s3://{self.bucket}/{job_id}/"}
+        return json.dumps({**request, "params": {"plan": plan, "work_s": work_s}, **changes})
 
     def send(self, body: str) -> None:
         self.client("sqs").send_message(QueueUrl=self.outputs["JobsQueueUrl"], MessageBody=body)
@@ -86,6 +91,12 @@ class Stack:
 
         found = eventually(ended, "the execution to end", DEADLINE_S)
         return str(found["error"] if found["status"] == "FAILED" else found["status"])
+
+    def executions_of(self, row: Lease) -> list[str]:
+        """Names of all that were ever started for the job."""
+        pages = self.client("stepfunctions").get_paginator("list_executions")
+        found = pages.paginate(stateMachineArn=self.outputs["StateMachineArn"]).search("executions[].name")
+        return sorted(name for name in found if name.startswith(row.id.key_hash))
 
     def rows(self, job_id: str) -> list[dict[str, Any]]:
         """What a reader who follows the manifest sees."""
@@ -134,9 +145,33 @@ class Stack:
         return queued == 0 and not running and item["running"]["N"] == "0"
 
 
+@pytest.fixture(scope="session")
+def assembly(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The template with the local profile."""
+    return synth(tmp_path_factory.mktemp("assembly") / "cdk.out")
+
+
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    work_dir: Path = tmp_path_factory.mktemp("embedded-aws")
-    assembly = synth(work_dir / "cdk.out")
-    with EmbeddedAws(work_dir=work_dir) as aws:
+def stack(tmp_path_factory: pytest.TempPathFactory, assembly: Path) -> Iterator[Stack]:
+    with EmbeddedAws(work_dir=tmp_path_factory.mktemp("embedded-aws")) as aws:
         yield Stack(aws, aws.deploy(assembly, "Longhaul"))
+
+
+@pytest.fixture(scope="module")
+def sparkless(tmp_path_factory: pytest.TempPathFactory, assembly: Path) -> Iterator[Stack]:
+    """The same for tests of everything around the job: a runner without Spark that does as its request says, and messages that lapse in seconds."""
+    hasty = impatient(assembly, tmp_path_factory.mktemp("impatient") / "cdk.out", visibility_s=5)
+    with EmbeddedAws(work_dir=tmp_path_factory.mktemp("embedded-aws"), task_dir=STAND_IN) as aws:
+        yield Stack(aws, aws.deploy(hasty, "Longhaul"))
+
+
+def impatient(assembly: Path, copy: Path, *, visibility_s: int) -> Path:
+    """The assembly with a visibility timeout that AWS would refuse, since the dispatcher's own timeout does not fit in: who dies is made up for in seconds."""
+    shutil.copytree(assembly, copy)
+    file = copy / "Longhaul.template.json"
+    template = json.loads(file.read_text())
+    for resource in template["Resources"].values():
+        if resource["Type"] == "AWS::SQS::Queue" and "RedrivePolicy" in resource["Properties"]:
+            resource["Properties"]["VisibilityTimeout"] = visibility_s
+    file.write_text(json.dumps(template))
+    return copy

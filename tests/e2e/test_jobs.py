@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
+import psutil
 import pytest
 
 from local.demo import kill
@@ -80,6 +81,25 @@ def test_a_job_that_overruns_its_timeout_is_stopped(stack: Stack) -> None:
     row = stack.until("overrun", State.DEAD)
     assert (row.last_class, row.attempt) == ("timed_out", 1)
     eventually(lambda: kill.process_group_of("main#overrun") is None, "the task to be stopped", DEADLINE_S)
+
+
+def test_a_job_whose_jvm_hangs_is_stopped_as_stalled_and_succeeds_at_the_second_attempt(stack: Stack) -> None:
+    stack.send(stack.select("stalls", "SELECT 1 AS one", stall_timeout="10s"))
+    stack.until_task("stalls")
+    eventually(lambda: jvm_of("main#stalls"), "the JVM to start", DEADLINE_S).suspend()
+    row = stack.until("stalls", State.RELEASED)
+    assert (row.last_class, row.failures, row.interruptions) == ("stalled", 1, 0)
+    assert "no progress for" in str(row.last_error)
+    row = stack.until("stalls", State.SUCCEEDED)
+    assert (row.attempt, row.failures) == (2, 1)
+    assert stack.rows("stalls") == [{"one": 1}]
+    assert stack.ended_as(replace(row, attempt=1)) == "RELEASED"
+
+
+def jvm_of(key: str) -> psutil.Process | None:
+    group = kill.process_group_of(key)
+    children = psutil.Process(group).children(recursive=True) if group else []
+    return next((child for child in children if child.name() == "java"), None)
 
 
 def test_an_invalid_body_never_starts_and_says_why(stack: Stack) -> None:

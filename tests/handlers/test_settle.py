@@ -104,6 +104,16 @@ def test_what_the_runner_recorded_beats_its_exit_code(stack: Stack, context: Con
     assert why["reason"] == "input 'flights' is missing: s3://longhaul-data/raw/"
 
 
+@pytest.mark.parametrize(("case", "kind"), [("stalled", "stalled"), ("timed-out", "timed_out")])
+def test_a_runner_that_was_told_to_stop_does_not_know_that_its_job_had_stalled_or_overrun(
+    stack: Stack, context: Context, case: str, kind: str
+) -> None:
+    started(stack)
+    stack.parts.leases.record_result(stack.row().id, RecordedResult(1, "interrupted", "asked to stop (SIGTERM)"))
+    assert settle(case, context) == "RELEASED"
+    assert (stack.row().last_class, stack.row().failures, stack.row().interruptions) == (kind, 1, 0)
+
+
 def committed(stack: Stack) -> CommittedOutput:
     """An attempt that committed an output of no files and published nothing."""
     started(stack)

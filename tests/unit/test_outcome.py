@@ -17,6 +17,8 @@ OUTPUT = CommittedOutput(
 )
 STARTED = replace(running(), progress_at=NOW, task_arn="arn:task")
 
+TOLD_TO_STOP = replace(STARTED, result=RecordedResult(1, "interrupted", "asked to stop (SIGTERM)"))
+
 
 def task(
     exit_code: int | None, reason: str = "", stop_code: str = "EssentialContainerExited", stopped: str = ""
@@ -154,6 +156,21 @@ def task(
             running(), Evidence("AmazonECS.Unknown", "not json {"), OutcomeClass.INTERRUPTED, id="unreadable-cause"
         ),
         pytest.param(STARTED, Evidence.execution_closed("ABORTED"), OutcomeClass.INTERRUPTED, id="execution-closed"),
+        pytest.param(
+            TOLD_TO_STOP, Evidence("JobStalled", "no progress"), OutcomeClass.STALLED, id="stalled-and-stopped"
+        ),
+        pytest.param(TOLD_TO_STOP, Evidence("States.Timeout"), OutcomeClass.TIMED_OUT, id="timed-out-and-stopped"),
+        pytest.param(TOLD_TO_STOP, Evidence("JobCancelled"), OutcomeClass.CANCELLED, id="cancelled-and-stopped"),
+        pytest.param(TOLD_TO_STOP, task(75), OutcomeClass.INTERRUPTED, id="stopped-by-somebody-else"),
+        pytest.param(
+            TOLD_TO_STOP, Evidence.execution_closed("ABORTED"), OutcomeClass.INTERRUPTED, id="stopped-by-hand"
+        ),
+        pytest.param(
+            replace(STARTED, result=RecordedResult(1, "failed", "a bad row")),
+            Evidence("JobStalled", "no progress"),
+            OutcomeClass.FAILED,
+            id="failed-by-itself-as-it-was-called-stalled",
+        ),
     ],
 )
 def test_an_attempt_is_classified(lease: Lease, evidence: Evidence, kind: OutcomeClass) -> None:
