@@ -80,7 +80,12 @@ def task(
         pytest.param(STARTED, task(75), OutcomeClass.INTERRUPTED, id="told-to-stop"),
         pytest.param(STARTED, Evidence("States.Timeout"), OutcomeClass.TIMED_OUT, id="timed-out"),
         pytest.param(running(), Evidence("States.Timeout"), OutcomeClass.INTERRUPTED, id="timed-out-before-it-started"),
-        pytest.param(STARTED, Evidence("JobStalled", "no progress"), OutcomeClass.STALLED, id="stalled"),
+        pytest.param(
+            STARTED,
+            Evidence("JobStalled", "no progress"),
+            OutcomeClass.INTERRUPTED,
+            id="stalled-before-its-first-report",
+        ),
         pytest.param(
             running(), Evidence("JobStalled", "no sign of life"), OutcomeClass.INTERRUPTED, id="never-started"
         ),
