@@ -87,8 +87,9 @@ class Uploader:
         """
         files = [file for dataset in datasets for file in local_files(dataset, attempt.token)]
         bucket, key_prefix = split_prefix(prefix)
-        replaced, etag = read_manifest(self._s3, bucket, key_prefix)
+        # First of all: from here on nothing of the job runs, and what S3 keeps waiting is not the job's doing.
         self._begin(sum(file.size for file in files))
+        replaced, etag = read_manifest(self._s3, bucket, key_prefix)
         uploads = self._create(bucket, key_prefix, attempt.token, files)
         pending = PendingOutput(
             token=attempt.token,

@@ -108,3 +108,17 @@ def test_a_killed_upload_leaves_a_list_with_every_upload_id(tmp_path: Path) -> N
 
         S3Publisher(s3, "data").discard(ATTEMPT)
         assert pending(s3) == []
+
+
+def test_publishing_has_begun_before_s3_is_asked_for_anything(tmp_path: Path) -> None:
+    (tmp_path / "part-0.csv").write_bytes(b"four")
+    begun: list[int] = []
+
+    class Silent:
+        def get_object(self, **_: object) -> Any:
+            raise TimeoutError
+
+    uploader: Any = Uploader(Silent(), "data", Stop(), begin=begun.append, advance=lambda _: None)  # type: ignore[arg-type]  # all that is called
+    with pytest.raises(TimeoutError):
+        uploader.upload(ATTEMPT, "s3://data/out/", [Dataset(".", tmp_path)])
+    assert begun == [4]
