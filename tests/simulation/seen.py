@@ -81,6 +81,8 @@ class Seen:
         self.dead_letters: list[DeadLetter] = []
         self.published: dict[Token, datetime] = {}
         self.committed: dict[Token, datetime] = {}
+        self.prefixes: dict[Token, str] = {}  # of committed outputs, without the bucket
+        self.puts: dict[str, list[tuple[datetime, Token]]] = defaultdict(list)  # manifests that were put, by prefix
         self.voided: set[Token] = set()
         self.started: dict[str, Token] = {}  # by execution ARN
         self.attempts: dict[Token, Attempt] = {}
@@ -165,7 +167,17 @@ class Seen:
         return [each for each in self.dead_letters if each.body == sent.message.body and each.at >= sent.at]
 
     def is_published(self, key: str, work: int) -> bool:
-        return any(token.key == key and self.attempts[token].work == work for token in self.published)
+        """Or overtaken: it was committed, and before it could show, another job published under the same prefix. The later one stands, as if ours had come first."""
+        return any(
+            token.key == key
+            and self.attempts[token].work == work
+            and (token in self.published or self._is_overtaken(token))
+            for token in self.committed
+        )
+
+    def _is_overtaken(self, token: Token) -> bool:
+        began_at = self.attempts[token].started_at
+        return any(other.key != token.key and at >= began_at for at, other in self.puts[self.prefixes[token]])
 
     def own_faults(self, key: str, run: int) -> list[Attempt]:
         return [
@@ -244,6 +256,7 @@ class Seen:
             token = Token(key[0], int(item["run"]["N"]), json.loads(item["output"]["S"])["attempt"])
             self._check("commit", (token, item))
             self.committed[token] = self.now
+            self.prefixes[token] = json.loads(item["output"]["S"])["prefix"].removeprefix(f"s3://{self.world.bucket}/")
         elif "output" not in item and before is not None and "output" in before and before["run"] == item["run"]:
             self.voided.add(Token(key[0], int(before["run"]["N"]), json.loads(before["output"]["S"])["attempt"]))
 
@@ -276,6 +289,7 @@ class Seen:
         self._check("manifest put", (token, prefix))
         self.published.setdefault(token, self.now)
         self.manifests[prefix] = token
+        self.puts[prefix].append((self.now, token))
 
     def _invocation_began(self, host: Host, event: Any) -> None:
         host.facts["began_at"] = self.now

@@ -31,7 +31,7 @@ from tests.simulation.states import Done, Failed, Result, StatesEngine
 from tests.simulation.template import Deployed, deployed
 from tests.simulation.timeline import Cancellable, Timeline
 
-_SETTLING_S = 400.0  # a sweep and a bit: what is quiet must stay so
+_SETTLING_S = 320.0  # a sweep and a bit: what is quiet must stay so
 _HALF = 0.5
 _PATIENCE_S = 3 * 86_400.0  # after the faults: back-offs, missing messages, twenty interruptions
 
@@ -97,6 +97,7 @@ class World:
             and not self.engine.runs
             and not self.containers.running
             and not self.seen.open_rows
+            and not any(name.startswith("longhaul/pending/") for name in self.seen.objects())
         )
 
     def _come_to_rest(self, end: Any) -> None:
