@@ -282,7 +282,7 @@ def _settings(usual: RuntimeSettings, plan: Plan) -> RuntimeSettings:
     stage = usual.stages[0].model_copy(
         update={"slots": plan.slots, "spot": plan.spot, "max_attempts": plan.max_attempts}
     )
-    lease = usual.lease.model_copy(update={"renew_receives": plan.renew_receives})
+    lease = usual.lease.model_copy(update={"renew_receives": plan.renew_receives, "slot_wait_s": plan.slot_wait_s})
     return usual.model_copy(update={"stages": (stage,), "lease": lease})
 
 
