@@ -93,11 +93,12 @@ class Uploader:
         """
         files = [file for dataset in datasets for file in local_files(dataset, attempt.token)]
         bucket, key_prefix = split_prefix(prefix)
+        # First of all: from here on nothing of the job runs, and what S3 keeps waiting is not the job's doing.
+        self._begin(sum(file.size for file in files))
         current, etag = read_manifest(self._s3, bucket, key_prefix)
         if mode == "append" and current is not None:
             _require_same_formats(current, files)
         replaced = (was_read or current) if mode == "overwrite" else None
-        self._begin(sum(file.size for file in files))
         uploads = self._create(bucket, key_prefix, attempt.token, files)
         pending = PendingOutput(
             token=attempt.token,

@@ -56,8 +56,9 @@ _STOPPED_BY_PLATFORM = {
 }
 _OUT_OF_MEMORY = re.compile(r"OutOfMemory|out of memory", re.IGNORECASE)
 _THROTTLED = re.compile(r"Rate exceeded|Throttl|Capacity is unavailable|RESOURCE:", re.IGNORECASE)
-# As the runner reports them (`jobs.reporting.Phase`): fetching inputs, booting Spark, publishing. Nothing of the job runs then, so what stalls is not the job.
-_PHASES_OF_OURS = ("staging", "publishing")
+# As the runner reports it (`jobs.reporting.Phase`). Before, the runner registers, fetches inputs and boots Spark; afterwards it publishes. Nothing of the job runs
+# then, so what stalls is not the job.
+_PHASE_OF_THE_JOB = "running"
 _OWN_ERRORS = {
     "JobStalled": OutcomeClass.STALLED,
     "JobCancelled": OutcomeClass.CANCELLED,
@@ -100,7 +101,7 @@ def classify(lease: Lease, evidence: Evidence) -> Verdict:
     was_our_stop = own is not None or evidence.error == "States.Timeout"
     if result is not None and not (was_our_stop and result.kind == OutcomeClass.INTERRUPTED):
         return Verdict(_known(result.kind), result.error, stop)
-    if own is OutcomeClass.STALLED and (lease.progress_at is None or lease.progress.get("phase") in _PHASES_OF_OURS):
+    if own is OutcomeClass.STALLED and (lease.progress_at is None or lease.progress.get("phase") != _PHASE_OF_THE_JOB):
         return Verdict(OutcomeClass.INTERRUPTED, evidence.cause or "the task never started", stop_task=True)
     if own is not None:
         return Verdict(own, evidence.cause or str(evidence.error), stop_task=own is not OutcomeClass.SUPERSEDED)

@@ -118,7 +118,9 @@ class Life:
         self.report(row)
 
     def report(self, row: Lease) -> Lease:
-        return self.stack.parts.leases.report_progress(row.id, {"fraction": 0.5}, self.stack.aws.clock.now())
+        return self.stack.parts.leases.report_progress(
+            row.id, {"phase": "running", "fraction": 0.5}, self.stack.aws.clock.now()
+        )
 
     def upload(self, row: Lease) -> CommittedOutput:
         """Everything up to the commit, by the product's own uploader."""

@@ -45,6 +45,7 @@ def settle(case: str, context: Context) -> str:
 def started(stack: Stack, **changes: Any) -> None:
     lease = stack.claim(**changes)
     stack.parts.leases.register_task(lease.id, TASK, lease.claimed_at)
+    stack.parts.leases.report_progress(lease.id, {"phase": "running"}, lease.claimed_at)
 
 
 @pytest.mark.parametrize("case", cases("settle"))

@@ -149,3 +149,17 @@ def test_a_file_of_many_gb_is_sent_in_bounded_memory(tmp_path: Path) -> None:
     uploader.upload(ATTEMPT, "s3://data/out/", [Dataset(".", tmp_path / "out")])
     assert meter.sent == 2048 * MIB
     assert meter.most <= 64 * MIB
+
+
+def test_publishing_has_begun_before_s3_is_asked_for_anything(tmp_path: Path) -> None:
+    (tmp_path / "part-0.csv").write_bytes(b"four")
+    begun: list[int] = []
+
+    class Silent:
+        def get_object(self, **_: object) -> Any:
+            raise TimeoutError
+
+    uploader: Any = Uploader(Silent(), "data", Stop(), begin=begun.append, advance=lambda _: None)  # type: ignore[arg-type]  # all that is called
+    with pytest.raises(TimeoutError):
+        uploader.upload(ATTEMPT, "s3://data/out/", [Dataset(".", tmp_path)])
+    assert begun == [4]

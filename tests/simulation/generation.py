@@ -35,6 +35,8 @@ def plan_of(seed: int) -> Plan:
         max_attempts=_pick(rng, (3, 60), (1, 10), (2, 20), (5, 10)),
         # 900 receives take days of waiting; what happens then is the same after five.
         renew_receives=_pick(rng, (900, 85), (5, 15)),
+        # A dispatcher that waits for a slot looks every second: half of all calls of a world, in which little happens.
+        slot_wait_s=_pick(rng, (50, 20), (4, 80)),
     )
 
 

@@ -89,6 +89,7 @@ class Plan:
     spot: bool = False
     max_attempts: int = 3
     renew_receives: int = 900
+    slot_wait_s: int = 50
 
     def to_json(self) -> str:
         return json.dumps(_brief(asdict(self), asdict(Plan())), separators=(",", ":"))

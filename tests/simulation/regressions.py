@@ -28,6 +28,18 @@ REGRESSIONS: Mapping[str, Plan] = {
         faults=(Fault("task@j0-1.1", 8, "lost/before/all"),),
         max_attempts=1,
     ),
+    "a registration that DynamoDB kept waiting was a stalled job": Plan(
+        jobs=(Job("j0", stall_timeout_s=120, files=1),),
+        acts=(_SUBMIT,),
+        faults=(Fault("task@j0-1.1", 1, "lost/after/all"),),
+        max_attempts=1,
+    ),
+    "a stall at the publisher's first look at S3 was the job's": Plan(
+        jobs=(Job("j0", work_s=9.0, stall_timeout_s=60, files=1),),
+        acts=(_SUBMIT,),
+        faults=(Fault("task@j0-1.1", 6, "lost/before/all"),),
+        max_attempts=1,
+    ),
     "a task that the platform had ended an hour before was a stalled job": Plan(
         jobs=(Job("j0", work_s=600.0, endings=(Ending("infrastructure", 200.0),)),),
         acts=(_SUBMIT,),

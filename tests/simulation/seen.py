@@ -7,10 +7,9 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from tests.fakes.service import Call
 from tests.fakes.sqs_queues import Message
@@ -18,58 +17,13 @@ from tests.fakes.stepfunctions import Execution
 from tests.simulation.containers import Container
 from tests.simulation.hosts import Host
 from tests.simulation.invariants.table import Moment, Violated, violated_by
+from tests.simulation.sightings import Attempt, DeadLetter, Sent, Token
+from tests.simulation.telling import Row, row_text, told
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-Row = Mapping[str, Any]
 _TOKEN = re.compile(r"[0-9a-f]{20}-\d+-\d+")
-
-
-class Token(NamedTuple):
-    """One attempt, as the names of its execution, its task's environment and its manifest have it."""
-
-    key: str
-    run: int
-    attempt: int
-
-
-@dataclass(eq=False)
-class Sent:
-    """A message of the jobs queue and what it asks for; `work` is None when it can never run."""
-
-    message: Message
-    key: str
-    job: str
-    work: int | None
-    renews: str | None
-    at: datetime
-
-
-@dataclass(eq=False)
-class DeadLetter:
-    body: str
-    job_id: str | None
-    reason: Mapping[str, Any]
-    at: datetime
-
-
-@dataclass(eq=False)
-class Attempt:
-    token: Token
-    started_at: datetime
-    containers: list[Container] = field(default_factory=list)
-    ended_at: datetime | None = None
-
-    @property
-    def fault_of_job(self) -> str | None:
-        """How it went wrong, if that was the job's own doing."""
-        return next((each.fault_of_job for each in self.containers if each.fault_of_job is not None), None)
-
-    @property
-    def work(self) -> int | None:
-        """Which of the requests under its key it carried out; None if it never came so far."""
-        return next((each.work for each in self.containers if each.work is not None), None)
 
 
 class Seen:
@@ -81,6 +35,8 @@ class Seen:
         self.dead_letters: list[DeadLetter] = []
         self.published: dict[Token, datetime] = {}
         self.committed: dict[Token, datetime] = {}
+        self.prefixes: dict[Token, str] = {}  # of committed outputs, without the bucket
+        self.puts: dict[str, list[tuple[datetime, Token]]] = defaultdict(list)  # manifests that were put, by prefix
         self.voided: set[Token] = set()
         self.started: dict[str, Token] = {}  # by execution ARN
         self.attempts: dict[Token, Attempt] = {}
@@ -165,7 +121,17 @@ class Seen:
         return [each for each in self.dead_letters if each.body == sent.message.body and each.at >= sent.at]
 
     def is_published(self, key: str, work: int) -> bool:
-        return any(token.key == key and self.attempts[token].work == work for token in self.published)
+        """Or overtaken: it was committed, and before it could show, another job published under the same prefix. The later one stands, as if ours had come first."""
+        return any(
+            token.key == key
+            and self.attempts[token].work == work
+            and (token in self.published or self._is_overtaken(token))
+            for token in self.committed
+        )
+
+    def _is_overtaken(self, token: Token) -> bool:
+        began_at = self.attempts[token].started_at
+        return any(other.key != token.key and at >= began_at for at, other in self.puts[self.prefixes[token]])
 
     def own_faults(self, key: str, run: int) -> list[Attempt]:
         return [
@@ -192,9 +158,9 @@ class Seen:
     def _check(self, moment: Moment, what: Any) -> None:
         """Noted, not raised: this is called from within the product's code, which catches much."""
         if self.world.trace is not None:
-            told = _told(moment, what)
-            if told:
-                self.world.trace(f"    {moment}: {told}")
+            words = told(moment, what)
+            if words:
+                self.world.trace(f"    {moment}: {words}")
         if self.violated is None:
             self.violated = violated_by(self, moment, what)
 
@@ -231,7 +197,7 @@ class Seen:
             self._check("slots written", item)
             return
         if self.world.trace is not None:
-            self.world.trace(f"    row: {_row_text(item)}")
+            self.world.trace(f"    row: {row_text(item)}")
         before, self.rows[key[0]] = self.rows.get(key[0]), item
         if "open" in item:
             self.open_rows.add(key[0])
@@ -244,6 +210,7 @@ class Seen:
             token = Token(key[0], int(item["run"]["N"]), json.loads(item["output"]["S"])["attempt"])
             self._check("commit", (token, item))
             self.committed[token] = self.now
+            self.prefixes[token] = json.loads(item["output"]["S"])["prefix"].removeprefix(f"s3://{self.world.bucket}/")
         elif "output" not in item and before is not None and "output" in before and before["run"] == item["run"]:
             self.voided.add(Token(key[0], int(before["run"]["N"]), json.loads(before["output"]["S"])["attempt"]))
 
@@ -276,6 +243,7 @@ class Seen:
         self._check("manifest put", (token, prefix))
         self.published.setdefault(token, self.now)
         self.manifests[prefix] = token
+        self.puts[prefix].append((self.now, token))
 
     def _invocation_began(self, host: Host, event: Any) -> None:
         host.facts["began_at"] = self.now
@@ -285,42 +253,6 @@ class Seen:
 
     def since_s(self, seconds: float) -> datetime:
         return self.now - timedelta(seconds=seconds)
-
-
-def _told(moment: Moment, what: Any) -> str:
-    """What a history says of a moment; nothing where the call says it all."""
-    match moment:
-        case "message removed":
-            return f"{what.message.id[:8]} of {what.key}"
-        case "dead letter":
-            return f"{what.reason.get('class')}: {what.reason.get('reason')}"
-        case "execution started" | "commit" | "manifest put":
-            return str(what if moment == "execution started" else what[0])
-        case "execution ended":
-            return f"{what.name} {what.status} {what.error or ''}"
-        case "container began":
-            return str(what.host.name)
-        case "container over":
-            return f"{what.host.name} {what.task.stop_code} exit {what.task.exit_code} ({what.end_kind})"
-    return ""
-
-
-def _row_text(item: Row) -> str:
-    names = (
-        "key",
-        "state",
-        "run",
-        "attempt",
-        "failures",
-        "interruptions",
-        "message_id",
-        "receipt_handle",
-        "last_class",
-    )
-    shown = [f"{name}={next(iter(item[name].values()))}" for name in names if name in item]
-    owed = [each["S"] for each in item.get("owed", {}).get("L", [])]
-    marks = [name for name in ("output", "published_at", "cancel_requested_at", "result") if name in item]
-    return " ".join([*shown, *(["owed=" + "+".join(owed)] if owed else []), *marks])
 
 
 def _parts(container: Container) -> tuple[str, int, int]:

@@ -91,6 +91,7 @@ def _simpler_worlds(plan: Plan) -> Iterator[Callable[[Plan], Plan]]:
     yield lambda each: replace(each, mix=replace(each.mix, calls=0.0, kinds=(), invokes=0.0, events=0.0, launches=0.0))
     yield lambda each: replace(each, slots=10)
     yield lambda each: replace(each, renew_receives=900)
+    yield lambda each: replace(each, slot_wait_s=50)
     yield lambda each: replace(each, spot=False)
     yield lambda each: replace(each, max_attempts=3)
     yield lambda each: replace(each, jobs=tuple(replace(job, endings=_fewer(job.endings)) for job in each.jobs))

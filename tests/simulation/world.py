@@ -1,38 +1,35 @@
 """One world: the real handlers, adapters and state machine over the strict fakes, on one heap of events, one clock and one plan."""
 
 import random
-from collections.abc import Callable
 from datetime import timedelta
-from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from longhaul.settings import RuntimeSettings
 from tests.fakes.aws import FakeAws
 from tests.fakes.clock import VirtualClock
-from tests.fakes.ecs_tasks import Task
 from tests.fakes.service import Call
 from tests.fakes.sqs_batch import EntryFault
 from tests.fakes.stepfunctions import Execution
 from tests.simulation.acts import plan_act
-from tests.simulation.containers import Containers, Surroundings, attempt_of, label_of
+from tests.simulation.containers import Containers, Surroundings
 from tests.simulation.events import EventBridge
 from tests.simulation.files import spark_output
-from tests.simulation.hosts import PLATFORM, Host, here
+from tests.simulation.hosts import Host, here
 from tests.simulation.injection import Injector
-from tests.simulation.lambda_platform import Answer as LambdaAnswer
 from tests.simulation.lambda_platform import Lambda
 from tests.simulation.mapping import EventSourceMapping
 from tests.simulation.plan import Job, Plan
-from tests.simulation.randomness import rng_of, unit
-from tests.simulation.run_task_sync import RunTaskSync, described
+from tests.simulation.randomness import rng_of
 from tests.simulation.sdk import Sdk
 from tests.simulation.seen import Seen
-from tests.simulation.states import Done, Failed, Result, StatesEngine
 from tests.simulation.template import Deployed, deployed
-from tests.simulation.timeline import Cancellable, Timeline
+from tests.simulation.timeline import Timeline
+from tests.simulation.workflow import engine
 
-_SETTLING_S = 400.0  # a sweep and a bit: what is quiet must stay so
-_HALF = 0.5
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_SETTLING_S = 320.0  # a sweep and a bit: what is quiet must stay so
 _PATIENCE_S = 3 * 86_400.0  # after the faults: back-offs, missing messages, twenty interruptions
 
 
@@ -61,7 +58,7 @@ class World:
         )
         around = Surroundings(plan, self.timeline, self.sdk, self.settings, spark_output(), self._job_of)
         self.containers = Containers(around, self.aws.ecs, self.injector)
-        self.engine = self._engine()
+        self.engine = engine(plan, self.timeline, self.aws.stepfunctions, self.sdk, self.injector, self.platform)
         self.aws.stepfunctions.engine = self.engine
         self.events = EventBridge(plan, self.timeline, self.injector, self.platform, self.stack.rules)
         self.aws.stepfunctions.status_changed.append(self.events.execution_changed)
@@ -97,6 +94,7 @@ class World:
             and not self.engine.runs
             and not self.containers.running
             and not self.seen.open_rows
+            and not any(name.startswith("longhaul/pending/") for name in self.seen.objects())
         )
 
     def _come_to_rest(self, end: Any) -> None:
@@ -176,63 +174,6 @@ class World:
             return None
         return EntryFault("InternalError", "We encountered an internal error.")
 
-    def _engine(self) -> StatesEngine:
-        hosted = _Hosted(self.timeline, self.plan.seed)
-        run_task = RunTaskSync(hosted, self.sdk.client("ecs", config=_TWICE))  # type: ignore[arg-type]  # as a Timeline
-        rng = rng_of(self.plan.seed, "states")
-        seed, of_event, rate = self.plan.seed, self.injector.of_event, self.plan.mix.events
-
-        def told_after_s(task: Task) -> float:
-            label = label_of(attempt_of(task))
-            late = of_event(f"told:{label}", ("late",), rate / 4)
-            return 1_200.0 if late else 1 + 3 * unit(seed, f"told:{label}")
-
-        def description(task: Task) -> dict[str, Any]:
-            shown = described(task)
-            if task.stop_code == "TaskFailedToStart" and unit(seed, f"described:{task.arn}") < _HALF:
-                del shown["Containers"]
-            return shown
-
-        run_task.told_after_s, run_task.description = told_after_s, description
-        run_task.tries_to_stop = lambda: of_event(f"stop:{hosted.label}", ("not stopped",), rate / 2) is None
-
-        def run(parameters: dict[str, Any], done: Callable[[Result], None]) -> Cancellable:
-            names = {
-                each["Name"]: each["Value"] for each in parameters["Overrides"]["ContainerOverrides"][0]["Environment"]
-            }
-            label = f"{names['LONGHAUL_KEY'].partition('#')[2]}-{names['LONGHAUL_ATTEMPT']}"  # as `label_of`
-            hosted.label = f"runTask@{label}"
-            running = run_task(parameters, done)
-
-            def cancel() -> None:
-                hosted.label = f"stopTask@{label}"
-                running.cancel()
-
-            return SimpleNamespace(cancel=cancel)
-
-        def invoke(parameters: dict[str, Any], done: Callable[[Result], None]) -> Cancellable:
-            payload = parameters["Payload"]
-            site = f"{payload['job_id']}-{payload['attempt']}"
-
-            def answered(answer: LambdaAnswer) -> None:
-                if answer.error is not None:
-                    done(Failed(answer.error, answer.cause))
-                else:
-                    done(Done({"ExecutedVersion": "$LATEST", "Payload": answer.payload, "StatusCode": 200}))
-
-            self.platform.invoke(parameters["FunctionName"].rpartition(":")[2], payload, site, answered)
-            # An invocation runs on when its execution stops; the engine listens no more.
-            return SimpleNamespace(cancel=lambda: None)
-
-        engine = StatesEngine(
-            self.timeline,
-            self.aws.stepfunctions,
-            {"arn:aws:states:::lambda:invoke": invoke, "arn:aws:states:::ecs:runTask.sync": run},
-            rng,
-        )
-        engine.timeout_stops_sync = lambda: self.plan.mix.timeout_stops_task
-        return engine
-
     def _saw(self, call: Call, host: Host) -> None:
         """A call took effect."""
         if call.service == "sqs":
@@ -247,28 +188,6 @@ class World:
         self.seen.refused(call, host, text)
 
 
-class _Hosted:
-    """A timeline whose processes each have a host of their own: what Step Functions calls by itself."""
-
-    def __init__(self, timeline: Timeline, seed: int) -> None:
-        self.label = ""
-        self._timeline = timeline
-        self._seed = seed
-        self._counts: dict[str, int] = {}
-        self.after = timeline.after
-        self.clock = timeline.clock
-
-    def spawn(self, work: Callable[[], Any], *, ended: Callable[[BaseException | None, Any], None]) -> Any:
-        self._counts[self.label] = n = self._counts.get(self.label, 0) + 1
-        name = f"{self.label}#{n}"
-        host = Host(self._timeline, name, rng_of(self._seed, name), traits=PLATFORM)
-        return host.run(work, ended)
-
-
-_TWICE = SimpleNamespace(retries={"total_max_attempts": 2})
-"""Step Functions calls ECS again when an answer is lost: so one state may start two tasks."""
-
-
 def _about(call: Call) -> str:
     """What of a call's arguments tells one from another."""
     shown = [
@@ -281,7 +200,7 @@ def _settings(usual: RuntimeSettings, plan: Plan) -> RuntimeSettings:
     stage = usual.stages[0].model_copy(
         update={"slots": plan.slots, "spot": plan.spot, "max_attempts": plan.max_attempts}
     )
-    lease = usual.lease.model_copy(update={"renew_receives": plan.renew_receives})
+    lease = usual.lease.model_copy(update={"renew_receives": plan.renew_receives, "slot_wait_s": plan.slot_wait_s})
     return usual.model_copy(update={"stages": (stage,), "lease": lease})
 
 

@@ -17,7 +17,9 @@ OUTPUT = CommittedOutput(
 )
 STARTED = replace(running(), progress_at=NOW, task_arn="arn:task")
 
-TOLD_TO_STOP = replace(STARTED, result=RecordedResult(1, "interrupted", "asked to stop (SIGTERM)"))
+TOLD_TO_STOP = replace(
+    STARTED, progress={"phase": "running"}, result=RecordedResult(1, "interrupted", "asked to stop (SIGTERM)")
+)
 
 
 def task(
@@ -82,7 +84,12 @@ def task(
         pytest.param(STARTED, task(75), OutcomeClass.INTERRUPTED, id="told-to-stop"),
         pytest.param(STARTED, Evidence("States.Timeout"), OutcomeClass.TIMED_OUT, id="timed-out"),
         pytest.param(running(), Evidence("States.Timeout"), OutcomeClass.INTERRUPTED, id="timed-out-before-it-started"),
-        pytest.param(STARTED, Evidence("JobStalled", "no progress"), OutcomeClass.STALLED, id="stalled"),
+        pytest.param(
+            STARTED,
+            Evidence("JobStalled", "no progress"),
+            OutcomeClass.INTERRUPTED,
+            id="stalled-before-its-first-report",
+        ),
         pytest.param(
             running(), Evidence("JobStalled", "no sign of life"), OutcomeClass.INTERRUPTED, id="never-started"
         ),

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 from tests.simulation.invariants.table import invariant
 
 if TYPE_CHECKING:
-    from tests.simulation.seen import DeadLetter, Seen, Sent
+    from tests.simulation.seen import Seen
+    from tests.simulation.sightings import DeadLetter, Sent
 
 _PLATFORM_FAULTS_MAY_END_A_JOB = 20
 

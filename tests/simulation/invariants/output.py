@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 from tests.simulation.invariants.table import invariant
 
 if TYPE_CHECKING:
-    from tests.simulation.seen import Seen, Token
+    from tests.simulation.seen import Seen
+    from tests.simulation.sightings import Token
 
 
 @invariant("S2", "commit", "at most one commit per job and run, unless the one before turned out to be void")

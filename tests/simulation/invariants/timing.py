@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 from tests.simulation.invariants.table import invariant
 
 if TYPE_CHECKING:
-    from tests.simulation.seen import Seen, Sent, Token
+    from tests.simulation.seen import Seen
+    from tests.simulation.sightings import Sent, Token
 
 _BACKOFF_S = 900 + 150  # the cap, and the clearance after a stop
 _UNSEEN_S = 435 + 300  # the longest visibility, or a sweep

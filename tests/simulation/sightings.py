@@ -1,0 +1,55 @@
+"""What is noted of messages, dead letters and attempts as they are seen."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from tests.fakes.sqs_queues import Message
+from tests.simulation.containers import Container
+
+
+class Token(NamedTuple):
+    """One attempt, as the names of its execution, its task's environment and its manifest have it."""
+
+    key: str
+    run: int
+    attempt: int
+
+
+@dataclass(eq=False)
+class Sent:
+    """A message of the jobs queue and what it asks for; `work` is None when it can never run."""
+
+    message: Message
+    key: str
+    job: str
+    work: int | None
+    renews: str | None
+    at: datetime
+
+
+@dataclass(eq=False)
+class DeadLetter:
+    body: str
+    job_id: str | None
+    reason: Mapping[str, Any]
+    at: datetime
+
+
+@dataclass(eq=False)
+class Attempt:
+    token: Token
+    started_at: datetime
+    containers: list[Container] = field(default_factory=list)
+    ended_at: datetime | None = None
+
+    @property
+    def fault_of_job(self) -> str | None:
+        """How it went wrong, if that was the job's own doing."""
+        return next((each.fault_of_job for each in self.containers if each.fault_of_job is not None), None)
+
+    @property
+    def work(self) -> int | None:
+        """Which of the requests under its key it carried out; None if it never came so far."""
+        return next((each.work for each in self.containers if each.work is not None), None)
