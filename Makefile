@@ -72,6 +72,10 @@ WORLDS ?= 10000
 soak: .venv/.set-up-dev ## Simulate many worlds on all cores: make soak WORLDS=1000000; an interrupted one goes on
 	@$(BIN)/python -m tests.simulation.soak --worlds $(WORLDS)
 
+.PHONY: mutants
+mutants: .venv/.set-up-dev ## Put seeded bugs into the code; the simulation has to find each
+	@$(BIN)/python -m tests.simulation.mutants
+
 .PHONY: bench
 bench: .venv/.set-up ## Start and throughput beside plain Spark; wants a quiet machine and half an hour
 	@$(BIN)/python -m jobs.spark.aot_training

@@ -28,7 +28,7 @@ class Mutant:
     new: str
 
 
-_ALL: Final = (
+ALL: Final = (
     # The fence.
     Mutant(
         "no fence", _LEASES, 'MINE = "run = :run AND attempt = :attempt"', 'MINE = "run = :run AND attempt >= :attempt"'
@@ -231,4 +231,4 @@ _ALL: Final = (
     ),
 )
 
-MUTANTS: Final[Mapping[str, Mutant]] = {mutant.name: mutant for mutant in _ALL}
+MUTANTS: Final[Mapping[str, Mutant]] = {mutant.name: mutant for mutant in ALL}
