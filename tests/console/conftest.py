@@ -4,6 +4,7 @@ import json
 from collections import deque
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import boto3
@@ -189,7 +190,8 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr("functions.wiring.SystemClock", lambda: clock)
     monkeypatch.setattr(boto3, "Session", lambda **_: Session(aws))
     monkeypatch.setattr("console.target.locate", lambda *_: PLACE)
-    monkeypatch.setattr("console.commands.status.time.sleep", clock.sleep)
+    # Its own, and not that of everybody: threads of others sleep as well.
+    monkeypatch.setattr("console.commands.status.time", SimpleNamespace(sleep=clock.sleep))
     return World(aws, clock, known, Wiring(known, aws.client))
 
 
