@@ -53,10 +53,10 @@ def test_settings_too_long_for_a_function_are_refused_before_a_deploy_fails(tmp_
     assert "use fewer stages or buckets" in done.stderr
 
 
-def test_the_local_profile_changes_numbers_only(usual: Synthesis, tmp_path: Path) -> None:
-    profile = json.loads((REPOSITORY / "local" / "profile.json").read_text())
+def test_the_local_profile_changes_numbers_only_apart_from_the_demos_stages(usual: Synthesis, tmp_path: Path) -> None:
+    profile = json.loads((REPOSITORY / "local" / "profile.json").read_text())["longhaul"]
 
-    done = run_app(tmp_path, profile["longhaul"])
+    done = run_app(tmp_path, profile | {"stages": profile["stages"][:1]})
 
     assert (done.returncode, done.stderr) == (0, "")
     local = Synthesis(tmp_path / "cdk.out").template
