@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from aws_cdk import Duration, Stack
+from aws_cdk import Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_sqs as sqs
@@ -10,8 +10,8 @@ from constructs import Construct
 
 from infra.firing import Schedule
 from infra.grants import allow
-from infra.nag import acknowledge
 from infra.settings import StageDeployment, pascal, queue_prefix
+from infra.undelivered import undelivered_queue
 
 
 class Scheduling(Construct):
@@ -29,14 +29,7 @@ class Scheduling(Construct):
     ) -> None:
         super().__init__(scope, id_)
         # A firing that could not be delivered is a job that did not start: kept, and an alarm tells.
-        self.undelivered = sqs.Queue(
-            self,
-            "Undelivered",
-            encryption=sqs.QueueEncryption.SQS_MANAGED,
-            enforce_ssl=True,
-            retention_period=Duration.days(14),
-        )
-        acknowledge(self.undelivered, "SQS3", "It is a dead-letter queue: that of the schedules.")
+        self.undelivered = undelivered_queue(self, "the schedules")
         self.roles: dict[str, iam.Role] = {}
         for stage in stages:
             self.roles[stage.name] = role = self._role(stage.name, jobs[stage.name])

@@ -6,11 +6,10 @@ from aws_cdk import Duration
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_lambda as lambda_
-from aws_cdk import aws_sqs as sqs
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from infra.nag import acknowledge
+from infra.undelivered import undelivered_queue
 
 PERIOD: Final = Duration.minutes(5)
 
@@ -26,14 +25,7 @@ class Sweeping(Construct):
     ) -> None:
         super().__init__(scope, id_)
         # Events that could not be delivered. Losing one delays a repair until the next sweep by the clock; that they get lost is worth knowing.
-        self.undelivered = sqs.Queue(
-            self,
-            "Undelivered",
-            encryption=sqs.QueueEncryption.SQS_MANAGED,
-            enforce_ssl=True,
-            retention_period=Duration.days(14),
-        )
-        acknowledge(self.undelivered, "SQS3", "It is a dead-letter queue: that of the two rules' targets below.")
+        self.undelivered = undelivered_queue(self, "the two rules' targets below")
         events.Rule(
             self,
             "ExecutionEnded",

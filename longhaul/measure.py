@@ -44,7 +44,7 @@ class StageWatch:
 
     def _look_at(self, lease: Lease) -> None:
         grace = timedelta(seconds=self._settings.lease.visibility_margin_s)
-        if lease.state is State.RUNNING and lease.lease_expires_at and self._now >= lease.lease_expires_at + grace:
+        if lease.is_overdue(self._now, grace):
             self._without_beat += 1
         if lease.state is State.RELEASED:
             # Not since its back-off was over: a copy of a lost message puts that off.

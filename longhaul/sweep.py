@@ -98,7 +98,7 @@ class Sweeper:
     def _check_running(self, lease: Lease, report: SweepReport) -> None:
         """A lease that nobody has renewed in time: does its execution live?"""
         grace = timedelta(seconds=self.settings.lease.visibility_margin_s)
-        if lease.lease_expires_at and self.clock.now() < lease.lease_expires_at + grace:
+        if not lease.is_overdue(self.clock.now(), grace):
             return
         status = self.executions.status(lease.id.execution_name)
         if status == "RUNNING":

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from longhaul.adapters.lease_item import TERMINAL_TTL
+from longhaul.adapters import lease_item
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -24,7 +24,7 @@ class DynamoJoins:
 
     def arrive(self, join_key: str, n: int, size: int, output: str, now: datetime) -> Mapping[int, str] | None:
         """Note the `n`th of `size`. All outputs, by place, when everybody is there; also to those who come again."""
-        ttl = {"N": str(int((now + TERMINAL_TTL).timestamp()))}
+        ttl = lease_item.ttl(now)
         # The output first: a place in the set means that its output can be read.
         self._client.put_item(
             TableName=self._table,

@@ -309,24 +309,20 @@ class DynamoLeases:
 
     def ended_keys(self, stage: str, state: State, until: datetime) -> Iterator[tuple[datetime, str]]:
         """A page at a time: who wants ten reads no more than a hundred keys."""
-        query: dict[str, Any] = {
-            "TableName": self._table,
-            "IndexName": ENDED_INDEX,
-            "KeyConditionExpression": "ended = :ended AND settled_at <= :until",
-            "ExpressionAttributeValues": {
+        pages = self._client.get_paginator("query").paginate(
+            TableName=self._table,
+            IndexName=ENDED_INDEX,
+            KeyConditionExpression="ended = :ended AND settled_at <= :until",
+            ExpressionAttributeValues={
                 ":ended": {"S": f"{stage}#{state.value}"},
                 ":until": lease_item.encode("settled_at", until),
             },
-            "ScanIndexForward": False,
-            "Limit": _PAGE,
-        }
-        while True:
-            page = self._client.query(**query)
+            ScanIndexForward=False,
+            PaginationConfig={"PageSize": _PAGE},
+        )
+        for page in pages:
             for item in page["Items"]:
                 yield lease_item.decode("settled_at", item["settled_at"]), item["key"]["S"]
-            if "LastEvaluatedKey" not in page:
-                return
-            query["ExclusiveStartKey"] = page["LastEvaluatedKey"]
 
     def _update(
         self,

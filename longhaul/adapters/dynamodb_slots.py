@@ -31,8 +31,7 @@ class DynamoSlots:
 
     def free_slots(self, stage: Stage, now: datetime) -> int:
         """A hint that saves failing transactions; the claim itself decides."""
-        item = self._client.get_item(TableName=self._table, Key=slots_key(stage.name)).get("Item", {})
-        return self.free_in(stage, item, now)
+        return self.free_in(stage, self._item(stage), now)
 
     def free_in(self, stage: Stage, slots: Mapping[str, Any], now: datetime) -> int:
         """The same for an item that was read already."""
@@ -42,12 +41,11 @@ class DynamoSlots:
         return max(0, limit - running)
 
     def in_use(self, stage: Stage) -> int:
-        item = self._client.get_item(TableName=self._table, Key=slots_key(stage.name)).get("Item", {})
-        return _number(item, "running", 0)
+        return _number(self._item(stage), "running", 0)
 
     def blocked_s(self, stage: Stage, *, waiting: bool, now: datetime) -> float:
         """`ports.LeaseStore.blocked_s`: the item remembers since when, and every claim makes it forget, in its own transaction."""
-        item = self._client.get_item(TableName=self._table, Key=slots_key(stage.name)).get("Item", {})
+        item = self._item(stage)
         if waiting and self.free_in(stage, item, now):
             return self._blocked_since(stage, now)
         if "blocked_since" in item:
@@ -55,6 +53,9 @@ class DynamoSlots:
             del update["ExpressionAttributeValues"]  # DynamoDB refuses an empty one
             self._client.update_item(TableName=self._table, Key=slots_key(stage.name), **update)
         return 0.0
+
+    def _item(self, stage: Stage) -> Mapping[str, Any]:
+        return self._client.get_item(TableName=self._table, Key=slots_key(stage.name)).get("Item", {})
 
     def _blocked_since(self, stage: Stage, now: datetime) -> float:
         answer = self._client.update_item(
@@ -68,7 +69,7 @@ class DynamoSlots:
 
     def throttled(self, stage: Stage, now: datetime) -> None:
         """Halve the effective limit, at most once in a stretch of `CALM`."""
-        item = self._client.get_item(TableName=self._table, Key=slots_key(stage.name)).get("Item", {})
+        item = self._item(stage)
         limit = min(stage.slots, _number(item, "effective_limit", stage.slots))
         sets = {"effective_limit": {"N": str(max(1, limit // 2))}, "limit_changed_at": _milliseconds(now)}
         long_ago = {":long_ago": _milliseconds(now - CALM)}

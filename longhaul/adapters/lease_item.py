@@ -33,6 +33,11 @@ def to_item(lease: Lease) -> dict[str, Any]:
     return item | derived(lease)
 
 
+def ttl(last_sign: datetime) -> dict[str, Any]:
+    """When an item that nothing happens to any more may go: an attribute value."""
+    return {"N": str(int((last_sign + TERMINAL_TTL).timestamp()))}
+
+
 def derived(lease: Lease) -> dict[str, Any]:
     """Attributes that follow from the others: what the indexes and the time to live go by."""
     found = {"root": {"S": lease.root}}
@@ -41,7 +46,7 @@ def derived(lease: Lease) -> dict[str, Any]:
     if lease.open_kind:
         return found | {"open": {"S": f"{lease.stage}#{lease.open_kind}"}}
     last_sign = lease.progress_at or lease.claimed_at
-    return found | {"ttl": {"N": str(int((last_sign + TERMINAL_TTL).timestamp()))}}
+    return found | {"ttl": ttl(last_sign)}
 
 
 def changes(before: Lease, after: Lease) -> tuple[dict[str, Any], list[str]]:

@@ -29,15 +29,13 @@ def stuck(leases: Iterable[Lease], numbers: LeaseSettings, now: datetime) -> Stu
     patience = SWEEP_PERIOD * _MISSED_SWEEPS
     overdue, owed, missing = [], [], []
     for lease in leases:
-        grace = timedelta(seconds=numbers.visibility_margin_s) + patience
-        if lease.state is State.RUNNING and lease.lease_expires_at and now > lease.lease_expires_at + grace:
+        if lease.is_overdue(now, timedelta(seconds=numbers.visibility_margin_s) + patience):
             overdue.append(lease.key)
-        elif lease.state is State.RELEASED and now > _missing_at(lease, numbers) + patience:
+        elif (
+            lease.state is State.RELEASED
+            and lease.unseen_for(now) > timedelta(seconds=numbers.missing_after_s) + patience
+        ):
             missing.append(lease.key)
         elif lease.owed and now > (lease.settled_at or lease.claimed_at) + patience:
             owed.append(lease.key)
     return Stuck(tuple(overdue), tuple(owed), tuple(missing))
-
-
-def _missing_at(lease: Lease, numbers: LeaseSettings) -> datetime:
-    return (lease.retry_at or lease.claimed_at) + timedelta(seconds=numbers.missing_after_s)

@@ -218,6 +218,10 @@ class Lease:
         """For how long nothing has been heard of a released job's message, though its back-off has passed."""
         return now - max(at for at in (self.retry_at or self.claimed_at, self.seen_at) if at)
 
+    def is_overdue(self, now: datetime, grace: timedelta) -> bool:
+        """Whether this lease is held, and nobody has renewed it in time."""
+        return self.state is State.RUNNING and now >= (self.lease_expires_at or self.claimed_at) + grace
+
     def owns(self, attempt: AttemptId) -> bool:
         return self.state is State.RUNNING and self.id == attempt
 

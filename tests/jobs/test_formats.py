@@ -10,24 +10,26 @@ from pyspark.sql import SparkSession
 
 from jobs.api import Format, Job, Params
 from jobs.catalogue import sql
+from jobs.emitting import Emitter
 from jobs.io.staging import StagedInput, extension_of
 from longhaul.domain.errors import PermanentJobError
+from tests.builders import settings, stage
 
 
 @pytest.fixture
 def staged(tmp_path: Path) -> Any:
     """`staged({"a.csv": b"…"})`: a job with these files as its input `rows`."""
 
-    def stage(files: dict[str, bytes], params: Params) -> Job[Any]:
+    def build(files: dict[str, bytes], params: Params) -> Job[Any]:
         folder = tmp_path / "inputs" / "rows"
         folder.mkdir(parents=True)
         for number, (name, content) in enumerate(files.items()):
             (folder / f"{number:05d}-{name}").write_bytes(content)
         extensions = frozenset(extension_of(name) for name in files)
         rows = StagedInput(folder.as_uri(), len(files), sum(map(len, files.values())), extensions)
-        return Job(params, {"rows": rows}, tmp_path / "output", lambda _: None)
+        return Job(params, {"rows": rows}, tmp_path / "output", lambda _: None, Emitter(settings(), stage()))
 
-    return stage
+    return build
 
 
 def test_compressed_files_are_read_beside_plain_ones(spark: SparkSession, staged: Any, written: Any) -> None:
@@ -55,7 +57,7 @@ def test_what_spark_would_take_for_rows_is_refused(staged: Any, name: str) -> No
 def test_each_format_is_written_in_partitions_and_read_back(
     spark: SparkSession, tmp_path: Path, format_: Format
 ) -> None:
-    job = Job(Params(), {}, tmp_path / "output", lambda _: None)
+    job = Job(Params(), {}, tmp_path / "output", lambda _: None, Emitter(settings(), stage()))
     frame = spark.createDataFrame([(1, "x", "a"), (2, "y", "b"), (3, None, "b")], "n int, text string, part string")
 
     assert job.write(frame, format=format_, partition_by=["part"]) == 3
