@@ -205,7 +205,9 @@ class Attempt:
             logger.info("published; the lease was settled meanwhile, and settle publishes what is committed")
 
     def _fail(self, error: Exception) -> ExitCode:
-        if not self.stop.requested and failures.may_be_jvm_death(error):
+        # A JVM that is told to end stops Spark first, which fails the job in one way or another: the JVM's end is the cause.
+        going = failures.may_be_jvm_death(error) or (self._watch is not None and self._watch.is_spark_gone())
+        if going and not self.stop.requested:
             self.stop.wait(_CAUSE_WAIT_S)
         failure = failures.of_stop(self.stop) if self.stop.requested else failures.of_error(error)
         # The text is in the lease row alone: Spark's errors quote queries, and logs are read by more people.

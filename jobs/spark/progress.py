@@ -64,6 +64,13 @@ class SparkWatch:
         if self._thread is not None:
             self._thread.join(_LAST_SAMPLE_S)
 
+    def is_spark_gone(self) -> bool:
+        """Whether Spark has stopped, or answers no more. Not to be asked of a JVM that may be stuck."""
+        try:
+            return bool(self.context._jsc.sc().isStopped())  # noqa: SLF001 - PySpark does not say
+        except (Py4JError, OSError):
+            return True
+
     def _run(self) -> None:
         while not self._stopped.wait(self.period_s):
             try:

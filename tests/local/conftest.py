@@ -49,6 +49,7 @@ def moto(_moto_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Moto]
     # Stock moto's interpreter asks the environment where its server is.
     monkeypatch.setenv("MOTO_PORT", _moto_endpoint.rsplit(":", 1)[-1])
     patches = Patches()
+    moto_api_backend.reset()  # other tests of this process use it too
     yield Moto(_moto_endpoint, patches)
     patches.undo()
     moto_api_backend.reset()
