@@ -30,6 +30,7 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_the_test_of_a_new_job_passes_at_once_and_both_files_are_as_the_house_wants_them(checkout: Path) -> None:
     job, test = write_job("count_rows", checkout)
 

@@ -83,6 +83,7 @@ def test_a_job_that_overruns_its_timeout_is_stopped(stack: Stack) -> None:
     eventually(lambda: kill.process_group_of("main#overrun") is None, "the task to be stopped", DEADLINE_S)
 
 
+@pytest.mark.slow
 def test_a_jvm_that_hangs_as_it_boots_is_stopped_and_counts_not_against_the_job(stack: Stack) -> None:
     stack.send(stack.select("stalls", "SELECT 1 AS one", stall_timeout="10s"))
     stack.until_task("stalls")
@@ -137,6 +138,7 @@ def test_an_ordinary_script_brought_along_by_its_message_runs_on_the_stack(stack
     assert stack.rows("script") == [{"carrier": "AA", "count": 1}, {"carrier": "UA", "count": 2}]
 
 
+@pytest.mark.slow
 def test_two_jobs_that_append_to_one_output_at_once_lose_no_row(stack: Stack) -> None:
     output = f"s3://{stack.bucket}/appended/"
     for n in (1, 2):
