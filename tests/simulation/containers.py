@@ -101,6 +101,7 @@ class Container:
         self.ending = Ending()  # of the work that its request asks for, known once it has read that
         self.work: int | None = None
         self.has_worked = False
+        self.is_cut_off = False  # ECS knows nothing of it any more, and it works on
         self.end_kind = "stopped"
         self.fault_of_job: str | None = None  # what the job itself has done wrong, once it has
         self.runner: Runner | None = None
@@ -127,6 +128,8 @@ class Container:
         if ending.kind == "infrastructure":
             reason = "The underlying infrastructure is unhealthy."
             self._later(ending.after_s, lambda: self._gone("InfrastructureHealth", reason, None))
+        if ending.kind == "cut_off":
+            self._later(ending.after_s, self._cut_off)
 
     def terminate(self) -> None:
         """SIGTERM; SIGKILL follows."""
@@ -180,6 +183,11 @@ class Container:
         task.desired, task.stopping_at = "STOPPED", self._timeline.clock.now()
         task.stop_code, task.stopped_reason = stop_code, reason
         self.terminate()
+
+    def _cut_off(self) -> None:
+        self.is_cut_off = True
+        reason = "The underlying infrastructure is unhealthy."
+        self._owner.ecs.end(self.task, stop_code="InfrastructureHealth", reason=reason, exit_code=None)
 
     def _gone(self, stop_code: str, reason: str, code: int | None, container_reason: str | None = None) -> None:
         self.host.kill()

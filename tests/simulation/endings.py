@@ -22,6 +22,7 @@ PLATFORM_FAULTS = frozenset(
         "spot",  # SIGTERM two minutes before
         "maintenance",  # TerminationNotice: SIGTERM, SIGKILL after the stop timeout
         "infrastructure",  # gone without a word
+        "cut_off",  # called stopped, while in truth it works on: what the fence is for
     }
 )
 KINDS = frozenset({"done", "slow_start", "dies_after_commit"}) | OWN_FAULTS | PLATFORM_FAULTS

@@ -132,7 +132,7 @@ class Runner:
 
     def _go_through(self, ending: Ending) -> None:
         kind = ending.kind
-        if kind in ("done", "slow_start", "dies_after_commit", "spot", "maintenance", "infrastructure"):
+        if kind in ("done", "slow_start", "dies_after_commit", "spot", "maintenance", "infrastructure", "cut_off"):
             if self._container.job.work_s >= self._timeout_s:
                 self._container.fault_of_job = "endless"
             self._advance(self._container.job.work_s)

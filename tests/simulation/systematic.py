@@ -37,6 +37,7 @@ SCENARIOS: Mapping[str, Plan] = {
     "a job cannot succeed": _plan(Job("j0", work_s=9.0, endings=(Ending("permanent", 2.0),))),
     "a job hangs": _plan(Job("j0", work_s=9.0, stall_timeout_s=60, endings=(Ending("jvm_hangs", 2.0),))),
     "a job dies between commit and publish": _plan(Job("j0", work_s=9.0, endings=(Ending("dies_after_commit"),))),
+    "a job is called dead, and works on": _plan(Job("j0", work_s=300.0, endings=(Ending("cut_off", 5.0),))),
     "a job is interrupted": _plan(Job("j0", work_s=60.0, endings=(Ending("spot", 5.0),))),
     "a job is cancelled": _plan(Job("j0", work_s=120.0), Act(90.0, "cancel", "j0")),
     "an execution is stopped by hand": _plan(Job("j0", work_s=60.0), Act(80.0, "stop_execution", "j0")),

@@ -14,6 +14,18 @@ def no_overlap(seen: "Seen", container: "Container") -> str | None:
     if seen.world.injector.fired or seen.redelivered or seen.redriven:
         return None
     for other in seen.world.containers.running.values():
-        if other is not container and other.attempt.key == container.attempt.key and other.has_worked:
+        is_same_job = other is not container and other.attempt.key == container.attempt.key
+        if is_same_job and other.has_worked and not other.is_cut_off:
             return f"{container.host.name} begins while {other.host.name} still works"
     return None
+
+
+@invariant(
+    "S5", "container over", "of the tasks that an attempt was given, by RunTasks whose answers were lost, one works"
+)
+def one_task_works(seen: "Seen", container: "Container") -> str | None:
+    if not container.has_worked:
+        return None
+    given = next(each for each in seen.attempts.values() if container in each.containers).containers
+    workers = [each.host.name for each in given if each.has_worked]
+    return f"{' and '.join(workers)} worked" if len(workers) > 1 else None

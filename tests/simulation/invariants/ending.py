@@ -68,12 +68,27 @@ def every_job_has_ended(seen: "Seen", _: None) -> str | None:
     return None
 
 
-@invariant("L1", "the end", "a job that can never succeed does not publish, one that can is not dead")
-def ends_are_right(seen: "Seen", _: None) -> str | None:
+@invariant("L1", "the end", "a job that can never succeed does not publish")
+def poison_is_not_published(seen: "Seen", _: None) -> str | None:
     for token in seen.published:
         job = seen.world.jobs[seen.job_of_key(token.key)]
         if job.poison and job.endings and seen.attempts[token].work == 0 and job.endings[-1].kind in OWN_FAULTS:
             return f"{token} of a poison job was published"
+    return None
+
+
+@invariant("L1", "the end", "where nothing goes wrong, every job is published by its first attempt")
+def calm_is_uneventful(seen: "Seen", _: None) -> str | None:
+    plan = seen.world.plan
+    if seen.world.injector.fired or any(act.kind != "submit" or act.work for act in plan.acts):
+        return None
+    good = {job.name for job in plan.jobs if not job.endings and job.timeout_s is None}
+    for sent in seen.sent.values():
+        attempts = [each for each in seen.attempts if each.key == sent.key]
+        if sent.job in good and len(attempts) != 1:
+            return f"{sent.key} took {len(attempts)} attempts"
+        if sent.job in good and sent.work is not None and not seen.is_published(sent.key, sent.work):
+            return f"{sent.key} was not published"
     return None
 
 

@@ -36,8 +36,8 @@ ALL: Final = (
     Mutant(
         "a second task of the attempt works too",
         _LEASES,
-        "clauses=[RUNNING, MINE, FIRST_TASK]",
-        "clauses=[RUNNING, MINE]",
+        "OR task_arn = :task_arn)",
+        "OR task_arn <= :task_arn OR task_arn > :task_arn)",
     ),
     Mutant(
         "a failure overrules a commit",
