@@ -80,6 +80,7 @@ def page_of(lease: Lease, now: datetime, executions: Executions, log_group: str)
     pairs = [
         ("job", lease.job_id),
         ("stage", lease.stage),
+        ("follows", _origin(lease)),
         ("state", shown_state(lease)),
         ("progress", progress_of(lease)),
         ("attempt", f"{lease.attempt}, begun {_ago(lease.claimed_at, now)}"),
@@ -101,6 +102,14 @@ def page_of(lease: Lease, now: datetime, executions: Executions, log_group: str)
         ("log", f"{log_group}:{stream}" if stream else ""),
     ]
     return [(name, value) for name, value in pairs if value]
+
+
+def _origin(lease: Lease) -> str:
+    """Which job led to this one, and with which all began."""
+    if lease.lineage is None:
+        return ""
+    parent, root = (key.partition("#")[2] for key in (lease.lineage.parent, lease.root))
+    return parent if parent == root else f"{parent}, of {root}"
 
 
 def _ago(moment: datetime | None, now: datetime) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 
+from longhaul.domain.family import Member, family
 from longhaul.domain.lease import Lease, OpenKind, State, job_key
 from longhaul.ports import Clock, LeaseStore
 
@@ -36,6 +37,14 @@ class Jobs:
     def find(self, stages: Sequence[str], job_id: str) -> list[Lease]:
         """The rows of that job id, in any of the stages; also one that only holds a cancel mark."""
         return list(self.leases.load_many(job_key(stage, job_id) for stage in stages).values())
+
+    def family(self, lease: Lease) -> Member:
+        """The job, and everything that followed from it; through an index, so what has just begun may be missing."""
+        rows = {lease.key: lease}
+        keys = self.leases.keys_of_root(lease.root)
+        while page := list(islice(keys, _PAGE)):
+            rows |= self.leases.load_many(page)
+        return family(rows.values(), lease.key)
 
     def unfinished(self, stages: Sequence[str], states: Sequence[State], ages: Ages) -> Iterator[Lease]:
         """What runs, waits for its next attempt, or has ended and still owes something; oldest runs first. Reads all of it: there is no more of it than jobs in flight."""

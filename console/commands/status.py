@@ -11,6 +11,7 @@ from rich.live import Live
 from rich.text import Text
 
 from console.errors import ExitCode
+from console.family import rows_of
 from console.options import AsJson, NewerThan, OlderThan, StageName, find_job, on_target
 from console.output import Output, table_of
 from console.show import COLUMNS, page_of, row_of
@@ -37,7 +38,10 @@ def status(  # noqa: PLR0913 - filters
     ] = None,
     older_than: OlderThan = None,
     newer_than: NewerThan = None,
-    limit: Annotated[int, typer.Option(min=1, help="How many open jobs, and how many that ended, at the most.")] = 20,
+    limit: Annotated[
+        int,
+        typer.Option(min=1, help="How many open jobs, how many that ended, and how many of a fan-out, at the most."),
+    ] = 20,
     watch: Annotated[
         bool,
         typer.Option(
@@ -46,7 +50,7 @@ def status(  # noqa: PLR0913 - filters
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show where a job is, or what is open and what ended last.
+    """Show where a job is and what followed from it, or what is open and what ended last.
 
     The list shows what runs, waits for its next attempt or still owes something, then what ended, the latest first. A job that nobody has claimed yet is in its queue
     and has no row: the queues are counted. Ages are since a run began, or since it ended.
@@ -57,7 +61,7 @@ def status(  # noqa: PLR0913 - filters
     """
     out = Output(as_json=as_json)
     if job is not None:
-        _one(out, target, find_job(target, job, stage), watch=watch)
+        _one(out, target, find_job(target, job, stage), limit, watch=watch)
         return
     ages, states = Ages(older_than, newer_than), tuple(state or State)
     stages = target.stages(stage)
@@ -72,15 +76,20 @@ def status(  # noqa: PLR0913 - filters
         time.sleep(_PERIOD_S)
 
 
-def _one(out: Output, target: Target, lease: Lease, *, watch: bool) -> None:
+def _one(out: Output, target: Target, lease: Lease, limit: int, *, watch: bool) -> None:
     if watch and not lease.is_finished:
         wait_for(out, target, [Awaited(lease.key, lease.fingerprint, None)])
         return
     now = target.parts.clock.now()
+    family = target.jobs.family(lease)
     if out.as_json:
-        out.record(job_record(lease, target.settings, target.parts.executions, now))
+        for member in family.all():
+            out.record(job_record(member.lease, target.settings, target.parts.executions, now))
     else:
         out.fields(page_of(lease, now, target.parts.executions, target.settings.job_log_group))
+        if family.children:
+            out.line("")
+            out.table(COLUMNS, rows_of(family, now, limit))
     if watch and lease.state is not State.SUCCEEDED:
         raise typer.Exit(ExitCode.FAILED)
 

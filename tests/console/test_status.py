@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from longhaul.domain.lease import Owed, State
+from longhaul.domain.lineage import Group, Lineage
 from longhaul.domain.outcome import OutcomeClass
 from tests.builders import stage
 from tests.console.conftest import World
@@ -144,3 +145,33 @@ def test_a_released_job_says_when_it_is_tried_again(world: World) -> None:
     )
     world.parts.leases.settle(lease, released)
     assert "again in 1m30s; failed: exit code 1" in world.run("status").stdout
+
+
+def test_the_tree_of_a_fan_out_shows_each_member_and_counts_what_nobody_has_claimed(world: World) -> None:
+    root = world.end(world.claim("year"), OutcomeClass.SUCCEEDED)
+
+    def lineage(n: int) -> Lineage:
+        return Lineage(root=root.key, parent=root.key, groups=(Group(of=root.key, run=root.run, n=n, size=40),))
+
+    world.end(world.claim("year/0", lineage=lineage(0)), OutcomeClass.SUCCEEDED)
+    world.end(world.claim("year/1", lineage=lineage(1)), OutcomeClass.PERMANENT, "no such column: month")
+    world.claim("year/2", lineage=lineage(2))
+    shown = [line.split("\t") for line in world.run("status", "year").stdout.splitlines() if "\t" in line]
+    assert [(cells[0], cells[1], cells[-1]) for cells in shown] == [
+        ("year", "SUCCEEDED", ""),
+        ("├─ year/0", "SUCCEEDED", ""),
+        ("├─ year/1", "DEAD", "permanent: no such column: month"),
+        ("├─ year/2", "RUNNING", ""),
+        ("└─ … 37 more", "", "37 QUEUED"),
+    ]
+    # The urgent ones stay when there is no room for all.
+    brief = world.run("status", "year", "--limit", "2").stdout.splitlines()[-3:]
+    assert [line.split("\t")[0] for line in brief] == ["├─ year/1", "├─ year/2", "└─ … 38 more"]
+    assert brief[-1].endswith("37 QUEUED, 1 SUCCEEDED")
+    records = [json.loads(line) for line in world.run("status", "year", "--json").stdout.splitlines()]
+    assert [(each["job_id"], each["parent"], each["root"]) for each in records[:2]] == [
+        ("year", None, "year"),
+        ("year/0", "year", "year"),
+    ]
+    of_member = dict(line.split(maxsplit=1) for line in world.run("status", "year/1").stdout.splitlines())
+    assert (of_member["follows"], of_member["state"]) == ("year", "DEAD")

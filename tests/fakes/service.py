@@ -83,7 +83,9 @@ class Paginator:
         self._call = call
         self._tokens = tokens
 
-    def paginate(self, **arguments: Any) -> Iterator[Answer]:
+    def paginate(self, *, PaginationConfig: Mapping[str, int] | None = None, **arguments: Any) -> Iterator[Answer]:  # noqa: N803 - botocore's
+        if PaginationConfig is not None:
+            arguments["Limit"] = PaginationConfig["PageSize"]  # DynamoDB's word; others refuse it
         while True:
             page = self._call(**arguments)
             yield page
