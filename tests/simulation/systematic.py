@@ -8,7 +8,8 @@ from tests.simulation.injection import Site
 from tests.simulation.plan import Act, Ending, Fault, Job, Plan
 from tests.simulation.run import run
 
-# Of the faults of a call, those that differ in what they leave behind: nothing done, done and untold, done twice, a process that is gone before or after.
+# Of the faults of a call, those that differ in what they leave behind: nothing done, done and untold, done twice, a process that is gone before or after,
+# one that acts on what it read seconds ago.
 _TELLING = frozenset(
     {
         "unavailable/before/all",
@@ -17,6 +18,7 @@ _TELLING = frozenset(
         "crash/before",
         "crash/after",
         "hang/after",
+        "slow/6",
         "conflict/before/1",
         "disguised/before/all",
     }
@@ -38,8 +40,10 @@ SCENARIOS: Mapping[str, Plan] = {
     "a job hangs": _plan(Job("j0", work_s=9.0, stall_timeout_s=60, endings=(Ending("jvm_hangs", 2.0),))),
     "a job dies between commit and publish": _plan(Job("j0", work_s=9.0, endings=(Ending("dies_after_commit"),))),
     "a job is called dead, and works on": _plan(Job("j0", work_s=300.0, endings=(Ending("cut_off", 5.0),))),
+    "a job is called dead as it commits": _plan(Job("j0", work_s=9.0, endings=(Ending("cut_off", 9.5),))),
     "a job is interrupted": _plan(Job("j0", work_s=60.0, endings=(Ending("spot", 5.0),))),
     "a job is cancelled": _plan(Job("j0", work_s=120.0), Act(90.0, "cancel", "j0")),
+    "a job is cancelled as it commits": _plan(Job("j0", work_s=9.0), Act(73.0, "cancel", "j0")),
     "an execution is stopped by hand": _plan(Job("j0", work_s=60.0), Act(80.0, "stop_execution", "j0")),
     "the same work is submitted twice": _plan(Job("j0", work_s=9.0), Act(20.0, "submit", "j0")),
     "other work is submitted under the key": _plan(Job("j0", work_s=9.0), Act(20.0, "submit", "j0", work=1)),

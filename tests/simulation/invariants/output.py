@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from tests.simulation.seen import Seen
     from tests.simulation.sightings import Token
 
+_FAILED = ("RELEASED", "DEAD", "CANCELLED")
+
 
 @invariant("S2", "commit", "at most one commit per job and run, unless the one before turned out to be void")
 def one_commit(seen: "Seen", commit: "tuple[Token, Any]") -> str | None:
@@ -24,6 +26,19 @@ def latest_commits(seen: "Seen", commit: "tuple[Token, Any]") -> str | None:
     if seen.latest.get(token.key) != token.attempt:
         return f"{token} committed after attempt {seen.latest.get(token.key)} had begun"
     return None
+
+
+@invariant("S3", "commit", "a job that was cancelled in time does not commit")
+def no_commit_after_cancel(seen: "Seen", commit: "tuple[Token, Any]") -> str | None:
+    token, row = commit
+    return f"{token} committed in a row with a cancel mark" if "cancel_requested_at" in row else None
+
+
+@invariant("S3", "row written", "what has committed succeeds: no later verdict fails it")
+def commits_stand(seen: "Seen", row: "dict[str, Any]") -> str | None:
+    del seen
+    state = row["state"]["S"]
+    return f"{row['key']['S']} is {state} and has committed" if "output" in row and state in _FAILED else None
 
 
 @invariant("S4", "file shows", "no file shows before its attempt has committed")

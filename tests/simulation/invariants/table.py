@@ -17,6 +17,7 @@ Moment = Literal[
     "file shows",
     "files deleted",
     "manifest put",
+    "row written",
     "slots written",
     "execution started",
     "execution ended",
