@@ -1,5 +1,7 @@
 import json
+import re
 from importlib.resources import files
+from pathlib import Path
 
 import pytest
 from cfnlint.data.schemas.extensions import aws_ecs_taskdefinition
@@ -30,6 +32,17 @@ def test_a_list_replaces_the_usual_one() -> None:
     settings = load({"stages": [{"name": "main", "slots": 10}]}, {"stages": [{"name": "other"}]})
 
     assert [(stage.name, stage.slots) for stage in settings.stages] == [("other", 10)]
+
+
+def test_the_pipeline_in_the_docs_is_one() -> None:
+    page = Path(__file__).parents[2].joinpath("docs/stages.md").read_text("utf-8")
+    (example,) = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
+    stages = load(None, json.loads(example)).stages
+    assert [(each.name, each.next, each.join) for each in stages] == [
+        ("main", ("clean",), False),
+        ("clean", ("delays",), False),
+        ("delays", (), True),
+    ]
 
 
 def test_settings_are_frozen() -> None:
