@@ -14,7 +14,7 @@ from s3transfer.subscribers import BaseSubscriber
 
 from jobs.io.listing import Listing, Source, find
 from jobs.stopping import Stop
-from longhaul.domain.errors import PermanentJobError
+from longhaul.domain.errors import LonghaulError, PermanentJobError
 from longhaul.domain.paths import DataPath
 from longhaul.settings import SizeName
 
@@ -32,6 +32,10 @@ _TRANSFER: Final = TransferConfig(multipart_threshold=32 * _MIB, multipart_chunk
 _DISK_RESERVE_FRACTION: Final = 0.5
 _DISK_RESERVE_BYTES: Final = 256 * _MIB
 _POLL_S: Final = 0.2
+
+
+class InputChangingError(LonghaulError):
+    """Somebody replaces an input faster than it can be read. No reason to give the job up: it fails, and is tried again."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,7 @@ class Stager:
 
         Raises:
             PermanentJobError: an input is missing or empty, or the disk is too small.
+            InputChangingError: files went away while they were read, twice; the next attempt may have better luck.
             StopRequestedError: the attempt has to stop.
         """
         try:
@@ -81,7 +86,7 @@ class Stager:
         try:
             return self._stage(inputs)
         except _VanishedError as error:
-            raise PermanentJobError(f"an input keeps changing while it is read: {error} is gone") from error
+            raise InputChangingError(f"an input keeps changing while it is read: {error} is gone") from error
 
     def _stage(self, inputs: Mapping[str, DataPath]) -> dict[str, StagedInput]:
         sources = find(self._listing, inputs)

@@ -12,7 +12,7 @@ import pytest
 from moto import mock_aws
 
 from jobs.io.listing import Listing
-from jobs.io.staging import StagedInput, Stager
+from jobs.io.staging import InputChangingError, StagedInput, Stager
 from jobs.stopping import Stop, StopReason, StopRequestedError
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.manifest import Manifest, ManifestFile
@@ -236,6 +236,15 @@ def test_an_output_replaced_while_it_is_read_is_read_once_more(
             return s3.get_object(**arguments)
 
     assert stage(f"s3://{BUCKET}/clean/", client=Replaced()).files == {"00000-new.csv": b"x"}
+
+
+def test_an_output_that_is_replaced_again_and_again_fails_the_attempt_and_not_the_job(
+    stage: Callable[..., Staged], s3: Any
+) -> None:
+    publish(s3, "clean/", "old.csv")
+    s3.delete_object(Bucket=BUCKET, Key="clean/old.csv")
+    with pytest.raises(InputChangingError, match=r"keeps changing while it is read: s3://data/clean/old\.csv is gone"):
+        stage(f"s3://{BUCKET}/clean/")
 
 
 def test_a_stop_ends_the_transfer(stage: Callable[..., Staged], put: Callable[..., None]) -> None:

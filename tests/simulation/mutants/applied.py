@@ -32,10 +32,11 @@ def mutated(mutant: Mutant) -> str:
 
 def apply(mutant: Mutant) -> None:
     """From now on this process imports the mutant; the module must not be loaded yet."""
-    name = mutant.file.removesuffix(".py").replace("/", ".")
-    if name in sys.modules:
-        raise RuntimeError(f"{name} is loaded already")
-    sys.meta_path.insert(0, _Finder(name, mutated(mutant)))
+    for change in mutant.changes:
+        name = change.file.removesuffix(".py").replace("/", ".")
+        if name in sys.modules:
+            raise RuntimeError(f"{name} is loaded already")
+        sys.meta_path.insert(0, _Finder(name, mutated(change)))
 
 
 class _Finder(importlib.abc.MetaPathFinder):

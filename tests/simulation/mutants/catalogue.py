@@ -20,12 +20,17 @@ _SWEEP: Final = "longhaul/sweep.py"
 
 @dataclass(frozen=True)
 class Mutant:
-    """`old` is in `file` exactly once."""
+    """`old` is in `file` exactly once. `also`: a second change, where one alone would change nothing, because another rule covers it."""
 
     name: str
     file: str
     old: str
     new: str
+    also: "Mutant | None" = None
+
+    @property
+    def changes(self) -> "tuple[Mutant, ...]":
+        return (self, *(self.also.changes if self.also else ()))
 
 
 ALL: Final = (
@@ -106,9 +111,9 @@ ALL: Final = (
         _SCHEDULE,
         "return max(0, min(wanted, math.floor(SQS_VISIBILITY_CAP_S - _CAP_MARGIN_S - held_s)))",
         "return wanted",
-    ),
-    Mutant(
-        "no hand-over", _BEAT, "if held_s >= numbers.hand_over_age_s:", "if held_s >= 10 * numbers.hand_over_age_s:"
+        also=Mutant(
+            "no hand-over", _BEAT, "if held_s >= numbers.hand_over_age_s:", "if held_s >= 10 * numbers.hand_over_age_s:"
+        ),
     ),
     Mutant(
         "an extension that grows",
