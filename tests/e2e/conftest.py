@@ -80,6 +80,16 @@ class Stack:
         found: Lease = eventually(registered, f"{job_id}: a task of attempt {attempt}", DEADLINE_S)
         return found
 
+    def until_progress(self, job_id: str, phase: str) -> Lease:
+        """The row once its task reports that phase."""
+
+        def reported() -> Lease | None:
+            row = self.row(job_id)
+            return row if row and row.progress.get("phase") == phase else None
+
+        found: Lease = eventually(reported, f"{job_id}: {phase}", DEADLINE_S)
+        return found
+
     def ended_as(self, row: Lease) -> str:
         """How the execution of the row's attempt ended: its status, or the error with which it failed."""
         sfn = self.client("stepfunctions")

@@ -97,6 +97,25 @@ def test_a_jvm_that_hangs_as_it_boots_is_stopped_and_counts_not_against_the_job(
     assert stack.ended_as(replace(row, attempt=1)) == "RELEASED"
 
 
+@pytest.mark.slow
+def test_a_job_whose_jvm_hangs_while_it_works_is_stopped_as_stalled_and_succeeds_at_the_second_attempt(
+    stack: Stack,
+) -> None:
+    seconds_of_work = "SELECT count(*) AS n FROM range(15000) a CROSS JOIN range(15000) b WHERE a.id * b.id = 7"
+    stack.send(stack.select("hangs", seconds_of_work, stall_timeout="10s"))
+    stack.until_progress("hangs", "running")
+    jvm = jvm_of("main#hangs")
+    assert jvm is not None
+    jvm.suspend()
+    row = stack.until("hangs", State.RELEASED)
+    assert (row.last_class, row.failures, row.interruptions) == ("stalled", 1, 0)
+    assert "no progress for" in str(row.last_error)
+    row = stack.until("hangs", State.SUCCEEDED)
+    assert (row.attempt, row.failures) == (2, 1)
+    assert stack.rows("hangs") == [{"n": 2}]
+    assert stack.ended_as(replace(row, attempt=1)) == "RELEASED"
+
+
 def jvm_of(key: str) -> psutil.Process | None:
     group = kill.process_group_of(key)
     children = psutil.Process(group).children(recursive=True) if group else []
