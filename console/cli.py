@@ -6,6 +6,7 @@ from console.commands import dlq
 from console.commands.cancel import cancel
 from console.commands.demo import demo
 from console.commands.doctor import doctor
+from console.commands.history import history
 from console.commands.logs import logs
 from console.commands.new_job import new_job
 from console.commands.replay import replay
@@ -42,6 +43,7 @@ def longhaul() -> None:
 
 app.command(rich_help_panel=_JOBS)(submit)
 app.command(rich_help_panel=_JOBS)(status)
+app.command(rich_help_panel=_JOBS)(history)
 app.command(rich_help_panel=_JOBS)(logs)
 app.command(rich_help_panel=_JOBS)(cancel)
 app.command(rich_help_panel=_JOBS)(retry)

@@ -54,7 +54,8 @@ class Settler:
                     verdict, evidence = self._verdict(lease, ended), ended
             stage = self.settings.stage(lease.stage)
             task_from, task_until = outcome.task_times(evidence)
-            seen = replace(lease, task_from=task_from, task_until=task_until)
+            task_arn = lease.task_arn or outcome.task_arn(evidence)
+            seen = replace(lease, task_arn=task_arn, task_from=task_from, task_until=task_until)
             settlement = outcome.settle(seen, verdict, stage, self.settings.lease, self.clock.now(), self.rng)
             try:
                 self.leases.settle(lease, settlement.lease)

@@ -74,6 +74,7 @@ def ended(before: Lease, after: Lease) -> Attempt:
     return replace(
         running(before),
         ended_at=after.settled_at,
+        task_arn=after.task_arn,
         task_from=after.task_from,
         task_until=after.task_until,
         state=after.state,

@@ -152,6 +152,12 @@ def task_times(evidence: Evidence) -> tuple[datetime | None, datetime | None]:
     return _time(begun), _time(task.get("StoppedAt"))
 
 
+def task_arn(evidence: Evidence) -> str | None:
+    """Which task it was, also when it ended before it could register: its log says why."""
+    arn = (_task_of(evidence) or {}).get("TaskArn")
+    return arn if isinstance(arn, str) else None
+
+
 def _time(value: Any) -> datetime | None:  # noqa: ANN401 - from a task's description
     """Step Functions writes a task's times in epoch milliseconds."""
     return datetime.fromtimestamp(value / 1000, UTC) if isinstance(value, int | float) else None
