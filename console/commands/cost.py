@@ -10,12 +10,12 @@ from console.errors import CommandError, ExitCode
 from console.money import money, wasted
 from console.options import AsJson, NewerThan, OlderThan, StageName, find_job, on_target
 from console.output import Output
+from console.prices import USUAL, read_prices
 from console.recorded import Most, recorded
 from console.target import Target
 from longhaul.domain.cost import AttemptCost, Fate, JobCost, Pricing, by_fate, by_stage
 from longhaul.domain.durations import format_duration
 from longhaul.domain.what_if import outlooks
-from longhaul.prices import USUAL, read_prices
 
 ATTEMPTS = ("attempt", "outcome", "went into", "size", "paid", "beats", "task", "around it", "total")
 STAGES = ("stage", "jobs", "attempts", "total", *(fate.value for fate in Fate))

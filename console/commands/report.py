@@ -1,5 +1,6 @@
 """`longhaul report`: what happened, as one HTML file."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -8,11 +9,12 @@ import typer
 from console.errors import CommandError, ExitCode
 from console.options import NewerThan, OlderThan, StageName, on_target
 from console.output import Output
+from console.prices import read_prices
 from console.recorded import Most, recorded
 from console.report import Report
 from console.target import Target
 from longhaul.domain.cost import Pricing
-from longhaul.prices import read_prices
+from longhaul.domain.timeline import Lane
 
 
 @on_target
@@ -33,7 +35,12 @@ def report(
     if not file.parent.is_dir():
         raise CommandError(f"there is no folder {file.parent}", ExitCode.USAGE)
     lanes = recorded(out, target, stage=stage, older_than=older_than, newer_than=newer_than, most=most)
+    write_report(target, lanes, file)
+    out.line(str(file))
+
+
+def write_report(target: Target, lanes: Iterable[Lane], file: Path) -> None:
+    """Write the page about these jobs of that stack."""
     pricing, now = Pricing(read_prices(), target.settings), target.parts.clock.now()
     page = Report(str(target), [pricing.job(lane, now) for lane in lanes], pricing.prices, now)
     file.write_text(page.html(), encoding="utf-8")
-    out.line(str(file))

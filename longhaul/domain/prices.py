@@ -1,4 +1,4 @@
-"""What AWS asks for what a job uses: the form of `longhaul/prices.json`."""
+"""What AWS asks for what a job uses: the form of `console/prices.json`."""
 
 from datetime import date as day
 from typing import Annotated

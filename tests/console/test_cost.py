@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from console.prices import USUAL
 from longhaul.domain.lease import Lease
 from longhaul.domain.outcome import OutcomeClass
-from longhaul.prices import USUAL
 from longhaul.settings import TaskSettings, TaskSize
 from tests.console.conftest import World
 

@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 from pydantic import ValidationError
 
+from console.prices import USUAL, read_prices
 from longhaul.domain.cost import Cost, Fate, JobCost, Pricing, by_fate, by_stage, fate
 from longhaul.domain.history import Attempt
 from longhaul.domain.lease import State
@@ -14,7 +15,6 @@ from longhaul.domain.prices import Prices
 from longhaul.domain.schedule import interval_s
 from longhaul.domain.timeline import lane
 from longhaul.domain.what_if import beats_within, outlooks, scenarios
-from longhaul.prices import USUAL, read_prices
 from longhaul.settings import LeaseSettings, TaskSettings, TaskSize
 from tests.builders import NOW, running, settings
 
