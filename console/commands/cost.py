@@ -31,7 +31,7 @@ def cost(  # noqa: PLR0913 - filters
     what_if: Annotated[
         bool, typer.Option("--what-if", help="Compare other heartbeat settings, and Spot, on the same jobs.")
     ] = False,
-    each: Annotated[bool, typer.Option("--jobs", help="Each job instead of each stage, the dearest first.")] = False,
+    by_job: Annotated[bool, typer.Option("--jobs", help="Each job instead of each stage, the dearest first.")] = False,
     stage: StageName = None,
     older_than: OlderThan = None,
     newer_than: NewerThan = None,
@@ -61,7 +61,7 @@ def cost(  # noqa: PLR0913 - filters
         _what_if(out, jobs, pricing)
     elif job is not None:
         _job(out, jobs[0])
-    elif each:
+    elif by_job:
         _jobs(out, jobs)
     else:
         _stages(out, jobs)
