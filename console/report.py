@@ -7,7 +7,7 @@ from pathlib import Path
 
 from console.money import money, wasted
 from console.timeline import CSS as TIMELINE_CSS
-from console.timeline import ZOOMS, text, timeline_html
+from console.timeline import ZOOMS, name_of, text, timeline_html
 from longhaul.domain.cost import AttemptCost, Fate, JobCost, by_fate, by_stage
 from longhaul.domain.digest import Digest, Spread, digest
 from longhaul.domain.durations import format_duration
@@ -74,7 +74,7 @@ class Report:
         return "<dl class=figures>" + "".join(f"<div><dt>{b}</dt><dd>{a}</dd></div>" for a, b in figures) + "</dl>"
 
     def _timeline(self) -> str:
-        lanes = sorted((job.lane for job in self.jobs), key=lambda lane: (lane.begin, lane.row.key))
+        lanes = sorted((job.lane for job in self.jobs), key=lambda lane: (lane.begin, name_of(lane.row)))
         buttons = "".join(
             f'<label><input type=radio name=zoom id="zoom-{zoom}"{" checked" if zoom == 1 else ""}> {zoom}x</label>'
             for zoom in ZOOMS
@@ -91,15 +91,15 @@ class Report:
 
     def _waits(self) -> str:
         headings = ["stage", "what", "how often", "median", "95 %", "longest"]
-        rows = []
+        rows: list[list[object]] = []
         for name, found in self._digests().items():
-            for what, spread in (
-                ("waited for message or slot", found.waits),
-                ("backed off", found.back_offs),
-                ("task started", found.starts),
-                ("ran", found.runs),
-            ):
-                rows.append([name, what, *_cells(spread)])
+            spreads = {
+                "waited for message or slot": found.waits,
+                "backed off": found.back_offs,
+                "task started": found.starts,
+                "ran": found.runs,
+            }
+            rows += [[name, what, *_cells(spread)] for what, spread in spreads.items() if spread.count]
         return _table(headings, rows)
 
     def _wrong(self) -> str:
@@ -148,8 +148,6 @@ def _wrong_row(each: AttemptCost) -> list[object]:
 
 
 def _cells(spread: Spread) -> list[object]:
-    if not spread.count:
-        return [0, "", "", ""]
     return [spread.count, _seconds(spread.median), _seconds(spread.p95), _seconds(spread.longest)]
 
 
