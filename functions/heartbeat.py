@@ -10,6 +10,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from functions.wiring import wiring
 from longhaul.beat import BeatAnswer, Heartbeat
 from longhaul.domain.lease import ExecutionInput
+from longhaul.logs import about
 
 logger = Logger()
 
@@ -28,10 +29,10 @@ def build_runtime() -> Runtime:
 def handle(event: dict[str, Any], runtime: Runtime) -> BeatAnswer:
     """The execution's input; what else the state machine has gathered beside it is ignored."""
     execution = ExecutionInput.model_validate(event)
-    logger.append_keys(job_id=execution.job_id, attempt=execution.attempt, execution=execution.id.execution_name)
-    return runtime.heartbeat.beat(execution.id)
+    with about(execution.id):
+        return runtime.heartbeat.beat(execution.id)
 
 
-@logger.inject_lambda_context(clear_state=True)
+@logger.inject_lambda_context
 def lambda_handler(event: dict[str, Any], _context: LambdaContext) -> BeatAnswer:
     return handle(event, build_runtime())

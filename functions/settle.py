@@ -10,6 +10,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from functions.wiring import wiring
 from longhaul.domain.lease import ExecutionInput
 from longhaul.domain.outcome import Evidence
+from longhaul.logs import about
 from longhaul.settle import Settler
 
 logger = Logger()
@@ -28,14 +29,14 @@ def build_runtime() -> Runtime:
 def handle(event: dict[str, Any], runtime: Runtime) -> dict[str, str]:
     """The execution's input with `task` (the ECS task description after exit 0) or `error` (`Error` and `Cause`, as a Catch gives them)."""
     execution = ExecutionInput.model_validate(event)
-    logger.append_keys(job_id=execution.job_id, attempt=execution.attempt, execution=execution.id.execution_name)
     error = event.get("error") or {}
     evidence = Evidence(
         error=error.get("Error"), cause=error.get("Cause") or "", task=event.get("task") if not error else None
     )
-    return {"outcome": runtime.settler.settle(execution.id, evidence)}
+    with about(execution.id):
+        return {"outcome": runtime.settler.settle(execution.id, evidence)}
 
 
-@logger.inject_lambda_context(clear_state=True)
+@logger.inject_lambda_context
 def lambda_handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, str]:
     return handle(event, build_runtime())

@@ -32,6 +32,7 @@ from longhaul.domain.message import MessageContent, renewal
 from longhaul.domain.outcome import Evidence, cancel_waiting
 from longhaul.domain.request import parse_job_id, parse_request
 from longhaul.finish import Finisher
+from longhaul.logs import about
 from longhaul.metrics import Metric, StageMetric
 from longhaul.ports import Clock, Executions, JobQueue, LeaseStore, Metrics, RequestStore
 from longhaul.settings import RuntimeSettings, Stage
@@ -125,7 +126,7 @@ class Dispatcher:
             reason = Reason(
                 kind="invalid_request", reason=str(error), first_sent=delivery.sent_at.isoformat(timespec="seconds")
             )
-            self._guard(
+            self._unless_it_fails(
                 delivery.message_id,
                 lambda: self._dead_letter(stage, delivery.message_id, delivery.content, reason, batch),
             )
@@ -168,7 +169,8 @@ class Dispatcher:
             case Claim():
                 batch.waiting.append((each, lease))
             case Probe(lease=probed):
-                self._probe(stage, message, probed)
+                with about(probed.id):
+                    self._probe(stage, message, probed)
                 self._renew_if_worn_out(stage, each, batch)
             case Finish(lease=ended, own=True):
                 # The handle in hand is newer than the row's.
@@ -223,7 +225,7 @@ class Dispatcher:
         )
         logger.info(
             "running job adopted",
-            extra={"lease": lease.key, "attempt": lease.attempt, "receive_count": message.receive_count},
+            extra={"lease": lease.key, "receive_count": message.receive_count},
         )
 
     def _adopt(self, lease: Lease, message: Message) -> Lease | None:
@@ -301,6 +303,10 @@ class Dispatcher:
         claim = decide_claim(row, each.message, stage, self.settings.lease, self.clock.now())
         if not isinstance(claim, Claim):
             raise LeaseChangedError(row)
+        with about(claim.lease.id):
+            self._start(stage, each, claim, batch)
+
+    def _start(self, stage: Stage, each: Accepted, claim: Claim, batch: Batch) -> None:
         lease = claim.lease
         if claim.starts_run:
             self.requests.put(lease.request_ref, each.content)
@@ -311,7 +317,6 @@ class Dispatcher:
             extra={
                 "lease": lease.key,
                 "run": lease.run,
-                "attempt": lease.attempt,
                 "receive_count": lease.receive_count,
             },
         )
@@ -353,9 +358,13 @@ class Dispatcher:
         work = list(accepted)
         if work:
             with ThreadPoolExecutor(max_workers=len(work)) as pool:
-                list(pool.map(lambda each: self._guard(each.message.message_id, lambda: do(each)), work))
+                list(pool.map(lambda each: self._guard(each, do), work))
 
-    def _guard(self, message_id: str, do: Callable[[], None]) -> None:
+    def _guard(self, each: Accepted, do: Callable[[Accepted], None]) -> None:
+        with about(each.message.key):
+            self._unless_it_fails(each.message.message_id, lambda: do(each))
+
+    def _unless_it_fails(self, message_id: str, do: Callable[[], None]) -> None:
         try:
             do()
         except Exception:

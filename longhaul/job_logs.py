@@ -1,12 +1,15 @@
 """The log of an attempt: which stream it is, and its lines."""
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
+from longhaul.domain.history import Attempt
 from longhaul.domain.lease import Lease
 from longhaul.ports import Clock, JobLogs, LogEvent
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 STREAM_PREFIX = "job/job/"
 """ECS names a stream `<prefix>/<container>/<task id>`."""
@@ -21,18 +24,6 @@ class LogReader:
     clock: Clock
     logs: JobLogs
     group: str
-
-    def stream(self, lease: Lease, attempt: int) -> str | None:
-        """The stream of an attempt; None when it has written nothing, or the log is gone.
-
-        The row names the task of the latest attempt. For an earlier one the logs are searched: every line of the runner carries its attempt's token.
-        """
-        if attempt == lease.attempt:
-            return stream_of(lease)
-        token = re.compile(rf"{lease.id.key_hash}-\d+-{attempt}(?!\d)")
-        return self.logs.find_stream(
-            self.group, f"{lease.id.key_hash}-", lambda text: token.search(text) is not None, _since(lease, attempt)
-        )
 
     def lines(self, stream: str, runs: Callable[[], bool] | None = None) -> Iterator[LogEvent]:
         """The lines that are there; with `runs` also those that come while it says so, and for a moment after."""
@@ -54,12 +45,6 @@ class LogReader:
             self.clock.sleep(_PERIOD_S)
 
 
-def stream_of(lease: Lease) -> str | None:
-    """The stream of the latest attempt; None when its task has not registered."""
-    return STREAM_PREFIX + lease.task_arn.rpartition("/")[2] if lease.task_arn else None
-
-
-def _since(lease: Lease, attempt: int) -> datetime | None:
-    """When that attempt began at the earliest: an attempt of this run not before the run; of an older one nobody knows."""
-    in_this_run = lease.failures + lease.interruptions + (0 if lease.has_settled(lease.id) else 1)
-    return datetime.fromtimestamp(lease.run / 1000, UTC) if attempt > lease.attempt - in_this_run else None
+def stream_of(what: Lease | Attempt) -> str | None:
+    """The stream of the attempt, or of the row's latest; None when its task has not registered."""
+    return STREAM_PREFIX + what.task_arn.rpartition("/")[2] if what.task_arn else None

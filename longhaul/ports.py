@@ -1,6 +1,6 @@
 """What the use cases need from the world. `longhaul.adapters` implements these with boto3; the tests' fakes obey the same contract tests."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, Protocol
@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol
 from longhaul.domain.claim import Claim
 from longhaul.domain.dead_letter import DeadLetter
 from longhaul.domain.follow_ons import Emitted
+from longhaul.domain.history import Attempt
 from longhaul.domain.lease import AttemptId, CommittedOutput, Lease, Message, OpenKind, Owed, RecordedResult, State
 from longhaul.domain.message import MessageContent
 from longhaul.domain.outcome import Evidence
@@ -32,6 +33,9 @@ class LeaseStore(Protocol):
 
     def survey(self, keys: Iterable[str], stage: Stage, now: datetime) -> tuple[Mapping[str, Lease], int]:
         """`load_many` and `free_slots` in one call."""
+
+    def history(self, rows: Iterable[Lease]) -> Mapping[str, Sequence[Attempt]]:
+        """The attempts of each job, by its key and in their order, as far as they are remembered; a hundred items in one call."""
 
     def free_slots(self, stage: Stage, now: datetime) -> int:
         """Slots free a moment ago, under the effective limit; raises that limit by one for each calm minute."""
@@ -67,7 +71,7 @@ class LeaseStore(Protocol):
         """Note that the committed output is visible, iff the attempt still owns the lease (after a settle, `strike` notes it)."""
 
     def settle(self, before: Lease, after: Lease) -> None:
-        """End the attempt: iff it owns the lease and what is committed is as in `before`; gives the slot back."""
+        """End the attempt: iff it owns the lease and what is committed is as in `before`; gives the slot back, and keeps what is to be remembered."""
 
     def end_waiting(self, before: Lease, after: Lease) -> None:
         """End a released job without an attempt, iff the row still is as in `before`."""
@@ -158,11 +162,6 @@ class LogEvent:
 
 
 class JobLogs(Protocol):
-    def find_stream(
-        self, group: str, phrase: str, matches: Callable[[str], bool], since: datetime | None
-    ) -> str | None:
-        """The stream of the first event that holds `phrase` and matches; searches the whole group from `since` on."""
-
     def read(self, group: str, stream: str, token: str | None) -> tuple[Sequence[LogEvent], str | None]:
         """A page of a stream from its head, and the token of what follows: the same token again when there is nothing yet. No token: no such stream yet."""
 

@@ -1,7 +1,7 @@
 """End an attempt: look at how it ended, write the outcome, then release or finish."""
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from aws_lambda_powertools import Logger
@@ -51,9 +51,12 @@ class Settler:
                 ended = self.tasks.stop(lease.task_arn, f"Longhaul: {verdict.kind}")
                 if ended is not None and verdict.kind in (OutcomeClass.STALLED, OutcomeClass.TIMED_OUT):
                     # It made no progress because it is gone, and Step Functions has not heard of it yet. How it went says whose fault that was.
-                    verdict = self._verdict(lease, ended)
+                    verdict, evidence = self._verdict(lease, ended), ended
             stage = self.settings.stage(lease.stage)
-            settlement = outcome.settle(lease, verdict, stage, self.settings.lease, self.clock.now(), self.rng)
+            task_from, task_until = outcome.task_times(evidence)
+            task_arn = lease.task_arn or outcome.task_arn(evidence)
+            seen = replace(lease, task_arn=task_arn, task_from=task_from, task_until=task_until)
+            settlement = outcome.settle(seen, verdict, stage, self.settings.lease, self.clock.now(), self.rng)
             try:
                 self.leases.settle(lease, settlement.lease)
             except LeaseChangedError as error:

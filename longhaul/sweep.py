@@ -17,6 +17,7 @@ from longhaul.domain.lease import AttemptId, ExecutionInput, Lease, OpenKind
 from longhaul.domain.message import renewal
 from longhaul.domain.outcome import Evidence
 from longhaul.finish import Finisher
+from longhaul.logs import about
 from longhaul.measure import StageWatch
 from longhaul.metrics import SweeperMetric
 from longhaul.ports import Clock, Executions, JobQueue, LeaseStore, Metrics, Publisher, RequestStore, RunningTask, Tasks
@@ -63,7 +64,8 @@ class Sweeper:
     def execution_ended(self, execution_input: str, status: str) -> str:
         """An execution ended FAILED, TIMED_OUT or ABORTED: settle its attempt unless that was done. Answers the outcome."""
         attempt = ExecutionInput.model_validate_json(execution_input).id
-        return self.settler.settle(attempt, Evidence.execution_closed(status))
+        with about(attempt):
+            return self.settler.settle(attempt, Evidence.execution_closed(status))
 
     def sweep(self) -> SweepReport:
         """Look at every unfinished row of every stage, at every task, and at every list of pending uploads."""
@@ -175,11 +177,12 @@ class Sweeper:
 
     @contextmanager
     def _guard(self, report: SweepReport, attempt: AttemptId) -> Iterator[None]:
-        try:
-            yield
-        except Exception:  # the next one must have its turn; this one has the next sweep
-            report.failed += 1
-            logger.exception("could not repair this", extra={"lease": attempt.key, "attempt": attempt.attempt})
+        with about(attempt):
+            try:
+                yield
+            except Exception:  # the next one must have its turn; this one has the next sweep
+                report.failed += 1
+                logger.exception("could not repair this", extra={"lease": attempt.key})
 
     def _open(self, stage: str, what: OpenKind) -> Iterator[Lease]:
         """The rows, read strongly: the index is a little late, so rows that are no longer in that state are passed over."""

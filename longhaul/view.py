@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any, overload
 
+from longhaul.domain.history import Attempt
 from longhaul.domain.lease import Lease, State
 from longhaul.job_logs import stream_of
 from longhaul.ports import Executions
@@ -60,10 +61,46 @@ def job_record(lease: Lease, settings: RuntimeSettings, executions: Executions, 
     }
 
 
+def attempt_record(attempt: Attempt, executions: Executions, now: datetime) -> dict[str, Any]:
+    """Everything about an attempt; as `job_record`."""
+    since, end = attempt.queued_at or attempt.claimed_at, attempt.ended_at or now
+    return {
+        "job_id": attempt.key.partition("#")[2],
+        "stage": attempt.stage,
+        "run": attempt.run,
+        "attempt": attempt.attempt,
+        "class": attempt.kind,
+        "reason": attempt.reason,
+        "state": attempt.state.value,
+        "queued_at": iso(attempt.queued_at),
+        "due_at": iso(attempt.due_at),
+        "claimed_at": iso(attempt.claimed_at),
+        "started_at": iso(attempt.started_at),
+        "ended_at": iso(attempt.ended_at),
+        "waited_s": _between(since, attempt.claimed_at),
+        "seconds": _between(attempt.claimed_at, end),
+        "beats": attempt.beats,
+        "adoptions": attempt.adoptions,
+        "hand_overs": attempt.hand_overs,
+        "progress": attempt.progress,
+        "size": attempt.size,
+        "capacity": attempt.capacity,
+        "task_from": iso(attempt.task_from),
+        "task_until": iso(attempt.task_until),
+        "execution_arn": executions.arn(attempt.id.execution_name),
+        "log_stream": stream_of(attempt),
+    }
+
+
 def _seconds(lease: Lease, now: datetime) -> float:
     """For how long the latest attempt has run, or ran."""
     end = lease.settled_at if lease.has_settled(lease.id) and lease.settled_at else now
-    return round(max(0.0, (end - lease.claimed_at).total_seconds()), 1)
+    return _between(lease.claimed_at, end)
+
+
+def _between(begin: datetime, end: datetime) -> float:
+    """Seconds; clocks differ, and none is negative."""
+    return round(max(0.0, (end - begin).total_seconds()), 1)
 
 
 @overload

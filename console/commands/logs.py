@@ -50,11 +50,25 @@ def logs(
         _follow(out, target, lease)
         return
     wanted = attempt or lease.attempt
-    stream = target.logs.stream(lease, wanted)
-    if stream is None:
-        why = "has not begun to write" if wanted == lease.attempt else "left no log, or it has expired"
-        raise CommandError(f"attempt {wanted} of job {lease.job_id} {why}", ExitCode.NOT_FOUND)
+    stream = _stream(target, lease, wanted)
     _print(out, wanted, target.logs.lines(stream, partial(_runs, target, lease, wanted) if follow else None))
+
+
+def _stream(target: Target, lease: Lease, wanted: int) -> str:
+    """The stream of that attempt.
+
+    Raises:
+        CommandError: it has none.
+    """
+    attempts = {each.attempt: each for each in target.parts.leases.history([lease])[lease.key]}
+    found = attempts.get(wanted)
+    if found is None:
+        why = "is not remembered any more (`longhaul history` shows those that are)"
+    elif stream := stream_of(found):
+        return stream
+    else:
+        why = "never had a task" if found.ended_at else "has not begun to write"
+    raise CommandError(f"attempt {wanted} of job {lease.job_id} {why}", ExitCode.NOT_FOUND)
 
 
 def _known(out: Output, target: Target, job: str, stage: str | None) -> Lease:

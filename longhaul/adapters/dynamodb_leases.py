@@ -10,7 +10,7 @@ second task of attempt 2 (RunTask's answer was lost)        register ✗ FIRST_T
 """
 
 import random
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -19,10 +19,12 @@ from botocore.exceptions import ClientError
 
 from longhaul.adapters import lease_item
 from longhaul.adapters.dynamodb_joins import DynamoJoins
+from longhaul.adapters.dynamodb_reads import Reads
 from longhaul.adapters.dynamodb_slots import DynamoSlots, slots_key
 from longhaul.adapters.dynamodb_writes import CONFLICT_TRIES, Writes, expression, own_write
 from longhaul.domain.claim import Claim, adopted, cancelled_before_claim
 from longhaul.domain.errors import LeaseChangedError
+from longhaul.domain.history import Attempt, ended, history, latest, remembered
 from longhaul.domain.lease import AttemptId, CommittedOutput, Lease, Message, OpenKind, Owed, RecordedResult, State
 from longhaul.ports import Clock
 from longhaul.settings import Stage
@@ -34,7 +36,6 @@ OPEN_INDEX = "open"
 ROOT_INDEX = "root"
 ENDED_INDEX = "ended"
 _PAGE = 100
-_BATCH_GET = 100
 
 # The clauses of the conditions, each with what it keeps out.
 RUNNING = "#state = :running"  # a settled attempt writes nothing
@@ -58,6 +59,7 @@ class DynamoLeases:
         self._table = table
         self._clock = clock
         self._rng = rng
+        self._reads = Reads(client, table, clock, rng)
         self._writes = Writes(client, clock, rng)
         self._slots = DynamoSlots(client, table)
         self._joins = DynamoJoins(client, table)
@@ -68,16 +70,25 @@ class DynamoLeases:
 
     def load_many(self, keys: Iterable[str]) -> Mapping[str, Lease]:
         """The rows that exist, by key; strongly consistent, up to 100 in one call."""
-        return {
-            key: lease_item.from_item(item)
-            for key, item in self._get_items(lease_item.key_of(key) for key in dict.fromkeys(keys)).items()
-        }
+        items = self._reads.items(lease_item.key_of(key) for key in dict.fromkeys(keys))
+        return {item["key"]["S"]: lease_item.from_item(item) for item in items}
 
     def survey(self, keys: Iterable[str], stage: Stage, now: datetime) -> tuple[Mapping[str, Lease], int]:
         slots = slots_key(stage.name)
-        items = self._get_items([*(lease_item.key_of(key) for key in dict.fromkeys(keys)), slots])
+        found = self._reads.items([*(lease_item.key_of(key) for key in dict.fromkeys(keys)), slots])
+        items = {item["key"]["S"]: item for item in found}
         free = self._slots.free_in(stage, items.pop(slots["key"]["S"], {}), now)
         return {key: lease_item.from_item(item) for key, item in items.items()}, free
+
+    def history(self, rows: Iterable[Lease]) -> Mapping[str, Sequence[Attempt]]:
+        """By key: which items there may be, the row's attempt tells, so that a hundred are one call."""
+        wanted = {row.key: row for row in rows}
+        kept: dict[str, list[Attempt]] = {key: [] for key in wanted}
+        for item in self._reads.items(
+            lease_item.attempt_key(row.key, n) for row in wanted.values() for n in remembered(row)
+        ):
+            kept[item["key"]["S"]].append(lease_item.attempt_from(item))
+        return {key: history(row, kept[key]) for key, row in wanted.items()}
 
     def free_slots(self, stage: Stage, now: datetime) -> int:
         return self._slots.free_slots(stage, now)
@@ -90,20 +101,6 @@ class DynamoLeases:
 
     def throttled(self, stage: Stage, now: datetime) -> None:
         self._slots.throttled(stage, now)
-
-    def _get_items(self, keys: Iterable[dict[str, Any]]) -> dict[str, Mapping[str, Any]]:
-        """Items by their partition key, of which each wanted one differs."""
-        wanted = list(keys)
-        found: dict[str, Mapping[str, Any]] = {}
-        while wanted:
-            batch, wanted = wanted[:_BATCH_GET], wanted[_BATCH_GET:]
-            answer = self._client.batch_get_item(RequestItems={self._table: {"Keys": batch, "ConsistentRead": True}})
-            found |= {item["key"]["S"]: item for item in answer["Responses"].get(self._table, [])}
-            left = answer.get("UnprocessedKeys", {}).get(self._table)
-            if left:
-                wanted = [dict(key) for key in left["Keys"]] + wanted
-                self._clock.sleep(self._rng.uniform(0.05, 0.2))
-        return found
 
     def claim(self, claim: Claim, stage: Stage) -> None:
         """The row becomes RUNNING and the stage's counter goes up, both or neither.
@@ -151,7 +148,7 @@ class DynamoLeases:
         else:
             sets |= {"message_id": after.message_id, "former_message_ids": after.former_message_ids}
         try:
-            return self._update(lease.id, sets, clauses=clauses, values=values)
+            return self._update(lease.id, sets, clauses=clauses, values=values, add={"adoptions": 1})
         except LeaseChangedError as error:
             return own_write(error, after, "receipt_handle", "receive_count", "message_id")
 
@@ -162,7 +159,12 @@ class DynamoLeases:
         values = {":receipt_handle": {"S": receipt_handle}}
         try:
             return self._update(
-                attempt, {}, clauses=[RUNNING, MINE, SAME_HANDLE], values=values, removes=["receipt_handle"]
+                attempt,
+                {},
+                clauses=[RUNNING, MINE, SAME_HANDLE],
+                values=values,
+                removes=["receipt_handle"],
+                add={"hand_overs": 1},
             )
         except LeaseChangedError as error:
             if error.current and error.current.owns(attempt) and error.current.receipt_handle is None:
@@ -170,7 +172,7 @@ class DynamoLeases:
             raise
 
     def register_task(self, attempt: AttemptId, task_arn: str, now: datetime) -> Lease:
-        sets = {"task_arn": task_arn, "progress_at": now}
+        sets = {"task_arn": task_arn, "started_at": now, "progress_at": now}
         return self._update(attempt, sets, clauses=[RUNNING, MINE, FIRST_TASK], values={":task_arn": {"S": task_arn}})
 
     def report_progress(self, attempt: AttemptId, progress: Mapping[str, Any], progress_at: datetime) -> Lease:
@@ -191,14 +193,20 @@ class DynamoLeases:
         return self._update(attempt, {"published_at": now}, clauses=[RUNNING, MINE])
 
     def settle(self, before: Lease, after: Lease) -> None:
-        """The attempt ends and its slot is free, both or neither.
+        """The attempt ends, its slot is free and its history is kept, all or nothing.
 
         Raises:
             LeaseChangedError: somebody else settled it, or it committed meanwhile.
         """
         clauses = [RUNNING, MINE] if before.output else [RUNNING, MINE, UNCOMMITTED]
         update = self._change(before, after, clauses, {":running": {"S": State.RUNNING.value}, **_mine(before.id)})
-        self._writes.transact({"Update": update}, self._slots.change(before.stage, -1))
+        self._writes.transact(
+            {"Update": update}, self._slots.change(before.stage, -1), self._keep(ended(before, after))
+        )
+
+    def _keep(self, attempt: Attempt) -> dict[str, Any]:
+        """The part of a transaction that remembers how an attempt ended."""
+        return {"Put": {"TableName": self._table, "Item": lease_item.attempt_item(attempt)}}
 
     def end_waiting(self, before: Lease, after: Lease) -> None:
         values = {":before": {"S": before.state.value}, **_mine(before.id)}
@@ -236,10 +244,9 @@ class DynamoLeases:
             result=None,
         )
         clauses = ["#state = :before", MINE, "attribute_not_exists(published_at)"]
+        update = self._change(lease, after, clauses, {":before": {"S": lease.state.value}, **_mine(lease.id)})
         try:
-            self._writes.write(
-                self._change(lease, after, clauses, {":before": {"S": lease.state.value}, **_mine(lease.id)})
-            )
+            self._writes.transact({"Update": update}, self._keep(latest(after)))
         except LeaseChangedError as error:
             return own_write(error, after, "state", "output", "retry_at")
         return after

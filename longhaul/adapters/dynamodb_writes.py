@@ -52,21 +52,21 @@ class Writes:
                 return answer.get("Attributes", {})
         raise AssertionError("the last try returns or raises")
 
-    def transact(self, row: dict[str, Any], slots: dict[str, Any]) -> None:
-        """Write the row and the counter, or neither. Conflicts with other transactions on the counter are tried again, with jitter."""
+    def transact(self, row: dict[str, Any], *others: dict[str, Any]) -> None:
+        """Write the row and the others, or nothing; of those only a slots' counter has a condition. Conflicts with other transactions are tried again, with jitter."""
         ((kind, write),) = row.items()
         write = _with_names(write) if kind == "Update" else write
-        items: Any = [{kind: write | {"ReturnValuesOnConditionCheckFailure": "ALL_OLD"}}, slots]
+        items: Any = [{kind: write | {"ReturnValuesOnConditionCheckFailure": "ALL_OLD"}}, *others]
         for tries in range(CONFLICT_TRIES):
             try:
                 self._client.transact_write_items(TransactItems=items)
             except ClientError as error:
                 if error.response["Error"]["Code"] != "TransactionCanceledException":
                     raise
-                of_row, of_slots = error.response["CancellationReasons"]
+                of_row, *of_others = error.response["CancellationReasons"]
                 if of_row.get("Code") == "ConditionalCheckFailed":
                     raise LeaseChangedError(_won(of_row)) from error
-                if of_slots.get("Code") == "ConditionalCheckFailed":
+                if any(reason.get("Code") == "ConditionalCheckFailed" for reason in of_others):
                     raise NoFreeSlotError from error
                 if tries == CONFLICT_TRIES - 1:
                     raise

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from mypy_boto3_ecs import ECSClient
 
 _MAX_REASON = 255
+_TIMES = ("PullStartedAt", "StartedAt", "StoppedAt")
 _NAMES = ("LONGHAUL_KEY", "LONGHAUL_RUN", "LONGHAUL_ATTEMPT")
 
 
@@ -55,11 +56,13 @@ def _evidence_of(task: Mapping[str, Any]) -> Evidence:
         {"ExitCode": container.get("exitCode"), "Reason": container.get("reason", "")}
         for container in task.get("containers", [])
     ]
-    description = {
+    description: dict[str, Any] = {
         "StopCode": task.get("stopCode", ""),
         "StoppedReason": task.get("stoppedReason", ""),
         "Containers": containers,
     }
+    times = {name: task.get(f"{name[0].lower()}{name[1:]}") for name in _TIMES}
+    description |= {name: round(at.timestamp() * 1000) for name, at in times.items() if at is not None}
     failed = any(container["ExitCode"] != 0 for container in containers) or not containers
     return Evidence(error="States.TaskFailed" if failed else None, task=description)
 

@@ -1,4 +1,4 @@
-"""A lease as a DynamoDB item, and back. Times are whole epoch milliseconds; what has structure is JSON text; None and empty values are left out."""
+"""A lease as a DynamoDB item, and back; and its attempts, as items under the same key. Times are whole epoch milliseconds; what has structure is JSON text; None and empty values are left out."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -6,6 +6,7 @@ from dataclasses import asdict, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, get_type_hints
 
+from longhaul.domain.history import KEPT, Attempt
 from longhaul.domain.lease import CommittedOutput, Lease, Owed, RecordedResult, State
 from longhaul.domain.lineage import Lineage
 
@@ -14,6 +15,9 @@ Item = Mapping[str, Any]
 
 LEASE = "lease"
 """Sort key of the lease among the items of a job."""
+
+_ATTEMPT = "attempt#"
+"""How the sort key of a kept attempt begins; its place follows, so that later attempts replace the earliest."""
 
 TERMINAL_TTL = timedelta(days=120)
 """Longer than Step Functions remembers execution names (90 days) and SQS keeps any message (14 days)."""
@@ -25,12 +29,27 @@ def key_of(key: str) -> dict[str, Any]:
 
 def to_item(lease: Lease) -> dict[str, Any]:
     """The whole item, with the index attribute and the time to live that follow from the state."""
-    item = key_of(lease.key)
-    for field in fields(lease):
-        encoded = encode(field.name, getattr(lease, field.name))
-        if field.name != "key" and encoded is not None:
-            item[field.name] = encoded
-    return item | derived(lease)
+    return _fields_of(lease) | key_of(lease.key) | derived(lease)
+
+
+def _fields_of(value: Lease | Attempt) -> dict[str, Any]:
+    encoded = ((field.name, encode(field.name, getattr(value, field.name))) for field in fields(value))
+    return {name: attribute for name, attribute in encoded if attribute is not None}
+
+
+def attempt_key(key: str, attempt: int) -> dict[str, Any]:
+    return {"key": {"S": key}, "item": {"S": f"{_ATTEMPT}{attempt % KEPT:02}"}}
+
+
+def attempt_item(attempt: Attempt) -> dict[str, Any]:
+    """An attempt that has ended. Without the attributes that the indexes go by: it is read by key alone."""
+    item = _fields_of(attempt)
+    ttl = {"N": str(int(((attempt.ended_at or attempt.claimed_at) + TERMINAL_TTL).timestamp()))}
+    return item | attempt_key(attempt.key, attempt.attempt) | {"ttl": ttl}
+
+
+def attempt_from(item: Item) -> Attempt:
+    return Attempt(**_known_in(item, Attempt))
 
 
 def ttl(last_sign: datetime) -> dict[str, Any]:
@@ -58,8 +77,11 @@ def changes(before: Lease, after: Lease) -> tuple[dict[str, Any], list[str]]:
 
 
 def from_item(item: Item) -> Lease:
-    known = {field.name: decode(field.name, item[field.name]) for field in fields(Lease) if field.name in item}
-    return Lease(**known)
+    return Lease(**_known_in(item, Lease))
+
+
+def _known_in(item: Item, kind: type[Lease | Attempt]) -> dict[str, Any]:
+    return {field.name: decode(field.name, item[field.name]) for field in fields(kind) if field.name in item}
 
 
 def encode(name: str, value: Any) -> dict[str, Any] | None:  # noqa: ANN401 - any field of a lease
@@ -107,4 +129,6 @@ _BY_TYPE: dict[Any, Codec] = {
 }
 
 # A field of a type that has no codec fails here, at import, and not at the first job.
-_CODECS: dict[str, Codec] = {name: _BY_TYPE[hint] for name, hint in get_type_hints(Lease).items()}
+_CODECS: dict[str, Codec] = {
+    name: _BY_TYPE[hint] for kind in (Attempt, Lease) for name, hint in get_type_hints(kind).items()
+}

@@ -157,7 +157,12 @@ class Lease:
     first_sent_at: datetime | None = None
     lease_expires_at: datetime | None = None
     beats: int = 0  # of this attempt
+    adoptions: int = 0  # of this attempt: its message was received anew while it ran
+    hand_overs: int = 0  # of this attempt
     task_arn: str | None = None
+    started_at: datetime | None = None  # when that task registered
+    task_from: datetime | None = None  # from when to when it is paid for, as ECS told at its end
+    task_until: datetime | None = None
     progress: dict[str, Any] = field(default_factory=dict)
     progress_at: datetime | None = None  # when the work last advanced, as the runner saw it; None until its first write
     settled_attempt: int = 0

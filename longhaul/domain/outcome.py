@@ -9,7 +9,7 @@ import json
 import random
 import re
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import IntEnum, StrEnum
 from typing import Any, get_args
 
@@ -140,6 +140,27 @@ def _classify_task(task: dict[str, Any]) -> Verdict:
     if stop_code in _STOPPED_BY_PLATFORM or code is None or code == ExitCode.INTERRUPTED:
         return Verdict(OutcomeClass.INTERRUPTED, said or "the task ended without an exit code")
     return Verdict(OutcomeClass.FAILED, said)
+
+
+def task_times(evidence: Evidence) -> tuple[datetime | None, datetime | None]:
+    """From when to when the attempt's task is paid for, as far as ECS told: from the pull of its image to its stop.
+
+    Source: https://aws.amazon.com/fargate/pricing/. A task that was never pulled cost nothing; without any times it is unknown.
+    """
+    task = _task_of(evidence) or {}
+    begun = next((task[name] for name in ("PullStartedAt", "StartedAt") if task.get(name)), None)
+    return _time(begun), _time(task.get("StoppedAt"))
+
+
+def task_arn(evidence: Evidence) -> str | None:
+    """Which task it was, also when it ended before it could register: its log says why."""
+    arn = (_task_of(evidence) or {}).get("TaskArn")
+    return arn if isinstance(arn, str) else None
+
+
+def _time(value: Any) -> datetime | None:  # noqa: ANN401 - from a task's description
+    """Step Functions writes a task's times in epoch milliseconds."""
+    return datetime.fromtimestamp(value / 1000, UTC) if isinstance(value, int | float) else None
 
 
 def _task_of(evidence: Evidence) -> dict[str, Any] | None:

@@ -14,13 +14,13 @@ from typer.testing import CliRunner, Result
 from console.cli import app
 from console.target import Place, Target
 from functions.wiring import Wiring
-from longhaul.domain.claim import Claim
+from longhaul.domain.claim import Claim, next_attempt
 from longhaul.domain.dead_letter import Reason, dead_letter
 from longhaul.domain.lease import Lease, Owed, State
 from longhaul.domain.message import MessageContent
 from longhaul.domain.outcome import OutcomeClass, Verdict, settle
 from longhaul.settings import VARIABLE, RuntimeSettings, Stage
-from tests.builders import BODY, BUCKET, DEAD_LETTER_QUEUE_URL, QUEUE_URL, running, settings, stage
+from tests.builders import BODY, BUCKET, DEAD_LETTER_QUEUE_URL, QUEUE_URL, message, running, settings, stage
 from tests.contract.conftest import create_leases_table
 from tests.fakes.account import FakeCloudWatch, FakeEvents, FakeIam, FakeServiceQuotas, FakeSts
 from tests.fakes.aws import FakeAws
@@ -144,6 +144,15 @@ class World:
         self.parts.leases.claim(Claim(lease, replaces=None), where)
         self.parts.requests.put(lease.request_ref, MessageContent(json.dumps(BODY), {}))
         return lease
+
+    def retry(self, released: Lease) -> Lease:
+        """The next attempt of a released job, ten minutes later."""
+        self.clock.advance(600)
+        now = self.clock.now()
+        changes = {"message_id": released.message_id, "received_at": now, "key": released.key}
+        claimed = next_attempt(released, message(**changes), self.settings.lease, now)
+        self.parts.leases.claim(Claim(claimed, replaces=released), self.settings.stages[0])
+        return claimed
 
     def end(self, lease: Lease, kind: OutcomeClass = OutcomeClass.PERMANENT, why: str = "why") -> Lease:
         """The job has ended, and owes nothing more."""

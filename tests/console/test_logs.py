@@ -62,24 +62,26 @@ def test_what_a_job_prints_does_not_steer_the_terminal(world: World, evil: str) 
         assert not set("\x1b\x07\x9b\u202e\r") & set(done.output)
 
 
-def test_an_earlier_attempts_log_is_found_by_its_token(world: World) -> None:
+def test_an_earlier_attempts_log_is_found_through_the_history(world: World) -> None:
     first = began(world, task="t1")
-    world.aws.logs.page_size = 2
-    world.aws.logs.write(GROUP, "job/job/other", *(f"line {n}" for n in range(9)))
     world.aws.logs.write(GROUP, "job/job/t1", "JVM chatter", runner_line(first, "attempt one"))
-    world.end(first, OutcomeClass.PERMANENT)
-    world.clock.advance(60)
-    item = {"key": {"S": first.key}, "item": {"S": "lease"}}
-    world.aws.dynamodb.delete_item(TableName="leases", Key=item)
-    later = world.claim("flights", attempt=12, settled_attempt=1)  # of another run
-    world.parts.leases.register_task(later.id, "arn:aws:ecs:us-east-1:1:task/Longhaul/t12", world.clock.now())
-    world.aws.logs.write(GROUP, "job/job/t12", runner_line(later, "attempt twelve"))
+    first = world.parts.leases.load(first.key) or first
+    second = world.retry(world.end(first, OutcomeClass.FAILED))
+    never = world.retry(world.end(second, OutcomeClass.INTERRUPTED))
+    world.parts.leases.register_task(never.id, "arn:aws:ecs:us-east-1:1:task/Longhaul/t3", world.clock.now())
+    world.aws.logs.write(GROUP, "job/job/t3", runner_line(never, "attempt three"))
     assert "attempt one" in world.run("logs", "flights", "--attempt", "1").stdout
-    assert "attempt twelve" in world.run("logs", "flights").stdout
+    assert "attempt three" in world.run("logs", "flights").stdout
     missing = world.run("logs", "flights", "--attempt", "2")
-    assert (missing.exit_code, "attempt 2 of job flights left no log" in missing.stderr) == (3, True)
-    future = world.run("logs", "flights", "--attempt", "13")
-    assert (future.exit_code, "there is no attempt 13" in future.stderr) == (3, True)
+    assert (missing.exit_code, "attempt 2 of job flights never had a task" in missing.stderr) == (3, True)
+    future = world.run("logs", "flights", "--attempt", "4")
+    assert (future.exit_code, "there is no attempt 4" in future.stderr) == (3, True)
+
+
+def test_an_attempt_that_is_not_remembered_is_said_to_be_so(world: World) -> None:
+    world.claim("flights", attempt=60, settled_attempt=59)
+    done = world.run("logs", "flights", "--attempt", "3")
+    assert (done.exit_code, "attempt 3 of job flights is not remembered any more" in done.stderr) == (3, True)
 
 
 def test_an_attempt_that_has_written_nothing_yet_is_said_to_have(world: World) -> None:

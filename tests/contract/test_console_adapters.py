@@ -99,9 +99,3 @@ def test_a_stream_is_read_to_its_end_and_the_token_says_so(logs: Any) -> None:
 
 def test_a_stream_that_is_not_there_yet_has_no_token(logs: Any) -> None:
     assert CloudWatchLogs(logs).read("jobs", "three", None) == ([], None)
-
-
-def test_the_stream_of_a_line_is_found(logs: Any) -> None:
-    reader = CloudWatchLogs(logs)
-    assert reader.find_stream("jobs", "token-", lambda text: "-12 " in text, None) == "two"
-    assert reader.find_stream("jobs", "token-", lambda text: "-13 " in text, None) is None

@@ -66,7 +66,7 @@ def test_jobs_are_submitted_waited_for_looked_at_and_redriven(stack: Stack, long
     row = stack.until("early", State.SUCCEEDED)
     assert (row.attempt, stack.rows("early")) == (2, [{"total": 3}])
     assert longhaul("dlq", "list")[1] == ""
-    # The first attempt's log is found by its lines: the row names only the last one's task.
+    # The first attempt's log is found through the history: the row names only the last one's task.
     code, out, err = longhaul("logs", "early", "--attempt", "1")
     assert (code, "late/numbers.jsonl" in out or "permanent" in out) == (0, True), out + err
     eventually(stack.is_quiet, "no message, no execution and no slot left", DEADLINE_S)

@@ -116,7 +116,7 @@ def test_a_deploy_that_changes_the_stages_defaults_between_two_deliveries_change
     life.deliver()
     adopted = life.row(JOB)
     assert replace(adopted, receipt_handle=row.receipt_handle, receive_count=1, received_at=row.received_at) == replace(
-        row, progress=adopted.progress
+        row, progress=adopted.progress, adoptions=1
     )
     assert life.stack.executions() == [row.execution_input]
     ends_well(life)

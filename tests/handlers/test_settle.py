@@ -257,3 +257,23 @@ def test_a_stall_of_a_task_that_the_platform_had_ended_is_no_failure_of_the_job(
 
     row = stack.row()
     assert (row.last_class, row.failures, row.interruptions) == ("interrupted", 0, 1)
+
+
+def test_an_attempt_that_died_before_it_registered_is_remembered_with_its_task_and_what_is_paid_for(
+    stack: Stack, context: Context
+) -> None:
+    lease = stack.claim()
+    assert settle("exit-1", context) == "RELEASED"
+    (only,) = stack.parts.leases.history([stack.row()])[lease.key]
+    assert (only.kind, only.started_at) == ("failed", None)
+    assert only.task_arn == "arn:aws:ecs:us-east-1:123456789012:task/Longhaul/0123456789abcdef0123456789abcdef"
+    assert only.task_from is not None
+    assert only.task_until is not None
+    assert (only.task_until - only.task_from).total_seconds() == 285  # from the pull of its image to its stop
+
+
+def test_the_dead_letter_of_a_task_that_never_registered_says_where_its_log_is(stack: Stack, context: Context) -> None:
+    stack.claim()
+    assert settle("exit-65-permanent", context) == "DEAD"
+    ((_, why),) = stack.dead_letters()
+    assert why["log_location"] == f"{stack.settings.job_log_group}:job/job/0123456789abcdef0123456789abcdef"

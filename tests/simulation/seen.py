@@ -193,8 +193,9 @@ class Seen:
             self._check("message removed", sent)
 
     def _row_written(self, key: tuple[str, str], item: Row | None, *_: Any) -> None:
-        if key[1] != "lease" or item is None:
+        if key[1] == "slots":
             self._check("slots written", item)
+        if key[1] != "lease" or item is None:
             return
         if self.world.trace is not None:
             self.world.trace(f"    row: {row_text(item)}")

@@ -3,6 +3,7 @@
 import json
 from typing import TYPE_CHECKING
 
+from longhaul.domain.history import KEPT
 from tests.simulation.endings import OWN_FAULTS
 from tests.simulation.invariants.table import invariant
 
@@ -39,6 +40,18 @@ def nothing_is_left(seen: "Seen", _: None) -> str | None:
     left = sorted(pending[each] for each in pending.keys() & listed)
     # What no list names was created by a call whose answer was lost, or just before a crash: the bucket's lifecycle rule ends those.
     return f"pending uploads: {left}" if left else None
+
+
+@invariant("S11", "the end", "every attempt is remembered, with its end and outcome")
+def attempts_are_remembered(seen: "Seen", _: None) -> str | None:
+    items = seen.world.aws.dynamodb.tables[seen.world.settings.leases_table].rows
+    for key, row in seen.rows.items():
+        for n in range(max(1, int(row["attempt"]["N"]) - KEPT + 1), int(row["attempt"]["N"]) + 1):
+            kept = items.get((key, f"attempt#{n % KEPT:02}"))
+            item = (kept and kept.item) or {}
+            if item.get("attempt", {}).get("N") != str(n) or not item.keys() >= {"ended_at", "kind", "state"}:
+                return f"attempt {n} of {key} is remembered as {item}"
+    return None
 
 
 @invariant("L3", "the end", "a poison message reaches the dead-letter queue after exactly max_attempts")

@@ -32,7 +32,7 @@ Check = Callable[["Seen", Any], str | None]
 
 
 class Invariant(NamedTuple):
-    code: str  # as in the design: S1 to S10, L1 to L6
+    code: str  # as in the design: S1 to S11, L1 to L6
     says: str
     holds: Check
 

@@ -74,7 +74,8 @@ ALL: Final = (
         "closed_as = self.executions.ensure_started(lease.id.execution_name, lease.execution_input)\n        row =",
         'closed_as = self.executions.ensure_started(lease.id.execution_name, lease.execution_input + " ") or "ABORTED"\n        row =',
     ),
-    # Slots.
+    # Slots, and what is remembered.
+    Mutant("nobody remembers how an attempt ended", _LEASES, ", self._keep(ended(before, after))", ""),
     Mutant(
         "a settled attempt keeps its slot",
         _LEASES,

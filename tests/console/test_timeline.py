@@ -1,0 +1,133 @@
+"""The timeline's picture: where things are, and that nothing in it is obeyed."""
+
+import re
+from dataclasses import replace
+from datetime import datetime, timedelta
+from html.parser import HTMLParser
+from xml.etree import ElementTree as ET
+
+from console.timeline import CSS, timeline_html
+from longhaul.domain.history import Attempt
+from longhaul.domain.lease import Lease, State
+from longhaul.domain.lineage import Group, Lineage
+from longhaul.domain.timeline import Lane, lane
+from tests.builders import NOW, running
+
+EVIL = "</title><script>alert(1)</script>\" onload='x' \u202e\x1b[31m &amp; "
+
+
+def at(seconds: float) -> datetime:
+    return NOW + timedelta(seconds=seconds)
+
+
+def job(name: str = "january", reason: str = "exit code 1", **changes: object) -> Lane:
+    row: Lease = replace(running(), key=f"main#{name}", state=State.DEAD, settled_attempt=1, settled_at=at(100))
+    row = replace(row, **changes)  # type: ignore[arg-type]
+    only = Attempt(row.key, row.stage, row.run, 1, "small", "FARGATE", at(25), at(0), None, at(50), at(100))
+    only = replace(only, kind="failed", reason=reason, state=row.state)
+    return lane(row, [only])
+
+
+def plot(page: str) -> ET.Element:
+    """The SVG with the lanes, as XML: what a parser accepts has no loose ends."""
+    found = re.search(r'<div class="tl-plot">(<svg.*?</svg>)</div>', page, re.DOTALL)
+    assert found is not None
+    return ET.fromstring(found[1])  # noqa: S314 - our own
+
+
+def rects(page: str) -> list[tuple[str, str, str]]:
+    return [
+        (str(each.get("class")), str(each.get("x")), str(each.get("width")))
+        for each in plot(page).iter("rect")
+        if each.get("class") != "tl-row"
+    ]
+
+
+class Elements(HTMLParser):
+    """What a browser would make of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+
+
+def test_segments_lie_where_their_times_are_and_carry_the_outcome() -> None:
+    assert rects(timeline_html([job()], at(100))) == [
+        ("tl-waiting", "0.0%", "25.0%"),
+        ("tl-starting tl-failed", "25.0%", "25.0%"),
+        ("tl-running tl-failed", "50.0%", "50.0%"),
+    ]
+
+
+def test_the_picture_is_also_in_words() -> None:
+    page = timeline_html([job(), job("february", state=State.SUCCEEDED)], at(100))
+    assert "<title>Timeline of 2 jobs, 2026-01-02 03:04:05Z to 2026-01-02 03:05:45Z</title>" in page
+    assert ": main, dead, 1 attempt, waited 25s, ran 1m15s</span>" in page
+    assert "attempt 1 running: 2026-01-02 03:04:55Z, 50s\nsmall, 0 beats\nfailed: exit code 1" in page
+
+
+def test_names_and_errors_are_text_and_nothing_else() -> None:
+    page = timeline_html([job(EVIL, EVIL)], at(100), href=lambda each: f"/job?id={each.row.job_id}")
+    plot(page)
+    found = Elements()
+    found.feed(page)
+    assert "script" not in found.tags
+    assert not {name for name in found.attributes if name.startswith("on")}
+    assert not set("\u202e\x1b") & set(re.sub(r'href="[^"]*"', "", page))
+    assert page.count("&lt;script&gt;") >= 3
+
+
+def test_names_lead_where_the_page_says() -> None:
+    assert '<a href="/job/main%23january">january</a>' in timeline_html(
+        [job()], at(100), href=lambda _: "/job/main%23january"
+    )
+    assert "<a " not in timeline_html([job()], at(100))
+
+
+def test_a_job_that_another_made_is_called_after_it_and_its_place() -> None:
+    group = Group(of="months#2013", run=1, n=6, size=12)
+    follows = Lineage(root="months#2013", parent="months#2013", groups=(group,))
+    page = timeline_html(
+        [
+            job("2013/clean/0ce919cd0627553fcaa2", stage="clean", lineage=follows),
+            job("2013/delays/0123", stage="delays", lineage=follows.model_copy(update={"groups": ()})),
+        ],
+        at(100),
+    )
+    assert '<li title="2013/clean/0ce919cd0627553fcaa2"><span>2013 clean 07</span>' in page
+    assert "<span>2013 delays</span>" in page
+
+
+def test_five_hundred_jobs_are_denser_and_stay_small() -> None:
+    page = timeline_html([job(f"job-{n}") for n in range(500)], at(100))
+    assert "--row:16px" in page
+    assert page.count("<li ") == 500
+    assert len(page) < 750_000
+
+
+def test_marks_are_few_round_and_grow_with_the_zoom() -> None:
+    for seconds in (1, 100, 3_000, 90_000, 10_000_000):
+        page = timeline_html([job(settled_at=at(seconds))], at(seconds))
+        marks = {css: len(re.findall(rf'<text class="{css}"', page)) for css in ("tl-z1", "tl-z4", "tl-z16")}
+        assert marks["tl-z1"] <= 9
+        assert marks["tl-z1"] + marks["tl-z4"] <= 33
+        assert marks["tl-z16"] <= 129
+    moments = re.findall(r'y="17">([^<]+)<', timeline_html([job(settled_at=at(1500))], at(1500)))
+    assert len(moments) == len(set(moments)) > 80
+
+
+def test_nothing_to_show_is_said() -> None:
+    assert timeline_html([], NOW) == '<p class="tl-empty">No jobs to show.</p>'
+
+
+def test_every_class_of_the_picture_has_a_style_and_nothing_comes_from_elsewhere() -> None:
+    page = timeline_html([job(), job("open", state=State.RELEASED, retry_at=at(500))], at(100))
+    assert "url(" not in CSS
+    used = {name for group in re.findall(r'class="([^"]+)"', page) for name in group.split()}
+    styled = set(re.findall(r"\.(tl-[a-z0-9-]+|timeline)", CSS))
+    assert used - styled == {"tl-z1"}  # always shown
