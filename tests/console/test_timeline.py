@@ -90,7 +90,8 @@ def test_names_lead_where_the_page_says() -> None:
 
 def test_five_hundred_jobs_are_denser_and_stay_small() -> None:
     page = timeline_html([job(f"job-{n}") for n in range(500)], at(100))
-    assert "--row:16px" in page
+    assert 'class="timeline tl-dense"' in page
+    assert "style=" not in page
     assert page.count("<li ") == 500
     assert len(page) < 750_000
 
