@@ -46,7 +46,7 @@ class Page:
     """One console: what it shows is of `target`."""
 
     def __init__(self, target: Target, guard: Guard, views: Views | None = None) -> None:
-        self._target, self._guard = target, guard
+        self._target, self.guard = target, guard
         self._views = views or Views(target.parts.clock.now)
         self._actions = Actions(target)
         self._templates = environment()
@@ -77,13 +77,13 @@ class Page:
         return secured(response)(environ, start_response)
 
     def _answer(self, request: Request) -> Response:
-        self._guard.check_host(request)
-        if self._guard.is_entry(request):
+        self.guard.check_host(request)
+        if self.guard.is_entry(request):
             # Not a redirect: whoever comes from another site would be sent on without the cookie, which is for this site alone.
             response = self._html("enter.html")
-            self._guard.let_in(response)
+            self.guard.let_in(response)
             return response
-        self._guard.check(request)
+        self.guard.check(request)
         show, given = self._map.bind_to_environ(request.environ).match()
         answer: Response = show(request, **given)
         return answer
@@ -213,7 +213,7 @@ class Page:
         common = {
             "where": str(self._target),
             "stages_known": [each.name for each in self._target.settings.stages],
-            "form_token": self._guard.form_token,
+            "form_token": self.guard.form_token,
             "notice": notice,
         }
         return Response(self._templates.get_template(template).render(**common, **given), status, mimetype="text/html")

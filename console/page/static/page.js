@@ -37,8 +37,9 @@ function takeChildren(old, now) {
   let place = old.firstChild;
   for (const each of [...now.childNodes]) {
     const mine = keyed.get(each.nodeType === Node.ELEMENT_NODE ? each.dataset.key : undefined);
-    if (mine && mine !== place) old.insertBefore(mine, place);
-    const here = mine ?? (place && !(place.dataset && place.dataset.key) ? place : null);
+    while (mine && place && place !== mine && !isKeyed(place)) place = dropped(place);
+    if (mine && place !== mine) put(old, mine, place);
+    const here = mine ?? (place && !isKeyed(place) ? place : null);
     if (here) {
       place = here.nextSibling;
       take(here, each);
@@ -46,11 +47,24 @@ function takeChildren(old, now) {
       old.insertBefore(each, place);
     }
   }
-  while (place) {
-    const after = place.nextSibling;
-    drop(place);
-    place = after;
-  }
+  while (place) place = dropped(place);
+}
+
+function isKeyed(node) {
+  return node.nodeType === Node.ELEMENT_NODE && node.dataset.key !== undefined;
+}
+
+function dropped(node) {
+  const next = node.nextSibling;
+  drop(node);
+  return next;
+}
+
+// What is moved loses the focus.
+function put(parent, node, before) {
+  const active = node.contains(document.activeElement) ? document.activeElement : null;
+  parent.insertBefore(node, before);
+  active?.focus({ preventScroll: true });
 }
 
 function replace(old, now) {

@@ -1,10 +1,10 @@
 """Worlds as one may find them on the page."""
 
 import random
-from dataclasses import replace
 from datetime import timedelta
 
-from longhaul.domain.lease import CommittedOutput, Lease, Owed
+from longhaul.cancel import Canceller
+from longhaul.domain.lease import CommittedOutput, Lease
 from longhaul.domain.lineage import Lineage
 from longhaul.domain.outcome import OutcomeClass
 from longhaul.job_logs import STREAM_PREFIX
@@ -58,7 +58,7 @@ def busy(world: World) -> None:
     world.clock.advance(30)
     world.end(interrupted, OutcomeClass.INTERRUPTED, "SpotInterruption: your Spot task was interrupted")
     world.claim("flights-2013-09")
-    world.canceller_of().cancel("main", "flights-2013-08")
+    Canceller(world.clock, world.parts.leases, world.parts.finisher).cancel("main", "flights-2013-08")
     world.clock.advance(20)
     world.parts.leases.beat(again.id, world.clock.now() + timedelta(seconds=90))
     for n in range(37):
@@ -69,7 +69,7 @@ def crowd(world: World, jobs: int, seed: int = 7) -> None:
     """Many jobs, some of which fail and come again; a few run."""
     rng = random.Random(seed)
     for n in range(jobs):
-        lease = world.claim(f"month-{n:03}")
+        lease = world.claim(f"month-{n:03}", first_sent_at=world.clock.now() - timedelta(seconds=rng.uniform(5, 90)))
         if n % 9 == 4:
             world.clock.advance(rng.uniform(1, 3))
             lease = world.retry(world.end(started(world, lease), OutcomeClass.FAILED, "exit code 1"))
@@ -77,11 +77,3 @@ def crowd(world: World, jobs: int, seed: int = 7) -> None:
         world.clock.advance(rng.uniform(1, 8))
         if n < jobs - 40 or n % 3:
             world.end(lease, OutcomeClass.PERMANENT if n % 17 == 3 else OutcomeClass.SUCCEEDED, "no such column")
-
-
-def owing(world: World, job_id: str) -> Lease:
-    lease = world.claim(job_id)
-    now = world.clock.now()
-    after = replace(lease, settled_attempt=1, settled_at=now, owed=(Owed.DELETE,))
-    world.parts.leases.settle(lease, after)
-    return after
