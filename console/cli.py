@@ -5,12 +5,14 @@ import typer
 from console.commands import dlq
 from console.commands.cancel import cancel
 from console.commands.console import console
+from console.commands.cost import cost
 from console.commands.demo import demo
 from console.commands.doctor import doctor
 from console.commands.history import history
 from console.commands.logs import logs
 from console.commands.new_job import new_job
 from console.commands.replay import replay
+from console.commands.report import report
 from console.commands.retry import retry
 from console.commands.status import status
 from console.commands.submit import submit
@@ -50,6 +52,8 @@ app.command(rich_help_panel=_JOBS)(cancel)
 app.command(rich_help_panel=_JOBS)(retry)
 app.command(rich_help_panel=_CARE)(console)
 app.add_typer(dlq.app, name="dlq", rich_help_panel=_CARE)
+app.command(rich_help_panel=_CARE)(cost)
+app.command(rich_help_panel=_CARE)(report)
 app.command(rich_help_panel=_CARE)(doctor)
 app.command(rich_help_panel=_LOCAL)(up)
 app.command(rich_help_panel=_LOCAL)(demo)

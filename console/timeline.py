@@ -10,7 +10,7 @@ from pathlib import Path
 
 from console.output import printable
 from longhaul.domain.durations import format_duration
-from longhaul.domain.lease import State
+from longhaul.domain.lease import Lease, State
 from longhaul.domain.timeline import Lane, Segment, SegmentKind, span, went_wrong
 
 CSS = (Path(__file__).parent / "timeline.css").read_text()
@@ -118,10 +118,18 @@ def _axis(scale: _Scale) -> str:
 
 
 def _label(lane: Lane, now: datetime, href: Callable[[Lane], str] | None) -> str:
-    name = text(lane.row.job_id)
+    name = text(name_of(lane.row))
     shown = f'<a href="{escape(href(lane))}">{name}</a>' if href else name
     # The picture in words, for who cannot see it.
-    return f'<li title="{name}"><span>{shown}</span><span class="tl-words">: {text(in_words(lane, now))}</span></li>'
+    return f'<li title="{text(lane.row.job_id)}"><span>{shown}</span><span class="tl-words">: {text(in_words(lane, now))}</span></li>'
+
+
+def name_of(row: Lease) -> str:
+    """How people call a job: by its id; one that another job's success made, by where it comes from and its place among its siblings."""
+    if row.lineage is None:
+        return row.job_id
+    place = ".".join(f"{group.n + 1:02}" for group in row.lineage.groups)
+    return f"{row.root.partition('#')[2]} {row.stage} {place}".rstrip()
 
 
 def in_words(lane: Lane, now: datetime) -> str:

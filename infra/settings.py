@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field, JsonValue, ValidationError, model_validat
 from pydantic_core import ErrorDetails
 
 from infra.firing import Schedule
-from longhaul.settings import LeaseSettings, Model, SizeName, StageSettings
+from longhaul.settings import Architecture, LeaseSettings, Model, SizeName, StageSettings
 
 CONTEXT_KEY = "longhaul"
 
@@ -142,7 +142,7 @@ class Settings(Model):
     # Absent: the template fits every account and region, and the CDK CLI decides at deploy.
     account: Annotated[str, Field(pattern=r"^\d{12}$")] | None = None
     region: Annotated[str, Field(pattern=r"^[a-z]{2}(-[a-z]+)+-\d$")] | None = None
-    architecture: Literal["arm64", "x86_64"] = "arm64"
+    architecture: Architecture = "arm64"
     log_retention_days: LogRetention = 30
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     lease: LeaseSettings = LeaseSettings()

@@ -25,7 +25,7 @@ from infra.sweeping import Sweeping
 from infra.workflow import Workflow, machine_arn, tasks_of
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.request import parse_request
-from longhaul.settings import PathPolicy, RuntimeSettings, Stage, StageSettings
+from longhaul.settings import PathPolicy, RuntimeSettings, Stage, StageSettings, TaskSettings, TaskSize
 
 # Waits up to 50 s for a slot; must stay below the queue's visibility (120 s).
 DISPATCHER_TIMEOUT: Final = Duration.seconds(75)
@@ -116,7 +116,11 @@ class LonghaulStack(Stack):
             ),
             jobs=jobs,
             lease=settings.lease,
-            disk_gib={name: size.disk_gib for name, size in settings.sizes.by_name().items()},
+            tasks=TaskSettings(
+                architecture=settings.architecture,
+                public_ip=settings.network.assign_public_ip,
+                sizes={name: TaskSize(**size.model_dump()) for name, size in settings.sizes.by_name().items()},
+            ),
             state_machine_arn=machine_arn(self, settings),
             cluster_arn=self._runtime.cluster.attr_arn,
             job_log_group=self._runtime.logs.log_group_name,

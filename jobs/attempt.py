@@ -166,7 +166,7 @@ class Attempt:
             listing,
             self.scratch / "inputs",
             self.stop,
-            disk_gib=self.settings.disk_gib,
+            disk_gib={name: size.disk_gib for name, size in self.settings.tasks.sizes.items()},
             begin=lambda size: self.progress.enter(Phase.STAGING, size),
             advance=self.progress.advance,
         )

@@ -1,13 +1,14 @@
 """Find jobs: one by its id, or lists of what is unfinished and of what ended lately."""
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from types import MappingProxyType
 
 from longhaul.domain.lease import Lease, OpenKind, State, job_key
+from longhaul.domain.timeline import Lane, lane
 from longhaul.ports import Clock, LeaseStore
 
 _PAGE = 100
@@ -74,6 +75,13 @@ class Jobs:
                 row = rows.get(key)
                 if row is not None and row.is_finished and row.state in states and row.settled_at == at:
                     yield row
+
+    def lanes(self, rows: Iterable[Lease]) -> Iterator[Lane]:
+        """The lives of jobs, with all attempts that are remembered; a hundred jobs at a time."""
+        wanted = iter(rows)
+        while page := list(islice(wanted, _PAGE)):
+            attempts = self.leases.history(page)
+            yield from (lane(row, attempts[row.key]) for row in page)
 
 
 def moment_of(lease: Lease) -> datetime:

@@ -14,6 +14,7 @@ VARIABLE = "LONGHAUL_SETTINGS"
 """Name of the environment variable that holds `RuntimeSettings` as JSON."""
 
 Engine = Literal["fargate"]
+Architecture = Literal["arm64", "x86_64"]
 SizeName = Literal["small", "medium", "large", "xlarge"]
 StageName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,30}$")]
 
@@ -122,6 +123,23 @@ class PathPolicy(Model):
     allow_file: bool = False
 
 
+class TaskSize(Model):
+    """What a Fargate task of one size gets. 1024 CPU units are one vCPU."""
+
+    cpu: int
+    memory_mib: int
+    disk_gib: int
+
+
+class TaskSettings(Model):
+    """What tasks are: a job whose disk is too small says which size would do, and people ask what they cost."""
+
+    architecture: Architecture = "arm64"
+    public_ip: bool = True
+    # Empty where nobody knows.
+    sizes: dict[SizeName, TaskSize] = Field(default_factory=dict)
+
+
 class RuntimeSettings(Model):
     leases_table: str
     stages: tuple[Stage, ...] = Field(min_length=1)
@@ -129,8 +147,7 @@ class RuntimeSettings(Model):
     # Names in `jobs/catalogue/`: the dispatcher does not carry the jobs' code, yet refuses unknown ones at once.
     jobs: tuple[str, ...] = Field(min_length=1)
     lease: LeaseSettings = LeaseSettings()
-    # A task whose disk is too small says which size would do. Empty where nobody knows.
-    disk_gib: dict[SizeName, int] = Field(default_factory=dict)
+    tasks: TaskSettings = TaskSettings()
     # The machine is named after the stack, so that its ARN can be told to functions that the machine itself names (no cycle in the template).
     state_machine_arn: str
     cluster_arn: str

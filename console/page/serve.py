@@ -1,5 +1,6 @@
 """The page's server: on loopback, for one person, until Ctrl-C."""
 
+import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -47,4 +48,6 @@ def _listening(port: int) -> socket.socket:
     try:
         return socket.create_server((LOOPBACK, port))
     except OSError as error:
-        raise CommandError(f"port {port} cannot be had ({error.strerror}): --port 0 takes a free one") from error
+        raise CommandError(
+            f"port {port} cannot be had ({os.strerror(error.errno or 0)}): --port 0 takes a free one"
+        ) from error

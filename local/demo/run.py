@@ -3,6 +3,7 @@
 import json
 import random
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,8 +44,16 @@ class Recovery:
         return self.noticed_s + self.back_off_s + self.redelivered_s + self.started_s
 
 
-def run(console: Console, work_dir: Path, cache: Path = REPOSITORY / ".cache" / "flights") -> int:
-    """Run the demo; 0 when every check held, 1 otherwise, with the reason on the console."""
+def run(
+    console: Console,
+    work_dir: Path,
+    report: Callable[[str, str], Path],
+    cache: Path = REPOSITORY / ".cache" / "flights",
+) -> int:
+    """Run the demo; 0 when every check held, 1 otherwise, with the reason on the console.
+
+    `report` writes the report, given endpoint and region of the embedded AWS while it still runs; it answers the file.
+    """
     begun = time.monotonic()
     try:
         with show_on(console) as show:
@@ -55,6 +64,7 @@ def run(console: Console, work_dir: Path, cache: Path = REPOSITORY / ".cache" / 
                 outputs = aws.deploy(assembly, STACK)
                 show.say(f"stack {STACK} deployed to {aws.endpoint}; logs under {_short(work_dir)}")
                 lines = _Demo(aws, outputs, inputs, show).run()
+                file = report(aws.endpoint, aws.region)
             left = kill.task_processes()
             check.require(not left, f"processes left after the end: {left}")
     except (DemoError, FetchError) as error:
@@ -64,6 +74,7 @@ def run(console: Console, work_dir: Path, cache: Path = REPOSITORY / ".cache" / 
     console.print()
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
+    console.print(f"\nreport: {_short(file)}", markup=False, highlight=False, soft_wrap=True)
     console.print(f"\nall checks passed in {time.monotonic() - begun:.0f} s", style="bold green")
     return 0
 

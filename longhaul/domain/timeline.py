@@ -56,8 +56,13 @@ class Lane:
 def lane(row: Lease, attempts: Sequence[Attempt]) -> Lane:
     """The life of a job, as far as its attempts are remembered."""
     segments = [segment for attempt in attempts for segment in _of_attempt(attempt)]
-    if row.state is State.RELEASED and row.settled_at is not None:
-        segments += _waits(row.settled_at, row.retry_at, None)
+    waits_since = attempts[-1].ended_at if attempts else None
+    if row.state is State.RELEASED and waits_since is not None:
+        segments += _waits(waits_since, row.retry_at, None)
+    elif row.state is State.CANCELLED and waits_since is not None and row.settled_at is not None:
+        segments += _waits(
+            waits_since, row.retry_at, row.settled_at
+        )  # nothing, unless it was cancelled while it waited
     return Lane(row, attempts, segments, (row.settled_at or row.claimed_at) if row.state.is_terminal else None)
 
 
@@ -89,7 +94,7 @@ def _of_attempt(attempt: Attempt) -> Iterator[Segment]:
 
 def _waits(since: datetime, due: datetime | None, until: datetime | None) -> Iterator[Segment]:
     """The back-off, then the wait for the message and for a slot. Without an end the second begins only when the first is over."""
-    if due is not None and due > since:
+    if due is not None and due > since and (until is None or until > since):
         yield Segment(SegmentKind.BACKING_OFF, since, min(due, until) if until else due)
         since = due
     if until is None or until > since:

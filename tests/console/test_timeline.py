@@ -9,6 +9,7 @@ from xml.etree import ElementTree as ET
 from console.timeline import CSS, timeline_html
 from longhaul.domain.history import Attempt
 from longhaul.domain.lease import Lease, State
+from longhaul.domain.lineage import Group, Lineage
 from longhaul.domain.timeline import Lane, lane
 from tests.builders import NOW, running
 
@@ -86,6 +87,20 @@ def test_names_lead_where_the_page_says() -> None:
         [job()], at(100), href=lambda _: "/job/main%23january"
     )
     assert "<a " not in timeline_html([job()], at(100))
+
+
+def test_a_job_that_another_made_is_called_after_it_and_its_place() -> None:
+    group = Group(of="months#2013", run=1, n=6, size=12)
+    follows = Lineage(root="months#2013", parent="months#2013", groups=(group,))
+    page = timeline_html(
+        [
+            job("2013/clean/0ce919cd0627553fcaa2", stage="clean", lineage=follows),
+            job("2013/delays/0123", stage="delays", lineage=follows.model_copy(update={"groups": ()})),
+        ],
+        at(100),
+    )
+    assert '<li title="2013/clean/0ce919cd0627553fcaa2"><span>2013 clean 07</span>' in page
+    assert "<span>2013 delays</span>" in page
 
 
 def test_five_hundred_jobs_are_denser_and_stay_small() -> None:

@@ -270,3 +270,10 @@ def test_an_attempt_that_died_before_it_registered_is_remembered_with_its_task_a
     assert only.task_from is not None
     assert only.task_until is not None
     assert (only.task_until - only.task_from).total_seconds() == 285  # from the pull of its image to its stop
+
+
+def test_the_dead_letter_of_a_task_that_never_registered_says_where_its_log_is(stack: Stack, context: Context) -> None:
+    stack.claim()
+    assert settle("exit-65-permanent", context) == "DEAD"
+    ((_, why),) = stack.dead_letters()
+    assert why["log_location"] == f"{stack.settings.job_log_group}:job/job/0123456789abcdef0123456789abcdef"

@@ -19,4 +19,8 @@ def test_the_demo_passes_its_own_checks(tmp_path: Path) -> None:
     assert "SIGKILL sent to the process group of clean " in done.stdout
     assert "ok  one submission became 12 months and 1 join" in done.stdout
     assert "all checks passed" in done.stdout
+    report = (tmp_path / "report.html").read_text()
+    assert f"report: {tmp_path / 'report.html'}" in done.stdout
+    assert "interrupted" in report or "failed" in report
+    assert report.count("<li ") == 15  # the year, twelve months, the file with bad rows, the join
     assert "\x1b[" not in done.stdout

@@ -55,6 +55,10 @@ def test_a_released_job_backs_off_and_then_waits_without_end() -> None:
 def test_a_job_that_ended_has_an_end_and_one_that_was_cancelled_while_it_waited_ends_there() -> None:
     cancelled = replace(running(), state=State.CANCELLED, settled_attempt=1, settled_at=at(120))
     assert lane(cancelled, [FAILED]).ended_at == at(120)
+    assert told(lane(cancelled, [FAILED]))[3:] == [("waiting", 100, 120)]
+    assert told(lane(replace(cancelled, retry_at=at(150)), [FAILED]))[3:] == [("backing off", 100, 120)]
+    running_then = replace(FAILED, ended_at=at(120), kind="cancelled", state=State.CANCELLED)
+    assert len(lane(replace(cancelled, retry_at=at(50)), [running_then]).segments) == 3
     assert span([lane(cancelled, [FAILED])], at(500)) == (at(0), at(120))
 
 

@@ -52,7 +52,11 @@ def test_a_port_that_is_taken_is_said(world: World) -> None:
 def served(monkeypatch: pytest.MonkeyPatch) -> list[BaseWSGIServer]:
     """The servers that would have served: it was Ctrl-C at once."""
     found: list[BaseWSGIServer] = []
-    monkeypatch.setattr(BaseWSGIServer, "serve_forever", lambda self: found.append(self))
+
+    def end_at_once(server: BaseWSGIServer) -> None:
+        found.append(server)
+
+    monkeypatch.setattr(BaseWSGIServer, "serve_forever", end_at_once)
     return found
 
 
@@ -65,7 +69,7 @@ def test_the_link_is_data_and_opens_where_somebody_sits(
     monkeypatch.setattr("console.commands.console.asked_here", lambda: sits)
     done = world.run("console", *arguments)
     assert done.exit_code == 0
-    assert done.stdout.startswith(f"http://127.0.0.1:{served[0].server_port}/?token=")
+    assert done.stdout.startswith(f"http://127.0.0.1:{served[0].port}/?token=")
     assert seen == [done.stdout.strip()] * opens
     assert "→ stack Longhaul on AWS, us-east-1" in done.stderr
 

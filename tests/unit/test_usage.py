@@ -1,0 +1,73 @@
+"""What an attempt uses: the figures against the state machine and the code that they stand for."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from longhaul.domain.history import Attempt
+from longhaul.domain.lease import CommittedOutput, State
+from longhaul.domain.usage import usage
+from longhaul.settings import TaskSettings, TaskSize
+from tests.builders import NOW, running, settings
+from tests.simulation.conformance.in_simulation import play
+from tests.simulation.conformance.scripts import END, End, Script, beat
+
+SETTINGS = settings(tasks=TaskSettings(sizes={"small": TaskSize(cpu=1024, memory_mib=4096, disk_gib=30)}))
+ENDED = Attempt(
+    *(running().key, "main", running().run, 1, "small", "FARGATE"),
+    claimed_at=NOW,
+    started_at=NOW + timedelta(seconds=40),
+    ended_at=NOW + timedelta(seconds=340),
+    task_arn="arn:task/1",
+    kind="succeeded",
+    state=State.SUCCEEDED,
+)
+
+
+@pytest.mark.parametrize("beats", [0, 1, 7])
+def test_transitions_are_the_states_that_the_machine_enters(beats: int) -> None:
+    played = play(Script(beats=(*(beat("wait"),) * beats, END), end=End(after_beat=beats)))
+    entered = [event for branch in played.steps.values() for event in branch if "StateEntered" in event]
+    assert played.status == "SUCCEEDED"
+    assert usage(replace(ENDED, beats=beats), None, SETTINGS, NOW).transitions == len(entered)
+
+
+def test_a_task_is_paid_for_as_long_as_ecs_says() -> None:
+    told = replace(ENDED, task_from=NOW + timedelta(seconds=12), task_until=NOW + timedelta(seconds=350))
+    used = usage(told, None, SETTINGS, NOW)
+    assert (used.task_s, used.by_ecs) == (338, True)
+
+
+def test_without_its_word_it_is_paid_from_the_claim_to_the_end_or_until_now() -> None:
+    assert usage(ENDED, None, SETTINGS, NOW).task_s == 340
+    assert not usage(ENDED, None, SETTINGS, NOW).by_ecs
+    alive = replace(ENDED, ended_at=None, state=State.RUNNING)
+    assert usage(alive, None, SETTINGS, NOW + timedelta(seconds=50)).task_s == 50
+
+
+def test_an_attempt_without_a_task_pays_for_none() -> None:
+    throttled = replace(ENDED, task_arn=None, started_at=None, kind="interrupted", state=State.RELEASED)
+    assert usage(throttled, None, SETTINGS, NOW).task_s == 0
+
+
+def test_the_runners_reports_and_the_beats_are_write_units() -> None:
+    quiet = usage(replace(ENDED, started_at=None), None, SETTINGS, NOW)
+    assert usage(ENDED, None, SETTINGS, NOW).write_units == quiet.write_units + 300 / 5
+    assert usage(replace(ENDED, beats=3), None, SETTINGS, NOW).write_units == quiet.write_units + 60 + 3
+
+
+def test_a_hand_over_is_a_beat_too() -> None:
+    assert usage(replace(ENDED, beats=3, hand_overs=1), None, SETTINGS, NOW).beats == 4
+
+
+def test_a_committed_file_is_created_sent_in_parts_and_completed() -> None:
+    plain = usage(ENDED, None, SETTINGS, NOW).puts
+    small = CommittedOutput(1, "ref", "s3://b/out/", files=2, size_bytes=100)
+    large = CommittedOutput(1, "ref", "s3://b/out/", files=1, size_bytes=100 * 1024 * 1024)
+    assert usage(ENDED, small, SETTINGS, NOW).puts == plain + 2 * 3 + 1
+    assert usage(ENDED, large, SETTINGS, NOW).puts == plain + 1 + 13 + 1 + 1
+
+
+def test_a_size_that_is_no_more_is_unknown() -> None:
+    assert usage(replace(ENDED, size="tiny"), None, SETTINGS, NOW).size is None
