@@ -47,6 +47,8 @@ class Page:
 
     def __init__(self, target: Target, guard: Guard, views: Views | None = None) -> None:
         self._target, self.guard = target, guard
+        # In this thread: boto3 cannot make clients in several at once.
+        _ = target.jobs, target.dead_letters, target.logs, target.canceller, target.retrier, target.parts.executions
         self._views = views or Views(target.parts.clock.now)
         self._actions = Actions(target)
         self._templates = environment()

@@ -4,19 +4,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
+from multiprocessing.pool import ThreadPool
+from typing import NamedTuple
 
 from console.figures import Figures, figures
 from console.page.histories import Histories
 from console.target import Target
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.timeline import Lane, lane
-from longhaul.jobs import Ages
+from longhaul.jobs import Ages, moment_of
+from longhaul.settings import Stage
 
 WINDOWS = {"1h": timedelta(hours=1), "6h": timedelta(hours=6), "1d": timedelta(days=1), "7d": timedelta(days=7)}
 """How far back the jobs go that have ended."""
 
 MAX_JOBS = 500
 """So many are shown of those that are open, and so many in all."""
+
+
+_AT_ONCE = 8  # stages that are asked about at the same time
 
 
 @dataclass(frozen=True)
@@ -51,20 +57,39 @@ class BoardReader:
         """Asks AWS: docs/console.md says what."""
         target = self._target
         now = target.parts.clock.now()
-        names = [each.name for each in target.settings.stages]
-        stages = [figures(target, self._sqs, each) for each in target.settings.stages]
-        unfinished = list(islice(target.jobs.unfinished(names, tuple(State), Ages()), MAX_JOBS + 1))
-        finished = target.jobs.ended(names, tuple(State), Ages(newer_than=self._window), self._finished)
-        rows = [*unfinished, *islice(finished, max(0, MAX_JOBS + 1 - len(unfinished)))]
+        # Its threads are daemons, which those of concurrent.futures are not: Ctrl-C does not wait for AWS.
+        with ThreadPool(_AT_ONCE) as pool:
+            of_stages = pool.map(self._read_stage, target.settings.stages)
+        unfinished = sorted(
+            (row for each in of_stages for row in each.unfinished),
+            key=lambda row: (row.state.is_terminal, row.run, row.key),
+        )
+        ended = sorted((row for each in of_stages for row in each.ended), key=moment_of, reverse=True)
+        rows = [*unfinished, *ended]
         shown = rows[:MAX_JOBS]
-        self._finished = {row.key: row for row in shown if row.is_finished}
+        self._finished = {row.key: row for row in ended}
         attempts = self._histories.of(shown)
         return Board(
             now=now,
-            stages=stages,
+            stages=[each.figures for each in of_stages],
             running=[row for row in shown if row.state is State.RUNNING],
             waiting=[row for row in shown if row.state is State.RELEASED],
             ended=[row for row in shown if row.state.is_terminal],
             lanes=[lane(row, attempts.get(row.key, ())) for row in shown],
             more=len(rows) > MAX_JOBS,
         )
+
+    def _read_stage(self, stage: Stage) -> "_OfStage":
+        jobs, known = self._target.jobs, self._finished
+        finished = jobs.ended([stage.name], tuple(State), Ages(newer_than=self._window), known)
+        return _OfStage(
+            figures(self._target, self._sqs, stage),
+            list(islice(jobs.unfinished([stage.name], tuple(State), Ages()), MAX_JOBS + 1)),
+            list(islice(finished, MAX_JOBS + 1)),
+        )
+
+
+class _OfStage(NamedTuple):
+    figures: Figures
+    unfinished: Sequence[Lease]
+    ended: Sequence[Lease]

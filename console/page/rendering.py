@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from console import attempts, letters, show
 from console.output import printable
-from console.timeline import CSS, timeline_html
+from console.timeline import CSS, name_of, timeline_html
 from longhaul.domain.lease import Lease
 from longhaul.domain.timeline import Lane, lane
 from longhaul.retry import why_not
@@ -44,6 +44,7 @@ def environment() -> Environment:
         "why_of": show.why_of,
         "why_not_retry": why_not,
         "age": show.age,
+        "name_of": name_of,
         "state_of": shown_state,
     }
     made.filters |= {"clock": _clock, "size": _size}

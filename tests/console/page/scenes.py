@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from longhaul.cancel import Canceller
 from longhaul.domain.lease import CommittedOutput, Lease
-from longhaul.domain.lineage import Lineage
+from longhaul.domain.lineage import Group, Lineage
 from longhaul.domain.outcome import OutcomeClass
 from longhaul.job_logs import STREAM_PREFIX
 from tests.console.conftest import World
@@ -40,6 +40,12 @@ def dead(world: World, job_id: str, why: str, seconds: float = 60) -> Lease:
     return world.end(row, OutcomeClass.PERMANENT, why)
 
 
+def child_of(job_id: str, n: int) -> Lineage:
+    """Of one of those that a job of the stage `main` emitted."""
+    key = f"main#{job_id}"
+    return Lineage(root=key, parent=key, groups=(Group(of=key, run=1, n=n, size=2),))
+
+
 def busy(world: World) -> None:
     """A bit of everything."""
     for n in range(6):
@@ -49,16 +55,14 @@ def busy(world: World) -> None:
     first = started(world, world.claim("delays-hourly", first_sent_at=world.clock.now() - timedelta(seconds=80)), 0.4)
     world.clock.advance(90)
     again = started(world, world.retry(world.end(first, OutcomeClass.OUT_OF_MEMORY, "Java heap space")), 0.7)
-    started(world, world.claim("flights-2013-07", lineage=Lineage(root="main#year", parent="main#year")), 0.42)
-    started(
-        world, world.claim("flights-2013-08", lineage=Lineage(root="main#year", parent="main#year")), None, "staging"
-    )
+    started(world, world.claim("year/main/a1", lineage=child_of("year", 0)), 0.42)
+    started(world, world.claim("year/main/b2", lineage=child_of("year", 1)), None, "staging")
     world.claim("year")
     interrupted = started(world, world.claim("weather-joined"), 0.1)
     world.clock.advance(30)
     world.end(interrupted, OutcomeClass.INTERRUPTED, "SpotInterruption: your Spot task was interrupted")
     world.claim("flights-2013-09")
-    Canceller(world.clock, world.parts.leases, world.parts.finisher).cancel("main", "flights-2013-08")
+    Canceller(world.clock, world.parts.leases, world.parts.finisher).cancel("main", "year/main/b2")
     world.clock.advance(20)
     world.parts.leases.beat(again.id, world.clock.now() + timedelta(seconds=90))
     for n in range(37):
