@@ -37,10 +37,15 @@ class Board:
     lanes: Sequence[Lane]
     more: bool
 
+    def queued(self, figures: Figures) -> int:
+        """Messages that nobody has claimed: also those that the dispatcher holds back for want of a slot."""
+        begun = sum(row.stage == figures.stage.name for row in (*self.running, *self.waiting))
+        return figures.queued + max(0, figures.in_flight - begun)
+
     @property
     def said(self) -> str:
         """In a sentence."""
-        queued, dead = (sum(getattr(each, name) for each in self.stages) for name in ("queued", "dead_letters"))
+        queued, dead = sum(map(self.queued, self.stages)), sum(each.dead_letters for each in self.stages)
         return f"{len(self.running)} running, {len(self.waiting)} between attempts, about {queued} queued, {dead} dead letters"
 
 

@@ -31,7 +31,7 @@ def test_it_shows_request_attempts_errors_log_and_output(world: World, visitor: 
     assert "▶ running 50 % running Cancel job" in shown
     assert "1 out_of_memory 2026-01-02 03:04:05Z" in shown
     assert "Java heap space log of attempt 1" in shown
-    assert "Log of attempt 2 The last 2 lines" in shown
+    assert "Log of attempt 2 The end of it, at most 200 lines" in shown
     assert "INFO reading rows=7 plain line of job" in shown
     assert "&#34;job&#34;: &#34;flights_clean&#34;" in shown
     earlier = words(visitor.read("/job", stage="main", id="job", attempt=1))
@@ -173,4 +173,4 @@ class TestSeveralStages:
 
     def test_each_stage_has_its_figures_and_its_dead_letters(self, night: Visitor) -> None:
         shown = words(night.read("/"))
-        assert "Dead letters: main Dead letters: night" in shown
+        assert "Dead letters: Dead letters of main Dead letters of night" in shown

@@ -6,6 +6,7 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 
 from longhaul.domain.outcome import OutcomeClass
+from tests.builders import QUEUE_URL
 from tests.console.conftest import World
 from tests.console.page.conftest import Elements, Visitor, words
 from tests.console.page.scenes import EVIL, busy, crowd, dead, started, succeeded
@@ -166,6 +167,14 @@ def test_five_hundred_jobs_are_shown_and_of_more_it_is_said(world: World, visito
 def test_what_cannot_be_chosen_is_refused(visitor: Visitor, query: dict[str, str]) -> None:
     answer = visitor.get("/", **query)
     assert (answer.status_code, answer.mimetype) == (400, "text/plain")
+
+
+def test_what_the_dispatcher_holds_back_counts_as_queued(world: World, visitor: Visitor) -> None:
+    for n in range(5):
+        world.aws.sqs.send_message(QueueUrl=QUEUE_URL, MessageBody=f"{{{n}}}")
+    world.aws.sqs.receive_message(QueueUrl=QUEUE_URL, MaxNumberOfMessages=3, VisibilityTimeout=120)
+    started(world, world.claim("one-of-them"))
+    assert "about 4" in section(visitor.read("/"), "stages")
 
 
 def test_jobs_that_ended_before_the_window_are_not_shown(world: World, visitor: Visitor) -> None:
