@@ -4,6 +4,7 @@ import typer
 
 from console.commands import dlq
 from console.commands.cancel import cancel
+from console.commands.console import console
 from console.commands.cost import cost
 from console.commands.demo import demo
 from console.commands.doctor import doctor
@@ -49,6 +50,7 @@ app.command(rich_help_panel=_JOBS)(history)
 app.command(rich_help_panel=_JOBS)(logs)
 app.command(rich_help_panel=_JOBS)(cancel)
 app.command(rich_help_panel=_JOBS)(retry)
+app.command(rich_help_panel=_CARE)(console)
 app.add_typer(dlq.app, name="dlq", rich_help_panel=_CARE)
 app.command(rich_help_panel=_CARE)(cost)
 app.command(rich_help_panel=_CARE)(report)

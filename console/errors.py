@@ -6,6 +6,8 @@ from typing import Any
 
 from botocore import exceptions as aws
 
+from longhaul.domain.errors import LonghaulError
+
 
 class ExitCode(IntEnum):
     """Documented in `longhaul --help` and docs/cli.md: scripts rely on them."""
@@ -34,6 +36,15 @@ def translated(error: Exception) -> CommandError:
     if isinstance(error, aws.ClientError):
         return _refused(error)
     return CommandError(f"AWS could not be asked: {error}", ExitCode.UNREACHABLE)
+
+
+AWS_OR_OURS = (aws.BotoCoreError, aws.ClientError, CommandError, LonghaulError)
+"""What a person is told in a sentence; all else is a defect of ours."""
+
+
+def sentence(error: Exception) -> str:
+    """One of `AWS_OR_OURS` in words."""
+    return str(translated(error)) if isinstance(error, aws.BotoCoreError | aws.ClientError) else str(error)
 
 
 _CREDENTIALS = "set AWS_PROFILE or give --profile, or run `aws sso login` or `aws configure`; or start an embedded AWS with `longhaul up`"

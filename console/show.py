@@ -39,13 +39,35 @@ def progress_of(lease: Lease) -> str:
     """A bar with what the runner says, while it runs."""
     if lease.state is not State.RUNNING:
         return ""
-    fraction, phase = lease.progress.get("fraction"), lease.progress.get("note") or lease.progress.get("phase") or ""
+    fraction, phase = fraction_of(lease), phase_of(lease)
+    if fraction is None:
+        return phase
+    full = round(fraction * _BAR)
+    return f"{'━' * full}{'╌' * (_BAR - full)} {fraction:4.0%} {phase}"
+
+
+def fraction_of(lease: Lease) -> float | None:
+    """How far it is, from 0 to 1; None when nobody can say."""
+    fraction = lease.progress.get("fraction")
+    return max(0.0, min(1.0, float(fraction))) if isinstance(fraction, int | float) else None
+
+
+def phase_of(lease: Lease) -> str:
+    """What a running job does."""
     if lease.progress_at is None:
         return "starting"
-    if not isinstance(fraction, int | float):
-        return str(phase)
-    full = round(max(0.0, min(1.0, fraction)) * _BAR)
-    return f"{'━' * full}{'╌' * (_BAR - full)} {fraction:4.0%} {phase}"
+    return str(lease.progress.get("note") or lease.progress.get("phase") or "")
+
+
+def cancelled_as(lease: Lease) -> str:
+    """What became of a cancel."""
+    if lease.is_mark:
+        return "not claimed yet: it ends when its message comes"
+    if lease.state is State.RUNNING:
+        return "running: it is being stopped"
+    if lease.state is State.CANCELLED:
+        return "cancelled"
+    return f"has ended before: {lease.state.value}"
 
 
 def why_of(lease: Lease, now: datetime) -> str:

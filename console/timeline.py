@@ -18,7 +18,7 @@ CSS = (Path(__file__).parent / "timeline.css").read_text()
 ZOOMS = (1, 4, 16)
 """How many times as wide the plot may be; the axis has marks for each."""
 
-_ROW, _DENSE_ROW, _DENSE_FROM = 24, 16, 60  # px, px, lanes
+_ROW, _DENSE_ROW, _DENSE_FROM = 24, 16, 60  # px, px, lanes; the first two as in `timeline.css`
 _AXIS = 26
 _MARKS = 8  # at the most, at each zoom
 _CLIPPED = 3.0  # percent: a mark's text nearer to the left edge would be cut off
@@ -48,14 +48,15 @@ def timeline_html(lanes: Sequence[Lane], now: datetime, href: Callable[[Lane], s
         return '<p class="tl-empty">No jobs to show.</p>'
     begin, end = span(lanes, now)
     scale = _Scale(begin, max(end, begin + timedelta(seconds=1)))
-    row = _ROW if len(lanes) < _DENSE_FROM else _DENSE_ROW
+    row, dense = (_ROW, "") if len(lanes) < _DENSE_FROM else (_DENSE_ROW, " tl-dense")
     height = row * len(lanes)
     labels = "".join(_label(each, now, href) for each in lanes)
     drawn = "".join(_drawn(each, n * row, row, scale, now) for n, each in enumerate(lanes))
     lines = "".join(f'<line class="{css}" x1="{x}%" x2="{x}%" y1="0" y2="{height}"/>' for x, _, css in scale.marks())
     said = f"{len(lanes)} {'job' if len(lanes) == 1 else 'jobs'}, {_time(begin)} to {_time(end)}"
     return (
-        f'<figure class="timeline" style="--row:{row}px" aria-label="Timeline of {said}">'
+        # No style attribute: a strict content security policy would not have it.
+        f'<figure class="timeline{dense}" aria-label="Timeline of {said}">'
         f'<div class="tl-scroll" tabindex="0" role="group" aria-label="Timeline of {said}; scrolls">'
         f'<div class="tl-corner">{begin:%Y-%m-%d} UTC</div>{_axis(scale)}'
         f'<ol class="tl-labels">{labels}</ol>'

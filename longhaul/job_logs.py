@@ -1,6 +1,6 @@
 """The log of an attempt: which stream it is, and its lines."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -43,6 +43,10 @@ class LogReader:
             if ended_at is not None and (now - ended_at).total_seconds() >= _GRACE_S:
                 return
             self.clock.sleep(_PERIOD_S)
+
+    def tail(self, stream: str, count: int) -> Sequence[LogEvent]:
+        """The last lines that are there."""
+        return self.logs.tail(self.group, stream, count)
 
 
 def stream_of(what: Lease | Attempt) -> str | None:

@@ -1,10 +1,11 @@
 """Find jobs: one by its id, or lists of what is unfinished and of what ended lately."""
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
+from types import MappingProxyType
 
 from longhaul.domain.family import Member, family
 from longhaul.domain.lease import Lease, OpenKind, State, job_key
@@ -12,6 +13,7 @@ from longhaul.domain.timeline import Lane, lane
 from longhaul.ports import Clock, LeaseStore
 
 _PAGE = 100
+_NONE: Mapping[str, Lease] = MappingProxyType({})
 OPEN_KINDS: tuple[OpenKind, ...] = ("RUNNING", "RELEASED", "OWED")
 TERMINAL = tuple(state for state in State if state.is_terminal)
 
@@ -59,8 +61,13 @@ class Jobs:
         wanted = [row for row in found if row.state in states and ages.include(row, now)]
         yield from sorted(wanted, key=lambda row: (row.state.is_terminal, row.run, row.key))
 
-    def ended(self, stages: Sequence[str], states: Sequence[State], ages: Ages) -> Iterator[Lease]:
-        """What has ended and owes nothing more, the latest end first. Reads as far as it is asked."""
+    def ended(
+        self, stages: Sequence[str], states: Sequence[State], ages: Ages, known: Mapping[str, Lease] = _NONE
+    ) -> Iterator[Lease]:
+        """What has ended and owes nothing more, the latest end first. Reads as far as it is asked.
+
+        Rows in `known`, by key, that ended when the index says so are not read again: they will not change.
+        """
         now = self.clock.now()
         until = now - ages.older_than if ages.older_than else now
         since = now - ages.newer_than if ages.newer_than else None
@@ -69,7 +76,8 @@ class Jobs:
             reverse=True,
         )
         while page := list(islice(ends, _PAGE)):
-            rows = self.leases.load_many(key for _, key in page)
+            ours = {key: known[key] for at, key in page if key in known and known[key].settled_at == at}
+            rows = {**self.leases.load_many(key for _, key in page if key not in ours), **ours}
             for at, key in page:
                 if since is not None and at < since:
                     return

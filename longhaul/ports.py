@@ -165,6 +165,9 @@ class JobLogs(Protocol):
     def read(self, group: str, stream: str, token: str | None) -> tuple[Sequence[LogEvent], str | None]:
         """A page of a stream from its head, and the token of what follows: the same token again when there is nothing yet. No token: no such stream yet."""
 
+    def tail(self, group: str, stream: str, count: int) -> Sequence[LogEvent]:
+        """The last lines of a stream, in their order; at most `count`."""
+
 
 class Metrics(Protocol):
     def put(self, values: Mapping[Metric, float], **dimensions: str) -> None:

@@ -7,8 +7,9 @@ import typer
 from console.errors import CommandError, ExitCode
 from console.options import AsJson, StageName, job_id, on_target
 from console.output import Output
+from console.show import cancelled_as
 from console.target import Target, say_where
-from longhaul.domain.lease import Lease, State
+from longhaul.domain.lease import State
 from longhaul.view import shown_state
 
 
@@ -37,7 +38,7 @@ def cancel(
         if as_json:
             out.record({"job_id": each, "stage": name, "state": shown_state(lease), "queued": lease.is_mark})
         else:
-            out.line(f"{each}: {_said(lease)}")
+            out.line(f"{each}: {cancelled_as(lease)}")
     if too_late:
         raise typer.Exit(ExitCode.FAILED)
 
@@ -51,13 +52,3 @@ def _stage_of(target: Target, text: str, stage: str | None) -> str:
             f"job {text} could be in several stages ({', '.join(found)}): name one with --stage", ExitCode.USAGE
         )
     return found[0]
-
-
-def _said(lease: Lease) -> str:
-    if lease.is_mark:
-        return "not claimed yet: it ends when its message comes"
-    if lease.state is State.RUNNING:
-        return "running: it is being stopped"
-    if lease.state is State.CANCELLED:
-        return "cancelled"
-    return f"has ended before: {lease.state.value}"

@@ -1,6 +1,5 @@
 """`longhaul logs`: what an attempt of a job wrote."""
 
-import json
 from collections.abc import Iterator
 from functools import partial
 from typing import Annotated
@@ -8,8 +7,9 @@ from typing import Annotated
 import typer
 
 from console.errors import CommandError, ExitCode
+from console.log_line import readable
 from console.options import AsJson, StageName, find_job, job_id, on_target, unknown
-from console.output import Output, printable
+from console.output import Output
 from console.target import Target
 from longhaul.domain.lease import Lease
 from longhaul.job_logs import stream_of
@@ -110,19 +110,4 @@ def _print(out: Output, attempt: int, events: Iterator[LogEvent]) -> None:
         if out.as_json:
             out.record({"time": iso(event.at), "attempt": attempt, "text": event.text})
         else:
-            out.write(_line(event))
-
-
-def _line(event: LogEvent) -> str:
-    """A line of the runner's is JSON, for machines: here without what all lines of an attempt have in common."""
-    try:
-        found = json.loads(event.text)
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict) or "message" not in found:
-        return printable(event.text, lines=True).replace("\n", " ")
-    common = {"timestamp", "level", "logger", "message", "job_id", "attempt", "execution"}
-    rest = " ".join(f"{name}={value}" for name, value in found.items() if name not in common)
-    return printable(
-        f"{str(found.get('timestamp', ''))[11:23]} {found.get('level', '')!s:7} {found['message']} {rest}"
-    ).rstrip()
+            out.write(readable(event))

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from console.errors import ExitCode
 from console.family import rows_of
+from console.figures import figures
 from console.options import AsJson, NewerThan, OlderThan, StageName, find_job, on_target
 from console.output import Output, table_of
 from console.show import COLUMNS, page_of, row_of
@@ -127,14 +128,11 @@ def _notes(
         yield f"there are more jobs that are {' and '.join(more)}: raise --limit, or filter"
     if not open_jobs and not ended:
         yield "no job matches"
-    names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesDelayed"]
     sqs = target.client("sqs")
     for stage in stages:
-        counts = sqs.get_queue_attributes(QueueUrl=stage.queue_url, AttributeNames=names)["Attributes"]
-        free = target.parts.leases.slots_in_use(stage)
-        dead = target.dead_letters.waiting(stage)
-        letters = f", dead letters: {dead} (`longhaul dlq list`)" if dead else ""
-        yield f"{stage.name}: about {sum(map(int, counts.values()))} queued, {free} of {stage.slots} slots in use{letters}"
+        now = figures(target, sqs, stage)
+        letters = f", dead letters: {now.dead_letters} (`longhaul dlq list`)" if now.dead_letters else ""
+        yield f"{stage.name}: about {now.queued} queued, {now.slots_in_use} of {stage.slots} slots in use{letters}"
 
 
 def _watch(

@@ -27,8 +27,21 @@ class CloudWatchLogs:
             if error.response["Error"]["Code"] != "ResourceNotFoundException":
                 raise
             return [], None
-        events = [
-            LogEvent(datetime.fromtimestamp(event["timestamp"] / 1000, UTC), event["message"])
-            for event in page["events"]
-        ]
-        return events, page["nextForwardToken"]
+        return _events(page), page["nextForwardToken"]
+
+    def tail(self, group: str, stream: str, count: int) -> list[LogEvent]:
+        try:
+            page = self._client.get_log_events(
+                logGroupName=group, logStreamName=stream, startFromHead=False, limit=count
+            )
+        except ClientError as error:
+            if error.response["Error"]["Code"] != "ResourceNotFoundException":
+                raise
+            return []
+        return _events(page)
+
+
+def _events(page: Any) -> list[LogEvent]:  # noqa: ANN401 - an answer of boto3's
+    return [
+        LogEvent(datetime.fromtimestamp(event["timestamp"] / 1000, UTC), event["message"]) for event in page["events"]
+    ]

@@ -99,3 +99,10 @@ def test_a_stream_is_read_to_its_end_and_the_token_says_so(logs: Any) -> None:
 
 def test_a_stream_that_is_not_there_yet_has_no_token(logs: Any) -> None:
     assert CloudWatchLogs(logs).read("jobs", "three", None) == ([], None)
+
+
+def test_the_tail_of_a_stream_is_its_last_lines_in_their_order(logs: Any) -> None:
+    reader = CloudWatchLogs(logs)
+    assert [event.text for event in reader.tail("jobs", "one", 2)] == ["token-7-1 begins", "c"]
+    assert len(reader.tail("jobs", "one", 50)) == 3
+    assert reader.tail("jobs", "three", 50) == []

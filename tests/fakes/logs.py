@@ -25,16 +25,22 @@ class FakeLogs(Service):
 
     @operation
     def get_log_events(
-        self, *, logGroupName: str, logStreamName: str, startFromHead: bool, nextToken: str | None = None
+        self,
+        *,
+        logGroupName: str,
+        logStreamName: str,
+        startFromHead: bool,
+        nextToken: str | None = None,
+        limit: int | None = None,
     ) -> Answer:
-        """At the end of a stream the same token comes back as was given."""
-        if not startFromHead:
-            raise NotImplementedError("this fake reads from the head")
+        """At the end of a stream the same token comes back as was given. From its tail: the last page."""
+        size = limit or self.page_size
         lines = self._group(logGroupName).get(logStreamName)
         if lines is None:
             raise RefusedError("ResourceNotFoundException", "The specified log stream does not exist.")
-        start = int(nextToken.removeprefix("f/")) if nextToken else 0
-        page = lines[start : start + self.page_size]
+        head = 0 if startFromHead else max(0, len(lines) - size)
+        start = int(nextToken.removeprefix("f/")) if nextToken else head
+        page = lines[start : start + size]
         events = [{"timestamp": at, "message": text, "ingestionTime": at} for at, text in page]
         return {"events": events, "nextForwardToken": f"f/{start + len(page)}", "nextBackwardToken": f"b/{start}"}
 

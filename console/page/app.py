@@ -1,0 +1,230 @@
+"""The pages, as a WSGI application: which address shows what."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from itertools import count, islice
+from types import MappingProxyType
+from typing import Any
+
+from werkzeug.exceptions import BadGateway, BadRequest, HTTPException, NotFound
+from werkzeug.routing import Map, Rule
+from werkzeug.utils import redirect
+from werkzeug.wrappers import Request, Response
+
+from console.errors import AWS_OR_OURS, CommandError, sentence
+from console.options import job_id as checked_id
+from console.page.actions import Actions, Notice
+from console.page.board import MAX_JOBS, WINDOWS, BoardReader
+from console.page.guard import Guard, refused, secured
+from console.page.job import LINES, JobReader
+from console.page.latest import Views
+from console.page.rendering import environment, static_files, url
+from console.show import page_of
+from console.target import Target
+from console.timeline import ZOOMS
+from longhaul.dead_letters import Which
+from longhaul.domain.lease import job_key
+from longhaul.retry import why_not
+from longhaul.settings import Stage
+
+MAX_LETTERS = 100
+"""So many dead letters are shown at once."""
+
+_MAX_BODY = 65_536
+_NOTICES = 50  # that are kept: what became of the latest actions
+_DEFAULT_WINDOW = "6h"
+
+
+class _Request(Request):
+    max_content_length = _MAX_BODY
+    max_form_memory_size = _MAX_BODY
+    max_form_parts = 200
+
+
+class Page:
+    """One console: what it shows is of `target`."""
+
+    def __init__(self, target: Target, guard: Guard, views: Views | None = None) -> None:
+        self._target, self.guard = target, guard
+        # In this thread: boto3 cannot make clients in several at once.
+        _ = target.jobs, target.dead_letters, target.logs, target.canceller, target.retrier, target.parts.executions
+        self._views = views or Views(target.parts.clock.now)
+        self._actions = Actions(target)
+        self._templates = environment()
+        self._static = static_files()
+        self._notices: OrderedDict[str, Notice] = OrderedDict()
+        self._numbers = count(1)
+        self._board_readers = {name: BoardReader(target, window) for name, window in WINDOWS.items()}
+        self._map = Map(
+            [
+                Rule("/", endpoint=self._jobs, methods=["GET"]),
+                Rule("/job", endpoint=self._job, methods=["GET"]),
+                Rule("/find", endpoint=self._find, methods=["GET"]),
+                Rule("/dead-letters", endpoint=self._letters, methods=["GET"]),
+                Rule("/ask/<any(cancel, retry):what>", endpoint=self._ask, methods=["GET"]),
+                Rule("/ask/redrive", endpoint=self._ask_redrive, methods=["GET"]),
+                Rule("/do/<any(cancel, retry):what>", endpoint=self._do, methods=["POST"]),
+                Rule("/do/redrive", endpoint=self._redrive, methods=["POST"]),
+                Rule("/static/<name>", endpoint=self._file, methods=["GET"]),
+            ]
+        )
+
+    def __call__(self, environ: Any, start_response: Any) -> Iterable[bytes]:  # noqa: ANN401 - WSGI
+        request = _Request(environ)
+        try:
+            response = self._answer(request)
+        except HTTPException as error:
+            response = refused(error)
+        return secured(response)(environ, start_response)
+
+    def _answer(self, request: Request) -> Response:
+        self.guard.check_host(request)
+        if self.guard.is_entry(request):
+            # Not a redirect: whoever comes from another site would be sent on without the cookie, which is for this site alone.
+            response = self._html("enter.html")
+            self.guard.let_in(response)
+            return response
+        self.guard.check(request)
+        show, given = self._map.bind_to_environ(request.environ).match()
+        answer: Response = show(request, **given)
+        return answer
+
+    def _jobs(self, request: Request) -> Response:
+        window = request.args.get("window", _DEFAULT_WINDOW)
+        zoom = request.args.get("zoom", str(ZOOMS[0]))
+        if window not in WINDOWS or zoom not in map(str, ZOOMS):
+            raise BadRequest(f"window is one of {', '.join(WINDOWS)}; zoom one of {', '.join(map(str, ZOOMS))}")
+        seen = self._views.get(("board", window), self._board_readers[window].read)
+        choice = {"windows": tuple(WINDOWS), "window": window, "zooms": ZOOMS, "zoom": zoom, "most": MAX_JOBS}
+        return self._html("jobs.html", request, choice | {"seen": seen})
+
+    def _job(self, request: Request) -> Response:
+        stage, job_id = self._named(request.args)
+        attempt = request.args.get("attempt", type=int)
+        what = ("job", stage.name, job_id, attempt)
+        seen = self._views.get(what, JobReader(self._target, stage.name, job_id, attempt).read)
+        facts: Sequence[tuple[str, str]] = ()
+        if seen.value is not None:
+            group = self._target.settings.job_log_group
+            facts = page_of(seen.value.row, seen.value.now, self._target.parts.executions, group)
+        given = {"stage": stage.name, "job_id": job_id, "facts": facts, "most": LINES, "attempt": attempt}
+        # Nothing was found, as opposed to nothing known yet.
+        absent = seen.value is None and seen.problem is None
+        return self._html("job.html", request, given | {"seen": seen}, 404 if absent else 200)
+
+    def _find(self, request: Request) -> Response:
+        """A job by its id alone."""
+        try:
+            wanted = checked_id(request.args.get("id", "").strip())
+        except CommandError as error:
+            raise BadRequest(str(error)) from None
+        names = [each.name for each in self._target.settings.stages]
+        with _told():
+            found = self._target.jobs.find(names, wanted)
+        stages = [row.stage for row in found] or names
+        if len(stages) == 1:
+            return redirect(url("/job", stage=stages[0], id=wanted), 303)
+        return self._html("find.html", request, {"stages": stages, "job_id": wanted, "known": bool(found)})
+
+    def _letters(self, request: Request) -> Response:
+        """Receives them: only when a person asks, and never by itself again."""
+        stage = self._stage(request.args.get("stage"))
+        with _told(), closing(self._target.dead_letters.look(stage, Which())) as letters:
+            found = list(islice(letters, MAX_LETTERS + 1))
+        given = {
+            "stage": stage.name,
+            "now": self._target.parts.clock.now(),
+            "letters": found[:MAX_LETTERS],
+            "more": len(found) > MAX_LETTERS,
+        }
+        return self._html("letters.html", request, given)
+
+    def _ask(self, request: Request, what: str) -> Response:
+        stage, job_id = self._named(request.args)
+        with _told():
+            row = self._target.parts.leases.load(job_key(stage.name, job_id))
+        if what == "cancel":
+            problem = "It has ended already." if row is not None and row.state.is_terminal else None
+        else:
+            problem = why_not(row) if row is not None else "Nothing is known of it."
+        fields = [("stage", stage.name), ("id", job_id)]
+        back = url("/job", stage=stage.name, id=job_id)
+        given = {"what": what, "row": row, "fields": fields, "names": [job_id], "problem": problem, "back": back}
+        return self._html("ask.html", request, given | {"stage": stage.name})
+
+    def _ask_redrive(self, request: Request) -> Response:
+        stage = self._stage(request.args.get("stage"))
+        letters = request.args.getlist("letter")[:MAX_LETTERS]
+        problem = None if letters else "No letter is chosen: tick those that are to be sent back."
+        fields = [("stage", stage.name), *(("letter", each) for each in letters)]
+        back = url("/dead-letters", stage=stage.name)
+        given = {"what": "redrive", "row": None, "fields": fields, "names": letters, "problem": problem, "back": back}
+        return self._html("ask.html", request, given | {"stage": stage.name})
+
+    def _do(self, request: Request, what: str) -> Response:
+        stage, job_id = self._named(request.form)
+        act = {"cancel": self._actions.cancel, "retry": self._actions.retry}[what]
+        return self._done(lambda: act(stage.name, job_id), "/job", stage=stage.name, id=job_id)
+
+    def _redrive(self, request: Request) -> Response:
+        stage = self._stage(request.form.get("stage"))
+        letters = request.form.getlist("letter")[:MAX_LETTERS]
+        return self._done(lambda: self._actions.redrive(stage.name, letters), "/dead-letters", stage=stage.name)
+
+    def _done(self, act: Callable[[], Notice], path: str, **query: str) -> Response:
+        """Do it, and say on the page that comes then what became of it."""
+        number = str(next(self._numbers))
+        try:
+            self._notices[number] = act()
+        except AWS_OR_OURS as error:
+            self._notices[number] = Notice(sentence(error), good=False)
+        while len(self._notices) > _NOTICES:
+            self._notices.popitem(last=False)
+        self._views.outdate()
+        return redirect(url(path, **query, did=number), 303)
+
+    def _file(self, request: Request, name: str) -> Response:
+        del request
+        if name not in self._static:
+            raise NotFound
+        content, kind = self._static[name]
+        return Response(content, mimetype=kind)
+
+    def _stage(self, name: str | None) -> Stage:
+        try:
+            return self._target.stage(name or None)
+        except CommandError as error:
+            raise NotFound(str(error)) from None
+
+    def _named(self, given: Mapping[str, str]) -> tuple[Stage, str]:
+        """The job that a query or a form names."""
+        try:
+            return self._stage(given.get("stage")), checked_id(given.get("id", ""))
+        except CommandError as error:
+            raise NotFound(str(error)) from None
+
+    def _html(
+        self,
+        template: str,
+        request: Request | None = None,
+        given: Mapping[str, Any] = MappingProxyType({}),
+        status: int = 200,
+    ) -> Response:
+        notice = self._notices.get(request.args.get("did", "")) if request else None
+        common = {
+            "where": str(self._target),
+            "stages_known": [each.name for each in self._target.settings.stages],
+            "form_token": self.guard.form_token,
+            "notice": notice,
+        }
+        return Response(self._templates.get_template(template).render(**common, **given), status, mimetype="text/html")
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """What AWS refuses, or does not answer, as a page that says so."""
+    try:
+        yield
+    except AWS_OR_OURS as error:
+        raise BadGateway(sentence(error)) from error

@@ -1,0 +1,107 @@
+"""What the page of a job shows: the row, its attempts, what was asked for, the end of its log, and the jobs that belong to it."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+
+from botocore.exceptions import ClientError
+
+from console.log_line import readable
+from console.page.histories import Histories
+from console.target import Target
+from longhaul.domain.history import Attempt
+from longhaul.domain.lease import Lease, job_key
+from longhaul.job_logs import stream_of
+
+LINES = 200
+"""Of the log. `longhaul logs` has all of it."""
+
+MAX_FAMILY = 200
+_MAX_REQUEST = 65_536  # characters
+
+
+@dataclass(frozen=True)
+class JobView:
+    """`request` and `log` are None where there are none."""
+
+    now: datetime
+    row: Lease
+    attempts: Sequence[Attempt]
+    request: str | None
+    log: "Log | None"
+    family: Sequence[Lease]
+    more_family: bool
+
+
+@dataclass(frozen=True)
+class Log:
+    attempt: int
+    lines: Sequence[str]
+
+
+class JobReader:
+    """Of one job; of one attempt's log, or the latest's. Remembers what cannot change."""
+
+    def __init__(self, target: Target, stage: str, job_id: str, attempt: int | None) -> None:
+        self._target, self._attempt = target, attempt
+        self._key = job_key(stage, job_id)
+        self._histories = Histories(target.parts.leases)
+        self._request: tuple[str, str | None] | None = None  # by its reference
+
+    def read(self) -> JobView | None:
+        """Asks AWS: docs/console.md says what. None: nothing is known of the job."""
+        parts = self._target.parts
+        row = parts.leases.load(self._key)
+        if row is None:
+            return None
+        attempts = self._histories.of([row]).get(row.key, ())
+        keys = list(islice(parts.leases.keys_of_root(row.root), MAX_FAMILY + 1))
+        others = [key for key in keys[:MAX_FAMILY] if key != row.key]
+        found = parts.leases.load_many(others).values() if others else ()
+        return JobView(
+            now=parts.clock.now(),
+            row=row,
+            attempts=attempts,
+            request=self._request_of(row),
+            log=self._log(attempts),
+            family=sorted((row, *found), key=lambda each: (each.run, each.key)) if found else (),
+            more_family=len(keys) > MAX_FAMILY,
+        )
+
+    def _request_of(self, row: Lease) -> str | None:
+        if row.is_mark or not row.request_ref:
+            return None
+        if self._request is None or self._request[0] != row.request_ref:
+            self._request = (row.request_ref, self._read_request(row.request_ref))
+        return self._request[1]
+
+    def _read_request(self, ref: str) -> str | None:
+        try:
+            body = self._target.parts.requests.get(ref).body
+        except ClientError as error:
+            if error.response["Error"]["Code"] != "NoSuchKey":
+                raise
+            return None  # the bucket's lifecycle has removed it
+        return _pretty(body)
+
+    def _log(self, attempts: Sequence[Attempt]) -> Log | None:
+        wanted = [each for each in attempts if self._attempt in (None, each.attempt)]
+        stream = stream_of(wanted[-1]) if wanted else None
+        if stream is None:
+            return None
+        lines = [readable(event) for event in self._target.logs.tail(stream, LINES)]
+        return Log(wanted[-1].attempt, lines)
+
+
+def _pretty(body: str) -> str:
+    try:
+        shown = json.dumps(json.loads(body), indent=2, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        shown = body
+    return (
+        shown
+        if len(shown) <= _MAX_REQUEST
+        else f"{shown[:_MAX_REQUEST]}\n… and {len(shown) - _MAX_REQUEST} more characters"
+    )

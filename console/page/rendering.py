@@ -1,0 +1,93 @@
+"""Templates into pages. Everything that is put into one is text: escaped, and without characters that a reader would not see."""
+
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from console import attempts, letters, show
+from console.output import printable
+from console.timeline import CSS, name_of, timeline_html
+from longhaul.domain.lease import Lease
+from longhaul.domain.timeline import Lane, lane
+from longhaul.retry import why_not
+from longhaul.view import shown_state
+
+_HERE = Path(__file__).parent
+_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
+_KIB = 1024
+
+
+def environment() -> Environment:
+    made = Environment(
+        loader=FileSystemLoader(_HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_visible,
+    )
+    made.globals |= {
+        "url": url,
+        "job_url": job_url,
+        "timeline": _timeline,
+        "lane_of": lane,
+        "attempt_columns": attempts.COLUMNS,
+        "attempt_cells": attempts.row_of,
+        "letter_cells": letters.row_of,
+        "fraction_of": show.fraction_of,
+        "phase_of": show.phase_of,
+        "why_of": show.why_of,
+        "why_not_retry": why_not,
+        "age": show.age,
+        "name_of": name_of,
+        "state_of": shown_state,
+    }
+    made.filters |= {"clock": _clock, "size": _size}
+    return made
+
+
+def static_files() -> dict[str, tuple[bytes, str]]:
+    """Content and type, by name."""
+    css = f"{CSS}\n{(_HERE / 'static' / 'page.css').read_text()}"
+    return {
+        "page.css": (css.encode(), "text/css"),
+        "page.js": ((_HERE / "static" / "page.js").read_bytes(), "text/javascript"),
+        "icon.svg": ((_HERE / "static" / "icon.svg").read_bytes(), "image/svg+xml"),
+    }
+
+
+def url(path: str, **query: Any) -> str:  # noqa: ANN401 - whatever a query is made of
+    """What is None is left out."""
+    given = {name: value for name, value in query.items() if value is not None}
+    return f"{path}?{urlencode(given, doseq=True)}" if given else path
+
+
+def job_url(lease: Lease, **query: Any) -> str:  # noqa: ANN401 - as above
+    return url("/job", stage=lease.stage, id=lease.job_id, **query)
+
+
+def _timeline(lanes: list[Lane], now: datetime, link: Callable[[Lease], str] | None = None) -> Markup:
+    # The picture escapes what it shows: S704 is about what does not.
+    return Markup(timeline_html(lanes, now, (lambda each: link(each.row)) if link else None))  # noqa: S704
+
+
+def _visible(value: Any) -> Any:  # noqa: ANN401 - any value of a template
+    return value if isinstance(value, Markup) else printable(value, lines=True)
+
+
+def _clock(moment: datetime | None) -> str:
+    return f"{moment:%H:%M:%S}" if moment else "never"
+
+
+def _size(count: int) -> str:
+    number, unit = float(count), _UNITS[0]
+    for unit in _UNITS:  # noqa: B007 - the last one is used
+        if number < _KIB:
+            break
+        number /= _KIB
+    return f"{number:.0f} {unit}" if unit == _UNITS[0] else f"{number:.1f} {unit}"

@@ -1,0 +1,53 @@
+"""The page's server: on loopback, for one person, until Ctrl-C."""
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
+
+from console.errors import CommandError
+from console.page.app import Page
+from console.page.guard import Guard
+from console.target import Target
+
+LOOPBACK = "127.0.0.1"
+
+
+class _Handler(WSGIRequestHandler):
+    """Without a log of requests: the link's token would be in it."""
+
+    timeout = 60  # a connection that says nothing holds a thread for so long
+
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        del code, size
+
+    def version_string(self) -> str:
+        return "longhaul"
+
+
+@contextmanager
+def serving(target: Target, port: int) -> Iterator[tuple[BaseWSGIServer, Guard]]:
+    """A server that listens, and does not serve yet; 0 is any free port.
+
+    Raises:
+        CommandError: the port is taken. What the target raises: everything that is needed of AWS is found before anyone can ask.
+    """
+    with _listening(port) as listener:
+        guard = Guard(listener.getsockname()[1])
+        page = Page(target, guard)
+        server = make_server(LOOPBACK, guard.port, page, threaded=True, request_handler=_Handler, fd=listener.fileno())
+        try:
+            yield server, guard
+        finally:
+            server.server_close()
+
+
+def _listening(port: int) -> socket.socket:
+    try:
+        return socket.create_server((LOOPBACK, port))
+    except OSError as error:
+        raise CommandError(
+            f"port {port} cannot be had ({os.strerror(error.errno or 0)}): --port 0 takes a free one"
+        ) from error

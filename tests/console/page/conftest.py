@@ -1,0 +1,85 @@
+"""The page against the strict fakes: as a browser of the person who started it sees it."""
+
+import re
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from werkzeug.test import Client, TestResponse
+
+from console.page.app import Page
+from console.page.guard import Guard
+from console.page.latest import Views
+from console.target import Target
+from tests.console.conftest import World
+
+PORT = 8700
+HOME = f"http://127.0.0.1:{PORT}"
+
+
+class Elements(HTMLParser):
+    """What a browser would make of a page."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+    def of(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.found if name == tag]
+
+
+def words(html: str) -> str:
+    """The text of a page, without its markup, on one line."""
+    return " ".join(re.sub(r"<[^>]+>", " ", html).split())
+
+
+@dataclass
+class Visitor:
+    """A browser, more or less: it keeps cookies and says where a form came from."""
+
+    client: Client
+    guard: Guard
+
+    def enter(self) -> TestResponse:
+        return self.client.get("/", query_string={"token": self.guard.token}, base_url=HOME)
+
+    def get(self, path: str, **query: Any) -> TestResponse:
+        return self.client.get(path, query_string=query or None, base_url=HOME)
+
+    def read(self, path: str, **query: Any) -> str:
+        answer = self.get(path, **query)
+        assert answer.status_code == 200, answer.text
+        return answer.text
+
+    def post(self, path: str, **form: Any) -> TestResponse:
+        """A form of ours, as it is sent from our page."""
+        data = {"form_token": self.guard.form_token, **form}
+        return self.client.post(path, data=data, base_url=HOME, headers={"Origin": HOME})
+
+    def do(self, path: str, **form: Any) -> str:
+        """Post, and read the page that comes then."""
+        done = self.post(path, **form)
+        assert done.status_code == 303, done.text
+        return self.read(done.headers["Location"])
+
+
+@pytest.fixture
+def page(world: World, target: Target) -> Page:
+    return Page(target, Guard(PORT), Views(world.clock.now, spawn=lambda work: work()))
+
+
+@pytest.fixture
+def stranger(page: Page) -> Visitor:
+    """Who has not come through the link."""
+    return Visitor(Client(page), page.guard)
+
+
+@pytest.fixture
+def visitor(stranger: Visitor) -> Visitor:
+    assert stranger.enter().status_code == 200
+    return stranger
