@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from longhaul.domain.job_run import name_in
 from longhaul.domain.lease import Lease
 from longhaul.ports import Clock, JobLogs, LogEvent
 
@@ -25,9 +26,9 @@ class LogReader:
     def stream(self, lease: Lease, attempt: int) -> str | None:
         """The stream of an attempt; None when it has written nothing, or the log is gone.
 
-        The row names the task of the latest attempt. For an earlier one the logs are searched: every line of the runner carries its attempt's token.
+        The row names the Fargate task of the latest attempt. For an earlier one, or a job run, the logs are searched: every line of the runner carries its attempt's token.
         """
-        if attempt == lease.attempt:
+        if attempt == lease.attempt and not (lease.task_arn and name_in(lease.task_arn)):
             return stream_of(lease)
         token = re.compile(rf"{lease.id.key_hash}-\d+-{attempt}(?!\d)")
         return self.logs.find_stream(
@@ -55,8 +56,10 @@ class LogReader:
 
 
 def stream_of(lease: Lease) -> str | None:
-    """The stream of the latest attempt; None when its task has not registered."""
-    return STREAM_PREFIX + lease.task_arn.rpartition("/")[2] if lease.task_arn else None
+    """The stream of the latest attempt; None when its task has not registered, or is a job run, whose stream is named by an id that it does not know."""
+    if lease.task_arn is None or name_in(lease.task_arn) is not None:
+        return None
+    return STREAM_PREFIX + lease.task_arn.rpartition("/")[2]
 
 
 def _since(lease: Lease, attempt: int) -> datetime | None:

@@ -12,7 +12,6 @@ from console.options import AsJson, StageName, find_job, job_id, on_target, unkn
 from console.output import Output, printable
 from console.target import Target
 from longhaul.domain.lease import Lease
-from longhaul.job_logs import stream_of
 from longhaul.ports import LogEvent
 from longhaul.view import iso
 
@@ -73,8 +72,8 @@ def _follow(out: Output, target: Target, lease: Lease) -> None:
     """Attempt after attempt, from the one that runs, until the job has ended."""
     told: set[int] = set()
     while True:
-        stream = stream_of(lease)
-        if stream is not None and lease.attempt not in told:
+        stream = target.logs.stream(lease, lease.attempt) if lease.attempt not in told else None
+        if stream is not None:
             told.add(lease.attempt)
             out.note(f"attempt {lease.attempt} of {lease.job_id}")
             _print(out, lease.attempt, target.logs.lines(stream, partial(_runs, target, lease, lease.attempt)))
