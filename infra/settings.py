@@ -141,8 +141,8 @@ class EmrDeployment(Model):
     max_memory_gib: int = Field(default=512, ge=4, le=32_000)
     # Of one job, so that it leaves something to the others.
     max_executors: int = Field(default=8, ge=1, le=1_000)
-    # Instead of a hidden prefix of the data bucket: a folder that driver and executors share, where they share a disk.
-    work_area: Annotated[str, Field(pattern=r"^file:///([^/]+/)*$")] | None = None
+    # Instead of a hidden prefix of the data bucket: the driver's scratch folder, where executors share its disk.
+    work_area: Literal["file:"] | None = None
 
 
 class StageDeployment(StageSettings):
@@ -242,7 +242,7 @@ class Settings(Model):
 def _check_emr(emr: EmrDeployment, settings: Settings) -> None:
     if emr.work_area is not None and not settings.allow_file_paths:
         raise ValueError(
-            "emr_serverless.work_area is a folder, and executors share no disk unless allow_file_paths says so"
+            "emr_serverless.work_area is a disk, which executors share with nobody unless allow_file_paths says so"
         )
     for name, size in settings.sizes.by_name().items():
         if size.cpu not in EMR_CPU:

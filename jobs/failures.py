@@ -8,7 +8,8 @@ from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
-from jobs.spark.gateway import GatewayError
+from jobs.io.written import NoOutputError
+from jobs.spark.errors import GatewayError
 from jobs.stopping import Stop, StopReason
 from longhaul.domain.errors import LeaseChangedError, PermanentError
 from longhaul.domain.outcome import ExitCode, OutcomeClass, shorten
@@ -43,10 +44,6 @@ _CAUSED_BY: Final = re.compile(r"^Caused by: (.+?)(?=\n\s*at |\Z)", re.MULTILINE
 _LAST_LINE: Final = re.compile(
     r"^(?:[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning))(?:: .*)?$", re.MULTILINE
 )
-
-
-class NoOutputError(PermanentError):
-    """The job ran to its end and wrote nothing."""
 
 
 def may_be_jvm_death(error: BaseException) -> bool:

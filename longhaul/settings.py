@@ -126,8 +126,8 @@ class EmrApplication(Model):
     """The application on which jobs of the engine `emr-serverless` run."""
 
     application_arn: str
-    # Where Spark writes before anything is published, and where inputs go that it could not read as they are: `s3://bucket/prefix/`, or a `file:///folder/` that
-    # driver and executors share.
+    # Where Spark writes before anything is published, and where inputs go that it could not read as they are: `s3://bucket/prefix/`, or `file:` for the driver's
+    # scratch folder, on a disk that executors share.
     work_area: str
 
     @property

@@ -69,7 +69,7 @@ def watched() -> Watched:
             return watched_.effort
 
     surroundings: Any = Surroundings()
-    reporter.clock = reporter._tree = surroundings
+    reporter.clock = reporter.tree = surroundings
     reporter.spark = lambda: watched_.sample
     return watched_
 
