@@ -27,7 +27,7 @@ def build_runtime() -> Runtime:
 
 
 def handle(event: dict[str, Any], runtime: Runtime) -> dict[str, str]:
-    """The execution's input with `task` (the ECS task description after exit 0) or `error` (`Error` and `Cause`, as a Catch gives them)."""
+    """The execution's input with `task` (the description of a task or job run that ended well) or `error` (`Error` and `Cause`, as a Catch gives them)."""
     execution = ExecutionInput.model_validate(event)
     error = event.get("error") or {}
     evidence = Evidence(

@@ -12,11 +12,14 @@ from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.dynamodb_leases import DynamoLeases
 from longhaul.adapters.ecs_tasks import EcsTasks
 from longhaul.adapters.emf_metrics import EmfMetrics
+from longhaul.adapters.emr_job_runs import EmrJobRuns
+from longhaul.adapters.engine_tasks import EngineTasks
 from longhaul.adapters.s3_publisher import S3Publisher
 from longhaul.adapters.s3_requests import S3Requests
 from longhaul.adapters.sfn_executions import SfnExecutions
 from longhaul.adapters.sqs_queue import SqsQueue
 from longhaul.finish import Finisher
+from longhaul.ports import Tasks
 from longhaul.settings import RuntimeSettings, runtime_settings
 from longhaul.settle import Settler
 
@@ -66,9 +69,15 @@ class Wiring:
         )
 
     @cached_property
-    def tasks(self) -> EcsTasks:
-        return EcsTasks(
+    def tasks(self) -> Tasks:
+        fargate = EcsTasks(
             self._client("ecs", config=_QUICK, endpoint_url=self.settings.endpoint_url), self.settings.cluster_arn
+        )
+        if self.settings.emr_serverless is None:
+            return fargate
+        client = self._client("emr-serverless", config=_QUICK, endpoint_url=self.settings.endpoint_url)
+        return EngineTasks(
+            fargate=fargate, emr_serverless=EmrJobRuns(client, self.settings.emr_serverless.application_arn)
         )
 
     @cached_property

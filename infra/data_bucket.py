@@ -1,11 +1,15 @@
 """The data bucket: inputs and outputs of jobs, and under `longhaul/` what is too big for the table."""
 
+from typing import Final
+
 from aws_cdk import Duration, RemovalPolicy
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from infra.nag import acknowledge
 from longhaul.domain.paths import INTERNAL_PREFIX
+
+WORK_PREFIX: Final = f"{INTERNAL_PREFIX}work/"
 
 
 class DataBucket(s3.Bucket):
@@ -33,3 +37,9 @@ class DataBucket(s3.Bucket):
             "S1",
             "Access logs would cost more than the data of a small installation; where asked for, CloudTrail has them.",
         )
+
+    def add_work_area(self) -> str:
+        """A hidden prefix for what cluster jobs write before they publish; answers its `s3://…/`. A job clears what it wrote, and this what a killed one left."""
+        # Longer than any job runs (7 days).
+        self.add_lifecycle_rule(id="AbandonedWork", prefix=WORK_PREFIX, expiration=Duration.days(10))
+        return f"s3://{self.bucket_name}/{WORK_PREFIX}"

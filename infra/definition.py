@@ -10,12 +10,17 @@
 
 The heartbeat *returns* a kill instead of raising it: a kill is a decision and not a Lambda error, so no retrier can swallow it and the function's
 Errors metric keeps its meaning. Executions live for days: a deploy changes this for new executions only.
+
+Where the stack has the engine emr-serverless as well, the job's branch begins with a choice (`_job_on_emr`).
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from infra.spark_runtime import CONTAINER
+from longhaul.domain.request import MAX_TIMEOUT_S
+from longhaul.settings import SizeName
 
 State = dict[str, Any]
 
@@ -42,9 +47,20 @@ BEAT_RETRY: Final = {
 }
 # On top of a function's own timeout: the invocation's way there and back.
 INVOKE_MARGIN_S: Final = 30
+# Without one EMR ends a job run after 12 hours. Longer than any job may take: for the day when nobody else ends it.
+JOB_RUN_TIMEOUT_MINUTES: Final = MAX_TIMEOUT_S // 60 + 60
 
 
-def definition(
+@dataclass(frozen=True)
+class EmrJobRun:
+    """What emr-serverless:StartJobRun is told: `run` as it stands; `spark` is the beginning of SparkSubmitParameters, `workers` by size what follows."""
+
+    run: Mapping[str, object]
+    spark: str
+    workers: Mapping[SizeName, str]
+
+
+def definition(  # noqa: PLR0913 - what the states of the machine name
     *,
     run_task: Mapping[str, object],
     task_families: str,
@@ -54,6 +70,7 @@ def definition(
     settle_timeout_s: int,
     skip_wait_s: int,
     partition: str,
+    emr_job_run: EmrJobRun | None = None,
 ) -> State:
     """The definition in Amazon States Language (JSONPath).
 
@@ -66,6 +83,7 @@ def definition(
         settle_timeout_s: Its timeout in seconds.
         skip_wait_s: Seconds until the next beat after one that failed in spite of its retries.
         partition: The AWS partition of the service integrations' ARNs.
+        emr_job_run: None: the stack has no such engine.
     """
     invoke = f"arn:{partition}:states:::lambda:invoke"
     settle = {
@@ -93,13 +111,16 @@ def definition(
         "Catch": [{"ErrorEquals": ["States.ALL"], "ResultPath": "$.beat", "Next": "SkipBeat"}],
         "Next": "AfterBeat",
     }
+    job = _job_branch(run_task, task_families, partition, settle)
+    if emr_job_run is not None:
+        job = {"StartAt": "Engine", "States": _job_on_emr(emr_job_run, partition) | job["States"]}
     return {
         "Comment": "One attempt at one job, under its lease",
         "StartAt": "RunUnderLease",
         "States": {
             "RunUnderLease": {
                 "Type": "Parallel",
-                "Branches": [_job_branch(run_task, task_families, partition, settle), _lease_branch(beat, skip_wait_s)],
+                "Branches": [job, _lease_branch(beat, skip_wait_s)],
                 # The job branch's output is the outcome itself; of the lease branch's nothing is wanted.
                 "ResultSelector": {"outcome.$": "$[0]"},
                 # No States.ALL here: what else can fail a branch is trouble of ours, and the sweeper settles that from outside, where it can look.
@@ -166,6 +187,71 @@ def _job_branch(run_task: Mapping[str, object], task_families: str, partition: s
             "Settle": {**settle, "OutputPath": "$.outcome"},
         },
     }
+
+
+def _job_on_emr(emr: EmrJobRun, partition: str) -> State:
+    """Engine ─┬─► RunOnFargate, as ever; or Workers ─► one Pass for each size ─► RunOnEmrServerless ─► Settle."""
+    run = dict(emr.run)
+    spark = (
+        f"{emr.spark} {{}} --conf spark.emr-serverless.driverEnv.LONGHAUL_KEY={{}}"
+        " --conf spark.emr-serverless.driverEnv.LONGHAUL_RUN={} --conf spark.emr-serverless.driverEnv.LONGHAUL_ATTEMPT={}"
+    )
+    return {
+        "Engine": {
+            "Type": "Choice",
+            "Choices": _when("$.engine", {"emr-serverless": "Workers"}),
+            "Default": "RunOnFargate",
+        },
+        # JSONPath cannot look a size up in a table: each has a state of its own, which only lays its words beside the input.
+        "Workers": {
+            "Type": "Choice",
+            "Choices": _when("$.size", {size: _workers(size) for size in emr.workers}),
+            "Default": "UnknownSize",
+        },
+        "UnknownSize": {
+            "Type": "Fail",
+            "Error": "UnknownSize",
+            "Cause": "The job was claimed with a size that this execution's definition does not know.",
+        },
+        **{
+            _workers(size): {
+                "Type": "Pass",
+                "Result": words,
+                "ResultPath": "$.workers",
+                "Next": "RunOnEmrServerless",
+            }
+            for size, words in emr.workers.items()
+        },
+        "RunOnEmrServerless": {
+            "Type": "Task",
+            "Resource": f"arn:{partition}:states:::emr-serverless:startJobRun.sync",
+            "Parameters": {
+                "ApplicationId": run["ApplicationId"],
+                "ExecutionRoleArn": run["ExecutionRoleArn"],
+                # One attempt is one execution is one job run, however often StartJobRun is called.
+                "ClientToken.$": "$$.Execution.Name",
+                # As `longhaul.domain.job_run` reads it: the driver is not told its id.
+                "Name.$": "States.Format('{} {} {}', $.key, $.run, $.attempt)",
+                "ExecutionTimeoutMinutes": JOB_RUN_TIMEOUT_MINUTES,
+                "JobDriver": {
+                    "SparkSubmit": {
+                        "EntryPoint": run["EntryPoint"],
+                        "EntryPointArguments": run["EntryPointArguments"],
+                        "SparkSubmitParameters.$": f"States.Format('{spark}', $.workers, $.key, $.run, $.attempt)",
+                    }
+                },
+            },
+            "TimeoutSecondsPath": "$.timeout_s",
+            "ResultPath": "$.task",
+            # No Retry, as for Fargate.
+            "Catch": [{"ErrorEquals": ["States.ALL"], "ResultPath": "$.error", "Next": "Settle"}],
+            "Next": "Settle",
+        },
+    }
+
+
+def _workers(size: str) -> str:
+    return f"{size.capitalize()}Workers"
 
 
 def _lease_branch(beat: State, skip_wait_s: int) -> State:

@@ -35,7 +35,7 @@ class SharedCode(Construct):
     def __init__(self, scope: Construct, id_: str, *, repository: Path, settings: Settings) -> None:
         super().__init__(scope, id_)
         self.code = lambda_.Code.from_asset(str(repository), exclude=NOT_CODE, ignore_mode=IgnoreMode.DOCKER)
-        folder = layer.build(
+        self.packages = layer.build(
             requirements=repository / "functions" / "requirements.txt",
             architecture=settings.architecture,
             cache=repository / ".cache" / "layer",
@@ -43,7 +43,7 @@ class SharedCode(Construct):
         self.layer = lambda_.LayerVersion(
             self,
             "Packages",
-            code=lambda_.Code.from_asset(str(folder)),
+            code=lambda_.Code.from_asset(str(self.packages)),
             compatible_runtimes=[lambda_.Runtime.PYTHON_3_13],
             compatible_architectures=[ARCHITECTURE[settings.architecture]],
             description="What functions/requirements.txt pins",

@@ -174,6 +174,18 @@ def find_tasks(role: iam.IRole, cluster_arn: str, tasks: str) -> None:
     )
 
 
+def cancel_job_runs(role: iam.IRole, application_arn: str, job_runs: str) -> None:
+    """Find a job run by its name, and cancel one that its own execution may not have cancelled."""
+    allow(role, "FindJobRuns", ["emr-serverless:ListJobRuns"], [application_arn])
+    allow(
+        role,
+        "CancelJobRuns",
+        ["emr-serverless:CancelJobRun"],
+        [job_runs],
+        wildcards="A job run's id is known only once it runs; the application is ours alone.",
+    )
+
+
 def start_executions(role: iam.IRole, machine: sfn.StateMachine) -> None:
     """Start an attempt, or probe whether it lives by starting it again."""
     allow(role, "StartExecutions", ["states:StartExecution"], [machine.state_machine_arn])

@@ -30,6 +30,9 @@ FARGATE_MEMORY_MIB: Mapping[int, Sequence[int]] = {
 }
 """CPU units (1024 = one vCPU) to the memory that Fargate sells with them, from "Amazon ECS task definition parameters for Fargate"."""
 
+EMR_CPU: Sequence[int] = (1024, 2048, 4096, 8192, 16_384)
+"""CPU units of EMR Serverless's workers. The memory sold with each, and the disk, are Fargate's."""
+
 FARGATE_FREE_DISK_GIB = 20
 """Every Fargate task has this much; a size may ask for 21 to 200 GiB instead, never for 20 explicitly."""
 
@@ -127,6 +130,21 @@ class Network(Model):
         return self
 
 
+class EmrDeployment(Model):
+    """The engine `emr-serverless`: an application that costs nothing while no job runs on it."""
+
+    # Jobs see the PySpark of this release, and its Python must be the layer's (`infra.layer.PYTHON_VERSION`).
+    release_label: str = Field(default="emr-spark-8.0.0", pattern=r"^emr-[a-z0-9.-]+$")
+    idle_stop_minutes: int = Field(default=15, ge=1, le=10_080)
+    # Of all jobs together, drivers included: what the engine can cost at most. An account begins with a quota of 16 vCPU.
+    max_vcpu: int = Field(default=64, ge=2, le=4_000)
+    max_memory_gib: int = Field(default=512, ge=4, le=32_000)
+    # Of one job, so that it leaves something to the others.
+    max_executors: int = Field(default=8, ge=1, le=1_000)
+    # Instead of a hidden prefix of the data bucket: the driver's scratch folder, where executors share its disk.
+    work_area: Literal["file:"] | None = None
+
+
 class StageDeployment(StageSettings):
     """A stage, and what only the stack needs to know of it."""
 
@@ -157,6 +175,8 @@ class Settings(Model):
     allow_file_paths: bool = False
     sizes: Sizes = Sizes()
     network: Network = Network()
+    # Absent: no such engine, and nothing of it in the template.
+    emr_serverless: EmrDeployment | None = None
     # What the job's image is built on; must have `python`, and be Debian or alike.
     python_image: str = Field(default="public.ecr.aws/docker/library/python:3.13.9-slim-trixie", min_length=1)
 
@@ -195,6 +215,19 @@ class Settings(Model):
         return self
 
     @model_validator(mode="after")
+    def _engines_there(self) -> "Settings":
+        emr = self.emr_serverless
+        if emr is not None:
+            _check_emr(emr, self)
+            return self
+        for stage in self.stages:
+            if stage.engine == "emr-serverless":
+                raise ValueError(
+                    f"stage {stage.name!r} runs on emr-serverless, which needs the setting emr_serverless ({{}} will do)"
+                )
+        return self
+
+    @model_validator(mode="after")
     def _queues_nameable(self) -> "Settings":
         for stage in self.stages:
             longest = f"{queue_prefix(self.stack_name, stage.name)}-dead-letters"
@@ -204,6 +237,24 @@ class Settings(Model):
                     f"SQS allows {MAX_QUEUE_NAME}"
                 )
         return self
+
+
+def _check_emr(emr: EmrDeployment, settings: Settings) -> None:
+    if emr.work_area is not None and not settings.allow_file_paths:
+        raise ValueError(
+            "emr_serverless.work_area is a disk, which executors share with nobody unless allow_file_paths says so"
+        )
+    for name, size in settings.sizes.by_name().items():
+        if size.cpu not in EMR_CPU:
+            raise ValueError(
+                f"sizes.{name}: cpu {size.cpu} is not sold by EMR Serverless; with emr_serverless allowed: {', '.join(map(str, EMR_CPU))}"
+            )
+        # A driver and one executor: with less, jobs of that size would wait for ever.
+        if 2 * size.cpu > emr.max_vcpu * 1024 or 2 * size.memory_mib > emr.max_memory_gib * 1024:
+            raise ValueError(
+                f"emr_serverless: max_vcpu {emr.max_vcpu} and max_memory_gib {emr.max_memory_gib} do not hold a driver and an executor of size {name} "
+                f"({size.cpu // 1024} vCPU, {size.memory_mib // 1024} GiB each)"
+            )
 
 
 def _check_upstream(stage: StageSettings, sources: list[str]) -> None:

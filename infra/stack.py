@@ -13,6 +13,7 @@ from infra.alarms import Alarms
 from infra.catalogue import catalogue
 from infra.dashboard import Dashboard
 from infra.data_bucket import DataBucket
+from infra.emr_serverless import EmrServerless
 from infra.firing import DATA_BUCKET, EXAMPLES
 from infra.functions import PythonFunction, SharedCode
 from infra.job_queue import JobQueue
@@ -25,7 +26,7 @@ from infra.sweeping import Sweeping
 from infra.workflow import Workflow, machine_arn, tasks_of
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.request import parse_request
-from longhaul.settings import PathPolicy, RuntimeSettings, Stage, StageSettings, TaskSettings, TaskSize
+from longhaul.settings import EmrApplication, PathPolicy, RuntimeSettings, Stage, StageSettings, TaskSettings, TaskSize
 
 # Waits up to 50 s for a slot; must stay below the queue's visibility (120 s).
 DISPATCHER_TIMEOUT: Final = Duration.seconds(75)
@@ -55,9 +56,10 @@ class LonghaulStack(Stack):
         self._leases = Leases(self, "Leases")
         self._data = DataBucket(self, "Data")
         self._runtime = SparkRuntime(self, "Spark", settings=settings, repository=repository)
+        self._shared = SharedCode(self, "Shared", repository=repository, settings=settings)
+        self._emr = self._emr_serverless(repository)
         self._known = self._runtime_settings(repository)
         self._runtime.add_task_definitions(self._known)
-        self._shared = SharedCode(self, "Shared", repository=repository, settings=settings)
 
         heartbeat = self._function("heartbeat", "Extends a running job's lease", HEARTBEAT_TIMEOUT, memory_mib=512)
         settle = self._function("settle", "Completes or releases a job", SETTLE_TIMEOUT)
@@ -66,6 +68,8 @@ class LonghaulStack(Stack):
             "Workflow",
             settings=settings,
             runtime=self._runtime,
+            emr=self._emr,
+            runtime_settings=self._known,
             network=Network(self, "Network", network=settings.network),
             heartbeat=heartbeat,
             heartbeat_timeout=HEARTBEAT_TIMEOUT,
@@ -87,6 +91,27 @@ class LonghaulStack(Stack):
         self._feed(dispatcher)
         self._grant(dispatcher=dispatcher, heartbeat=heartbeat, settle=settle, sweeper=sweeper)
         self._output()
+
+    def _emr_serverless(self, repository: Path) -> EmrServerless | None:
+        if self._settings.emr_serverless is None:
+            return None
+        return EmrServerless(
+            self,
+            "EmrServerless",
+            settings=self._settings,
+            emr_settings=self._settings.emr_serverless,
+            repository=repository,
+            packages=self._shared.packages,
+            log_group=self._runtime.logs,
+        )
+
+    def _emr_known(self) -> EmrApplication | None:
+        if self._emr is None or self._settings.emr_serverless is None:
+            return None
+        return EmrApplication(
+            application_arn=self._emr.application.attr_arn,
+            work_area=self._settings.emr_serverless.work_area or self._data.add_work_area(),
+        )
 
     def _runtime_settings(self, repository: Path) -> dict[str, object]:
         """What every function and task knows of the deployment, as JSON of `RuntimeSettings`."""
@@ -124,6 +149,7 @@ class LonghaulStack(Stack):
             state_machine_arn=machine_arn(self, settings),
             cluster_arn=self._runtime.cluster.attr_arn,
             job_log_group=self._runtime.logs.log_group_name,
+            emr_serverless=self._emr_known(),
             metrics_namespace=settings.stack_name,
         )
         self._check_schedules(known)
@@ -206,6 +232,8 @@ class LonghaulStack(Stack):
             grants.finish_messages(function.house_role, queues)
             grants.write_objects(function.house_role, outputs)
             grants.stop_tasks(function.house_role, tasks_of(self._runtime))
+            if self._emr is not None:
+                grants.cancel_job_runs(function.house_role, self._emr.application.attr_arn, self._emr.job_runs)
 
         grants.receive_jobs(dispatcher.house_role, queues)
         for function in (dispatcher, sweeper):
@@ -215,11 +243,12 @@ class LonghaulStack(Stack):
         grants.count_messages(sweeper.house_role, queues)
         grants.find_tasks(sweeper.house_role, self._runtime.cluster.attr_arn, tasks_of(self._runtime))
 
-        job = self._runtime.task_role
-        grants.hold_leases(job, table)
-        grants.read_objects(job, inputs)
-        grants.write_objects(job, outputs)
-        grants.read_code(job, self._job_prefixes())
+        # On either engine a job does the same.
+        for job in (self._runtime.task_role, *([self._emr.job_role] if self._emr else [])):
+            grants.hold_leases(job, table)
+            grants.read_objects(job, inputs)
+            grants.write_objects(job, outputs)
+            grants.read_code(job, self._job_prefixes())
 
     def _job_prefixes(self) -> tuple[str, ...]:
         """As `s3://bucket/…/`, those in the data bucket too, whose name the settings cannot know."""

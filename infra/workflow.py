@@ -1,5 +1,6 @@
 """The state machine and what it may do."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from aws_cdk import ArnFormat, Duration, Stack
@@ -7,7 +8,8 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from infra.definition import definition
+from infra.definition import EmrJobRun, definition
+from infra.emr_serverless import EmrServerless
 from infra.functions import PythonFunction
 from infra.grants import allow
 from infra.logs import LogGroup
@@ -18,6 +20,7 @@ from infra.spark_runtime import SparkRuntime, family
 
 # Step Functions makes this rule itself, once per account, to hear of the end of tasks that it runs with `.sync`.
 SYNC_RULE: Final = "StepFunctionsGetEventsForECSTaskRule"
+EMR_SYNC_RULE: Final = "StepFunctionsGetEventsForEMRServerlessJobRule"
 
 
 class Workflow(Construct):
@@ -28,6 +31,8 @@ class Workflow(Construct):
         *,
         settings: Settings,
         runtime: SparkRuntime,
+        emr: EmrServerless | None,
+        runtime_settings: Mapping[str, object],
         network: Network,
         heartbeat: PythonFunction,
         heartbeat_timeout: Duration,
@@ -55,6 +60,9 @@ class Workflow(Construct):
             settle_timeout_s=int(settle_timeout.to_seconds()),
             skip_wait_s=settings.lease.skip_wait_s,
             partition=stack.partition,
+            emr_job_run=EmrJobRun(emr.run(runtime_settings), emr.spark_parameters(), emr.worker_parameters())
+            if emr
+            else None,
         )
         self.machine = sfn.StateMachine(
             self,
@@ -79,6 +87,8 @@ class Workflow(Construct):
         acknowledge(self.role, "IAM5[Resource::*]", "Log delivery and tracing: their actions know no resource.")
         # After the machine, but part of it: the default policy of the role that the machine waits for.
         self._grant_running_tasks(stack, settings, runtime)
+        if emr is not None:
+            self._grant_running_job_runs(stack, emr)
         self._grant_invoking(heartbeat, settle)
 
     def _grant_running_tasks(self, stack: Stack, settings: Settings, runtime: SparkRuntime) -> None:
@@ -114,6 +124,30 @@ class Workflow(Construct):
             ["iam:PassRole"],
             [runtime.task_role.role_arn, runtime.execution_role.role_arn],
             conditions={"StringEquals": {"iam:PassedToService": "ecs-tasks.amazonaws.com"}},
+        )
+
+    def _grant_running_job_runs(self, stack: Stack, emr: EmrServerless) -> None:
+        # https://docs.aws.amazon.com/step-functions/latest/dg/emr-serverless-iam.html
+        allow(self.role, "RunTheJobOnEmr", ["emr-serverless:StartJobRun"], [emr.application.attr_arn])
+        allow(
+            self.role,
+            "FollowTheJobRun",
+            ["emr-serverless:GetJobRun", "emr-serverless:CancelJobRun"],
+            [emr.job_runs],
+            wildcards="A job run's id is known only once it runs; the application is ours alone.",
+        )
+        allow(
+            self.role,
+            "HearOfTheJobRunsEnd",
+            ["events:PutTargets", "events:PutRule", "events:DescribeRule"],
+            [stack.format_arn(service="events", resource="rule", resource_name=EMR_SYNC_RULE)],
+        )
+        allow(
+            self.role,
+            "LendTheJobRole",
+            ["iam:PassRole"],
+            [emr.job_role.role_arn],
+            conditions={"StringEquals": {"iam:PassedToService": "emr-serverless.amazonaws.com"}},
         )
 
     def _grant_invoking(self, *functions: PythonFunction) -> None:

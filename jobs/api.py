@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict
@@ -15,8 +14,8 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
 
 from jobs.emitting import Emitter, Request
-from jobs.io.publisher import Dataset
 from jobs.io.staging import UNREADABLE, StagedInput
+from jobs.io.written import Dataset, Folder
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.manifest import MAIN
 
@@ -41,7 +40,7 @@ class Job(Generic[ParamsT]):
 
     params: ParamsT
     inputs: Mapping[str, StagedInput]
-    output_folder: Path
+    output_folder: Folder
     progress: Callable[[str], None]
     """Say in a few words what is being done now; it shows in the lease and in `longhaul` commands."""
     emitter: Emitter
@@ -50,7 +49,7 @@ class Job(Generic[ParamsT]):
     """`with job.quiet("waiting for the API", "20m"):` says that nothing may happen in there, for that long at most: until then the job is not stalled."""
 
     def input(self, name: str) -> str:
-        """Path of an input, for any of Spark's readers. What needs the files as they are finds them under `inputs[name].path`.
+        """Path of an input, for any of Spark's readers: local, or on a cluster `s3://…`. What needs the files as they are finds them under `inputs[name].path`.
 
         Raises:
             PermanentJobError: the request has no such input, or it is compressed in a way that Spark would take for data.
@@ -95,8 +94,8 @@ class Job(Generic[ParamsT]):
         self.written.append(Dataset(name, folder, rows))
         return rows
 
-    def folder_of(self, name: str) -> Path:
-        """The local folder that becomes a dataset of the output.
+    def folder_of(self, name: str) -> Folder:
+        """The folder that becomes a dataset of the output.
 
         Raises:
             ValueError: no usable name.

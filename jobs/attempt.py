@@ -21,14 +21,16 @@ from pyspark.sql import SparkSession
 from jobs import failures, loading
 from jobs.api import Job
 from jobs.emitting import Emitter
-from jobs.failures import Failure, NoOutputError
+from jobs.failures import Failure
 from jobs.io.code import fetch_code
 from jobs.io.existing import require_room
 from jobs.io.listing import Listing
 from jobs.io.publisher import Uploader
-from jobs.io.staging import StagedInput, Stager
+from jobs.io.staging import StagedInput
+from jobs.io.work_area import WorkArea
+from jobs.io.written import NoOutputError
 from jobs.reporting import Phase, Progress, Reporter
-from jobs.spark.progress import SparkSample, SparkWatch
+from jobs.spark.progress import SparkSample, SparkWatch, Vantage
 from jobs.spark.session import shuffle_partitions
 from jobs.stopping import Stop, StopReason
 from jobs.task import Task
@@ -85,9 +87,11 @@ class Attempt:
     publisher: Publisher
     s3: "S3Client"
     scratch: Path
+    area: WorkArea
     spark: Spark
     stop: Stop = field(default_factory=Stop)
     progress: Progress = field(default_factory=Progress)
+    vantage: Vantage = field(default_factory=Vantage)
     _watch: SparkWatch | None = None
     _may_be_committed: bool = False
 
@@ -108,7 +112,7 @@ class Attempt:
         except Exception as error:  # noqa: BLE001 - the one place where whatever went wrong becomes an outcome
             return self._fail(error)
         finally:
-            shutil.rmtree(self.scratch, ignore_errors=True)
+            self._clear()
         logger.info("job done")
         return ExitCode.OK
 
@@ -141,7 +145,7 @@ class Attempt:
         job: Job[Any] = Job(
             loaded.params,
             staged,
-            self.scratch / "output",
+            self.area.output,
             self.progress.say,
             Emitter(self.settings, stage),
             quiet=self._quiet,
@@ -157,20 +161,24 @@ class Attempt:
             )
         return replace(destination, was_read=listing.manifests.get(str(destination.path))), job
 
+    def _clear(self) -> None:
+        shutil.rmtree(self.scratch, ignore_errors=True)
+        try:
+            self.area.clear()
+        except (ClientError, BotoCoreError) as error:  # what is left expires
+            logger.warning("work area not cleared", extra={"error": type(error).__name__})
+
     def _fetch(self, job: str) -> Path:
         return fetch_code(self.s3, parse_job(job, self.settings.paths), self.scratch / "code")
 
-    def _stage(self, listing: Listing, inputs: Mapping[str, DataPath]) -> dict[str, StagedInput]:
-        stager = Stager(
-            self.s3,
+    def _stage(self, listing: Listing, inputs: Mapping[str, DataPath]) -> Mapping[str, StagedInput]:
+        return self.area.stage(
             listing,
-            self.scratch / "inputs",
+            inputs,
             self.stop,
-            disk_gib={name: size.disk_gib for name, size in self.settings.tasks.sizes.items()},
             begin=lambda size: self.progress.enter(Phase.STAGING, size),
             advance=self.progress.advance,
         )
-        return stager.stage(inputs)
 
     def _commit(self, destination: Destination, job: Job[Any]) -> CommittedOutput:
         uploader = Uploader(
@@ -256,6 +264,7 @@ class Attempt:
             period_s=self.settings.lease.progress_period_s,
             give_up_s=lease.stall_timeout_s,
             spark=lambda: self._watch.latest if self._watch else SparkSample(),
+            tree=self.vantage.tree(),
         )
         reporter.start()
         try:
@@ -265,7 +274,9 @@ class Attempt:
 
     @contextmanager
     def _watching(self, spark: SparkSession) -> Iterator[None]:
-        watch = SparkWatch(spark.sparkContext, self.settings.lease.progress_period_s / 2)
+        watch = SparkWatch(
+            spark.sparkContext, self.settings.lease.progress_period_s / 2, has_executors=self.vantage.has_executors
+        )
         self._watch = watch
         watch.start()
         try:

@@ -8,7 +8,8 @@ from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
-from jobs.spark.gateway import GatewayError
+from jobs.io.written import NoOutputError
+from jobs.spark.errors import GatewayError
 from jobs.stopping import Stop, StopReason
 from longhaul.domain.errors import LeaseChangedError, PermanentError
 from longhaul.domain.outcome import ExitCode, OutcomeClass, shorten
@@ -31,7 +32,11 @@ _STOPPED: Final = {
     StopReason.UNREPORTABLE: (OutcomeClass.INTERRUPTED, ExitCode.INTERRUPTED),
 }
 
-_OUT_OF_MEMORY: Final = re.compile(r"java\.lang\.OutOfMemoryError|SparkOutOfMemoryError|UNABLE_TO_ACQUIRE_MEMORY")
+_OUT_OF_MEMORY: Final = re.compile(
+    r"java\.lang\.OutOfMemoryError|SparkOutOfMemoryError|UNABLE_TO_ACQUIRE_MEMORY"
+    # Of an executor: its JVM ended itself (52 is Spark's own code for that), or its container was killed.
+    r"|ExecutorLostFailure[^\n]*(?:exited with code (?:52|137)\b|[Ee]xit code:? (?:is )?(?:52|137)\b|exceeding memory limits)"
+)
 _THROTTLED: Final = re.compile(
     r"Throttl|SlowDown|TooManyRequests|RequestLimitExceeded|ProvisionedThroughputExceeded|RequestTimeout"
 )
@@ -43,10 +48,6 @@ _CAUSED_BY: Final = re.compile(r"^Caused by: (.+?)(?=\n\s*at |\Z)", re.MULTILINE
 _LAST_LINE: Final = re.compile(
     r"^(?:[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning))(?:: .*)?$", re.MULTILINE
 )
-
-
-class NoOutputError(PermanentError):
-    """The job ran to its end and wrote nothing."""
 
 
 def may_be_jvm_death(error: BaseException) -> bool:

@@ -88,8 +88,8 @@ class Reporter:
     # Without a word for this long the heartbeat calls the job stalled; going on would be work for nothing.
     give_up_s: float
     spark: Callable[[], SparkSample] = SparkSample
+    tree: ProcessTree = field(default_factory=ProcessTree)
     _finished: threading.Event = field(default_factory=threading.Event)
-    _tree: ProcessTree = field(default_factory=ProcessTree)
     _thread: threading.Thread | None = None
     _seen: object = None
     _advanced_at: datetime | None = None
@@ -117,11 +117,13 @@ class Reporter:
 
     def report(self) -> None:
         """Write once, and heed the answer."""
-        now, spark, effort = self.clock.now(), self.spark(), self._tree.effort()
+        now, spark, effort = self.clock.now(), self.spark(), self.tree.effort()
         seen = (self.progress.ticks, spark)
         quiet_until = self.progress.quiet_until
         is_quiet = quiet_until is not None and now <= quiet_until
-        if seen != self._seen or effort.is_work or is_quiet or self._advanced_at is None:
+        # A task on an executor is taken for work: Spark itself misses the executor that dies, and a task that hangs has the job's timeout.
+        is_work = effort.is_work or spark.runs_elsewhere
+        if seen != self._seen or is_work or is_quiet or self._advanced_at is None:
             self._advanced_at = now
         self._seen = seen
         document: dict[str, Any] = {

@@ -1,7 +1,7 @@
 """An ordinary PySpark script as a job: it runs unchanged, with our session, its own `sys.argv`, and local paths where the request says `{inputs.x}`.
 
 {inputs.NAME}    the folder of an input
-{output}         the output: the script writes it as to any local folder
+{output}         the output: the script writes it as to any local folder (on a cluster: to any `s3://` path)
 {output.NAME}    a folder below the output, as `job.write(df, NAME)` makes it
 """
 
@@ -18,7 +18,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from jobs.api import MAIN, Job, Params
-from jobs.io.publisher import Dataset, local_files
+from jobs.io.written import Dataset, Folder, S3Folder
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.outcome import ExitCode
 
@@ -42,20 +42,23 @@ def run_script(file: Path, job: Job[ScriptParams]) -> None:
         ScriptError: it exits with another code than 0.
         Exception: whatever it raises itself.
     """
-    places = {MAIN: job.folder_of(MAIN)}
+    places: dict[str, Folder] = {MAIN: job.folder_of(MAIN)}
     argv = [_filled(word, job, places) for word in job.params.argv]
     try:
         with _as_main(file, argv):
             runpy.run_path(str(file), run_name="__main__")
     except SystemExit as end:
         _heed(end)
-    for name, folder in places.items():
-        # Rows are not counted: they would have to be read once more.
-        if local_files(dataset := Dataset(name, folder), token=""):
-            job.written.append(dataset)
+    # Rows are not counted: they would have to be read once more.
+    job.written.extend(Dataset(name, folder) for name, folder in places.items() if _may_hold_files(folder))
 
 
-def _filled(word: str, job: Job[Any], places: dict[str, Path]) -> str:
+def _may_hold_files(folder: Folder) -> bool:
+    """Whether the script wrote anything there; in S3 that is seen when the output is listed."""
+    return isinstance(folder, S3Folder) or any(path.is_file() for path in folder.rglob("*"))
+
+
+def _filled(word: str, job: Job[Any], places: dict[str, Folder]) -> str:
     """The argument with paths in it; `places` learns of the datasets that it names."""
 
     def path(match: re.Match[str]) -> str:
@@ -64,8 +67,11 @@ def _filled(word: str, job: Job[Any], places: dict[str, Path]) -> str:
             if name not in job.inputs:
                 known = ", ".join(sorted(job.inputs)) or "none"
                 raise PermanentJobError(f"params.argv: {match[0]} is no input of the request; given: {known}")
-            return unquote(urlparse(job.inputs[name].path).path)
+            staged = urlparse(job.inputs[name].path)
+            return unquote(staged.path) if staged.scheme == "file" else job.inputs[name].path
         folder = places[name or MAIN] = job.folder_of(name or MAIN)
+        if isinstance(folder, S3Folder):
+            return folder.as_uri()
         # Not the folder itself: Spark wants to make it. But what a script writes below it with `open` needs it.
         (folder if word[match.end() :].startswith("/") else folder.parent).mkdir(parents=True, exist_ok=True)
         return str(folder)

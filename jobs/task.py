@@ -7,13 +7,11 @@ from dataclasses import dataclass
 
 import psutil
 
+from longhaul.memory import heap_mib
+
 METADATA_VARIABLE = "ECS_CONTAINER_METADATA_URI_V4"
 _TIMEOUT_S = 10
 _MIB = 1024 * 1024
-# Beside the heap live Spark's off-heap buffers, Python workers and the runner itself; below this a small task is killed instead of failing with a reason.
-_OVERHEAD_FRACTION = 0.30
-_MIN_OVERHEAD_MIB = 768
-_MIN_HEAP_MIB = 512
 
 
 @dataclass(frozen=True)
@@ -26,8 +24,7 @@ class Resources:
     @property
     def heap_mib(self) -> int:
         """Memory of the JVM's heap, with room left for all else."""
-        overhead = max(_MIN_OVERHEAD_MIB, int(self.memory_mib * _OVERHEAD_FRACTION))
-        return max(_MIN_HEAP_MIB, self.memory_mib - overhead)
+        return heap_mib(self.memory_mib)
 
 
 @dataclass(frozen=True)

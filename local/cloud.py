@@ -4,10 +4,11 @@
         outputs = aws.deploy(synth(aws.work_dir / "cdk.out"), "Longhaul")
 
 The deployed template is the one that `cdk deploy` would send. moto holds the state of all services; functions, tasks, event source mappings and rules are
-driven by `lambda_driver`, `ecs_driver`, `esm_poller` and `event_driver`; `moto_repairs` makes moto as strict as AWS where a lease depends on it.
+driven by `lambda_driver`, `ecs_driver`, `emr_driver`, `esm_poller` and `event_driver`; `moto_repairs` makes moto as strict as AWS where a lease depends on it.
 """
 
 import shutil
+from functools import cache
 from pathlib import Path
 from threading import Event, Lock
 from types import TracebackType
@@ -18,7 +19,9 @@ from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.moto_api._internal.models import moto_api_backend
 
 from local.assembly import Deployer
+from local.credentials import aws_client
 from local.ecs_driver import EcsDriver
+from local.emr_driver import EmrDriver
 from local.esm_poller import EsmPoller
 from local.event_driver import EventDriver
 from local.http_services import LOOPBACK, HttpServices
@@ -30,11 +33,14 @@ from local.moto_repairs import (
     ecs_resources,
     ecs_task_size,
     ecs_tasks,
+    emr_applications,
+    emr_job_runs,
     lambda_invocation,
     s3_conditional,
     s3_uploads,
     sfn_clients,
     sfn_ecs_sync,
+    sfn_emr_sync,
     sfn_errors,
     sfn_interrupts,
     sfn_parameters,
@@ -98,7 +104,7 @@ class EmbeddedAws:
                 "an embedded AWS runs in this process already, and moto's state is the process's: stop it first"
             )
         try:
-            for leftover in ("functions", "tasks"):
+            for leftover in ("functions", "tasks", "job-runs", "spark"):
                 shutil.rmtree(self.work_dir / leftover, ignore_errors=True)
             self.work_dir.mkdir(parents=True, exist_ok=True)
             self._server = MotoServer(self._port, self._host)
@@ -117,6 +123,9 @@ class EmbeddedAws:
                 services=self._services,
                 cwd=self._task_dir,
                 shipper=self._shipper,
+            )
+            self.job_runs = EmrDriver(
+                endpoint=self.endpoint, region=self.region, work_dir=self.work_dir, shipper=self._shipper
             )
             self._mappings = EsmPoller(account=self.account, region=self.region, invoker=self.functions)
             self._events = EventDriver(account=self.account, region=self.region, invoker=self.functions)
@@ -159,6 +168,7 @@ class EmbeddedAws:
         self._mappings.join()
         sfn_start_stop.stop_all_executions()
         self.tasks.close()
+        self.job_runs.close()
         self._shipper.close()
         self._services.close()
         self._server.stop()
@@ -181,11 +191,18 @@ class EmbeddedAws:
         ecs_resources.apply(patches)
         ecs_task_size.apply(patches)
         ecs_tasks.apply(patches, self.tasks)
+        emr_applications.apply(patches)
+        emr_job_runs.apply(patches, self.job_runs)
         lambda_invocation.apply(patches, self.functions)
         s3_conditional.apply(patches)
         s3_uploads.apply(patches)
         sfn_clients.apply(patches, self.endpoint)
         sfn_ecs_sync.apply(patches, self.tasks.on_end)
+        sfn_emr_sync.apply(
+            patches,
+            cache(lambda region: aws_client("emr-serverless", endpoint=self.endpoint, region=region)),
+            self.job_runs.on_end,
+        )
         sfn_errors.apply(patches)
         sfn_interrupts.apply(patches)
         sfn_parameters.apply(patches)

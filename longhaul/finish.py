@@ -9,6 +9,7 @@ from longhaul.domain.errors import LeaseChangedError, VoidCommitError
 from longhaul.domain.follow_ons import Arrival, FollowOn, Join, follow_ons, joined
 from longhaul.domain.lease import Lease, Owed, State
 from longhaul.domain.message import MessageContent
+from longhaul.job_logs import stream_of
 from longhaul.ports import Clock, Executions, JobQueue, LeaseStore, Publisher, RequestStore
 from longhaul.settings import RuntimeSettings
 
@@ -108,5 +109,8 @@ class Finisher:
         return None if outputs is None else joined(join, outputs, self.settings)
 
     def _log_location(self, lease: Lease) -> str | None:
-        """Group and stream of the last attempt's log; None when its task never registered."""
-        return f"{self.settings.job_log_group}:job/job/{lease.task_arn.rpartition('/')[2]}" if lease.task_arn else None
+        """Group and stream of the last attempt's log, the group alone for a job run; None when its task never registered."""
+        stream = stream_of(lease)
+        if stream is None:
+            return self.settings.job_log_group if lease.task_arn else None
+        return f"{self.settings.job_log_group}:{stream}"

@@ -1,10 +1,12 @@
 """The log of an attempt: which stream it is, and its lines."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from longhaul.domain.history import Attempt
+from longhaul.domain.job_run import name_in
 from longhaul.domain.lease import Lease
 from longhaul.ports import Clock, JobLogs, LogEvent
 
@@ -24,6 +26,18 @@ class LogReader:
     clock: Clock
     logs: JobLogs
     group: str
+
+    def stream(self, attempt: Attempt) -> str | None:
+        """The stream of an attempt; None when it has written nothing, or the log is gone.
+
+        A Fargate task's ARN names it. That of a job run has a name that the row does not know: its lines are searched for, since each carries its attempt's token.
+        """
+        if attempt.task_arn is None or name_in(attempt.task_arn) is None:
+            return stream_of(attempt)
+        token = re.compile(rf"{re.escape(attempt.id.token)}(?!\d)")
+        return self.logs.find_stream(
+            self.group, attempt.id.token, lambda text: token.search(text) is not None, attempt.claimed_at
+        )
 
     def lines(self, stream: str, runs: Callable[[], bool] | None = None) -> Iterator[LogEvent]:
         """The lines that are there; with `runs` also those that come while it says so, and for a moment after."""
@@ -50,5 +64,7 @@ class LogReader:
 
 
 def stream_of(what: Lease | Attempt) -> str | None:
-    """The stream of the attempt, or of the row's latest; None when its task has not registered."""
-    return STREAM_PREFIX + what.task_arn.rpartition("/")[2] if what.task_arn else None
+    """The stream of the attempt, or of the row's latest; None when its task has not registered, or is a job run (`LogReader.stream` finds its)."""
+    if what.task_arn is None or name_in(what.task_arn) is not None:
+        return None
+    return STREAM_PREFIX + what.task_arn.rpartition("/")[2]

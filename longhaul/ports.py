@@ -1,6 +1,6 @@
 """What the use cases need from the world. `longhaul.adapters` implements these with boto3; the tests' fakes obey the same contract tests."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, Protocol
@@ -162,6 +162,9 @@ class LogEvent:
 
 
 class JobLogs(Protocol):
+    def find_stream(self, group: str, phrase: str, matches: Callable[[str], bool], since: datetime) -> str | None:
+        """The stream of the first event that holds `phrase` and matches; searches the whole group from `since` on."""
+
     def read(self, group: str, stream: str, token: str | None) -> tuple[Sequence[LogEvent], str | None]:
         """A page of a stream from its head, and the token of what follows: the same token again when there is nothing yet. No token: no such stream yet."""
 

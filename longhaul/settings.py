@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 VARIABLE = "LONGHAUL_SETTINGS"
 """Name of the environment variable that holds `RuntimeSettings` as JSON."""
 
-Engine = Literal["fargate"]
+Engine = Literal["fargate", "emr-serverless"]
 Architecture = Literal["arm64", "x86_64"]
 SizeName = Literal["small", "medium", "large", "xlarge"]
 StageName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,30}$")]
@@ -139,6 +139,24 @@ class TaskSettings(Model):
     # Empty where nobody knows.
     sizes: dict[SizeName, TaskSize] = Field(default_factory=dict)
 
+    @property
+    def disk_gib(self) -> dict[SizeName, int]:
+        """Each size's disk."""
+        return {name: size.disk_gib for name, size in self.sizes.items()}
+
+
+class EmrApplication(Model):
+    """The application on which jobs of the engine `emr-serverless` run."""
+
+    application_arn: str
+    # Where Spark writes before anything is published, and where inputs go that it could not read as they are: `s3://bucket/prefix/`, or `file:` for the driver's
+    # scratch folder, on a disk that executors share.
+    work_area: str
+
+    @property
+    def application_id(self) -> str:
+        return self.application_arn.rpartition("/")[2]
+
 
 class RuntimeSettings(Model):
     leases_table: str
@@ -153,10 +171,17 @@ class RuntimeSettings(Model):
     cluster_arn: str
     # Where the tasks' logs go; a task's stream is `job/job/<task id>` (prefix, container, task).
     job_log_group: str
+    # None: the stack has no such engine.
+    emr_serverless: EmrApplication | None = None
     # The stack's name: two stacks in one account must not write to each other's metrics.
     metrics_namespace: str = "Longhaul"
     # Where AWS is, when it is not where the SDK looks: `sam local invoke` against the embedded AWS sets it.
     endpoint_url: str | None = None
+
+    @property
+    def engines(self) -> tuple[Engine, ...]:
+        """What the stack can run jobs on."""
+        return ("fargate", "emr-serverless") if self.emr_serverless else ("fargate",)
 
     @property
     def near_retention_s(self) -> int:

@@ -17,7 +17,7 @@ NEEDED: Mapping[str, Sequence[str]] = {
     "leases": ("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"),
     "indexes": ("dynamodb:Query",),
     "requests": ("s3:GetObject",),
-    "logs": ("logs:GetLogEvents",),
+    "logs": ("logs:GetLogEvents", "logs:FilterLogEvents"),
 }
 """What the commands do, by the kind of resource that they do it to."""
 

@@ -11,8 +11,8 @@ from console.log_line import readable
 from console.options import AsJson, StageName, find_job, job_id, on_target, unknown
 from console.output import Output
 from console.target import Target
+from longhaul.domain.history import latest
 from longhaul.domain.lease import Lease
-from longhaul.job_logs import stream_of
 from longhaul.ports import LogEvent
 from longhaul.view import iso
 
@@ -64,7 +64,7 @@ def _stream(target: Target, lease: Lease, wanted: int) -> str:
     found = attempts.get(wanted)
     if found is None:
         why = "is not remembered any more (`longhaul history` shows those that are)"
-    elif stream := stream_of(found):
+    elif stream := target.logs.stream(found):
         return stream
     else:
         why = "never had a task" if found.ended_at else "has not begun to write"
@@ -87,8 +87,8 @@ def _follow(out: Output, target: Target, lease: Lease) -> None:
     """Attempt after attempt, from the one that runs, until the job has ended."""
     told: set[int] = set()
     while True:
-        stream = stream_of(lease)
-        if stream is not None and lease.attempt not in told:
+        stream = target.logs.stream(latest(lease)) if lease.attempt not in told else None
+        if stream is not None:
             told.add(lease.attempt)
             out.note(f"attempt {lease.attempt} of {lease.job_id}")
             _print(out, lease.attempt, target.logs.lines(stream, partial(_runs, target, lease, lease.attempt)))

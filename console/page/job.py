@@ -13,7 +13,6 @@ from console.page.histories import Histories
 from console.target import Target
 from longhaul.domain.history import Attempt
 from longhaul.domain.lease import Lease, job_key
-from longhaul.job_logs import stream_of
 
 LINES = 200
 """Of the log. `longhaul logs` has all of it."""
@@ -88,7 +87,7 @@ class JobReader:
 
     def _log(self, attempts: Sequence[Attempt]) -> Log | None:
         wanted = [each for each in attempts if self._attempt in (None, each.attempt)]
-        stream = stream_of(wanted[-1]) if wanted else None
+        stream = self._target.logs.stream(wanted[-1]) if wanted else None
         if stream is None:
             return None
         lines = [readable(event) for event in self._target.logs.tail(stream, LINES)]

@@ -1,15 +1,11 @@
-"""What Spark wrote to local disk becomes pending multipart uploads: nothing is visible before the commit."""
+"""What Spark wrote becomes pending multipart uploads: nothing is visible before the commit."""
 
-import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from dataclasses import dataclass
-from math import ceil
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from jobs.io.listing import is_hidden
 from jobs.io.staging import extension_of
+from jobs.io.written import Dataset, NoOutputError, WrittenFile, files_of
 from jobs.stopping import Stop
 from longhaul.adapters.s3_publisher import TOKEN_METADATA, read_manifest, split_prefix
 from longhaul.domain.errors import PermanentJobError
@@ -21,38 +17,8 @@ from longhaul.domain.request import Mode
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-_MIB: Final = 1024 * 1024
-_MIN_PART: Final = 8 * _MIB
-_MAX_PARTS: Final = 10_000  # S3's limit
-# Each thread holds one part in memory: 64 MiB at the usual part size.
+# Each thread holds one part in memory, unless S3 copies it: 64 MiB at the usual part size.
 _THREADS: Final = 8
-# Spark names files part-<task>-<uuid>.c000.<codec>.<format>; the token takes the uuid's place.
-_UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-
-
-@dataclass(frozen=True)
-class Dataset:
-    """What one `job.write` left on disk. `name` is `.` for the output itself, else the folder below it; `rows` is exact, or None when not known."""
-
-    name: str
-    folder: Path
-    rows: int | None = None
-
-
-@dataclass(frozen=True)
-class _LocalFile:
-    file: Path
-    path: str  # relative to the output's prefix
-    dataset: str
-    size: int
-
-    @property
-    def part_size(self) -> int:
-        return max(_MIN_PART, ceil(self.size / _MAX_PARTS))
-
-    @property
-    def part_count(self) -> int:
-        return max(1, ceil(self.size / self.part_size))  # an empty file is one empty part
 
 
 class Uploader:
@@ -88,10 +54,13 @@ class Uploader:
         result, and stays.
 
         Raises:
+            NoOutputError: a script wrote nothing.
             PermanentJobError: files of one format would be appended to files of another.
             StopRequestedError: the attempt has to stop; its uploads are left for `Publisher.discard`.
         """
-        files = [file for dataset in datasets for file in local_files(dataset, attempt.token)]
+        files = [file for dataset in datasets for file in files_of(self._s3, dataset, attempt.token)]
+        if datasets and not files and all(dataset.rows is None for dataset in datasets):
+            raise NoOutputError("the script wrote nothing to {output}")
         bucket, key_prefix = split_prefix(prefix)
         # First of all: from here on nothing of the job runs, and what S3 keeps waiting is not the job's doing.
         self._begin(sum(file.size for file in files))
@@ -127,8 +96,8 @@ class Uploader:
             size_bytes=sum(file.size for file in files),
         )
 
-    def _create(self, bucket: str, prefix: str, token: str, files: Sequence[_LocalFile]) -> list[Upload]:
-        def create(file: _LocalFile) -> Upload:
+    def _create(self, bucket: str, prefix: str, token: str, files: Sequence[WrittenFile]) -> list[Upload]:
+        def create(file: WrittenFile) -> Upload:
             self._stop.check()
             answer = self._s3.create_multipart_upload(
                 Bucket=bucket, Key=prefix + file.path, Metadata={TOKEN_METADATA: token}, ChecksumAlgorithm="CRC32"
@@ -138,24 +107,14 @@ class Uploader:
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="create") as pool:
             return list(pool.map(create, files))
 
-    def _send(self, bucket: str, prefix: str, files: Sequence[_LocalFile], uploads: Sequence[Upload]) -> list[Upload]:
+    def _send(self, bucket: str, prefix: str, files: Sequence[WrittenFile], uploads: Sequence[Upload]) -> list[Upload]:
         """Send the parts of all files, many at once, whether of one large file or of thousands of small ones."""
 
-        def send(file: _LocalFile, upload: Upload, number: int) -> Part:
+        def send(file: WrittenFile, upload: Upload, number: int) -> Part:
             self._stop.check()
-            with file.file.open("rb") as opened:
-                opened.seek((number - 1) * file.part_size)
-                body = opened.read(file.part_size)
-            answer = self._s3.upload_part(
-                Bucket=bucket,
-                Key=prefix + file.path,
-                UploadId=upload.upload_id,
-                PartNumber=number,
-                Body=body,
-                ChecksumAlgorithm="CRC32",
-            )
-            self._advance(len(body))
-            return Part(n=number, etag=answer["ETag"], crc32=answer.get("ChecksumCRC32"))
+            part, size = file.put_part(self._s3, bucket, prefix + file.path, upload, number)
+            self._advance(size)
+            return part
 
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="send") as pool:
             parts = [
@@ -182,7 +141,7 @@ class Uploader:
         )
 
 
-def _require_same_formats(current: Manifest, files: Sequence[_LocalFile]) -> None:
+def _require_same_formats(current: Manifest, files: Sequence[WrittenFile]) -> None:
     """A dataset of mixed formats is one that nobody can read."""
     for dataset in dict.fromkeys(file.dataset for file in files):
         there = {extension_of(file.path) for file in current.of_dataset(dataset)}
@@ -195,23 +154,3 @@ def _require_same_formats(current: Manifest, files: Sequence[_LocalFile]) -> Non
 
 def _named(extensions: set[str]) -> str:
     return " and ".join(sorted(extension or "nameless" for extension in extensions))
-
-
-def local_files(dataset: Dataset, token: str) -> list[_LocalFile]:
-    """Every data file under a dataset's folder, with the name it will have; Spark's markers and checksums are left out."""
-    files = []
-    for file in sorted(path for path in dataset.folder.rglob("*") if path.is_file()):
-        if any(map(is_hidden, file.relative_to(dataset.folder).parts)):
-            continue
-        parent = file.parent.relative_to(dataset.folder)
-        path = Path(dataset.name) / parent / final_name(file.name, token)  # `.` as a first segment vanishes
-        files.append(_LocalFile(file, path.as_posix(), dataset.name, file.stat().st_size))
-    return files
-
-
-def final_name(name: str, token: str) -> str:
-    """The file's name with the token of the attempt in it, so that no other attempt ever writes the same key."""
-    if _UUID.search(name):
-        return _UUID.sub(token, name, count=1)
-    stem, dot, extensions = name.partition(".")
-    return f"{stem}-{token}{dot}{extensions}"

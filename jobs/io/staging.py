@@ -144,7 +144,7 @@ class Stager:
         manager = create_transfer_manager(self._s3, _TRANSFER)
         try:
             with manager:
-                subscriber = _Advance(self._advance, self._stop)
+                subscriber = Advance(self._advance, self._stop)
                 futures = [
                     manager.download(source.bucket, source.key, str(place), subscribers=[subscriber])
                     for place, source in files.items()
@@ -175,7 +175,7 @@ class _VanishedError(Exception):
     """An object that was listed is not there."""
 
 
-class _Advance(BaseSubscriber):
+class Advance(BaseSubscriber):
     """Told of each chunk by s3transfer's threads; an exception raised here fails the transfer, which is how a stop reaches it."""
 
     def __init__(self, advance: Callable[[int], None], stop: Stop) -> None:

@@ -23,7 +23,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpa
 from jobs.spark.gateway import Gateway
 from jobs.spark.jvm import cache_path, command
 from jobs.spark.progress import SparkWatch
-from jobs.spark.session import build_session
+from jobs.spark.session import build_session, session_options
 from jobs.task import Resources
 
 _RESOURCES: Final = Resources(cores=2, memory_mib=2048)
@@ -99,7 +99,7 @@ def _train(made: Path, folder: Path) -> None:
     gateway = Gateway(folder, _RESOURCES.heap_mib, aot=[f"-XX:AOTCacheOutput={made}", "-Xlog:aot*=error"])
     try:
         gateway.attach()
-        spark = build_session("training", _RESOURCES, folder)
+        spark = build_session("training", session_options(_RESOURCES, folder))
         watch = SparkWatch(spark.sparkContext, period_s=0.5)
         watch.start()
         work(spark, folder)

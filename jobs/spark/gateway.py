@@ -17,6 +17,7 @@ from typing import Final
 
 import psutil
 
+from jobs.spark.errors import GatewayError
 from jobs.spark.jvm import command, spark_home
 
 OUT_OF_MEMORY_EXIT: Final = 3
@@ -27,10 +28,6 @@ _TAIL_LINES: Final = 40
 _STOP_WAIT_S: Final = 5
 
 logger = logging.getLogger(__name__)
-
-
-class GatewayError(Exception):
-    """The JVM did not come up."""
 
 
 class Gateway:

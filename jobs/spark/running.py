@@ -54,9 +54,9 @@ class RunningSpark:
         try:
             self._gateway.attach()
             # PySpark takes a while to import, and so does the JVM to boot.
-            from jobs.spark.session import build_session  # noqa: PLC0415 - see above
+            from jobs.spark.session import build_session, session_options  # noqa: PLC0415 - see above
 
-            self._session.set_result(build_session(name, resources, scratch))
+            self._session.set_result(build_session(name, session_options(resources, scratch)))
         except BaseException as error:  # noqa: BLE001 - raised where the session is waited for
             self._session.set_exception(error)
 

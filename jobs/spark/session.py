@@ -1,4 +1,4 @@
-"""The one place that builds the Spark session of a task."""
+"""The one place that builds Spark sessions: of a task on one machine, and of a driver with a cluster."""
 
 from math import ceil
 from pathlib import Path
@@ -24,13 +24,9 @@ def shuffle_partitions(cores: int, input_bytes: int = 0) -> int:
     return max(cores, min(_MAX_PARTITIONS, rounds * cores))
 
 
-def session_options(resources: Resources, scratch: Path) -> dict[str, str]:
-    """Spark's settings for one task on one machine."""
+def _common_options(cores: int, scratch: Path) -> dict[str, str]:
     return {
-        "spark.master": f"local[{resources.cores}]",
-        "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": str(shuffle_partitions(resources.cores)),
-        "spark.default.parallelism": str(resources.cores),
+        "spark.sql.shuffle.partitions": str(shuffle_partitions(cores)),
         "spark.sql.adaptive.enabled": "true",
         "spark.sql.parquet.compression.codec": "zstd",
         "spark.sql.orc.compression.codec": "zstd",
@@ -45,9 +41,30 @@ def session_options(resources: Resources, scratch: Path) -> dict[str, str]:
         # A path in SQL (parquet.`/etc/…`) is no table, and ${env:…} no text: jobs read their inputs and nothing else.
         "spark.sql.runSQLOnFiles": "false",
         "spark.sql.variable.substitute": "false",
+        "spark.log.level": "WARN",
+    }
+
+
+def session_options(resources: Resources, scratch: Path) -> dict[str, str]:
+    """Spark's settings for one task on one machine."""
+    return {
+        **_common_options(resources.cores, scratch),
+        "spark.master": f"local[{resources.cores}]",
+        "spark.ui.enabled": "false",
+        "spark.default.parallelism": str(resources.cores),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.log.level": "WARN",
+    }
+
+
+def cluster_options(resources: Resources, scratch: Path) -> dict[str, str]:
+    """Spark's settings for a driver, beside those that it was submitted with. `resources.cores` are all that the executors may have."""
+    return {
+        **_common_options(resources.cores, scratch),
+        # What a lost executor has written is not in the output: only whole tasks are moved there.
+        "spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "1",
+        # Signs of life of tasks that take long: `jobs.spark.progress`.
+        "spark.executor.heartbeatInterval": "10s",
     }
 
 
@@ -57,9 +74,9 @@ def make_active(spark: SparkSession) -> None:
     jvm_class.setActiveSession(spark._jsparkSession)  # noqa: SLF001 - as above
 
 
-def build_session(name: str, resources: Resources, scratch: Path) -> SparkSession:
+def build_session(name: str, options: dict[str, str]) -> SparkSession:
     """The session on the gateway that was attached last."""
     builder = SparkSession.Builder().appName(name)
-    for option, value in session_options(resources, scratch).items():
+    for option, value in options.items():
         builder = builder.config(option, value)
     return builder.getOrCreate()

@@ -54,9 +54,9 @@ def apply(patches: Patches, on_task_end: Callable[[str, Callable[[], None]], Non
             code = error.response.get("Error", {}).get("Code", UNMODELLED)
             message = error.response.get("Error", {}).get("Message", "")
             modelled = {shape.name for shape in _run_task_errors(kwargs["resource_runtime_part"].region)}
-            _fail(state, env, CustomErrorName(f"ECS.{code if code in modelled else UNMODELLED}"), message)
+            fail(state, env, CustomErrorName(f"ECS.{code if code in modelled else UNMODELLED}"), message)
         except IndexError:  # stock takes the first of the tasks that RunTask did not start
-            _fail(state, env, CustomErrorName("AmazonECS.Unknown"), "RunTask started no task")
+            fail(state, env, CustomErrorName("AmazonECS.Unknown"), "RunTask started no task")
 
     def build_sync_resolver(state: Any, env: Any, *args: Any, **kwargs: Any) -> Callable[[], Any]:
         task = env.stack[-1]["Tasks"][0]
@@ -78,8 +78,8 @@ def apply(patches: Patches, on_task_end: Callable[[str, Callable[[], None]], Non
                 return None
             stopped = describe()
             if not _succeeded(stopped):
-                _fail(state, env, StatesErrorName(StatesErrorNameType.StatesTaskFailed), json.dumps(_jsonable(stopped)))
-            return _jsonable(stopped)
+                fail(state, env, StatesErrorName(StatesErrorNameType.StatesTaskFailed), json.dumps(jsonable(stopped)))
+            return jsonable(stopped)
 
         return resolve
 
@@ -109,12 +109,12 @@ def _succeeded(task: dict[str, Any]) -> bool:
     )
 
 
-def _jsonable(value: Any) -> Any:
+def jsonable(value: Any) -> Any:
     """The task's description as Step Functions writes it: times in epoch milliseconds."""
     if isinstance(value, dict):
-        return {key: _jsonable(inner) for key, inner in value.items()}
+        return {key: jsonable(inner) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_jsonable(inner) for inner in value]
+        return [jsonable(inner) for inner in value]
     return int(value.timestamp() * 1000) if isinstance(value, datetime) else value
 
 
@@ -123,7 +123,7 @@ def _run_task_errors(region: str) -> list[Any]:
     return list(client.meta.service_model.operation_model("RunTask").error_shapes)
 
 
-def _fail(state: Any, env: Any, error_name: Any, cause: str) -> None:
+def fail(state: Any, env: Any, error_name: Any, cause: str) -> None:
     details: Any = TaskFailedEventDetails(
         error=error_name.error_name,
         cause=cause,

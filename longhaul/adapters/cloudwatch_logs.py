@@ -1,5 +1,6 @@
 """Logs of tasks in CloudWatch Logs."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,22 @@ class CloudWatchLogs:
 
     def __init__(self, client: "CloudWatchLogsClient") -> None:
         self._client = client
+
+    def find_stream(self, group: str, phrase: str, matches: Callable[[str], bool], since: datetime) -> str | None:
+        """The search goes through the group in time, a page a call; pages may be empty."""
+        search: Any = {
+            "logGroupName": group,
+            "filterPattern": f'"{phrase}"',
+            "startTime": round(since.timestamp() * 1000),
+        }
+        while True:
+            page = self._client.filter_log_events(**search)
+            for event in page.get("events", []):
+                if matches(event["message"]):
+                    return event["logStreamName"]
+            if not page.get("nextToken"):
+                return None
+            search["nextToken"] = page["nextToken"]
 
     def read(self, group: str, stream: str, token: str | None) -> tuple[list[LogEvent], str | None]:
         following: Any = {"nextToken": token} if token else {}

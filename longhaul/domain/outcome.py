@@ -14,6 +14,7 @@ from enum import IntEnum, StrEnum
 from typing import Any, get_args
 
 from longhaul.domain import schedule
+from longhaul.domain.job_run import exit_code_in
 from longhaul.domain.lease import ExecutionInput, Lease, Owed, State
 from longhaul.settings import LeaseSettings, SizeName, Stage
 
@@ -55,7 +56,10 @@ _STOPPED_BY_PLATFORM = {
     "ServiceSchedulerInitiated",
 }
 _OUT_OF_MEMORY = re.compile(r"OutOfMemory|out of memory", re.IGNORECASE)
-_THROTTLED = re.compile(r"Rate exceeded|Throttl|Capacity is unavailable|RESOURCE:", re.IGNORECASE)
+_THROTTLED = re.compile(
+    r"Rate exceeded|Throttl|Capacity is unavailable|RESOURCE:|MaxCapacityExceeded|maximumCapacity|ServiceQuotaExceeded",
+    re.IGNORECASE,
+)
 # As the runner reports it (`jobs.reporting.Phase`). Before, the runner registers, fetches inputs and boots Spark; afterwards it publishes. Nothing of the job runs
 # then, so what stalls is not the job.
 _PHASE_OF_THE_JOB = "running"
@@ -68,7 +72,7 @@ _OWN_ERRORS = {
 
 @dataclass(frozen=True)
 class Evidence:
-    """What Step Functions saw: the task description after exit 0, or an error with its cause."""
+    """What Step Functions saw: the description of a task or job run that ended well, or an error with its cause."""
 
     error: str | None = None
     cause: str = ""
@@ -121,7 +125,7 @@ def classify(lease: Lease, evidence: Evidence) -> Verdict:
         # RunTask refused, throttled (also in disguise: InvalidParameterException … Rate exceeded), out of capacity, or the execution was stopped.
         words = f"{evidence.error}: {evidence.cause}"
         return Verdict(OutcomeClass.INTERRUPTED, words, stop, throttled=bool(_THROTTLED.search(words)))
-    return _classify_task(task)
+    return _classify_job_run(task) if "JobRunId" in task else _classify_task(task)
 
 
 def _classify_task(task: dict[str, Any]) -> Verdict:
@@ -131,15 +135,39 @@ def _classify_task(task: dict[str, Any]) -> Verdict:
     said = "; ".join(
         part for part in (f"exit code {code}" if code is not None else "", reason, stop_code, stopped_reason) if part
     )
-    if code == ExitCode.PERMANENT:
-        return Verdict(OutcomeClass.PERMANENT, said)
-    if code == ExitCode.SUPERSEDED:
-        return Verdict(OutcomeClass.SUPERSEDED, said)
     if code == _KILLED and _OUT_OF_MEMORY.search(reason + stopped_reason):
         return Verdict(OutcomeClass.OUT_OF_MEMORY, said)
-    if stop_code in _STOPPED_BY_PLATFORM or code is None or code == ExitCode.INTERRUPTED:
-        return Verdict(OutcomeClass.INTERRUPTED, said or "the task ended without an exit code")
-    return Verdict(OutcomeClass.FAILED, said)
+    kind = _by_exit_code(code)
+    if stop_code in _STOPPED_BY_PLATFORM and kind is OutcomeClass.FAILED:
+        kind = OutcomeClass.INTERRUPTED
+    return Verdict(kind, said or "the task ended without an exit code")
+
+
+def _classify_job_run(run: dict[str, Any]) -> Verdict:
+    """Of EMR Serverless. One that was cancelled was so by no mark of ours; one that failed without an exit code never got its driver, or lost it."""
+    state, details = str(run.get("State", "")), str(run.get("StateDetails") or "")
+    said = f"job run {state.lower()}: {details}" if details else f"job run {state.lower()}"
+    if state == "CANCELLED":
+        return Verdict(OutcomeClass.INTERRUPTED, said)
+    code = exit_code_in(details)
+    if code is None:
+        return Verdict(OutcomeClass.INTERRUPTED, said, throttled=bool(_THROTTLED.search(details)))
+    kind = _by_exit_code(code)
+    if kind is OutcomeClass.FAILED and _OUT_OF_MEMORY.search(details):
+        kind = OutcomeClass.OUT_OF_MEMORY
+    return Verdict(kind, said)
+
+
+def _by_exit_code(code: int | None) -> OutcomeClass:
+    match code:
+        case ExitCode.PERMANENT:
+            return OutcomeClass.PERMANENT
+        case ExitCode.SUPERSEDED:
+            return OutcomeClass.SUPERSEDED
+        case None | ExitCode.INTERRUPTED:
+            return OutcomeClass.INTERRUPTED
+        case _:
+            return OutcomeClass.FAILED
 
 
 def task_times(evidence: Evidence) -> tuple[datetime | None, datetime | None]:
@@ -164,14 +192,14 @@ def _time(value: Any) -> datetime | None:  # noqa: ANN401 - from a task's descri
 
 
 def _task_of(evidence: Evidence) -> dict[str, Any] | None:
-    """The ECS task description that `.sync` hands over as the cause of `States.TaskFailed`; None when the cause is only words."""
+    """The task or job run that `.sync` hands over as the cause of `States.TaskFailed`; None when the cause is only words."""
     if evidence.task is not None:
         return evidence.task
     try:
         cause = json.loads(evidence.cause)
     except ValueError:
         return None
-    return cause if isinstance(cause, dict) and "TaskArn" in cause else None
+    return cause if isinstance(cause, dict) and ("TaskArn" in cause or "JobRunId" in cause) else None
 
 
 def _known(kind: str) -> OutcomeClass:

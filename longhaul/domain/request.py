@@ -140,6 +140,9 @@ def _policy_problems(request: JobRequest, settings: RuntimeSettings, stage: Stag
             problems.append(f"job: {error}")
     elif request.job not in settings.jobs:
         problems.append(f"job: unknown job {request.job!r}; known: {', '.join(settings.jobs)}")
+    engine = request.engine or stage.engine
+    if engine not in settings.engines:
+        problems.append(f"engine: this stack has no {engine}; it has: {', '.join(settings.engines)}")
     for name, path in request.inputs.items():
         try:
             parse_input(path, settings.paths)

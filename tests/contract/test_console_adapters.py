@@ -1,6 +1,7 @@
 """What only the command line asks of AWS, on the strict fakes and on moto."""
 
 import time
+from datetime import UTC, datetime
 from typing import Any
 
 import boto3
@@ -106,3 +107,9 @@ def test_the_tail_of_a_stream_is_its_last_lines_in_their_order(logs: Any) -> Non
     assert [event.text for event in reader.tail("jobs", "one", 2)] == ["token-7-1 begins", "c"]
     assert len(reader.tail("jobs", "one", 50)) == 3
     assert reader.tail("jobs", "three", 50) == []
+
+
+def test_the_stream_of_a_line_is_found(logs: Any) -> None:
+    reader, since = CloudWatchLogs(logs), datetime.fromtimestamp(0, UTC)
+    assert reader.find_stream("jobs", "token-", lambda text: "-12 " in text, since) == "two"
+    assert reader.find_stream("jobs", "token-", lambda text: "-13 " in text, since) is None

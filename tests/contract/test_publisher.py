@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from jobs.io.publisher import Dataset, Uploader
+from jobs.io.publisher import Uploader
+from jobs.io.written import Dataset
 from jobs.stopping import Stop
 from longhaul.adapters.s3_publisher import S3Publisher, read_manifest
 from longhaul.domain.errors import VoidCommitError

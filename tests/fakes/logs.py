@@ -44,6 +44,26 @@ class FakeLogs(Service):
         events = [{"timestamp": at, "message": text, "ingestionTime": at} for at, text in page]
         return {"events": events, "nextForwardToken": f"f/{start + len(page)}", "nextBackwardToken": f"b/{start}"}
 
+    @operation
+    def filter_log_events(
+        self, *, logGroupName: str, filterPattern: str, startTime: int = 0, nextToken: str | None = None
+    ) -> Answer:
+        """Pages may be empty, and another still follow."""
+        if not (filterPattern.startswith('"') and filterPattern.endswith('"') and filterPattern.count('"') == 2):
+            raise NotImplementedError("this fake knows one quoted phrase")
+        everything = sorted(
+            (at, stream, text) for stream, lines in self._group(logGroupName).items() for at, text in lines
+        )
+        start = int(nextToken or 0)
+        page = everything[start : start + self.page_size]
+        events = [
+            {"logStreamName": stream, "timestamp": at, "message": text, "ingestionTime": at, "eventId": f"{start + n}"}
+            for n, (at, stream, text) in enumerate(page)
+            if at >= startTime and filterPattern[1:-1] in text
+        ]
+        more = {"nextToken": str(start + len(page))} if start + len(page) < len(everything) else {}
+        return {"events": events, "searchedLogStreams": [], **more}
+
     def _group(self, name: str) -> dict[str, list[Line]]:
         if name not in self.groups:
             raise RefusedError("ResourceNotFoundException", "The specified log group does not exist.")

@@ -12,7 +12,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from functions import dispatcher, heartbeat, settle, sweeper
-from jobs.io.publisher import Dataset, Uploader
+from jobs.io.publisher import Uploader
+from jobs.io.written import Dataset
 from jobs.stopping import Stop
 from longhaul.cancel import Canceller
 from longhaul.domain.lease import CommittedOutput, Lease

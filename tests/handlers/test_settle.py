@@ -15,6 +15,12 @@ from tests.handlers.conftest import Context, Stack
 
 TASK = "arn:aws:ecs:us-east-1:123456789012:task/Longhaul/0123"
 INTERRUPTED = {
+    "emr-cancelled-by-hand",
+    "emr-exit-73-superseded",
+    "emr-exit-75-told-to-stop",
+    "emr-never-started",
+    "emr-no-capacity",
+    "emr-start-throttled",
     "exit-73-superseded",
     "exit-75-told-to-stop",
     "infrastructure-health",
@@ -29,6 +35,9 @@ INTERRUPTED = {
     "termination-notice",
 }
 COUNTED = {
+    "emr-exit-1": "failed",
+    "emr-out-of-memory": "out_of_memory",
+    "emr-success": "no_output",
     "exit-0": "no_output",
     "exit-1": "failed",
     "killed": "failed",
@@ -57,7 +66,7 @@ def test_every_end_has_its_place_in_the_table(stack: Stack, context: Context, ca
         assert (outcome, row.last_class, row.failures, row.interruptions) == ("RELEASED", "interrupted", 0, 1)
     elif case in COUNTED:
         assert (outcome, row.last_class, row.failures, row.interruptions) == ("RELEASED", COUNTED[case], 1, 0)
-    elif case == "exit-65-permanent":
+    elif case in ("exit-65-permanent", "emr-exit-65-permanent"):
         assert (outcome, row.last_class, row.owed) == ("DEAD", "permanent", ())
         assert stack.messages() == (0, 0)
         assert len(stack.dead_letters()) == 1
@@ -67,11 +76,25 @@ def test_every_end_has_its_place_in_the_table(stack: Stack, context: Context, ca
     else:
         # The lease-lost event reached settle although the row says that the attempt owns it: not a word of it is believed, the job is tried again.
         assert (case, outcome, row.interruptions) == ("lease-lost", "RELEASED", 1)
-    throttled = {"no-capacity", "run-task-failures", "run-task-throttled", "run-task-throttled-in-disguise"}
+    throttled = {
+        "emr-no-capacity",
+        "emr-start-throttled",
+        "no-capacity",
+        "run-task-failures",
+        "run-task-throttled",
+        "run-task-throttled-in-disguise",
+    }
     assert stack.free_slots() == (
         5 if case in throttled else 10
     )  # all given back; fewer from now on when AWS could not keep up
-    may_still_run = {"cancelled", "exit-73-superseded", "lease-lost", "stalled", "timed-out"}
+    may_still_run = {
+        "cancelled",
+        "emr-exit-73-superseded",
+        "exit-73-superseded",
+        "lease-lost",
+        "stalled",
+        "timed-out",
+    }
     assert stack.stopped_tasks == ([TASK] if case in may_still_run else [])
 
 

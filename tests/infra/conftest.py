@@ -23,6 +23,16 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
 
 
 @pytest.fixture(scope="session")
+def with_emr(tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
+    """The usual stack with the engine emr-serverless, which is then the default of its stage."""
+    settings: dict[str, JsonValue] = {
+        "emr_serverless": {"max_vcpu": 40, "idle_stop_minutes": 5},
+        "stages": [{"name": "main", "slots": 10, "engine": "emr-serverless"}],
+    }
+    return synthesize(tmp_path_factory.mktemp("with-emr") / "cdk.out", settings)
+
+
+@pytest.fixture(scope="session")
 def varied(tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
     """The stack with everything set otherwise: two stages, x86, other buckets, an existing network."""
     return synthesize(

@@ -21,9 +21,10 @@ from jobs.api import Job, Params
 from jobs.attempt import Attempt
 from jobs.emitting import Emitter
 from jobs.io.staging import StagedInput
+from jobs.io.work_area import DiskArea
 from jobs.loading import LoadedJob
 from jobs.spark.gateway import Gateway
-from jobs.spark.session import build_session
+from jobs.spark.session import build_session, session_options
 from jobs.task import Resources, Task
 from local.moto_repairs import dynamodb_atomic
 from local.moto_repairs.patching import Patches
@@ -47,7 +48,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     scratch = tmp_path_factory.mktemp("spark")
     gateway = Gateway(scratch, RESOURCES.heap_mib)
     gateway.attach()
-    session = build_session("tests", RESOURCES, scratch)
+    session = build_session("tests", session_options(RESOURCES, scratch))
     yield session
     session.stop()
     gateway.stop()
@@ -185,6 +186,7 @@ def make_attempt(cloud: Cloud, spark: SparkSession, tmp_path: Path, monkeypatch:
             "publisher": S3Publisher(cloud.s3, BUCKET, sleep=lambda _: None),
             "s3": cloud.s3,
             "scratch": tmp_path / "scratch",
+            "area": DiskArea(cloud.s3, tmp_path / "scratch", {}),
             "spark": Shared(),
         }
         return Attempt(**{**values, **changes})

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.io.publisher import Dataset, Uploader
+from jobs.io.publisher import Uploader
+from jobs.io.written import Dataset
 from jobs.stopping import Stop
 from local.synth import REPOSITORY
 from longhaul.adapters.s3_publisher import S3Publisher, read_manifest
@@ -27,7 +28,8 @@ import os, random, signal, sys
 from pathlib import Path
 import boto3
 from botocore.client import BaseClient
-from jobs.io.publisher import Dataset, Uploader
+from jobs.io.publisher import Uploader
+from jobs.io.written import Dataset
 from jobs.stopping import Stop
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.dynamodb_leases import DynamoLeases

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from jobs.spark.gateway import Gateway, GatewayError
+from jobs.spark.errors import GatewayError
+from jobs.spark.gateway import Gateway
 from jobs.spark.running import RunningSpark
 from jobs.spark.session import shuffle_partitions
 from jobs.stopping import Stop, StopReason

@@ -10,7 +10,8 @@ import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from jobs.io.publisher import Dataset, Uploader, final_name, local_files
+from jobs.io.publisher import Uploader
+from jobs.io.written import Dataset, final_name, local_files
 from jobs.stopping import Stop, StopReason, StopRequestedError
 from longhaul.adapters.s3_publisher import S3Publisher
 from longhaul.domain.lease import AttemptId
@@ -38,8 +39,8 @@ def test_partition_folders_and_datasets_are_kept_and_sparks_own_marks_left_out(t
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text("x")
 
-    main = [file.path for file in local_files(Dataset(".", tmp_path), "T")]
-    named = [file.path for file in local_files(Dataset("quarantine", tmp_path), "T")]
+    main = [file.path for file in local_files(Dataset(".", tmp_path), tmp_path, "T")]
+    named = [file.path for file in local_files(Dataset("quarantine", tmp_path), tmp_path, "T")]
 
     assert main == ["day=1/part-0-T.csv"]
     assert named == ["quarantine/day=1/part-0-T.csv"]

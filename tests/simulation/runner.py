@@ -12,7 +12,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 from greenlet import GreenletExit, getcurrent
 
 from jobs import failures
-from jobs.io.publisher import Dataset, Uploader
+from jobs.io.publisher import Uploader
+from jobs.io.written import Dataset
 from jobs.reporting import Phase
 from jobs.stopping import Stop, StopReason, StopRequestedError
 from jobs.wiring import REPORTING

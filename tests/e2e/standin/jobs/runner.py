@@ -15,7 +15,8 @@ from pathlib import Path
 
 import boto3
 
-from jobs.io.publisher import Dataset, Uploader
+from jobs.io.publisher import Uploader
+from jobs.io.written import Dataset
 from jobs.stopping import Stop
 from jobs.task import this_task
 from longhaul.adapters.clock import SystemClock

@@ -1,0 +1,156 @@
+"""Inputs for a cluster: whatever Spark can read where it is stays there; the rest is copied, inside S3, to where it can.
+
+Spark lists a path by itself, later than we do. So it may be given only what cannot change under it and what it reads as we do: no output of ours (files
+appear and vanish while a new one is published; the manifest says which belong together), and no folders that it would pass over in silence.
+"""
+
+import logging
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from boto3.s3.transfer import TransferConfig, create_transfer_manager
+from botocore.exceptions import ClientError
+
+from jobs.io.listing import Listing, Source, find
+from jobs.io.staging import Advance, StagedInput, extension_of
+from jobs.io.written import S3Folder
+from jobs.stopping import Stop
+from longhaul.domain.errors import PermanentJobError
+from longhaul.domain.paths import DataPath
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+_MIB: Final = 1024 * 1024
+# Copies cost us a call each and no bandwidth.
+_TRANSFER: Final = TransferConfig(multipart_threshold=512 * _MIB, multipart_chunksize=128 * _MIB, max_concurrency=32)
+# Hadoop's globs know more than ours: a path with one of these means something else to Spark.
+_SPECIAL: Final = re.compile(r"[{}\[\]\\^]")
+_GLOB: Final = re.compile(r"[*?]")
+
+logger = logging.getLogger(__name__)
+
+
+class ClusterStager:
+    """Lays out below `folder` what has to be copied, as staging to disk does."""
+
+    def __init__(
+        self,
+        client: "S3Client",
+        listing: Listing,
+        folder: S3Folder,
+        stop: Stop,
+        *,
+        begin: Callable[[int], None],
+        advance: Callable[[int], None],
+    ) -> None:
+        self._s3 = client
+        self._listing = listing
+        self._folder = folder
+        self._stop = stop
+        self._begin = begin
+        self._advance = advance
+
+    def stage(self, inputs: Mapping[str, DataPath]) -> dict[str, StagedInput]:
+        """The inputs as paths for Spark.
+
+        Raises:
+            PermanentJobError: an input is missing or empty, on a disk, or changes faster than it is copied.
+            StopRequestedError: the attempt has to stop.
+        """
+        try:
+            return self._stage(inputs, self._folder / "first")
+        except _VanishedError as error:
+            # Its output was replaced while we copied: the manifest that is in place now names files that are there.
+            logger.info("an input changed while it was copied: copying it once more", extra={"file": str(error)})
+        try:
+            return self._stage(inputs, self._folder / "again")
+        except _VanishedError as error:
+            raise PermanentJobError(f"an input keeps changing while it is copied: {error} is gone") from error
+
+    def _stage(self, inputs: Mapping[str, DataPath], folder: S3Folder) -> dict[str, StagedInput]:
+        sources = find(self._listing, inputs)
+        self._stop.check()
+        for name, files in sources.items():
+            if any(not source.bucket for source in files):
+                raise PermanentJobError(
+                    f"input {name!r}: file: paths are on one machine, which a cluster does not reach"
+                )
+        in_place = {
+            name for name, path in inputs.items() if reads_alike(path, sources[name]) and not self._is_ours(path)
+        }
+        copied = {name: files for name, files in sources.items() if name not in in_place}
+        self._begin(sum(source.size for files in copied.values() for source in files))
+        places = {name: _places(folder / name, files) for name, files in copied.items()}
+        self._copy({key: source for files in places.values() for key, source in files.items()})
+        return {
+            name: StagedInput(
+                path=_path_of(inputs[name], files) if name in in_place else (folder / name).as_uri(),
+                files=len(files),
+                size_bytes=sum(source.size for source in files),
+                extensions=frozenset(extension_of(source.name) for source in files),
+            )
+            for name, files in sources.items()
+        }
+
+    def _is_ours(self, path: DataPath) -> bool:
+        """Whether a manifest was followed to find its files."""
+        prefix = f"{str(path).rstrip('/')}/"
+        parent = f"{prefix.rstrip('/').rpartition('/')[0]}/"
+        glob = _GLOB.search(prefix)
+        base = prefix[: prefix.rfind("/", 0, glob.start()) + 1] if glob else prefix
+        return any(found in (prefix, parent) or found.startswith(base) for found in self._listing.manifests)
+
+    def _copy(self, places: Mapping[str, Source]) -> None:
+        with create_transfer_manager(self._s3, _TRANSFER) as manager:
+            subscriber = Advance(self._advance, self._stop)
+            futures = [
+                manager.copy(
+                    {"Bucket": source.bucket, "Key": source.key}, self._folder.bucket, key, subscribers=[subscriber]
+                )
+                for key, source in places.items()
+            ]
+            for source, future in zip(places.values(), futures, strict=True):
+                try:
+                    future.result()
+                except ClientError as error:
+                    if error.response["Error"]["Code"] in ("404", "NoSuchKey"):
+                        raise _VanishedError(f"s3://{source.bucket}/{source.key}") from error
+                    raise
+
+
+class _VanishedError(Exception):
+    """An object that was listed is not there."""
+
+
+def _places(folder: S3Folder, sources: list[Source]) -> dict[str, Source]:
+    """Key by key, as staging to disk lays them out."""
+    return {
+        "/".join((folder.prefix.rstrip("/"), *source.partitions, f"{number:05d}-{source.name}")): source
+        for number, source in enumerate(sources)
+    }
+
+
+def reads_alike(path: DataPath, sources: list[Source]) -> bool:
+    """Whether Spark, given the path, reads exactly these files, and their folders as we do."""
+    key = path.key.rstrip("/")
+    if _SPECIAL.search(key):
+        return False
+    if _GLOB.search(key):
+        # Files that the glob itself matches. Folders would be searched in their own ways.
+        depth = key.count("/")
+        return all(source.key.count("/") == depth for source in sources)
+    if [source.key for source in sources] == [key]:
+        return True
+    base = f"{key}/".lstrip("/")
+    return all(
+        source.key == "/".join((base.rstrip("/"), *source.partitions, source.name)).lstrip("/") for source in sources
+    )
+
+
+def _path_of(path: DataPath, sources: list[Source]) -> str:
+    """As Spark wants it: a prefix ends with a slash, so that it is never taken for an object."""
+    key = path.key.rstrip("/")
+    is_prefix = not _GLOB.search(key) and [source.key for source in sources] != [key]
+    return f"s3://{path.bucket}/{key}/" if is_prefix and key else f"s3://{path.bucket}/{key}"

@@ -1,0 +1,5 @@
+"""Apart from the gateway, which needs a JVM of its own."""
+
+
+class GatewayError(Exception):
+    """The JVM did not come up."""

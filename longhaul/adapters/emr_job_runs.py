@@ -1,0 +1,53 @@
+"""Job runs of our one EMR Serverless application."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from botocore.exceptions import ClientError
+
+from longhaul.domain import job_run
+from longhaul.domain.outcome import Evidence
+from longhaul.ports import RunningTask
+
+# In each of these it runs, or will. CANCELLING is as good as ended: nothing more can be done about it.
+_ALIVE: Final = ("SUBMITTED", "QUEUED", "PENDING", "SCHEDULED", "RUNNING")
+# It ended, or is ending, since it was listed.
+_ENDED: Final = {"ConflictException", "ResourceNotFoundException", "ValidationException"}
+
+
+class EmrJobRuns:
+    """`ports.Tasks`."""
+
+    def __init__(self, client: Any, application_arn: str) -> None:  # noqa: ANN401 - boto3's client, for which there are no stubs here
+        self._client = client
+        self._application_arn = application_arn
+        self._application = application_arn.rpartition("/")[2]
+
+    def running(self) -> Iterator[RunningTask]:
+        """Found by their names, one call for each fifty."""
+        for summary in self._alive():
+            attempt = job_run.attempt_of(summary.get("name", ""))
+            if attempt:
+                yield RunningTask(job_run.reference(self._application_arn, attempt), attempt)
+
+    def stop(self, task_arn: str, reason: str) -> Evidence | None:  # noqa: ARG002 - EMR takes no reason
+        """Cancel the job run of that name, if it runs. Always None: how one ended that is not listed any more would take a search through all that ever ran."""
+        name = job_run.name_in(task_arn)
+        for summary in self._alive():
+            if summary.get("name") == name:
+                self._cancel(summary["id"])
+        return None
+
+    def _alive(self) -> Iterator[dict[str, Any]]:
+        pages = self._client.get_paginator("list_job_runs").paginate(
+            applicationId=self._application, states=list(_ALIVE)
+        )
+        for page in pages:
+            yield from page["jobRuns"]
+
+    def _cancel(self, id_: str) -> None:
+        try:
+            self._client.cancel_job_run(applicationId=self._application, jobRunId=id_)
+        except ClientError as error:
+            if error.response["Error"]["Code"] not in _ENDED:
+                raise

