@@ -9,16 +9,24 @@ an application without runs is a ResourceNotFoundException.
 # ruff: noqa: ANN401 - moto's insides, which have no types worth naming
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 
 from moto.emrserverless.exceptions import ValidationException
 from moto.emrserverless.models import EMRServerlessBackend
 
-from local.emr_driver import EmrDriver, JobRunSpec
+from local.emr_driver import JobRunObserver, JobRunSpec
 from local.moto_repairs.patching import Patches
 
 
-def apply(patches: Patches, driver: EmrDriver) -> None:
+class Driver(Protocol):
+    """What this asks of `local.emr_driver.EmrDriver`."""
+
+    def run(self, spec: JobRunSpec, observer: JobRunObserver) -> None: ...
+
+    def cancel(self, arn: str) -> None: ...
+
+
+def apply(patches: Patches, driver: Driver) -> None:
     stock_start = EMRServerlessBackend.start_job_run
     stock_list = EMRServerlessBackend.list_job_runs
 

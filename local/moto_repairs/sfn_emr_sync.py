@@ -11,6 +11,7 @@ Whether a state's own TimeoutSeconds cancels the job run is not documented. Here
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from threading import Event
 from typing import Any
 
@@ -67,7 +68,8 @@ def apply(
 
 class _JobRunService(StateTaskServiceCallback):
     def __init__(self, client_for: Callable[[str], Any], on_end: Callable[[str, Callable[[], None]], None]) -> None:
-        super().__init__(supported_integration_patterns={ResourceCondition.Sync})
+        # AWS has no tokens here; but without, stock has no endpoint for the end of a state, and asks it nevertheless.
+        super().__init__(supported_integration_patterns={ResourceCondition.Sync, ResourceCondition.WaitForTaskToken})
         self._client_for = client_for
         self._on_end = on_end
 
@@ -107,7 +109,8 @@ class _JobRunService(StateTaskServiceCallback):
                 if not isinstance(
                     env.program_state(), ProgramEnded
                 ):  # a timeout ends it, a stop or an error breaks it off
-                    client.cancel_job_run(**ids)
+                    with suppress(ClientError):  # it has just ended
+                        client.cancel_job_run(**ids)
                 return None
             description = client.get_job_run(**ids)
             self._normalise_response(response=description, service_action_name="getJobRun")
@@ -120,6 +123,8 @@ class _JobRunService(StateTaskServiceCallback):
 
     def _eval_sync(self, env: Any, sync_resolver: Callable[[], Any] | None, **kwargs: Any) -> Any:
         # Stopped while StartJobRun was on its way: stock would evaluate nothing more, and leave the job running.
+        if not env.is_running():
+            kwargs["callback_endpoint"] = None
         if sync_resolver is None:
             raise AssertionError("a state without .sync")
         outcome = super()._eval_sync(env=env, sync_resolver=sync_resolver, **kwargs)

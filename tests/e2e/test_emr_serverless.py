@@ -1,30 +1,57 @@
 """Jobs on the engine `emr-serverless`, through the whole system: here it is a real Spark cluster of two workers."""
 
 from collections.abc import Iterator
+from signal import SIGKILL
 
 import pytest
 
-from longhaul.domain.lease import Lease, State
-from tests.e2e.conftest import Stack
+from longhaul.domain.job_run import name_of
+from longhaul.domain.lease import State
+from tests.e2e.conftest import DEADLINE_S, Stack
+from tests.local.support import eventually
+
+pytestmark = pytest.mark.slow
 
 ENGINE = {"engine": "emr-serverless"}
+TASKS = 24
+# Rows through Python workers, so that code travels to the executors; a task takes a second, and each row names the executor that it came from.
+SLOW = f"""
+import os, time
+
+def run(spark, job):
+    def slowly(rows):
+        time.sleep(1)
+        return [(row.n, os.getppid()) for row in rows]
+
+    numbers = spark.read.json(job.input("numbers")).repartition({TASKS}, "n")
+    job.progress("computing")
+    job.write(spark.createDataFrame(numbers.rdd.mapPartitions(slowly), "n long, executor long"), format="json")
+"""
 
 
 @pytest.fixture(autouse=True)
-def _show_logs(stack: Stack, request: pytest.FixtureRequest) -> Iterator[None]:
-    """What the drivers said, when a test failed."""
+def _tell_what_drivers_said(stack: Stack, request: pytest.FixtureRequest) -> Iterator[None]:
     failed_before = request.session.testsfailed
     yield
     if request.session.testsfailed > failed_before:
         for log in sorted((stack.aws.work_dir / "job-runs").glob("*.log")):
-            print(log.name, log.read_text()[-4000:])  # noqa: T201 - for the report
+            print(log.name, log.read_text()[-6000:])  # noqa: T201 - pytest shows it with the failure
 
 
-def register(stack: Stack, job_id: str) -> Lease:
-    return stack.until_task(job_id)
+def slow_job(stack: Stack, job_id: str) -> str:
+    s3 = stack.client("s3")
+    s3.put_object(Bucket=stack.bucket, Key="jobs/slow.py", Body=SLOW.encode())
+    numbers = "".join(f'{{"n": {n}}}\n' for n in range(1000))
+    s3.put_object(Bucket=stack.bucket, Key="numbers/numbers.json", Body=numbers.encode())
+    job = f"s3://{stack.bucket}/jobs/slow.py"
+    return stack.select(job_id, "", job=job, params={}, inputs={"numbers": f"s3://{stack.bucket}/numbers/"}, **ENGINE)
 
 
-@pytest.mark.slow
+def tasks_done(stack: Stack, job_id: str) -> int:
+    row = stack.row(job_id)
+    return int(row.progress.get("tasks", [0, 0])[0]) if row else 0
+
+
 def test_a_job_runs_on_the_cluster_and_is_published_like_any_other(stack: Stack) -> None:
     stack.send(stack.select("beyond-one-machine", "SELECT id, id % 2 AS odd FROM range(10)", **ENGINE))
 
@@ -32,6 +59,45 @@ def test_a_job_runs_on_the_cluster_and_is_published_like_any_other(stack: Stack)
 
     assert (row.state, row.last_error) == (State.SUCCEEDED, None)
     assert row.task_arn is not None
-    assert row.task_arn.endswith(f"/jobruns/named/{row.key} {row.run} 1")
+    assert row.task_arn.endswith(f"/jobruns/named/{name_of(row.id)}")
     assert stack.ended_as(row) == "SUCCEEDED"
     assert sorted(each["id"] for each in stack.rows("beyond-one-machine")) == list(range(10))
+
+
+def test_a_worker_that_dies_in_the_middle_costs_the_job_nothing(stack: Stack) -> None:
+    stack.send(slow_job(stack, "worker-dies"))
+    eventually(lambda: tasks_done(stack, "worker-dies") >= 4, "some tasks are done", DEADLINE_S)
+
+    stack.aws.job_runs.cluster.workers[0].send(SIGKILL)
+
+    row = stack.until("worker-dies", State.SUCCEEDED, State.DEAD)
+    assert (row.state, row.attempt, row.failures, row.interruptions) == (State.SUCCEEDED, 1, 0, 0)
+    rows = stack.rows("worker-dies")
+    assert sorted(each["n"] for each in rows) == list(range(1000))
+
+
+def test_a_cancelled_job_leaves_neither_a_job_run_nor_anything_visible(stack: Stack) -> None:
+    stack.send(slow_job(stack, "cancelled"))
+    eventually(lambda: tasks_done(stack, "cancelled") >= 1, "it runs", DEADLINE_S)
+
+    stack.leases.request_cancel("main#cancelled", "main", stack.leases._clock.now())
+
+    row = stack.until("cancelled", State.CANCELLED)
+    assert stack.client("s3").list_objects_v2(Bucket=stack.bucket, Prefix="cancelled/").get("Contents", []) == []
+    eventually(lambda: not active(stack), f"the job run of {row.key} has ended", DEADLINE_S)
+
+
+def test_a_job_that_cannot_succeed_is_dead_lettered_with_its_own_words(stack: Stack) -> None:
+    stack.send(stack.select("no-such-input", "SELECT 1", inputs={"x": f"s3://{stack.bucket}/none/"}, **ENGINE))
+
+    row = stack.until("no-such-input", State.DEAD)
+
+    assert (row.last_class, row.failures) == ("permanent", 1)
+    assert "input 'x': nothing at" in (row.last_error or "")
+
+
+def active(stack: Stack) -> list[str]:
+    emr = stack.client("emr-serverless")
+    (application,) = emr.list_applications()["applications"]
+    listed = emr.list_job_runs(applicationId=application["id"], states=["SCHEDULED", "RUNNING", "CANCELLING"])
+    return [run["name"] for run in listed["jobRuns"]]
