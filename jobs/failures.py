@@ -32,7 +32,11 @@ _STOPPED: Final = {
     StopReason.UNREPORTABLE: (OutcomeClass.INTERRUPTED, ExitCode.INTERRUPTED),
 }
 
-_OUT_OF_MEMORY: Final = re.compile(r"java\.lang\.OutOfMemoryError|SparkOutOfMemoryError|UNABLE_TO_ACQUIRE_MEMORY")
+_OUT_OF_MEMORY: Final = re.compile(
+    r"java\.lang\.OutOfMemoryError|SparkOutOfMemoryError|UNABLE_TO_ACQUIRE_MEMORY"
+    # Of an executor: its JVM ended itself (52 is Spark's own code for that), or its container was killed.
+    r"|ExecutorLostFailure[^\n]*(?:exited with code (?:52|137)\b|[Ee]xit code:? (?:is )?(?:52|137)\b|exceeding memory limits)"
+)
 _THROTTLED: Final = re.compile(
     r"Throttl|SlowDown|TooManyRequests|RequestLimitExceeded|ProvisionedThroughputExceeded|RequestTimeout"
 )

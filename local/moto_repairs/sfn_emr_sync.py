@@ -69,7 +69,8 @@ def apply(
 class _JobRunService(StateTaskServiceCallback):
     def __init__(self, client_for: Callable[[str], Any], on_end: Callable[[str, Callable[[], None]], None]) -> None:
         # AWS has no tokens here; but without, stock has no endpoint for the end of a state, and asks it nevertheless.
-        super().__init__(supported_integration_patterns={ResourceCondition.Sync, ResourceCondition.WaitForTaskToken})
+        patterns: Any = {ResourceCondition.Sync, ResourceCondition.WaitForTaskToken}
+        super().__init__(supported_integration_patterns=patterns)
         self._client_for = client_for
         self._on_end = on_end
 
@@ -121,13 +122,17 @@ class _JobRunService(StateTaskServiceCallback):
 
         return resolve
 
-    def _eval_sync(self, env: Any, sync_resolver: Callable[[], Any] | None, **kwargs: Any) -> Any:
+    def _eval_sync(
+        self,
+        env: Any,
+        sync_resolver: Callable[[], Any] | None,
+        timeout_seconds: int | None,
+        callback_endpoint: Any,
+        heartbeat_endpoint: Any,
+    ) -> Any:
         # Stopped while StartJobRun was on its way: stock would evaluate nothing more, and leave the job running.
-        if not env.is_running():
-            kwargs["callback_endpoint"] = None
-        if sync_resolver is None:
-            raise AssertionError("a state without .sync")
-        outcome = super()._eval_sync(env=env, sync_resolver=sync_resolver, **kwargs)
-        if outcome is None and not env.is_running():
+        endpoint = callback_endpoint if env.is_running() else None
+        outcome = super()._eval_sync(env, sync_resolver, timeout_seconds, endpoint, heartbeat_endpoint)
+        if outcome is None and sync_resolver is not None and not env.is_running():
             sync_resolver()
         return outcome

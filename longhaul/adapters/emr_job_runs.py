@@ -36,6 +36,7 @@ class EmrJobRuns:
         for summary in self._alive():
             if summary.get("name") == name:
                 self._cancel(summary["id"])
+        return None
 
     def _alive(self) -> Iterator[dict[str, Any]]:
         pages = self._client.get_paginator("list_job_runs").paginate(

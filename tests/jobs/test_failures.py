@@ -17,6 +17,7 @@ ValueError: no such tariff: X9
 
 \tat org.apache.spark.api.python.BasePythonRunner.handle(PythonRunner.scala:1)
 """
+LOST = "Job aborted due to stage failure: ExecutorLostFailure (executor 3 exited caused by one of the running tasks) Reason: {}"
 STAGE = """An error occurred while calling o52.save.
 : org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 times, most recent failure: Lost task 0.0 in stage 1.0 (TID 1) (127.0.0.1 executor driver): java.io.IOException: No space left on device
 \tat java.base/java.io.FileOutputStream.write(Unknown Source)
@@ -58,6 +59,9 @@ def test_the_cause_comes_first_and_the_stacks_are_gone(text: str, cause: str) ->
         (LeaseChangedError(None), OutcomeClass.SUPERSEDED, ExitCode.SUPERSEDED),
         (MemoryError(), OutcomeClass.OUT_OF_MEMORY, ExitCode.OUT_OF_MEMORY),
         (RuntimeError("x: java.lang.OutOfMemoryError: Java heap space"), OutcomeClass.OUT_OF_MEMORY, ExitCode.OUT_OF_MEMORY),
+        (RuntimeError(LOST.format("Command exited with code 52")), OutcomeClass.OUT_OF_MEMORY, ExitCode.OUT_OF_MEMORY),
+        (RuntimeError(LOST.format("Container from a bad node. Exit status: 143. Exit code: 137")), OutcomeClass.OUT_OF_MEMORY, ExitCode.OUT_OF_MEMORY),
+        (RuntimeError(LOST.format("Command exited with code 1")), OutcomeClass.FAILED, ExitCode.FAILED),
         (KeyError("city"), OutcomeClass.FAILED, ExitCode.FAILED),
         (ReadTimeoutError(endpoint_url="https://s3"), OutcomeClass.INTERRUPTED, ExitCode.INTERRUPTED),
         (client_error("SlowDown", "", "UploadPart", status=503), OutcomeClass.INTERRUPTED, ExitCode.INTERRUPTED),
