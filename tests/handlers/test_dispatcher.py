@@ -16,6 +16,7 @@ REASONS = {
     "invalid-not-json": "the body is not valid JSON at line 1, column 2",
     "invalid-not-an-object": "the body must be a JSON object, not an array",
     "invalid-unknown-job": "job: unknown job 'flights_cleam'; known: daily_delays, flights_clean, sql",
+    "invalid-no-such-engine": "engine: this stack has no emr-serverless; it has: fargate",
     "invalid-unknown-field": "priority: unknown field; known: version, job, job_id, inputs, output, mode, params, engine, size, timeout, stall_timeout, max_attempts",
     "invalid-wrong-type": "max_attempts: Input should be a valid integer",
     "invalid-path-escapes": "inputs.flights: must not contain '.' or '..' segments",

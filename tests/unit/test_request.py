@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.request import JobRequest, parse_request
-from longhaul.settings import PathPolicy
+from longhaul.settings import EmrApplication, PathPolicy
 from tests.builders import BUCKET, body, settings, stage
 
 
@@ -22,6 +22,17 @@ def test_a_valid_body_is_read_with_its_durations_in_seconds() -> None:
         body(timeout="6h", stall_timeout="90s", max_attempts=5, size="large", params={"limit": 3}), settings(), stage()
     )
     assert (request.timeout, request.stall_timeout, request.max_attempts, request.size) == (21_600, 90, 5, "large")
+
+
+def test_an_engine_that_the_stack_has_is_taken_and_one_that_it_has_not_is_named() -> None:
+    application = EmrApplication(application_arn="arn:aws:emr-serverless:…:/applications/a", work_area="s3://data/w/")
+    on_emr = settings(emr_serverless=application)
+
+    assert parse_request(body(engine="emr-serverless"), on_emr, stage()).engine == "emr-serverless"
+    assert parse_request(body(engine="fargate"), on_emr, stage()).engine == "fargate"
+    assert problems_of(body(engine="emr-serverless")) == [
+        "engine: this stack has no emr-serverless; it has: fargate",
+    ]
 
 
 @pytest.mark.parametrize(
