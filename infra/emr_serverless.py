@@ -11,9 +11,10 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct
 
+from infra.emr_settings import EmrDeployment
 from infra.grants import allow
 from infra.layer import PYTHON_VERSION
-from infra.settings import EmrDeployment, Settings, Size
+from infra.settings import Settings, Size
 from longhaul.memory import heap_mib
 from longhaul.settings import SizeName
 

@@ -13,6 +13,7 @@ from typing import Annotated, Literal, get_args
 from pydantic import BaseModel, Field, JsonValue, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
+from infra.emr_settings import EmrDeployment
 from infra.firing import Schedule
 from longhaul.settings import Architecture, LeaseSettings, Model, SizeName, StageSettings
 
@@ -29,9 +30,6 @@ FARGATE_MEMORY_MIB: Mapping[int, Sequence[int]] = {
     32_768: (61_440, 122_880, 249_856),
 }
 """CPU units (1024 = one vCPU) to the memory that Fargate sells with them, from "Amazon ECS task definition parameters for Fargate"."""
-
-EMR_CPU: Sequence[int] = (1024, 2048, 4096, 8192, 16_384)
-"""CPU units of EMR Serverless's workers. The memory sold with each, and the disk, are Fargate's."""
 
 FARGATE_FREE_DISK_GIB = 20
 """Every Fargate task has this much; a size may ask for 21 to 200 GiB instead, never for 20 explicitly."""
@@ -130,21 +128,6 @@ class Network(Model):
         return self
 
 
-class EmrDeployment(Model):
-    """The engine `emr-serverless`: an application that costs nothing while no job runs on it."""
-
-    # Jobs see the PySpark of this release, and its Python must be the layer's (`infra.layer.PYTHON_VERSION`).
-    release_label: str = Field(default="emr-spark-8.0.0", pattern=r"^emr-[a-z0-9.-]+$")
-    idle_stop_minutes: int = Field(default=15, ge=1, le=10_080)
-    # Of all jobs together, drivers included: what the engine can cost at most. An account begins with a quota of 16 vCPU.
-    max_vcpu: int = Field(default=64, ge=2, le=4_000)
-    max_memory_gib: int = Field(default=512, ge=4, le=32_000)
-    # Of one job, so that it leaves something to the others.
-    max_executors: int = Field(default=8, ge=1, le=1_000)
-    # Instead of a hidden prefix of the data bucket: the driver's scratch folder, where executors share its disk.
-    work_area: Literal["file:"] | None = None
-
-
 class StageDeployment(StageSettings):
     """A stage, and what only the stack needs to know of it."""
 
@@ -218,7 +201,7 @@ class Settings(Model):
     def _engines_there(self) -> "Settings":
         emr = self.emr_serverless
         if emr is not None:
-            _check_emr(emr, self)
+            emr.check(self.sizes.by_name(), allow_file_paths=self.allow_file_paths)
             return self
         for stage in self.stages:
             if stage.engine == "emr-serverless":
@@ -237,24 +220,6 @@ class Settings(Model):
                     f"SQS allows {MAX_QUEUE_NAME}"
                 )
         return self
-
-
-def _check_emr(emr: EmrDeployment, settings: Settings) -> None:
-    if emr.work_area is not None and not settings.allow_file_paths:
-        raise ValueError(
-            "emr_serverless.work_area is a disk, which executors share with nobody unless allow_file_paths says so"
-        )
-    for name, size in settings.sizes.by_name().items():
-        if size.cpu not in EMR_CPU:
-            raise ValueError(
-                f"sizes.{name}: cpu {size.cpu} is not sold by EMR Serverless; with emr_serverless allowed: {', '.join(map(str, EMR_CPU))}"
-            )
-        # A driver and one executor: with less, jobs of that size would wait for ever.
-        if 2 * size.cpu > emr.max_vcpu * 1024 or 2 * size.memory_mib > emr.max_memory_gib * 1024:
-            raise ValueError(
-                f"emr_serverless: max_vcpu {emr.max_vcpu} and max_memory_gib {emr.max_memory_gib} do not hold a driver and an executor of size {name} "
-                f"({size.cpu // 1024} vCPU, {size.memory_mib // 1024} GiB each)"
-            )
 
 
 def _check_upstream(stage: StageSettings, sources: list[str]) -> None:

@@ -107,7 +107,12 @@ class ClusterStager:
             subscriber = Advance(self._advance, self._stop)
             futures = [
                 manager.copy(
-                    {"Bucket": source.bucket, "Key": source.key}, self._folder.bucket, key, subscribers=[subscriber]
+                    {"Bucket": source.bucket, "Key": source.key},
+                    self._folder.bucket,
+                    key,
+                    # Tags stay behind: to copy them takes rights that nothing else here needs.
+                    extra_args={"TaggingDirective": "REPLACE"},
+                    subscribers=[subscriber],
                 )
                 for key, source in places.items()
             ]

@@ -19,6 +19,8 @@ _MIN_PART: Final = 8 * _MIB
 # S3 copies without us: parts cost a call and no memory, so they are as large as still makes many of a large file at once.
 _MIN_COPIED_PART: Final = 128 * _MIB
 _MAX_PARTS: Final = 10_000  # S3's limit
+# Empty objects that S3's consoles, and some of Hadoop's file systems, leave in the place of folders.
+_FOLDER_MARKS: Final = ("/", "_$folder$")
 # Spark names files part-<task>-<uuid>.c000.<codec>.<format>; the token takes the uuid's place.
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -151,7 +153,7 @@ def _s3_files(client: "S3Client", dataset: Dataset, folder: S3Folder, token: str
         S3File(folder.bucket, item["Key"], path, dataset.name, item["Size"])
         for page in pages
         for item in page.get("Contents", [])
-        if not item["Key"].endswith("/")  # a folder's placeholder
+        if not item["Key"].endswith(_FOLDER_MARKS)
         and (path := _final_path(dataset, item["Key"].removeprefix(folder.prefix).split("/"), token)) is not None
     ]
 

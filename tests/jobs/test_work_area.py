@@ -82,6 +82,16 @@ def test_what_spark_reads_as_we_do_stays_where_it_is(
     assert keys(s3, "longhaul/") == []
 
 
+def test_a_copy_takes_no_rights_to_tags(s3: Any, stage: Callable[[str], StagedInput]) -> None:
+    put(s3, "raw/a/one.csv")
+    s3.put_object_tagging(Bucket="data", Key="raw/a/one.csv", Tagging={"TagSet": [{"Key": "team", "Value": "x"}]})
+
+    stage("raw")
+
+    (copy,) = keys(s3, PREFIX)
+    assert s3.get_object_tagging(Bucket="data", Key=copy)["TagSet"] == []
+
+
 def test_an_output_of_ours_is_copied_as_its_manifest_says(s3: Any, stage: Callable[[str], StagedInput]) -> None:
     put(s3, "clean/month=1/new.parquet", "clean/month=1/old.parquet", "clean/quarantine/bad.json")
     manifest(s3, "clean/", "month=1/new.parquet")
@@ -144,6 +154,7 @@ def test_what_spark_wrote_is_published_by_copies_and_under_the_attempts_name(s3:
         s3,
         f"{PREFIX}output/main/month=1/part-00000-{UUID}.c000.json",
         f"{PREFIX}output/main/_SUCCESS",
+        f"{PREFIX}output/main/month=1_$folder$",
         f"{PREFIX}output/main/_temporary/0/part-00001-{UUID}.c000.json",
         f"{PREFIX}output/named-bad/part-00000-{UUID}.json",
     )
