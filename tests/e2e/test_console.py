@@ -71,6 +71,12 @@ def test_jobs_are_submitted_waited_for_looked_at_and_redriven(stack: Stack, long
     # The first attempt's log is found through the history: the row names only the last one's task.
     code, out, err = longhaul("logs", "early", "--attempt", "1")
     assert (code, "late/numbers.jsonl" in out or "permanent" in out) == (0, True), out + err
+    code, out, err = longhaul("history", "early")
+    assert (code, [line.split("\t")[1] for line in out.splitlines()]) == (0, ["permanent", "succeeded"]), err
+    code, out, err = longhaul("cost", "early", "--json")
+    costs = [json.loads(line) for line in out.splitlines()]
+    assert [(each["fate"], each["by_ecs"]) for each in costs] == [("failed", True), ("useful", True)], err
+    assert all(0 < each["parts"]["cpu"] < each["total"] < 0.01 for each in costs)
     eventually(stack.is_quiet, "no message, no execution and no slot left", DEADLINE_S)
 
 
