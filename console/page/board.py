@@ -63,7 +63,7 @@ class BoardReader:
         target = self._target
         now = target.parts.clock.now()
         # Its threads are daemons, which those of concurrent.futures are not: Ctrl-C does not wait for AWS.
-        with ThreadPool(_AT_ONCE) as pool:
+        with ThreadPool(min(_AT_ONCE, len(target.settings.stages))) as pool:
             of_stages = pool.map(self._read_stage, target.settings.stages)
         unfinished = sorted(
             (row for each in of_stages for row in each.unfinished),

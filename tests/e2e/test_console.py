@@ -2,9 +2,11 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from typing import Any
+from urllib.request import HTTPCookieProcessor, build_opener
 
 import pytest
 
@@ -92,6 +94,35 @@ def test_a_running_job_is_cancelled_and_retried(stack: Stack, longhaul: Any) -> 
     assert longhaul("cancel", "endless")[0] == 0
     stack.until("endless", State.CANCELLED)
     eventually(stack.is_quiet, "no message, no execution and no slot left", DEADLINE_S)
+
+
+def test_the_page_shows_what_runs_and_ends_with_ctrl_c(stack: Stack, longhaul: Any) -> None:
+    assert longhaul("submit", "--wait", input=stack.select("shown", "SELECT 1 AS one"))[0] == 0
+    console = subprocess.Popen(
+        [sys.executable, "-m", "console.cli", "console"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=REPOSITORY,
+        env={**os.environ, "AWS_ENDPOINT_URL": stack.aws.endpoint},
+        text=True,
+    )
+    try:
+        assert console.stdout is not None
+        link = console.stdout.readline().strip()
+        browser = build_opener(HTTPCookieProcessor())
+        browser.open(link, timeout=DEADLINE_S).read()
+        home = link.partition("?")[0]
+        assert "shown" in browser.open(home, timeout=DEADLINE_S).read().decode()
+        job = browser.open(f"{home}job?stage=main&id=shown", timeout=DEADLINE_S).read().decode()
+        assert "job done" in job
+        assert "SELECT 1 AS one" in job
+        assert "No dead letters." in browser.open(f"{home}dead-letters", timeout=DEADLINE_S).read().decode()
+        console.send_signal(signal.SIGINT)
+        _, err = console.communicate(timeout=DEADLINE_S)
+    finally:
+        console.kill()
+        console.wait()
+    assert (console.returncode, "Traceback" in err) == (0, False), err
 
 
 @pytest.mark.slow  # synthesizes the app once more
