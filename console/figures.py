@@ -9,8 +9,6 @@ from longhaul.settings import Stage
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
-_VISIBLE, _DELAYED, _IN_FLIGHT = (f"ApproximateNumberOfMessages{which}" for which in ("", "Delayed", "NotVisible"))
-
 
 @dataclass(frozen=True)
 class Figures:
@@ -27,13 +25,17 @@ def figures(target: Target, sqs: "SQSClient", stage: Stage) -> Figures:
     """Three calls: the attributes of both queues, and the slots."""
     answer = sqs.get_queue_attributes(
         QueueUrl=stage.queue_url,
-        AttributeNames=[_VISIBLE, _DELAYED, _IN_FLIGHT],
+        AttributeNames=[
+            "ApproximateNumberOfMessages",
+            "ApproximateNumberOfMessagesDelayed",
+            "ApproximateNumberOfMessagesNotVisible",
+        ],
     )
-    count = {name: int(number) for name, number in answer["Attributes"].items()}
+    counts = answer["Attributes"]
     return Figures(
         stage,
-        count[_VISIBLE] + count[_DELAYED],
-        count[_IN_FLIGHT],
+        int(counts["ApproximateNumberOfMessages"]) + int(counts["ApproximateNumberOfMessagesDelayed"]),
+        int(counts["ApproximateNumberOfMessagesNotVisible"]),
         target.parts.leases.slots_in_use(stage),
         target.dead_letters.waiting(stage),
     )
