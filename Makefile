@@ -66,7 +66,7 @@ test: .venv/.set-up-dev ## All checks and tests but the slow ones
 
 .PHONY: test-slow
 test-slow: .venv/.set-up-dev ## What needs minutes or a container
-	@$(BIN)/pytest -m slow
+	@$(BIN)/pytest -n $(WORKERS) --dist loadfile -m slow
 
 WORLDS ?= 10000
 

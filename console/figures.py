@@ -31,11 +31,11 @@ def figures(target: Target, sqs: "SQSClient", stage: Stage) -> Figures:
             "ApproximateNumberOfMessagesNotVisible",
         ],
     )
-    counted = answer["Attributes"]
+    counts = answer["Attributes"]
     return Figures(
         stage,
-        int(counted["ApproximateNumberOfMessages"]) + int(counted["ApproximateNumberOfMessagesDelayed"]),
-        int(counted["ApproximateNumberOfMessagesNotVisible"]),
+        int(counts["ApproximateNumberOfMessages"]) + int(counts["ApproximateNumberOfMessagesDelayed"]),
+        int(counts["ApproximateNumberOfMessagesNotVisible"]),
         target.parts.leases.slots_in_use(stage),
         target.dead_letters.waiting(stage),
     )

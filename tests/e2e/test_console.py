@@ -80,6 +80,7 @@ def test_jobs_are_submitted_waited_for_looked_at_and_redriven(stack: Stack, long
     eventually(stack.is_quiet, "no message, no execution and no slot left", DEADLINE_S)
 
 
+@pytest.mark.slow
 def test_a_running_job_is_cancelled_and_retried(stack: Stack, longhaul: Any) -> None:
     endless = "SELECT count(*) AS n FROM range(1000000) a CROSS JOIN range(1000000) b WHERE a.id * b.id = 7"
     stack.send(stack.select("endless", endless))

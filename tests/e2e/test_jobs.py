@@ -55,6 +55,7 @@ def test_an_execution_stopped_by_hand_takes_its_task_along_and_is_an_interruptio
     assert (row.attempt, row.failures, row.interruptions) == (2, 0, 1)
 
 
+@pytest.mark.slow
 def test_a_job_that_can_never_succeed_is_dead_lettered_at_once_and_a_correction_runs(stack: Stack) -> None:
     stack.send(stack.select("corrected", "DROP TABLE flights"))
     row = stack.until("corrected", State.DEAD)
@@ -67,6 +68,7 @@ def test_a_job_that_can_never_succeed_is_dead_lettered_at_once_and_a_correction_
     assert stack.rows("corrected") == [{"name": "flights"}]
 
 
+@pytest.mark.slow
 def test_a_job_that_fails_each_time_is_dead_lettered_after_its_last_attempt(stack: Stack) -> None:
     stack.send(stack.select("poison", "SELECT raise_error('no luck today') AS never", max_attempts=2))
     row = stack.until("poison", State.DEAD)
@@ -75,6 +77,7 @@ def test_a_job_that_fails_each_time_is_dead_lettered_after_its_last_attempt(stac
     assert "no luck today" in letter["reason"]
 
 
+@pytest.mark.slow
 def test_a_job_that_overruns_its_timeout_is_stopped(stack: Stack) -> None:
     endless = "SELECT count(*) AS n FROM range(1000000) a CROSS JOIN range(1000000) b WHERE a.id * b.id = 7"
     stack.send(stack.select("overrun", endless, timeout="12s", max_attempts=1))
