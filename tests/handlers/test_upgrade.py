@@ -1,0 +1,113 @@
+"""A stack that is deployed anew, or rolled back, while jobs run: rows, payloads and answers of the version before and of the one after.
+
+What an older version wrote is the row without everything that may be left out; what a newer one wrote has attributes that this one has never heard of.
+"""
+
+import json
+from dataclasses import MISSING, fields
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from functions import dispatcher, heartbeat, settle, sweeper
+from longhaul.adapters.dynamodb_slots import slots_key
+from longhaul.domain.lease import Lease, State
+from tests.events import event
+from tests.handlers.conftest import Context, Stack, forget_runtimes
+
+KEY = {"key": {"S": "main#flights-2013-01"}, "item": {"S": "lease"}}
+OPTIONAL = {
+    field.name for field in fields(Lease) if field.default is not MISSING or field.default_factory is not MISSING
+}
+# What the first version wrote with its first claim; all else has come since, or comes later in a job's life.
+KNOWN_FROM_THE_START = {"receipt_handle", "receive_count", "received_at", "first_sent_at", "lease_expires_at"}
+FUTURE = {"colour": {"S": "green"}, "weights": {"M": {"a": {"N": "1"}}}}
+FAILED = {**event("settle", "exit-1")}
+
+
+def item(stack: Stack) -> dict[str, Any]:
+    found: dict[str, Any] = stack.aws.dynamodb.get_item(TableName=stack.settings.leases_table, Key=KEY)["Item"]
+    return found
+
+
+def rewrite(stack: Stack, changed: dict[str, Any]) -> None:
+    stack.aws.dynamodb.put_item(TableName=stack.settings.leases_table, Item=changed)
+
+
+@pytest.fixture(params=["of an older version", "of a newer version"])
+def row(request: pytest.FixtureRequest, stack: Stack) -> str:
+    """A running job whose row another version has written."""
+    stack.claim(attempt=1)
+    found = item(stack)
+    if request.param == "of a newer version":
+        rewrite(stack, found | FUTURE)
+    else:
+        execution = json.loads(found["execution_input"]["S"])
+        execution.pop("job", None)
+        kept = {name: value for name, value in found.items() if name not in OPTIONAL - KNOWN_FROM_THE_START}
+        rewrite(stack, kept | {"execution_input": {"S": json.dumps(execution)}})
+    forget_runtimes()
+    return str(request.param)
+
+
+def test_it_beats(row: str, stack: Stack, context: Context) -> None:
+    answer = heartbeat.lambda_handler(event("heartbeat", "first-beat"), context)
+    assert (answer["next"], stack.row().beats) == ("wait", 1)
+    assert set(FUTURE).isdisjoint(item(stack)) is (row == "of an older version"), "what we do not know stays"
+
+
+def test_it_is_settled_and_tried_again(row: str, stack: Stack, context: Context) -> None:
+    assert settle.lambda_handler(FAILED, context)["outcome"] == "RELEASED"
+    assert (stack.row().state, stack.row().failures, stack.free_slots()) == (
+        State.RELEASED,
+        1,
+        stack.settings.stages[0].slots,
+    )
+    assert set(FUTURE).isdisjoint(item(stack)) is (row == "of an older version")
+
+
+def test_its_message_is_adopted(row: str, stack: Stack, context: Context) -> None:
+    stack.sfn.start_execution(
+        stateMachineArn=stack.settings.state_machine_arn,
+        name=stack.row().id.execution_name,
+        input=item(stack)["execution_input"]["S"],
+    )
+    stack.parts.clock.sleep(121)
+    (received,) = stack.sqs.receive_message(
+        QueueUrl=stack.jobs_url, MessageSystemAttributeNames=["All"], VisibilityTimeout=120
+    )["Messages"]
+    record = event("dispatcher", "redelivery")["Records"][0] | {
+        "messageId": received["MessageId"],
+        "receiptHandle": received["ReceiptHandle"],
+        "attributes": received["Attributes"],
+    }
+    record["body"] = json.dumps(json.loads(event("dispatcher", "new-job")["Records"][0]["body"]))
+    answer = dispatcher.lambda_handler({"Records": [record]}, context)
+    assert [each["itemIdentifier"] for each in answer["batchItemFailures"]] == [received["MessageId"]]
+    assert len(stack.executions()) == 1, "the execution that runs is the one that goes on"
+    assert row
+
+
+def test_it_is_swept(row: str, stack: Stack, context: Context) -> None:
+    """Nobody has renewed it, and there is no execution: it is started with what its row says, byte for byte."""
+    before = item(stack)["execution_input"]["S"]
+    stack.parts.clock.sleep(timedelta(hours=1).total_seconds())
+    sweeper.lambda_handler(event("sweeper", "schedule"), context)
+    assert stack.executions() == [before], row
+
+
+def test_a_slots_counter_of_another_version_counts_on(stack: Stack, context: Context) -> None:
+    key = slots_key("main")
+    stack.claim(attempt=1)
+    table = stack.settings.leases_table
+    stack.aws.dynamodb.put_item(TableName=table, Item=key | {"running": {"N": "1"}} | FUTURE)
+    settle.lambda_handler(FAILED, context)
+    assert stack.aws.dynamodb.get_item(TableName=table, Key=key)["Item"] == key | {"running": {"N": "0"}} | FUTURE
+
+
+def test_the_answers_have_what_definitions_of_running_executions_read(stack: Stack, context: Context) -> None:
+    """An execution goes on with the definition that it was started with, whatever is deployed: its result selectors name these."""
+    stack.claim(attempt=1)
+    assert {"next", "wait_s", "cause"} <= set(heartbeat.lambda_handler(event("heartbeat", "first-beat"), context))
+    assert {"outcome"} <= set(settle.lambda_handler(FAILED, context))
