@@ -130,7 +130,10 @@ def test_a_job_runs_from_message_to_published_output(remote: Cloud, start: Start
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("send", [os.kill, os.killpg], ids=["to the runner", "to its group"])
+@pytest.mark.parametrize(
+    "send",
+    [pytest.param(os.kill, id="to the runner"), pytest.param(os.killpg, id="to its group", marks=pytest.mark.slow)],
+)
 def test_sigterm_stops_spark_and_records_an_interruption_within_the_stop_timeout(
     remote: Cloud, start: Start, send: Callable[[int, int], None]
 ) -> None:
@@ -182,7 +185,13 @@ def test_a_report_that_aws_does_not_take_is_given_up_before_it_looks_like_a_stal
     ("number", "code", "kind", "error"),
     [
         (signal.SIGTERM, ExitCode.FAILED, "failed", "Spark's JVM ended with 143"),
-        (signal.SIGKILL, ExitCode.OUT_OF_MEMORY, "out_of_memory", "Spark's JVM was killed"),
+        pytest.param(
+            signal.SIGKILL,
+            ExitCode.OUT_OF_MEMORY,
+            "out_of_memory",
+            "Spark's JVM was killed",
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=["told to end", "killed"],
 )
