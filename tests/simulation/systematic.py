@@ -56,6 +56,14 @@ SCENARIOS: Mapping[str, Plan] = {
     ),
 }
 
+RACES: Mapping[str, Plan] = {
+    # Settle has read the row, and is slow to write: meanwhile the runner commits.
+    "a job commits while its failure is settled": replace(
+        SCENARIOS["a job is called dead as it commits"], faults=(Fault("settle@j0-1#1", 2, "slow/6"),)
+    ),
+}
+"""Two things at one moment, at which single faults arrive one in a thousand times."""
+
 
 def faults_of(sites: list[Site]) -> Iterator[Fault]:
     """Every telling fault of every place."""

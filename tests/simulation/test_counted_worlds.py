@@ -6,7 +6,7 @@ import pytest
 
 from tests.simulation.checking import all_hold
 from tests.simulation.regressions import REGRESSIONS
-from tests.simulation.systematic import SCENARIOS, pairs, single_faults
+from tests.simulation.systematic import RACES, SCENARIOS, pairs, single_faults
 
 # Days of beats: thousands of places each, of which a few stand for all.
 _LONG = ("a job outlasts what SQS holds a message",)
@@ -17,6 +17,11 @@ _CORE = ("a job succeeds", "a job fails, then succeeds", "a job dies between com
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_every_invariant_holds_without_faults(scenario: str) -> None:
     assert all_hold([SCENARIOS[scenario]]) == 1
+
+
+@pytest.mark.parametrize("race", RACES)
+def test_every_invariant_holds_in_a_race(race: str) -> None:
+    assert all_hold([RACES[race]]) == 1
 
 
 @pytest.mark.parametrize("scenario", _CORE)

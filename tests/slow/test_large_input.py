@@ -21,7 +21,7 @@ MEMORY_LIMIT = 400 * 2**20
 BLOCK = bytes(1024 * 1024)
 
 STAGE = """
-import resource, sys
+import re, sys
 from pathlib import Path
 import boto3
 from jobs.io.listing import Listing
@@ -31,7 +31,8 @@ from longhaul.domain.paths import DataPath
 s3 = boto3.client("s3", endpoint_url=sys.argv[1])
 stager = Stager(s3, Listing(s3, "data"), Path(sys.argv[2]), Stop(), disk_gib={}, begin=lambda _: None, advance=lambda _: None)
 print(stager.stage({"large": DataPath("s3", "landing", "large.csv")})["large"].size_bytes)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+# Not ru_maxrss: that counts what the process that started this one had in memory.
+print(int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]) * 1024)
 """
 
 

@@ -7,7 +7,6 @@ from typing import Final
 _LEASES: Final = "longhaul/adapters/dynamodb_leases.py"
 _SLOTS: Final = "longhaul/adapters/dynamodb_slots.py"
 _PUBLISHER: Final = "longhaul/adapters/s3_publisher.py"
-_EXECUTIONS: Final = "longhaul/adapters/sfn_executions.py"
 _BEAT: Final = "longhaul/domain/beat.py"
 _CLAIM: Final = "longhaul/domain/claim.py"
 _OUTCOME: Final = "longhaul/domain/outcome.py"
@@ -61,12 +60,6 @@ ALL: Final = (
         "longhaul/domain/lease.py",
         "        return self.token\n",
         '        return f"{self.key_hash}-{self.run}"\n',
-    ),
-    Mutant(
-        "a running execution is called closed",
-        _EXECUTIONS,
-        'return None if status == "RUNNING" else status',
-        "return status",
     ),
     Mutant(
         "the probe's input differs from the row's",
