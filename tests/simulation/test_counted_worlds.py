@@ -8,8 +8,12 @@ from tests.simulation.checking import all_hold
 from tests.simulation.regressions import REGRESSIONS
 from tests.simulation.systematic import RACES, SCENARIOS, pairs, single_faults
 
-# Days of beats: thousands of places each, of which a few stand for all.
-_LONG = ("a job outlasts what SQS holds a message",)
+# Many beats: thousands of places each, of which a few stand for all.
+_LONG = (
+    "a job outlasts what SQS holds a message",
+    "a job is called dead, and works on",
+    "an execution is stopped by hand",
+)
 _SHORT = tuple(each for each in SCENARIOS if each not in _LONG)
 _CORE = ("a job succeeds", "a job fails, then succeeds", "a job dies between commit and publish", "a job is cancelled")
 
