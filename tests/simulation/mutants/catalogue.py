@@ -89,12 +89,6 @@ ALL: Final = (
         "batch = Batch(kept=set(), waiting=[])",
     ),
     Mutant(
-        "a message whose handling failed is deleted",
-        _DISPATCH,
-        '            logger.exception("this message stays in the queue", extra={"message_id": message_id})',
-        "            raise SystemExit from None",
-    ),
-    Mutant(
         "an adoption keeps the old handle",
         _LEASES,
         '            "receipt_handle": after.receipt_handle,\n',
@@ -127,12 +121,6 @@ ALL: Final = (
         _DISPATCH,
         "            self.queue.send(\n                stage.queue_url,\n                renewal(each.content, each.message.message_id, each.message.key, each.message.first_sent_at),\n            )\n",
         "",
-    ),
-    Mutant(
-        "a finished job's message goes before the rest is done",
-        _DISPATCH,
-        "receipt_handle=message.receipt_handle)).is_finished:",
-        "receipt_handle=message.receipt_handle)) or True:",
     ),
     # The outcome.
     Mutant(
