@@ -214,7 +214,7 @@ class Seen:
             self.prefixes[token] = json.loads(item["output"]["S"])["prefix"].removeprefix(f"s3://{self.world.bucket}/")
         elif "output" not in item and before is not None and "output" in before and before["run"] == item["run"]:
             self.voided.add(Token(key[0], int(before["run"]["N"]), json.loads(before["output"]["S"])["attempt"]))
-        self._check("row written", item)
+        self._check("row written", (before, item))
 
     def _execution_changed(self, execution: Execution) -> None:
         if execution.is_running:

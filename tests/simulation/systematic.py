@@ -61,6 +61,10 @@ RACES: Mapping[str, Plan] = {
     "a job commits while its failure is settled": replace(
         SCENARIOS["a job is called dead as it commits"], faults=(Fault("settle@j0-1#1", 2, "slow/6"),)
     ),
+    # Nobody sees the end but the sweep, by a lease that has run out.
+    "an execution is stopped, and its event is lost": replace(
+        SCENARIOS["an execution is stopped by hand"], faults=(Fault("event:j0-1", 1, "lost"),)
+    ),
 }
 """Two things at one moment, at which single faults arrive one in a thousand times."""
 

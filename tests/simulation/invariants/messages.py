@@ -96,3 +96,15 @@ def dead_for_its_own_faults(seen: "Seen", letter: "DeadLetter") -> str | None:
     if others_n >= _PLATFORM_FAULTS_MAY_END_A_JOB:
         return None
     return f"{key} is dead ({kind}: {letter.reason['reason'][:120]}) after {len(faults)} faults of its own and {others_n} other attempts"
+
+
+@invariant("S7", "row written", "a handle that a row takes up anew is that of the receive that it names")
+def handle_of_its_receive(seen: "Seen", written: tuple[Any, dict[str, Any]]) -> str | None:
+    del seen
+    before, row = written
+    if before is None or "receipt_handle" not in row or before["message_id"] != row["message_id"]:
+        return None
+    is_received = before.get("receive_count") != row.get("receive_count")
+    if is_received and before.get("receipt_handle") == row["receipt_handle"]:
+        return f"{row['key']['S']} names receive {row['receive_count']['N']} and keeps the handle of an earlier one"
+    return None

@@ -36,8 +36,9 @@ def no_commit_after_cancel(seen: "Seen", commit: "tuple[Token, Any]") -> str | N
 
 
 @invariant("S3", "row written", "what has committed succeeds: no later verdict fails it")
-def commits_stand(seen: "Seen", row: "dict[str, Any]") -> str | None:
+def commits_stand(seen: "Seen", written: "tuple[Any, dict[str, Any]]") -> str | None:
     del seen
+    _, row = written
     state = row["state"]["S"]
     return f"{row['key']['S']} is {state} and has committed" if "output" in row and state in _FAILED else None
 
