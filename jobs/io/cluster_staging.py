@@ -9,11 +9,11 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from boto3.s3.transfer import TransferConfig, create_transfer_manager
-from botocore.exceptions import ClientError
+from boto3.s3.transfer import TransferConfig
 
 from jobs.io.listing import Listing, Source, find
-from jobs.io.staging import Advance, StagedInput, extension_of
+from jobs.io.staging import StagedInput, extension_of
+from jobs.io.transfer import look_twice, transfer
 from jobs.io.written import S3Folder
 from jobs.stopping import Stop
 from longhaul.domain.errors import PermanentJobError
@@ -56,18 +56,13 @@ class ClusterStager:
         """The inputs as paths for Spark.
 
         Raises:
-            PermanentJobError: an input is missing or empty, on a disk, or changes faster than it is copied.
+            PermanentJobError: an input is missing or empty, archived, or on a disk.
+            InputChangingError: files went away while they were copied, twice; the next attempt may have better luck.
             StopRequestedError: the attempt has to stop.
         """
-        try:
-            return self._stage(inputs, self._folder / "first")
-        except _VanishedError as error:
-            # Its output was replaced while we copied: the manifest that is in place now names files that are there.
-            logger.info("an input changed while it was copied: copying it once more", extra={"file": str(error)})
-        try:
-            return self._stage(inputs, self._folder / "again")
-        except _VanishedError as error:
-            raise PermanentJobError(f"an input keeps changing while it is copied: {error} is gone") from error
+        return look_twice(
+            lambda: self._stage(inputs, self._folder / "first"), lambda: self._stage(inputs, self._folder / "again")
+        )
 
     def _stage(self, inputs: Mapping[str, DataPath], folder: S3Folder) -> dict[str, StagedInput]:
         sources = find(self._listing, inputs)
@@ -103,30 +98,21 @@ class ClusterStager:
         return any(found in (prefix, parent) or found.startswith(base) for found in self._listing.manifests)
 
     def _copy(self, places: Mapping[str, Source]) -> None:
-        with create_transfer_manager(self._s3, _TRANSFER) as manager:
-            subscriber = Advance(self._advance, self._stop)
-            futures = [
-                manager.copy(
-                    {"Bucket": source.bucket, "Key": source.key},
-                    self._folder.bucket,
-                    key,
-                    # Tags stay behind: to copy them takes rights that nothing else here needs.
-                    extra_args={"TaggingDirective": "REPLACE"},
-                    subscribers=[subscriber],
-                )
-                for key, source in places.items()
-            ]
-            for source, future in zip(places.values(), futures, strict=True):
-                try:
-                    future.result()
-                except ClientError as error:
-                    if error.response["Error"]["Code"] in ("404", "NoSuchKey"):
-                        raise _VanishedError(f"s3://{source.bucket}/{source.key}") from error
-                    raise
-
-
-class _VanishedError(Exception):
-    """An object that was listed is not there."""
+        transfer(
+            self._s3,
+            _TRANSFER,
+            places,
+            lambda manager, source, key, subscribers: manager.copy(
+                {"Bucket": source.bucket, "Key": source.key},
+                self._folder.bucket,
+                key,
+                # Tags stay behind: to copy them takes rights that nothing else here needs.
+                extra_args={"TaggingDirective": "REPLACE"},
+                subscribers=subscribers,
+            ),
+            stop=self._stop,
+            advance=self._advance,
+        )
 
 
 def _places(folder: S3Folder, sources: list[Source]) -> dict[str, Source]:

@@ -3,24 +3,21 @@
 import logging
 import shutil
 from collections.abc import Callable, Mapping
-from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from boto3.s3.transfer import TransferConfig, create_transfer_manager
-from botocore.exceptions import ClientError
-from s3transfer.subscribers import BaseSubscriber
+from boto3.s3.transfer import TransferConfig
 
 from jobs.io.listing import Listing, Source, find
+from jobs.io.transfer import look_twice, transfer
 from jobs.stopping import Stop
-from longhaul.domain.errors import LonghaulError, PermanentJobError
+from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.paths import DataPath
 from longhaul.settings import SizeName
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
-    from s3transfer.futures import TransferFuture
 
 logger = logging.getLogger(__name__)
 
@@ -32,10 +29,6 @@ _TRANSFER: Final = TransferConfig(multipart_threshold=32 * _MIB, multipart_chunk
 _DISK_RESERVE_FRACTION: Final = 0.5
 _DISK_RESERVE_BYTES: Final = 256 * _MIB
 _POLL_S: Final = 0.2
-
-
-class InputChangingError(LonghaulError):
-    """Somebody replaces an input faster than it can be read. No reason to give the job up: it fails, and is tried again."""
 
 
 @dataclass(frozen=True)
@@ -77,16 +70,11 @@ class Stager:
             InputChangingError: files went away while they were read, twice; the next attempt may have better luck.
             StopRequestedError: the attempt has to stop.
         """
-        try:
-            return self._stage(inputs)
-        except _VanishedError as error:
-            # Its output was replaced while we read: the manifest that is in place now names files that are there.
-            logger.info("an input changed while it was read: reading it once more", extra={"file": str(error)})
-            shutil.rmtree(self._folder, ignore_errors=True)
-        try:
-            return self._stage(inputs)
-        except _VanishedError as error:
-            raise InputChangingError(f"an input keeps changing while it is read: {error} is gone") from error
+        return look_twice(lambda: self._stage(inputs), lambda: self._stage_anew(inputs))
+
+    def _stage_anew(self, inputs: Mapping[str, DataPath]) -> dict[str, StagedInput]:
+        shutil.rmtree(self._folder, ignore_errors=True)
+        return self._stage(inputs)
 
     def _stage(self, inputs: Mapping[str, DataPath]) -> dict[str, StagedInput]:
         sources = find(self._listing, inputs)
@@ -141,50 +129,16 @@ class Stager:
         return f"the largest size, {name}, has {gib} GiB, so split the inputs over several jobs"
 
     def _download(self, files: Mapping[Path, Source]) -> None:
-        manager = create_transfer_manager(self._s3, _TRANSFER)
-        try:
-            with manager:
-                subscriber = Advance(self._advance, self._stop)
-                futures = [
-                    manager.download(source.bucket, source.key, str(place), subscribers=[subscriber])
-                    for place, source in files.items()
-                ]
-                for source, future in zip(files.values(), futures, strict=True):
-                    try:
-                        future.result()
-                    except ClientError as error:
-                        raise _translated(error, source) from error
-        except CancelledError:
-            self._stop.check()
-            raise
-
-
-def _translated(error: ClientError, source: Source) -> Exception:
-    """What a refused download means; the error itself where another try may help."""
-    match error.response["Error"]["Code"]:
-        case "404" | "NoSuchKey":
-            return _VanishedError(f"s3://{source.bucket}/{source.key}")
-        case "InvalidObjectState":
-            return PermanentJobError(
-                f"s3://{source.bucket}/{source.key} is archived: restore it, or leave it out, and send the job again"
-            )
-    return error
-
-
-class _VanishedError(Exception):
-    """An object that was listed is not there."""
-
-
-class Advance(BaseSubscriber):
-    """Told of each chunk by s3transfer's threads; an exception raised here fails the transfer, which is how a stop reaches it."""
-
-    def __init__(self, advance: Callable[[int], None], stop: Stop) -> None:
-        self._advance_by = advance
-        self._stop = stop
-
-    def on_progress(self, future: "TransferFuture", bytes_transferred: int, **_: object) -> None:  # noqa: ARG002 - its caller names it
-        self._advance_by(bytes_transferred)
-        self._stop.check()
+        transfer(
+            self._s3,
+            _TRANSFER,
+            files,
+            lambda manager, source, place, subscribers: manager.download(
+                source.bucket, source.key, str(place), subscribers=subscribers
+            ),
+            stop=self._stop,
+            advance=self._advance,
+        )
 
 
 # What Spark unpacks by a file's name. It takes any other for plain text, whatever is in it.

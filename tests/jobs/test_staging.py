@@ -12,7 +12,8 @@ import pytest
 from moto import mock_aws
 
 from jobs.io.listing import Listing
-from jobs.io.staging import InputChangingError, StagedInput, Stager
+from jobs.io.staging import StagedInput, Stager
+from jobs.io.transfer import InputChangingError
 from jobs.stopping import Stop, StopReason, StopRequestedError
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.manifest import Manifest, ManifestFile

@@ -12,9 +12,10 @@ from jobs.io.cluster_staging import reads_alike
 from jobs.io.listing import Listing, Source
 from jobs.io.publisher import Uploader
 from jobs.io.staging import StagedInput
+from jobs.io.transfer import InputChangingError
 from jobs.io.work_area import BucketArea, DiskArea, area_at
 from jobs.io.written import Dataset, NoOutputError, S3File, S3Folder, files_of
-from jobs.stopping import Stop
+from jobs.stopping import Stop, StopReason, StopRequestedError
 from longhaul.adapters.s3_publisher import S3Publisher
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.lease import AttemptId
@@ -133,6 +134,29 @@ def test_an_output_that_is_replaced_while_it_is_copied_is_copied_anew(
 
     assert staged.path == f"s3://data/{PREFIX}inputs/again/x/"
     assert keys(s3, staged.path.removeprefix("s3://data/")) == [f"{PREFIX}inputs/again/x/00000-new.parquet"]
+
+
+def test_an_output_that_is_replaced_again_and_again_fails_the_attempt_and_not_the_job(
+    s3: Any, stage: Callable[[str], StagedInput]
+) -> None:
+    manifest(s3, "clean/", "old.parquet")
+
+    with pytest.raises(
+        InputChangingError, match=r"keeps changing while it is read: s3://data/clean/old\.parquet is gone"
+    ):
+        stage("clean")
+
+
+def test_a_stop_ends_the_copies(s3: Any, area: BucketArea) -> None:
+    put(s3, "raw/a/one.csv")
+    stop = Stop()
+
+    def moved(_: int) -> None:
+        stop.request(StopReason.TERMINATED, "SIGTERM")
+
+    inputs = {"x": DataPath("s3", "data", "raw/")}
+    with pytest.raises(StopRequestedError):
+        area.stage(Listing(s3, "data"), inputs, stop, begin=lambda _: None, advance=moved)
 
 
 def test_a_file_of_one_machine_is_refused_with_its_reason(area: BucketArea, s3: Any, tmp_path: Path) -> None:
