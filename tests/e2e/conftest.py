@@ -3,7 +3,7 @@
 import json
 import random
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,9 @@ from tests.local.support import eventually
 # Spark starts in seconds; two cores that others use as well take longer, and what a lost wake leaves is repaired by the next sweep, which comes every five
 # minutes. A test that fails waits this long, one that passes does not.
 DEADLINE_S = 480
+# Each look is a call to the moto server, on cores that the jobs need.
+_LOOKS_EVERY_S = 0.1
+_LOG_LINES = 40
 STAND_IN = Path(__file__).parent / "standin"
 
 
@@ -61,6 +64,10 @@ class Stack:
     def row(self, job_id: str) -> Lease | None:
         return self.leases.load(f"main#{job_id}")
 
+    def wait_for(self, condition: Callable[[], Any], what: str, deadline_s: float = DEADLINE_S) -> Any:
+        """The first true value of `condition`. In vain: the test fails with all that can be told of the stack."""
+        return eventually(condition, what, deadline_s, every_s=_LOOKS_EVERY_S, story=self.story)
+
     def until(self, job_id: str, *states: State) -> Lease:
         """The row once it is in one of the states, and owes nothing if that is an end."""
 
@@ -68,7 +75,7 @@ class Stack:
             row = self.row(job_id)
             return row if row and row.state in states and (row.is_finished or not row.state.is_terminal) else None
 
-        found: Lease = eventually(reached, f"{job_id} {' or '.join(states)}", DEADLINE_S)
+        found: Lease = self.wait_for(reached, f"{job_id} {' or '.join(states)}")
         return found
 
     def until_task(self, job_id: str, attempt: int = 1) -> Lease:
@@ -78,7 +85,7 @@ class Stack:
             row = self.row(job_id)
             return row if row and row.attempt == attempt and row.task_arn else None
 
-        found: Lease = eventually(registered, f"{job_id}: a task of attempt {attempt}", DEADLINE_S)
+        found: Lease = self.wait_for(registered, f"{job_id}: a task of attempt {attempt}")
         return found
 
     def until_progress(self, job_id: str, phase: str) -> Lease:
@@ -88,7 +95,7 @@ class Stack:
             row = self.row(job_id)
             return row if row and row.progress.get("phase") == phase else None
 
-        found: Lease = eventually(reported, f"{job_id}: {phase}", DEADLINE_S)
+        found: Lease = self.wait_for(reported, f"{job_id}: {phase}")
         return found
 
     def ended_as(self, row: Lease) -> str:
@@ -100,7 +107,7 @@ class Stack:
             found: dict[str, Any] = sfn.describe_execution(executionArn=f"{machine}:{row.id.execution_name}")
             return found if found["status"] != "RUNNING" else None
 
-        found = eventually(ended, "the execution to end", DEADLINE_S)
+        found = self.wait_for(ended, "the execution to end")
         return str(found["error"] if found["status"] == "FAILED" else found["status"])
 
     def executions_of(self, row: Lease) -> list[str]:
@@ -133,8 +140,23 @@ class Stack:
                     return explanation
             return None
 
-        letter: dict[str, Any] = eventually(found, f"a dead letter with {matching}", DEADLINE_S)
+        letter: dict[str, Any] = self.wait_for(found, f"a dead letter with {matching}")
         return letter
+
+    def story(self) -> str:
+        """Rows, messages, executions that run with their latest events, and the ends of the logs."""
+        table, queue = self.outputs["LeasesTableName"], self.outputs["JobsQueueUrl"]
+        sfn = self.client("stepfunctions")
+        told = [str(item) for item in self.client("dynamodb").scan(TableName=table)["Items"] if "lease" in str(item)]
+        told.append(str(self.client("sqs").get_queue_attributes(QueueUrl=queue, AttributeNames=["All"])["Attributes"]))
+        for each in sfn.list_executions(stateMachineArn=self.outputs["StateMachineArn"], statusFilter="RUNNING")[
+            "executions"
+        ]:
+            events = sfn.get_execution_history(executionArn=each["executionArn"])["events"]
+            told.append(f"{each['name']} runs: {[(event['type'], str(event['timestamp'])) for event in events[-12:]]}")
+        for log in sorted(self.aws.work_dir.rglob("*.log")):
+            told += [f"--- {log.name}", *log.read_text(errors="replace").splitlines()[-_LOG_LINES:]]
+        return "\n".join(told)
 
     def is_quiet(self) -> bool:
         """No message, no execution, no slot taken."""

@@ -13,7 +13,6 @@ import pytest
 from local.synth import REPOSITORY
 from longhaul.domain.lease import State
 from tests.e2e.conftest import DEADLINE_S, Stack
-from tests.local.support import eventually
 
 
 @pytest.fixture
@@ -77,7 +76,7 @@ def test_jobs_are_submitted_waited_for_looked_at_and_redriven(stack: Stack, long
     costs = [json.loads(line) for line in out.splitlines()]
     assert [(each["fate"], each["by_ecs"]) for each in costs] == [("failed", True), ("useful", True)], err
     assert all(0 < each["parts"]["cpu"] < each["total"] < 0.01 for each in costs)
-    eventually(stack.is_quiet, "no message, no execution and no slot left", DEADLINE_S)
+    stack.wait_for(stack.is_quiet, "no message, no execution and no slot left")
 
 
 @pytest.mark.slow
@@ -94,7 +93,7 @@ def test_a_running_job_is_cancelled_and_retried(stack: Stack, longhaul: Any) -> 
     assert row.attempt == 2
     assert longhaul("cancel", "endless")[0] == 0
     stack.until("endless", State.CANCELLED)
-    eventually(stack.is_quiet, "no message, no execution and no slot left", DEADLINE_S)
+    stack.wait_for(stack.is_quiet, "no message, no execution and no slot left")
 
 
 def test_the_page_shows_what_runs_and_ends_with_ctrl_c(stack: Stack, longhaul: Any) -> None:

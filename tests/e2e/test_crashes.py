@@ -9,13 +9,12 @@ import pytest
 from longhaul.domain.lease import Lease, State
 from tests.e2e.conftest import DEADLINE_S, Stack
 from tests.e2e.tripwire import Tripwire
-from tests.local.support import eventually
 
 
 @pytest.fixture
 def stack(sparkless: Stack) -> Iterator[Stack]:
     yield sparkless
-    eventually(sparkless.is_quiet, "no message, no execution and no slot left", DEADLINE_S)
+    sparkless.wait_for(sparkless.is_quiet, "no message, no execution and no slot left")
 
 
 def ran_once(stack: Stack, row: Lease) -> None:
@@ -56,7 +55,7 @@ def test_a_job_whose_dispatcher_is_killed_between_claim_and_start_or_before_the_
 def test_a_message_that_lapses_while_its_job_runs_is_adopted_each_time(stack: Stack) -> None:
     stack.send(stack.plan("lapses", "ok", work_s=8))
     for receives in (1, 2, 3):
-        row = eventually(lambda n=receives: received(stack, "lapses", n), f"receive {receives}", DEADLINE_S)
+        row = stack.wait_for(lambda n=receives: received(stack, "lapses", n), f"receive {receives}")
         stack.client("sqs").change_message_visibility(
             QueueUrl=stack.outputs["JobsQueueUrl"], ReceiptHandle=row.receipt_handle, VisibilityTimeout=0
         )

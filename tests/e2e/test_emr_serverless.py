@@ -7,8 +7,7 @@ import pytest
 
 from longhaul.domain.job_run import name_of
 from longhaul.domain.lease import State
-from tests.e2e.conftest import DEADLINE_S, Stack
-from tests.local.support import eventually
+from tests.e2e.conftest import Stack
 
 pytestmark = pytest.mark.slow
 
@@ -66,7 +65,7 @@ def test_a_job_runs_on_the_cluster_and_is_published_like_any_other(stack: Stack)
 
 def test_a_worker_that_dies_in_the_middle_costs_the_job_nothing(stack: Stack) -> None:
     stack.send(slow_job(stack, "worker-dies"))
-    eventually(lambda: tasks_done(stack, "worker-dies") >= 4, "some tasks are done", DEADLINE_S)
+    stack.wait_for(lambda: tasks_done(stack, "worker-dies") >= 4, "some tasks are done")
 
     stack.aws.job_runs.cluster.workers[0].send(SIGKILL)
 
@@ -78,13 +77,13 @@ def test_a_worker_that_dies_in_the_middle_costs_the_job_nothing(stack: Stack) ->
 
 def test_a_cancelled_job_leaves_neither_a_job_run_nor_anything_visible(stack: Stack) -> None:
     stack.send(slow_job(stack, "cancelled"))
-    eventually(lambda: tasks_done(stack, "cancelled") >= 1, "it runs", DEADLINE_S)
+    stack.wait_for(lambda: tasks_done(stack, "cancelled") >= 1, "it runs")
 
     stack.leases.request_cancel("main#cancelled", "main", stack.leases._clock.now())
 
     row = stack.until("cancelled", State.CANCELLED)
     assert stack.client("s3").list_objects_v2(Bucket=stack.bucket, Prefix="cancelled/").get("Contents", []) == []
-    eventually(lambda: not active(stack), f"the job run of {row.key} has ended", DEADLINE_S)
+    stack.wait_for(lambda: not active(stack), f"the job run of {row.key} has ended")
 
 
 def test_a_job_that_cannot_succeed_is_dead_lettered_with_its_own_words(stack: Stack) -> None:

@@ -11,14 +11,13 @@ import pytest
 from local.demo import kill
 from local.synth import REPOSITORY
 from longhaul.domain.lease import State
-from tests.e2e.conftest import DEADLINE_S, Stack
-from tests.local.support import eventually
+from tests.e2e.conftest import Stack
 
 
 @pytest.fixture(autouse=True)
 def _quiet_in_the_end(stack: Stack) -> Iterator[None]:
     yield
-    eventually(stack.is_quiet, "no message, no execution and no slot left", DEADLINE_S)
+    stack.wait_for(stack.is_quiet, "no message, no execution and no slot left")
 
 
 def test_a_job_runs_is_published_and_its_message_is_gone(stack: Stack) -> None:
@@ -46,10 +45,8 @@ def test_an_execution_stopped_by_hand_takes_its_task_along_and_is_an_interruptio
     row = stack.until_task("stopped")
     arn = f"{stack.outputs['StateMachineArn'].replace(':stateMachine:', ':execution:')}:{row.id.execution_name}"
     stack.client("stepfunctions").stop_execution(executionArn=arn)
-    eventually(
-        lambda: stack.row("stopped") != row and kill.process_group_of("main#stopped") is None,
-        "the task to be stopped",
-        DEADLINE_S,
+    stack.wait_for(
+        lambda: stack.row("stopped") != row and kill.process_group_of("main#stopped") is None, "the task to be stopped"
     )
     row = stack.until("stopped", State.SUCCEEDED)
     assert (row.attempt, row.failures, row.interruptions) == (2, 0, 1)
@@ -83,14 +80,14 @@ def test_a_job_that_overruns_its_timeout_is_stopped(stack: Stack) -> None:
     stack.send(stack.select("overrun", endless, timeout="12s", max_attempts=1))
     row = stack.until("overrun", State.DEAD)
     assert (row.last_class, row.attempt) == ("timed_out", 1)
-    eventually(lambda: kill.process_group_of("main#overrun") is None, "the task to be stopped", DEADLINE_S)
+    stack.wait_for(lambda: kill.process_group_of("main#overrun") is None, "the task to be stopped")
 
 
 @pytest.mark.slow
 def test_a_jvm_that_hangs_as_it_boots_is_stopped_and_counts_not_against_the_job(stack: Stack) -> None:
     stack.send(stack.select("stalls", "SELECT 1 AS one", stall_timeout="10s"))
     stack.until_task("stalls")
-    eventually(lambda: jvm_of("main#stalls"), "the JVM to start", DEADLINE_S).suspend()
+    stack.wait_for(lambda: jvm_of("main#stalls"), "the JVM to start").suspend()
     row = stack.until("stalls", State.RELEASED)
     assert (row.last_class, row.failures, row.interruptions) == ("interrupted", 0, 1)
     assert "no progress for" in str(row.last_error)
@@ -135,7 +132,7 @@ def test_the_same_work_sent_three_times_runs_once(stack: Stack) -> None:
     for _ in range(3):
         stack.send(stack.select("thrice", "SELECT 3 AS three"))
     row = stack.until("thrice", State.SUCCEEDED)
-    eventually(stack.is_quiet, "the duplicates to be deleted", DEADLINE_S)
+    stack.wait_for(stack.is_quiet, "the duplicates to be deleted")
     executions = stack.client("stepfunctions").list_executions(stateMachineArn=stack.outputs["StateMachineArn"])[
         "executions"
     ]

@@ -16,7 +16,6 @@ from local.synth import CONTEXT_KEY, PROFILE, synth
 from longhaul.domain.lease import Lease, State
 from tests.e2e.conftest import STAND_IN, Stack, impatient
 from tests.e2e.tripwire import Trap, Tripwire
-from tests.local.support import eventually
 
 pytestmark = pytest.mark.slow
 
@@ -80,7 +79,7 @@ def test_of_two_hundred_jobs_none_is_lost_none_runs_twice_at_once_and_nothing_is
         send_all(stack)
         when_they_run(stack, dict.fromkeys(job_ids("stopped"), stop) | dict.fromkeys(job_ids("cancelled"), cancel))
         rows = [until_ended(stack, job_id) for kind in KINDS for job_id in job_ids(kind)]
-        eventually(stack.is_quiet, "no message, no execution and no slot left", DEADLINE_S)
+        stack.wait_for(stack.is_quiet, "no message, no execution and no slot left", DEADLINE_S)
     assert all(trap.sprung.is_set() for trap in traps)
     assert max(taken) == SLOTS
     for row in rows:
@@ -125,7 +124,7 @@ def when_they_run(stack: Stack, acts: dict[str, Callable[[Stack, Lease], None]])
                 acts.pop(job_id)(stack, row)
         return not acts
 
-    eventually(all_done, f"{', '.join(acts)} to run", DEADLINE_S)
+    stack.wait_for(all_done, f"{', '.join(acts)} to run", DEADLINE_S)
 
 
 def cancel(stack: Stack, row: Lease) -> None:
@@ -142,7 +141,7 @@ def until_ended(stack: Stack, job_id: str) -> Lease:
         row = stack.row(job_id)
         return row if row and row.is_finished else None
 
-    row: Lease = eventually(ended, f"the end of {job_id}", DEADLINE_S)
+    row: Lease = stack.wait_for(ended, f"the end of {job_id}", DEADLINE_S)
     return row
 
 

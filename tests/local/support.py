@@ -15,12 +15,19 @@ REGION = "us-east-1"
 DEADLINE_S = 30
 
 
-def eventually(condition: Callable[[], Any], what: str, deadline_s: float = DEADLINE_S) -> Any:
-    """The first true value of `condition`."""
+def eventually(
+    condition: Callable[[], Any],
+    what: str,
+    deadline_s: float = DEADLINE_S,
+    *,
+    every_s: float = 0.02,
+    story: Callable[[], str] = str,
+) -> Any:
+    """The first true value of `condition`, asked every so many seconds; whoever waits in vain is told the `story`."""
     end = time.monotonic() + deadline_s
     while not (value := condition()):
-        assert time.monotonic() < end, f"not within {deadline_s} s: {what}"
-        time.sleep(0.02)
+        assert time.monotonic() < end, f"not within {deadline_s} s: {what}\n{story()}"
+        time.sleep(every_s)
     return value
 
 

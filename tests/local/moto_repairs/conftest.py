@@ -31,6 +31,10 @@ class Machine:
         listed = self.client.list_executions(stateMachineArn=self.arn)["executions"]
         return str(next(each["status"] for each in listed if each["executionArn"] == execution))
 
+    def events(self, execution: str) -> list[str]:
+        """The types of the events of its history."""
+        return [each["type"] for each in self.client.get_execution_history(executionArn=execution)["events"]]
+
     def end_of(self, execution: str) -> dict[str, Any]:
         eventually(lambda: self.status(execution) != "RUNNING", f"{execution} ends")
         return self.describe(execution)

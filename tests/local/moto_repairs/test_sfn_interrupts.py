@@ -68,6 +68,8 @@ def test_stop_interrupts_the_pause_before_a_retry(
         assert eventually(lambda: slept, "the pause, in which nothing is noticed") == [600]
         return
 
+    # Once the branch runs: a program that is stopped before it began is another repair's business.
+    eventually(lambda: "FailStateEntered" in running.events(execution), "the branch to fail")
     running.client.stop_execution(executionArn=execution)
     running.end_of(execution)
 
