@@ -210,11 +210,14 @@ class S3Publisher:
             list(pool.map(abort, pending.uploads))
 
     def _delete(self, pending: PendingOutput, paths: Iterable[str]) -> None:
-        """Delete files of the output, except those that the manifest in place names."""
+        """Delete files of the output, except those that the manifest in place names. No rule leads to such a one; if any ever did, data would be gone."""
+        doomed = set(paths) - {MANIFEST}
+        if not doomed:
+            return
         bucket, prefix = split_prefix(pending.prefix)
         manifest, _ = read_manifest(self._s3, bucket, prefix)
         in_use = {file.path for file in manifest.files} if manifest else set()
-        self._delete_keys(bucket, [prefix + path for path in paths if path not in in_use and path != MANIFEST])
+        self._delete_keys(bucket, [prefix + path for path in sorted(doomed - in_use)])
 
     def _delete_keys(self, bucket: str, doomed: list[str]) -> None:
         for start in range(0, len(doomed), _DELETE_BATCH):

@@ -29,6 +29,8 @@ def body_of(job: Job, work: int, bucket: str) -> str:
     }
     if job.named:
         request["job_id"] = job.name
+    if job.mode != "overwrite":
+        request["mode"] = job.mode
     for name, seconds in (("timeout", job.timeout_s), ("stall_timeout", job.stall_timeout_s)):
         if seconds is not None:
             request[name] = f"{seconds}s"

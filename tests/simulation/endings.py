@@ -13,6 +13,7 @@ OWN_FAULTS = frozenset(
         "jvm_hangs",  # no progress; the runner lives, and says so
         "hangs",  # the whole process, deaf to SIGTERM
         "endless",  # progress without end
+        "dies_before_commit",  # exit 137, with all its uploads pending
     }
 )
 PLATFORM_FAULTS = frozenset(
@@ -25,5 +26,5 @@ PLATFORM_FAULTS = frozenset(
         "cut_off",  # called stopped, while in truth it works on: what the fence is for
     }
 )
-KINDS = frozenset({"done", "slow_start", "dies_after_commit"}) | OWN_FAULTS | PLATFORM_FAULTS
-"""`dies_after_commit`: SIGKILL between commit and publish."""
+KINDS = frozenset({"done", "slow_start", "dies_after_commit", "uploads_end"}) | OWN_FAULTS | PLATFORM_FAULTS
+"""`dies_after_commit`: SIGKILL between commit and publish. `uploads_end`: the same, and the bucket's rule ends the uploads before anybody publishes."""

@@ -14,6 +14,7 @@ from tests.simulation.randomness import rng_of
 _SERVICES = ("dynamodb", "sqs", "s3", "stepfunctions", "ecs")
 _HOUR_S = 3_600.0
 _SMALL_SKEW_S = 30.0
+_LONGEST_TIMEOUT_S = 604_800  # that a request may ask for
 _OWN, _PLATFORM = sorted(OWN_FAULTS), sorted(PLATFORM_FAULTS)
 
 
@@ -52,7 +53,7 @@ def _job(rng: random.Random, number: int) -> Job:
     if rng.random() < 0.45:
         kinds = [rng.choice(_OWN if rng.random() < 0.5 else _PLATFORM) for _ in range(rng.randint(1, 3))]
         if rng.random() < 0.15:
-            kinds = ["dies_after_commit"]
+            kinds = [rng.choice(("dies_after_commit", "dies_after_commit", "uploads_end"))]
         endings = [Ending(kind, round(rng.random() * min(work_s, 2_000.0), 1)) for kind in kinds]
         poison = kinds[-1] in OWN_FAULTS and rng.random() < 0.4
     endless = any(each.kind == "endless" for each in endings)
@@ -63,9 +64,10 @@ def _job(rng: random.Random, number: int) -> Job:
         endings=tuple(endings),
         poison=poison,
         output="shared" if rng.random() < 0.1 else "",
+        mode="append" if rng.random() < 0.15 else "overwrite",
         timeout_s=round(work_s * 1.5) + 600
         if endless
-        else max(21_600, round(2 * work_s))
+        else min(_LONGEST_TIMEOUT_S, max(21_600, round(2 * work_s)))
         if work_s > _HOUR_S
         else None,
         stall_timeout_s=_pick(rng, (None, 70), (120, 15), (1_800, 15)) if work_s < _HOUR_S else None,

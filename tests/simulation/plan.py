@@ -27,6 +27,7 @@ class Job:
     endings: tuple[Ending, ...] = ()
     poison: bool = False
     output: str = ""  # a prefix shared with other jobs; else one of its own
+    mode: str = "overwrite"  # or "append"
     timeout_s: int | None = None
     stall_timeout_s: int | None = None
     max_attempts: int | None = None

@@ -12,6 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from greenlet import GreenletExit, getcurrent
 
 from jobs import failures
+from jobs.io.existing import require_room
 from jobs.io.publisher import Uploader
 from jobs.io.written import Dataset
 from jobs.reporting import Phase
@@ -25,6 +26,7 @@ from longhaul.domain.lease import CommittedOutput, Lease, RecordedResult
 from longhaul.domain.outcome import ExitCode, OutcomeClass
 from longhaul.domain.paths import parse_output
 from longhaul.domain.request import parse_request
+from tests.simulation.endings import KINDS, OWN_FAULTS
 from tests.simulation.hosts import HostClock, here
 from tests.simulation.plan import Ending
 
@@ -46,6 +48,8 @@ _RAISED: dict[str, type[Exception]] = {
     "no_output": failures.NoOutputError,
     "oom_in_jvm": MemoryError,
 }
+# It works as long as it has to; what happens to it comes from outside, or at its commit.
+_WORKS_ON = (KINDS - OWN_FAULTS) | {"dies_before_commit"}
 _EXITS = {"fails_silently": 1, "crashes": 139, "exits_with_0": 0}
 
 
@@ -97,7 +101,7 @@ class Runner:
             )
             self._start_reporting(lease)
             try:
-                self._publish(lease.output or self._commit(self._work(lease)))
+                self._publish(lease.output or self._produce(lease))
             finally:
                 self._finish_reporting()
                 deadline.cancel()
@@ -117,10 +121,16 @@ class Runner:
         except (LeaseChangedError, ClientError, BotoCoreError):
             return
 
-    def _work(self, lease: Lease) -> str:
+    def _produce(self, lease: Lease) -> CommittedOutput:
+        self._work(lease)
+        return self._commit()
+
+    def _work(self, lease: Lease) -> None:
         stage = self._settings.stage(lease.stage)
         request = parse_request(self._requests.get(lease.request_ref).body, self._settings, stage)
-        output = str(parse_output(request.output, self._settings.paths))
+        self._mode = request.mode
+        self._destination = parse_output(request.output, self._settings.paths)
+        require_room(self._s3, self._destination, self._mode, self._id)
         work = int(json.loads(json.dumps(request.params)).get("work", 0))
         ending = self._container.job.ending(self._id.attempt, work)
         self._timeout_s = lease.input.timeout_s
@@ -129,11 +139,10 @@ class Runner:
         self._enter(Phase.RUNNING)
         self._go_through(ending)
         self.stop.check()
-        return output
 
     def _go_through(self, ending: Ending) -> None:
         kind = ending.kind
-        if kind in ("done", "slow_start", "dies_after_commit", "spot", "maintenance", "infrastructure", "cut_off"):
+        if kind in _WORKS_ON:
             if self._container.job.work_s >= self._timeout_s:
                 self._container.fault_of_job = "endless"
             self._advance(self._container.job.work_s)
@@ -155,7 +164,7 @@ class Runner:
             self._exit(_EXITS[kind], kind)
         raise _RAISED[kind](kind)
 
-    def _commit(self, prefix: str) -> CommittedOutput:
+    def _commit(self) -> CommittedOutput:
         uploader = Uploader(
             self._s3,
             self._settings.paths.data_bucket,
@@ -163,8 +172,13 @@ class Runner:
             begin=lambda _size: self._enter(Phase.PUBLISHING),
             advance=lambda _size: self._tick(),
         )
-        output = uploader.upload(self._id, prefix, [Dataset(".", self._output / str(self._container.job.files), 3)])
+        datasets = [Dataset(".", self._output / str(self._container.job.files), 3)]
+        output = uploader.upload(self._id, str(self._destination), datasets, self._mode)
         self.stop.check()
+        require_room(self._s3, self._destination, self._mode, self._id)
+        if self._container.ending.kind == "dies_before_commit":
+            self._container.fault_of_job = "dies_before_commit"
+            self._exit(137, "dies_before_commit")
         self._may_be_committed = True
         try:
             self._leases.commit(self._id, output)
@@ -173,8 +187,10 @@ class Runner:
             if error.current is not None and error.current.owns(self._id) and error.current.cancel_requested_at:
                 self.stop.request(StopReason.CANCELLED, "cancelled on request")
             raise
-        if self._container.ending.kind == "dies_after_commit":
-            self._exit(137, "dies_after_commit")
+        if self._container.ending.kind == "uploads_end":
+            self._publisher.discard(self._id)
+        if self._container.ending.kind in ("dies_after_commit", "uploads_end"):
+            self._exit(137, self._container.ending.kind)
         return output
 
     def _publish(self, output: CommittedOutput) -> None:

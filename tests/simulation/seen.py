@@ -53,6 +53,9 @@ class Seen:
         self.violated: Violated | None = None
         self.texts: dict[str, Token] = {}  # attempts by what the names of their files carry
         self.manifests: dict[str, Token] = {}  # in place, by prefix
+        self.named: dict[str, frozenset[str]] = {}  # files that they name
+        self.listed: set[str] = set()  # uploads that a pending list has named
+        self.retry_at: dict[Token, datetime] = {}  # by attempts that were released with a handle that holds the message
         self.beats: dict[str, datetime] = {}  # the last invocation of the heartbeat, by execution's site
         self._watch()
 
@@ -80,6 +83,8 @@ class Seen:
         if call.service == "s3":
             if call.operation == "PutObject" and call.arguments["Key"].endswith("/_SUCCESS"):
                 self._manifest_put(call)
+            elif call.operation == "PutObject" and call.arguments["Key"].startswith("longhaul/pending/"):
+                self.listed |= {each["upload_id"] for each in json.loads(call.arguments["Body"])["uploads"]}
             elif call.operation == "CompleteMultipartUpload":
                 self._check("file shows", call.arguments["Key"])
             elif call.operation == "DeleteObjects":
@@ -131,7 +136,13 @@ class Seen:
 
     def _is_overtaken(self, token: Token) -> bool:
         began_at = self.attempts[token].started_at
-        return any(other.key != token.key and at >= began_at for at, other in self.puts[self.prefixes[token]])
+        return self.mode_of(token) != "append" and any(
+            other.key != token.key and self.mode_of(other) != "append" and at >= began_at
+            for at, other in self.puts[self.prefixes[token]]
+        )
+
+    def mode_of(self, token: Token) -> str:
+        return self.world.jobs[self.job_of_key(token.key)].mode
 
     def own_faults(self, key: str, run: int) -> list[Attempt]:
         return [
@@ -214,6 +225,9 @@ class Seen:
             self.prefixes[token] = json.loads(item["output"]["S"])["prefix"].removeprefix(f"s3://{self.world.bucket}/")
         elif "output" not in item and before is not None and "output" in before and before["run"] == item["run"]:
             self.voided.add(Token(key[0], int(before["run"]["N"]), json.loads(before["output"]["S"])["attempt"]))
+        if "retry_at" in item and "receipt_handle" in item:
+            released = Token(key[0], int(item["run"]["N"]), int(item["attempt"]["N"]))
+            self.retry_at[released] = datetime.fromtimestamp(int(item["retry_at"]["N"]) / 1000, self.now.tzinfo)
         self._check("row written", (before, item))
 
     def _execution_changed(self, execution: Execution) -> None:
@@ -243,6 +257,7 @@ class Seen:
         token = Token(document["key"], int(document["run"]), int(document["attempt"]))
         prefix = call.arguments["Key"].removesuffix("_SUCCESS")
         self._check("manifest put", (token, prefix))
+        self.named[prefix] = frozenset(each["path"] for each in document["files"])
         self.published.setdefault(token, self.now)
         self.manifests[prefix] = token
         self.puts[prefix].append((self.now, token))

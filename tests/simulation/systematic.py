@@ -37,6 +37,9 @@ SCENARIOS: Mapping[str, Plan] = {
         Job("j0", work_s=9.0, endings=(Ending("crashes", 2.0),), poison=True), max_attempts=2
     ),
     "a job cannot succeed": _plan(Job("j0", work_s=9.0, endings=(Ending("permanent", 2.0),))),
+    "a job dies as it commits": _plan(Job("j0", work_s=9.0, endings=(Ending("dies_before_commit"),))),
+    "a job's uploads end before they are published": _plan(Job("j0", work_s=9.0, endings=(Ending("uploads_end"),))),
+    "a job is deaf": _plan(Job("j0", work_s=9.0, stall_timeout_s=60, endings=(Ending("hangs", 2.0),))),
     "a job hangs": _plan(Job("j0", work_s=9.0, stall_timeout_s=60, endings=(Ending("jvm_hangs", 2.0),))),
     "a job dies between commit and publish": _plan(Job("j0", work_s=9.0, endings=(Ending("dies_after_commit"),))),
     "a job is called dead, and works on": _plan(Job("j0", work_s=300.0, endings=(Ending("cut_off", 5.0),))),
@@ -50,6 +53,10 @@ SCENARIOS: Mapping[str, Plan] = {
     "other work is submitted under the key": _plan(Job("j0", work_s=9.0), Act(20.0, "submit", "j0", work=1)),
     "a message comes again": _plan(Job("j0", work_s=9.0), Act(60.0, "redeliver", "j0"), Act(150.0, "redeliver", "j0")),
     "a message wears out": _plan(Job("j0", work_s=9.0), Act(40.0, "redeliver", "j0"), renew_receives=2),
+    "two jobs append to one output": replace(
+        _plan(Job("j0", work_s=9.0), Act(1.0, "submit", "j1")),
+        jobs=(Job("j0", work_s=9.0, output="log", mode="append"), Job("j1", work_s=9.0, output="log", mode="append")),
+    ),
     "a job waits for a slot": replace(
         _plan(Job("j0", work_s=9.0), Act(2.0, "submit", "j1"), slots=1),
         jobs=(Job("j0", work_s=9.0), Job("j1", work_s=9.0)),
@@ -60,6 +67,17 @@ RACES: Mapping[str, Plan] = {
     # Settle has read the row, and is slow to write: meanwhile the runner commits.
     "a job commits while its failure is settled": replace(
         SCENARIOS["a job is called dead as it commits"], faults=(Fault("settle@j0-1#1", 2, "slow/6"),)
+    ),
+    # The beat has read the row, and is slow to extend: meanwhile the attempt is settled, and its message released. No event makes the sweeper look.
+    "a beat extends what settle has released": replace(
+        _plan(Job("j0", work_s=9.0, endings=(Ending("fails", 7.0),))),
+        faults=(Fault("heartbeat@j0-1#5", 2, "slow/6"), Fault("event:j0-1", 1, "lost")),
+    ),
+    "two appends are published at once": replace(
+        SCENARIOS["two jobs append to one output"], faults=(Fault("task@j1-1.1", 23, "slow/40"),)
+    ),
+    "nothing stops a task that is deaf but settle": replace(
+        SCENARIOS["a job is deaf"], faults=(Fault("stop:stopTask@j0-1", 1, "not stopped"),)
     ),
     # Nobody sees the end but the sweep, by a lease that has run out.
     "an execution is stopped, and its event is lost": replace(

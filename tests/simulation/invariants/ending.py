@@ -1,6 +1,5 @@
 """What must be true when the faults are over and everything has come to rest."""
 
-import json
 from typing import TYPE_CHECKING
 
 from longhaul.domain.history import KEPT
@@ -36,9 +35,8 @@ def nothing_is_left(seen: "Seen", _: None) -> str | None:
     if slots is not None and slots.item is not None and slots.item["running"]["N"] != "0":
         return f"{slots.item['running']['N']} slots are taken"
     pending = {upload.id: upload.key for upload in world.aws.s3.buckets[world.bucket].uploads.values()}
-    listed = {each["upload_id"] for each in _listed_uploads(seen)}
-    left = sorted(pending[each] for each in pending.keys() & listed)
-    # What no list names was created by a call whose answer was lost, or just before a crash: the bucket's lifecycle rule ends those.
+    left = sorted(pending[each] for each in pending.keys() & seen.listed)
+    # What no list has named was created by a call whose answer was lost, or just before a crash: the bucket's lifecycle rule ends those.
     return f"pending uploads: {left}" if left else None
 
 
@@ -81,12 +79,13 @@ def every_job_has_ended(seen: "Seen", _: None) -> str | None:
     return None
 
 
-@invariant("L1", "the end", "a job that can never succeed does not publish")
-def poison_is_not_published(seen: "Seen", _: None) -> str | None:
+@invariant("L1", "the end", "an attempt that its job fails does not publish")
+def failures_are_not_published(seen: "Seen", _: None) -> str | None:
     for token in seen.published:
-        job = seen.world.jobs[seen.job_of_key(token.key)]
-        if job.poison and job.endings and seen.attempts[token].work == 0 and job.endings[-1].kind in OWN_FAULTS:
-            return f"{token} of a poison job was published"
+        work = seen.attempts[token].work
+        ending = seen.world.jobs[seen.job_of_key(token.key)].ending(token.attempt, work or 0)
+        if work is not None and ending.kind in OWN_FAULTS:
+            return f"{token} was published, and its ending is {ending.kind}"
     return None
 
 
@@ -108,12 +107,3 @@ def calm_is_uneventful(seen: "Seen", _: None) -> str | None:
 def _described(seen: "Seen", message_id: str) -> str:
     sent = seen.sent[message_id]
     return f"{message_id} ({sent.key}, work {sent.work})"
-
-
-def _listed_uploads(seen: "Seen") -> list[dict[str, str]]:
-    return [
-        upload
-        for name, found in seen.objects().items()
-        if name.startswith("longhaul/pending/")
-        for upload in json.loads(found.body)["uploads"]
-    ]

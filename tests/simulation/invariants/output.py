@@ -62,6 +62,22 @@ def manifests_go_forward(seen: "Seen", put: "tuple[Token, str]") -> str | None:
     return None
 
 
+@invariant(
+    "S4", "manifest put", "an append takes nothing away, and an overwrite nothing that was appended since its commit"
+)
+def appended_stays(seen: "Seen", put: "tuple[Token, str]") -> str | None:
+    token, prefix = put
+    manifest = seen.manifest_at(prefix) or {"files": ()}
+    lost = seen.named.get(prefix, frozenset()) - {each["path"] for each in manifest["files"]}
+    for path in sorted(lost):
+        owner = seen.token_in(path)
+        if seen.mode_of(token) == "append":
+            return f"{token} appends to {prefix}, and {path} of {owner} is gone"
+        if owner and seen.mode_of(owner) == "append" and seen.published[owner] > seen.committed[token]:
+            return f"{token} took away {path} of {owner}, which came later"
+    return None
+
+
 @invariant("S2", "manifest put", "at most one attempt of a run publishes")
 def one_publishes(seen: "Seen", put: "tuple[Token, str]") -> str | None:
     token, _ = put

@@ -13,6 +13,7 @@ _BACKOFF_S = 900 + 150  # the cap, and the clearance after a stop
 _UNSEEN_S = 435 + 300  # the longest visibility, or a sweep
 _SLACK_S = 180  # cold starts, a poll, a task's end told late
 _DELETED_WITHIN_S = 60
+_RECEIVED_WITHIN_S = 45
 # A beat may be tried four times, 30 s and its margin each, with pauses; then it is skipped.
 _BEATS_WITHIN_S = 300 + 4 * 60 + 30 + 15 + 60
 
@@ -37,6 +38,25 @@ def retried_soon(seen: "Seen", token: "Token") -> str | None:
         if gap_s <= allowed_s
         else f"{token} began {gap_s:.0f} s after the attempt before had ended ({fired} faults)"
     )
+
+
+@invariant("L2", "execution started", "a released job starts again when its back-off ends, if nothing fails meanwhile")
+def back_off_is_kept(seen: "Seen", token: "Token") -> str | None:
+    before = seen.attempts.get(token._replace(attempt=token.attempt - 1))
+    retry_at = before and seen.retry_at.get(before.token)
+    world = seen.world
+    if before is None or retry_at is None or world.plan.mix.skew_s or world.plan.slots < len(world.plan.jobs):
+        return None
+    # Settle releases the message; events of the execution's end are for what it missed.
+    failed = [
+        fault
+        for at, fault in world.injector.fired
+        if at >= before.started_at and fault.kind != "slow/6" and not fault.site.startswith("event:")
+    ]
+    if failed or seen.redelivered or seen.redriven or token.key in seen.purged_keys:
+        return None
+    late_s = (seen.now - retry_at).total_seconds()
+    return f"{token} began {late_s:.0f} s after its back-off" if late_s > _RECEIVED_WITHIN_S else None
 
 
 @invariant("L4", "message removed", "a job's message is deleted within seconds of its publication")

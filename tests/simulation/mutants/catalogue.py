@@ -181,7 +181,6 @@ ALL: Final = (
         'raise VoidCommitError(f"{len(gone)} of {len(pending.uploads)} uploads are gone, {gone[0]} for one")',
         "return",
     ),
-    Mutant("files in use are deleted", _PUBLISHER, "if path not in in_use and path != MANIFEST", "if path != MANIFEST"),
     Mutant(
         "a failed attempt's uploads stay",
         _PUBLISHER,
