@@ -37,13 +37,23 @@ def require_room(client: "S3Client", output: DataPath, mode: Mode, attempt: Atte
                 raise PermanentJobError(
                     f"output: mode is error, and {output} holds {name}: name another output, or choose overwrite or append"
                 )
-    if mode == "append" and read_manifest(client, output.bucket, output.key)[0] is None:
-        for name in _files(client, output):
-            if name == MANIFEST or not (_TOKEN.search(name) or any(map(is_hidden, name.split("/")))):
-                raise PermanentJobError(
-                    f"output: mode is append, and {output} holds {name}, but no manifest of Longhaul that would say what belongs to it: "
-                    "name another output, or choose overwrite"
-                )
+    if mode == "append" and not _has_manifest(client, output):
+        foreign = next((name for name in _files(client, output) if _is_foreign(name)), None)
+        # Looked for once more: another job that appends may have published the first manifest between our two looks.
+        if foreign is not None and not _has_manifest(client, output):
+            raise PermanentJobError(
+                f"output: mode is append, and {output} holds {foreign}, but no manifest of Longhaul that would say what belongs to it: "
+                "name another output, or choose overwrite"
+            )
+
+
+def _has_manifest(client: "S3Client", output: DataPath) -> bool:
+    return read_manifest(client, output.bucket, output.key)[0] is not None
+
+
+def _is_foreign(name: str) -> bool:
+    """Whether the file speaks for an output that is not ours: one with data that no attempt wrote, or its marker."""
+    return name == MANIFEST or not (_TOKEN.search(name) or any(map(is_hidden, name.split("/"))))
 
 
 def _files(client: "S3Client", output: DataPath) -> Iterator[str]:

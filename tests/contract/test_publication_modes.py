@@ -1,5 +1,6 @@
 """Modes of publication on S3, and a kill at any moment of an attempt's way from its files to its published output."""
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -126,6 +127,27 @@ def test_an_output_of_another_tool_is_neither_added_to_nor_taken_for_nothing(
     s3.put_object(Bucket=BUCKET, Key=PREFIX + there, Body=b"")
     with pytest.raises(PermanentJobError, match=f"output: mode is {mode}, and s3://data/out/flights/ holds {there}"):
         writer.write(s3, "job", ROWS, mode)
+
+
+class PublishedBetween:
+    """S3, where another job publishes right before the output's files are listed."""
+
+    def __init__(self, s3: Any, publish: Callable[[], Any]) -> None:
+        self._s3 = s3
+        self._publish = publish
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._s3, name)
+
+    def get_paginator(self, operation: str) -> Any:
+        self._publish()
+        return self._s3.get_paginator(operation)
+
+
+def test_the_first_manifest_that_comes_while_an_append_looks_is_none_of_another_tools(s3: Any, writer: Writer) -> None:
+    meanwhile = PublishedBetween(s3, lambda: writer.write(s3, "first", OLD, "append"))
+    writer.write(meanwhile, "second", ROWS, "append")
+    assert contents(s3) == both(OLD, ROWS)
 
 
 def test_an_existing_output_is_an_error_where_the_mode_says_so(s3: Any, writer: Writer) -> None:

@@ -46,6 +46,16 @@ REGRESSIONS: Mapping[str, Plan] = {
         faults=(Fault("told:j0-1", 1, "late"),),
         max_attempts=1,
     ),
+    "the first manifest of an output to which two jobs append was taken for another tool's": Plan(
+        seed=8274,
+        jobs=(Job("j0", work_s=72.2, named=False, mode="append"),),
+        acts=(
+            Act(113.9, "submit", "j0", work=1),
+            Act(181.6, "submit", "j0"),
+            Act(184.0, "stop_execution", "j0"),
+        ),
+        faults=(Fault("task@00000001-feed-4000-8000-000000000000-2.1", 28, "lost/after/1"),),
+    ),
     "uploads of an attempt stayed pending when runner and settle were throttled": Plan(
         seed=168,
         jobs=(Job("j0", work_s=112.1, files=1),),

@@ -54,6 +54,7 @@ class Seen:
         self.texts: dict[str, Token] = {}  # attempts by what the names of their files carry
         self.manifests: dict[str, Token] = {}  # in place, by prefix
         self.named: dict[str, frozenset[str]] = {}  # files that they name
+        self.settling: set[Token] = set()  # attempts whose execution has begun to settle them
         self.listed: set[str] = set()  # uploads that a pending list has named
         self.retry_at: dict[Token, datetime] = {}  # by attempts that were released with a handle that holds the message
         self.beats: dict[str, datetime] = {}  # the last invocation of the heartbeat, by execution's site
@@ -143,6 +144,10 @@ class Seen:
 
     def mode_of(self, token: Token) -> str:
         return self.world.jobs[self.job_of_key(token.key)].mode
+
+    def execution_of(self, token: Token) -> Execution | None:
+        executions = self.world.aws.stepfunctions.executions
+        return next((executions[arn] for arn, each in self.started.items() if each == token), None)
 
     def own_faults(self, key: str, run: int) -> list[Attempt]:
         return [
@@ -265,6 +270,8 @@ class Seen:
     def _invocation_began(self, host: Host, event: Any) -> None:
         host.facts["began_at"] = self.now
         host.facts["event"] = event
+        if host.name.startswith("settle@"):
+            self.settling.add(Token(event["key"], int(event["run"]), int(event["attempt"])))
         if host.name.startswith("heartbeat@"):
             self._check("beat", (host.name.partition("#")[0], event))
 

@@ -79,6 +79,17 @@ RACES: Mapping[str, Plan] = {
     "nothing stops a task that is deaf but settle": replace(
         SCENARIOS["a job is deaf"], faults=(Fault("stop:stopTask@j0-1", 1, "not stopped"),)
     ),
+    # Nobody but the sweep sees what is left: no try of settle, no event, no message.
+    "settle dies right after it has deleted the message": replace(
+        _plan(Job("j0", work_s=9.0), Act(82.6, "stop_execution", "j0")),
+        faults=(Fault("settle@j0-1#1", 3, "crash/after"), Fault("event:j0-1", 1, "lost")),
+    ),
+    "an execution is stopped, its event is lost and its message purged": replace(
+        _plan(Job("j0", work_s=900.0), Act(800.0, "stop_execution", "j0"), Act(801.0, "purge")),
+        faults=(Fault("event:j0-1", 1, "lost"),),
+    ),
+    # Its beats fail, its lease runs out, and it lives.
+    "SQS is out while a job works": _plan(Job("j0", work_s=1_500.0), Act(300.0, "outage", for_s=900.0, service="sqs")),
     # Nobody sees the end but the sweep, by a lease that has run out.
     "an execution is stopped, and its event is lost": replace(
         SCENARIOS["an execution is stopped by hand"], faults=(Fault("event:j0-1", 1, "lost"),)

@@ -62,7 +62,7 @@ def poison_dies_in_time(seen: "Seen", _: None) -> str | None:
             continue
         job = seen.world.jobs[seen.job_of_key(key)]
         wanted = job.max_attempts or seen.world.plan.max_attempts
-        failures = [each.fault_of_job for each in seen.attempts.values() if each.token.key == key and each.fault_of_job]
+        failures = [each.fault_of_job for each in seen.own_faults(key, letter.reason["run"])]
         # A process that hangs before its first word of the job's own phase looks like one that never came so far.
         if not wanted <= len(failures) <= wanted + failures.count("hangs"):
             return f"{key} died after {len(failures)} failures, not {wanted}"

@@ -14,8 +14,8 @@ from typing import Any
 from tests.simulation.mutants.applied import ROOT
 from tests.simulation.mutants.catalogue import MUTANTS
 
-_WORLDS = 4_000
-"""For each mutant at the most. The slowest to be found takes a few hundred."""
+_WORLDS = 1_000
+"""For each mutant at the most. The slowest to be found takes fewer than two hundred."""
 
 
 def main() -> int:

@@ -176,6 +176,12 @@ ALL: Final = (
     # The output.
     Mutant("the manifest is put without a condition", _PUBLISHER, "                    **condition,\n", ""),
     Mutant(
+        "an append forgets what was there",
+        "longhaul/domain/manifest.py",
+        "kept = [file for file in current.files if file.path not in gone] if current else []",
+        "kept: list[ManifestFile] = []",
+    ),
+    Mutant(
         "a void commit counts as published",
         _PUBLISHER,
         'raise VoidCommitError(f"{len(gone)} of {len(pending.uploads)} uploads are gone, {gone[0]} for one")',
