@@ -1,36 +1,66 @@
 """Many worlds, on all cores: `python -m tests.simulation.soak --worlds 1000000`, or `make soak WORLDS=1000000`.
 
-Progress and violations go to stderr. The last line on stdout is `worlds=N violations=N worlds_per_s=N virtual_hours_per_s=N`; exit code 1 on a violation. An
+With `--pairs deaths` or `--pairs all` not drawn worlds, but the shortest scenario with every pair of faults, of processes that die or of all kinds. Progress and violations go to stderr. The last line on stdout is `worlds=N violations=N worlds_per_s=N virtual_hours_per_s=N`; exit code 1 on a violation. An
 interrupted soak goes on where it was: its state is a file under `.longhaul/`.
 """
 
 import argparse
+import itertools
 import json
 import multiprocessing
 import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from tests.simulation.generation import plan_of
-from tests.simulation.plan import Plan
+from tests.simulation.plan import Fault, Plan
 from tests.simulation.replay import report
 from tests.simulation.run import Violation, run
 from tests.simulation.shrink import Shrinker
+from tests.simulation.systematic import CORE, DEATHS, faults_of, pairs_with, sites_of
 
 _STATE = Path(__file__).resolve().parents[2] / ".longhaul" / "soak.json"
 _CHUNK = 20
+_KINDS: Mapping[str, frozenset[str] | None] = {"deaths": DEATHS, "all": None}
 _PROGRESS_S = 10.0
 _MOST_SHRUNK = 5  # violations that are shrunk; the others are most likely the same
 INTERRUPTED = 130
 
 
+class Source(NamedTuple):
+    """Where worlds come from: `drawn` from seeds, or pairs of faults, counted out by the first of the two. Its units have numbers."""
+
+    name: Literal["drawn", "deaths", "all"]
+
+    def units(self, worlds: int) -> int:
+        return worlds if self.name == "drawn" else len(_firsts(self.name))
+
+    def plans(self, unit: int) -> Iterator[Plan]:
+        if self.name == "drawn":
+            yield plan_of(unit)
+        else:
+            yield from pairs_with(CORE, _firsts(self.name)[unit], _KINDS[self.name])
+
+    def chunk(self) -> int:
+        """Units that a process takes at once."""
+        return _CHUNK if self.name == "drawn" else 1
+
+
+@cache
+def _firsts(name: str) -> list[Fault]:
+    return list(faults_of(sites_of(CORE), _KINDS[name]))
+
+
 class Chunk(NamedTuple):
-    """What some worlds, with seeds that follow one another, came to."""
+    """What the worlds of some units that follow one another came to."""
+
+    units: int
 
     worlds: int
     virtual_s: float
@@ -41,21 +71,23 @@ class Chunk(NamedTuple):
 class State:
     """How far a soak is."""
 
+    source: Literal["drawn", "deaths", "all"]
     first: int
     wanted: int
     done: int = 0
+    worlds: int = 0
     seconds: float = 0.0
     virtual_s: float = 0.0
     violations: list[str] = field(default_factory=list)  # plans
 
     @classmethod
-    def load(cls, path: Path, first: int, wanted: int) -> "State":
+    def load(cls, path: Path, source: Source, first: int, wanted: int) -> "State":
         """That of the same soak, if it was interrupted; else a new one."""
         if path.exists():
             found = cls(**json.loads(path.read_text()))
-            if (found.first, found.wanted) == (first, wanted) and found.done < wanted:
+            if (found.source, found.first, found.wanted) == (source.name, first, wanted) and found.done < wanted:
                 return found
-        return cls(first, wanted)
+        return cls(source.name, first, wanted)
 
     def save(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -66,7 +98,7 @@ class State:
     def line(self) -> str:
         seconds = self.seconds or 1.0
         return (
-            f"worlds={self.done} violations={len(self.violations)} worlds_per_s={self.done / seconds:.1f} "
+            f"worlds={self.worlds} violations={len(self.violations)} worlds_per_s={self.worlds / seconds:.1f} "
             f"virtual_hours_per_s={self.virtual_s / 3600 / seconds:.1f}"
         )
 
@@ -75,13 +107,15 @@ def main() -> int:
     """Exit code 1 on a violation, 130 when interrupted."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation.soak", description=__doc__)
     parser.add_argument("--worlds", type=int, default=10_000)
+    parser.add_argument("--pairs", choices=("deaths", "all"), help="count out pairs of faults instead")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--state", type=Path, default=_STATE)
     arguments = parser.parse_args()
-    state = State.load(arguments.state, arguments.first, arguments.worlds)
+    source = Source(arguments.pairs or "drawn")
+    state = State.load(arguments.state, source, arguments.first, source.units(arguments.worlds))
     if state.done:
-        print(f"going on after {state.done} worlds", file=sys.stderr)
+        print(f"going on after {state.worlds} worlds", file=sys.stderr)
     try:
         soak(state, arguments.state, arguments.processes)
     except KeyboardInterrupt:
@@ -99,7 +133,8 @@ def soak(state: State, path: Path, processes: int) -> None:
     # Not forked: a world must not find what another process had begun.
     with multiprocessing.get_context("spawn").Pool(processes, initializer=_ignore_interrupts) as pool:
         for chunk in pool.imap(run_chunk, _chunks(state)):
-            state.done += chunk.worlds
+            state.done += chunk.units
+            state.worlds += chunk.worlds
             state.virtual_s += chunk.virtual_s
             state.seconds = before_s + time.monotonic() - began
             for text, plan in chunk.violations:
@@ -111,20 +146,23 @@ def soak(state: State, path: Path, processes: int) -> None:
                 print(f"{state.done / state.wanted:6.1%}  {state.line()}", file=sys.stderr)
 
 
-def run_chunk(seeds: tuple[int, int]) -> Chunk:
-    """In a process of its own: the worlds of seeds from `seeds[0]` up to, without, `seeds[1]`."""
-    virtual_s, violations = 0.0, []
-    for seed in range(*seeds):
-        found = run(plan_of(seed))
+def run_chunk(chunk: tuple[Source, int, int]) -> Chunk:
+    """In a process of its own: the worlds of units from the first number up to, without, the second."""
+    source, start, end = chunk
+    worlds, virtual_s, violations = 0, 0.0, []
+    for plan in itertools.chain.from_iterable(map(source.plans, range(start, end))):
+        found = run(plan)
+        worlds += 1
         virtual_s += found.virtual_s
         if found.violation is not None:
             violations.append((found.violation.text, found.violation.plan.to_json()))
-    return Chunk(seeds[1] - seeds[0], virtual_s, violations)
+    return Chunk(end - start, worlds, virtual_s, violations)
 
 
-def _chunks(state: State) -> Iterator[tuple[int, int]]:
-    for start in range(state.done, state.wanted, _CHUNK):
-        yield state.first + start, state.first + min(start + _CHUNK, state.wanted)
+def _chunks(state: State) -> Iterator[tuple[Source, int, int]]:
+    source = Source(state.source)
+    for start in range(state.done, state.wanted, source.chunk()):
+        yield source, state.first + start, state.first + min(start + source.chunk(), state.wanted)
 
 
 def _tell(text: str, plan: str, *, shrink: bool) -> None:

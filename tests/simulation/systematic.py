@@ -98,11 +98,18 @@ RACES: Mapping[str, Plan] = {
 """Two things at one moment, at which single faults arrive one in a thousand times."""
 
 
-def faults_of(sites: list[Site]) -> Iterator[Fault]:
-    """Every telling fault of every place."""
+CORE = SCENARIOS["a job succeeds"]
+"""Of which all pairs of faults can be counted out."""
+
+DEATHS = frozenset({"crash/before", "crash/after"})
+"""A process dies on one side of a call or the other."""
+
+
+def faults_of(sites: list[Site], kinds: frozenset[str] | None = None) -> Iterator[Fault]:
+    """Every telling fault of every place, or only those of these kinds."""
     for site, n, menu in sites:
         for kind in menu.split("|"):
-            if kind in _TELLING or "/" not in kind:
+            if kind in kinds if kinds else kind in _TELLING or "/" not in kind:
                 yield Fault(site, n, kind)
 
 
@@ -123,19 +130,14 @@ def pairs(plan: Plan, rng: random.Random, count: int) -> Iterator[Plan]:
     """So many of the scenario's pairs of faults: the second anywhere after the first, also where only the first has led."""
     firsts = list(faults_of(sites_of(plan)))
     for _ in range(count):
-        first = rng.choice(firsts)
-        sites = sites_of(replace(plan, faults=(first,)))
-        places = [(site, n) for site, n, _ in sites]
-        later = sites[places.index((first.site, first.n)) + 1 :]
-        seconds = list(faults_of(later))
+        seconds = list(pairs_with(plan, rng.choice(firsts)))
         if seconds:
-            yield replace(plan, faults=(first, rng.choice(seconds)))
+            yield rng.choice(seconds)
 
 
-def all_pairs(plan: Plan) -> Iterator[Plan]:
-    """All of them: hundreds of thousands."""
-    for first in faults_of(sites_of(plan)):
-        sites = sites_of(replace(plan, faults=(first,)))
-        places = [(site, n) for site, n, _ in sites]
-        for second in faults_of(sites[places.index((first.site, first.n)) + 1 :]):
-            yield replace(plan, faults=(first, second))
+def pairs_with(plan: Plan, first: Fault, kinds: frozenset[str] | None = None) -> Iterator[Plan]:
+    """Every pair that begins with this fault."""
+    sites = sites_of(replace(plan, faults=(first,)))
+    places = [(site, n) for site, n, _ in sites]
+    for second in faults_of(sites[places.index((first.site, first.n)) + 1 :], kinds):
+        yield replace(plan, faults=(first, second))

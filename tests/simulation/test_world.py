@@ -90,7 +90,7 @@ def test_a_violation_is_shrunk_to_what_it_needs_and_replays() -> None:
 
 def test_a_soak_ends_with_a_line_for_machines_and_goes_on_where_it_was(tmp_path: Path) -> None:
     state = tmp_path / "soak.json"
-    State(first=7, wanted=4, done=2, seconds=1.0, virtual_s=3600.0).save(state)
+    State("drawn", first=7, wanted=4, done=2, worlds=2, seconds=1.0, virtual_s=3600.0).save(state)
 
     ended = python("tests.simulation.soak", "--worlds=4", "--first=7", "--processes=1", f"--state={state}")
 
