@@ -11,7 +11,7 @@ def test_every_attempt_is_on_a_line_with_its_wait_its_length_and_its_reason(worl
     first = world.claim("flights", first_sent_at=world.clock.now() - timedelta(seconds=42))
     world.parts.leases.register_task(first.id, "arn:aws:ecs:us-east-1:1:task/Longhaul/t1", world.clock.now())
     world.clock.advance(90)
-    world.parts.leases.beat(first.id, world.clock.now())
+    world.parts.leases.beat(first, world.clock.now(), world.clock.now())
     row = world.parts.leases.report_progress(first.id, {"phase": "running", "fraction": 0.4}, world.clock.now())
     world.clock.advance(30)
     world.retry(world.end(row, OutcomeClass.OUT_OF_MEMORY, "Java heap space"))

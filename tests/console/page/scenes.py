@@ -64,7 +64,7 @@ def busy(world: World) -> None:
     world.claim("flights-2013-09")
     Canceller(world.clock, world.parts.leases, world.parts.finisher).cancel("main", "year/main/b2")
     world.clock.advance(20)
-    world.parts.leases.beat(again.id, world.clock.now() + timedelta(seconds=90))
+    world.parts.leases.beat(again, world.clock.now(), world.clock.now() + timedelta(seconds=90))
     for n in range(37):
         world.aws.sqs.send_message(QueueUrl=world.settings.stages[0].queue_url, MessageBody=f"{{{n}}}")
 
