@@ -115,12 +115,11 @@ _TEXTS: Codec = (lambda v: {"L": [{"S": s} for s in v]}, lambda a: tuple(s["S"] 
 _JSON: Codec = (lambda v: {"S": _json(v)}, lambda a: json.loads(a["S"]))
 
 
-
 def _steps(ages: Sequence[int]) -> str:
     """From each to the next, the first from nothing: `15,15,16`. Sixty that are minutes apart take 240 bytes; as they are, after days, 480.
 
-    So the row of a job that runs for days has 1.7 KB instead of 1.4 (a receipt handle alone has 0.4), and what an attempt leaves 0.8 instead of 0.5: as many write
-    units as without, two for the row and one for the attempt.
+    So the row of a job that runs for days has 1.7 KB instead of 1.4 (a receipt handle alone has 0.4), and what its attempt leaves 0.8 instead of 0.5: begun
+    kilobytes are paid for, and those are as many as without.
     """
     return ",".join(str(after - before) for before, after in pairwise((0, *ages)))
 

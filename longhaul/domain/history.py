@@ -33,7 +33,9 @@ class Attempt:
     task_from: datetime | None = None  # from when its task is paid for, as ECS told at its end
     task_until: datetime | None = None
     beats: int = 0
-    beat_ages_s: tuple[int, ...] = ()  # seconds since the claim, of the latest of them; none where an older version beat
+    beat_ages_s: tuple[
+        int, ...
+    ] = ()  # seconds since the claim, of the latest of them; none where an older version beat
     adoptions: int = 0  # how often its message was received anew while it ran
     hand_overs: int = 0  # how often its message was let go, because SQS would hold it no longer
     progress: dict[str, Any] = field(default_factory=dict)  # the runner's last report

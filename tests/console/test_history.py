@@ -32,6 +32,7 @@ def test_every_attempt_is_on_a_line_with_its_wait_its_length_and_its_reason(worl
     ]
     assert records[0]["log_stream"] == "job/job/t1"
     assert records[0]["execution_arn"].endswith(f":{first.id.execution_name}")
+    assert [(each["beats"], each["beat_times"]) for each in records] == [(1, ["2026-01-02T03:05:35.000Z"]), (0, [])]
     assert (records[0]["started_at"], records[1]["started_at"]) == ("2026-01-02T03:04:05.000Z", None)
 
 
