@@ -49,17 +49,16 @@ class Jobs:
             rows |= self.leases.load_many(page)
         return family(rows.values(), lease.key)
 
-    def unfinished(self, stages: Sequence[str], states: Sequence[State], ages: Ages) -> Iterator[Lease]:
-        """What runs, waits for its next attempt, or has ended and still owes something; oldest runs first. Reads all of it: there is no more of it than jobs in flight."""
-        now, found = self.clock.now(), []
+    def unfinished(self, stages: Sequence[str]) -> list[Lease]:
+        """All that runs, waits for its next attempt, or has ended and still owes something; oldest runs first. There is no more of it than jobs in flight."""
+        found = []
         for stage in stages:
             for kind in OPEN_KINDS:
                 keys = self.leases.open_keys(stage, kind)
                 while page := list(islice(keys, _PAGE)):
                     # The index is a little late: the row says what is so.
                     found += [row for row in self.leases.load_many(page).values() if row.open_kind == kind]
-        wanted = [row for row in found if row.state in states and ages.include(row, now)]
-        yield from sorted(wanted, key=lambda row: (row.state.is_terminal, row.run, row.key))
+        return sorted(found, key=lambda row: (row.state.is_terminal, row.run, row.key))
 
     def ended(
         self, stages: Sequence[str], states: Sequence[State], ages: Ages, known: Mapping[str, Lease] = _NONE
