@@ -42,12 +42,14 @@ class Jobs:
         return list(self.leases.load_many(job_key(stage, job_id) for stage in stages).values())
 
     def family(self, lease: Lease) -> Member:
-        """The job, and everything that followed from it; through an index, so what has just begun may be missing."""
-        rows = {lease.key: lease}
-        keys = self.leases.keys_of_root(lease.root)
+        """The job, and everything that followed from it."""
+        return family([lease, *self.related(lease)], lease.key)
+
+    def related(self, lease: Lease) -> Iterator[Lease]:
+        """The other jobs that began with the same one, in no order; through an index, so what has just begun may be missing. Reads as far as it is asked."""
+        keys = (key for key in self.leases.keys_of_root(lease.root) if key != lease.key)
         while page := list(islice(keys, _PAGE)):
-            rows |= self.leases.load_many(page)
-        return family(rows.values(), lease.key)
+            yield from self.leases.load_many(page).values()
 
     def unfinished(self, stages: Sequence[str]) -> list[Lease]:
         """All that runs, waits for its next attempt, or has ended and still owes something; oldest runs first. There is no more of it than jobs in flight."""
