@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from console.show import age
+from console.show import age, moment_text
 from longhaul.domain.history import Attempt
 
 COLUMNS = ("attempt", "outcome", "began", "waited", "ran", "beats", "size", "got to", "why")
@@ -15,7 +15,7 @@ def row_of(attempt: Attempt, now: datetime) -> list[str]:
     return [
         str(attempt.attempt),
         attempt.kind or attempt.state.value,
-        f"{attempt.claimed_at:%Y-%m-%d %H:%M:%S}Z",
+        moment_text(attempt.claimed_at),
         age(attempt.claimed_at, attempt.queued_at) if attempt.queued_at else "",
         age(end, attempt.claimed_at),
         _beats(attempt),

@@ -31,8 +31,8 @@ def recorded(
         newer_than = _USUAL
         out.note("open jobs, and those that ended within 7 days (--newer-than, --older-than)")
     names = [each.name for each in target.stages(stage)]
-    ages = Ages(older_than, newer_than)
-    unfinished = list(islice(target.jobs.unfinished(names, tuple(State), ages), most + 1))
+    ages, now = Ages(older_than, newer_than), target.parts.clock.now()
+    unfinished = [row for row in target.jobs.unfinished(names) if ages.include(row, now)][: most + 1]
     ended = list(islice(target.jobs.ended(names, tuple(State), ages), most + 1 - len(unfinished)))
     found = [*unfinished, *ended]
     if len(found) > most:

@@ -111,7 +111,7 @@ def page_of(lease: Lease, now: datetime, executions: Executions, log_group: str)
         ("size", f"{execution.size}, timeout {format_duration(execution.timeout_s)}"),
         ("beats", f"{lease.beats}" if lease.beats else ""),
         ("last progress", _ago(lease.progress_at, now) if lease.state is State.RUNNING else ""),
-        ("lease until", _time(lease.lease_expires_at) if lease.state is State.RUNNING else ""),
+        ("lease until", moment_text(lease.lease_expires_at) if lease.state is State.RUNNING else ""),
         ("retry", why_of(lease, now).partition(";")[0] if lease.state is State.RELEASED else ""),
         ("ended" if ended else "last outcome", _ago(lease.settled_at, now)),
         ("class", lease.last_class or ""),
@@ -135,8 +135,9 @@ def _origin(lease: Lease) -> str:
 
 
 def _ago(moment: datetime | None, now: datetime) -> str:
-    return f"{age(now, moment)} ago ({_time(moment)})" if moment else ""
+    return f"{age(now, moment)} ago ({moment_text(moment)})" if moment else ""
 
 
-def _time(moment: datetime | None) -> str:
+def moment_text(moment: datetime | None) -> str:
+    """To the second, in UTC; nothing for None."""
     return f"{moment:%Y-%m-%d %H:%M:%S}Z" if moment else ""

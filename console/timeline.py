@@ -8,8 +8,11 @@ from datetime import UTC, datetime, timedelta
 from html import escape
 from pathlib import Path
 
+from console.beats import beats_in_words, beats_svg
 from console.output import printable
+from console.show import moment_text
 from longhaul.domain.durations import format_duration
+from longhaul.domain.history import Attempt
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.timeline import Lane, Segment, SegmentKind, span, went_wrong
 
@@ -53,7 +56,7 @@ def timeline_html(lanes: Sequence[Lane], now: datetime, href: Callable[[Lane], s
     labels = "".join(_label(each, now, href) for each in lanes)
     drawn = "".join(_drawn(each, n * row, row, scale, now) for n, each in enumerate(lanes))
     lines = "".join(f'<line class="{css}" x1="{x}%" x2="{x}%" y1="0" y2="{height}"/>' for x, _, css in scale.marks())
-    said = f"{len(lanes)} {'job' if len(lanes) == 1 else 'jobs'}, {_time(begin)} to {_time(end)}"
+    said = f"{len(lanes)} {'job' if len(lanes) == 1 else 'jobs'}, {moment_text(begin)} to {moment_text(end)}"
     return (
         # No style attribute: a strict content security policy would not have it.
         f'<figure class="timeline{dense}" aria-label="Timeline of {said}">'
@@ -81,7 +84,10 @@ _LEGEND = (
             ("running tl-cancelled", 2, 8, "cancelled ⊘"),
         )
     )
-    + "</figcaption>"
+    + '<span><svg class="tl-beats" width="26" height="12" aria-hidden="true"><path d="M3 4v4m5-4v4m5-4v4m5-4v4m5-4v4"/></svg>'
+    "beats, as many as there is room for</span>"
+    '<span><svg class="tl-beats" width="26" height="12" aria-hidden="true"><path class="tl-counted" d="M1 6h24"/></svg>'
+    "beats that are only counted</span></figcaption>"
 )
 
 
@@ -139,18 +145,19 @@ def in_words(lane: Lane, now: datetime) -> str:
     count = len(lane.attempts)
     return (
         f"{lane.row.stage}, {lane.row.state.value.lower()}, {count} {'attempt' if count == 1 else 'attempts'}, "
-        f"waited {format_duration(waited)}, ran {format_duration(ran)}"
+        f"waited {format_duration(waited)}, ran {format_duration(ran)}, {beats_in_words(lane.attempts)}"
     )
 
 
 def _drawn(lane: Lane, top: int, row: int, scale: _Scale, now: datetime) -> str:
     rects = "".join(_rect(each, top, row, scale, now) for each in lane.segments)
+    beats = "".join(_beats(each, top + row, scale, now) for each in lane.attempts)
     ended = ""
     if lane.ended_at is not None:
         css, glyph = lane.row.state.value.lower(), _GLYPHS[lane.row.state]
         x, y = scale.percent(lane.ended_at), top + row * 0.5
         ended = f'<text class="tl-end tl-{css}" x="{x}%" y="{y}" dx="4" dy="4">{glyph}</text>'
-    return f'<g class="tl-lane"><rect class="tl-row" x="0" y="{top}" width="100%" height="{row}"/>{rects}{ended}</g>'
+    return f'<g class="tl-lane"><rect class="tl-row" x="0" y="{top}" width="100%" height="{row}"/>{rects}{beats}{ended}</g>'
 
 
 def _rect(segment: Segment, top: int, row: int, scale: _Scale, now: datetime) -> str:
@@ -166,6 +173,13 @@ def _rect(segment: Segment, top: int, row: int, scale: _Scale, now: datetime) ->
     return f'<rect class="{css}" {place}><title>{text(_said(segment, now))}</title></rect>{glyph}'
 
 
+def _beats(attempt: Attempt, bottom: int, scale: _Scale, now: datetime) -> str:
+    end = max(attempt.ended_at or now, attempt.claimed_at)
+    x = scale.percent(attempt.claimed_at)
+    width = round(scale.percent(end) - x, 4)
+    return beats_svg(attempt, (end - attempt.claimed_at).total_seconds(), x, width, bottom, ZOOMS)
+
+
 def _outcome(segment: Segment) -> str:
     attempt = segment.attempt
     if attempt is None or attempt.ended_at is None:
@@ -177,11 +191,14 @@ def _outcome(segment: Segment) -> str:
 
 def _said(segment: Segment, now: datetime) -> str:
     """A segment as the pointer finds it."""
-    lasted = f"{_time(segment.begin)}, {format_duration(segment.seconds(now))}"
+    lasted = f"{moment_text(segment.begin)}, {format_duration(segment.seconds(now))}"
     attempt = segment.attempt
     if attempt is None:
         return f"{segment.kind.value}: {lasted}"
-    parts = [f"attempt {attempt.attempt} {segment.kind.value}: {lasted}", f"{attempt.size}, {attempt.beats} beats"]
+    parts = [
+        f"attempt {attempt.attempt} {segment.kind.value}: {lasted}",
+        f"{attempt.size}, {beats_in_words([attempt])}",
+    ]
     if attempt.hand_overs or attempt.adoptions:
         parts.append(f"{attempt.hand_overs} hand-overs, {attempt.adoptions} adoptions")
     if attempt.ended_at is not None:
@@ -192,7 +209,3 @@ def _said(segment: Segment, now: datetime) -> str:
 def text(value: object) -> str:
     """As text of a page: nothing in it is markup, and nothing hides."""
     return escape(printable(value, lines=True))
-
-
-def _time(moment: datetime) -> str:
-    return f"{moment:%Y-%m-%d %H:%M:%S}Z"

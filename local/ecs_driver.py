@@ -8,9 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from threading import Lock, Thread, Timer, current_thread
+from threading import Lock, Timer
 from typing import Protocol
 
+from local.attendance import Attendance
 from local.credentials import child_environment
 from local.http_services import HttpServices, QuietHandler
 from local.log_shipper import LogShipper
@@ -76,8 +77,6 @@ class _Task:
         self.process: ProcessGroup | None = None
         self.stop_reason: str | None = None
         self.killer: Timer | None = None
-        self.ended = False
-        self.callbacks: list[Callable[[], None]] = []
 
 
 class EcsDriver:
@@ -89,28 +88,18 @@ class EcsDriver:
         self._children = child_environment(endpoint, region)
         self._logs = work_dir / "tasks"
         self._cwd = cwd
-        self._lock = Lock()
-        self._closed = False
-        self._tasks: dict[str, _Task] = {}
-        self._threads: set[Thread] = set()
+        self._tasks: Attendance[_Task] = Attendance()
         self._metadata = services.open(_metadata_handler(self._spec_of))
 
     def run(self, spec: TaskSpec, observer: TaskObserver) -> None:
         """Start the task; the observer hears how it goes."""
-        task = _Task(spec, observer)
-        thread = Thread(target=self._attend, args=(task,), name=f"task-{spec.id}", daemon=True)
-        with self._lock:
-            if self._closed:
-                raise RuntimeError("the embedded AWS is stopping")
-            self._tasks[spec.arn] = task
-            self._threads.add(thread)
-            thread.start()
+        self._tasks.begin(spec.arn, _Task(spec, observer), self._attend)
 
     def stop(self, arn: str, reason: str) -> None:
         """SIGTERM to the task's process group, SIGKILL when its stop timeout has passed. A task that ended stays as it is."""
         task = self._tasks[arn]
         with task.lock:
-            if task.ended or task.stop_reason is not None:
+            if self._tasks.has_ended(arn) or task.stop_reason is not None:
                 return
             task.stop_reason = reason
             if task.process is not None:
@@ -121,47 +110,30 @@ class EcsDriver:
 
     def on_end(self, arn: str, callback: Callable[[], None]) -> None:
         """Call back when the task has ended, at once if it has."""
-        task = self._tasks[arn]
-        with task.lock:
-            if not task.ended:
-                task.callbacks.append(callback)
-                return
-        callback()
+        self._tasks.on_end(arn, callback)
 
     def process_group_of(self, arn: str) -> int | None:
         """The process group id while the task runs; for those who look from outside also in `<task id>.pid` beside the log."""
         task = self._tasks[arn]
-        return task.process.pid if task.process is not None and not task.ended else None
+        return task.process.pid if task.process is not None and not self._tasks.has_ended(arn) else None
 
     def log_of(self, arn: str) -> Path:
         return self._logs / f"{arn.rsplit('/', 1)[-1]}.log"
 
     def close(self) -> None:
         """Stop every task as StopTask does, and wait for the ends."""
-        with self._lock:
-            self._closed = True
-            threads = list(self._threads)
-        for arn in list(self._tasks):
+        self._tasks.close()
+        for arn in self._tasks:
             self.stop(arn, "the embedded AWS is stopping")
-        for thread in threads:
-            thread.join()
+        self._tasks.join()
         self._metadata.close()
 
     def _attend(self, task: _Task) -> None:
-        log = self.log_of(task.spec.arn)
-        if task.spec.log_group is not None:
-            self._shipper.follow(log, task.spec.log_group, task.spec.log_stream)
-        end = self._run_to_the_end(task)
-        # Before anyone hears of the end: who then reads the log finds all of it.
-        self._shipper.finish(log)
+        spec = task.spec
+        # Shipped before anyone hears of the end: who then reads the log finds all of it.
+        with self._shipper.following(self.log_of(spec.arn), spec.log_group, spec.log_stream):
+            end = self._run_to_the_end(task)
         task.observer.stopped(end)
-        with task.lock:
-            task.ended = True
-            callbacks, task.callbacks = task.callbacks, []
-        for callback in callbacks:
-            callback()
-        with self._lock:
-            self._threads.discard(current_thread())
 
     def _run_to_the_end(self, task: _Task) -> TaskEnd:
         spec = task.spec
@@ -206,7 +178,7 @@ class EcsDriver:
         )
 
     def _spec_of(self, task_id: str) -> TaskSpec | None:
-        return next((task.spec for task in list(self._tasks.values()) if task.spec.id == task_id), None)
+        return next((spec for spec in (self._tasks[arn].spec for arn in self._tasks) if spec.id == task_id), None)
 
 
 def _metadata_handler(spec_of: Callable[[str], TaskSpec | None]) -> type[QuietHandler]:

@@ -12,10 +12,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from signal import SIGKILL
-from threading import Lock, Thread, current_thread
+from threading import Lock
 from typing import Any, Final, Protocol
 
 from jobs.spark.jvm import program
+from local.attendance import Attendance
 from local.credentials import aws_client, child_environment
 from local.http_services import LOOPBACK
 from local.log_shipper import LogShipper
@@ -70,8 +71,6 @@ class _JobRun:
     lock: Lock = field(default_factory=Lock)
     process: ProcessGroup | None = None
     cancelled: bool = False
-    ended: bool = False
-    callbacks: list[Callable[[], None]] = field(default_factory=list)
 
 
 class EmrDriver:
@@ -82,21 +81,11 @@ class EmrDriver:
         self._s3: Any = aws_client("s3", endpoint=endpoint, region=region)
         self._shipper = shipper
         self.cluster = SparkCluster(work_dir / "spark")
-        self._lock = Lock()
-        self._closed = False
-        self._runs: dict[str, _JobRun] = {}
-        self._threads: set[Thread] = set()
+        self._runs: Attendance[_JobRun] = Attendance()
 
     def run(self, spec: JobRunSpec, observer: JobRunObserver) -> None:
         """Start the job run; the observer hears how it goes."""
-        run = _JobRun(spec, observer)
-        thread = Thread(target=self._attend, args=(run,), name=f"job-run-{spec.id}", daemon=True)
-        with self._lock:
-            if self._closed:
-                raise RuntimeError("the embedded AWS is stopping")
-            self._runs[spec.arn] = run
-            self._threads.add(thread)
-            thread.start()
+        self._runs.begin(spec.arn, _JobRun(spec, observer), self._attend)
 
     def cancel(self, arn: str) -> None:
         """End it at once, as EMR does for who asks for no grace. One that has ended stays as it is."""
@@ -108,44 +97,27 @@ class EmrDriver:
 
     def on_end(self, arn: str, callback: Callable[[], None]) -> None:
         """Call back when the job run has ended, at once if it has."""
-        run = self._runs[arn]
-        with run.lock:
-            if not run.ended:
-                run.callbacks.append(callback)
-                return
-        callback()
+        self._runs.on_end(arn, callback)
 
     def log_of(self, arn: str) -> Path:
         return self._folder / f"{arn.rsplit('/', 1)[-1]}.log"
 
     def close(self) -> None:
         """Cancel what runs, and end the cluster."""
-        with self._lock:
-            self._closed = True
-            threads = list(self._threads)
-        for arn in list(self._runs):
+        self._runs.close()
+        for arn in self._runs:
             self.cancel(arn)
         # Before the wait: a job run may be waiting for it to come up.
         self.cluster.close()
-        for thread in threads:
-            thread.join()
+        self._runs.join()
         self.cluster.close()
 
     def _attend(self, run: _JobRun) -> None:
-        log = self.log_of(run.spec.arn)
-        if run.spec.log_group is not None:
-            self._shipper.follow(log, run.spec.log_group, run.spec.log_stream)
-        state, details = self._run_to_the_end(run)
-        # Before anyone hears of the end: who then reads the log finds all of it.
-        self._shipper.finish(log)
+        spec = run.spec
+        # As for tasks: all of the log is there when the end is told.
+        with self._shipper.following(self.log_of(spec.arn), spec.log_group, spec.log_stream):
+            state, details = self._run_to_the_end(run)
         run.observer.ended(state, details)
-        with run.lock:
-            run.ended = True
-            callbacks, run.callbacks = run.callbacks, []
-        for callback in callbacks:
-            callback()
-        with self._lock:
-            self._threads.discard(current_thread())
 
     def _run_to_the_end(self, run: _JobRun) -> tuple[str, str]:
         folder = self._folder / run.spec.id

@@ -4,6 +4,8 @@ The files under the work directory stay what a person on this machine reads; thi
 """
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Lock, Thread
@@ -34,18 +36,22 @@ class LogShipper:
         self._thread = Thread(target=self._run, name="log-shipper", daemon=True)
         self._thread.start()
 
-    def follow(self, path: Path, group: str, stream: str) -> None:
-        """Ship what the file holds and gains; it may not exist yet. The stream is made, and its group if the template made none."""
+    @contextmanager
+    def following(self, path: Path, group: str | None, stream: str) -> Iterator[None]:
+        """Ship what the file holds and gains, and in the end all of it; it may not exist yet. The stream is made, and its group if the template made none. No group: nothing."""
+        if group is None:
+            yield
+            return
+        followed = _Followed(path, group, stream)
         with self._lock:
             self._backend.ensure_log_group(group)
             self._backend.ensure_log_stream(group, stream)
-            self._followed[path] = _Followed(path, group, stream)
-
-    def finish(self, path: Path) -> None:
-        """The file is complete: when this returns, all of it is shipped. Nothing happens for a file that is not followed."""
-        with self._lock:
-            followed = self._followed.pop(path, None)
-            if followed is not None:
+            self._followed[path] = followed
+        try:
+            yield
+        finally:
+            with self._lock:
+                del self._followed[path]
                 self._ship(followed, last=True)
 
     def close(self) -> None:

@@ -60,9 +60,9 @@ class Heartbeat:
             if answer == "not_held":
                 # The visibility lapsed or the message was received anew: whoever receives it finds this live lease and adopts. The job never notices.
                 logger.info("the handle no longer holds the message", extra={"lease": lease.key})
-        expires = self.clock.now() + timedelta(seconds=decision.visibility_s)
+        now = self.clock.now()
         try:
-            self.leases.beat(lease.id, expires)
+            self.leases.beat(lease, now, now + timedelta(seconds=decision.visibility_s))
         except LeaseChangedError as error:
             self._undo(lease, handle, error.current)
             return BeatAnswer(next="end", wait_s=0, cause="")

@@ -42,24 +42,25 @@ class Jobs:
         return list(self.leases.load_many(job_key(stage, job_id) for stage in stages).values())
 
     def family(self, lease: Lease) -> Member:
-        """The job, and everything that followed from it; through an index, so what has just begun may be missing."""
-        rows = {lease.key: lease}
-        keys = self.leases.keys_of_root(lease.root)
-        while page := list(islice(keys, _PAGE)):
-            rows |= self.leases.load_many(page)
-        return family(rows.values(), lease.key)
+        """The job, and everything that followed from it."""
+        return family([lease, *self.related(lease)], lease.key)
 
-    def unfinished(self, stages: Sequence[str], states: Sequence[State], ages: Ages) -> Iterator[Lease]:
-        """What runs, waits for its next attempt, or has ended and still owes something; oldest runs first. Reads all of it: there is no more of it than jobs in flight."""
-        now, found = self.clock.now(), []
+    def related(self, lease: Lease) -> Iterator[Lease]:
+        """The other jobs that began with the same one, in no order; through an index, so what has just begun may be missing. Reads as far as it is asked."""
+        keys = (key for key in self.leases.keys_of_root(lease.root) if key != lease.key)
+        while page := list(islice(keys, _PAGE)):
+            yield from self.leases.load_many(page).values()
+
+    def unfinished(self, stages: Sequence[str]) -> list[Lease]:
+        """All that runs, waits for its next attempt, or has ended and still owes something; oldest runs first. There is no more of it than jobs in flight."""
+        found = []
         for stage in stages:
             for kind in OPEN_KINDS:
                 keys = self.leases.open_keys(stage, kind)
                 while page := list(islice(keys, _PAGE)):
                     # The index is a little late: the row says what is so.
                     found += [row for row in self.leases.load_many(page).values() if row.open_kind == kind]
-        wanted = [row for row in found if row.state in states and ages.include(row, now)]
-        yield from sorted(wanted, key=lambda row: (row.state.is_terminal, row.run, row.key))
+        return sorted(found, key=lambda row: (row.state.is_terminal, row.run, row.key))
 
     def ended(
         self, stages: Sequence[str], states: Sequence[State], ages: Ages, known: Mapping[str, Lease] = _NONE

@@ -49,8 +49,8 @@ class LeaseStore(Protocol):
     def adopt(self, lease: Lease, message: Message) -> Lease:
         """Store a newer receive's handle iff the attempt owns the lease and the message is a newer receive of the row's, or the copy that renews it."""
 
-    def beat(self, attempt: AttemptId, lease_expires_at: datetime) -> Lease:
-        """Note a beat iff the attempt owns the lease."""
+    def beat(self, lease: Lease, now: datetime, lease_expires_at: datetime) -> Lease:
+        """Note a beat of the row's attempt iff it owns the lease."""
 
     def hand_over(self, attempt: AttemptId, receipt_handle: str) -> Lease:
         """Clear the handle iff the attempt owns the lease and the row still has that handle."""

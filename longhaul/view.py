@@ -80,6 +80,7 @@ def attempt_record(attempt: Attempt, executions: Executions, now: datetime) -> d
         "waited_s": _between(since, attempt.claimed_at),
         "seconds": _between(attempt.claimed_at, end),
         "beats": attempt.beats,
+        "beat_times": [iso(each) for each in attempt.beat_times],
         "adoptions": attempt.adoptions,
         "hand_overs": attempt.hand_overs,
         "progress": attempt.progress,

@@ -9,8 +9,6 @@ from console.target import Target
 from longhaul.dead_letters import Which
 from longhaul.domain.durations import format_duration
 from longhaul.domain.health import SWEEP_PERIOD, stuck
-from longhaul.domain.lease import State
-from longhaul.jobs import Ages
 
 _QUIET = SWEEP_PERIOD * 4
 _LETTERS_LIVE = timedelta(days=14)
@@ -46,7 +44,7 @@ def sweeps(target: Target) -> Iterator[Finding]:
 def leases(target: Target) -> Iterator[Finding]:
     """Rows that several sweeps must have seen and not repaired."""
     names = [stage.name for stage in target.settings.stages]
-    rows = list(target.jobs.unfinished(names, tuple(State), Ages()))
+    rows = target.jobs.unfinished(names)
     found = stuck(rows, target.settings.lease, target.parts.clock.now())
     if not found:
         yield ok(f"leases: {len(rows)} unfinished, none of them stuck")

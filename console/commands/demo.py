@@ -25,7 +25,7 @@ def demo(work_dir: WorkDir = DEFAULT_WORK_DIR) -> None:
         """About all jobs there are, while the stack still stands."""
         target = Target(Place(endpoint, region, None, embedded=True), None)
         names = [stage.name for stage in target.stages(None)]
-        jobs = [*target.jobs.unfinished(names, tuple(State), Ages()), *target.jobs.ended(names, tuple(State), Ages())]
+        jobs = [*target.jobs.unfinished(names), *target.jobs.ended(names, tuple(State), Ages())]
         file = work_dir / "report.html"
         write_report(target, target.jobs.lanes(jobs), file)
         return file

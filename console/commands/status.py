@@ -2,8 +2,9 @@
 
 import time
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from itertools import islice
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 from rich.console import Group
@@ -12,7 +13,7 @@ from rich.text import Text
 
 from console.errors import ExitCode
 from console.family import rows_of
-from console.figures import figures
+from console.figures import Figures, figures
 from console.options import AsJson, NewerThan, OlderThan, StageName, find_job, on_target
 from console.output import Output, table_of
 from console.show import COLUMNS, page_of, row_of
@@ -70,8 +71,7 @@ def status(  # noqa: PLR0913 - filters
         _watch(out, target, stages, states, ages, limit)
         return
     while True:
-        open_jobs, ended = _lists(target, stages, states, ages, limit)
-        _print(out, target, stages, open_jobs, ended, limit)
+        _print(out, target, _look(target, stages, states, ages, limit), limit)
         if not watch:
             return
         time.sleep(_PERIOD_S)
@@ -95,44 +95,50 @@ def _one(out: Output, target: Target, lease: Lease, limit: int, *, watch: bool) 
         raise typer.Exit(ExitCode.FAILED)
 
 
-def _lists(
-    target: Target, stages: Sequence[Stage], states: Sequence[State], ages: Ages, limit: int
-) -> tuple[list[Lease], list[Lease]]:
-    """One more of each than is to be shown, if there are more."""
-    names = [each.name for each in stages]
-    return (
-        list(islice(target.jobs.unfinished(names, states, ages), limit + 1)),
-        list(islice(target.jobs.ended(names, states, ages), limit + 1)),
+class _Seen(NamedTuple):
+    """Of `open` and `ended` one more each than is to be shown, if there are more."""
+
+    now: datetime
+    open: Sequence[Lease]
+    ended: Sequence[Lease]
+    stages: Sequence[Figures]
+
+    def shown(self, limit: int) -> list[Lease]:
+        return [*self.open[:limit], *self.ended[:limit]]
+
+
+def _look(target: Target, stages: Sequence[Stage], states: Sequence[State], ages: Ages, limit: int) -> _Seen:
+    names, now, sqs = [each.name for each in stages], target.parts.clock.now(), target.client("sqs")
+    unfinished = target.jobs.unfinished(names)
+    return _Seen(
+        now=now,
+        open=[row for row in unfinished if row.state in states and ages.include(row, now)][: limit + 1],
+        ended=list(islice(target.jobs.ended(names, states, ages), limit + 1)),
+        stages=[figures(target, sqs, stage, unfinished) for stage in stages],
     )
 
 
-def _print(
-    out: Output, target: Target, stages: Sequence[Stage], open_jobs: list[Lease], ended: list[Lease], limit: int
-) -> None:
-    now = target.parts.clock.now()
-    shown = [*open_jobs[:limit], *ended[:limit]]
+def _print(out: Output, target: Target, seen: _Seen, limit: int) -> None:
+    shown = seen.shown(limit)
     if out.as_json:
         for lease in shown:
-            out.record(job_record(lease, target.settings, target.parts.executions, now))
+            out.record(job_record(lease, target.settings, target.parts.executions, seen.now))
     elif shown:
-        out.table(COLUMNS, [row_of(lease, now) for lease in shown])
-    for line in _notes(target, stages, open_jobs, ended, limit):
+        out.table(COLUMNS, [row_of(lease, seen.now) for lease in shown])
+    for line in _notes(seen, limit):
         out.note(line)
 
 
-def _notes(
-    target: Target, stages: Sequence[Stage], open_jobs: list[Lease], ended: list[Lease], limit: int
-) -> Iterator[str]:
-    more = [name for name, found in (("open", open_jobs), ("ended", ended)) if len(found) > limit]
+def _notes(seen: _Seen, limit: int) -> Iterator[str]:
+    more = [name for name, found in (("open", seen.open), ("ended", seen.ended)) if len(found) > limit]
     if more:
         yield f"there are more jobs that are {' and '.join(more)}: raise --limit, or filter"
-    if not open_jobs and not ended:
+    if not seen.open and not seen.ended:
         yield "no job matches"
-    sqs = target.client("sqs")
-    for stage in stages:
-        now = figures(target, sqs, stage)
-        letters = f", dead letters: {now.dead_letters} (`longhaul dlq list`)" if now.dead_letters else ""
-        yield f"{stage.name}: about {now.queued} queued, {now.slots_in_use} of {stage.slots} slots in use{letters}"
+    for each in seen.stages:
+        letters = f", dead letters: {each.dead_letters} (`longhaul dlq list`)" if each.dead_letters else ""
+        slots = f"{each.slots_in_use} of {each.stage.slots} slots in use"
+        yield f"{each.stage.name}: about {each.queued} queued, {slots}{letters}"
 
 
 def _watch(
@@ -140,10 +146,9 @@ def _watch(
 ) -> None:
     with Live(console=out.data, screen=True, auto_refresh=False) as live:
         while True:
-            open_jobs, ended = _lists(target, stages, states, ages, limit)
-            now = target.parts.clock.now()
-            rows = [row_of(lease, now) for lease in [*open_jobs[:limit], *ended[:limit]]]
-            notes = [Text(note, style="dim") for note in _notes(target, stages, open_jobs, ended, limit)]
-            head = Text(f"{target}, {now:%H:%M:%S}Z; Ctrl-C ends this", style="dim")
+            seen = _look(target, stages, states, ages, limit)
+            rows = [row_of(lease, seen.now) for lease in seen.shown(limit)]
+            notes = [Text(note, style="dim") for note in _notes(seen, limit)]
+            head = Text(f"{target}, {seen.now:%H:%M:%S}Z; Ctrl-C ends this", style="dim")
             live.update(Group(head, table_of(COLUMNS, rows), *notes), refresh=True)
             time.sleep(_PERIOD_S)

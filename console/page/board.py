@@ -37,15 +37,10 @@ class Board:
     lanes: Sequence[Lane]
     more: bool
 
-    def queued(self, figures: Figures) -> int:
-        """Messages that nobody has claimed: also those that the dispatcher holds back for want of a slot."""
-        begun = sum(row.stage == figures.stage.name for row in (*self.running, *self.waiting))
-        return figures.queued + max(0, figures.in_flight - begun)
-
     @property
     def said(self) -> str:
         """In a sentence."""
-        queued, dead = sum(map(self.queued, self.stages)), sum(each.dead_letters for each in self.stages)
+        queued, dead = sum(each.queued for each in self.stages), sum(each.dead_letters for each in self.stages)
         return f"{len(self.running)} running, {len(self.waiting)} between attempts, about {queued} queued, {dead} dead letters"
 
 
@@ -87,9 +82,10 @@ class BoardReader:
     def _read_stage(self, stage: Stage) -> "_OfStage":
         jobs, known = self._target.jobs, self._finished
         finished = jobs.ended([stage.name], tuple(State), Ages(newer_than=self._window), known)
+        unfinished = jobs.unfinished([stage.name])
         return _OfStage(
-            figures(self._target, self._sqs, stage),
-            list(islice(jobs.unfinished([stage.name], tuple(State), Ages()), MAX_JOBS + 1)),
+            figures(self._target, self._sqs, stage, unfinished),
+            unfinished[: MAX_JOBS + 1],
             list(islice(finished, MAX_JOBS + 1)),
         )
 

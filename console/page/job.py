@@ -56,17 +56,16 @@ class JobReader:
         if row is None:
             return None
         attempts = self._histories.of([row]).get(row.key, ())
-        keys = list(islice(parts.leases.keys_of_root(row.root), MAX_FAMILY + 1))
-        others = [key for key in keys[:MAX_FAMILY] if key != row.key]
-        found = parts.leases.load_many(others).values() if others else ()
+        others = list(islice(self._target.jobs.related(row), MAX_FAMILY))
+        shown = [row, *others[: MAX_FAMILY - 1]] if others else []
         return JobView(
             now=parts.clock.now(),
             row=row,
             attempts=attempts,
             request=self._request_of(row),
             log=self._log(attempts),
-            family=sorted((row, *found), key=lambda each: (each.run, each.key)) if found else (),
-            more_family=len(keys) > MAX_FAMILY,
+            family=sorted(shown, key=lambda each: (each.run, each.key)),
+            more_family=len(others) == MAX_FAMILY,
         )
 
     def _request_of(self, row: Lease) -> str | None:

@@ -22,6 +22,7 @@ from longhaul.adapters.dynamodb_joins import DynamoJoins
 from longhaul.adapters.dynamodb_reads import Reads
 from longhaul.adapters.dynamodb_slots import DynamoSlots, slots_key
 from longhaul.adapters.dynamodb_writes import CONFLICT_TRIES, Writes, expression, own_write
+from longhaul.domain.beat import beaten
 from longhaul.domain.claim import Claim, adopted, cancelled_before_claim
 from longhaul.domain.errors import LeaseChangedError
 from longhaul.domain.history import Attempt, ended, history, latest, remembered
@@ -152,8 +153,10 @@ class DynamoLeases:
         except LeaseChangedError as error:
             return own_write(error, after, "receipt_handle", "receive_count", "message_id")
 
-    def beat(self, attempt: AttemptId, lease_expires_at: datetime) -> Lease:
-        return self._update(attempt, {"lease_expires_at": lease_expires_at}, clauses=[RUNNING, MINE], add={"beats": 1})
+    def beat(self, lease: Lease, now: datetime, lease_expires_at: datetime) -> Lease:
+        after = beaten(lease, now)
+        sets = {"lease_expires_at": lease_expires_at, "beats": after.beats, "beat_ages_s": after.beat_ages_s}
+        return self._update(lease.id, sets, clauses=[RUNNING, MINE])
 
     def hand_over(self, attempt: AttemptId, receipt_handle: str) -> Lease:
         values = {":receipt_handle": {"S": receipt_handle}}

@@ -1,9 +1,10 @@
 """A lease as a DynamoDB item, and back; and its attempts, as items under the same key. Times are whole epoch milliseconds; what has structure is JSON text; None and empty values are left out."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields
 from datetime import UTC, datetime, timedelta
+from itertools import accumulate, pairwise
 from typing import Any, get_type_hints
 
 from longhaul.domain.history import KEPT, Attempt
@@ -113,6 +114,21 @@ _TIME: Codec = (lambda v: {"N": str(_milliseconds(v))}, lambda a: datetime.fromt
 _TEXTS: Codec = (lambda v: {"L": [{"S": s} for s in v]}, lambda a: tuple(s["S"] for s in a["L"]))
 _JSON: Codec = (lambda v: {"S": _json(v)}, lambda a: json.loads(a["S"]))
 
+
+def _steps(ages: Sequence[int]) -> str:
+    """From each to the next, the first from nothing: `15,15,16`. Sixty that are minutes apart take 240 bytes; as they are, after days, 480.
+
+    So the row of a job that runs for days has 1.7 KB instead of 1.4 (a receipt handle alone has 0.4), and what its attempt leaves 0.8 instead of 0.5: begun
+    kilobytes are paid for, and those are as many as without.
+    """
+    return ",".join(str(after - before) for before, after in pairwise((0, *ages)))
+
+
+_AGES: Codec = (
+    lambda v: {"S": _steps(v)},
+    lambda a: tuple(accumulate(map(int, a["S"].split(",")))),
+)
+
 _BY_TYPE: dict[Any, Codec] = {
     str: _TEXT,
     str | None: _TEXT,
@@ -120,6 +136,7 @@ _BY_TYPE: dict[Any, Codec] = {
     datetime: _TIME,
     datetime | None: _TIME,
     tuple[str, ...]: _TEXTS,
+    tuple[int, ...]: _AGES,
     dict[str, Any]: _JSON,
     State: (lambda v: {"S": v.value}, lambda a: State(a["S"])),
     tuple[Owed, ...]: (_TEXTS[0], lambda a: tuple(Owed(s["S"]) for s in a["L"])),

@@ -1,6 +1,6 @@
 """One beat of the heartbeat: look at the lease, decide. Pure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
@@ -45,6 +45,9 @@ class Extend:
 
 Beat = End | Kill | HandOver | Extend
 
+BEATS_KEPT = 60
+"""Of how many beats an attempt's times are kept. Where they come every five minutes: of five hours."""
+
 
 def decide_beat(lease: Lease | None, attempt: AttemptId, numbers: LeaseSettings, now: datetime) -> Beat:
     """What the beat of `attempt` does, given its row."""
@@ -74,3 +77,13 @@ def decide_beat(lease: Lease | None, attempt: AttemptId, numbers: LeaseSettings,
     if held_s >= numbers.hand_over_age_s:
         return HandOver(lease.receipt_handle, wait_s)
     return Extend(lease.receipt_handle, schedule.visibility_s(wait_s, held_s, numbers), wait_s)
+
+
+def beaten(lease: Lease, now: datetime) -> Lease:
+    """The row after a beat of its attempt: one more is counted, and the times of the newest `BEATS_KEPT` are kept, in whole seconds since the claim.
+
+    What the row says becomes two values to set, and nothing to add: a write that is repeated, because its answer was lost, counts once. Of two heartbeats of one
+    attempt that cross, which Step Functions makes of an invocation that it gave up on, one may go uncounted.
+    """
+    age_s = max(0, int((now - lease.claimed_at).total_seconds()))  # rounded down: no beat comes after its attempt's end
+    return replace(lease, beats=lease.beats + 1, beat_ages_s=(*lease.beat_ages_s, age_s)[-BEATS_KEPT:])

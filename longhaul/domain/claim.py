@@ -161,6 +161,7 @@ def next_attempt(old: Lease, message: Message, numbers: LeaseSettings, now: date
         claimed_at=now,
         lease_expires_at=_expiry(message, execution.first_wait_s, numbers, now),
         beats=0,
+        beat_ages_s=(),
         adoptions=0,
         hand_overs=0,
         task_arn=None,

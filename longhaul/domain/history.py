@@ -6,7 +6,7 @@ differ. There is room for `KEPT`; a later attempt takes the place of the one `KE
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from longhaul.domain.lease import AttemptId, Lease, State
@@ -33,6 +33,9 @@ class Attempt:
     task_from: datetime | None = None  # from when its task is paid for, as ECS told at its end
     task_until: datetime | None = None
     beats: int = 0
+    beat_ages_s: tuple[
+        int, ...
+    ] = ()  # seconds since the claim, of the latest of them; none where an older version beat
     adoptions: int = 0  # how often its message was received anew while it ran
     hand_overs: int = 0  # how often its message was let go, because SQS would hold it no longer
     progress: dict[str, Any] = field(default_factory=dict)  # the runner's last report
@@ -44,6 +47,11 @@ class Attempt:
     @property
     def id(self) -> AttemptId:
         return AttemptId(self.key, self.run, self.attempt)
+
+    @property
+    def beat_times(self) -> tuple[datetime, ...]:
+        """When its latest beats came, to the second."""
+        return tuple(self.claimed_at + timedelta(seconds=age_s) for age_s in self.beat_ages_s)
 
 
 def running(row: Lease) -> Attempt:
@@ -62,6 +70,7 @@ def running(row: Lease) -> Attempt:
         due_at=row.retry_at,
         started_at=row.started_at,
         beats=row.beats,
+        beat_ages_s=row.beat_ages_s,
         adoptions=row.adoptions,
         hand_overs=row.hand_overs,
         progress=row.progress,

@@ -157,6 +157,7 @@ class Lease:
     first_sent_at: datetime | None = None
     lease_expires_at: datetime | None = None
     beats: int = 0  # of this attempt
+    beat_ages_s: tuple[int, ...] = ()  # how old it was at the latest of them, see `domain.beat.beaten`
     adoptions: int = 0  # of this attempt: its message was received anew while it ran
     hand_overs: int = 0  # of this attempt
     task_arn: str | None = None

@@ -11,7 +11,7 @@ def test_every_attempt_is_on_a_line_with_its_wait_its_length_and_its_reason(worl
     first = world.claim("flights", first_sent_at=world.clock.now() - timedelta(seconds=42))
     world.parts.leases.register_task(first.id, "arn:aws:ecs:us-east-1:1:task/Longhaul/t1", world.clock.now())
     world.clock.advance(90)
-    world.parts.leases.beat(first.id, world.clock.now())
+    world.parts.leases.beat(first, world.clock.now(), world.clock.now())
     row = world.parts.leases.report_progress(first.id, {"phase": "running", "fraction": 0.4}, world.clock.now())
     world.clock.advance(30)
     world.retry(world.end(row, OutcomeClass.OUT_OF_MEMORY, "Java heap space"))
@@ -32,6 +32,7 @@ def test_every_attempt_is_on_a_line_with_its_wait_its_length_and_its_reason(worl
     ]
     assert records[0]["log_stream"] == "job/job/t1"
     assert records[0]["execution_arn"].endswith(f":{first.id.execution_name}")
+    assert [(each["beats"], each["beat_times"]) for each in records] == [(1, ["2026-01-02T03:05:35.000Z"]), (0, [])]
     assert (records[0]["started_at"], records[1]["started_at"]) == ("2026-01-02T03:04:05.000Z", None)
 
 

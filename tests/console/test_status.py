@@ -4,10 +4,12 @@ from datetime import timedelta
 
 import pytest
 
+from console.page.board import BoardReader
+from console.target import Target
 from longhaul.domain.lease import Owed, State
 from longhaul.domain.lineage import Group, Lineage
 from longhaul.domain.outcome import OutcomeClass
-from tests.builders import stage
+from tests.builders import QUEUE_URL, stage
 from tests.console.conftest import World
 
 
@@ -39,6 +41,19 @@ def test_a_list_scans_nothing_and_reads_no_more_than_it_shows(world: World) -> N
     counts = {name: n for name, n in world.aws.gate.counts.items() if name.startswith("dynamodb")}
     # Three kinds of open rows, three states of ended ones; one page of rows; the slots.
     assert counts == {"dynamodb.Query": 6, "dynamodb.BatchGetItem": 1, "dynamodb.GetItem": 1}
+
+
+def test_messages_that_nobody_has_claimed_are_queued_held_back_or_not(world: World, target: Target) -> None:
+    for n in range(8):
+        world.aws.sqs.send_message(QueueUrl=QUEUE_URL, MessageBody=f"{{{n}}}", DelaySeconds=60 if n == 0 else 0)
+    world.claim("runs")
+    world.retry(world.end(world.claim("comes-again"), OutcomeClass.FAILED))
+    world.end(world.claim("waits-for-a-slot"), OutcomeClass.FAILED)
+    # Those of the jobs that run, and what the dispatcher holds; that of the job which waits for a slot shows, as others do that were never claimed.
+    world.aws.sqs.receive_message(QueueUrl=QUEUE_URL, MaxNumberOfMessages=4, VisibilityTimeout=120)
+    for filters in ([], ["--state", "dead"], ["--newer-than", "1s"], ["--limit", "1"]):
+        assert "main: about 5 queued" in world.run("status", *filters).stderr
+    assert [each.queued for each in BoardReader(target, timedelta(hours=1)).read().stages] == [5], "as on the page"
 
 
 def test_filters_by_state_and_age(world: World) -> None:

@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 from xml.etree import ElementTree as ET
 
 from console.timeline import CSS, timeline_html
+from longhaul.domain.beat import BEATS_KEPT
 from longhaul.domain.history import Attempt
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.lineage import Group, Lineage
@@ -28,9 +29,14 @@ def job(name: str = "january", reason: str = "exit code 1", **changes: object) -
     return lane(row, [only])
 
 
+def beating(shown: Lane, *ages: int) -> Lane:
+    (only,) = shown.attempts
+    return lane(shown.row, [replace(only, beats=len(ages), beat_ages_s=ages)])
+
+
 def plot(page: str) -> ET.Element:
     """The SVG with the lanes, as XML: what a parser accepts has no loose ends."""
-    found = re.search(r'<div class="tl-plot">(<svg.*?</svg>)</div>', page, re.DOTALL)
+    found = re.search(r'<div class="tl-plot">(<svg.*</svg>)</div></div><figcaption', page, re.DOTALL)
     assert found is not None
     return ET.fromstring(found[1])  # noqa: S314 - our own
 
@@ -67,7 +73,7 @@ def test_segments_lie_where_their_times_are_and_carry_the_outcome() -> None:
 def test_the_picture_is_also_in_words() -> None:
     page = timeline_html([job(), job("february", state=State.SUCCEEDED)], at(100))
     assert "<title>Timeline of 2 jobs, 2026-01-02 03:04:05Z to 2026-01-02 03:05:45Z</title>" in page
-    assert ": main, dead, 1 attempt, waited 25s, ran 1m15s</span>" in page
+    assert ": main, dead, 1 attempt, waited 25s, ran 1m15s, 0 beats</span>" in page
     assert "attempt 1 running: 2026-01-02 03:04:55Z, 50s\nsmall, 0 beats\nfailed: exit code 1" in page
 
 
@@ -104,11 +110,26 @@ def test_a_job_that_another_made_is_called_after_it_and_its_place() -> None:
 
 
 def test_five_hundred_jobs_are_denser_and_stay_small() -> None:
-    page = timeline_html([job(f"job-{n}") for n in range(500)], at(100))
+    page = timeline_html([beating(job(f"job-{n}"), *range(76 - BEATS_KEPT, 76)) for n in range(500)], at(100))
     assert 'class="timeline tl-dense"' in page
     assert "style=" not in page
     assert page.count("<li ") == 500
-    assert len(page) < 750_000
+    assert len(page) < 1_250_000
+
+
+def test_beats_hang_from_the_bar_of_their_attempt() -> None:
+    shown = plot(timeline_html([job("other"), beating(job(), 15, 40)], at(100)))
+    (beats,) = (each for each in shown.iter("svg") if each.get("class") == "tl-beats")
+    place = tuple(beats.get(name) for name in ("x", "y", "width", "height", "viewBox"))
+    assert place == ("25.0%", "45", "75.0%", "3", "0 0 75.0 1")
+    assert [path.get("d") for path in beats] == ["M0 1m15-1v1m25-1v1"]
+
+
+def test_beats_are_in_the_words_of_the_lane_and_of_the_attempt() -> None:
+    page = timeline_html([beating(job(), 15, 40)], at(100))
+    said = "2 beats from 2026-01-02 03:04:45Z to 2026-01-02 03:05:10Z"
+    assert f", ran 1m15s, {said}</span>" in page
+    assert f"\nsmall, {said}\n" in page
 
 
 def test_marks_are_few_round_and_grow_with_the_zoom() -> None:
@@ -127,7 +148,7 @@ def test_nothing_to_show_is_said() -> None:
 
 
 def test_every_class_of_the_picture_has_a_style_and_nothing_comes_from_elsewhere() -> None:
-    page = timeline_html([job(), job("open", state=State.RELEASED, retry_at=at(500))], at(100))
+    page = timeline_html([beating(job(), 15), job("open", state=State.RELEASED, retry_at=at(500))], at(100))
     assert "url(" not in CSS
     used = {name for group in re.findall(r'class="([^"]+)"', page) for name in group.split()}
     styled = set(re.findall(r"\.(tl-[a-z0-9-]+|timeline)", CSS))

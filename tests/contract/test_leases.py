@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from longhaul.adapters.dynamodb_leases import DynamoLeases
+from longhaul.domain.beat import BEATS_KEPT
 from longhaul.domain.claim import Claim, cancelled_before_claim, next_attempt
 from longhaul.domain.errors import LeaseChangedError, NoFreeSlotError
 from longhaul.domain.history import KEPT
@@ -127,9 +128,21 @@ def test_the_first_task_to_register_has_the_job_and_may_say_so_again(leases: Dyn
 
 def test_progress_and_beats_are_stored_for_the_owner(leases: DynamoLeases, claimed: Lease) -> None:
     leases.report_progress(claimed.id, {"fraction": 0.25, "phase": "running"}, NOW)
-    beaten = leases.beat(claimed.id, NOW + timedelta(minutes=2))
+    beaten = leases.beat(claimed, NOW + timedelta(seconds=15), NOW + timedelta(minutes=2))
     assert (beaten.progress, beaten.progress_at, beaten.beats) == ({"fraction": 0.25, "phase": "running"}, NOW, 1)
     assert leases.report_progress(claimed.id, {}, NOW).progress == {}
+
+
+def test_the_times_of_the_latest_beats_are_kept_and_the_others_counted(leases: DynamoLeases, claimed: Lease) -> None:
+    row, minute = claimed, timedelta(minutes=1)
+    for n in range(1, BEATS_KEPT + 6):
+        row = leases.beat(row, NOW + n * minute, NOW + (n + 1) * minute)
+    assert (row.beats, row.lease_expires_at) == (BEATS_KEPT + 5, NOW + (BEATS_KEPT + 6) * minute)
+    assert row.beat_ages_s == tuple(60 * n for n in range(6, BEATS_KEPT + 6))
+    assert leases.load(claimed.key) == row
+    leases.settle(row, after(row, OutcomeClass.FAILED))
+    (attempt,) = leases.history([after(row, OutcomeClass.FAILED)])[claimed.key]
+    assert (attempt.beats, attempt.beat_times[0], attempt.beat_times[-1]) == (65, NOW + 6 * minute, NOW + 65 * minute)
 
 
 @pytest.mark.parametrize("stale", ["older attempt", "older run", "settled"])
@@ -144,7 +157,7 @@ def test_who_does_not_own_the_lease_writes_nothing(leases: DynamoLeases, claimed
             leases.settle(claimed, after(claimed, OutcomeClass.FAILED))
     before = leases.load(claimed.key)
     writes = (
-        lambda: leases.beat(attempt, NOW),
+        lambda: leases.beat(replace(claimed, run=attempt.run, attempt=attempt.attempt), NOW, NOW),
         lambda: leases.adopt(replace(claimed, run=attempt.run, attempt=attempt.attempt), message(receive_count=9)),
         lambda: leases.register_task(attempt, "arn:task", NOW),
         lambda: leases.report_progress(attempt, {"fraction": 1}, NOW),
@@ -228,7 +241,7 @@ def test_every_attempt_is_remembered_with_its_wait_its_end_and_what_happened_on_
     leases: DynamoLeases, claimed: Lease
 ) -> None:
     leases.register_task(claimed.id, "arn:task/1", NOW + timedelta(seconds=40))
-    leases.beat(claimed.id, NOW)
+    leases.beat(claimed, NOW + timedelta(seconds=15), NOW)
     leases.report_progress(claimed.id, {"phase": "running", "fraction": 0.4}, NOW)
     leases.hand_over(claimed.id, str(claimed.receipt_handle))
     row = leases.adopt(claimed, message(receive_count=2, receipt_handle="handle-2"))
@@ -242,10 +255,12 @@ def test_every_attempt_is_remembered_with_its_wait_its_end_and_what_happened_on_
     assert (first.queued_at, first.due_at) == (claimed.first_sent_at, None)
     assert (first.claimed_at, first.started_at, first.ended_at) == (NOW, NOW + timedelta(seconds=40), NOW)
     assert (first.beats, first.hand_overs, first.adoptions) == (1, 1, 1)
+    assert first.beat_times == (NOW + timedelta(seconds=15),)
     assert (first.task_arn, first.progress["fraction"]) == ("arn:task/1", 0.4)
     assert (second.attempt, second.state, second.ended_at) == (2, State.RUNNING, None)
     assert (second.queued_at, second.due_at) == (NOW, failed.retry_at)
     assert (second.beats, second.hand_overs, second.adoptions, second.started_at) == (0, 0, 0, None)
+    assert second.beat_times == ()
 
 
 def test_the_size_that_ran_out_of_memory_is_remembered_and_not_the_next(leases: DynamoLeases, claimed: Lease) -> None:

@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
@@ -120,6 +121,13 @@ def test_a_weak_read_may_miss_the_last_write_and_the_claim_decides_all_the_same(
     leases.claim(Claim(replace(claimed, key="main#job-2"), replaces=None), STAGE)
     fake.clock.advance(1)
     assert leases.free_slots(STAGE, NOW) == 0
+
+
+def test_a_beat_that_the_sdk_repeats_is_one_beat(fake: FakeAws, leases: DynamoLeases, claimed: Lease) -> None:
+    row = leases.beat(claimed, NOW + timedelta(seconds=15), NOW)
+    fake.gate.around = tries_again
+    row = leases.beat(row, NOW + timedelta(seconds=31), NOW)
+    assert (row.beats, row.beat_ages_s) == (2, (15, 31))
 
 
 def test_an_adoption_that_comes_back_as_a_retry_is_no_loss(fake: FakeAws, leases: DynamoLeases, claimed: Lease) -> None:

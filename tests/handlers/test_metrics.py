@@ -144,7 +144,8 @@ def test_a_message_that_should_have_been_renewed_by_now_is_near_its_end(
     sweep(context)
     assert metrics.new()[StageMetric.NEAR_RETENTION] == 0
     stack.parts.clock.sleep(3600)
-    stack.parts.leases.beat(lease.id, stack.parts.clock.now() + timedelta(hours=1))
+    now = stack.parts.clock.now()
+    stack.parts.leases.beat(lease, now, now + timedelta(hours=1))
     sweep(context)
     assert metrics.new()[StageMetric.NEAR_RETENTION] == 1
 

@@ -4,7 +4,7 @@ What an older version wrote is the row without everything that may be left out; 
 """
 
 import json
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from datetime import timedelta
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 
 from functions import dispatcher, heartbeat, settle, sweeper
 from longhaul.adapters.dynamodb_slots import slots_key
+from longhaul.adapters.lease_item import attempt_key
 from longhaul.domain.lease import Lease, State
 from tests.events import event
 from tests.handlers.conftest import Context, Stack, forget_runtimes
@@ -55,6 +56,30 @@ def test_it_beats(row: str, stack: Stack, context: Context) -> None:
     answer = heartbeat.lambda_handler(event("heartbeat", "first-beat"), context)
     assert (answer["next"], stack.row().beats) == ("wait", 1)
     assert set(FUTURE).isdisjoint(item(stack)) is (row == "of an older version"), "what we do not know stays"
+
+
+def test_its_beats_of_before_stay_counted_and_new_ones_have_times(row: str, stack: Stack, context: Context) -> None:
+    rewrite(stack, item(stack) | {"beats": {"N": "7"}})
+    heartbeat.lambda_handler(event("heartbeat", "first-beat"), context)
+    after = stack.row()
+    age_s = int((stack.parts.clock.now() - after.claimed_at).total_seconds())
+    assert (after.beats, after.beat_ages_s) == (8, (age_s,)), row
+    settle.lambda_handler(FAILED, context)
+    (attempt,) = stack.parts.leases.history([stack.row()])[after.key]
+    assert (attempt.beats, attempt.beat_ages_s) == (8, (age_s,))
+
+
+def test_an_attempt_that_another_version_remembered_is_read(stack: Stack, context: Context) -> None:
+    stack.claim(attempt=1)
+    heartbeat.lambda_handler(event("heartbeat", "first-beat"), context)
+    settle.lambda_handler(FAILED, context)
+    row = stack.row()
+    (known,) = stack.parts.leases.history([row])[row.key]
+    key = attempt_key(row.key, 1)
+    kept = stack.aws.dynamodb.get_item(TableName=stack.settings.leases_table, Key=key)["Item"]
+    assert kept["beat_ages_s"]
+    rewrite(stack, {name: value for name, value in kept.items() if name != "beat_ages_s"} | FUTURE)
+    assert stack.parts.leases.history([row])[row.key] == [replace(known, beat_ages_s=())]
 
 
 def test_it_is_settled_and_tried_again(row: str, stack: Stack, context: Context) -> None:

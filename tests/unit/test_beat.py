@@ -1,7 +1,7 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from longhaul.domain.beat import Beat, End, Extend, HandOver, Kill, decide_beat
+from longhaul.domain.beat import Beat, End, Extend, HandOver, Kill, beaten, decide_beat
 from longhaul.domain.lease import Lease, State
 from longhaul.settings import LeaseSettings
 from tests.builders import NOW, running
@@ -61,3 +61,10 @@ def test_a_job_without_progress_for_its_stall_timeout_is_stalled() -> None:
 def test_a_task_that_never_gave_a_sign_of_life_is_stalled_after_the_start_timeout() -> None:
     assert isinstance(decide(running(), 599), Extend)
     assert decide(running(), 600) == Kill("JobStalled", "the task gave no sign of life within 10m")
+
+
+def test_a_beat_is_kept_with_the_age_of_its_attempt_which_is_never_more_than_it_is() -> None:
+    once = beaten(running(), NOW + timedelta(seconds=15.9))
+    assert (once.beats, once.beat_ages_s) == (1, (15,))
+    # The clock of the function that claimed was ahead.
+    assert beaten(running(), NOW - timedelta(seconds=2)).beat_ages_s == (0,)

@@ -99,7 +99,7 @@ def test_own_message_of_a_released_job_starts_the_next_attempt_in_the_same_run()
 
 
 def test_nothing_of_the_attempt_before_shows_in_the_next() -> None:
-    before = released(task_arn="arn:task", progress={"fraction": 0.5}, progress_at=NOW, beats=7)
+    before = released(task_arn="arn:task", progress={"fraction": 0.5}, progress_at=NOW, beats=7, beat_ages_s=(15,))
     claim = decide(before, message(receive_count=2))
     assert isinstance(claim, Claim)
     assert (
@@ -107,8 +107,9 @@ def test_nothing_of_the_attempt_before_shows_in_the_next() -> None:
         claim.lease.progress,
         claim.lease.progress_at,
         claim.lease.beats,
+        claim.lease.beat_ages_s,
         claim.lease.result,
-    ) == (None, {}, None, 0, None)
+    ) == (None, {}, None, 0, (), None)
 
 
 def test_what_the_stage_said_at_the_first_claim_stays_when_a_deploy_changes_it() -> None:

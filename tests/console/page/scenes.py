@@ -4,6 +4,7 @@ import random
 from datetime import timedelta
 
 from longhaul.cancel import Canceller
+from longhaul.domain import schedule
 from longhaul.domain.lease import CommittedOutput, Lease
 from longhaul.domain.lineage import Group, Lineage
 from longhaul.domain.outcome import OutcomeClass
@@ -26,16 +27,31 @@ def started(world: World, lease: Lease, fraction: float | None = 0.5, phase: str
     return after
 
 
+def works(world: World, lease: Lease, seconds: float) -> Lease:
+    """Time goes by, and its heart beats as the schedule says."""
+    until, leases = world.clock.now() + timedelta(seconds=seconds), world.parts.leases
+    while True:
+        age_s = (world.clock.now() - lease.claimed_at).total_seconds()
+        wait_s = schedule.interval_s(age_s, world.settings.lease)
+        if world.clock.now() + timedelta(seconds=wait_s) >= until:
+            break
+        world.clock.advance(wait_s)
+        now = world.clock.now()
+        lease = leases.beat(lease, now, now + timedelta(seconds=wait_s + 60))
+    world.clock.advance((until - world.clock.now()).total_seconds())
+    return lease
+
+
 def succeeded(world: World, job_id: str, seconds: float) -> Lease:
     row = started(world, world.claim(job_id), 1.0)
-    world.clock.advance(seconds)
+    works(world, row, seconds)
     output = CommittedOutput(row.attempt, "longhaul/pending/x", f"s3://longhaul-data/clean/{job_id}/", 12, 3_400_000)
     return world.end(world.parts.leases.commit(row.id, output), OutcomeClass.SUCCEEDED, "")
 
 
 def dead(world: World, job_id: str, why: str, seconds: float = 60) -> Lease:
     row = started(world, world.claim(job_id), 0.3)
-    world.clock.advance(seconds)
+    row = works(world, row, seconds)
     world.bury(job_id, "permanent", why)
     return world.end(row, OutcomeClass.PERMANENT, why)
 
@@ -53,7 +69,7 @@ def busy(world: World) -> None:
         world.clock.advance(7)
     dead(world, "flights-2012-13", "missing input: s3://longhaul-data/raw/2012-13.csv")
     first = started(world, world.claim("delays-hourly", first_sent_at=world.clock.now() - timedelta(seconds=80)), 0.4)
-    world.clock.advance(90)
+    first = works(world, first, 90)
     again = started(world, world.retry(world.end(first, OutcomeClass.OUT_OF_MEMORY, "Java heap space")), 0.7)
     started(world, world.claim("year/main/a1", lineage=child_of("year", 0)), 0.42)
     started(world, world.claim("year/main/b2", lineage=child_of("year", 1)), None, "staging")
@@ -63,9 +79,8 @@ def busy(world: World) -> None:
     world.end(interrupted, OutcomeClass.INTERRUPTED, "SpotInterruption: your Spot task was interrupted")
     world.claim("flights-2013-09")
     Canceller(world.clock, world.parts.leases, world.parts.finisher).cancel("main", "year/main/b2")
-    world.clock.advance(20)
-    world.parts.leases.beat(again.id, world.clock.now() + timedelta(seconds=90))
-    for n in range(37):
+    works(world, again, 20)
+    for n in range(37 + 6):  # six have begun, and have a message each
         world.aws.sqs.send_message(QueueUrl=world.settings.stages[0].queue_url, MessageBody=f"{{{n}}}")
 
 

@@ -68,6 +68,7 @@ def opened(world: World, target: Target, browser: Any, amiss: list[str]) -> Iter
             )
             shown.goto(guard.link)
             shown.wait_for_selector("main")
+            shown.wait_for_load_state()  # the link leads on by itself: of what comes then, the style too
             if path != "/":
                 shown.goto(f"http://127.0.0.1:{guard.port}{path}")
             return shown

@@ -9,6 +9,7 @@ from werkzeug.test import Client
 
 from console.page.app import Page
 from console.page.guard import Guard
+from console.page.job import MAX_FAMILY
 from console.page.latest import Views
 from console.target import Target
 from longhaul.domain.lineage import Lineage
@@ -18,7 +19,7 @@ from longhaul.job_logs import STREAM_PREFIX
 from tests.builders import stage
 from tests.console.conftest import PLACE, World
 from tests.console.page.conftest import PORT, Elements, Visitor, words
-from tests.console.page.scenes import EVIL, dead, started, succeeded
+from tests.console.page.scenes import EVIL, child_of, dead, started, succeeded
 from tests.fakes.service import Answer, Call, Proceed
 
 
@@ -114,6 +115,16 @@ def test_what_can_be_no_job_is_not_found(world: World, visitor: Visitor, query: 
     world.aws.gate.counts.clear()
     assert (visitor.get("/job", **query).status_code, visitor.get("/job", **query).mimetype) == (404, "text/plain")
     assert not world.aws.gate.counts
+
+
+def test_of_many_that_belong_together_some_are_shown_the_job_itself_among_them(world: World, visitor: Visitor) -> None:
+    for n in range(MAX_FAMILY):
+        world.claim(f"year/main/{n:03}", lineage=child_of("year", n))
+    world.claim("year")
+    shown = visitor.read("/job", stage="main", id="year")
+    family = words(shown[shown.index('id="family"') :])
+    assert f"All that began with year , the first {MAX_FAMILY} of them" in family
+    assert shown.count('aria-current="true"') == 1
 
 
 def test_a_look_costs_a_row_the_log_and_the_family_and_the_request_is_read_once(world: World, visitor: Visitor) -> None:

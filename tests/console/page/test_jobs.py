@@ -5,6 +5,7 @@ import re
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
+from console.page.board import MAX_JOBS
 from longhaul.domain.outcome import OutcomeClass
 from tests.builders import QUEUE_URL
 from tests.console.conftest import World
@@ -138,7 +139,7 @@ def test_when_aws_fails_the_page_says_so_and_shows_what_it_knew(world: World, vi
     around, world.aws.gate.around = world.aws.gate.around, away
     world.clock.advance(2)
     page = visitor.read("/")
-    assert "nobody answers at https://sqs.us-east-1.amazonaws.com" in page
+    assert "nobody answers at https://dynamodb.us-east-1.amazonaws.com" in page
     assert f"What you see is of {at:%H:%M:%S} UTC;" in page
     assert "known" in section(page, "ended")
 
@@ -150,7 +151,7 @@ def test_when_aws_fails_the_page_says_so_and_shows_what_it_knew(world: World, vi
 def test_when_aws_has_never_answered_the_page_is_there_all_the_same(world: World, visitor: Visitor) -> None:
     world.aws.gate.around = away
     page = visitor.read("/")
-    assert "nobody answers at https://sqs" in words(page)
+    assert "nobody answers at https://dynamodb" in words(page)
     assert "Nothing is known yet" in page
 
 
@@ -175,6 +176,14 @@ def test_what_the_dispatcher_holds_back_counts_as_queued(world: World, visitor: 
     world.aws.sqs.receive_message(QueueUrl=QUEUE_URL, MaxNumberOfMessages=3, VisibilityTimeout=120)
     started(world, world.claim("one-of-them"))
     assert "about 4" in section(visitor.read("/"), "stages")
+
+
+def test_jobs_that_have_begun_and_are_not_shown_are_not_queued_either(world: World, visitor: Visitor) -> None:
+    for n in range(MAX_JOBS + 20):
+        world.aws.sqs.send_message(QueueUrl=QUEUE_URL, MessageBody=f"{{{n}}}")
+    for n in range(MAX_JOBS + 10):
+        world.claim(f"job-{n}")
+    assert "main about 10 510 of 1000" in words(section(visitor.read("/"), "stages"))
 
 
 def test_jobs_that_ended_before_the_window_are_not_shown(world: World, visitor: Visitor) -> None:
