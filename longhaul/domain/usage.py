@@ -23,7 +23,8 @@ _QUEUE_REQUESTS = 3  # sent, received, deleted or released
 
 # Write units, each of at most 1 KB; in a transaction each counts twice. Claim: row and slots, and two indexes. Settle: row, slots, history, and three changes
 # of indexes. Register, commit, published, strike off.
-_WRITE_UNITS = 2 * 2 + 2 + 3 * 2 + 3 + 4
+_ROW_UNITS = 2
+_WRITE_UNITS = 2 * (_ROW_UNITS + 1) + 2 + 2 * (_ROW_UNITS + 1 + 1) + 3 + 4 * _ROW_UNITS
 _READ_UNITS = 4  # row and slots at the claim, row at settle and at the beat that ends
 
 _REQUEST_PUTS = 2  # the request beside the row, the list of pending uploads
@@ -64,7 +65,7 @@ class Usage:
 
     @property
     def write_units(self) -> int:
-        return _WRITE_UNITS + self.beats + self.reports
+        return _WRITE_UNITS + _ROW_UNITS * (self.beats + self.reports)
 
     @property
     def read_units(self) -> int:

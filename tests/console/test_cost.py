@@ -56,7 +56,7 @@ def test_each_stage_has_its_sum_and_what_it_went_into(priced: World) -> None:
     assert stage["by_fate"]["useful"] == pytest.approx(2 * stage["by_fate"]["failed"], rel=0.01)
     assert stage["total"] == pytest.approx(sum(stage["by_fate"].values()))
     done = priced.run("cost")
-    assert done.stdout.split("\t")[:4] == ["main", "2", "2", "0.0803"]
+    assert done.stdout.split("\t")[:4] == ["main", "2", "2", "0.0810"]
     assert "prices: USD, us-east-1, 2026-09-20, without free tiers and taxes" in done.stderr
     assert "2 of 2 attempts: ECS did not tell from when to when" in done.stderr
 
@@ -74,7 +74,7 @@ def test_each_attempt_of_a_job_says_what_it_cost_and_whether_for_nothing(priced:
         ["1", "out_of_memory", "failed", "small", "about 1h"],
         ["2", "succeeded", "useful", "medium", "about 1h"],
     ]
-    assert "january: 0.250 in all, 0.0534 of it for nothing" in done.stderr
+    assert "january: 0.251 in all, 0.0539 of it for nothing" in done.stderr
 
 
 def test_jobs_are_listed_the_dearest_first(priced: World) -> None:

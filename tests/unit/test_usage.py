@@ -5,11 +5,13 @@ from datetime import timedelta
 
 import pytest
 
+from longhaul.adapters.lease_item import to_item
 from longhaul.domain.history import Attempt
 from longhaul.domain.lease import CommittedOutput, State
 from longhaul.domain.usage import usage
 from longhaul.settings import TaskSettings, TaskSize
 from tests.builders import NOW, running, settings
+from tests.fakes.attribute_values import item_size
 from tests.simulation.conformance.in_simulation import play
 from tests.simulation.conformance.scripts import END, End, Script, beat
 
@@ -53,8 +55,28 @@ def test_an_attempt_without_a_task_pays_for_none() -> None:
 
 def test_the_runners_reports_and_the_beats_are_write_units() -> None:
     quiet = usage(replace(ENDED, started_at=None), None, SETTINGS, NOW)
-    assert usage(ENDED, None, SETTINGS, NOW).write_units == quiet.write_units + 300 / 5
-    assert usage(replace(ENDED, beats=3), None, SETTINGS, NOW).write_units == quiet.write_units + 60 + 3
+    assert usage(ENDED, None, SETTINGS, NOW).write_units == quiet.write_units + 2 * 300 / 5
+    assert usage(replace(ENDED, beats=3), None, SETTINGS, NOW).write_units == quiet.write_units + 2 * (60 + 3)
+
+
+def test_a_row_takes_the_two_units_that_are_counted_for_each_write() -> None:
+    young = running(receipt_handle="A" * 330, progress={"phase": "staging"})
+    report = {
+        "phase": "running",
+        "stage": "parquet at NativeMethodAccessorImpl.java:0",
+        "fraction": 0.123,
+        "note": "n" * 100,
+    }
+    counts = dict.fromkeys(("tasks", "tasks_done", "rows_read", "rows_written", "cpu_s", "io_bytes"), 10**12)
+    old = replace(
+        young,
+        receipt_handle="A" * 420,
+        progress=report | counts,
+        beats=700,
+        beat_ages_s=tuple(range(400_000, 460_000, 1_000)),
+        last_error="e" * 150,
+    )
+    assert 1 * 1024 < item_size(to_item(young)) < item_size(to_item(old)) <= 2 * 1024
 
 
 def test_a_hand_over_is_a_beat_too() -> None:
