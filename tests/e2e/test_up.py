@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from console.target import locate
+from console.up import AddressError, check_address
 from local.credentials import aws_client
 from local.synth import REPOSITORY
 from longhaul.settings import VARIABLE, RuntimeSettings
@@ -81,9 +82,13 @@ def test_a_port_that_is_taken_is_said_in_a_sentence_before_anything_is_synthesiz
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "8.8.8.8", "192.168.1.1", "localhost", ""])  # noqa: S104 - refused
-def test_an_address_that_others_reach_or_that_is_none_is_refused(host: str, tmp_path: Path) -> None:
-    assert f"--host {host}: only this machine and its containers may reach it; here that is 127.0.0.1" in _refused(
-        "--host", host, "--work-dir", str(tmp_path)
-    )
+def test_an_address_that_others_reach_is_refused_before_anything_is_synthesized(tmp_path: Path) -> None:
+    said = _refused("--host", "0.0.0.0", "--work-dir", str(tmp_path))  # noqa: S104 - refused
+    assert "--host 0.0.0.0: only this machine and its containers may reach it; here that is 127.0.0.1" in said
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("host", ["8.8.8.8", "192.168.1.1", "localhost", ""])
+def test_an_address_of_others_or_none_is_refused(host: str) -> None:
+    with pytest.raises(AddressError, match=f"--host {host}: only this machine and its containers may reach it"):
+        check_address(host, 0)
