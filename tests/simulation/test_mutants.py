@@ -1,4 +1,4 @@
-"""The seeded bugs themselves; whether each is found, `make mutants` says."""
+"""The seeded bugs themselves, and the gate that puts each into the code: `make mutants`."""
 
 import subprocess
 import sys
@@ -21,6 +21,16 @@ def test_no_name_is_taken_twice() -> None:
 
 def test_a_mutant_is_found(capfd: pytest.CaptureFixture[str]) -> None:
     """One of them, as the gate does it."""
-    command = [sys.executable, "-m", "tests.simulation.mutants", "delete before publish"]
-    assert subprocess.run(command, cwd=ROOT, check=False).returncode == 0
+    assert gate("delete before publish") == 0
     assert capfd.readouterr().out.splitlines()[-1] == "mutants=1 killed=1"
+
+
+@pytest.mark.slow
+def test_every_mutant_is_found(capfd: pytest.CaptureFixture[str]) -> None:
+    assert gate() == 0
+    assert capfd.readouterr().out.splitlines()[-1] == f"mutants={len(ALL)} killed={len(ALL)}"
+
+
+def gate(*names: str) -> int:
+    command = [sys.executable, "-m", "tests.simulation.mutants", "--processes", "1", *names]
+    return subprocess.run(command, cwd=ROOT, check=False).returncode
