@@ -39,6 +39,7 @@ up: .venv/.set-up ## Start the embedded AWS in the foreground, with the stack de
 .PHONY: synth
 synth: .venv/.set-up ## Write the CloudFormation template to cdk.out/
 	@$(BIN)/python app.py
+	@echo "written: cdk.out/Longhaul.template.json"
 
 # More words for the CDK CLI, such as -c 'longhaul={"stages": …}' or --profile.
 CDK_ARGS ?=

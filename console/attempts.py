@@ -4,6 +4,7 @@ from datetime import datetime
 
 from console.show import age, moment_text
 from longhaul.domain.history import Attempt
+from longhaul.domain.outcome import OutcomeClass
 
 COLUMNS = ("attempt", "outcome", "began", "waited", "ran", "beats", "size", "got to", "why")
 
@@ -34,6 +35,8 @@ def _beats(attempt: Attempt) -> str:
 
 
 def _got_to(attempt: Attempt) -> str:
+    if attempt.kind == OutcomeClass.SUCCEEDED:
+        return "done"  # whatever its last report said: they come every few seconds
     if attempt.started_at is None:
         return "never started" if attempt.ended_at else "starting"
     fraction, phase = attempt.progress.get("fraction"), attempt.progress.get("phase") or "started"

@@ -1,5 +1,7 @@
 """The `longhaul` command: its commands, each a module of `console.commands`."""
 
+import sys
+
 import typer
 
 from console.commands import dlq
@@ -62,7 +64,9 @@ app.command(rich_help_panel=_LOCAL)(new_job)
 
 
 def main() -> None:
-    """Entry point."""
+    """Run the command that was typed."""
+    # Where the terminal's encoding lacks a character, it is shown as \\u2026: better than an end in the middle of a list.
+    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     app()
 
 

@@ -13,7 +13,7 @@ from console.target import Target, connect
 from longhaul.domain.durations import parse_duration_s
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.lease import Lease
-from longhaul.domain.request import parse_job_id
+from longhaul.domain.request import JOB_ID_RULE, parse_job_id
 
 _WHERE = "Where"
 
@@ -82,9 +82,7 @@ def job_id(text: str) -> str:
     try:
         return parse_job_id(text)
     except InvalidRequestError:
-        raise CommandError(
-            f"{text!r} is no job id: 1 to 128 of A-Z a-z 0-9 . _ / -, no leading '/', no '..'", ExitCode.USAGE
-        ) from None
+        raise CommandError(f"{text!r} is no job id: {JOB_ID_RULE}", ExitCode.USAGE) from None
 
 
 def find_job(target: Target, text: str, stage: str | None) -> Lease:

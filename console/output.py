@@ -8,10 +8,10 @@ from typing import Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from console.errors import CommandError, ExitCode
+from console.listing import Listing
 
 STYLES = {
     "QUEUED": "dim",
@@ -100,10 +100,5 @@ def asked_here() -> bool:
     return sys.stdin.isatty()
 
 
-def table_of(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for column in columns:
-        table.add_column(column, no_wrap=column != "why", overflow="ellipsis" if column != "why" else "fold")
-    for row in rows:
-        table.add_row(*(Text(printable(cell), style=STYLES.get(cell, "")) for cell in row))
-    return table
+def table_of(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Listing:
+    return Listing(columns, [[printable(cell) for cell in row] for row in rows], STYLES)

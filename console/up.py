@@ -6,8 +6,10 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from threading import Event
+from types import FrameType
 
 import psutil
 from rich.console import Console
@@ -18,6 +20,7 @@ from local.http_services import LOOPBACK
 from local.running import announce, withdraw
 from local.spark_cache import BackgroundTraining
 from local.synth import synth
+from local.work_dir import occupied
 from longhaul.settings import VARIABLE, RuntimeSettings
 
 STACK = "Longhaul"
@@ -34,30 +37,46 @@ def serve(stderr: Console, *, host: str, port: int, work_dir: Path) -> None:
 
     Raises:
         AddressError: before anything is synthesized.
+        WorkDirError: likewise.
+        KeyboardInterrupt: a signal came before there was anything to stop.
     """
-    stopping = Event()
-    for name in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(name, lambda *_: stopping.set())
     check_address(host, port)
-    stderr.print("synthesizing the stack …")
-    assembly = synth(work_dir / "cdk.out")
-    with BackgroundTraining(), EmbeddedAws(port=port, work_dir=work_dir, host=host) as aws:
-        outputs = aws.deploy(assembly, STACK)
-        settings = deployed_settings(aws)
-        make_buckets(aws, settings)
-        write_sam_environment(aws, settings)
-        # Before the line: who reads that may rely on being found.
-        announce(aws.work_dir, endpoint=aws.endpoint, region=aws.region, stack=STACK)
-        try:
-            sys.stdout.write(json.dumps({"endpoint": aws.endpoint, "region": aws.region, "outputs": outputs}) + "\n")
-            sys.stdout.flush()
-            stderr.print(
-                f"ready: AWS_ENDPOINT_URL={aws.endpoint}, logs under {aws.work_dir}; Ctrl-C ends it", soft_wrap=True
-            )
-            stopping.wait()
-        finally:
-            withdraw(aws.work_dir)
-        stderr.print("stopping …")
+    _at_signals(signal.default_int_handler)
+    with occupied(work_dir):
+        stderr.print("synthesizing the stack …")
+        assembly = synth(work_dir / "cdk.out")
+        stopping = Event()
+        _at_signals(lambda *_: stopping.set())
+        with BackgroundTraining(), EmbeddedAws(port=port, work_dir=work_dir, host=host) as aws:
+            outputs = _deploy(aws, assembly)
+            # Before the line: who reads that may rely on being found.
+            announce(aws.work_dir, endpoint=aws.endpoint, region=aws.region, stack=STACK)
+            try:
+                _say_ready(stderr, aws, outputs)
+                stopping.wait()
+            finally:
+                withdraw(aws.work_dir)
+            stderr.print("stopping …")
+
+
+def _at_signals(handler: Callable[[int, FrameType | None], object]) -> None:
+    for name in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(name, handler)
+
+
+def _deploy(aws: EmbeddedAws, assembly: Path) -> dict[str, str]:
+    """The stack, and what is there beside it in an account; answers the stack's outputs."""
+    outputs = aws.deploy(assembly, STACK)
+    settings = deployed_settings(aws)
+    make_buckets(aws, settings)
+    write_sam_environment(aws, settings)
+    return outputs
+
+
+def _say_ready(stderr: Console, aws: EmbeddedAws, outputs: dict[str, str]) -> None:
+    sys.stdout.write(json.dumps({"endpoint": aws.endpoint, "region": aws.region, "outputs": outputs}) + "\n")
+    sys.stdout.flush()
+    stderr.print(f"ready: AWS_ENDPOINT_URL={aws.endpoint}, logs under {aws.work_dir}; Ctrl-C ends it", soft_wrap=True)
 
 
 def check_address(host: str, port: int) -> None:

@@ -75,7 +75,7 @@ class EmbeddedAws:
 
         Args:
             port: 0 picks a free one.
-            work_dir: logs and extracted code; what an earlier run left of them is removed at `start`.
+            work_dir: logs and extracted code; what an earlier run left of them is removed at `start`. `work_dir.occupied` keeps others out of it.
             task_dir: where tasks run their commands.
             host: the address to listen on. Whoever reaches it can have commands run on this machine.
         """

@@ -10,6 +10,7 @@ from typing import Annotated, Final
 import typer
 from rich.console import Console
 
+from console.errors import CommandError, ExitCode
 from local.synth import REPOSITORY
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
@@ -82,25 +83,22 @@ def test_a_column_that_is_not_there_is_permanent(spark: SparkSession, make_job: 
 """)
 
 
-class NewJobError(RuntimeError):
-    """There is nothing to write, or it would overwrite something; the message says what to do."""
-
-
 def write_job(name: str, repository: Path) -> tuple[Path, Path]:
     """Write the job and its test; answers both files. Nothing is overwritten.
 
     Raises:
-        NewJobError: the name is none for a job, or taken.
+        CommandError: the name is none for a job, or taken.
     """
     if not _NAME.fullmatch(name) or keyword.iskeyword(name):
-        raise NewJobError(
-            f"{name!r} is no name for a job: it becomes a module, so a-z, 0-9 and _, beginning with a letter"
+        raise CommandError(
+            f"{name!r} is no name for a job: it becomes a module, so a-z, 0-9 and _, beginning with a letter",
+            ExitCode.USAGE,
         )
     job = repository / "jobs" / "catalogue" / f"{name}.py"
     test = repository / "tests" / "jobs" / f"test_{name}.py"
     for file in (job, test):
         if file.exists():
-            raise NewJobError(f"{file.relative_to(repository)} is there already: choose another name, or delete it")
+            raise CommandError(f"{file.relative_to(repository)} is there already: choose another name, or delete it")
     job.write_text(_JOB.substitute())
     test.write_text(_TEST.substitute(name=name))
     return job, test
@@ -123,6 +121,7 @@ def new_job(
     say = Console(stderr=True, soft_wrap=True, highlight=False).print
     say(f"written: {job.relative_to(REPOSITORY)}")
     say(f"         {test.relative_to(REPOSITORY)}", markup=False)
-    say(f"test it: .venv/bin/pytest {test.relative_to(REPOSITORY)}", markup=False)
+    # `make demo` and `make up` install no pytest.
+    say(f"test it: make setup && .venv/bin/pytest {test.relative_to(REPOSITORY)}", markup=False)
     say("a message for it, once `longhaul up` is started anew or the stack deployed:")
     typer.echo(json.dumps(example))

@@ -40,4 +40,6 @@ def retry(
         else:
             out.line(lease.job_id)
     if any(lease.state is State.DEAD for lease in leases):
-        out.note("their dead letters are still there: `longhaul dlq drop JOB` once the jobs have succeeded")
+        out.note(
+            "what they left in the dead-letter queue stays there: `longhaul dlq drop JOB` once they have succeeded"
+        )

@@ -52,6 +52,15 @@ def submit(  # noqa: PLR0913 - one option for each field of a request
             rich_help_panel=_REQUEST,
         ),
     ] = None,
+    mode: Annotated[
+        str | None,
+        typer.Option(
+            "--mode", help="overwrite, append or error, where there is an output already.", rich_help_panel=_REQUEST
+        ),
+    ] = None,
+    engine: Annotated[
+        str | None, typer.Option("--engine", help="fargate or emr-serverless.", rich_help_panel=_REQUEST)
+    ] = None,
     size: Annotated[
         str | None, typer.Option("--size", help="small, medium, large or xlarge.", rich_help_panel=_REQUEST)
     ] = None,
@@ -95,6 +104,8 @@ def submit(  # noqa: PLR0913 - one option for each field of a request
         inputs=inputs,
         output=output,
         params=params,
+        mode=mode,
+        engine=engine,
         size=size,
         timeout=timeout,
         stall_timeout=stall_timeout,

@@ -18,6 +18,7 @@ from local.demo.show import Show, show_on
 from local.demo.watch import DemoError, Watched, Watcher
 from local.spark_cache import BackgroundTraining
 from local.synth import REPOSITORY, synth
+from local.work_dir import occupied
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.dynamodb_leases import DynamoLeases
 from longhaul.domain.lease import State
@@ -53,10 +54,13 @@ def run(
     """Run the demo; 0 when every check held, 1 otherwise, with the reason on the console.
 
     `report` writes the report, given endpoint and region of the embedded AWS while it still runs; it answers the file.
+
+    Raises:
+        WorkDirError: another embedded AWS works in that folder, or it holds files of others.
     """
     begun = time.monotonic()
     try:
-        with show_on(console) as show:
+        with occupied(work_dir), show_on(console) as show:
             show.say("preparing 336,776 flights, synthesizing the stack")
             inputs = scenario.prepare(cache)
             assembly = synth(work_dir / "cdk.out")

@@ -6,8 +6,10 @@ from datetime import datetime
 from typing import Any
 
 from longhaul.domain import attributes
+from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.lease import Lease
 from longhaul.domain.message import MessageContent
+from longhaul.domain.request import parse_job_id
 
 UNEXPLAINED = "unexplained"
 _TEXTS = ("kind", "reason", "key", "execution_arn", "log_location", "first_sent")
@@ -52,10 +54,21 @@ class DeadLetter:
 
     @property
     def job_id(self) -> str | None:
-        """Of the job that it was the message of; None when nothing says."""
+        """Of the job that it was the message of; None when nothing says.
+
+        One that is invalid for another reason still has the id that its producer asks for it by. What is no job id is none here either.
+        """
         if self.reason and self.reason.key:
             return self.reason.key.partition("#")[2]
-        return attributes.value_of(self.content.attributes, attributes.JOB_ID)
+        return _id_in(self.content.body) or attributes.value_of(self.content.attributes, attributes.JOB_ID)
+
+
+def _id_in(body: str) -> str | None:
+    try:
+        document = json.loads(body)
+        return parse_job_id(document["job_id"])
+    except (ValueError, RecursionError, TypeError, KeyError, InvalidRequestError):
+        return None
 
 
 def explanation_of(content: MessageContent) -> Reason | None:

@@ -74,7 +74,7 @@ def _parse(text: str, policy: PathPolicy, allowed: tuple[str, ...]) -> DataPath:
     if scheme == "s3" and rest.startswith("//"):
         bucket, _, key = rest[2:].partition("/")
         if bucket not in allowed:
-            raise ValueError(f"bucket {bucket[:63]!r} is not allowed; allowed: {', '.join(allowed)}")
+            raise ValueError(f"bucket {bucket[:63]!r} is not allowed; allowed: {', '.join(dict.fromkeys(allowed))}")
         path = DataPath("s3", bucket, key)
     elif scheme == "file" and policy.allow_file and separator:
         path = DataPath("file", "", "/" + unquote(rest).lstrip("/"))

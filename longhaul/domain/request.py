@@ -23,12 +23,13 @@ _MAX_INPUTS = MAX_GROUP  # a joined job has one for each of its group
 _MAX_PATH = 2_048
 _MAX_PROBLEMS = 10
 _JOB_ID = re.compile(r"(?!/)[A-Za-z0-9._/:-]{1,128}")
+JOB_ID_RULE = "1 to 128 of A-Z a-z 0-9 . _ / : -, no leading '/', no '..'"
 _NAME = r"^[A-Za-z_][A-Za-z0-9_]{0,63}$"
 
 
 def _job_id(value: str) -> str:
     if not _JOB_ID.fullmatch(value) or ".." in value:
-        raise ValueError("a job_id has 1 to 128 of A-Z a-z 0-9 . _ / : -, no leading '/', no '..'")
+        raise ValueError(f"a job_id has {JOB_ID_RULE}")
     return value
 
 

@@ -43,7 +43,8 @@ class Problem:
 
 def documents(text: str) -> tuple[list[Document], list[Problem]]:
     """The JSON objects in a text: one, an array of them, or one a line."""
-    lines = [(f"line {n}", line) for n, line in enumerate(text.splitlines(), 1) if line.strip()]
+    # Not `splitlines`: it also splits at separators that a JSON text may hold, such as U+2028.
+    lines = [(f"line {n}", line) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
     if not lines:
         return [], [Problem("", "the input is empty: one JSON object, an array of them, or one a line")]
     if _is_json(lines[0][1]):
@@ -120,8 +121,10 @@ def _submission(
 def _is_json(line: str) -> bool:
     try:
         json.loads(line)
-    except (ValueError, RecursionError):
+    except (json.JSONDecodeError, RecursionError):
         return False
+    except ValueError:  # a number with too many digits: JSON all the same
+        return True
     return True
 
 
@@ -133,6 +136,8 @@ def _parsed(place: str, text: str) -> Document | Problem | list[Any]:
     except json.JSONDecodeError as error:
         where = place or f"line {error.lineno}"
         return Problem(where, f"is not valid JSON at column {error.colno}: {error.msg}")
+    except ValueError:
+        return Problem(place, "has a number with more digits than can be read")
     return value if isinstance(value, list) else _object(place, value)
 
 

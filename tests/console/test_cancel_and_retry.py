@@ -47,7 +47,7 @@ def test_a_dead_job_is_sent_again_under_its_old_id(world: World) -> None:
     (message,) = world.queued()
     assert json.loads(message["Body"]) == BODY  # which names no id: the attribute does
     assert message["MessageAttributes"]["job_id"]["StringValue"] == "dead"
-    assert "dead letters are still there" in done.stderr
+    assert "dead-letter queue stays there" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,14 @@ def test_every_attempt_is_on_a_line_with_its_wait_its_length_and_its_reason(worl
     assert (records[0]["started_at"], records[1]["started_at"]) == ("2026-01-02T03:04:05.000Z", None)
 
 
+def test_an_attempt_that_succeeded_got_to_the_end_whatever_it_reported_last(world: World) -> None:
+    lease = world.claim("quick")
+    world.parts.leases.register_task(lease.id, "arn:aws:ecs:us-east-1:1:task/Longhaul/t1", world.clock.now())
+    row = world.parts.leases.report_progress(lease.id, {"phase": "running", "fraction": 0.1}, world.clock.now())
+    world.end(row, OutcomeClass.SUCCEEDED)
+    assert world.run("history", "quick").stdout.split("\t")[7] == "done"
+
+
 def test_what_happens_between_beats_stands_with_them(world: World) -> None:
     lease = world.claim("long")
     world.parts.leases.hand_over(lease.id, str(lease.receipt_handle))

@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 
 from console.cli import app
 from console.commands import new_job as module
-from console.commands.new_job import NewJobError, write_job
+from console.commands.new_job import write_job
+from console.errors import CommandError, ExitCode
 from local.synth import REPOSITORY
 
 # Spark's start, on a machine that is busy with other tests.
@@ -58,20 +59,21 @@ def test_the_command_says_what_it_wrote_and_how_to_use_it(checkout: Path, monkey
 
     assert said.exit_code == 0
     assert "written: jobs/catalogue/orders.py" in said.stderr
-    assert "pytest tests/jobs/test_orders.py" in said.stderr
+    assert "make setup && .venv/bin/pytest tests/jobs/test_orders.py" in said.stderr
     assert json.loads(said.stdout)["job"] == "orders"
 
 
 @pytest.mark.parametrize("name", ["", "Orders", "2nd", "_x", "a-b", "a/b", "../x", "class", "x" * 65, "a.b", "a\n"])
 def test_a_name_that_is_no_module_is_refused(name: str, tmp_path: Path) -> None:
-    with pytest.raises(NewJobError, match="is no name for a job"):
+    with pytest.raises(CommandError, match="is no name for a job") as refused:
         write_job(name, tmp_path)
+    assert refused.value.code is ExitCode.USAGE
 
 
 @pytest.mark.parametrize("there", ["jobs/catalogue/orders.py", "tests/jobs/test_orders.py"])
 def test_nothing_is_overwritten(checkout: Path, there: str) -> None:
     (checkout / there).write_text("mine")
-    with pytest.raises(NewJobError, match=f"{there} is there already"):
+    with pytest.raises(CommandError, match=f"{there} is there already"):
         write_job("orders", checkout)
     assert (checkout / there).read_text() == "mine"
     assert len([*checkout.rglob("orders.py"), *checkout.rglob("test_orders.py")]) == 1

@@ -1,6 +1,9 @@
 import io
+import re
+from collections.abc import Sequence
 
 import pytest
+from rich.cells import cell_len
 from rich.console import Console
 
 from console.output import Output, printable
@@ -38,3 +41,45 @@ def test_colours_are_for_terminals_that_want_them(monkeypatch: pytest.MonkeyPatc
     assert "[bold]a[/bold]" in drawn()
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\x1b[31m" not in drawn()
+
+
+JOB = "year-2013/clean/38aab4616cf60bda61dd"
+WHY = "permanent: params.query: [PARSE_SYNTAX_ERROR] Syntax error at or near 'SELEC'"
+ROWS = [(JOB, "DEAD", "clean", "2", "6m26s", "", WHY), ("a", "RUNNING", "main", "1", "4s", "62% running", "")]
+
+
+def listed(width: int, rows: Sequence[Sequence[str]] = ROWS) -> str:
+    out, file = Output(), io.StringIO()
+    out.data = Console(file=file, force_terminal=True, width=width, no_color=True, highlight=False)
+    out.table(("job", "state", "stage", "attempt", "age", "progress", "why"), rows)
+    return re.sub(r"\x1b\[[0-9;]*m", "", file.getvalue())
+
+
+def test_a_wide_terminal_shows_a_row_on_a_line() -> None:
+    assert listed(160).splitlines() == [
+        "job                                   state    stage  attempt  age    progress     why",
+        f"{JOB}  DEAD     clean  2        6m26s               {WHY}",
+        "a                                     RUNNING  main   1        4s     62% running",
+    ]
+
+
+def test_what_finds_no_room_goes_on_lines_below_and_the_reason_folds_under_itself() -> None:
+    assert listed(80).splitlines() == [
+        "job                                   state    stage  attempt  age",
+        "  progress     why",
+        f"{JOB}  DEAD     clean  2        6m26s",
+        "               permanent: params.query: [PARSE_SYNTAX_ERROR] Syntax error at or",
+        "               near 'SELEC'",
+        "a                                     RUNNING  main   1        4s",
+        "  62% running",
+    ]
+
+
+@pytest.mark.parametrize("width", [8, 24, 40, 80, 119, 300])
+@pytest.mark.parametrize("job", ["a", JOB, "y" * 128, "日本" * 30])
+def test_nothing_is_cut_off_however_narrow_the_terminal_and_no_line_is_wider(width: int, job: str) -> None:
+    shown = listed(width, [(job, "SUCCEEDED", "main", "12", "3d4h", "100% done", WHY)])
+    together = "".join(shown.split())
+    for cell in (job, "SUCCEEDED", "main", "12", "3d4h", WHY):
+        assert "".join(cell.split()) in together
+    assert max(cell_len(line) for line in shown.splitlines()) <= width

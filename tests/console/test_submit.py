@@ -3,8 +3,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer.main
 
+from console.cli import app
 from longhaul.domain.outcome import OutcomeClass
+from longhaul.domain.request import JobRequest
 from tests.builders import QUEUE_URL, body
 from tests.console.conftest import World
 from tests.fakes.service import Call, Proceed, client_error
@@ -34,6 +37,18 @@ def test_options_make_one_request(world: World) -> None:
         "params": {"query": "SELECT 1", "n": 7},
         "job_id": "mine",
     }
+
+
+def test_every_field_of_a_request_has_an_option(world: World) -> None:
+    """But for the schema's version and what Longhaul writes itself."""
+    submit = typer.main.get_command(app).commands["submit"]  # type: ignore[attr-defined]
+    options = {option for parameter in submit.params for option in parameter.opts}
+    for field in JobRequest.model_fields.keys() - {"version", "lineage"}:
+        assert f"--{ {'inputs': 'input', 'params': 'param'}.get(field, field.replace('_', '-')) }" in options
+    done = world.run("submit", *FLAGS, "--mode", "append", "--engine", "fargate")
+    assert done.exit_code == 0, done.stderr
+    (message,) = world.queued()
+    assert {"mode": "append", "engine": "fargate"}.items() <= json.loads(message["Body"]).items()
 
 
 def test_thousands_of_lines_from_stdin_arrive_each_once(world: World) -> None:

@@ -16,6 +16,7 @@ from console.target import locate
 from console.up import AddressError, check_address
 from local.credentials import aws_client
 from local.synth import REPOSITORY
+from local.work_dir import occupied
 from longhaul.settings import VARIABLE, RuntimeSettings
 
 # Synthesizing takes most of it.
@@ -92,3 +93,36 @@ def test_an_address_that_others_reach_is_refused_before_anything_is_synthesized(
 def test_an_address_of_others_or_none_is_refused(host: str) -> None:
     with pytest.raises(AddressError, match=f"--host {host}: only this machine and its containers may reach it"):
         check_address(host, 0)
+
+
+def test_a_second_one_and_a_demo_leave_the_folder_of_one_that_runs_alone(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "console.cli"]
+    with occupied(tmp_path / "work"):
+        for arguments in (["up", "--port", "0"], ["demo"]):
+            done = subprocess.run(
+                [*command, *arguments, "--work-dir", str(tmp_path / "work")],
+                cwd=REPOSITORY,
+                capture_output=True,
+                text=True,
+                timeout=_READY_WITHIN_S,
+                check=False,
+            )
+            assert done.returncode == 1
+            assert done.stderr == (
+                f"longhaul: another embedded AWS (process {os.getpid()}) works in {tmp_path / 'work'}: end that first, "
+                "or name another folder with --work-dir\n"
+            )
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_up_ends_at_once_and_without_a_word_while_it_still_synthesizes(tmp_path: Path, number: signal.Signals) -> None:
+    command = [sys.executable, "-m", "console.cli", "up", "--port", "0", "--work-dir", str(tmp_path)]
+    # A group of its own, which a terminal's Ctrl-C reaches whole.
+    with subprocess.Popen(
+        command, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == "synthesizing the stack …\n"
+        os.killpg(process.pid, number)
+        out, err = process.communicate(timeout=_ENDS_WITHIN_S)
+    assert (process.returncode, out, err) == (130, "", "")

@@ -23,6 +23,11 @@ def read(text: str, max_bytes: int = 1024 * KIB) -> tuple[list[Submission], list
     [
         pytest.param(body(), ["line 1"], id="one line"),
         pytest.param(f"\n{body()}\n\n{body()}\n", ["line 2", "line 4"], id="one a line, with empty ones"),
+        pytest.param(
+            body(params={"q": "x"}).replace('"x"', '"a\u2028b\x85c"') + "\r\n" + body(),
+            ["line 1", "line 2"],
+            id="with separators of lines in a text",
+        ),
         pytest.param(json.dumps(BODY, indent=2), [""], id="one over several lines"),
         pytest.param(json.dumps([BODY, BODY], indent=2), ["entry 1", "entry 2"], id="an array over several lines"),
         pytest.param(json.dumps([BODY, BODY]), ["entry 1", "entry 2"], id="an array on one line"),
@@ -43,6 +48,8 @@ def test_requests_are_found_however_they_are_laid_out(text: str, places: list[st
         (f"{body()}\n7", 'line 2: is no JSON object: a request looks like {"job": …, "output": …}'),
         ("[7]", 'entry 1: is no JSON object: a request looks like {"job": …, "output": …}'),
         ("[" * 100_000, "is nested too deeply"),
+        (f'{body()}\n{{"n": {"9" * 5_000}}}', "line 2: has a number with more digits than can be read"),
+        (f'{{"n": {"9" * 5_000}}}\n{body()}', "line 1: has a number with more digits than can be read"),
         (f"{body()}\n{body(colour='red')}", "line 2: colour: unknown field"),
         (body(params={"x": float("nan")}), "the body is not valid JSON"),
         (body(job_id="../etc"), "line 1: job_id: a job_id has 1 to 128"),
