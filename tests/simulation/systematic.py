@@ -109,6 +109,15 @@ RACES: Mapping[str, Plan] = {
     "two appends are published at once": replace(
         SCENARIOS["two jobs append to one output"], faults=(Fault("task@j1-1.1", 23, "slow/40"),)
     ),
+    "settle dies right after it has sent what a job emitted": replace(
+        PIPELINES["a fan-out is joined"], faults=(Fault("settle@j0-1#1", 5, "crash/after"),)
+    ),
+    "settle dies right after a member has arrived": replace(
+        PIPELINES["a fan-out is joined"], faults=(Fault("settle@j0.1-1#1", 4, "crash/after"),)
+    ),
+    "SQS takes some of what a job emitted, and not all": replace(
+        PIPELINES["a fan-out is joined"], faults=(Fault("entry:SendMessage", 2, "fails"),)
+    ),
     "nothing stops a task that is deaf but settle": replace(
         SCENARIOS["a job is deaf"], faults=(Fault("stop:stopTask@j0-1", 1, "not stopped"),)
     ),
