@@ -182,7 +182,9 @@ class Dispatcher:
                     return finished
                 self._defer(stage, [message.receipt_handle])
             case CancelWaiting(lease=waiting):
-                cancelled = adopted(cancel_waiting(waiting, self.clock.now()), message)
+                # A mark that was there before any claim does not know where the job comes from; a correction is to take its place.
+                lineage = waiting.lineage or message.request.lineage
+                cancelled = replace(adopted(cancel_waiting(waiting, self.clock.now()), message), lineage=lineage)
                 self.leases.end_waiting(waiting, cancelled)
                 self.finisher.finish(cancelled)
                 batch.kept.discard(message.message_id)

@@ -1,6 +1,5 @@
 """What people do to the system, and what SQS may do of itself: each an entry of a plan."""
 
-import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -10,50 +9,31 @@ from functions.wiring import wiring
 from longhaul.cancel import Canceller
 from longhaul.domain.errors import LonghaulError
 from tests.simulation.hosts import Host
-from tests.simulation.plan import Act, Job
+from tests.simulation.plan import Act
 from tests.simulation.randomness import rng_of
+from tests.simulation.requests import INVALID_BODIES, body_of, corrected_of
+from tests.simulation.stages import CLEAN, MAIN
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-INVALID_BODIES = ("not JSON", "[1, 2]", '{"job": "nobody-knows-it"}')
-
-
-def body_of(job: Job, work: int, bucket: str) -> str:
-    """The request that a producer sends. `params` tell the model of the runner what it is to do; to the product they are the job's."""
-    request: dict[str, Any] = {
-        "job": "flights_clean",
-        "inputs": {"flights": f"s3://{bucket}/raw/{job.name}.csv"},
-        "output": f"s3://{bucket}/out/{job.output or job.name}/",
-        "params": {"name": job.name, "work": work},
-    }
-    if job.named:
-        request["job_id"] = job.name
-    if job.mode != "overwrite":
-        request["mode"] = job.mode
-    for name, seconds in (("timeout", job.timeout_s), ("stall_timeout", job.stall_timeout_s)):
-        if seconds is not None:
-            request[name] = f"{seconds}s"
-    if job.max_attempts is not None:
-        request["max_attempts"] = job.max_attempts
-    return json.dumps(request)
-
 
 def submit(world: "World", act: Act) -> None:
     body = body_of(world.jobs[act.job], act.work, world.bucket)
-    world.sdk.client("sqs").send_message(QueueUrl=world.jobs_queue.url, MessageBody=body)
+    world.sdk.client("sqs").send_message(QueueUrl=world.queues[MAIN].url, MessageBody=body)
 
 
 def submit_invalid(world: "World", act: Act) -> None:
     body = INVALID_BODIES[act.work % len(INVALID_BODIES)]
-    world.sdk.client("sqs").send_message(QueueUrl=world.jobs_queue.url, MessageBody=body)
+    world.sdk.client("sqs").send_message(QueueUrl=world.queues[MAIN].url, MessageBody=body)
 
 
 def cancel(world: "World", act: Act) -> None:
     parts = wiring()
     for key in world.keys_of(act.job):
         world.seen.note_cancel(key)
-        Canceller(parts.clock, parts.leases, parts.finisher).cancel("main", key.partition("#")[2])
+        stage, _, job_id = key.partition("#")
+        Canceller(parts.clock, parts.leases, parts.finisher).cancel(stage, job_id)
 
 
 def stop_execution(world: "World", act: Act) -> None:
@@ -73,15 +53,28 @@ def redrive_execution(world: "World", act: Act) -> None:
 
 
 def redrive_dead_letters(world: "World", _act: Act) -> None:
-    world.sdk.client("sqs").start_message_move_task(
-        SourceArn=world.dead_letter_queue.arn, DestinationArn=world.jobs_queue.arn
-    )
+    for stage, queue in world.queues.items():
+        world.sdk.client("sqs").start_message_move_task(
+            SourceArn=world.dead_letter_queues[stage].arn, DestinationArn=queue.arn
+        )
 
 
-def purge(world: "World", _act: Act) -> None:
+def correct(world: "World", act: Act) -> None:
+    """Somebody sees that a job is dead or cancelled, and submits under its id what they think is right."""
+    for key in world.keys_of(act.job):
+        stage, _, job_id = key.partition("#")
+        row = world.seen.rows.get(key)
+        if row is not None and row["state"]["S"] in ("DEAD", "CANCELLED"):
+            body = corrected_of(world.jobs[act.job], act.work, world.bucket, job_id)
+            world.sdk.client("sqs").send_message(QueueUrl=world.queues[stage].url, MessageBody=body)
+
+
+def purge(world: "World", act: Act) -> None:
+    """The queue of the job's stage; without a job the first one."""
+    stage = CLEAN if "." in act.job else MAIN
     world.seen.is_purging = True
     try:
-        world.sdk.client("sqs").purge_queue(QueueUrl=world.jobs_queue.url)
+        world.sdk.client("sqs").purge_queue(QueueUrl=world.queues[stage].url)
     finally:
         world.seen.is_purging = False
 
@@ -90,9 +83,10 @@ def redeliver(world: "World", act: Act) -> None:
     """SQS delivers at least once: also what is in flight, or deleted a moment ago."""
     ids = world.seen.message_ids_of(act.job)
     if ids:
-        world.aws.sqs.redeliver(world.jobs_queue.url, ids[act.work % len(ids)])
-        world.seen.note_redelivery(ids[act.work % len(ids)])
-        world.mapping.look()
+        found = world.seen.sent[ids[act.work % len(ids)]]
+        world.aws.sqs.redeliver(world.queues[found.stage].url, found.message.id)
+        world.seen.note_redelivery(found.message.id)
+        world.mappings[found.stage].look()
 
 
 def outage(world: "World", act: Act) -> None:
@@ -106,6 +100,7 @@ KINDS: Mapping[str, Callable[["World", Act], None]] = {
     "stop_execution": stop_execution,
     "redrive_execution": redrive_execution,
     "redrive_dead_letters": redrive_dead_letters,
+    "correct": correct,
     "purge": purge,
     "redeliver": redeliver,
     "outage": outage,

@@ -34,7 +34,9 @@ class Surroundings(NamedTuple):
     sdk: Sdk
     settings: RuntimeSettings
     output: Path  # what Spark would have written
+    jobs: Mapping[str, Job]  # by name
     job_of: Callable[[str], Job]  # by key
+    label_of: Callable[[str], str]  # by key
 
 
 class Containers:
@@ -53,7 +55,7 @@ class Containers:
 
     def launched(self, task: Task) -> None:
         attempt = attempt_of(task)
-        label = f"task@{label_of(attempt)}"
+        label = f"task@{self._around.label_of(attempt.key)}-{attempt.attempt}"
         self._counts[label] += 1
         name = f"{label}.{self._counts[label]}"
         self.running[task.arn] = Container(
@@ -76,7 +78,7 @@ class Containers:
     def _before_launch(self, request: Mapping[str, Any]) -> None:
         (override,) = request["overrides"]["containerOverrides"]
         names = {each["name"]: each["value"] for each in override["environment"]}
-        site = f"launch:{names['LONGHAUL_KEY'].partition('#')[2]}-{names['LONGHAUL_ATTEMPT']}"
+        site = f"launch:{self._around.label_of(names['LONGHAUL_KEY'])}-{names['LONGHAUL_ATTEMPT']}"
         fault = self._injector.of_event(site, _LAUNCH_FAULTS, self._around.plan.mix.launches)
         if fault is not None:
             raise Failure(fault)
@@ -200,11 +202,6 @@ class Container:
 
     def _later(self, seconds: float, action: Callable[[], None]) -> None:
         self._events.append(self._timeline.after(seconds, action))
-
-
-def label_of(attempt: AttemptId) -> str:
-    """How the sites of a plan name an attempt."""
-    return f"{attempt.key.partition('#')[2]}-{attempt.attempt}"
 
 
 def attempt_of(task: Task) -> AttemptId:

@@ -1,6 +1,7 @@
 """EventBridge: the rules' schedule, and the events of executions that ended, which are best effort: some are lost, come late, or come twice."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from tests.fakes.stepfunctions import Execution
@@ -16,13 +17,20 @@ _EVENT_FAULTS = ("lost", "late", "doubled")
 
 class EventBridge:
     def __init__(
-        self, plan: Plan, timeline: Timeline, injector: Injector, platform: Lambda, rules: tuple[Rule, ...]
+        self,
+        plan: Plan,
+        timeline: Timeline,
+        injector: Injector,
+        platform: Lambda,
+        rules: tuple[Rule, ...],
+        label_of: Callable[[str], str],
     ) -> None:
         self._plan = plan
         self._timeline = timeline
         self._injector = injector
         self._platform = platform
         self._rules = rules
+        self._label_of = label_of
         self._ticks = 0
         for rule in rules:
             if rule.every_s is not None:
@@ -55,7 +63,7 @@ class EventBridge:
         }
         event = {"source": "aws.states", "detail-type": "Step Functions Execution Status Change", "detail": detail}
         told = json.loads(execution.input)
-        site = f"{told['job_id']}-{told['attempt']}"
+        site = f"{self._label_of(told['key'])}-{told['attempt']}"
         fault = self._injector.of_event(f"event:{site}", _EVENT_FAULTS, self._plan.mix.events)
         delays = {None: (1.0,), "lost": (), "late": (1800.0,), "doubled": (1.0, 4.0)}[fault]
         for delay_s in delays:

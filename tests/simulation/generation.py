@@ -10,26 +10,29 @@ from tests.simulation.endings import OWN_FAULTS, PLATFORM_FAULTS
 from tests.simulation.files import COUNTS
 from tests.simulation.plan import Act, Ending, Job, Mix, Plan
 from tests.simulation.randomness import rng_of
+from tests.simulation.stages import SUM, members_of
 
 _SERVICES = ("dynamodb", "sqs", "s3", "stepfunctions", "ecs")
 _HOUR_S = 3_600.0
 _SMALL_SKEW_S = 30.0
 _LONGEST_TIMEOUT_S = 604_800  # that a request may ask for
+_PIPELINES = 0.15  # of all worlds
+_ROOTS = 2
 _OWN, _PLATFORM = sorted(OWN_FAULTS), sorted(PLATFORM_FAULTS)
 
 
 def plan_of(seed: int) -> Plan:
     """The world of a seed."""
     rng = rng_of(seed, "plan")
-    jobs = tuple(_job(rng, number) for number in range(_jobs(rng)))
+    jobs = tuple(_job(rng, f"j{number}", _work_s(rng)) for number in range(_jobs(rng)))
     mix = _mix(rng)
     if mix.skew_s > _SMALL_SKEW_S:
         # What clocks are wrong by counts as silence: who lets them be wrong by minutes must not call minutes of silence a stall.
         jobs = tuple(replace(job, stall_timeout_s=None) for job in jobs)
-    return Plan(
+    plan = Plan(
         seed=seed,
         jobs=jobs,
-        acts=tuple(sorted(_acts(rng, jobs), key=lambda act: act.at_s)),
+        acts=_in_order(_acts(rng, jobs)),
         mix=mix,
         slots=_pick(rng, (10, 60), (1, 15), (2, 15), (3, 10)),
         spot=rng.random() < 0.2,
@@ -39,6 +42,9 @@ def plan_of(seed: int) -> Plan:
         # A dispatcher that waits for a slot looks every second: half of all calls of a world, in which little happens.
         slot_wait_s=_pick(rng, (50, 20), (4, 80)),
     )
+    # A source of its own: what is no pipeline stays the world that it would be without any.
+    stages = rng_of(seed, "pipeline")
+    return _pipeline(stages, plan) if stages.random() < _PIPELINES else plan
 
 
 def _jobs(rng: random.Random) -> int:
@@ -46,8 +52,7 @@ def _jobs(rng: random.Random) -> int:
     return rng.randint(low, high)
 
 
-def _job(rng: random.Random, number: int) -> Job:
-    work_s = _work_s(rng)
+def _job(rng: random.Random, name: str, work_s: float) -> Job:
     endings: list[Ending] = []
     poison = False
     if rng.random() < 0.45:
@@ -58,7 +63,7 @@ def _job(rng: random.Random, number: int) -> Job:
         poison = kinds[-1] in OWN_FAULTS and rng.random() < 0.4
     endless = any(each.kind == "endless" for each in endings)
     return Job(
-        name=f"j{number}",
+        name=name,
         work_s=work_s,
         named=rng.random() < 0.8,
         endings=tuple(endings),
@@ -124,6 +129,53 @@ def _more(rng: random.Random, job: Job, at_s: float) -> list[Act]:
     maybe(0.12, "redeliver", work=rng.randrange(4))
     maybe(0.05, "redeliver", work=rng.randrange(4), later_s=life_s)
     return found
+
+
+def _pipeline(rng: random.Random, plan: Plan) -> Plan:
+    """The plan with stages behind its own; with few jobs, since each becomes several."""
+    jobs = [replace(job, fan_out=_fan_out(rng)) for job in plan.jobs[:_ROOTS]]
+    names = {job.name for job in jobs}
+    acts = [act for act in plan.acts if not act.job or act.job in names]
+    members = []
+    for job in jobs:
+        at_s = next(act.at_s for act in acts if act.job == job.name) + job.work_s + 120
+        for name in (*members_of(job), f"{job.name}.{SUM}"):
+            member = _job(rng, name, round(1 + 600 * rng.random() ** 3, 1))
+            members.append(replace(member, stall_timeout_s=None) if plan.mix.skew_s > _SMALL_SKEW_S else member)
+            acts += _more_of_member(rng, member, at_s)
+    if rng.random() < 0.05:
+        acts.append(Act(_soon(rng) + 120, "purge", members[0].name))
+    return replace(
+        plan,
+        jobs=(*jobs, *members),
+        acts=_in_order(acts),
+        clean_slots=_pick(rng, (10, 50), (1, 20), (2, 30)),
+    )
+
+
+def _fan_out(rng: random.Random) -> int | None:
+    return _pick(rng, (None, 20), (0, 8), (1, 10), (2, 30), (3, 20), (5, 8), (11, 4))
+
+
+def _more_of_member(rng: random.Random, member: Job, at_s: float) -> list[Act]:
+    """What else happens to a job that follows from one that may have ended at that time."""
+    found = []
+
+    def maybe(chance: float, kind: str, work: int = 0, for_s: float = 400.0) -> None:
+        if rng.random() < chance:
+            found.append(Act(round(at_s + for_s * rng.random(), 1), kind, member.name, work))
+
+    maybe(0.08, "cancel")
+    maybe(0.05, "stop_execution")
+    maybe(0.08, "redeliver", work=rng.randrange(4))
+    # Nothing happens while it is neither dead nor cancelled.
+    maybe(0.15, "correct", work=1, for_s=1_500)
+    maybe(0.30, "correct", work=2, for_s=9_000)
+    return found
+
+
+def _in_order(acts: Sequence[Act]) -> tuple[Act, ...]:
+    return tuple(sorted(acts, key=lambda act: act.at_s))
 
 
 def _soon(rng: random.Random) -> float:

@@ -17,11 +17,12 @@ from tests.simulation.timeline import Event, Timeline
 
 
 class EventSourceMapping:
-    """`concurrency` pollers. An idle one wakes when a message shows: a long poll answers at once then."""
+    """`concurrency` pollers of one queue; `label` tells those of one stage from another's. An idle one wakes when a message shows: a long poll answers at once then."""
 
     def __init__(
         self,
         *,
+        label: str,
         seed: int,
         timeline: Timeline,
         sqs: Any,
@@ -30,6 +31,7 @@ class EventSourceMapping:
         batch_size: int,
         concurrency: int,
     ) -> None:
+        self._label = label
         self._seed = seed
         self._timeline = timeline
         self._sqs = sqs
@@ -57,7 +59,7 @@ class EventSourceMapping:
         self._wake = None
         self._free -= 1
         self._batches += 1
-        name = f"mapping#{self._batches}"
+        name = f"{self._label}mapping#{self._batches}"
         host = Host(self._timeline, name, rng_of(self._seed, name), traits=PLATFORM)
         host.run(lambda: self._receive(host), self._received)
 
@@ -84,7 +86,7 @@ class EventSourceMapping:
         self._platform.invoke(
             "dispatcher",
             {"Records": records},
-            f"m{self._batches}",
+            f"{self._label}m{self._batches}",
             lambda answered: self._answered(host, messages, answered),
         )
         self.look()

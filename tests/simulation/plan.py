@@ -32,6 +32,9 @@ class Job:
     stall_timeout_s: int | None = None
     max_attempts: int | None = None
     files: int = 2
+    fan_out: int | None = (
+        None  # how many jobs it emits; None: it leaves that to its stage, in which one follows. In a pipeline, see `stages`
+    )
 
     def ending(self, attempt: int, work: int) -> Ending:
         if work or not self.endings:
@@ -87,6 +90,7 @@ class Plan:
     mix: Mix = field(default_factory=Mix)
     faults: tuple[Fault, ...] | None = None  # None: drawn by the mix
     slots: int = 10
+    clean_slots: int = 0  # of the stage behind `main`; 0: there is none, and no pipeline
     spot: bool = False
     max_attempts: int = 3
     renew_receives: int = 900

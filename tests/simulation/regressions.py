@@ -56,6 +56,12 @@ REGRESSIONS: Mapping[str, Plan] = {
         ),
         faults=(Fault("task@00000001-feed-4000-8000-000000000000-2.1", 28, "lost/after/1"),),
     ),
+    "a member that was cancelled before it was claimed lost its place in the fan-out": Plan(
+        jobs=(Job("j0", work_s=9.0, files=1, fan_out=2),),
+        acts=(_SUBMIT, Act(180.0, "cancel", "j0.1"), Act(900.0, "correct", "j0.1", work=1)),
+        faults=(),
+        clean_slots=1,
+    ),
     "uploads of an attempt stayed pending when runner and settle were throttled": Plan(
         seed=168,
         jobs=(Job("j0", work_s=112.1, files=1),),

@@ -5,6 +5,7 @@ What it leaves out is what takes Spark: staging and the job itself are pauses, a
 
 import json
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from botocore.config import Config
@@ -12,6 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from greenlet import GreenletExit, getcurrent
 
 from jobs import failures
+from jobs.emitting import Emitter
 from jobs.io.existing import require_room
 from jobs.io.publisher import Uploader
 from jobs.io.written import Dataset
@@ -22,13 +24,16 @@ from longhaul.adapters.dynamodb_leases import DynamoLeases
 from longhaul.adapters.s3_publisher import S3Publisher
 from longhaul.adapters.s3_requests import S3Requests
 from longhaul.domain.errors import LeaseChangedError, PermanentJobError
-from longhaul.domain.lease import CommittedOutput, Lease, RecordedResult
+from longhaul.domain.follow_ons import Emitted
+from longhaul.domain.lease import CommittedOutput, Lease, RecordedResult, emitted_ref
 from longhaul.domain.outcome import ExitCode, OutcomeClass
 from longhaul.domain.paths import parse_output
 from longhaul.domain.request import parse_request
 from tests.simulation.endings import KINDS, OWN_FAULTS
 from tests.simulation.hosts import HostClock, here
 from tests.simulation.plan import Ending
+from tests.simulation.requests import emitted_of
+from tests.simulation.stages import members_of
 
 if TYPE_CHECKING:
     from tests.simulation.containers import Container, Surroundings
@@ -71,6 +76,7 @@ class Runner:
         self._requests = S3Requests(self._s3, bucket)
         self._publisher = S3Publisher(self._s3, bucket, sleep=self._clock.sleep)
         self._output = around.output
+        self._jobs = around.jobs
         self.stop = Stop()
         self.has_hung = False
         self._id = container.attempt
@@ -126,7 +132,7 @@ class Runner:
         return self._commit()
 
     def _work(self, lease: Lease) -> None:
-        stage = self._settings.stage(lease.stage)
+        self._stage = stage = self._settings.stage(lease.stage)
         request = parse_request(self._requests.get(lease.request_ref).body, self._settings, stage)
         self._mode = request.mode
         self._destination = parse_output(request.output, self._settings.paths)
@@ -174,6 +180,9 @@ class Runner:
         )
         datasets = [Dataset(".", self._output / str(self._container.job.files), 3)]
         output = uploader.upload(self._id, str(self._destination), datasets, self._mode)
+        if self._container.job.fan_out is not None and self._stage.next:
+            output = replace(output, emitted_ref=emitted_ref(self._id))
+            self._requests.put_emitted(emitted_ref(self._id), self._emitted())
         self.stop.check()
         require_room(self._s3, self._destination, self._mode, self._id)
         if self._container.ending.kind == "dies_before_commit":
@@ -192,6 +201,13 @@ class Runner:
         if self._container.ending.kind in ("dies_after_commit", "uploads_end"):
             self._exit(137, self._container.ending.kind)
         return output
+
+    def _emitted(self) -> Emitted:
+        """As `job.emit` takes it."""
+        emitter = Emitter(self._settings, self._stage)
+        members = [self._jobs[name] for name in members_of(self._container.job)]
+        emitter.emit([emitted_of(each, self._settings.paths.data_bucket) for each in members], None)
+        return emitter.requests or {}
 
     def _publish(self, output: CommittedOutput) -> None:
         self._may_be_committed = True

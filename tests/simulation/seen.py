@@ -8,6 +8,7 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +16,12 @@ from tests.fakes.service import Call
 from tests.fakes.sqs_queues import Message
 from tests.fakes.stepfunctions import Execution
 from tests.simulation.containers import Container
+from tests.simulation.families import Families
 from tests.simulation.hosts import Host
 from tests.simulation.invariants.table import Moment, Violated, violated_by
+from tests.simulation.plan import Job
 from tests.simulation.sightings import Attempt, DeadLetter, Sent, Token
+from tests.simulation.stages import SUM
 from tests.simulation.telling import Row, row_text, told
 
 if TYPE_CHECKING:
@@ -31,7 +35,10 @@ class Seen:
         self.world = world
         self.began_at = self.now
         self.sent: dict[str, Sent] = {}  # by message id
-        self.live_by_key: dict[str, dict[str, Sent]] = defaultdict(dict)  # messages that are in the jobs queue, by id
+        self.live_by_key: dict[str, dict[str, Sent]] = defaultdict(dict)  # messages that are in a queue, by id
+        self.names: dict[str, str] = {}  # of the plan's jobs, by key
+        self.labels: dict[str, str] = {}  # of what follows from others, by key: how sites name it
+        self.families = Families(self)
         self.dead_letters: list[DeadLetter] = []
         self.published: dict[Token, datetime] = {}
         self.committed: dict[Token, datetime] = {}
@@ -68,15 +75,17 @@ class Seen:
 
     def _watch(self) -> None:
         world = self.world
-        _after(world.jobs_queue, "add", self._message_added)
-        _after(world.dead_letter_queue, "add", self._dead_letter_added)
-        _before(world.jobs_queue, "remove", self._message_removed)
+        for stage, queue in world.queues.items():
+            _after(queue, "add", partial(self._message_added, stage))
+            _before(queue, "remove", self._message_removed)
+            _after(world.dead_letter_queues[stage], "add", self._dead_letter_added)
         table = world.aws.dynamodb.tables[world.settings.leases_table]
         _after(table, "write", self._row_written)
         world.aws.stepfunctions.status_changed.append(self._execution_changed)
         world.containers.began.append(self._container_began)
         world.containers.is_over.append(self._container_over)
-        world.mapping.deleting.append(lambda message_id: self._check("mapping deletes", message_id))
+        for mapping in world.mappings.values():
+            mapping.deleting.append(lambda message_id: self._check("mapping deletes", message_id))
         world.platform.began.append(self._invocation_began)
 
     def call(self, call: Call, host: Host) -> None:
@@ -116,24 +125,32 @@ class Seen:
     def message_ids_of(self, job: str) -> list[str]:
         return [each.message.id for each in self.sent.values() if each.job == job]
 
-    def job_of_key(self, key: str) -> str:
-        job_id = key.partition("#")[2]
-        if job_id in self.world.jobs:
-            return job_id
-        return self.sent[job_id].job
+    def job_of(self, key: str) -> Job:
+        """As the plan has it."""
+        return self.world.jobs[self.names[key]]
+
+    def has_room(self, stage: str) -> bool:
+        """Whether nothing in that stage ever has to wait for a slot."""
+        keys = sum(key.startswith(f"{stage}#") for key in self.names)
+        return keys <= self.world.settings.stage(stage).slots
 
     def letters_of(self, sent: Sent) -> list[DeadLetter]:
         """Dead letters with the same body that came after it."""
         return [each for each in self.dead_letters if each.body == sent.message.body and each.at >= sent.at]
 
+    def success_of(self, key: str, work: int | None = None) -> Token | None:
+        """The latest attempt that published, of that work or of any.
+
+        Or was overtaken: it was committed, and before it could show, another job published under the same prefix. The later one stands, as if ours had come first.
+        """
+        for token in reversed(self.committed):  # an earlier one may have been void
+            is_it = token.key == key and work in (None, self.attempts[token].work)
+            if is_it and (token in self.published or self._is_overtaken(token)):
+                return token
+        return None
+
     def is_published(self, key: str, work: int) -> bool:
-        """Or overtaken: it was committed, and before it could show, another job published under the same prefix. The later one stands, as if ours had come first."""
-        return any(
-            token.key == key
-            and self.attempts[token].work == work
-            and (token in self.published or self._is_overtaken(token))
-            for token in self.committed
-        )
+        return self.success_of(key, work) is not None
 
     def _is_overtaken(self, token: Token) -> bool:
         began_at = self.attempts[token].started_at
@@ -143,7 +160,7 @@ class Seen:
         )
 
     def mode_of(self, token: Token) -> str:
-        return self.world.jobs[self.job_of_key(token.key)].mode
+        return self.job_of(token.key).mode
 
     def execution_of(self, token: Token) -> Execution | None:
         executions = self.world.aws.stepfunctions.executions
@@ -180,17 +197,32 @@ class Seen:
         if self.violated is None:
             self.violated = violated_by(self, moment, what)
 
-    def _message_added(self, message: Message, *_: Any) -> None:
+    def _message_added(self, stage: str, message: Message, *_: Any) -> None:
         names = {name: value.get("StringValue") for name, value in message.attributes.items()}
-        try:
-            request = json.loads(message.body)
-            job, work = request["params"]["name"], request["params"]["work"]
-        except (ValueError, KeyError, TypeError):
-            request, job, work = {}, "", None
-        key = f"main#{request.get('job_id') or names.get('job_id') or message.id}"
-        sent = Sent(message, key, job, work, names.get("renews"), self.now)
+        request = _request_in(message.body)
+        job_id = request.get("job_id") or names.get("job_id") or message.id
+        key = f"{stage}#{job_id}"
+        job, work = self._asked(stage, request)
+        sent = Sent(message, key, job, work, names.get("renews"), self.now, request)
         self.sent[message.id] = sent
         self.live_by_key[key][message.id] = sent
+        if work is not None:
+            self.names.setdefault(key, job)
+        if sent.parent is not None:
+            root = self.world.label_of(sent.parent).partition(".")[0]
+            self.labels.setdefault(key, f"{root}.{job.rpartition('.')[2]}")
+        self.families.note(sent)
+        self._check("message added", sent)
+
+    def _asked(self, stage: str, request: Mapping[str, Any]) -> tuple[str, int | None]:
+        """Which of the plan's jobs a request means, and which of the works under its key; none when it can never run."""
+        match request:
+            case {"params": {"name": str(name), "work": int(work)}}:
+                return name, work
+            case {"lineage": {"parent": parent, "groups": groups}}:
+                root = self.names[parent].partition(".")[0]
+                return f"{root}.{stage if stage == SUM else groups[-1]['n'] if groups else 0}", 0
+        return "", None
 
     def _dead_letter_added(self, message: Message, *_: Any) -> None:
         names = {name: value.get("StringValue") for name, value in message.attributes.items()}
@@ -277,6 +309,14 @@ class Seen:
 
     def since_s(self, seconds: float) -> datetime:
         return self.now - timedelta(seconds=seconds)
+
+
+def _request_in(body: str) -> dict[str, Any]:
+    try:
+        found = json.loads(body)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _parts(container: Container) -> tuple[str, int, int]:

@@ -72,6 +72,9 @@ class Shrinker:
 _SIMPLER_JOBS: Sequence[dict[str, Any]] = (
     {"endings": (), "poison": False},
     {"poison": False},
+    {"fan_out": None},
+    {"fan_out": 1},
+    {"fan_out": 2},
     {"files": 1},
     {"output": ""},
     {"named": True},
@@ -90,6 +93,7 @@ def _simpler_worlds(plan: Plan) -> Iterator[Callable[[Plan], Plan]]:
             yield lambda each, name=name: replace(each, mix=replace(each.mix, **{name: getattr(usual, name)}))
     yield lambda each: replace(each, mix=replace(each.mix, calls=0.0, kinds=(), invokes=0.0, events=0.0, launches=0.0))
     yield lambda each: replace(each, slots=10)
+    yield lambda each: replace(each, clean_slots=0)
     yield lambda each: replace(each, renew_receives=900)
     yield lambda each: replace(each, slot_wait_s=50)
     yield lambda each: replace(each, spot=False)

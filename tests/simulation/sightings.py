@@ -19,7 +19,7 @@ class Token(NamedTuple):
 
 @dataclass(eq=False)
 class Sent:
-    """A message of the jobs queue and what it asks for; `work` is None when it can never run."""
+    """A message of a jobs queue and what it asks for; `work` is None when it can never run."""
 
     message: Message
     key: str
@@ -27,6 +27,16 @@ class Sent:
     work: int | None
     renews: str | None
     at: datetime
+    request: Mapping[str, Any]
+
+    @property
+    def stage(self) -> str:
+        return self.key.partition("#")[0]
+
+    @property
+    def parent(self) -> str | None:
+        """The key of the job from whose success it follows, or of the one whose fan-out it joins."""
+        return self.request["lineage"]["parent"] if "lineage" in self.request else None
 
 
 @dataclass(eq=False)

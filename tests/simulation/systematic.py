@@ -63,6 +63,39 @@ SCENARIOS: Mapping[str, Plan] = {
     ),
 }
 
+
+def _pipeline(*jobs: Job, acts: tuple[Act, ...] = (), **changes: int) -> Plan:
+    return replace(_plan(jobs[0], *acts, **{"clean_slots": 10, **changes}), jobs=jobs)
+
+
+_THREE = Job("j0", work_s=9.0, files=1, fan_out=3)
+
+PIPELINES: Mapping[str, Plan] = {
+    "a fan-out is joined": _pipeline(_THREE),
+    "a job is followed by one in each stage": _pipeline(Job("j0", work_s=9.0, files=1)),
+    "a job emits nothing on purpose": _pipeline(Job("j0", work_s=9.0, files=1, fan_out=0)),
+    "a member fails, then succeeds": _pipeline(_THREE, Job("j0.1", work_s=9.0, endings=(Ending("fails", 2.0),))),
+    "a member dies for good, and is corrected": _pipeline(
+        _THREE,
+        Job("j0.1", work_s=9.0, endings=(Ending("fails", 2.0),), poison=True),
+        acts=(Act(900.0, "correct", "j0.1", work=1),),
+        max_attempts=2,
+    ),
+    "a member is cancelled while it waits, and corrected": _pipeline(
+        _THREE, acts=(Act(180.0, "cancel", "j0.1"), Act(900.0, "correct", "j0.1", work=1)), clean_slots=1
+    ),
+    "a fan-out's uploads end before they are published": _pipeline(
+        Job("j0", work_s=9.0, files=1, fan_out=2, endings=(Ending("uploads_end"),)),
+        Job("j0.0", work_s=9.0, endings=(Ending("uploads_end"),)),
+    ),
+    "a job dies between commit and publish, and a member as it commits": _pipeline(
+        Job("j0", work_s=9.0, files=1, fan_out=2, endings=(Ending("dies_after_commit"),)),
+        Job("j0.1", work_s=9.0, endings=(Ending("dies_before_commit"),)),
+    ),
+    "more members than SQS takes at once": _pipeline(Job("j0", work_s=9.0, files=1, fan_out=12)),
+}
+"""Each is three stages: what `j0` emits, or one that follows by itself, goes through `clean`, and is joined in `sum`."""
+
 RACES: Mapping[str, Plan] = {
     # Settle has read the row, and is slow to write: meanwhile the runner commits.
     "a job commits while its failure is settled": replace(
@@ -75,6 +108,15 @@ RACES: Mapping[str, Plan] = {
     ),
     "two appends are published at once": replace(
         SCENARIOS["two jobs append to one output"], faults=(Fault("task@j1-1.1", 23, "slow/40"),)
+    ),
+    "settle dies right after it has sent what a job emitted": replace(
+        PIPELINES["a fan-out is joined"], faults=(Fault("settle@j0-1#1", 5, "crash/after"),)
+    ),
+    "settle dies right after a member has arrived": replace(
+        PIPELINES["a fan-out is joined"], faults=(Fault("settle@j0.1-1#1", 4, "crash/after"),)
+    ),
+    "SQS takes some of what a job emitted, and not all": replace(
+        PIPELINES["a fan-out is joined"], faults=(Fault("entry:SendMessage", 2, "fails"),)
     ),
     "nothing stops a task that is deaf but settle": replace(
         SCENARIOS["a job is deaf"], faults=(Fault("stop:stopTask@j0-1", 1, "not stopped"),)

@@ -1,12 +1,14 @@
 """Every single fault at every place of a scenario, and some of the pairs. All scenarios and hundreds of pairs: `make test-slow`."""
 
 import random
+from collections.abc import Iterable
 
 import pytest
 
 from tests.simulation.checking import all_hold
+from tests.simulation.plan import Plan
 from tests.simulation.regressions import REGRESSIONS
-from tests.simulation.systematic import RACES, SCENARIOS, pairs, single_faults
+from tests.simulation.systematic import PIPELINES, RACES, SCENARIOS, pairs, single_faults
 
 # Many beats: thousands of places each, of which a few stand for all.
 _LONG = (
@@ -18,6 +20,10 @@ _SHORT = tuple(each for each in SCENARIOS if each not in _LONG)
 _CORE = ("a job succeeds", "a job fails, then succeeds", "a job dies between commit and publish", "a job is cancelled")
 
 
+def some(plans: Iterable[Plan], count: int) -> list[Plan]:
+    return random.Random(3).sample(list(plans), count)
+
+
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_every_invariant_holds_without_faults(scenario: str) -> None:
     assert all_hold([SCENARIOS[scenario]]) == 1
@@ -26,6 +32,28 @@ def test_every_invariant_holds_without_faults(scenario: str) -> None:
 @pytest.mark.parametrize("race", RACES)
 def test_every_invariant_holds_in_a_race(race: str) -> None:
     assert all_hold([RACES[race]]) == 1
+
+
+@pytest.mark.parametrize("pipeline", PIPELINES)
+def test_every_invariant_holds_in_a_pipeline_without_faults(pipeline: str) -> None:
+    assert all_hold([PIPELINES[pipeline]]) == 1
+
+
+@pytest.mark.parametrize("pipeline", PIPELINES)
+def test_every_invariant_holds_in_a_pipeline_with_some_of_the_single_faults(pipeline: str) -> None:
+    assert all_hold(some(single_faults(PIPELINES[pipeline]), 15)) == 15
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pipeline", PIPELINES)
+def test_every_invariant_holds_in_a_pipeline_with_any_single_fault(pipeline: str) -> None:
+    assert all_hold(single_faults(PIPELINES[pipeline])) > 1_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pipeline", PIPELINES)
+def test_every_invariant_holds_in_a_pipeline_with_some_pairs_of_faults(pipeline: str) -> None:
+    assert all_hold(pairs(PIPELINES[pipeline], random.Random(4), 40)) > 30
 
 
 @pytest.mark.parametrize("scenario", _CORE)
@@ -47,8 +75,7 @@ def test_every_invariant_holds_with_any_single_fault_of_the_other_scenarios(scen
 @pytest.mark.slow
 @pytest.mark.parametrize("scenario", _LONG)
 def test_every_invariant_holds_with_a_fault_anywhere_in_a_long_job(scenario: str) -> None:
-    faults = random.Random(3).sample(list(single_faults(SCENARIOS[scenario])), 60)
-    assert all_hold(faults) == 60
+    assert all_hold(some(single_faults(SCENARIOS[scenario]), 60)) == 60
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """The parts of a world that stand for AWS, one by one."""
 
+import json
 import random
 from typing import Any
 
@@ -14,6 +15,7 @@ from tests.simulation.injection import Injector
 from tests.simulation.mapping import items_to_keep
 from tests.simulation.plan import Fault, Plan
 from tests.simulation.sdk import Sdk
+from tests.simulation.stages import queues_of, stages_of
 from tests.simulation.template import deployed
 from tests.simulation.threads import Threads
 from tests.simulation.timeline import Timeline
@@ -56,6 +58,19 @@ def test_the_settings_and_the_machine_are_those_of_the_template() -> None:
     assert (stack.batch_size, stack.concurrency) == (10, 2)
     assert stack.settings.stages[0].queue_url.endswith("/Longhaul-main-jobs")
     assert '"StartAt":"RunUnderLease"' in stack.definition
+
+
+def test_the_stages_of_a_pipeline_have_queues_like_those_of_the_first() -> None:
+    stack = deployed()
+    main, clean, joining = stages_of(stack.settings.stages[0], Plan(clean_slots=2))
+    assert [stage.next for stage in (main, clean, joining)] == [("clean",), ("sum",), ()]
+    queues = queues_of(stack.queues, (main, clean, joining))
+    for stage in (main, clean, joining):
+        name = stage.queue_url.rpartition("/")[2]
+        assert queues[name].keys() == stack.queues["Longhaul-main-jobs"].keys()
+        dead_letters = json.loads(queues[name]["RedrivePolicy"])["deadLetterTargetArn"].rpartition(":")[2]
+        assert dead_letters == stage.dead_letter_queue_url.rpartition("/")[2] == f"Longhaul-{stage.name}-dead-letters"
+        assert list(queues).index(dead_letters) < list(queues).index(name)
 
 
 @pytest.mark.parametrize(

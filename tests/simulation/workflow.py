@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.fakes.ecs_tasks import Task
 from tests.fakes.stepfunctions import FakeStepFunctions
-from tests.simulation.containers import attempt_of, label_of
+from tests.simulation.containers import attempt_of
 from tests.simulation.hosts import PLATFORM, Host
 from tests.simulation.injection import Injector
 from tests.simulation.lambda_platform import Answer, Lambda
@@ -25,15 +25,21 @@ _HALF = 0.5
 
 
 def engine(
-    plan: Plan, timeline: Timeline, stepfunctions: FakeStepFunctions, sdk: Sdk, injector: Injector, platform: Lambda
+    plan: Plan,
+    timeline: Timeline,
+    stepfunctions: FakeStepFunctions,
+    sdk: Sdk,
+    injector: Injector,
+    platform: Lambda,
+    label_of: Callable[[str], str],
 ) -> StatesEngine:
     """The interpreter of this world's executions."""
     made = StatesEngine(
         timeline,
         stepfunctions,
         {
-            "arn:aws:states:::lambda:invoke": LambdaInvoke(platform),
-            "arn:aws:states:::ecs:runTask.sync": RunTask(plan, timeline, sdk, injector),
+            "arn:aws:states:::lambda:invoke": LambdaInvoke(platform, label_of),
+            "arn:aws:states:::ecs:runTask.sync": RunTask(plan, timeline, sdk, injector, label_of),
         },
         rng_of(plan.seed, "states"),
     )
@@ -44,8 +50,9 @@ def engine(
 class LambdaInvoke:
     """`tests.simulation.states.Integration` for `lambda:invoke`."""
 
-    def __init__(self, platform: Lambda) -> None:
+    def __init__(self, platform: Lambda, label_of: Callable[[str], str]) -> None:
         self._platform = platform
+        self._label_of = label_of
 
     def __call__(self, parameters: dict[str, Any], done: Callable[[Result], None]) -> Cancellable:
         def answered(answer: Answer) -> None:
@@ -55,7 +62,7 @@ class LambdaInvoke:
                 done(Done({"ExecutedVersion": "$LATEST", "Payload": answer.payload, "StatusCode": 200}))
 
         payload = parameters["Payload"]
-        site = f"{payload['job_id']}-{payload['attempt']}"
+        site = f"{self._label_of(payload['key'])}-{payload['attempt']}"
         self._platform.invoke(parameters["FunctionName"].rpartition(":")[2], payload, site, answered)
         # An invocation runs on when its execution stops; the interpreter listens no more.
         return SimpleNamespace(cancel=lambda: None)
@@ -64,8 +71,11 @@ class LambdaInvoke:
 class RunTask:
     """`ecs:runTask.sync`, with what AWS leaves open decided by the plan: how late a task's end is heard of, whether a cancelled one is stopped."""
 
-    def __init__(self, plan: Plan, timeline: Timeline, sdk: Sdk, injector: Injector) -> None:
+    def __init__(
+        self, plan: Plan, timeline: Timeline, sdk: Sdk, injector: Injector, label_of: Callable[[str], str]
+    ) -> None:
         self._plan = plan
+        self._label_of = label_of
         self._injector = injector
         self._hosted = _Hosted(timeline, plan.seed)
         self._run = RunTaskSync(self._hosted, sdk.client("ecs", config=TWICE))  # type: ignore[arg-type]  # as a Timeline
@@ -74,7 +84,7 @@ class RunTask:
         self._run.tries_to_stop = self._tries_to_stop
 
     def __call__(self, parameters: dict[str, Any], done: Callable[[Result], None]) -> Cancellable:
-        label = _label(parameters["Overrides"])
+        label = self._label(parameters["Overrides"])
         self._hosted.label = f"runTask@{label}"
         running = self._run(parameters, done)
 
@@ -84,8 +94,14 @@ class RunTask:
 
         return SimpleNamespace(cancel=cancel)
 
+    def _label(self, overrides: Mapping[str, Any]) -> str:
+        """The attempt that the container's environment names."""
+        names = {each["Name"]: each["Value"] for each in overrides["ContainerOverrides"][0]["Environment"]}
+        return f"{self._label_of(names['LONGHAUL_KEY'])}-{names['LONGHAUL_ATTEMPT']}"
+
     def _told_after_s(self, task: Task) -> float:
-        site = f"told:{label_of(attempt_of(task))}"
+        attempt = attempt_of(task)
+        site = f"told:{self._label_of(attempt.key)}-{attempt.attempt}"
         late = self._injector.of_event(site, ("late",), self._plan.mix.events / 4)
         return _LATE_S if late else 1 + 3 * unit(self._plan.seed, site)
 
@@ -117,9 +133,3 @@ class _Hosted:
         name = f"{self.label}#{n}"
         host = Host(self._timeline, name, rng_of(self._seed, name), traits=PLATFORM)
         return host.run(work, ended)
-
-
-def _label(overrides: Mapping[str, Any]) -> str:
-    """As `label_of` the attempt that the container's environment names."""
-    names = {each["Name"]: each["Value"] for each in overrides["ContainerOverrides"][0]["Environment"]}
-    return f"{names['LONGHAUL_KEY'].partition('#')[2]}-{names['LONGHAUL_ATTEMPT']}"

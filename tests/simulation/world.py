@@ -22,6 +22,7 @@ from tests.simulation.plan import Job, Plan
 from tests.simulation.randomness import rng_of
 from tests.simulation.sdk import Sdk
 from tests.simulation.seen import Seen
+from tests.simulation.stages import MAIN, jobs_of, queues_of, stages_of
 from tests.simulation.template import Deployed, deployed
 from tests.simulation.timeline import Timeline
 from tests.simulation.workflow import engine
@@ -38,7 +39,7 @@ class World:
         self.plan = plan
         self.stack: Deployed = deployed()
         self.settings = _settings(self.stack.settings, plan)
-        self.jobs = {job.name: job for job in plan.jobs}
+        self.jobs = jobs_of(plan)
         self.timeline = Timeline(VirtualClock())
         self.injector = Injector(plan, self.timeline)
         self.aws = FakeAws(self.timeline.clock)
@@ -47,20 +48,16 @@ class World:
         self._be_open_to_faults()
         self.sdk = Sdk(self.aws, self.timeline, self.injector, self._saw, self._refused)
         self.platform = Lambda(plan, self.timeline, self.injector, self.stack.functions)
-        self.mapping = EventSourceMapping(
-            seed=plan.seed,
-            timeline=self.timeline,
-            sqs=self.sdk.client("sqs"),
-            queue=self.jobs_queue,
-            platform=self.platform,
-            batch_size=self.stack.batch_size,
-            concurrency=self.stack.concurrency,
+        self.mappings = {name: self._mapping(name) for name in self.queues}
+        around = Surroundings(
+            plan, self.timeline, self.sdk, self.settings, spark_output(), self.jobs, self._job_of, self.label_of
         )
-        around = Surroundings(plan, self.timeline, self.sdk, self.settings, spark_output(), self._job_of)
         self.containers = Containers(around, self.aws.ecs, self.injector)
-        self.engine = engine(plan, self.timeline, self.aws.stepfunctions, self.sdk, self.injector, self.platform)
+        self.engine = engine(
+            plan, self.timeline, self.aws.stepfunctions, self.sdk, self.injector, self.platform, self.label_of
+        )
         self.aws.stepfunctions.engine = self.engine
-        self.events = EventBridge(plan, self.timeline, self.injector, self.platform, self.stack.rules)
+        self.events = EventBridge(plan, self.timeline, self.injector, self.platform, self.stack.rules, self.label_of)
         self.aws.stepfunctions.status_changed.append(self.events.execution_changed)
         self.trace: Callable[[str], None] | None = None
         self.seen = Seen(self)
@@ -73,7 +70,7 @@ class World:
     def run(self) -> None:
         """Until nothing is left to do, patience ends, or an invariant does not hold (`seen.violated`)."""
         start = self.timeline.clock.now()
-        longest_s = max((job.work_s for job in self.plan.jobs), default=0.0)
+        longest_s = len(self.queues) * max((job.work_s for job in self.jobs.values()), default=0.0)
         last_act_s = max((act.at_s for act in self.plan.acts), default=0.0)
         calm_at = start + timedelta(seconds=last_act_s + 2 * longest_s + 3_600)
         self._come_to_rest(calm_at)
@@ -89,7 +86,7 @@ class World:
     def is_quiet(self) -> bool:
         return (
             not self.acts_to_come
-            and not self.jobs_queue.messages
+            and not any(queue.messages for queue in self.queues.values())
             and not self.platform.running
             and not self.engine.runs
             and not self.containers.running
@@ -108,9 +105,9 @@ class World:
         """Whether it was quiet before the end."""
         if self.is_quiet():
             return True
-        step, seen = self.timeline.step, self.seen
+        step, seen, first = self.timeline.step, self.seen, self.queues[MAIN]
         while step(end) and seen.violated is None:
-            if not self.acts_to_come and not self.jobs_queue.messages and self.is_quiet():
+            if not self.acts_to_come and not first.messages and self.is_quiet():
                 return True
         return False
 
@@ -121,27 +118,34 @@ class World:
     # What others ask.
 
     def keys_of(self, job: str) -> list[str]:
-        """The lease keys of a job's messages: its name, or for a job without a job_id the ids of the messages that producers sent."""
+        """The lease keys of a job's messages: its name, or for a job without a job_id the ids of the messages that producers sent; of what follows from another those sent."""
+        if "." in job:
+            return [key for key, name in self.seen.names.items() if name == job]
         if self.jobs[job].named:
-            return [f"main#{job}"]
-        return [f"main#{each}" for each in self.seen.message_ids_of(job)]
+            return [f"{MAIN}#{job}"]
+        return [f"{MAIN}#{each}" for each in self.seen.message_ids_of(job)]
 
     def executions_of(self, job: str) -> list[Execution]:
         keys = set(self.keys_of(job))
         return [each for each in self.aws.stepfunctions.executions.values() if self.seen.started[each.arn].key in keys]
 
+    def label_of(self, key: str) -> str:
+        """How the sites of a plan name a job. Not by the id of what follows from another: that changes with the time at which the other was claimed."""
+        return self.seen.labels.get(key) or key.partition("#")[2]
+
     def _job_of(self, key: str) -> Job:
-        return self.jobs[self.seen.job_of_key(key)]
+        return self.jobs[self.seen.names[key]]
 
     # Parts.
 
     def _deploy(self) -> None:
         aws, stack = self.aws, self.stack
-        for name, attributes in stack.queues.items():
+        for name, attributes in queues_of(stack.queues, self.settings.stages).items():
             aws.sqs.create_queue(QueueName=name, Attributes=attributes)
-        stage = self.settings.stages[0]
-        self.jobs_queue = aws.sqs.queues[stage.queue_url]
-        self.dead_letter_queue = aws.sqs.queues[stage.dead_letter_queue_url]
+        self.queues = {each.name: aws.sqs.queues[each.queue_url] for each in self.settings.stages}
+        self.dead_letter_queues = {
+            each.name: aws.sqs.queues[each.dead_letter_queue_url] for each in self.settings.stages
+        }
         aws.dynamodb.create_table(**stack.table)
         aws.s3.create_bucket(Bucket=self.bucket)
         aws.ecs.create_cluster(clusterName="Longhaul")
@@ -150,6 +154,18 @@ class World:
                 family=family, containerDefinitions=[{"name": "job", "stopTimeout": stop_timeout_s}]
             )
         aws.stepfunctions.create_state_machine(name="Longhaul", definition=stack.definition, roleArn="")
+
+    def _mapping(self, stage: str) -> EventSourceMapping:
+        return EventSourceMapping(
+            label="" if stage == MAIN else f"{stage}.",
+            seed=self.plan.seed,
+            timeline=self.timeline,
+            sqs=self.sdk.client("sqs"),
+            queue=self.queues[stage],
+            platform=self.platform,
+            batch_size=self.stack.batch_size,
+            concurrency=self.stack.concurrency,
+        )
 
     def _be_open_to_faults(self) -> None:
         """Where AWS leaves something open, or lets it happen at any time, the plan says how it is here."""
@@ -177,10 +193,17 @@ class World:
     def _saw(self, call: Call, host: Host) -> None:
         """A call took effect."""
         if call.service == "sqs":
-            self.mapping.look()
+            self._wake_mappings(call)
         if self.trace is not None:
             self.trace(f"{host.name}  {call.service}.{call.operation}{_about(call)}")
         self.seen.call(call, host)
+
+    def _wake_mappings(self, call: Call) -> None:
+        """Of the stage whose queue was called; a move of dead letters names none."""
+        url = call.arguments.get("QueueUrl")
+        for stage, queue in self.queues.items():
+            if url in (None, queue.url, self.dead_letter_queues[stage].url):
+                self.mappings[stage].look()
 
     def _refused(self, call: Call, host: Host, text: str) -> None:
         if self.trace is not None:
@@ -197,11 +220,8 @@ def _about(call: Call) -> str:
 
 
 def _settings(usual: RuntimeSettings, plan: Plan) -> RuntimeSettings:
-    stage = usual.stages[0].model_copy(
-        update={"slots": plan.slots, "spot": plan.spot, "max_attempts": plan.max_attempts}
-    )
     lease = usual.lease.model_copy(update={"renew_receives": plan.renew_receives, "slot_wait_s": plan.slot_wait_s})
-    return usual.model_copy(update={"stages": (stage,), "lease": lease})
+    return usual.model_copy(update={"stages": stages_of(usual.stages[0], plan), "lease": lease})
 
 
 def rng_for_product() -> random.Random:

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 @invariant("L1", "the end", "every message ends deleted or in the dead-letter queue")
 def queue_is_empty(seen: "Seen", _: None) -> str | None:
-    left = seen.world.jobs_queue.messages
-    return f"{len(left)} messages left, such as {_described(seen, next(iter(left)))}" if left else None
+    left = [each for queue in seen.world.queues.values() for each in queue.messages]
+    return f"{len(left)} messages left, such as {_described(seen, left[0])}" if left else None
 
 
 @invariant("L6", "the end", "whatever is owed gets done: no row is left running, released or owing")
@@ -31,9 +31,11 @@ def nothing_is_left(seen: "Seen", _: None) -> str | None:
         return f"tasks run: {[each.host.name for each in world.containers.running.values()]}"
     if world.engine.runs:
         return f"executions run: {sorted(world.engine.runs)}"
-    slots = world.aws.dynamodb.tables[world.settings.leases_table].rows.get(("slots#main", "slots"))
-    if slots is not None and slots.item is not None and slots.item["running"]["N"] != "0":
-        return f"{slots.item['running']['N']} slots are taken"
+    rows = world.aws.dynamodb.tables[world.settings.leases_table].rows
+    for stage in world.queues:
+        slots = rows.get((f"slots#{stage}", "slots"))
+        if slots is not None and slots.item is not None and slots.item["running"]["N"] != "0":
+            return f"{slots.item['running']['N']} slots of {stage} are taken"
     pending = {upload.id: upload.key for upload in world.aws.s3.buckets[world.bucket].uploads.values()}
     left = sorted(pending[each] for each in pending.keys() & seen.listed)
     # What no list has named was created by a call whose answer was lost, or just before a crash: the bucket's lifecycle rule ends those.
@@ -60,7 +62,7 @@ def poison_dies_in_time(seen: "Seen", _: None) -> str | None:
         key = letter.reason.get("key")
         if key is None or letter.reason["class"] in ("conflicting_job_id", "permanent", "interrupted"):
             continue
-        job = seen.world.jobs[seen.job_of_key(key)]
+        job = seen.job_of(key)
         wanted = job.max_attempts or seen.world.plan.max_attempts
         failures = [each.fault_of_job for each in seen.own_faults(key, letter.reason["run"])]
         # A process that hangs before its first word of the job's own phase looks like one that never came so far.
@@ -83,7 +85,7 @@ def every_job_has_ended(seen: "Seen", _: None) -> str | None:
 def failures_are_not_published(seen: "Seen", _: None) -> str | None:
     for token in seen.published:
         work = seen.attempts[token].work
-        ending = seen.world.jobs[seen.job_of_key(token.key)].ending(token.attempt, work or 0)
+        ending = seen.job_of(token.key).ending(token.attempt, work or 0)
         if work is not None and ending.kind in OWN_FAULTS:
             return f"{token} was published, and its ending is {ending.kind}"
     return None
@@ -94,7 +96,7 @@ def calm_is_uneventful(seen: "Seen", _: None) -> str | None:
     plan = seen.world.plan
     if seen.world.injector.fired or any(act.kind != "submit" or act.work for act in plan.acts):
         return None
-    good = {job.name for job in plan.jobs if not job.endings and job.timeout_s is None}
+    good = {job.name for job in seen.world.jobs.values() if not job.endings and job.timeout_s is None}
     for sent in seen.sent.values():
         attempts = [each for each in seen.attempts if each.key == sent.key]
         if sent.job in good and len(attempts) != 1:

@@ -14,7 +14,7 @@ _PLATFORM_FAULTS_MAY_END_A_JOB = 20
 @invariant(
     "S1",
     "message removed",
-    "a message is deleted only when its output is published, when it is cancelled or dead-lettered, or while another message stands for the same work",
+    "a message is deleted only when its output is published and what follows is in its queue, when it is cancelled or dead-lettered, or while another message stands for the same work",
 )
 def deleted_for_a_reason(seen: "Seen", sent: "Sent") -> str | None:
     what = f"message {sent.message.id} of {sent.key}, work {sent.work}"
@@ -22,13 +22,14 @@ def deleted_for_a_reason(seen: "Seen", sent: "Sent") -> str | None:
         return None
     if sent.work is None:
         return f"{what}, which can never run, was deleted without a dead letter"
-    if seen.is_published(sent.key, sent.work) or sent.key in seen.cancelled_at:
+    published = seen.is_published(sent.key, sent.work)
+    if sent.key in seen.cancelled_at or (published and seen.families.unsent(sent.key, once_finished=True) is None):
         return None
     if any(other.work == sent.work for other in seen.live_by_key[sent.key].values()):
         return None
     if sent.key in seen.purged_keys and sent.key in seen.open_rows:
         return None  # the message that it doubles was purged; the row stands for both, and the sweeper sends a copy when it misses it
-    return f"{what} was deleted, and nothing of it is published"
+    return f"{what} was deleted, and {seen.families.unsent(sent.key) if published else 'nothing of it is published'}"
 
 
 @invariant("S8", "mapping deletes", "the mapping never deletes the message of a job that runs")
@@ -50,7 +51,7 @@ def mapping_spares_running_jobs(seen: "Seen", message_id: str) -> str | None:
 def newest_handle(seen: "Seen", used: tuple[Any, Any]) -> str | None:
     call, host = used
     handle = call.arguments["ReceiptHandle"]
-    message = seen.world.jobs_queue.by_handle[handle]
+    message = seen.world.aws.sqs.queues[call.arguments["QueueUrl"]].by_handle[handle]
     began_at = host.facts.get("began_at")
     if message.receipt_handle == handle or began_at is None:
         return None
@@ -87,7 +88,7 @@ def dead_for_its_own_faults(seen: "Seen", letter: "DeadLetter") -> str | None:
         return None if others else f"{key} conflicts with nothing"
     key, run = letter.reason["key"], letter.reason["run"]
     faults = seen.own_faults(key, run)
-    job = seen.world.jobs[seen.job_of_key(key)]
+    job = seen.job_of(key)
     if len(faults) >= (job.max_attempts or seen.world.plan.max_attempts):
         return None
     if any(each.fault_of_job == "permanent" for each in faults):

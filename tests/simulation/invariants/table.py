@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from tests.simulation.seen import Seen
 
 Moment = Literal[
+    "message added",
     "message removed",
     "mapping deletes",
     "dead letter",
@@ -32,7 +33,7 @@ Check = Callable[["Seen", Any], str | None]
 
 
 class Invariant(NamedTuple):
-    code: str  # as in the design: S1 to S11, L1 to L6
+    code: str  # as in docs/reliability.md: S1 to S13, L1 to L8
     says: str
     holds: Check
 

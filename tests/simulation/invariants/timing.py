@@ -25,7 +25,7 @@ _BEATS_WITHIN_S = 300 + 4 * 60 + 30 + 15 + 60
 )
 def retried_soon(seen: "Seen", token: "Token") -> str | None:
     before = [each for each in seen.attempts.values() if each.token[:2] == token[:2] and each.token < token]
-    if not before or before[-1].ended_at is None or seen.world.plan.slots < len(seen.world.plan.jobs):
+    if not before or before[-1].ended_at is None or not seen.has_room(_stage(token)):
         return None
     ended_at = before[-1].ended_at
     fired = sum(at >= before[-1].started_at for at, _ in seen.world.injector.fired)
@@ -45,7 +45,7 @@ def back_off_is_kept(seen: "Seen", token: "Token") -> str | None:
     before = seen.attempts.get(token._replace(attempt=token.attempt - 1))
     retry_at = before and seen.retry_at.get(before.token)
     world = seen.world
-    if before is None or retry_at is None or world.plan.mix.skew_s or world.plan.slots < len(world.plan.jobs):
+    if before is None or retry_at is None or world.plan.mix.skew_s or not seen.has_room(_stage(token)):
         return None
     # Settle releases the message; events of the execution's end are for what it missed.
     failed = [
@@ -80,3 +80,7 @@ def beats_keep_on(seen: "Seen", beat: tuple[str, Any]) -> str | None:
         return None
     gap_s = (seen.now - before).total_seconds()
     return None if gap_s <= _BEATS_WITHIN_S else f"{site} had no beat for {gap_s:.0f} s"
+
+
+def _stage(token: "Token") -> str:
+    return token.key.partition("#")[0]

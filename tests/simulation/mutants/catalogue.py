@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+_JOINS: Final = "longhaul/adapters/dynamodb_joins.py"
 _LEASES: Final = "longhaul/adapters/dynamodb_leases.py"
 _SLOTS: Final = "longhaul/adapters/dynamodb_slots.py"
 _PUBLISHER: Final = "longhaul/adapters/s3_publisher.py"
@@ -192,6 +193,68 @@ ALL: Final = (
         _PUBLISHER,
         "        pending = self._load(pending_ref(attempt))\n        if pending is not None:\n            self._abort(pending)",
         "        del attempt",
+    ),
+    # What follows.
+    Mutant(
+        "a follow-on gets a new id each time",
+        "longhaul/domain/lineage.py",
+        'hashlib.sha256(f"{parent}\\n{run}\\n{n}".encode())',
+        'hashlib.sha256(__import__("os").urandom(20))',
+    ),
+    Mutant(
+        "what follows is sent before the output shows",
+        _OUTCOME,
+        "owed = (*publish, *follow_ons, Owed.DELETE)",
+        "owed = (*follow_ons, *publish, Owed.DELETE)",
+    ),
+    Mutant(
+        "the message goes before what follows is sent",
+        _OUTCOME,
+        "owed = (*publish, *follow_ons, Owed.DELETE)",
+        "owed = (*publish, Owed.DELETE, *follow_ons)",
+    ),
+    Mutant(
+        "what a job emitted is forgotten",
+        _FINISH,
+        "if lease.output and lease.output.emitted_ref:",
+        "if lease.output and not lease.output.emitted_ref and lease.output.emitted_ref:",
+    ),
+    Mutant(
+        "messages of a batch that SQS did not take are taken for sent",
+        "longhaul/adapters/sqs_queue.py",
+        "if answer.message_id is None]\n                if not left:",
+        "if answer.message_id is None and not answer.again]\n                if not left:",
+    ),
+    Mutant("the join starts one short", _JOINS, ">= size else None", ">= size - 1 else None"),
+    Mutant(
+        "an arrival that is repeated counts twice",
+        _JOINS,
+        """{":place": {"NS": [str(n)]}, ":ttl": ttl},
+            ReturnValues="ALL_NEW",
+        )["Attributes"]
+        return self._outputs(join_key) if len(arrived["places"]["NS"]) >= size else None""",
+        """{":place": {"N": "1"}, ":ttl": ttl},
+            ReturnValues="ALL_NEW",
+        )["Attributes"]
+        return self._outputs(join_key) if int(arrived["places"]["N"]) >= size else None""",
+    ),
+    Mutant(
+        "nobody joins a fan-out of none",
+        "longhaul/domain/follow_ons.py",
+        "if not requests and name in emitted:",
+        "if not requests and name not in emitted:",
+    ),
+    Mutant(
+        "a correction takes no place in the fan-out",
+        _CLAIM,
+        "lineage=request.lineage or (old.lineage if old else None)",
+        "lineage=request.lineage",
+    ),
+    Mutant(
+        "every stage gives back the first one's slots",
+        _LEASES,
+        "self._slots.change(before.stage, -1)",
+        'self._slots.change("main", -1)',
     ),
     # The sweeper.
     Mutant(

@@ -20,14 +20,17 @@ def main() -> int:
     # Only now: whatever imports the product gets the mutant.
     from tests.simulation.plan import Plan  # noqa: PLC0415
     from tests.simulation.run import run_world  # noqa: PLC0415
-    from tests.simulation.systematic import RACES, SCENARIOS, single_faults, sites_of  # noqa: PLC0415
+    from tests.simulation.systematic import PIPELINES, RACES, SCENARIOS, single_faults, sites_of  # noqa: PLC0415
 
     def worlds() -> Iterator[Plan | int]:
         """The scenarios as they are, then drawn worlds and single faults in turn: some bugs need trouble, some just the right place for it."""
         yield from SCENARIOS.values()
         yield from RACES.values()
+        yield from PIPELINES.values()
         drawn = iter(range(limit))
-        counted = _alternating([single_faults(plan) for plan in SCENARIOS.values() if sites_of(plan)])
+        counted = _alternating(
+            [single_faults(plan) for plan in (*SCENARIOS.values(), *PIPELINES.values()) if sites_of(plan)]
+        )
         for one, other in itertools.zip_longest(drawn, counted):
             yield from (each for each in (one, other) if each is not None)
 
