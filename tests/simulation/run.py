@@ -39,7 +39,10 @@ def run(plan: Plan, trace: Callable[[str], None] | None = None, sites: list[Site
     if trace is not None:
         world.trace = world.injector.trace = lambda text: trace(f"{_clock(world)}  {text}")
     with installed(world):
-        world.run()
+        try:
+            world.run()
+        finally:
+            world.timeline.close()
     fired = tuple(dict.fromkeys(fault for _, fault in world.injector.fired if fault.kind != "outage"))
     violated = world.seen.violated
     violation = None

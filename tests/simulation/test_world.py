@@ -1,11 +1,13 @@
 """The world itself: it is the same each time, it sees what is wrong, and it says so in few words."""
 
+import gc
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from weakref import ref
 
 import pytest
 
@@ -17,6 +19,8 @@ from tests.simulation.replay import report
 from tests.simulation.run import run, run_world
 from tests.simulation.shrink import Shrinker
 from tests.simulation.soak import State
+from tests.simulation.systematic import SCENARIOS
+from tests.simulation.world import World
 
 _ROOT = Path(__file__).resolve().parents[2]
 _FAULTY = 3  # a seed whose world has some of everything
@@ -86,6 +90,19 @@ def test_a_violation_is_shrunk_to_what_it_needs_and_replays() -> None:
     assert "python -m tests.simulation.replay '{" in report(smallest)
     again = run_world(Plan.from_json(report(smallest).rpartition("replay '")[2].removesuffix("'")))
     assert again == smallest
+
+
+def test_a_world_that_is_over_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A soak runs millions in a process; the stack of one process that waits for ever would keep its whole world."""
+    worlds: list[ref[World]] = []
+    began = World.run
+    monkeypatch.setattr(World, "run", lambda world: (worlds.append(ref(world)), began(world)))
+
+    for name in ("a job is deaf", "a job is called dead, and works on", "an execution is stopped by hand"):
+        assert run_world(SCENARIOS[name]) is None
+
+    gc.collect()
+    assert [each() for each in worlds] == [None] * 3
 
 
 def test_a_soak_ends_with_a_line_for_machines_and_goes_on_where_it_was(tmp_path: Path) -> None:

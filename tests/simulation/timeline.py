@@ -9,6 +9,7 @@ from collections.abc import Callable
 from datetime import datetime
 from itertools import count
 from typing import Any, Protocol
+from weakref import WeakSet
 
 from greenlet import GreenletExit, getcurrent, greenlet
 
@@ -38,6 +39,7 @@ class Timeline:
         self.clock = clock
         self._heap: list[tuple[int, int, Event]] = []  # by the clock's milliseconds
         self._order = count()
+        self._processes: WeakSet[Process] = WeakSet()
 
     def after(self, seconds: float, action: Callable[[], None]) -> Event:
         """Plan an event."""
@@ -65,8 +67,15 @@ class Timeline:
     def spawn(self, work: Callable[[], Any], *, ended: Callable[[BaseException | None, Any], None]) -> "Process":
         """Run `work` as a process, beginning now; `ended` hears of its end: what it raised, what it answered. A killed process tells nobody."""
         process = Process(work, ended)
+        self._processes.add(process)
         self.after(0, process.go_on)
         return process
+
+    def close(self) -> None:
+        """Nothing happens any more: processes that still wait are unwound. Left waiting, their stacks would keep all of the world, for no garbage collection looks into them."""
+        self._heap.clear()
+        for process in list(self._processes):
+            process.unwind()
 
     def sleep(self, seconds: float) -> None:
         """From inside a process: give way for that long. From outside of any, time just moves on."""
@@ -98,6 +107,12 @@ class Process(greenlet):  # type: ignore[misc]
         if self.killed:  # it is being thrown away, and unwinds
             raise GreenletExit
         self.parent.switch()
+
+    def unwind(self) -> None:
+        self.kill()
+        if not self.dead:
+            self.parent = getcurrent()
+            self.throw()
 
     def kill(self) -> None:
         """As SIGKILL: it never goes on, no handler of its own runs any more."""
