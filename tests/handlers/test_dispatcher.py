@@ -270,7 +270,6 @@ def test_a_firing_of_a_schedule_is_one_job_however_often_it_is_delivered(stack: 
         pytest.param({"first_sent": "9" * 15}, id="a date after the last"),
         pytest.param({"first_sent": "\u0663" * 15}, id="digits of another script"),
         pytest.param({"moved_attributes": "[" * 100_000}, id="nested too deeply"),
-        pytest.param({"moved_attributes": '{"job_id": "january"}'}, id="no attributes in it"),
     ],
 )
 def test_what_a_producer_writes_into_our_attributes_harms_no_message_of_the_batch(
