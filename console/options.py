@@ -34,6 +34,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print data as JSON, one ob
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
+MANY = 1_000_000
+"""What options that say "at the most" take at the most: a list that nobody reads to its end."""
+
+
 def on_target(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command its `target`, and the options that say which one it is: the same three for all, last in the help."""
     hints = get_type_hints(command, include_extras=True)

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from console.options import MANY
 from console.output import Output
 from console.target import Target
 from longhaul.domain.lease import State
@@ -14,7 +15,9 @@ from longhaul.jobs import Ages
 
 _USUAL = timedelta(days=7)
 
-Most = Annotated[int, typer.Option("--most", min=1, help="How many jobs at the most: open ones, then the latest.")]
+Most = Annotated[
+    int, typer.Option("--most", min=1, max=MANY, help="How many jobs at the most: open ones, then the latest.")
+]
 
 
 def recorded(

@@ -9,7 +9,8 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from functions.wiring import wiring
-from longhaul.dispatch import Delivery, Dispatcher
+from longhaul.dispatch import Dispatcher
+from longhaul.domain.delivery import Delivery
 from longhaul.domain.message import MessageContent
 from longhaul.settings import RuntimeSettings
 

@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
+from functools import partial
 
 from aws_lambda_powertools import Logger
 
-from longhaul.domain import attributes, schedule
+from longhaul.domain import schedule
 from longhaul.domain.claim import (
     CancelWaiting,
     Claim,
@@ -26,11 +27,11 @@ from longhaul.domain.claim import (
     decide_claim,
 )
 from longhaul.domain.dead_letter import Reason, dead_letter
+from longhaul.domain.delivery import Accepted, Delivery, accept
 from longhaul.domain.errors import InvalidRequestError, LeaseChangedError, NoFreeSlotError
-from longhaul.domain.lease import Lease, Message, State, job_key, request_ref
+from longhaul.domain.lease import Lease, Message, State
 from longhaul.domain.message import MessageContent, renewal
 from longhaul.domain.outcome import Evidence, cancel_waiting
-from longhaul.domain.request import parse_job_id, parse_request
 from longhaul.finish import Finisher
 from longhaul.logs import about
 from longhaul.metrics import Metric, StageMetric
@@ -41,25 +42,6 @@ from longhaul.settle import Settler
 logger = Logger(child=True)
 
 _TRIES = 5
-
-
-@dataclass(frozen=True)
-class Delivery:
-    """One record of a batch, as the mapping handed it over."""
-
-    message_id: str
-    receipt_handle: str
-    receive_count: int
-    sent_at: datetime
-    content: MessageContent
-
-
-@dataclass(frozen=True)
-class Accepted:
-    """A delivery with a valid request."""
-
-    message: Message
-    content: MessageContent
 
 
 @dataclass
@@ -102,7 +84,9 @@ class Dispatcher:
     def dispatch(self, stage: Stage, deliveries: Sequence[Delivery]) -> list[str]:
         """Handle the batch; answers the ids of the messages to keep."""
         batch = Batch(kept={delivery.message_id for delivery in deliveries}, waiting=[])
-        accepted = [found for delivery in deliveries if (found := self._accept(stage, delivery, batch))]
+        accepted: list[Accepted] = []
+        for delivery in deliveries:
+            self._unless_it_fails(delivery.message_id, partial(self._accept, stage, delivery, batch, accepted))
         if accepted:
             self._dispatch(stage, accepted, batch)
         if values := batch.measured():
@@ -116,38 +100,14 @@ class Dispatcher:
         self._each(firsts, lambda each: self._decide(stage, each, leases.get(each.message.key), batch))
         self._claim_waiting(stage, batch, free)
 
-    def _accept(self, stage: Stage, delivery: Delivery, batch: Batch) -> Accepted | None:
-        """The delivery with its request; None when it can never run, and then it is dead-lettered at once."""
+    def _accept(self, stage: Stage, delivery: Delivery, batch: Batch, accepted: list[Accepted]) -> None:
+        """Read the delivery's request. One that can never run is dead-lettered at once."""
         try:
-            request = parse_request(delivery.content.body, self.settings, stage)
-            attribute = attributes.value_of(delivery.content.attributes, attributes.JOB_ID)
-            job_id = request.job_id or (parse_job_id(attribute) if attribute is not None else delivery.message_id)
+            accepted.append(accept(delivery, self.settings, stage, self.clock.now()))
         except InvalidRequestError as error:
-            reason = Reason(
-                kind="invalid_request", reason=str(error), first_sent=delivery.sent_at.isoformat(timespec="seconds")
-            )
-            self._unless_it_fails(
-                delivery.message_id,
-                lambda: self._dead_letter(stage, delivery.message_id, delivery.content, reason, batch),
-            )
-            return None
-        key = job_key(stage.name, job_id)
-        now = self.clock.now()
-        message = Message(
-            message_id=delivery.message_id,
-            receipt_handle=delivery.receipt_handle,
-            receive_count=delivery.receive_count,
-            received_at=now,  # the record does not say: a little late, for which the visibility cap has its margin
-            sent_at=delivery.sent_at,
-            first_sent_at=_first_sent_at(delivery),
-            request=request,
-            key=key,
-            request_ref=request_ref(key, delivery.message_id),
-            renews=attributes.value_of(delivery.content.attributes, attributes.RENEWS),
-        )
-        return Accepted(
-            message, replace(delivery.content, attributes=attributes.theirs_of(delivery.content.attributes))
-        )
+            sent = delivery.sent_at.isoformat(timespec="seconds")
+            reason = Reason(kind="invalid_request", reason=str(error), first_sent=sent)
+            self._dead_letter(stage, delivery.message_id, delivery.content, reason, batch)
 
     def _decide(self, stage: Stage, each: Accepted, lease: Lease | None, batch: Batch) -> None:
         """Decide and act; a row that changed meanwhile is decided on anew."""
@@ -372,11 +332,3 @@ class Dispatcher:
         except Exception:
             # Whatever it is: the message stays in the queue and comes again, and the others of the batch go on.
             logger.exception("this message stays in the queue", extra={"message_id": message_id})
-
-
-def _first_sent_at(delivery: Delivery) -> datetime:
-    """When the job's first message was sent; a copy carries it along."""
-    carried = attributes.value_of(delivery.content.attributes, attributes.FIRST_SENT)
-    if carried is None or not carried.isdecimal():
-        return delivery.sent_at
-    return min(delivery.sent_at, datetime.fromtimestamp(int(carried[:15]) / 1000, UTC))

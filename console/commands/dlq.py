@@ -11,7 +11,7 @@ import typer
 
 from console.errors import CommandError, ExitCode
 from console.letters import COLUMNS, name_of, page_of, record_of, row_of
-from console.options import AsJson, NewerThan, OlderThan, StageName, Yes, on_target
+from console.options import MANY, AsJson, NewerThan, OlderThan, StageName, Yes, on_target
 from console.output import Output
 from console.target import Target, say_where
 from longhaul.dead_letters import Handled, Which
@@ -46,7 +46,7 @@ def list_letters(
     older_than: OlderThan = None,
     newer_than: NewerThan = None,
     stage: StageName = None,
-    limit: Annotated[int, typer.Option(min=1, help="How many at the most.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=MANY, help="How many at the most.")] = 50,
     as_json: AsJson = False,
 ) -> None:
     """List dead letters with their class and reason.

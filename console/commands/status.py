@@ -14,7 +14,7 @@ from rich.text import Text
 from console.errors import ExitCode
 from console.family import rows_of
 from console.figures import Figures, figures
-from console.options import AsJson, NewerThan, OlderThan, StageName, find_job, on_target
+from console.options import MANY, AsJson, NewerThan, OlderThan, StageName, find_job, on_target
 from console.output import Output, table_of
 from console.show import COLUMNS, page_of, row_of
 from console.target import Target
@@ -42,7 +42,9 @@ def status(  # noqa: PLR0913 - filters
     newer_than: NewerThan = None,
     limit: Annotated[
         int,
-        typer.Option(min=1, help="How many open jobs, how many that ended, and how many of a fan-out, at the most."),
+        typer.Option(
+            min=1, max=MANY, help="How many open jobs, how many that ended, and how many of a fan-out, at the most."
+        ),
     ] = 20,
     watch: Annotated[
         bool,

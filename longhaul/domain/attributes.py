@@ -59,9 +59,11 @@ def theirs_of(attributes: Attributes) -> Attributes:
     if packed is not None:
         try:
             moved = json.loads(packed)
-        except ValueError:
+        except (ValueError, RecursionError):
             moved = None
-        if not isinstance(moved, dict):  # a producer's own attribute that happens to have this name
+        if not isinstance(moved, dict) or not all(
+            isinstance(value, dict) for value in moved.values()
+        ):  # a producer's own attribute that happens to have this name
             return {**theirs, MOVED: attributes[MOVED]}
         theirs |= moved
     return theirs

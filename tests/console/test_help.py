@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from console.cli import app
 from console.errors import ExitCode
+from tests.console.conftest import World
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
 WHERE = {"--profile", "--region", "--stack"}
@@ -90,3 +91,10 @@ def test_nothing_is_no_command() -> None:
     assert CliRunner().invoke(app, []).exit_code == ExitCode.USAGE
     wrong = CliRunner().invoke(app, ["statsu"])
     assert (wrong.exit_code, "No such command" in wrong.stderr) == (ExitCode.USAGE, True)
+
+
+@pytest.mark.parametrize(
+    "command", [("status", "--limit"), ("dlq", "list", "--limit"), ("cost", "--most"), ("report", "--most")]
+)
+def test_a_count_that_no_list_has_is_wrong_use_and_no_traceback(world: World, command: tuple[str, ...]) -> None:
+    assert world.run(*command, "9" * 30).exit_code == ExitCode.USAGE

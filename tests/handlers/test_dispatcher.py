@@ -262,3 +262,33 @@ def test_a_firing_of_a_schedule_is_one_job_however_often_it_is_delivered(stack: 
         "scheduled/2026-11-21T02:30:00Z",
         "scheduled/2026-11-22T02:30:00Z",
     ]
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        pytest.param({"first_sent": "9" * 15}, id="a date after the last"),
+        pytest.param({"first_sent": "\u0663" * 15}, id="digits of another script"),
+        pytest.param({"moved_attributes": "[" * 100_000}, id="nested too deeply"),
+    ],
+)
+def test_what_a_producer_writes_into_our_attributes_harms_no_message_of_the_batch(
+    stack: Stack, context: Context, hostile: dict[str, str]
+) -> None:
+    batch = event("dispatcher", "new-job")
+    (record,) = batch["Records"]
+    bad = {name: {"stringValue": value, "dataType": "String"} for name, value in hostile.items()}
+    other = {"messageId": "other", "body": body(job_id="other", output=f"s3://{BUCKET}/other/")}
+    batch["Records"] = [record | other | {"messageAttributes": bad}, record]
+    assert dispatch(batch, context) == ["other", record["messageId"]]
+    assert len(stack.executions()) == 2
+    assert stack.row("other").state is State.RUNNING
+
+
+def test_a_record_that_cannot_be_read_stays_in_the_queue_and_holds_up_no_other(stack: Stack, context: Context) -> None:
+    batch = event("dispatcher", "new-job")
+    (record,) = batch["Records"]
+    # No record of AWS's: whatever it is that we do not foresee.
+    batch["Records"] = [record | {"messageId": "other", "messageAttributes": {"job_id": None}}, record]
+    assert dispatch(batch, context) == ["other", record["messageId"]]
+    assert len(stack.executions()) == 1

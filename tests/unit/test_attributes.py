@@ -41,3 +41,9 @@ def test_a_binary_attribute_survives() -> None:
 def test_a_producers_own_attribute_of_that_name_is_left_alone() -> None:
     theirs = {attributes.MOVED: text("mine, and no JSON")}
     assert theirs_of(theirs) == theirs
+
+
+def test_what_only_looks_like_moved_attributes_is_the_producers_own() -> None:
+    for value in ('{"job_id": "january"}', "[" * 100_000, "[7]"):
+        theirs = {attributes.MOVED: text(value)}
+        assert theirs_of(theirs) == theirs
