@@ -16,13 +16,12 @@ help: ## This list
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "this Python cannot make virtual environments; on Debian or Ubuntu: apt install python3-venv"; exit 1; }
 	@echo "setting up .venv (once; about 800 MB with Spark and a JVM)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@# --no-compile: Python compiles what is imported, when it first is; that is a small part of it all.
-	@$(BIN)/python -m pip install --disable-pip-version-check --no-input --no-compile -r requirements.txt
+	@$(BIN)/python -m pip install --disable-pip-version-check --no-input -r requirements.txt
 	@$(BIN)/python -m pip install --disable-pip-version-check --no-input --quiet --no-deps --editable .
 	@touch $@
 
 .venv/.set-up-dev: .venv/.set-up requirements-dev.txt
-	@$(BIN)/python -m pip install --disable-pip-version-check --no-input --no-compile -r requirements-dev.txt
+	@$(BIN)/python -m pip install --disable-pip-version-check --no-input -r requirements-dev.txt
 	@touch $@
 
 .PHONY: setup
