@@ -45,9 +45,14 @@ def test_every_invariant_holds_in_a_pipeline_with_some_of_the_single_faults(pipe
 
 
 @pytest.mark.slow
+def test_every_invariant_holds_in_a_fan_out_with_any_single_fault() -> None:
+    assert all_hold(single_faults(PIPELINES["a fan-out is joined"])) > 1_000
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("pipeline", PIPELINES)
-def test_every_invariant_holds_in_a_pipeline_with_any_single_fault(pipeline: str) -> None:
-    assert all_hold(single_faults(PIPELINES[pipeline])) > 1_000
+def test_every_invariant_holds_in_a_pipeline_with_many_of_the_single_faults(pipeline: str) -> None:
+    assert all_hold(some(single_faults(PIPELINES[pipeline]), 150)) == 150
 
 
 @pytest.mark.slow
