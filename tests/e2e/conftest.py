@@ -147,7 +147,9 @@ class Stack:
         """Rows, messages, executions that run with their latest events, and the ends of the logs."""
         table, queue = self.outputs["LeasesTableName"], self.outputs["JobsQueueUrl"]
         sfn = self.client("stepfunctions")
-        told = [str(item) for item in self.client("dynamodb").scan(TableName=table)["Items"] if "lease" in str(item)]
+        told = [
+            str(item) for item in self.client("dynamodb").scan(TableName=table)["Items"] if item["item"]["S"] == "lease"
+        ]
         told.append(str(self.client("sqs").get_queue_attributes(QueueUrl=queue, AttributeNames=["All"])["Attributes"]))
         for each in sfn.list_executions(stateMachineArn=self.outputs["StateMachineArn"], statusFilter="RUNNING")[
             "executions"

@@ -172,6 +172,17 @@ def test_a_fan_out_is_joined_when_the_last_member_has_succeeded(pipeline: Stack,
     assert (delays.root, delays.lineage and delays.lineage.groups) == (months.key, ())
 
 
+def joined_after_correction(pipeline: Stack, job_id: str, context: Context) -> Lease:
+    """The job that joins, after a correction by hand, without any lineage, has taken a member's place and succeeded."""
+    correction = body(job_id=job_id, params={"corrected": True})
+    pipeline.sqs.send_message(QueueUrl=STAGES[1].queue_url, MessageBody=correction)
+    (again,) = dispatched(pipeline, STAGES[1], context)
+    commit(pipeline, again)
+    settled(again, context)
+    (delays,) = dispatched(pipeline, STAGES[2], context)
+    return delays
+
+
 def test_a_member_that_died_holds_the_join_up_until_it_is_redriven_and_succeeds(
     pipeline: Stack, context: Context
 ) -> None:
@@ -183,14 +194,7 @@ def test_a_member_that_died_holds_the_join_up_until_it_is_redriven_and_succeeds(
     settled(good, context)
     pipeline.parts.leases.settle(bad, replace(bad, state=State.DEAD, settled_attempt=1))
     assert jobs_in(pipeline, STAGES[2]) == []
-    # A correction by hand, without any lineage, takes the dead job's place.
-    correction = body(job_id=bad.job_id, params={"corrected": True})
-    pipeline.sqs.send_message(QueueUrl=STAGES[1].queue_url, MessageBody=correction)
-    (again,) = dispatched(pipeline, STAGES[1], context)
-    commit(pipeline, again)
-    settled(again, context)
-    (delays,) = dispatched(pipeline, STAGES[2], context)
-    assert delays.root == months.key
+    assert joined_after_correction(pipeline, bad.job_id, context).root == months.key
 
 
 def test_a_correction_takes_the_place_of_a_member_that_was_cancelled_before_it_was_claimed(
@@ -207,12 +211,7 @@ def test_a_correction_takes_the_place_of_a_member_that_was_cancelled_before_it_w
     (good,) = dispatched(pipeline, STAGES[1], context)
     commit(pipeline, good)
     settled(good, context)
-    pipeline.sqs.send_message(QueueUrl=STAGES[1].queue_url, MessageBody=body(job_id=unwanted))
-    (again,) = dispatched(pipeline, STAGES[1], context)
-    commit(pipeline, again)
-    settled(again, context)
-    (delays,) = dispatched(pipeline, STAGES[2], context)
-    assert delays.root == months.key
+    assert joined_after_correction(pipeline, unwanted, context).root == months.key
 
 
 def test_a_repeated_settle_of_a_member_does_not_advance_the_join(pipeline: Stack, context: Context) -> None:

@@ -36,7 +36,7 @@ class Surroundings(NamedTuple):
     output: Path  # what Spark would have written
     jobs: Mapping[str, Job]  # by name
     job_of: Callable[[str], Job]  # by key
-    label_of: Callable[[str], str]  # by key
+    label_of: Callable[[str, int | str], str]  # by key and attempt
 
 
 class Containers:
@@ -55,7 +55,7 @@ class Containers:
 
     def launched(self, task: Task) -> None:
         attempt = attempt_of(task)
-        label = f"task@{self._around.label_of(attempt.key)}-{attempt.attempt}"
+        label = f"task@{self._around.label_of(attempt.key, attempt.attempt)}"
         self._counts[label] += 1
         name = f"{label}.{self._counts[label]}"
         self.running[task.arn] = Container(
@@ -78,7 +78,7 @@ class Containers:
     def _before_launch(self, request: Mapping[str, Any]) -> None:
         (override,) = request["overrides"]["containerOverrides"]
         names = {each["name"]: each["value"] for each in override["environment"]}
-        site = f"launch:{self._around.label_of(names['LONGHAUL_KEY'])}-{names['LONGHAUL_ATTEMPT']}"
+        site = f"launch:{self._around.label_of(names['LONGHAUL_KEY'], names['LONGHAUL_ATTEMPT'])}"
         fault = self._injector.of_event(site, _LAUNCH_FAULTS, self._around.plan.mix.launches)
         if fault is not None:
             raise Failure(fault)

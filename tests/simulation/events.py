@@ -23,7 +23,7 @@ class EventBridge:
         injector: Injector,
         platform: Lambda,
         rules: tuple[Rule, ...],
-        label_of: Callable[[str], str],
+        label_of: Callable[[str, int | str], str],
     ) -> None:
         self._plan = plan
         self._timeline = timeline
@@ -63,7 +63,7 @@ class EventBridge:
         }
         event = {"source": "aws.states", "detail-type": "Step Functions Execution Status Change", "detail": detail}
         told = json.loads(execution.input)
-        site = f"{self._label_of(told['key'])}-{told['attempt']}"
+        site = self._label_of(told["key"], told["attempt"])
         fault = self._injector.of_event(f"event:{site}", _EVENT_FAULTS, self._plan.mix.events)
         delays = {None: (1.0,), "lost": (), "late": (1800.0,), "doubled": (1.0, 4.0)}[fault]
         for delay_s in delays:

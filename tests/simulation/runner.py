@@ -27,8 +27,9 @@ from longhaul.domain.errors import LeaseChangedError, PermanentJobError
 from longhaul.domain.follow_ons import Emitted
 from longhaul.domain.lease import CommittedOutput, Lease, RecordedResult, emitted_ref
 from longhaul.domain.outcome import ExitCode, OutcomeClass
-from longhaul.domain.paths import parse_output
-from longhaul.domain.request import parse_request
+from longhaul.domain.paths import DataPath, parse_output
+from longhaul.domain.request import Mode, parse_request
+from longhaul.settings import Stage
 from tests.simulation.endings import KINDS, OWN_FAULTS
 from tests.simulation.hosts import HostClock, here
 from tests.simulation.plan import Ending
@@ -128,16 +129,14 @@ class Runner:
             return
 
     def _produce(self, lease: Lease) -> CommittedOutput:
-        self._work(lease)
-        return self._commit()
-
-    def _work(self, lease: Lease) -> None:
-        self._stage = stage = self._settings.stage(lease.stage)
+        stage = self._settings.stage(lease.stage)
         request = parse_request(self._requests.get(lease.request_ref).body, self._settings, stage)
-        self._mode = request.mode
-        self._destination = parse_output(request.output, self._settings.paths)
-        require_room(self._s3, self._destination, self._mode, self._id)
-        work = int(json.loads(json.dumps(request.params)).get("work", 0))
+        destination = parse_output(request.output, self._settings.paths)
+        require_room(self._s3, destination, request.mode, self._id)
+        self._work(lease, int(json.loads(json.dumps(request.params)).get("work", 0)))
+        return self._commit(stage, destination, request.mode)
+
+    def _work(self, lease: Lease, work: int) -> None:
         ending = self._container.job.ending(self._id.attempt, work)
         self._timeout_s = lease.input.timeout_s
         self._container.work_known(work, ending)
@@ -170,7 +169,7 @@ class Runner:
             self._exit(_EXITS[kind], kind)
         raise _RAISED[kind](kind)
 
-    def _commit(self) -> CommittedOutput:
+    def _commit(self, stage: Stage, destination: DataPath, mode: Mode) -> CommittedOutput:
         uploader = Uploader(
             self._s3,
             self._settings.paths.data_bucket,
@@ -179,12 +178,12 @@ class Runner:
             advance=lambda _size: self._tick(),
         )
         datasets = [Dataset(".", self._output / str(self._container.job.files), 3)]
-        output = uploader.upload(self._id, str(self._destination), datasets, self._mode)
-        if self._container.job.fan_out is not None and self._stage.next:
+        output = uploader.upload(self._id, str(destination), datasets, mode)
+        if self._container.job.fan_out is not None and stage.next:
             output = replace(output, emitted_ref=emitted_ref(self._id))
-            self._requests.put_emitted(emitted_ref(self._id), self._emitted())
+            self._requests.put_emitted(emitted_ref(self._id), self._emitted(stage))
         self.stop.check()
-        require_room(self._s3, self._destination, self._mode, self._id)
+        require_room(self._s3, destination, mode, self._id)
         if self._container.ending.kind == "dies_before_commit":
             self._container.fault_of_job = "dies_before_commit"
             self._exit(137, "dies_before_commit")
@@ -202,9 +201,9 @@ class Runner:
             self._exit(137, self._container.ending.kind)
         return output
 
-    def _emitted(self) -> Emitted:
+    def _emitted(self, stage: Stage) -> Emitted:
         """As `job.emit` takes it."""
-        emitter = Emitter(self._settings, self._stage)
+        emitter = Emitter(self._settings, stage)
         members = [self._jobs[name] for name in members_of(self._container.job)]
         emitter.emit([emitted_of(each, self._settings.paths.data_bucket) for each in members], None)
         return emitter.requests or {}

@@ -151,7 +151,8 @@ def faults_of(sites: list[Site], kinds: frozenset[str] | None = None) -> Iterato
     """Every telling fault of every place, or only those of these kinds."""
     for site, n, menu in sites:
         for kind in menu.split("|"):
-            if kind in kinds if kinds else kind in _TELLING or "/" not in kind:
+            is_asked = kind in kinds if kinds else (kind in _TELLING or "/" not in kind)
+            if is_asked:
                 yield Fault(site, n, kind)
 
 

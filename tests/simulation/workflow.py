@@ -31,7 +31,7 @@ def engine(
     sdk: Sdk,
     injector: Injector,
     platform: Lambda,
-    label_of: Callable[[str], str],
+    label_of: Callable[[str, int | str], str],
 ) -> StatesEngine:
     """The interpreter of this world's executions."""
     made = StatesEngine(
@@ -50,7 +50,7 @@ def engine(
 class LambdaInvoke:
     """`tests.simulation.states.Integration` for `lambda:invoke`."""
 
-    def __init__(self, platform: Lambda, label_of: Callable[[str], str]) -> None:
+    def __init__(self, platform: Lambda, label_of: Callable[[str, int | str], str]) -> None:
         self._platform = platform
         self._label_of = label_of
 
@@ -62,7 +62,7 @@ class LambdaInvoke:
                 done(Done({"ExecutedVersion": "$LATEST", "Payload": answer.payload, "StatusCode": 200}))
 
         payload = parameters["Payload"]
-        site = f"{self._label_of(payload['key'])}-{payload['attempt']}"
+        site = self._label_of(payload["key"], payload["attempt"])
         self._platform.invoke(parameters["FunctionName"].rpartition(":")[2], payload, site, answered)
         # An invocation runs on when its execution stops; the interpreter listens no more.
         return SimpleNamespace(cancel=lambda: None)
@@ -72,7 +72,7 @@ class RunTask:
     """`ecs:runTask.sync`, with what AWS leaves open decided by the plan: how late a task's end is heard of, whether a cancelled one is stopped."""
 
     def __init__(
-        self, plan: Plan, timeline: Timeline, sdk: Sdk, injector: Injector, label_of: Callable[[str], str]
+        self, plan: Plan, timeline: Timeline, sdk: Sdk, injector: Injector, label_of: Callable[[str, int | str], str]
     ) -> None:
         self._plan = plan
         self._label_of = label_of
@@ -97,11 +97,11 @@ class RunTask:
     def _label(self, overrides: Mapping[str, Any]) -> str:
         """The attempt that the container's environment names."""
         names = {each["Name"]: each["Value"] for each in overrides["ContainerOverrides"][0]["Environment"]}
-        return f"{self._label_of(names['LONGHAUL_KEY'])}-{names['LONGHAUL_ATTEMPT']}"
+        return self._label_of(names["LONGHAUL_KEY"], names["LONGHAUL_ATTEMPT"])
 
     def _told_after_s(self, task: Task) -> float:
         attempt = attempt_of(task)
-        site = f"told:{self._label_of(attempt.key)}-{attempt.attempt}"
+        site = f"told:{self._label_of(attempt.key, attempt.attempt)}"
         late = self._injector.of_event(site, ("late",), self._plan.mix.events / 4)
         return _LATE_S if late else 1 + 3 * unit(self._plan.seed, site)
 

@@ -50,14 +50,16 @@ class World:
         self.platform = Lambda(plan, self.timeline, self.injector, self.stack.functions)
         self.mappings = {name: self._mapping(name) for name in self.queues}
         around = Surroundings(
-            plan, self.timeline, self.sdk, self.settings, spark_output(), self.jobs, self._job_of, self.label_of
+            plan, self.timeline, self.sdk, self.settings, spark_output(), self.jobs, self._job_of, self.attempt_label
         )
         self.containers = Containers(around, self.aws.ecs, self.injector)
         self.engine = engine(
-            plan, self.timeline, self.aws.stepfunctions, self.sdk, self.injector, self.platform, self.label_of
+            plan, self.timeline, self.aws.stepfunctions, self.sdk, self.injector, self.platform, self.attempt_label
         )
         self.aws.stepfunctions.engine = self.engine
-        self.events = EventBridge(plan, self.timeline, self.injector, self.platform, self.stack.rules, self.label_of)
+        self.events = EventBridge(
+            plan, self.timeline, self.injector, self.platform, self.stack.rules, self.attempt_label
+        )
         self.aws.stepfunctions.status_changed.append(self.events.execution_changed)
         self.trace: Callable[[str], None] | None = None
         self.seen = Seen(self)
@@ -132,6 +134,9 @@ class World:
     def label_of(self, key: str) -> str:
         """How the sites of a plan name a job. Not by the id of what follows from another: that changes with the time at which the other was claimed."""
         return self.seen.labels.get(key) or key.partition("#")[2]
+
+    def attempt_label(self, key: str, attempt: int | str) -> str:
+        return f"{self.label_of(key)}-{attempt}"
 
     def _job_of(self, key: str) -> Job:
         return self.jobs[self.seen.names[key]]

@@ -32,6 +32,9 @@ def mutated(mutant: Mutant) -> str:
 
 def apply(mutant: Mutant) -> None:
     """From now on this process imports the mutant; the module must not be loaded yet."""
+    files = [change.file for change in mutant.changes]
+    if len(set(files)) != len(files):
+        raise ValueError(f"{mutant.name}: only one change to a file takes effect; write both as one")
     for change in mutant.changes:
         name = change.file.removesuffix(".py").replace("/", ".")
         if name in sys.modules:
