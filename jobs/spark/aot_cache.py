@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-# An older or newer JVM, a missing jar, a damaged file: the JVM then goes on without the cache.
+# An older or newer JVM, a missing jar, a file that is cut off or no cache: the JVM then goes on without it. What lies behind the header is mapped as a shared
+# library is, and checked no more than one: the whole file would have to be read, a twentieth of a start. `aot_training` has checked it when it was made.
 _USE: Final = (
     "-XX:AOTCache={path}",
-    # Its header is always checked. A byte changed further in would crash the job; to notice that costs 0.1 s of a start.
-    "-XX:+VerifySharedSpaces",
     # Warns of single stubs that it compiles anew; that it cannot use the cache at all is an error, and stays in the log.
     "-Xlog:aot*=error",
 )

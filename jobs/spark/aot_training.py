@@ -76,6 +76,7 @@ def make(target: Path) -> None:
         _check(made, Path(folder))
         with made.open("rb") as opened:
             os.fsync(opened.fileno())
+        made.chmod(0o444)  # jobs map it: nobody is to write into it
         made.replace(target)
     for other in target.parent.glob("*.aot"):
         if other != target:
@@ -115,8 +116,9 @@ def _train(made: Path, folder: Path) -> None:
 
 
 def _check(made: Path, folder: Path) -> None:
-    """AOTMode=on makes the JVM refuse to start without the cache."""
-    *start, _ = command(_RESOURCES.heap_mib, folder, aot=[f"-XX:AOTCache={made}", "-XX:AOTMode=on"])
+    """Every byte of it, which starts do not: AOTMode=on makes the JVM refuse to start without the cache."""
+    options = [f"-XX:AOTCache={made}", "-XX:+VerifySharedSpaces", "-XX:AOTMode=on"]
+    *start, _ = command(_RESOURCES.heap_mib, folder, aot=options)
     tried = subprocess.run(
         [*start, "-version"], capture_output=True, text=True, errors="replace", timeout=_CHECK_LIMIT_S, check=False
     )

@@ -124,21 +124,25 @@ def test_a_cache_that_the_jvm_does_not_take_is_not_kept(
 
 
 @pytest.mark.slow
-def test_the_jvm_takes_a_real_cache_and_notices_a_byte_that_changed(
+def test_a_real_cache_is_taken_when_it_is_whole_and_not_kept_when_a_byte_of_it_is_wrong(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(aot_cache, "cache_folder", lambda: tmp_path)
     aot_training.make(jvm.cache_path())
     (made,) = tmp_path.glob("*.aot")
-
     assert _starts(made, "-XX:AOTMode=on").returncode == 0
-    with made.open("r+b") as opened:
-        opened.seek(made.stat().st_size // 2)
-        byte = opened.read(1)
-        opened.seek(-1, 1)
-        opened.write(bytes([byte[0] ^ 0xFF]))
-    assert _starts(made, "-XX:AOTMode=on").returncode != 0
-    assert _starts(made).returncode == 0
+
+    content = bytearray(made.read_bytes())
+    cut_off = tmp_path / "cut-off"
+    cut_off.write_bytes(content[: len(content) // 2])
+    assert _starts(cut_off, "-XX:AOTMode=on").returncode != 0
+    assert _starts(cut_off).returncode == 0
+
+    content[len(content) // 2] ^= 0xFF
+    monkeypatch.setattr(aot_training, "_train", lambda path, _folder: path.write_bytes(content))
+    with pytest.raises(aot_training.TrainingError, match="does not take"):
+        aot_training.make(tmp_path / "again.aot")
+    assert not (tmp_path / "again.aot").exists()
 
 
 def _starts(cache: Path, *more: str) -> "subprocess.CompletedProcess[bytes]":
