@@ -9,8 +9,8 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_stepfunctions as sfn
 
 from infra.job_queue import JobQueue
-from infra.leases import OPEN_INDEX
 from infra.nag import acknowledge_wildcards
+from longhaul.adapters.dynamodb_indexes import OPEN_INDEX
 
 
 def allow(

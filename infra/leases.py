@@ -4,9 +4,7 @@ from aws_cdk import RemovalPolicy
 from aws_cdk import aws_dynamodb as dynamodb
 from constructs import Construct
 
-OPEN_INDEX = "open"
-ROOT_INDEX = "root"
-ENDED_INDEX = "ended"
+from longhaul.adapters.dynamodb_indexes import ENDED_INDEX, OPEN_INDEX, ROOT_INDEX
 
 
 class Leases(Construct):
@@ -31,19 +29,19 @@ class Leases(Construct):
         # Sparse (only rows with something left to do carry `open`) and keys only, so that a progress write never touches the index.
         self.table.add_global_secondary_index(
             index_name=OPEN_INDEX,
-            partition_key=dynamodb.Attribute(name="open", type=dynamodb.AttributeType.STRING),
+            partition_key=dynamodb.Attribute(name=OPEN_INDEX, type=dynamodb.AttributeType.STRING),
             projection_type=dynamodb.ProjectionType.KEYS_ONLY,
         )
         # Every job of a pipeline, for `longhaul status`. Keys only, and a job's root never changes: written once for each job.
         self.table.add_global_secondary_index(
             index_name=ROOT_INDEX,
-            partition_key=dynamodb.Attribute(name="root", type=dynamodb.AttributeType.STRING),
+            partition_key=dynamodb.Attribute(name=ROOT_INDEX, type=dynamodb.AttributeType.STRING),
             projection_type=dynamodb.ProjectionType.KEYS_ONLY,
         )
         # What ended lately, for people: written once, when a job ends.
         self.table.add_global_secondary_index(
             index_name=ENDED_INDEX,
-            partition_key=dynamodb.Attribute(name="ended", type=dynamodb.AttributeType.STRING),
+            partition_key=dynamodb.Attribute(name=ENDED_INDEX, type=dynamodb.AttributeType.STRING),
             sort_key=dynamodb.Attribute(name="settled_at", type=dynamodb.AttributeType.NUMBER),
             projection_type=dynamodb.ProjectionType.KEYS_ONLY,
         )

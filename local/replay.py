@@ -20,7 +20,7 @@ from moto import mock_aws
 from functions.wiring import Wiring
 from infra.catalogue import catalogue
 from local.synth import REPOSITORY
-from longhaul.adapters.dynamodb_leases import ENDED_INDEX, OPEN_INDEX, ROOT_INDEX
+from longhaul.adapters.dynamodb_indexes import ENDED_INDEX, OPEN_INDEX, ROOT_INDEX
 from longhaul.domain.claim import Claim, new_run
 from longhaul.domain.lease import ExecutionInput, Lease, Message, request_ref
 from longhaul.domain.message import MessageContent

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from longhaul.adapters import lease_item
+from longhaul.adapters.dynamodb_indexes import Indexes
 from longhaul.adapters.dynamodb_joins import DynamoJoins
 from longhaul.adapters.dynamodb_reads import Reads
 from longhaul.adapters.dynamodb_slots import DynamoSlots, slots_key
@@ -32,11 +33,6 @@ from longhaul.settings import Stage
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
-
-OPEN_INDEX = "open"
-ROOT_INDEX = "root"
-ENDED_INDEX = "ended"
-_PAGE = 100
 
 # The clauses of the conditions, each with what it keeps out.
 RUNNING = "#state = :running"  # a settled attempt writes nothing
@@ -61,6 +57,7 @@ class DynamoLeases:
         self._clock = clock
         self._rng = rng
         self._reads = Reads(client, table, clock, rng)
+        self._indexes = Indexes(client, table)
         self._writes = Writes(client, clock, rng)
         self._slots = DynamoSlots(client, table)
         self._joins = DynamoJoins(client, table)
@@ -299,40 +296,13 @@ class DynamoLeases:
         return self._joins.arrive(join_key, n, size, output, now)
 
     def open_keys(self, stage: str, what: OpenKind) -> Iterator[str]:
-        return self._keys_in(OPEN_INDEX, f"{stage}#{what}")
+        return self._indexes.open_keys(stage, what)
 
     def keys_of_root(self, root: str) -> Iterator[str]:
-        return self._keys_in(ROOT_INDEX, root)
-
-    def _keys_in(self, index: str, value: str) -> Iterator[str]:
-        """The keys of an index's rows; each index is named after its attribute."""
-        pages = self._client.get_paginator("query").paginate(
-            TableName=self._table,
-            IndexName=index,
-            KeyConditionExpression="#value = :value",
-            ExpressionAttributeNames={"#value": index},
-            ExpressionAttributeValues={":value": {"S": value}},
-        )
-        for page in pages:
-            for item in page["Items"]:
-                yield item["key"]["S"]
+        return self._indexes.keys_of_root(root)
 
     def ended_keys(self, stage: str, state: State, until: datetime) -> Iterator[tuple[datetime, str]]:
-        """A page at a time: who wants ten reads no more than a hundred keys."""
-        pages = self._client.get_paginator("query").paginate(
-            TableName=self._table,
-            IndexName=ENDED_INDEX,
-            KeyConditionExpression="ended = :ended AND settled_at <= :until",
-            ExpressionAttributeValues={
-                ":ended": {"S": f"{stage}#{state.value}"},
-                ":until": lease_item.encode("settled_at", until),
-            },
-            ScanIndexForward=False,
-            PaginationConfig={"PageSize": _PAGE},
-        )
-        for page in pages:
-            for item in page["Items"]:
-                yield lease_item.decode("settled_at", item["settled_at"]), item["key"]["S"]
+        return self._indexes.ended_keys(stage, state, until)
 
     def _update(
         self,

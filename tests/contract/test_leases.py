@@ -343,7 +343,7 @@ def test_what_ended_is_found_by_stage_and_state_the_latest_first_and_a_new_run_t
 
 
 def test_pages_of_what_ended_follow_each_other(leases: DynamoLeases, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("longhaul.adapters.dynamodb_leases._PAGE", 2)
+    monkeypatch.setattr("longhaul.adapters.dynamodb_indexes._PAGE", 2)
     ends = []
     for n in range(5):
         lease = running(key=f"main#job-{n}")
