@@ -33,7 +33,10 @@ def run_world(seed_or_plan: int | Plan) -> Violation | None:
 
 
 def run(plan: Plan, trace: Callable[[str], None] | None = None, sites: list[Site] | None = None) -> Run:
-    """Run a plan. `trace` hears of each call that took effect, with its time; `sites` collects every place where a fault could come."""
+    """Run a plan. `trace` hears of each call that took effect, with its time; `sites` collects every place where a fault could come.
+
+    Whatever is raised is a mistake of the simulation's own, and has a note with the plan.
+    """
     world = World(plan)
     world.injector.note_sites = sites
     if trace is not None:
@@ -41,6 +44,9 @@ def run(plan: Plan, trace: Callable[[str], None] | None = None, sites: list[Site
     with installed(world):
         try:
             world.run()
+        except Exception as error:
+            error.add_note(f"in the world {plan.to_json()}")
+            raise
         finally:
             world.timeline.close()
     fired = tuple(dict.fromkeys(fault for _, fault in world.injector.fired if fault.kind != "outage"))

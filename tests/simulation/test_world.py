@@ -14,7 +14,7 @@ import pytest
 from longhaul import dispatch
 from longhaul.domain.claim import Duplicate, Probe
 from tests.simulation.generation import plan_of
-from tests.simulation.plan import Act, Job, Plan
+from tests.simulation.plan import Act, Fault, Job, Plan
 from tests.simulation.replay import report
 from tests.simulation.run import run, run_world
 from tests.simulation.shrink import Shrinker
@@ -116,3 +116,23 @@ def test_a_soak_ends_with_a_line_for_machines_and_goes_on_where_it_was(tmp_path:
         r"worlds=4 violations=0 worlds_per_s=[\d.]+ virtual_hours_per_s=[\d.]+", ended.stdout.splitlines()[-1]
     )
     assert ended.returncode == 0
+
+
+def test_a_world_in_which_nothing_was_claimed_is_judged_as_well() -> None:
+    acts = (Act(1.0, "submit", "j0"), Act(103.5, "cancel", "j0"))
+    faults = (Fault("mapping#1", 1, "lost/before/all"), Fault("dispatcher@m2#1", 1, "hang/after"))
+
+    assert run_world(Plan(jobs=(Job("j0"),), acts=acts, faults=faults)) is None
+
+
+def test_a_mistake_of_the_simulation_itself_names_the_world(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = SCENARIOS["a job succeeds"]
+
+    def mistaken(_: World) -> None:
+        raise KeyError("running")
+
+    monkeypatch.setattr(World, "run", mistaken)
+    with pytest.raises(KeyError) as raised:
+        run(plan)
+
+    assert raised.value.__notes__ == [f"in the world {plan.to_json()}"]

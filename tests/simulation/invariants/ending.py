@@ -34,8 +34,10 @@ def nothing_is_left(seen: "Seen", _: None) -> str | None:
     rows = world.aws.dynamodb.tables[world.settings.leases_table].rows
     for stage in world.queues:
         slots = rows.get((f"slots#{stage}", "slots"))
-        if slots is not None and slots.item is not None and slots.item["running"]["N"] != "0":
-            return f"{slots.item['running']['N']} slots of {stage} are taken"
+        item = (slots.item if slots else None) or {}
+        # Where no job was ever claimed, the item may tell of throttling and waiting alone.
+        if (taken := item.get("running", {"N": "0"})["N"]) != "0":
+            return f"{taken} slots of {stage} are taken"
     pending = {upload.id: upload.key for upload in world.aws.s3.buckets[world.bucket].uploads.values()}
     left = sorted(pending[each] for each in pending.keys() & seen.listed)
     # What no list has named was created by a call whose answer was lost, or just before a crash: the bucket's lifecycle rule ends those.
