@@ -43,7 +43,7 @@ def handle(event: dict[str, Any], runtime: Runtime) -> dict[str, Any]:
     """An EventBridge event: an execution's change of status, or the schedule."""
     if event.get("detail-type") == _STATUS_CHANGE:
         detail = event["detail"]
-        return {"outcome": runtime.sweeper.execution_ended(detail["input"], detail["status"])}
+        return {"outcome": runtime.sweeper.execution_ended(detail["input"], detail["status"], detail.get("error"))}
     return asdict(runtime.sweeper.sweep())
 
 

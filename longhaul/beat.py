@@ -85,6 +85,7 @@ class Heartbeat:
         """
         if current is None or handle is None or current.receipt_handle != handle or not current.has_settled(lease.id):
             return
-        if current.state is State.RELEASED and current.retry_at:
-            seconds = max(0, round((current.retry_at - self.clock.now()).total_seconds()))
+        if current.state is State.RELEASED and current.retry_at and current.settled_at:
+            # All of it: that was a moment ago, and how long a moment, only the settle's own clock could say.
+            seconds = round((current.retry_at - current.settled_at).total_seconds())
             self.queue.set_visibility(self.settings.stage(lease.stage).queue_url, handle, seconds)

@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from itertools import islice
+from typing import Final
 
 from aws_lambda_powertools import Logger
 
@@ -22,11 +23,12 @@ from longhaul.measure import StageWatch
 from longhaul.metrics import SweeperMetric
 from longhaul.ports import Clock, Executions, JobQueue, LeaseStore, Metrics, Publisher, RequestStore, RunningTask, Tasks
 from longhaul.settings import RuntimeSettings, Stage
-from longhaul.settle import Settler
+from longhaul.settle import Answer, Settler
 
 logger = Logger(child=True)
 
 _PAGE = 100
+_RELEASED: Final[Answer] = "RELEASED"
 
 
 @dataclass
@@ -61,8 +63,14 @@ class Sweeper:
     finisher: Finisher
     metrics: Metrics
 
-    def execution_ended(self, execution_input: str, status: str) -> str:
-        """An execution ended FAILED, TIMED_OUT or ABORTED: settle its attempt unless that was done. Answers the outcome."""
+    def execution_ended(self, execution_input: str, status: str, error: str | None) -> str:
+        """An execution ended FAILED, TIMED_OUT or ABORTED: settle its attempt unless that was done. Answers the outcome.
+
+        One that ends with the error RELEASED has had that answer of its settle, which left nothing to do. To give the message its back-off once more would
+        count it anew, or by a clock that is not the settle's.
+        """
+        if error == _RELEASED:
+            return _RELEASED
         attempt = ExecutionInput.model_validate_json(execution_input).id
         with about(attempt):
             return self.settler.settle(attempt, Evidence.execution_closed(status))

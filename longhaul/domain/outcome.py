@@ -63,6 +63,8 @@ _THROTTLED = re.compile(
 # As the runner reports it (`jobs.reporting.Phase`). Before, the runner registers, fetches inputs and boots Spark; afterwards it publishes. Nothing of the job runs
 # then, so what stalls is not the job.
 _PHASE_OF_THE_JOB = "running"
+# Transfers tell of each part. Where nothing has moved for this long a call is not answered: the SDK waits a minute for an answer, and then tries again.
+_UNANSWERED = timedelta(minutes=1)
 _OWN_ERRORS = {
     "JobStalled": OutcomeClass.STALLED,
     "JobCancelled": OutcomeClass.CANCELLED,
@@ -109,16 +111,8 @@ def classify(lease: Lease, evidence: Evidence) -> Verdict:
         return Verdict(OutcomeClass.INTERRUPTED, evidence.cause or "the task never started", stop_task=True)
     if own is not None:
         return Verdict(own, evidence.cause or str(evidence.error), stop_task=own is not OutcomeClass.SUPERSEDED)
-    if evidence.error == "States.Timeout" and lease.progress_at is None:
-        return Verdict(
-            OutcomeClass.INTERRUPTED,
-            f"the task did not start within its timeout of {lease.input.timeout_s} s",
-            stop_task=True,
-        )
     if evidence.error == "States.Timeout":
-        return Verdict(
-            OutcomeClass.TIMED_OUT, f"ran longer than its timeout of {lease.input.timeout_s} s", stop_task=True
-        )
+        return _classify_timeout(lease)
     if evidence.error is None:
         return Verdict(OutcomeClass.NO_OUTPUT, "the task exited with 0 and committed nothing")
     if task is None:
@@ -126,6 +120,19 @@ def classify(lease: Lease, evidence: Evidence) -> Verdict:
         words = f"{evidence.error}: {evidence.cause}"
         return Verdict(OutcomeClass.INTERRUPTED, words, stop, throttled=bool(_THROTTLED.search(words)))
     return _classify_job_run(task) if "JobRunId" in task else _classify_task(task)
+
+
+def _classify_timeout(lease: Lease) -> Verdict:
+    limit = f"its timeout of {lease.input.timeout_s} s"
+    if lease.progress_at is None:
+        return Verdict(OutcomeClass.INTERRUPTED, f"the task did not start within {limit}", stop_task=True)
+    silent = lease.claimed_at + timedelta(seconds=lease.input.timeout_s) - lease.progress_at
+    if lease.progress.get("phase") != _PHASE_OF_THE_JOB and silent >= _UNANSWERED:
+        words = (
+            f"AWS kept the runner waiting: nothing had moved for {round(silent.total_seconds())} s when {limit} was up"
+        )
+        return Verdict(OutcomeClass.INTERRUPTED, words, stop_task=True)
+    return Verdict(OutcomeClass.TIMED_OUT, f"ran longer than {limit}", stop_task=True)
 
 
 def _classify_task(task: dict[str, Any]) -> Verdict:

@@ -87,8 +87,9 @@ def test_a_beat_that_crosses_a_settle_gives_the_retry_its_back_off_again(
         answer = extend(queue, url, handle, seconds)
         asked.append(seconds)
         if len(asked) == 1:
-            retry_at = stack.parts.clock.now() + timedelta(seconds=7)
-            stack.parts.leases.settle(lease, replace(lease, state=State.RELEASED, settled_attempt=1, retry_at=retry_at))
+            now = stack.parts.clock.now()
+            released = replace(lease, state=State.RELEASED, settled_attempt=1, settled_at=now)
+            stack.parts.leases.settle(lease, replace(released, retry_at=now + timedelta(seconds=7)))
         return answer
 
     monkeypatch.setattr("longhaul.adapters.sqs_queue.SqsQueue.set_visibility", settle_meanwhile)

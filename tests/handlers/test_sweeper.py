@@ -36,6 +36,23 @@ def test_an_execution_that_settled_and_then_failed_as_it_should_changes_nothing(
     assert stack.row() == ended
 
 
+def test_the_back_off_that_a_settle_gave_is_not_given_again(
+    stack: Stack, context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease = stack.claim()
+    now = stack.parts.clock.now()
+    released = replace(lease, state=State.RELEASED, settled_attempt=1, failures=1, settled_at=now)
+    stack.parts.leases.settle(lease, replace(released, retry_at=now + timedelta(seconds=150)))
+    given: list[int] = []
+    monkeypatch.setattr("longhaul.adapters.sqs_queue.SqsQueue.set_visibility", lambda *asked: given.append(asked[-1]))
+
+    assert sweep(context, "released") == {"outcome": "RELEASED"}
+    assert given == []
+    # Without the name of the error nobody knows whether settle came so far.
+    assert sweep(context, "execution-failed") == {"outcome": "RELEASED"}
+    assert len(given) == 1
+
+
 def test_a_lease_kept_up_is_left_alone(stack: Stack, context: Context) -> None:
     lease = stack.claim(lease_expires_at=stack.parts.clock.now() + timedelta(minutes=5))
     assert {what: count for what, count in sweep(context).items() if count} == {"looked_at": 1}

@@ -60,6 +60,8 @@ class EventBridge:
             "status": execution.status,
             "input": execution.input,
             "output": None,
+            "error": execution.error,
+            "cause": execution.cause,
         }
         event = {"source": "aws.states", "detail-type": "Step Functions Execution Status Change", "detail": detail}
         told = json.loads(execution.input)

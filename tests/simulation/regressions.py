@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from tests.simulation.plan import Act, Ending, Fault, Job, Plan
+from tests.simulation.plan import Act, Ending, Fault, Job, Mix, Plan
 
 _SUBMIT = Act(1.0, "submit", "j0")
 
@@ -45,6 +45,36 @@ REGRESSIONS: Mapping[str, Plan] = {
         acts=(_SUBMIT,),
         faults=(Fault("told:j0-1", 1, "late"),),
         max_attempts=1,
+    ),
+    "a call that S3 did not answer until the job's time was up was the job's failure": Plan(
+        seed=2002960,
+        jobs=(
+            Job(
+                "j0",
+                work_s=18.1,
+                endings=(Ending("endless", 3.6), Ending("spot", 14.1)),
+                timeout_s=627,
+                files=1,
+                fan_out=2,
+            ),
+        ),
+        acts=(Act(23.6, "submit", "j0"),),
+        faults=(Fault("task@j0-3.1", 2, "lost/before/all"), Fault("task@j0-4.1", 8, "lost/before/all")),
+        max_attempts=2,
+    ),
+    "a clock that was ahead let the next attempt begin beside the task that was being stopped": Plan(
+        seed=2002784,
+        jobs=(
+            Job("j0", files=1, fan_out=2),
+            Job(
+                "j1",
+                endings=(Ending("fails_silently", 580.2), Ending("hangs", 530.6)),
+                files=1,
+                fan_out=2,
+            ),
+        ),
+        acts=(Act(42.7, "submit", "j0"), Act(90.2, "submit", "j1")),
+        mix=Mix(skew_s=120.0),
     ),
     "the first manifest of an output to which two jobs append was taken for another tool's": Plan(
         seed=8274,

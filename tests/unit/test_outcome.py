@@ -16,10 +16,10 @@ OUTPUT = CommittedOutput(
     attempt=1, pending_ref="longhaul/pending/x", prefix="s3://longhaul-data/out/", files=2, size_bytes=10
 )
 STARTED = replace(running(), progress_at=NOW, task_arn="arn:task")
-
-TOLD_TO_STOP = replace(
-    STARTED, progress={"phase": "running"}, result=RecordedResult(1, "interrupted", "asked to stop (SIGTERM)")
-)
+AT_WORK = replace(STARTED, progress={"phase": Phase.RUNNING.value})
+PUBLISHING = replace(STARTED, progress={"phase": Phase.PUBLISHING.value})
+TOLD_TO_STOP = replace(AT_WORK, result=RecordedResult(1, "interrupted", "asked to stop (SIGTERM)"))
+UP = STARTED.claimed_at + timedelta(seconds=STARTED.input.timeout_s)  # when its time is up
 
 
 def task(
@@ -82,7 +82,19 @@ def task(
         pytest.param(STARTED, task(137), OutcomeClass.FAILED, id="killed"),
         pytest.param(STARTED, task(1), OutcomeClass.FAILED, id="exit-1"),
         pytest.param(STARTED, task(75), OutcomeClass.INTERRUPTED, id="told-to-stop"),
-        pytest.param(STARTED, Evidence("States.Timeout"), OutcomeClass.TIMED_OUT, id="timed-out"),
+        pytest.param(AT_WORK, Evidence("States.Timeout"), OutcomeClass.TIMED_OUT, id="timed-out-at-work"),
+        pytest.param(
+            replace(PUBLISHING, progress_at=UP - timedelta(seconds=59)),
+            Evidence("States.Timeout"),
+            OutcomeClass.TIMED_OUT,
+            id="timed-out-while-publishing",
+        ),
+        pytest.param(
+            replace(PUBLISHING, progress_at=UP - timedelta(seconds=60)),
+            Evidence("States.Timeout"),
+            OutcomeClass.INTERRUPTED,
+            id="timed-out-while-nothing-was-published",
+        ),
         pytest.param(running(), Evidence("States.Timeout"), OutcomeClass.INTERRUPTED, id="timed-out-before-it-started"),
         pytest.param(
             STARTED,
@@ -94,7 +106,7 @@ def task(
             running(), Evidence("JobStalled", "no sign of life"), OutcomeClass.INTERRUPTED, id="never-started"
         ),
         pytest.param(
-            replace(STARTED, progress={"phase": Phase.RUNNING.value}),
+            AT_WORK,
             Evidence("JobStalled", "no progress"),
             OutcomeClass.STALLED,
             id="stalled-at-work",
@@ -106,7 +118,7 @@ def task(
             id="stalled-while-staging",
         ),
         pytest.param(
-            replace(STARTED, progress={"phase": Phase.PUBLISHING.value}),
+            PUBLISHING,
             Evidence("JobStalled", "no progress"),
             OutcomeClass.INTERRUPTED,
             id="stalled-while-publishing",
