@@ -167,9 +167,7 @@ class Seen:
         return next((executions[arn] for arn, each in self.started.items() if each == token), None)
 
     def own_faults(self, key: str, run: int) -> list[Attempt]:
-        return [
-            each for each in self.attempts.values() if each.token[:2] == (key, run) and each.fault_of_job is not None
-        ]
+        return [each for each in self.attempts.values() if each.token[:2] == (key, run) and each.faults_of_job]
 
     def token_in(self, name: str) -> Token | None:
         """The attempt whose token a file's name carries."""

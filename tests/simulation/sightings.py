@@ -55,9 +55,9 @@ class Attempt:
     ended_at: datetime | None = None
 
     @property
-    def fault_of_job(self) -> str | None:
-        """How it went wrong, if that was the job's own doing."""
-        return next((each.fault_of_job for each in self.containers if each.fault_of_job is not None), None)
+    def faults_of_job(self) -> frozenset[str]:
+        """How it went wrong, as far as that was the job's own doing: each of its tasks may have gone wrong in its own way."""
+        return frozenset(each.fault_of_job for each in self.containers if each.fault_of_job is not None)
 
     @property
     def work(self) -> int | None:

@@ -14,7 +14,7 @@ import pytest
 from longhaul import dispatch
 from longhaul.domain.claim import Duplicate, Probe
 from tests.simulation.generation import plan_of
-from tests.simulation.plan import Act, Fault, Job, Plan
+from tests.simulation.plan import Act, Ending, Fault, Job, Plan
 from tests.simulation.replay import report
 from tests.simulation.run import run, run_world
 from tests.simulation.shrink import Shrinker
@@ -123,6 +123,13 @@ def test_a_world_in_which_nothing_was_claimed_is_judged_as_well() -> None:
     faults = (Fault("mapping#1", 1, "lost/before/all"), Fault("dispatcher@m2#1", 1, "hang/after"))
 
     assert run_world(Plan(jobs=(Job("j0"),), acts=acts, faults=faults)) is None
+
+
+def test_of_two_tasks_of_an_attempt_each_may_have_gone_wrong_in_its_own_way() -> None:
+    job = Job("j2", endings=(Ending("fails_to_start", 8.6), Ending("permanent", 17.6)), files=1)
+    faults = (Fault("runTask@j2-2#1", 1, "lost/after/1"), Fault("task@j2-2.1", 1, "crash/before"))
+
+    assert run_world(Plan(seed=2015601, jobs=(job,), acts=(Act(114.3, "submit", "j2"),), faults=faults)) is None
 
 
 def test_a_mistake_of_the_simulation_itself_names_the_world(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,9 +66,9 @@ def poison_dies_in_time(seen: "Seen", _: None) -> str | None:
             continue
         job = seen.job_of(key)
         wanted = job.max_attempts or seen.world.plan.max_attempts
-        failures = [each.fault_of_job for each in seen.own_faults(key, letter.reason["run"])]
+        failures = [each.faults_of_job for each in seen.own_faults(key, letter.reason["run"])]
         # A process that hangs before its first word of the job's own phase looks like one that never came so far.
-        if not wanted <= len(failures) <= wanted + failures.count("hangs"):
+        if not wanted <= len(failures) <= wanted + sum("hangs" in each for each in failures):
             return f"{key} died after {len(failures)} failures, not {wanted}"
     return None
 

@@ -91,7 +91,7 @@ def dead_for_its_own_faults(seen: "Seen", letter: "DeadLetter") -> str | None:
     job = seen.job_of(key)
     if len(faults) >= (job.max_attempts or seen.world.plan.max_attempts):
         return None
-    if any(each.fault_of_job == "permanent" for each in faults):
+    if any("permanent" in each.faults_of_job for each in faults):
         return None
     others_n = sum(each.token[:2] == (key, run) for each in seen.attempts.values()) - len(faults)
     if others_n >= _PLATFORM_FAULTS_MAY_END_A_JOB:
