@@ -42,12 +42,12 @@ def serve(stderr: Console, *, host: str, port: int, work_dir: Path) -> None:
     """
     check_address(host, port)
     _at_signals(signal.default_int_handler)
-    with occupied(work_dir):
+    with occupied(work_dir), BackgroundTraining():
         stderr.print("synthesizing the stack …")
         assembly = synth(work_dir / "cdk.out")
         stopping = Event()
         _at_signals(lambda *_: stopping.set())
-        with BackgroundTraining(), EmbeddedAws(port=port, work_dir=work_dir, host=host) as aws:
+        with EmbeddedAws(port=port, work_dir=work_dir, host=host) as aws:
             outputs = _deploy(aws, assembly)
             # Before the line: who reads that may rely on being found.
             announce(aws.work_dir, endpoint=aws.endpoint, region=aws.region, stack=STACK)

@@ -13,7 +13,7 @@ _END_WITHIN_S: Final = 30
 
 
 class BackgroundTraining:
-    """A child process at low priority, which ends with the block at the latest; the next one then begins anew."""
+    """A child process, which ends with the block at the latest; the next one then begins anew."""
 
     def __enter__(self) -> Self:
         self._process = (

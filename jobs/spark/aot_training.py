@@ -27,8 +27,6 @@ from jobs.spark.session import build_session, session_options
 from jobs.task import Resources
 
 _RESOURCES: Final = Resources(cores=2, memory_mib=2048)
-# Jobs go first wherever the two meet.
-_NICENESS: Final = 10
 # A minute on one core of ours; emulation of another architecture takes many times that.
 _ASSEMBLY_LIMIT_S: Final = 1800
 _CHECK_LIMIT_S: Final = 120
@@ -47,7 +45,6 @@ def main() -> int:
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     logger.setLevel(logging.INFO)  # ours alone: the JVM says a page about what it writes
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # unwinds, and so ends the JVM
-    os.nice(_NICENESS)
     target = cache_path()
     try:
         with _alone(target.parent) as alone:

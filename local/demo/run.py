@@ -60,11 +60,11 @@ def run(
     """
     begun = time.monotonic()
     try:
-        with occupied(work_dir), show_on(console) as show:
+        with occupied(work_dir), BackgroundTraining(), show_on(console) as show:
             show.say("preparing 336,776 flights, synthesizing the stack")
             inputs = scenario.prepare(cache)
             assembly = synth(work_dir / "cdk.out")
-            with BackgroundTraining(), EmbeddedAws(work_dir=work_dir) as aws:
+            with EmbeddedAws(work_dir=work_dir) as aws:
                 outputs = aws.deploy(assembly, STACK)
                 show.say(f"stack {STACK} deployed to {aws.endpoint}; logs under {_short(work_dir)}")
                 lines = _Demo(aws, outputs, inputs, show).run()
