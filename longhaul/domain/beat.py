@@ -45,6 +45,9 @@ class Extend:
 
 Beat = End | Kill | HandOver | Extend
 
+# Reports come every few seconds, and one that is not taken is made anew.
+_REPORT_OVERDUE_S = 60
+
 BEATS_KEPT = 60
 """Of how many beats an attempt's times are kept. Where they come every five minutes: of five hours."""
 
@@ -60,23 +63,31 @@ def decide_beat(lease: Lease | None, attempt: AttemptId, numbers: LeaseSettings,
     if lease.cancel_requested_at:
         return Kill("JobCancelled", f"cancelled at {lease.cancel_requested_at.isoformat(timespec='seconds')}")
     age_s = (now - lease.claimed_at).total_seconds()
-    if lease.progress_at is None:
-        if age_s >= numbers.start_timeout_s:
-            return Kill(
-                "JobStalled", f"the task gave no sign of life within {format_duration(numbers.start_timeout_s)}"
-            )
-    elif (silent_s := (now - lease.progress_at).total_seconds()) >= lease.stall_timeout_s:
-        return Kill(
-            "JobStalled",
-            f"no progress for {format_duration(silent_s)} (stall_timeout {format_duration(lease.stall_timeout_s)})",
-        )
+    if lease.progress_at is None and age_s >= numbers.start_timeout_s:
+        return Kill("JobStalled", f"the task gave no sign of life within {format_duration(numbers.start_timeout_s)}")
     wait_s = schedule.interval_s(age_s, numbers)
+    if lease.progress_at and (silent_s := (now - lease.progress_at).total_seconds()) >= lease.stall_timeout_s:
+        if _could_have_reported(lease, lease.progress_at):
+            limit = format_duration(lease.stall_timeout_s)
+            return Kill("JobStalled", f"no progress for {format_duration(silent_s)} (stall_timeout {limit})")
+        wait_s = numbers.beat_floor_s
     if lease.receipt_handle is None or lease.received_at is None:
         return Extend(None, schedule.visibility_s(wait_s, 0, numbers), wait_s)
     held_s = (now - lease.received_at).total_seconds()
     if held_s >= numbers.hand_over_age_s:
         return HandOver(lease.receipt_handle, wait_s)
     return Extend(lease.receipt_handle, schedule.visibility_s(wait_s, held_s, numbers), wait_s)
+
+
+def _could_have_reported(lease: Lease, progress_at: datetime) -> bool:
+    """Whether the row took a beat when a report was overdue already.
+
+    It took none where DynamoDB took no writes: then the runner's reports came to nothing as well, and its silence says nothing. The next beat comes soon, and
+    finds what the runner has reported by then, or that it could have.
+    """
+    overdue_s = min(_REPORT_OVERDUE_S, lease.stall_timeout_s / 2)
+    silent_from_s = (progress_at - lease.claimed_at).total_seconds()
+    return bool(lease.beat_ages_s) and lease.beat_ages_s[-1] >= silent_from_s + overdue_s
 
 
 def beaten(lease: Lease, now: datetime) -> Lease:

@@ -73,6 +73,8 @@ def test_a_job_without_a_row_has_lost_its_lease(stack: Stack, context: Context) 
 def test_a_stalled_job_is_ended(stack: Stack, context: Context) -> None:
     lease = stack.claim(stall_timeout_s=30)
     stack.parts.leases.register_task(lease.id, "arn:task", lease.claimed_at)
+    # The first that the row takes: until then it may have taken no report either.
+    assert beat(context)["next"] == "wait"
     assert beat(context)["next"] == "JobStalled"
 
 

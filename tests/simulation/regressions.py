@@ -62,6 +62,11 @@ REGRESSIONS: Mapping[str, Plan] = {
         faults=(Fault("task@j0-3.1", 2, "lost/before/all"), Fault("task@j0-4.1", 8, "lost/before/all")),
         max_attempts=2,
     ),
+    "a job whose reports DynamoDB did not take for minutes was a stalled one": Plan(
+        jobs=(Job("j0", work_s=600.0, stall_timeout_s=120),),
+        acts=(_SUBMIT, Act(300.0, "outage", for_s=143.0, service="dynamodb")),
+        max_attempts=1,
+    ),
     "a clock that was ahead let the next attempt begin beside the task that was being stopped": Plan(
         seed=2002784,
         jobs=(

@@ -54,8 +54,20 @@ def test_a_cancel_mark_ends_the_job() -> None:
 
 
 def test_a_job_without_progress_for_its_stall_timeout_is_stalled() -> None:
-    assert isinstance(decide(alive(905), 1_799), Extend)
-    assert decide(alive(905), 1_800) == Kill("JobStalled", "no progress for 15m (stall_timeout 15m)")
+    silent = alive(905, beat_ages_s=(800, 960))
+    assert isinstance(decide(silent, 1_799), Extend)
+    assert decide(silent, 1_800) == Kill("JobStalled", "no progress for 15m (stall_timeout 15m)")
+
+
+def test_a_job_is_not_stalled_while_its_row_takes_no_reports() -> None:
+    after_an_outage = alive(905, beat_ages_s=(800, 959))
+    assert decide(after_an_outage, 2_400) == Extend("handle-m-1-1", visibility_s=79, wait_s=15)
+    assert isinstance(decide(beaten(after_an_outage, NOW + timedelta(seconds=2_400)), 2_415), Kill)
+
+
+def test_where_a_stall_is_seen_soon_a_report_is_overdue_sooner() -> None:
+    assert isinstance(decide(alive(105, stall_timeout_s=30, beat_ages_s=(115,)), 130), Kill)
+    assert isinstance(decide(alive(105, stall_timeout_s=30, beat_ages_s=(114,)), 130), Extend)
 
 
 def test_a_task_that_never_gave_a_sign_of_life_is_stalled_after_the_start_timeout() -> None:

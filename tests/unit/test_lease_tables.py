@@ -103,7 +103,12 @@ BEATS: dict[str, Lease | None] = {
     "RUNNING, mine, no handle": replace(ALIVE, receipt_handle=None),
     "RUNNING, mine, held for 11 h 30 min": replace(ALIVE, received_at=LATER - timedelta(hours=11, minutes=30)),
     "RUNNING, mine, cancel marked": replace(ALIVE, cancel_requested_at=NOW),
-    "RUNNING, mine, no progress for stall_timeout": replace(ALIVE, progress_at=LATER - timedelta(seconds=900)),
+    "RUNNING, mine, no progress for stall_timeout": replace(
+        ALIVE, progress_at=LATER - timedelta(seconds=900), beat_ages_s=(round((LATER - NOW).total_seconds()),)
+    ),
+    "RUNNING, mine, no progress for stall_timeout, nor a beat": replace(
+        ALIVE, progress_at=LATER - timedelta(seconds=900)
+    ),
     "RUNNING, mine, no sign of life for start_timeout": replace(BASE, progress_at=None),
     "RUNNING, another attempt, mine never settled": replace(ALIVE, attempt=2),
     "RUNNING, another attempt, mine settled": replace(ALIVE, attempt=2, settled_attempt=1),
