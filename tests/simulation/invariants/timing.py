@@ -14,6 +14,8 @@ _UNSEEN_S = 435 + 300  # the longest visibility, or a sweep
 _SLACK_S = 180  # cold starts, a poll, a task's end told late
 _DELETED_WITHIN_S = 60
 _RECEIVED_WITHIN_S = 45
+# What went wrong with the call that began an attempt began before it: the call takes effect first, and is then tried again.
+_A_CALL = timedelta(seconds=60)
 # A beat may be tried four times, 30 s and its margin each, with pauses; then it is skipped.
 _BEATS_WITHIN_S = 300 + 4 * 60 + 30 + 15 + 60
 
@@ -28,7 +30,7 @@ def retried_soon(seen: "Seen", token: "Token") -> str | None:
     if not before or before[-1].ended_at is None or not seen.has_room(_stage(token)):
         return None
     ended_at = before[-1].ended_at
-    fired = sum(at >= before[-1].started_at for at, _ in seen.world.injector.fired)
+    fired = sum(at >= before[-1].started_at - _A_CALL for at, _ in seen.world.injector.fired)
     if fired > 1 or token.key in seen.purged_keys or seen.redriven:
         return None
     allowed_s = _BACKOFF_S + _SLACK_S + (_UNSEEN_S if fired else 0)
@@ -51,7 +53,7 @@ def back_off_is_kept(seen: "Seen", token: "Token") -> str | None:
     failed = [
         fault
         for at, fault in world.injector.fired
-        if at >= before.started_at and fault.kind != "slow/6" and not fault.site.startswith("event:")
+        if at >= before.started_at - _A_CALL and fault.kind != "slow/6" and not fault.site.startswith("event:")
     ]
     if failed or seen.redelivered or seen.redriven or token.key in seen.purged_keys:
         return None
