@@ -65,6 +65,8 @@ def test_an_attempts_life_names_it_in_every_function(life: Life, log: Log) -> No
     life.deliver()
     first = life.row("january")
     life.start_work(first)
+    life.stack.aws.clock.advance(70)
+    life.beat(first)
     life.stack.aws.clock.advance(10_000)  # no progress for long
     life.beat(first)
     life.settle(first, "stalled")

@@ -24,7 +24,7 @@ from jobs.spark.progress import Effort, ProcessTree, SparkSample, SparkWatch, St
 from jobs.stopping import Stop
 from jobs.task import Resources, resources
 from longhaul.adapters.clock import SystemClock
-from longhaul.domain.beat import Kill, decide_beat
+from longhaul.domain.beat import Kill, beaten, decide_beat
 from longhaul.settings import LeaseSettings
 from tests.builders import running
 
@@ -259,6 +259,7 @@ def test_a_task_that_hangs_is_stalled(run_task: Callable[[str], Job]) -> None:
     (stage,) = job.documents[-1]["stages"]
     assert stage[1:] == [0, 1]
     lease = running(progress_at=job.advanced_at[-1], task_arn="arn:task/1", stall_timeout_s=60)
+    lease = beaten(lease, job.advanced_at[-1] + timedelta(seconds=31))
     beat = decide_beat(lease, lease.id, LeaseSettings(), job.advanced_at[-1] + timedelta(seconds=61))
     assert isinstance(beat, Kill)
     assert beat.reason == "JobStalled"
