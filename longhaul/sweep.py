@@ -8,13 +8,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from itertools import islice
-from typing import Final
 
 from aws_lambda_powertools import Logger
 
 from longhaul.domain import pending
 from longhaul.domain.errors import LeaseChangedError
-from longhaul.domain.lease import AttemptId, ExecutionInput, Lease, OpenKind
+from longhaul.domain.lease import AttemptId, ExecutionInput, Lease, OpenKind, State
 from longhaul.domain.message import renewal
 from longhaul.domain.outcome import Evidence
 from longhaul.finish import Finisher
@@ -23,12 +22,11 @@ from longhaul.measure import StageWatch
 from longhaul.metrics import SweeperMetric
 from longhaul.ports import Clock, Executions, JobQueue, LeaseStore, Metrics, Publisher, RequestStore, RunningTask, Tasks
 from longhaul.settings import RuntimeSettings, Stage
-from longhaul.settle import Answer, Settler
+from longhaul.settle import Settler
 
 logger = Logger(child=True)
 
 _PAGE = 100
-_RELEASED: Final[Answer] = "RELEASED"
 
 
 @dataclass
@@ -69,8 +67,8 @@ class Sweeper:
         One that ends with the error RELEASED has had that answer of its settle, which left nothing to do. To give the message its back-off once more would
         count it anew, or by a clock that is not the settle's.
         """
-        if error == _RELEASED:
-            return _RELEASED
+        if error == State.RELEASED:
+            return error
         attempt = ExecutionInput.model_validate_json(execution_input).id
         with about(attempt):
             return self.settler.settle(attempt, Evidence.execution_closed(status))

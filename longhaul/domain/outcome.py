@@ -107,7 +107,7 @@ def classify(lease: Lease, evidence: Evidence) -> Verdict:
     was_our_stop = own is not None or evidence.error == "States.Timeout"
     if result is not None and not (was_our_stop and result.kind == OutcomeClass.INTERRUPTED):
         return Verdict(_known(result.kind), result.error, stop)
-    if own is OutcomeClass.STALLED and (lease.progress_at is None or lease.progress.get("phase") != _PHASE_OF_THE_JOB):
+    if own is OutcomeClass.STALLED and not _is_at_work(lease):
         return Verdict(OutcomeClass.INTERRUPTED, evidence.cause or "the task never started", stop_task=True)
     if own is not None:
         return Verdict(own, evidence.cause or str(evidence.error), stop_task=own is not OutcomeClass.SUPERSEDED)
@@ -122,12 +122,17 @@ def classify(lease: Lease, evidence: Evidence) -> Verdict:
     return _classify_job_run(task) if "JobRunId" in task else _classify_task(task)
 
 
+def _is_at_work(lease: Lease) -> bool:
+    """Whether the runner was in the job's own code when it last reported."""
+    return lease.progress_at is not None and lease.progress.get("phase") == _PHASE_OF_THE_JOB
+
+
 def _classify_timeout(lease: Lease) -> Verdict:
     limit = f"its timeout of {lease.input.timeout_s} s"
     if lease.progress_at is None:
         return Verdict(OutcomeClass.INTERRUPTED, f"the task did not start within {limit}", stop_task=True)
     silent = lease.claimed_at + timedelta(seconds=lease.input.timeout_s) - lease.progress_at
-    if lease.progress.get("phase") != _PHASE_OF_THE_JOB and silent >= _UNANSWERED:
+    if not _is_at_work(lease) and silent >= _UNANSWERED:
         words = (
             f"AWS kept the runner waiting: nothing had moved for {round(silent.total_seconds())} s when {limit} was up"
         )
