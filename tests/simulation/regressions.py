@@ -55,7 +55,6 @@ REGRESSIONS: Mapping[str, Plan] = {
                 endings=(Ending("endless", 3.6), Ending("spot", 14.1)),
                 timeout_s=627,
                 files=1,
-                fan_out=2,
             ),
         ),
         acts=(Act(23.6, "submit", "j0"),),
@@ -70,13 +69,8 @@ REGRESSIONS: Mapping[str, Plan] = {
     "a clock that was ahead let the next attempt begin beside the task that was being stopped": Plan(
         seed=2002784,
         jobs=(
-            Job("j0", files=1, fan_out=2),
-            Job(
-                "j1",
-                endings=(Ending("fails_silently", 580.2), Ending("hangs", 530.6)),
-                files=1,
-                fan_out=2,
-            ),
+            Job("j0", files=1),
+            Job("j1", endings=(Ending("fails_silently", 580.2), Ending("hangs", 530.6)), files=1),
         ),
         acts=(Act(42.7, "submit", "j0"), Act(90.2, "submit", "j1")),
         mix=Mix(skew_s=120.0),
