@@ -75,6 +75,11 @@ REGRESSIONS: Mapping[str, Plan] = {
         acts=(Act(42.7, "submit", "j0"), Act(90.2, "submit", "j1")),
         mix=Mix(skew_s=120.0),
     ),
+    "a new run began beside the task of the one that was cancelled": Plan(
+        seed=3001128,
+        jobs=(Job("j0", endings=(Ending("hangs", 2.1),), files=1),),
+        acts=(Act(105.1, "submit", "j0"), Act(227.8, "cancel", "j0"), Act(254.8, "submit", "j0")),
+    ),
     "the first manifest of an output to which two jobs append was taken for another tool's": Plan(
         seed=8274,
         jobs=(Job("j0", work_s=72.2, named=False, mode="append"),),

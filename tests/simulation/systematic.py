@@ -48,6 +48,14 @@ SCENARIOS: Mapping[str, Plan] = {
     "a job is interrupted": _plan(Job("j0", work_s=60.0, endings=(Ending("spot", 5.0),))),
     "a job is cancelled": _plan(Job("j0", work_s=120.0), Act(90.0, "cancel", "j0")),
     "a job is cancelled as it commits": _plan(Job("j0", work_s=9.0), Act(73.0, "cancel", "j0")),
+    "a deaf job is cancelled, and submitted again while it is being stopped": _plan(
+        Job("j0", work_s=9.0, endings=(Ending("hangs", 2.0),)), Act(90.0, "cancel", "j0"), Act(120.0, "submit", "j0")
+    ),
+    "a deaf job is cancelled while its next attempt waits, and submitted again": _plan(
+        Job("j0", work_s=9.0, stall_timeout_s=60, endings=(Ending("hangs", 2.0),)),
+        Act(150.0, "cancel", "j0"),
+        Act(160.0, "submit", "j0"),
+    ),
     "an execution is stopped by hand": _plan(Job("j0", work_s=900.0), Act(800.0, "stop_execution", "j0")),
     "the same work is submitted twice": _plan(Job("j0", work_s=9.0), Act(20.0, "submit", "j0")),
     "other work is submitted under the key": _plan(Job("j0", work_s=9.0), Act(20.0, "submit", "j0", work=1)),
