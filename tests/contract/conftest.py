@@ -1,5 +1,6 @@
 """The adapters' contracts, against the strict fakes and against moto: the same tests for both."""
 
+import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,12 @@ import pytest
 from moto import mock_aws
 
 from longhaul.adapters.clock import SystemClock
+from longhaul.adapters.dynamodb_leases import DynamoLeases
+from longhaul.domain.claim import Claim
+from longhaul.domain.lease import Lease
 from longhaul.ports import Clock
+from tests.builders import running
+from tests.contract.leases import STAGE
 from tests.fakes.aws import FakeAws
 from tests.fakes.shapes import checked
 
@@ -73,3 +79,15 @@ def create_leases_table(dynamodb: Any) -> str:
 @pytest.fixture
 def table(aws: Aws) -> str:
     return create_leases_table(aws.client("dynamodb"))
+
+
+@pytest.fixture
+def leases(aws: Aws, table: str) -> DynamoLeases:
+    return DynamoLeases(aws.client("dynamodb"), table, aws.clock, random.Random(1))
+
+
+@pytest.fixture
+def claimed(leases: DynamoLeases) -> Lease:
+    """The row of a job that runs."""
+    leases.claim(Claim(running(), replaces=None), STAGE)
+    return running()

@@ -1,53 +1,17 @@
 """Each rule of the lease is one conditional write: who may, and who may not."""
 
-import random
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from longhaul.adapters.dynamodb_leases import DynamoLeases
-from longhaul.domain.beat import BEATS_KEPT
-from longhaul.domain.claim import Claim, cancelled_before_claim, next_attempt
+from longhaul.domain.claim import Claim, next_attempt
 from longhaul.domain.errors import LeaseChangedError, NoFreeSlotError
-from longhaul.domain.history import KEPT
-from longhaul.domain.lease import AttemptId, CommittedOutput, Lease, Owed, RecordedResult, State
-from longhaul.domain.outcome import OutcomeClass, Verdict, settle
-from longhaul.settings import LeaseSettings
+from longhaul.domain.lease import AttemptId, Lease, Owed, RecordedResult, State
+from longhaul.domain.outcome import OutcomeClass
 from tests.builders import NOW, message, running, stage
-from tests.contract.conftest import Aws, create_leases_table
-from tests.fakes.aws import FakeAws
-
-NUMBERS = LeaseSettings()
-STAGE = stage(slots=2)
-OUTPUT = CommittedOutput(
-    attempt=1, pending_ref="longhaul/pending/x", prefix="s3://longhaul-data/out/", files=2, size_bytes=10
-)
-
-
-@pytest.fixture
-def leases(aws: Aws, table: str) -> DynamoLeases:
-    return DynamoLeases(aws.client("dynamodb"), table, aws.clock, random.Random(1))
-
-
-@pytest.fixture
-def fake_leases(fake: FakeAws) -> tuple[DynamoLeases, FakeAws]:
-    table = create_leases_table(fake.dynamodb)
-    return DynamoLeases(fake.client("dynamodb"), table, fake.clock, random.Random(1)), fake
-
-
-@pytest.fixture
-def claimed(leases: DynamoLeases) -> Lease:
-    leases.claim(Claim(running(), replaces=None), STAGE)
-    return running()
-
-
-def other(lease: Lease, n: int) -> Lease:
-    return replace(lease, key=f"main#job-{n}", message_id=f"m-job-{n}")
-
-
-def after(lease: Lease, kind: OutcomeClass) -> Lease:
-    return settle(lease, Verdict(kind, "why"), STAGE, NUMBERS, NOW, random.Random(1)).lease
+from tests.contract.leases import NUMBERS, OUTPUT, STAGE, after, other
 
 
 def test_a_claimed_lease_reads_back_as_it_was_written(leases: DynamoLeases, claimed: Lease) -> None:
@@ -133,18 +97,6 @@ def test_progress_and_beats_are_stored_for_the_owner(leases: DynamoLeases, claim
     assert leases.report_progress(claimed.id, {}, NOW).progress == {}
 
 
-def test_the_times_of_the_latest_beats_are_kept_and_the_others_counted(leases: DynamoLeases, claimed: Lease) -> None:
-    row, minute = claimed, timedelta(minutes=1)
-    for n in range(1, BEATS_KEPT + 6):
-        row = leases.beat(row, NOW + n * minute, NOW + (n + 1) * minute)
-    assert (row.beats, row.lease_expires_at) == (BEATS_KEPT + 5, NOW + (BEATS_KEPT + 6) * minute)
-    assert row.beat_ages_s == tuple(60 * n for n in range(6, BEATS_KEPT + 6))
-    assert leases.load(claimed.key) == row
-    leases.settle(row, after(row, OutcomeClass.FAILED))
-    (attempt,) = leases.history([after(row, OutcomeClass.FAILED)])[claimed.key]
-    assert (attempt.beats, attempt.beat_times[0], attempt.beat_times[-1]) == (65, NOW + 6 * minute, NOW + 65 * minute)
-
-
 @pytest.mark.parametrize("stale", ["older attempt", "older run", "settled"])
 def test_who_does_not_own_the_lease_writes_nothing(leases: DynamoLeases, claimed: Lease, stale: str) -> None:
     attempt = claimed.id
@@ -226,134 +178,6 @@ def test_a_void_commit_is_cleared_and_the_job_runs_again(leases: DynamoLeases, c
     reopened = leases.reopen(ended, NOW)
     assert (reopened.state, reopened.output, reopened.owed) == (State.RELEASED, None, ())
     assert leases.load(claimed.key) == reopened
-
-
-def test_a_void_commit_is_remembered_as_one(leases: DynamoLeases, claimed: Lease) -> None:
-    committed = leases.commit(claimed.id, OUTPUT)
-    leases.settle(committed, after(committed, OutcomeClass.SUCCEEDED))
-    reopened = leases.reopen(after(committed, OutcomeClass.SUCCEEDED), NOW)
-    (void,) = leases.history([reopened])[claimed.key]
-    assert (void.state, void.kind, void.ended_at) == (State.RELEASED, "succeeded", NOW)
-    assert void.reason == "the committed output's uploads were gone"
-
-
-def test_every_attempt_is_remembered_with_its_wait_its_end_and_what_happened_on_the_way(
-    leases: DynamoLeases, claimed: Lease
-) -> None:
-    leases.register_task(claimed.id, "arn:task/1", NOW + timedelta(seconds=40))
-    leases.beat(claimed, NOW + timedelta(seconds=15), NOW)
-    leases.report_progress(claimed.id, {"phase": "running", "fraction": 0.4}, NOW)
-    leases.hand_over(claimed.id, str(claimed.receipt_handle))
-    row = leases.adopt(claimed, message(receive_count=2, receipt_handle="handle-2"))
-    failed = after(row, OutcomeClass.FAILED)
-    leases.settle(row, failed)
-    again = next_attempt(failed, message(receive_count=3), NUMBERS, NOW + timedelta(minutes=2))
-    leases.claim(Claim(again, replaces=failed), STAGE)
-
-    first, second = leases.history([again])[claimed.key]
-    assert (first.attempt, first.kind, first.reason, first.state) == (1, "failed", "why", State.RELEASED)
-    assert (first.queued_at, first.due_at) == (claimed.first_sent_at, None)
-    assert (first.claimed_at, first.started_at, first.ended_at) == (NOW, NOW + timedelta(seconds=40), NOW)
-    assert (first.beats, first.hand_overs, first.adoptions) == (1, 1, 1)
-    assert first.beat_times == (NOW + timedelta(seconds=15),)
-    assert (first.task_arn, first.progress["fraction"]) == ("arn:task/1", 0.4)
-    assert (second.attempt, second.state, second.ended_at) == (2, State.RUNNING, None)
-    assert (second.queued_at, second.due_at) == (NOW, failed.retry_at)
-    assert (second.beats, second.hand_overs, second.adoptions, second.started_at) == (0, 0, 0, None)
-    assert second.beat_times == ()
-
-
-def test_the_size_that_ran_out_of_memory_is_remembered_and_not_the_next(leases: DynamoLeases, claimed: Lease) -> None:
-    released = after(claimed, OutcomeClass.OUT_OF_MEMORY)
-    leases.settle(claimed, released)
-    assert (leases.history([released])[claimed.key][0].size, released.input.size) == ("small", "medium")
-
-
-def test_the_latest_attempts_are_remembered_and_take_the_place_of_the_earliest(
-    aws: Aws, leases: DynamoLeases, claimed: Lease
-) -> None:
-    row = claimed
-    for _ in range(KEPT + 2):
-        ended = after(row, OutcomeClass.INTERRUPTED)
-        leases.settle(row, ended)
-        row = next_attempt(replace(ended, interruptions=0), message(), NUMBERS, NOW)
-        leases.claim(Claim(row, replaces=ended), STAGE)
-    attempts = leases.history([row])[claimed.key]
-    assert [each.attempt for each in attempts] == list(range(3, KEPT + 4))
-    found = aws.client("dynamodb").query(
-        TableName="leases",
-        KeyConditionExpression="#key = :key",
-        ExpressionAttributeNames={"#key": "key"},
-        ExpressionAttributeValues={":key": {"S": claimed.key}},
-    )["Items"]
-    assert len(found) == KEPT + 1
-    assert all(int(item["ttl"]["N"]) > NOW.timestamp() for item in found if item["item"]["S"] != "lease")
-    assert not any(item.keys() & {"open", "root", "ended", "settled_at"} for item in found if "ttl" in item)
-
-
-def test_of_a_row_that_settled_before_there_was_a_history_the_latest_attempt_is_told(leases: DynamoLeases) -> None:
-    old = replace(running(), state=State.DEAD, settled_attempt=3, attempt=3, last_class="failed", settled_at=NOW)
-    (only,) = leases.history([old])[old.key]
-    assert (only.attempt, only.kind, only.ended_at, only.state) == (3, "failed", NOW, State.DEAD)
-    assert leases.history([cancelled_before_claim("main#x", "main", NOW)]) == {"main#x": []}
-
-
-def test_histories_of_a_hundred_jobs_are_one_call(fake_leases: tuple[DynamoLeases, FakeAws]) -> None:
-    leases, fake = fake_leases
-    rows = [replace(running(), key=f"main#job-{n}") for n in range(100)]
-    for row in rows:
-        leases.claim(Claim(row, replaces=None), stage(slots=1000))
-    fake.gate.counts.clear()
-    assert len(leases.history(rows)) == 100
-    assert fake.gate.counts == {"dynamodb.BatchGetItem": 1}
-
-
-def test_the_index_shows_what_is_unfinished_and_forgets_what_is_done(
-    aws: Aws, leases: DynamoLeases, claimed: Lease
-) -> None:
-    assert list(leases.open_keys("main", "RUNNING")) == [claimed.key]
-    dead = after(claimed, OutcomeClass.PERMANENT)
-    leases.settle(claimed, dead)
-    assert list(leases.open_keys("main", "RUNNING")) == []
-    assert list(leases.open_keys("main", "OWED")) == [claimed.key]
-    leases.strike(leases.strike(dead, Owed.DEAD_LETTER, NOW), Owed.DELETE, NOW)
-    assert list(leases.open_keys("main", "OWED")) == []
-    key = {"key": {"S": claimed.key}, "item": {"S": "lease"}}
-    item = aws.client("dynamodb").get_item(TableName="leases", Key=key)["Item"]
-    assert int(item["ttl"]["N"]) > NOW.timestamp()
-
-
-def test_what_ended_is_found_by_stage_and_state_the_latest_first_and_a_new_run_takes_it_out(
-    leases: DynamoLeases, claimed: Lease
-) -> None:
-    later = NOW + timedelta(minutes=1)
-    other = running(key="main#february")
-    leases.claim(Claim(other, replaces=None), stage())
-    dead = after(claimed, OutcomeClass.PERMANENT)
-    leases.settle(claimed, dead)
-    leases.settle(other, replace(after(other, OutcomeClass.PERMANENT), settled_at=later))
-    assert list(leases.ended_keys("main", State.DEAD, later)) == [(later, other.key), (NOW, claimed.key)]
-    assert list(leases.ended_keys("main", State.DEAD, NOW)) == [(NOW, claimed.key)]
-    assert list(leases.ended_keys("main", State.SUCCEEDED, later)) == []
-    done = leases.strike(leases.strike(dead, Owed.DEAD_LETTER, NOW), Owed.DELETE, NOW)
-    assert [key for _, key in leases.ended_keys("main", State.DEAD, later)] == [other.key, claimed.key]
-    again = replace(claimed, run=claimed.run + 1, attempt=2, settled_attempt=1)
-    leases.claim(Claim(again, replaces=done), stage())
-    assert [key for _, key in leases.ended_keys("main", State.DEAD, later)] == [other.key]
-
-
-def test_pages_of_what_ended_follow_each_other(leases: DynamoLeases, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("longhaul.adapters.dynamodb_indexes._PAGE", 2)
-    ends = []
-    for n in range(5):
-        lease = running(key=f"main#job-{n}")
-        leases.claim(Claim(lease, replaces=None), stage())
-        at = NOW + timedelta(seconds=n // 2)  # two end at the same moment
-        leases.settle(lease, replace(after(lease, OutcomeClass.PERMANENT), settled_at=at))
-        ends.append((at, lease.key))
-    found = list(leases.ended_keys("main", State.DEAD, NOW + timedelta(hours=1)))
-    assert sorted(found) == ends
-    assert [at for at, _ in found] == sorted((at for at, _ in ends), reverse=True)
 
 
 def test_a_job_cancelled_between_attempts_ends_without_one(leases: DynamoLeases, claimed: Lease) -> None:

@@ -13,23 +13,17 @@ from longhaul.domain.claim import Claim
 from longhaul.domain.lease import CommittedOutput, Lease
 from tests.builders import NOW, message, running, stage
 from tests.contract.conftest import create_leases_table
+from tests.contract.leases import STAGE
 from tests.fakes.aws import FakeAws
 from tests.fakes.faults import lost_answer
 from tests.fakes.service import Answer, Call, Proceed
 
-STAGE = stage(slots=2)
 SLOTS = {"key": {"S": "slots#main"}, "item": {"S": "slots"}}
 
 
 @pytest.fixture
 def leases(fake: FakeAws) -> DynamoLeases:
     return DynamoLeases(fake.client("dynamodb"), create_leases_table(fake.dynamodb), fake.clock, random.Random(1))
-
-
-@pytest.fixture
-def claimed(leases: DynamoLeases) -> Lease:
-    leases.claim(Claim(running(), replaces=None), STAGE)
-    return running()
 
 
 def loses_the_answer(call: Call, proceed: Proceed) -> Answer:

@@ -1,27 +1,19 @@
 """One attempt, on a moto of its own and the shared Spark: what the row and the bucket hold afterwards, and the exit code."""
 
-from dataclasses import replace
 from datetime import timedelta
-from threading import Timer
 from typing import Any
 
-import pytest
-from botocore.exceptions import ClientError
-from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
 
-from jobs import attempt as attempt_module
 from jobs.api import Job
-from jobs.stopping import Stop, StopReason
 from longhaul.adapters.clock import SystemClock
-from longhaul.adapters.s3_publisher import S3Publisher, read_manifest
-from longhaul.domain.lease import CommittedOutput, State
+from longhaul.adapters.s3_publisher import read_manifest
 from longhaul.domain.manifest import Manifest, ManifestFile
 from longhaul.domain.outcome import ExitCode
 from tests.builders import BUCKET, settings
+from tests.jobs.attempts import OUTPUT, NoSpark, write_one_row
 from tests.jobs.conftest import Cloud, MakeAttempt
 
-OUTPUT = "clean/2013-01/"
 ROW = b'{"n":1}\n'
 CSV = (
     b"year,month,day,dep_time,sched_dep_time,dep_delay,arr_time,sched_arr_time,arr_delay,carrier,flight,tailnum,origin,dest,"
@@ -29,18 +21,6 @@ CSV = (
     b"2013,1,1,517,515,2,830,819,11,UA,1545,N14228,EWR,IAH,227,1400,5,15,2013-01-01T10:00:00Z\n"
     b"2013,1,1,517,515,late,830,819,11,UA,1545,N14228,EWR,IAH,227,1400,5,15,2013-01-01T10:00:00Z\n"
 )
-
-
-def write_one_row(spark: SparkSession, job: Job[Any]) -> None:
-    job.write(spark.range(1))
-
-
-class NoSpark:
-    def session(self) -> Any:
-        raise AssertionError("Spark is not needed")
-
-    def close(self) -> None:
-        """There is none."""
 
 
 def input_file(cloud: Cloud) -> None:
@@ -218,180 +198,6 @@ def test_a_job_that_writes_nothing_has_no_output(cloud: Cloud, make_attempt: Mak
     assert result.kind == "no_output"
 
 
-def test_a_second_task_of_the_same_attempt_withdraws(cloud: Cloud, make_attempt: MakeAttempt) -> None:
-    lease = cloud.claim()
-    cloud.leases.register_task(lease.id, "arn:task/other", SystemClock().now())
-    before = cloud.lease()
-
-    assert make_attempt().run() is ExitCode.SUPERSEDED
-
-    assert cloud.lease() == before
-
-
-def test_losing_the_lease_while_the_job_runs_ends_it_and_writes_nothing(
-    cloud: Cloud, make_attempt: MakeAttempt
-) -> None:
-    lease = cloud.claim(inputs={})
-    stop = Stop()
-
-    def lose(_spark: SparkSession, _job: Job[Any]) -> None:
-        cloud.leases.settle(cloud.lease(), replace(cloud.lease(), state=State.RELEASED, settled_attempt=lease.attempt))
-        assert stop.wait(10)
-        raise Py4JNetworkError  # as the stop of the JVM makes it
-
-    assert make_attempt(lose, stop=stop).run() is ExitCode.SUPERSEDED
-
-    assert stop.reason is StopReason.SUPERSEDED
-    assert cloud.lease().result is None
-
-
-def test_losing_the_lease_before_the_commit_publishes_nothing_and_leaves_no_uploads(
-    cloud: Cloud, make_attempt: MakeAttempt
-) -> None:
-    lease = cloud.claim(inputs={})
-
-    class LostAtCommit:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(cloud.leases, name)
-
-        def commit(self, *arguments: Any) -> Any:
-            assert len(cloud.pending_uploads()) > 0
-            row = cloud.lease()
-            cloud.leases.settle(row, replace(row, state=State.RELEASED, settled_attempt=lease.attempt))
-            return cloud.leases.commit(*arguments)
-
-    assert make_attempt(write_one_row, leases=LostAtCommit()).run() is ExitCode.SUPERSEDED
-
-    assert (cloud.objects(OUTPUT), cloud.pending_uploads()) == ([], [])
-
-
-def test_the_cause_of_the_jvms_death_is_waited_for_when_its_connection_breaks_first(
-    cloud: Cloud, make_attempt: MakeAttempt
-) -> None:
-    cloud.claim(inputs={})
-    stop = Stop()
-
-    class Dying:
-        """Closed before its end was seen, it would end for no reason that anybody knows."""
-
-        def session(self) -> Any:
-            return spark
-
-        def close(self) -> None:
-            raise AssertionError("closed before the cause is known")
-
-    spark = make_attempt().spark.session()
-
-    def break_(_spark: SparkSession, _job: Job[Any]) -> None:
-        Timer(0.3, stop.request, [StopReason.OUT_OF_MEMORY, "Spark's JVM ran out of memory"]).start()
-        raise ConnectionRefusedError
-
-    assert make_attempt(break_, spark=Dying(), stop=stop).run() is ExitCode.OUT_OF_MEMORY
-
-
-def test_a_cancelled_job_stops_within_a_period(cloud: Cloud, make_attempt: MakeAttempt) -> None:
-    cloud.claim(inputs={})
-    stop = Stop()
-
-    def cancel(_spark: SparkSession, _job: Job[Any]) -> None:
-        cloud.dynamodb.update_item(
-            TableName="leases",
-            Key={"key": {"S": "main#january"}, "item": {"S": "lease"}},
-            UpdateExpression="SET cancel_requested_at = :now",
-            ExpressionAttributeValues={":now": {"N": "1"}},
-        )
-        assert stop.wait(10)
-        raise Py4JNetworkError
-
-    assert make_attempt(cancel, stop=stop).run() is ExitCode.INTERRUPTED
-
-    result = cloud.lease().result
-    assert result is not None
-    assert result.kind == "cancelled"
-
-
-def test_a_committed_output_is_published_without_spark(cloud: Cloud, make_attempt: MakeAttempt) -> None:
-    cloud.claim(inputs={})
-
-    class DiesAfterCommit:
-        def __getattr__(self, name: str) -> Any:
-            raise SystemExit
-
-    with pytest.raises(SystemExit):
-        make_attempt(write_one_row, publisher=DiesAfterCommit()).run()
-    assert cloud.objects(OUTPUT) == []
-
-    assert make_attempt(spark=NoSpark()).run() is ExitCode.OK
-
-    assert f"{OUTPUT}_SUCCESS" in cloud.objects(OUTPUT)
-    assert cloud.lease().published_at is not None
-
-
-def test_a_failed_publish_after_the_commit_keeps_the_uploads_for_whoever_comes_next(
-    cloud: Cloud, make_attempt: MakeAttempt
-) -> None:
-    cloud.claim(inputs={})
-
-    class Unavailable(S3Publisher):
-        def publish(self, _output: CommittedOutput) -> None:
-            raise ClientError({"Error": {"Code": "SlowDown"}}, "PutObject")
-
-    assert make_attempt(write_one_row, publisher=Unavailable(cloud.s3, BUCKET)).run() is ExitCode.INTERRUPTED
-
-    output = cloud.lease().output
-    assert output is not None
-    assert cloud.lease().result is None
-    S3Publisher(cloud.s3, BUCKET).publish(output)
-    assert f"{OUTPUT}_SUCCESS" in cloud.objects(OUTPUT)
-
-
-def test_trouble_with_progress_writes_is_borne_for_a_while(cloud: Cloud, make_attempt: MakeAttempt) -> None:
-    cloud.claim(inputs={})
-    failures = []
-
-    class Throttled:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(cloud.leases, name)
-
-        def report_progress(self, *_: object) -> Any:
-            failures.append(1)
-            raise ClientError({"Error": {"Code": "ThrottlingException"}}, "UpdateItem")
-
-    def wait_for_failures(spark: SparkSession, job: Job[Any]) -> None:
-        waiter = Stop()
-        while len(failures) < 3:
-            waiter.wait(0.02)
-        write_one_row(spark, job)
-
-    assert make_attempt(wait_for_failures, reports=Throttled()).run() is ExitCode.OK
-
-
-def test_an_attempt_that_cannot_report_for_the_stall_timeout_gives_up(cloud: Cloud, make_attempt: MakeAttempt) -> None:
-    lease = cloud.claim(inputs={})
-    stop = Stop()
-
-    class Silent:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(cloud.leases, name)
-
-        def report_progress(self, *_: object) -> Any:
-            raise ClientError({"Error": {"Code": "ThrottlingException"}}, "UpdateItem")
-
-    class Hasty:
-        calls = 0
-
-        def now(self) -> Any:
-            self.calls += 1
-            return SystemClock().now() + timedelta(seconds=self.calls * lease.stall_timeout_s)
-
-    def wait(_spark: SparkSession, _job: Job[Any]) -> None:
-        assert stop.wait(10)
-        raise Py4JNetworkError
-
-    assert make_attempt(wait, reports=Silent(), clock=Hasty(), stop=stop).run() is ExitCode.INTERRUPTED
-    assert stop.reason is StopReason.UNREPORTABLE
-
-
 def test_a_quiet_period_holds_for_the_time_that_the_job_names(cloud: Cloud, make_attempt: MakeAttempt) -> None:
     cloud.claim(inputs={})
     attempt, until = make_attempt(), []
@@ -411,21 +217,3 @@ def test_a_quiet_period_holds_for_the_time_that_the_job_names(cloud: Cloud, make
     assert during is not None
     assert timedelta(minutes=20) <= during - before < timedelta(minutes=25)
     assert after == ("", None)
-
-
-def test_an_attempt_ends_itself_when_nobody_else_holds_it_to_its_timeout(
-    cloud: Cloud, make_attempt: MakeAttempt, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lease = cloud.claim(inputs={})
-    monkeypatch.setattr(attempt_module, "_DEADLINE_MARGIN_S", 0.3 - lease.input.timeout_s)
-    stop = Stop()
-
-    def wait(_spark: SparkSession, _job: Job[Any]) -> None:
-        assert stop.wait(10)
-        raise Py4JNetworkError
-
-    assert make_attempt(wait, stop=stop).run() is ExitCode.FAILED
-
-    result = cloud.lease().result
-    assert result is not None
-    assert result.kind == "timed_out"

@@ -1,14 +1,18 @@
-"""A state machine that runs in moto's interpreter."""
+"""A state machine that runs in moto's interpreter, and a cluster whose tasks are processes."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 from moto.core.config import default_user_config
 
-from tests.local.support import Moto, eventually
+from local.ecs_driver import EcsDriver
+from local.http_services import HttpServices
+from local.log_shipper import LogShipper
+from tests.local.support import ACCOUNT, REGION, Moto, eventually
 
 ROLE_ARN = "arn:aws:iam::123456789012:role/any"
 
@@ -56,3 +60,23 @@ def machine(moto: Moto) -> Callable[..., Machine]:
         return Machine(client, arn)
 
     return make
+
+
+@pytest.fixture
+def driver(moto: Moto, tmp_path: Path) -> Iterator[EcsDriver]:
+    services = HttpServices()
+    shipper = LogShipper(ACCOUNT, REGION)
+    made = EcsDriver(
+        endpoint=moto.endpoint, region=REGION, work_dir=tmp_path, services=services, cwd=tmp_path, shipper=shipper
+    )
+    yield made
+    made.close()
+    shipper.close()
+    services.close()
+
+
+@pytest.fixture
+def ecs(moto: Moto) -> Any:
+    client = moto.client("ecs")
+    client.create_cluster(clusterName="jobs")
+    return client
