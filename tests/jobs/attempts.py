@@ -7,6 +7,12 @@ from pyspark.sql import SparkSession
 from jobs.api import Job
 
 OUTPUT = "clean/2013-01/"
+CSV = (
+    b"year,month,day,dep_time,sched_dep_time,dep_delay,arr_time,sched_arr_time,arr_delay,carrier,flight,tailnum,origin,dest,"
+    b"air_time,distance,hour,minute,time_hour\n"
+    b"2013,1,1,517,515,2,830,819,11,UA,1545,N14228,EWR,IAH,227,1400,5,15,2013-01-01T10:00:00Z\n"
+    b"2013,1,1,517,515,late,830,819,11,UA,1545,N14228,EWR,IAH,227,1400,5,15,2013-01-01T10:00:00Z\n"
+)
 
 
 def write_one_row(spark: SparkSession, job: Job[Any]) -> None:

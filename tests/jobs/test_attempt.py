@@ -11,16 +11,10 @@ from longhaul.adapters.s3_publisher import read_manifest
 from longhaul.domain.manifest import Manifest, ManifestFile
 from longhaul.domain.outcome import ExitCode
 from tests.builders import BUCKET, settings
-from tests.jobs.attempts import OUTPUT, NoSpark, write_one_row
+from tests.jobs.attempts import CSV, OUTPUT, NoSpark, write_one_row
 from tests.jobs.conftest import Cloud, MakeAttempt
 
 ROW = b'{"n":1}\n'
-CSV = (
-    b"year,month,day,dep_time,sched_dep_time,dep_delay,arr_time,sched_arr_time,arr_delay,carrier,flight,tailnum,origin,dest,"
-    b"air_time,distance,hour,minute,time_hour\n"
-    b"2013,1,1,517,515,2,830,819,11,UA,1545,N14228,EWR,IAH,227,1400,5,15,2013-01-01T10:00:00Z\n"
-    b"2013,1,1,517,515,late,830,819,11,UA,1545,N14228,EWR,IAH,227,1400,5,15,2013-01-01T10:00:00Z\n"
-)
 
 
 def input_file(cloud: Cloud) -> None:

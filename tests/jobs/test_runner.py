@@ -20,8 +20,8 @@ from longhaul.domain.lease import Lease
 from longhaul.domain.outcome import ExitCode
 from longhaul.settings import VARIABLE, LeaseSettings
 from tests.builders import BUCKET, settings
+from tests.jobs.attempts import CSV, OUTPUT
 from tests.jobs.conftest import Cloud
-from tests.jobs.test_attempt import CSV, OUTPUT
 
 DEADLINE_S = 120
 # Busy for hours, on one core, in one task.
