@@ -33,6 +33,7 @@ def build_runtime() -> Runtime:
         parts.leases,
         parts.queue,
         parts.executions,
+        parts.tasks,
         parts.requests,
         parts.settler,
         parts.finisher,

@@ -35,13 +35,15 @@ from longhaul.domain.outcome import Evidence, cancel_waiting
 from longhaul.finish import Finisher
 from longhaul.logs import about
 from longhaul.metrics import Metric, StageMetric
-from longhaul.ports import Clock, Executions, JobQueue, LeaseStore, Metrics, RequestStore
+from longhaul.ports import Clock, Executions, JobQueue, LeaseStore, Metrics, RequestStore, Tasks
 from longhaul.settings import RuntimeSettings, Stage
 from longhaul.settle import Settler
 
 logger = Logger(child=True)
 
 _TRIES = 5
+_STOPPING_S = 15
+"""A job waits so long before it looks again whether the task is gone that it follows: most end within seconds, a deaf one after `stop_timeout_s`."""
 
 
 @dataclass
@@ -76,6 +78,7 @@ class Dispatcher:
     leases: LeaseStore
     queue: JobQueue
     executions: Executions
+    tasks: Tasks
     requests: RequestStore
     settler: Settler
     finisher: Finisher
@@ -149,9 +152,7 @@ class Dispatcher:
                 self.finisher.finish(cancelled)
                 batch.kept.discard(message.message_id)
             case Postpone(until=until):
-                seconds = max(0, round((until - self.clock.now()).total_seconds()))
-                self.queue.set_visibility(stage.queue_url, message.receipt_handle, seconds)
-                self._renew_if_worn_out(stage, each, batch)
+                self._postpone(stage, each, round((until - self.clock.now()).total_seconds()), batch)
             case Duplicate():
                 logger.info(
                     "duplicate submission deleted", extra={"lease": message.key, "message_id": message.message_id}
@@ -270,6 +271,9 @@ class Dispatcher:
 
     def _start(self, stage: Stage, each: Accepted, claim: Claim, batch: Batch) -> None:
         lease = claim.lease
+        if self._is_task_left(claim):
+            self._postpone(stage, each, _STOPPING_S, batch)
+            return
         if claim.starts_run:
             self.requests.put(lease.request_ref, each.content)
         self.leases.claim(claim, stage)
@@ -285,6 +289,20 @@ class Dispatcher:
         closed_as = self.executions.ensure_started(lease.id.execution_name, lease.execution_input)
         if closed_as is not None:
             self.settler.settle(lease.id, Evidence.execution_closed(closed_as))
+
+    def _is_task_left(self, claim: Claim) -> bool:
+        """Whether something of the attempt before still runs; it is stopped then.
+
+        A message that was released shows when the task is gone. Another one, of a job that is submitted again, comes when it likes.
+        """
+        before = claim.replaces
+        if before is None or before.task_arn is None or before.message_id == claim.lease.message_id:
+            return False
+        return not self.tasks.stop(before.task_arn, "Longhaul: the job was submitted again").is_gone
+
+    def _postpone(self, stage: Stage, each: Accepted, seconds: int, batch: Batch) -> None:
+        self.queue.set_visibility(stage.queue_url, each.message.receipt_handle, max(0, seconds))
+        self._renew_if_worn_out(stage, each, batch)
 
     def _renew_if_worn_out(self, stage: Stage, each: Accepted, batch: Batch) -> None:
         """Replace a message that SQS will soon give up on by a copy; then it may go.

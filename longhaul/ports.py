@@ -195,12 +195,20 @@ class RunningTask:
     attempt: AttemptId
 
 
+@dataclass(frozen=True)
+class StoppedTask:
+    """A task that was told to stop. `is_gone`: nothing of it runs any more. `ended_as`: how it had ended by itself before."""
+
+    is_gone: bool
+    ended_as: Evidence | None = None
+
+
 class Tasks(Protocol):
     def running(self) -> Iterator[RunningTask]:
         """The tasks that run or start now."""
 
-    def stop(self, task_arn: str, reason: str) -> Evidence | None:
-        """Stop a task; no error when it has stopped already. Answers how it ended, if it had ended by itself before."""
+    def stop(self, task_arn: str, reason: str) -> StoppedTask:
+        """Stop a task; no error when it is being stopped, or has stopped already."""
 
 
 class RequestStore(Protocol):

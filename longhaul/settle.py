@@ -48,7 +48,7 @@ class Settler:
             verdict = self._verdict(lease, evidence)
             if verdict.stop_task and lease.task_arn:
                 # Before the write: a crash here is repeated by the next try, which would pass over it once the attempt is settled.
-                ended = self.tasks.stop(lease.task_arn, f"Longhaul: {verdict.kind}")
+                ended = self.tasks.stop(lease.task_arn, f"Longhaul: {verdict.kind}").ended_as
                 if ended is not None and verdict.kind in (OutcomeClass.STALLED, OutcomeClass.TIMED_OUT):
                     # It made no progress because it is gone, and Step Functions has not heard of it yet. How it went says whose fault that was.
                     verdict, evidence = self._verdict(lease, ended), ended

@@ -7,12 +7,15 @@ from botocore.exceptions import ClientError
 
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.outcome import Evidence
-from longhaul.ports import RunningTask
+from longhaul.ports import RunningTask, StoppedTask
 
 if TYPE_CHECKING:
     from mypy_boto3_ecs import ECSClient
 
 _MAX_REASON = 255
+# Its containers have ended, and at most its network interface is being taken away.
+# Source: https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task-lifecycle-explanation.html
+_GONE = ("DEPROVISIONING", "STOPPED", "DELETED")
 _TIMES = ("PullStartedAt", "StartedAt", "StoppedAt")
 _NAMES = ("LONGHAUL_KEY", "LONGHAUL_RUN", "LONGHAUL_ATTEMPT")
 
@@ -33,8 +36,8 @@ class EcsTasks:
                     if attempt:
                         yield RunningTask(task["taskArn"], attempt)
 
-    def stop(self, task_arn: str, reason: str) -> Evidence | None:
-        """SIGTERM now, SIGKILL after the task's stop timeout; stopping a task that has ended is no error."""
+    def stop(self, task_arn: str, reason: str) -> StoppedTask:
+        """SIGTERM now, SIGKILL after the task's stop timeout."""
         try:
             task = self._client.stop_task(cluster=self._cluster, task=task_arn, reason=reason[:_MAX_REASON])["task"]
         except ClientError as error:
@@ -44,10 +47,10 @@ class EcsTasks:
                 or "not found" not in error.response["Error"]["Message"]
             ):
                 raise
-            return None
+            return StoppedTask(is_gone=True)
         # "UserInitiated": stopped by us, now or a moment ago.
-        ended = task.get("lastStatus") == "STOPPED" and task.get("stopCode") != "UserInitiated"
-        return _evidence_of(task) if ended else None
+        by_itself = task.get("lastStatus") == "STOPPED" and task.get("stopCode") != "UserInitiated"
+        return StoppedTask(task.get("lastStatus") in _GONE, _evidence_of(task) if by_itself else None)
 
 
 def _evidence_of(task: Mapping[str, Any]) -> Evidence:

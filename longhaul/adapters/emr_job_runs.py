@@ -1,16 +1,16 @@
 """Job runs of our one EMR Serverless application."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
 from longhaul.domain import job_run
-from longhaul.domain.outcome import Evidence
-from longhaul.ports import RunningTask
+from longhaul.ports import RunningTask, StoppedTask
 
-# In each of these it runs, or will. CANCELLING is as good as ended: nothing more can be done about it.
+# In each of these it runs, or will.
 _ALIVE: Final = ("SUBMITTED", "QUEUED", "PENDING", "SCHEDULED", "RUNNING")
+_ENDING: Final = "CANCELLING"
 # It ended, or is ending, since it was listed.
 _ENDED: Final = {"ConflictException", "ResourceNotFoundException", "ValidationException"}
 
@@ -25,22 +25,22 @@ class EmrJobRuns:
 
     def running(self) -> Iterator[RunningTask]:
         """Found by their names, one call for each fifty."""
-        for summary in self._alive():
+        for summary in self._listed(_ALIVE):
             attempt = job_run.attempt_of(summary.get("name", ""))
             if attempt:
                 yield RunningTask(job_run.reference(self._application_arn, attempt), attempt)
 
-    def stop(self, task_arn: str, reason: str) -> Evidence | None:  # noqa: ARG002 - EMR takes no reason
-        """Cancel the job run of that name, if it runs. Always None: how one ended that is not listed any more would take a search through all that ever ran."""
+    def stop(self, task_arn: str, reason: str) -> StoppedTask:  # noqa: ARG002 - EMR takes no reason
+        """Cancel the job run of that name, if it runs. How one ended that is not listed any more would take a search through all that ever ran."""
         name = job_run.name_in(task_arn)
-        for summary in self._alive():
-            if summary.get("name") == name:
-                self._cancel(summary["id"])
-        return None
+        ours = [each["id"] for each in self._listed((*_ALIVE, _ENDING)) if each.get("name") == name]
+        for id_ in ours:
+            self._cancel(id_)
+        return StoppedTask(is_gone=not ours)
 
-    def _alive(self) -> Iterator[dict[str, Any]]:
+    def _listed(self, states: Sequence[str]) -> Iterator[dict[str, Any]]:
         pages = self._client.get_paginator("list_job_runs").paginate(
-            applicationId=self._application, states=list(_ALIVE)
+            applicationId=self._application, states=list(states)
         )
         for page in pages:
             yield from page["jobRuns"]

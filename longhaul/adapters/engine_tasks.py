@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from longhaul.domain import job_run
-from longhaul.domain.outcome import Evidence
-from longhaul.ports import RunningTask, Tasks
+from longhaul.ports import RunningTask, StoppedTask, Tasks
 
 
 class EngineTasks:
@@ -18,6 +17,6 @@ class EngineTasks:
     def running(self) -> Iterator[RunningTask]:
         return chain(self._fargate.running(), self._emr_serverless.running())
 
-    def stop(self, task_arn: str, reason: str) -> Evidence | None:
+    def stop(self, task_arn: str, reason: str) -> StoppedTask:
         engine = self._fargate if job_run.name_in(task_arn) is None else self._emr_serverless
         return engine.stop(task_arn, reason)

@@ -84,11 +84,12 @@ def decide_claim(
     if lease.state.is_terminal and own:
         return Finish(lease, own=True)
     if lease.state in (State.DEAD, State.CANCELLED):
-        if lease.owed:  # first: the new run replaces its row
-            return Finish(lease, own=False)
-        if too_early := _too_early(lease, numbers, now):
-            return too_early
-        return Claim(new_run(lease, message, stage, numbers, now), replaces=lease)
+        # What the old run owes first: the new run replaces its row.
+        return (
+            Finish(lease, own=False)
+            if lease.owed
+            else Claim(new_run(lease, message, stage, numbers, now), replaces=lease)
+        )
     if lease.state is State.RELEASED and lease.cancel_requested_at:
         return CancelWaiting(lease)
     if not same_work and not own:
@@ -97,18 +98,9 @@ def decide_claim(
         return Probe(lease) if own else Duplicate()
     if lease.state is State.SUCCEEDED:
         return Duplicate()
-    if too_early := _too_early(lease, numbers, now):
-        return too_early
+    if lease.retry_at and now < lease.retry_at:
+        return Postpone(lease.retry_at)
     return Claim(next_attempt(lease, message, numbers, now), replaces=lease)
-
-
-def _too_early(lease: Lease, numbers: LeaseSettings, now: datetime) -> Postpone | None:
-    """Whether the attempt before forbids another one yet."""
-    until = lease.retry_at
-    if until and lease.state.is_terminal and lease.settled_at:
-        # A new run has no back-off of the old one to wait out, only its task.
-        until = min(until, lease.settled_at + timedelta(seconds=schedule.stop_clearance_s(numbers)))
-    return Postpone(until) if until and now < until else None
 
 
 def new_run(old: Lease | None, message: Message, stage: Stage, numbers: LeaseSettings, now: datetime) -> Lease:

@@ -238,9 +238,6 @@ def settle(
     row = replace(
         lease, settled_attempt=lease.attempt, settled_at=now, last_class=verdict.kind.value, last_error=detail
     )
-    clearance_s = schedule.stop_clearance_s(numbers) if verdict.stop_task else 0
-    if clearance_s:  # also for the new run of a job that dies or is cancelled here: it begins when this task is gone
-        row = replace(row, retry_at=now + timedelta(seconds=clearance_s))
     if verdict.kind is OutcomeClass.SUCCEEDED:
         publish = () if lease.published_at else (Owed.PUBLISH,)
         follow_ons = (Owed.FOLLOW_ONS,) if stage.next else ()
@@ -260,7 +257,9 @@ def settle(
         tries = row.failures
     if hopeless:
         return Settlement(replace(row, state=State.DEAD, owed=(Owed.DEAD_LETTER, Owed.DELETE)), verdict)
-    wait = max(schedule.back_off_s(tries, numbers, rng), clearance_s)
+    wait = schedule.back_off_s(tries, numbers, rng)
+    if verdict.stop_task:
+        wait = max(wait, schedule.stop_clearance_s(numbers))
     row = replace(row, state=State.RELEASED, retry_at=now + timedelta(seconds=wait))
     if verdict.kind is OutcomeClass.OUT_OF_MEMORY:
         row = replace(row, execution_input=_next_size(lease.input).model_dump_json())

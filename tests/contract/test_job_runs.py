@@ -14,8 +14,7 @@ from longhaul.adapters.emr_job_runs import EmrJobRuns
 from longhaul.adapters.engine_tasks import EngineTasks
 from longhaul.domain.job_run import name_of, reference
 from longhaul.domain.lease import AttemptId
-from longhaul.domain.outcome import Evidence
-from longhaul.ports import RunningTask
+from longhaul.ports import RunningTask, StoppedTask
 
 ROLE = "arn:aws:iam::123456789012:role/job"
 ATTEMPT = AttemptId("main#flights/2013-01", 1767323045000, 2)
@@ -80,7 +79,7 @@ def test_a_stop_cancels_the_attempts_job_run_and_no_other(emr: Any, application:
     other = start(emr, application, name_of(AttemptId(ATTEMPT.key, ATTEMPT.run, 3)))
     tasks = EmrJobRuns(emr, application["arn"])
 
-    assert tasks.stop(reference(application["arn"], ATTEMPT), "Longhaul: stalled") is None
+    assert not tasks.stop(reference(application["arn"], ATTEMPT), "Longhaul: stalled").is_gone
 
     assert (state_of(emr, application, ours), state_of(emr, application, other)) == ("CANCELLING", "RUNNING")
     assert [task.attempt.attempt for task in tasks.running()] == [3]
@@ -91,8 +90,8 @@ def test_stopping_what_has_ended_or_never_was_is_no_error(emr: Any, application:
     tasks = EmrJobRuns(emr, application["arn"])
     tasks.stop(reference(application["arn"], ATTEMPT), "")
 
-    tasks.stop(reference(application["arn"], ATTEMPT), "")
-    tasks.stop(reference(application["arn"], AttemptId("main#none", 1, 1)), "")
+    assert not tasks.stop(reference(application["arn"], ATTEMPT), "").is_gone  # CANCELLING: its driver may work
+    assert tasks.stop(reference(application["arn"], AttemptId("main#none", 1, 1)), "").is_gone
 
 
 class Fargate:
@@ -102,9 +101,9 @@ class Fargate:
     def running(self) -> Iterator[RunningTask]:
         yield RunningTask(FARGATE_TASK, AttemptId("main#small", 1, 1))
 
-    def stop(self, task_arn: str, reason: str) -> Evidence | None:
+    def stop(self, task_arn: str, reason: str) -> StoppedTask:
         self.stopped.append(f"{task_arn} {reason}")
-        return None
+        return StoppedTask(is_gone=False)
 
 
 def test_with_two_engines_all_tasks_are_seen_and_each_is_stopped_on_its_own(

@@ -6,6 +6,7 @@ import pytest
 
 from longhaul.adapters.ecs_tasks import EcsTasks
 from longhaul.domain.outcome import OutcomeClass, classify
+from longhaul.ports import StoppedTask
 from tests.builders import NOW, running
 from tests.fakes.aws import FakeAws
 from tests.fakes.ecs_tasks import Task
@@ -36,7 +37,7 @@ def described(fake: FakeAws, task: Task) -> dict[str, object]:
 
 
 def test_a_stopped_task_has_its_stop_timeout_and_is_then_killed(fake: FakeAws, tasks: EcsTasks, task: Task) -> None:
-    assert tasks.stop(task.arn, "Longhaul: stalled " + "x" * 300) is None
+    assert tasks.stop(task.arn, "Longhaul: stalled " + "x" * 300) == StoppedTask(is_gone=False)
     assert described(fake, task)["desiredStatus"] == "STOPPED"
     fake.clock.advance(119)
     assert described(fake, task)["lastStatus"] == "RUNNING"
@@ -53,13 +54,13 @@ def test_stopping_a_task_that_has_ended_is_no_error_however_long_ago(
     tasks.stop(task.arn, "Longhaul: cancelled")
     assert described(fake, task)["stopCode"] == "EssentialContainerExited"
     fake.clock.advance(3600)
-    assert tasks.stop(task.arn, "Longhaul: cancelled") is None
-    tasks.stop("arn:aws:ecs:us-east-1:123456789012:task/Longhaul/none", "Longhaul: cancelled")
+    assert tasks.stop(task.arn, "Longhaul: cancelled") == StoppedTask(is_gone=True)
+    assert tasks.stop("arn:aws:ecs:us-east-1:123456789012:task/Longhaul/none", "Longhaul: cancelled").is_gone
 
 
 def test_stopping_a_task_that_has_ended_by_itself_tells_how(fake: FakeAws, tasks: EcsTasks, task: Task) -> None:
     fake.ecs.end(task, stop_code="InfrastructureHealth", reason="The underlying infrastructure is unhealthy.")
-    ended = tasks.stop(task.arn, "Longhaul: stalled")
+    ended = tasks.stop(task.arn, "Longhaul: stalled").ended_as
     assert ended is not None
     assert classify(STARTED, ended).kind is OutcomeClass.INTERRUPTED
 
@@ -71,7 +72,7 @@ def test_an_exit_code_is_told_too(
     fake: FakeAws, tasks: EcsTasks, task: Task, exit_code: int, kind: OutcomeClass
 ) -> None:
     fake.ecs.end(task, stop_code="EssentialContainerExited", reason="It exited", exit_code=exit_code)
-    ended = tasks.stop(task.arn, "Longhaul: timed_out")
+    ended = tasks.stop(task.arn, "Longhaul: timed_out").ended_as
     assert ended is not None
     assert classify(STARTED, ended).kind is kind
 
@@ -80,4 +81,4 @@ def test_a_task_that_we_stopped_ourselves_tells_nothing(fake: FakeAws, tasks: Ec
     tasks.stop(task.arn, "Longhaul: stalled")
     fake.clock.advance(120)
     assert described(fake, task)["lastStatus"] == "STOPPED"
-    assert tasks.stop(task.arn, "Longhaul: stalled") is None
+    assert tasks.stop(task.arn, "Longhaul: stalled") == StoppedTask(is_gone=True)

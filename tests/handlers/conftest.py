@@ -27,6 +27,7 @@ from tests.contract.conftest import create_leases_table
 from tests.events import event
 from tests.fakes.aws import FakeAws
 from tests.fakes.clock import VirtualClock
+from tests.fakes.ecs_tasks import Task
 from tests.fakes.shapes import checked
 from tests.fakes.sqs import FakeSqs
 from tests.fakes.stepfunctions import FakeStepFunctions
@@ -58,6 +59,16 @@ class Stack:
     def stopped_tasks(self) -> list[str]:
         """Tasks that somebody wanted stopped, whether or not ECS still knew them."""
         return [call.arguments["task"] for call in self.aws.gate.calls if call.operation == "StopTask"]
+
+    def start_task(self, lease: Lease) -> Task:
+        """A task that ECS knows, registered as the attempt's. It heeds no SIGTERM."""
+        container = {"name": "job", "image": "job", "stopTimeout": self.settings.lease.stop_timeout_s}
+        self.aws.ecs.register_task_definition(family="Longhaul-small", containerDefinitions=[container])
+        (started,) = self.aws.ecs.run_task(cluster="Longhaul", taskDefinition="Longhaul-small")["tasks"]
+        task = self.aws.ecs.clusters[self.settings.cluster_arn].tasks[started["taskArn"]]
+        self.aws.ecs.run(task)
+        self.parts.leases.register_task(lease.id, task.arn, self.aws.clock.now())
+        return task
 
     def dead_letters(self) -> list[tuple[str, dict[str, Any]]]:
         """Body and explanation of each dead letter."""

@@ -268,13 +268,8 @@ def test_a_row_that_keeps_changing_is_left_to_the_next_try(
 
 
 def test_a_stall_of_a_task_that_the_platform_had_ended_is_no_failure_of_the_job(stack: Stack, context: Context) -> None:
-    ecs = stack.aws.ecs
-    ecs.register_task_definition(family="Longhaul-small", containerDefinitions=[{"name": "job", "image": "job"}])
-    (run,) = ecs.run_task(cluster="Longhaul", taskDefinition="Longhaul-small")["tasks"]
-    lease = stack.claim()
-    stack.parts.leases.register_task(lease.id, run["taskArn"], lease.claimed_at)
-    gone = ecs.clusters[stack.settings.cluster_arn].tasks[run["taskArn"]]
-    ecs.end(gone, stop_code="InfrastructureHealth", reason="The underlying infrastructure is unhealthy.")
+    gone = stack.start_task(stack.claim())
+    stack.aws.ecs.end(gone, stop_code="InfrastructureHealth", reason="The underlying infrastructure is unhealthy.")
 
     assert settle("stalled", context) == "RELEASED"
 

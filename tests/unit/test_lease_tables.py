@@ -20,7 +20,6 @@ from longhaul.domain.claim import (
     decide_claim,
 )
 from longhaul.domain.lease import CommittedOutput, Lease, Message, Owed, State
-from longhaul.domain.outcome import cancel_waiting
 from longhaul.domain.pending import fate, pending_ref
 from longhaul.domain.request import JobRequest
 from longhaul.settings import LeaseSettings
@@ -35,28 +34,20 @@ OTHER_WORK = JobRequest.model_validate({**BODY, "params": {"limit": 1}})
 
 BASE = replace(running(), former_message_ids=("m-0",))
 RELEASED = replace(BASE, state=State.RELEASED, settled_attempt=1, failures=1, retry_at=NOW)
-BACKING_OFF = replace(RELEASED, retry_at=LATER + timedelta(minutes=10))
 DEAD = replace(BASE, state=State.DEAD, settled_attempt=1)
-STOPPING = replace(DEAD, settled_at=LATER - timedelta(seconds=149), retry_at=LATER + timedelta(seconds=1))
 
 ROWS: dict[str, Lease | None] = {
     "absent": None,
     "RUNNING": BASE,
     "RUNNING, cancel marked": replace(BASE, cancel_requested_at=NOW),
     "RELEASED, back-off passed": RELEASED,
-    "RELEASED, back-off to come": BACKING_OFF,
+    "RELEASED, back-off to come": replace(RELEASED, retry_at=LATER + timedelta(minutes=1)),
     "RELEASED, cancel marked": replace(RELEASED, cancel_requested_at=NOW),
     "cancel mark before any claim": cancelled_before_claim("main#january", "main", NOW),
     "SUCCEEDED": replace(BASE, state=State.SUCCEEDED, settled_attempt=1),
     "DEAD, nothing owed": DEAD,
     "DEAD, something owed": replace(DEAD, owed=(Owed.DEAD_LETTER, Owed.DELETE)),
-    "DEAD, its task being stopped": STOPPING,
     "CANCELLED, nothing owed": replace(DEAD, state=State.CANCELLED),
-    "CANCELLED, its task being stopped": replace(STOPPING, state=State.CANCELLED),
-    "CANCELLED during its back-off, a moment ago": replace(cancel_waiting(BACKING_OFF, LATER), owed=()),
-    "CANCELLED during its back-off, 150 s ago": replace(
-        cancel_waiting(BACKING_OFF, LATER - timedelta(seconds=150)), owed=()
-    ),
 }
 MESSAGES: dict[str, Message] = {
     "own message": message(receive_count=2),

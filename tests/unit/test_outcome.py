@@ -257,15 +257,6 @@ def test_after_a_stop_the_next_attempt_waits_until_the_task_is_surely_gone() -> 
     assert settled(OutcomeClass.STALLED, stop_task=True).retry_in_s == 150
 
 
-@pytest.mark.parametrize(
-    ("kind", "state"), [(OutcomeClass.PERMANENT, State.DEAD), (OutcomeClass.CANCELLED, State.CANCELLED)]
-)
-def test_after_a_stop_a_new_run_waits_as_long(kind: OutcomeClass, state: State) -> None:
-    after = settled(kind, stop_task=True).lease
-    assert (after.state, after.retry_at) == (state, NOW + timedelta(seconds=150))
-    assert settled(kind).lease.retry_at is None
-
-
 def test_out_of_memory_is_retried_with_the_next_size_and_the_largest_stays() -> None:
     assert settled(OutcomeClass.OUT_OF_MEMORY).lease.input.size == "medium"
     largest = replace(STARTED, execution_input=STARTED.input.model_copy(update={"size": "xlarge"}).model_dump_json())

@@ -158,19 +158,13 @@ ALL: Final = (
     Mutant(
         "a stopped task's successor does not wait for its end",
         _OUTCOME,
-        "wait = max(schedule.back_off_s(tries, numbers, rng), clearance_s)",
-        "wait = schedule.back_off_s(tries, numbers, rng)",
-    ),
-    Mutant(
-        "a new run does not wait for the end of the old one's task",
-        _OUTCOME,
-        "row = replace(row, retry_at=now + timedelta(seconds=clearance_s))",
-        "row = replace(row, retry_at=lease.retry_at)",
+        "        wait = max(wait, schedule.stop_clearance_s(numbers))",
+        "        wait += 0",
     ),
     Mutant(
         "a new run takes no heed of the old one's task",
-        _CLAIM,
-        "if too_early := _too_early(lease, numbers, now):\n            return too_early",
+        _DISPATCH,
+        "        if self._is_task_left(claim):\n            self._postpone(stage, each, _STOPPING_S, batch)\n            return\n",
         "",
     ),
     Mutant("a job that ran too long runs on", _SETTLE, "if verdict.stop_task and lease.task_arn:", "if False:"),
