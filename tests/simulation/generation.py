@@ -42,9 +42,10 @@ def plan_of(seed: int) -> Plan:
         # A dispatcher that waits for a slot looks every second: half of all calls of a world, in which little happens.
         slot_wait_s=_pick(rng, (50, 20), (4, 80)),
     )
-    # A source of its own: what is no pipeline stays the world that it would be without any.
+    # Sources of their own: what is no pipeline stays the world that it would be without any.
     stages = rng_of(seed, "pipeline")
-    return _pipeline(stages, plan) if stages.random() < _PIPELINES else plan
+    plan = _pipeline(stages, plan) if stages.random() < _PIPELINES else plan
+    return replace(plan, acts=_in_order([*plan.acts, *_again(rng_of(seed, "again"), plan.acts)]))
 
 
 def _jobs(rng: random.Random) -> int:
@@ -129,6 +130,16 @@ def _more(rng: random.Random, job: Job, at_s: float) -> list[Act]:
     maybe(0.12, "redeliver", work=rng.randrange(4))
     maybe(0.05, "redeliver", work=rng.randrange(4), later_s=life_s)
     return found
+
+
+def _again(rng: random.Random, acts: Sequence[Act]) -> list[Act]:
+    """Who has cancelled a job, or sees it die, wants it again, and soon. Nothing happens while it is neither dead nor cancelled."""
+    chances = {"cancel": 0.6, "stop_execution": 0.2, "submit": 0.05}
+    return [
+        Act(round(act.at_s + 300 * rng.random() ** 2, 1), "correct", act.job, work=rng.choice((0, 3)))
+        for act in acts
+        if rng.random() < chances.get(act.kind, 0.0)
+    ]
 
 
 def _pipeline(rng: random.Random, plan: Plan) -> Plan:
