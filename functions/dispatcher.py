@@ -9,6 +9,7 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from functions.wiring import wiring
+from longhaul.batch import Messages
 from longhaul.dispatch import Dispatcher
 from longhaul.domain.delivery import Delivery
 from longhaul.domain.message import MessageContent
@@ -31,7 +32,7 @@ def build_runtime() -> Runtime:
         parts.clock,
         parts.rng,
         parts.leases,
-        parts.queue,
+        Messages(parts.settings.lease, parts.clock, parts.rng, parts.queue),
         parts.executions,
         parts.tasks,
         parts.requests,

@@ -8,12 +8,13 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 
 from aws_lambda_powertools import Logger
 
+from longhaul.batch import Batch, Messages
 from longhaul.domain import schedule
 from longhaul.domain.claim import (
     CancelWaiting,
@@ -26,16 +27,14 @@ from longhaul.domain.claim import (
     adopted,
     decide_claim,
 )
-from longhaul.domain.dead_letter import Reason, dead_letter
+from longhaul.domain.dead_letter import Reason
 from longhaul.domain.delivery import Accepted, Delivery, accept
 from longhaul.domain.errors import InvalidRequestError, LeaseChangedError, NoFreeSlotError
 from longhaul.domain.lease import Lease, Message, State
-from longhaul.domain.message import MessageContent, renewal
 from longhaul.domain.outcome import Evidence, cancel_waiting
 from longhaul.finish import Finisher
 from longhaul.logs import about
-from longhaul.metrics import Metric, StageMetric
-from longhaul.ports import Clock, Executions, JobQueue, LeaseStore, Metrics, RequestStore, Tasks
+from longhaul.ports import Clock, Executions, LeaseStore, Metrics, RequestStore, Tasks
 from longhaul.settings import RuntimeSettings, Stage
 from longhaul.settle import Settler
 
@@ -46,37 +45,13 @@ _STOPPING_S = 15
 """A job waits so long before it looks again whether the task is gone that it follows: most end within seconds, a deaf one after `stop_timeout_s`."""
 
 
-@dataclass
-class Batch:
-    """`kept`: message ids that stay in the queue, to begin with all of them. `waiting`: what is to be claimed, with its row, but has no slot yet.
-
-    What the metrics tell of, noted by threads in parallel: message ids of the `started` and the `dead_lettered`, for how long each of the `deferred` had waited.
-    """
-
-    kept: set[str]
-    waiting: list[tuple[Accepted, Lease | None]]
-    started: list[str] = field(default_factory=list)
-    dead_lettered: list[str] = field(default_factory=list)
-    deferred_s: list[float] = field(default_factory=list)
-
-    def measured(self) -> dict[Metric, float]:
-        values: dict[Metric, float] = {}
-        if self.started:
-            values[StageMetric.STARTED] = len(self.started)
-        if self.dead_lettered:
-            values[StageMetric.DEAD_LETTERED] = len(self.dead_lettered)
-        if self.deferred_s:
-            values[StageMetric.OLDEST_WAITING] = max(self.deferred_s)
-        return values
-
-
 @dataclass(frozen=True)
 class Dispatcher:
     settings: RuntimeSettings
     clock: Clock
     rng: random.Random
     leases: LeaseStore
-    queue: JobQueue
+    messages: Messages
     executions: Executions
     tasks: Tasks
     requests: RequestStore
@@ -86,37 +61,37 @@ class Dispatcher:
 
     def dispatch(self, stage: Stage, deliveries: Sequence[Delivery]) -> list[str]:
         """Handle the batch; answers the ids of the messages to keep."""
-        batch = Batch(kept={delivery.message_id for delivery in deliveries}, waiting=[])
+        batch = Batch(stage, kept={delivery.message_id for delivery in deliveries}, waiting=[])
         accepted: list[Accepted] = []
         for delivery in deliveries:
-            self._unless_it_fails(delivery.message_id, partial(self._accept, stage, delivery, batch, accepted))
+            self._unless_it_fails(delivery.message_id, partial(self._accept, delivery, batch, accepted))
         if accepted:
-            self._dispatch(stage, accepted, batch)
+            self._dispatch(accepted, batch)
         if values := batch.measured():
             self.metrics.put(values, stage=stage.name)
         return [delivery.message_id for delivery in deliveries if delivery.message_id in batch.kept]
 
-    def _dispatch(self, stage: Stage, accepted: Sequence[Accepted], batch: Batch) -> None:
-        leases, free = self.leases.survey([each.message.key for each in accepted], stage, self.clock.now())
+    def _dispatch(self, accepted: Sequence[Accepted], batch: Batch) -> None:
+        leases, free = self.leases.survey([each.message.key for each in accepted], batch.stage, self.clock.now())
         # Of several messages with one key the first goes on; the others come again when it has claimed.
         firsts = {each.message.key: each for each in reversed(accepted)}.values()
-        self._each(firsts, lambda each: self._decide(stage, each, leases.get(each.message.key), batch))
-        self._claim_waiting(stage, batch, free)
+        self._each(firsts, lambda each: self._decide(each, leases.get(each.message.key), batch))
+        self._claim_waiting(batch, free)
 
-    def _accept(self, stage: Stage, delivery: Delivery, batch: Batch, accepted: list[Accepted]) -> None:
+    def _accept(self, delivery: Delivery, batch: Batch, accepted: list[Accepted]) -> None:
         """Read the delivery's request. One that can never run is dead-lettered at once."""
         try:
-            accepted.append(accept(delivery, self.settings, stage, self.clock.now()))
+            accepted.append(accept(delivery, self.settings, batch.stage, self.clock.now()))
         except InvalidRequestError as error:
             sent = delivery.sent_at.isoformat(timespec="seconds")
             reason = Reason(kind="invalid_request", reason=str(error), first_sent=sent)
-            self._dead_letter(stage, delivery.message_id, delivery.content, reason, batch)
+            self.messages.dead_letter(batch, delivery.message_id, delivery.content, reason)
 
-    def _decide(self, stage: Stage, each: Accepted, lease: Lease | None, batch: Batch) -> None:
+    def _decide(self, each: Accepted, lease: Lease | None, batch: Batch) -> None:
         """Decide and act; a row that changed meanwhile is decided on anew."""
         for _ in range(_TRIES):
             try:
-                lease = self._act(stage, each, lease, batch)
+                lease = self._act(each, lease, batch)
             except LeaseChangedError as error:
                 lease = error.current
             else:
@@ -124,17 +99,17 @@ class Dispatcher:
                     return
         logger.warning("the lease keeps changing; the message stays in the queue", extra={"lease": each.message.key})
 
-    def _act(self, stage: Stage, each: Accepted, lease: Lease | None, batch: Batch) -> Lease | None:
+    def _act(self, each: Accepted, lease: Lease | None, batch: Batch) -> Lease | None:
         """Do what the decision says. Answers a row that has to be decided on again, None when nothing is left."""
         message = each.message
-        decision = decide_claim(lease, message, stage, self.settings.lease, self.clock.now())
+        decision = decide_claim(lease, message, batch.stage, self.settings.lease, self.clock.now())
         match decision:
             case Claim():
                 batch.waiting.append((each, lease))
             case Probe(lease=probed):
                 with about(probed.id):
-                    self._probe(stage, message, probed)
-                self._renew_if_worn_out(stage, each, batch)
+                    self._probe(message, probed, batch)
+                self.messages.renew_if_worn_out(batch, each)
             case Finish(lease=ended, own=True):
                 # The handle in hand is newer than the row's.
                 if self.finisher.finish(replace(ended, receipt_handle=message.receipt_handle)).is_finished:
@@ -143,7 +118,7 @@ class Dispatcher:
                 finished = self.finisher.finish(ended)
                 if finished.is_finished:
                     return finished
-                self._defer(stage, [message.receipt_handle])
+                self.messages.defer(batch, [message])
             case CancelWaiting(lease=waiting):
                 # A mark that was there before any claim does not know where the job comes from; a correction is to take its place.
                 lineage = waiting.lineage or message.request.lineage
@@ -152,7 +127,7 @@ class Dispatcher:
                 self.finisher.finish(cancelled)
                 batch.kept.discard(message.message_id)
             case Postpone(until=until):
-                self._postpone(stage, each, round((until - self.clock.now()).total_seconds()), batch)
+                self.messages.postpone(batch, each, round((until - self.clock.now()).total_seconds()))
             case Duplicate():
                 logger.info(
                     "duplicate submission deleted", extra={"lease": message.key, "message_id": message.message_id}
@@ -166,10 +141,10 @@ class Dispatcher:
                     key=message.key,
                     first_sent=message.sent_at.isoformat(timespec="seconds"),
                 )
-                self._dead_letter(stage, message.message_id, each.content, reason, batch)
+                self.messages.dead_letter(batch, message.message_id, each.content, reason)
         return None
 
-    def _probe(self, stage: Stage, message: Message, lease: Lease) -> None:
+    def _probe(self, message: Message, lease: Lease, batch: Batch) -> None:
         """The row says RUNNING: start its execution again, with the name and the input stored in the row, byte for byte.
 
         It lives, or starts now because a dispatcher died between claim and start: adopt this receive. It has closed unsettled: settle it.
@@ -183,9 +158,7 @@ class Dispatcher:
             return
         age_s = (self.clock.now() - row.claimed_at).total_seconds()
         wait_s = schedule.interval_s(age_s, self.settings.lease)
-        self.queue.set_visibility(
-            stage.queue_url, message.receipt_handle, schedule.visibility_s(wait_s, 0, self.settings.lease)
-        )
+        self.messages.hold(batch, message, schedule.visibility_s(wait_s, 0, self.settings.lease))
         logger.info(
             "running job adopted",
             extra={"lease": lease.key, "receive_count": message.receive_count},
@@ -201,7 +174,7 @@ class Dispatcher:
             logger.info("a later receive was adopted first", extra={"lease": lease.key})
             return None
 
-    def _claim_waiting(self, stage: Stage, batch: Batch, free: int) -> None:
+    def _claim_waiting(self, batch: Batch, free: int) -> None:
         """Claim what waits as slots become free, for `slot_wait_s` at the most; defer the rest.
 
         The rendezvous of a bounded channel: the backlog stays in the queue, visible and honest, and a free slot is taken within a second.
@@ -213,24 +186,24 @@ class Dispatcher:
             now_claiming, batch.waiting = batch.waiting[:free], batch.waiting[free:]
             self._each(
                 [each for each, _ in now_claiming],
-                self._claimer(stage, batch, {each.message.key: row for each, row in now_claiming}),
+                self._claimer(batch, {each.message.key: row for each, row in now_claiming}),
             )
             if batch.waiting and self.clock.now() >= deadline:
-                self._put_back(stage, batch)
+                self._put_back(batch)
                 return
             if batch.waiting and not now_claiming:
                 self.clock.sleep(self.rng.uniform(0.5, 1.0))
             if batch.waiting:
-                free = self.leases.free_slots(stage, self.clock.now())
+                free = self.leases.free_slots(batch.stage, self.clock.now())
 
-    def _put_back(self, stage: Stage, batch: Batch) -> None:
+    def _put_back(self, batch: Batch) -> None:
         """What found no slot comes again in some minutes."""
-        self._defer(stage, [each.message.receipt_handle for each, _ in batch.waiting])
+        self.messages.defer(batch, [each.message for each, _ in batch.waiting])
         batch.deferred_s += [self._waited_s(each.message, row) for each, row in batch.waiting]
         rows = {each.message.key: row for each, row in batch.waiting}
 
         def keep_up(each: Accepted) -> None:
-            self._renew_if_worn_out(stage, each, batch)
+            self.messages.renew_if_worn_out(batch, each)
             self._note_seen(rows[each.message.key])
 
         self._each([each for each, _ in batch.waiting], keep_up)
@@ -249,34 +222,34 @@ class Dispatcher:
         ended_at = row.settled_at if row and row.state is State.RELEASED else None
         return (self.clock.now() - (ended_at or message.first_sent_at)).total_seconds()
 
-    def _claimer(self, stage: Stage, batch: Batch, rows: Mapping[str, Lease | None]) -> Callable[[Accepted], None]:
+    def _claimer(self, batch: Batch, rows: Mapping[str, Lease | None]) -> Callable[[Accepted], None]:
         def claim(each: Accepted) -> None:
             row = rows[each.message.key]
             try:
-                self._claim(stage, each, row, batch)
+                self._claim(each, row, batch)
             except NoFreeSlotError:
                 batch.waiting.append((each, row))
             except LeaseChangedError as error:
-                self._decide(stage, each, error.current, batch)
+                self._decide(each, error.current, batch)
 
         return claim
 
-    def _claim(self, stage: Stage, each: Accepted, row: Lease | None, batch: Batch) -> None:
+    def _claim(self, each: Accepted, row: Lease | None, batch: Batch) -> None:
         # Decided anew: the wait for a slot must not count as the attempt's age.
-        claim = decide_claim(row, each.message, stage, self.settings.lease, self.clock.now())
+        claim = decide_claim(row, each.message, batch.stage, self.settings.lease, self.clock.now())
         if not isinstance(claim, Claim):
             raise LeaseChangedError(row)
         with about(claim.lease.id):
-            self._start(stage, each, claim, batch)
+            self._start(each, claim, batch)
 
-    def _start(self, stage: Stage, each: Accepted, claim: Claim, batch: Batch) -> None:
+    def _start(self, each: Accepted, claim: Claim, batch: Batch) -> None:
         lease = claim.lease
         if self._is_task_left(claim):
-            self._postpone(stage, each, _STOPPING_S, batch)
+            self.messages.postpone(batch, each, _STOPPING_S)
             return
         if claim.starts_run:
             self.requests.put(lease.request_ref, each.content)
-        self.leases.claim(claim, stage)
+        self.leases.claim(claim, batch.stage)
         batch.started.append(each.message.message_id)
         logger.info(
             "job claimed",
@@ -299,39 +272,6 @@ class Dispatcher:
         if before is None or before.task_arn is None or before.message_id == claim.lease.message_id:
             return False
         return not self.tasks.stop(before.task_arn, "Longhaul: the job was submitted again").is_gone
-
-    def _postpone(self, stage: Stage, each: Accepted, seconds: int, batch: Batch) -> None:
-        self.queue.set_visibility(stage.queue_url, each.message.receipt_handle, max(0, seconds))
-        self._renew_if_worn_out(stage, each, batch)
-
-    def _renew_if_worn_out(self, stage: Stage, each: Accepted, batch: Batch) -> None:
-        """Replace a message that SQS will soon give up on by a copy; then it may go.
-
-        A crash after the send leaves both: the copy says whom it renews, so one of them owns the job and the other is its duplicate.
-        """
-        if each.message.wears_out(self.settings.lease, self.clock.now()):
-            self.queue.send(
-                stage.queue_url,
-                renewal(each.content, each.message.message_id, each.message.key, each.message.first_sent_at),
-            )
-            batch.kept.discard(each.message.message_id)
-            logger.info(
-                "message renewed", extra={"lease": each.message.key, "receive_count": each.message.receive_count}
-            )
-
-    def _dead_letter(
-        self, stage: Stage, message_id: str, content: MessageContent, reason: Reason, batch: Batch
-    ) -> None:
-        """Send first, delete afterwards: a crash in between sends it twice, never zero times."""
-        self.queue.send(stage.dead_letter_queue_url, dead_letter(content, reason))
-        batch.kept.discard(message_id)
-        batch.dead_lettered.append(message_id)
-        logger.warning("dead-lettered", extra={"message_id": message_id, "class": reason.kind, "reason": reason.reason})
-
-    def _defer(self, stage: Stage, handles: Iterable[str]) -> None:
-        self.queue.set_visibility_many(
-            stage.queue_url, {handle: schedule.deferral_s(self.settings.lease, self.rng) for handle in handles}
-        )
 
     def _each(self, accepted: Iterable[Accepted], do: Callable[[Accepted], None]) -> None:
         """In parallel; trouble with one message leaves it in the queue and delays no other."""

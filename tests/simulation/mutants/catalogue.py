@@ -86,8 +86,8 @@ ALL: Final = (
     Mutant(
         "the failure list is built late",
         _DISPATCH,
-        "batch = Batch(kept={delivery.message_id for delivery in deliveries}, waiting=[])",
-        "batch = Batch(kept=set(), waiting=[])",
+        "batch = Batch(stage, kept={delivery.message_id for delivery in deliveries}, waiting=[])",
+        "batch = Batch(stage, kept=set(), waiting=[])",
     ),
     Mutant(
         "an adoption keeps the old handle",
@@ -119,8 +119,8 @@ ALL: Final = (
     Mutant("other work under a key is dropped in silence", _CLAIM, "return Conflict(lease)", "return Duplicate()"),
     Mutant(
         "a worn-out message goes without a copy",
-        _DISPATCH,
-        "            self.queue.send(\n                stage.queue_url,\n                renewal(each.content, each.message.message_id, each.message.key, each.message.first_sent_at),\n            )\n",
+        "longhaul/batch.py",
+        "            self.queue.send(\n                batch.stage.queue_url,\n                renewal(each.content, each.message.message_id, each.message.key, each.message.first_sent_at),\n            )\n",
         "",
     ),
     # The outcome.
@@ -164,7 +164,7 @@ ALL: Final = (
     Mutant(
         "a new run takes no heed of the old one's task",
         _DISPATCH,
-        "        if self._is_task_left(claim):\n            self._postpone(stage, each, _STOPPING_S, batch)\n            return\n",
+        "        if self._is_task_left(claim):\n            self.messages.postpone(batch, each, _STOPPING_S)\n            return\n",
         "",
     ),
     Mutant("a job that ran too long runs on", _SETTLE, "if verdict.stop_task and lease.task_arn:", "if False:"),
