@@ -69,7 +69,12 @@ def deleted_soon(seen: "Seen", sent: "Sent") -> str | None:
         if token.key == sent.key and sent.at <= seen.attempts[token].started_at:
             late_s = (seen.now - at).total_seconds()
             calm = not seen.world.injector.fired_between(at - timedelta(seconds=600), seen.now)
-            if late_s > _DELETED_WITHIN_S and calm and sent.message.id == seen.rows[sent.key]["message_id"]["S"]:
+            if (
+                late_s > _DELETED_WITHIN_S
+                and calm
+                and not _is_news_late(seen, token)
+                and sent.message.id == seen.rows[sent.key]["message_id"]["S"]
+            ):
                 return f"{sent.message.id} was deleted {late_s:.0f} s after {token} was published"
     return None
 
@@ -82,6 +87,12 @@ def beats_keep_on(seen: "Seen", beat: tuple[str, Any]) -> str | None:
         return None
     gap_s = (seen.now - before).total_seconds()
     return None if gap_s <= _BEATS_WITHIN_S else f"{site} had no beat for {gap_s:.0f} s"
+
+
+def _is_news_late(seen: "Seen", token: "Token") -> bool:
+    """Whether Step Functions heard late of the end of a task: of one that ECS called stopped, and that worked on, until long after it published."""
+    started_at = seen.attempts[token].started_at
+    return any(at >= started_at and fault.site.startswith("told:") for at, fault in seen.world.injector.fired)
 
 
 def _stage(token: "Token") -> str:
