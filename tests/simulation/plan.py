@@ -8,10 +8,17 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from pydantic import ConfigDict, TypeAdapter
+
+_STRICT = ConfigDict(extra="forbid")
+"""Of every part: what a plan on a command line says must mean something."""
+
 
 @dataclass(frozen=True)
 class Ending:
     """How one attempt goes; `kind` is one of `endings.KINDS`. `after_s`: seconds of work before it happens."""
+
+    __pydantic_config__ = _STRICT
 
     kind: str = "done"
     after_s: float = 0.0
@@ -20,6 +27,8 @@ class Ending:
 @dataclass(frozen=True)
 class Job:
     """`endings` are those of its attempts, in order; later attempts do well, unless the job is `poison`: then they go as the last. Only work 0 is so."""
+
+    __pydantic_config__ = _STRICT
 
     name: str
     work_s: float = 30.0
@@ -48,6 +57,8 @@ class Job:
 class Act:
     """Something that people do, or that SQS does, at a time: one of `acts.KINDS`. `work` tells requests under one key apart."""
 
+    __pydantic_config__ = _STRICT
+
     at_s: float
     kind: str
     job: str = ""
@@ -60,6 +71,8 @@ class Act:
 class Fault:
     """What happens at the `n`th decision of a site; a site is a call's place, an event's way, an invocation."""
 
+    __pydantic_config__ = _STRICT
+
     site: str
     n: int
     kind: str
@@ -68,6 +81,8 @@ class Fault:
 @dataclass(frozen=True)
 class Mix:
     """How often what goes wrong, as probabilities; and how the open questions of AWS are answered in this world."""
+
+    __pydantic_config__ = _STRICT
 
     calls: float = 0.0
     kinds: tuple[str, ...] = ()  # of faults of calls; none named: all
@@ -84,6 +99,8 @@ class Mix:
 
 @dataclass(frozen=True)
 class Plan:
+    __pydantic_config__ = _STRICT
+
     seed: int = 0
     jobs: tuple[Job, ...] = ()
     acts: tuple[Act, ...] = ()
@@ -101,20 +118,12 @@ class Plan:
 
     @classmethod
     def from_json(cls, text: str) -> "Plan":
-        document: dict[str, Any] = json.loads(text)
-        faults = document.get("faults")
-        return cls(
-            **{
-                **document,
-                "jobs": tuple(
-                    Job(**{**each, "endings": tuple(Ending(**ending) for ending in each.get("endings", []))})
-                    for each in document.get("jobs", [])
-                ),
-                "acts": tuple(Act(**each) for each in document.get("acts", [])),
-                "mix": Mix(**{**document.get("mix", {}), "kinds": tuple(document.get("mix", {}).get("kinds", ()))}),
-                "faults": None if faults is None else tuple(Fault(**each) for each in faults),
-            }
-        )
+        """A plan as `to_json` writes it.
+
+        Raises:
+            pydantic.ValidationError: it is none.
+        """
+        return TypeAdapter(cls).validate_json(text)
 
 
 _USUAL: dict[str, dict[str, Any]] = {

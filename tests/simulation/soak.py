@@ -18,6 +18,8 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from pydantic import TypeAdapter, ValidationError
+
 from tests.simulation.generation import plan_of
 from tests.simulation.plan import Fault, Plan
 from tests.simulation.replay import report
@@ -83,11 +85,13 @@ class State:
     @classmethod
     def load(cls, path: Path, source: Source, first: int, wanted: int) -> "State":
         """That of the same soak, if it was interrupted; else a new one."""
-        if path.exists():
-            found = cls(**json.loads(path.read_text()))
-            if (found.source, found.first, found.wanted) == (source.name, first, wanted) and found.done < wanted:
-                return found
-        return cls(source.name, first, wanted)
+        new = cls(source.name, first, wanted)
+        try:
+            found = TypeAdapter(cls).validate_json(path.read_bytes())
+        except (FileNotFoundError, ValidationError):  # none, or one of another version
+            return new
+        is_same = (found.source, found.first, found.wanted) == (source.name, first, wanted) and found.done < wanted
+        return found if is_same else new
 
     def save(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -106,10 +110,10 @@ class State:
 def main() -> int:
     """Exit code 1 on a violation, 130 when interrupted."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation.soak", description=__doc__)
-    parser.add_argument("--worlds", type=int, default=10_000)
+    parser.add_argument("--worlds", type=_count, default=10_000)
     parser.add_argument("--pairs", choices=("deaths", "all"), help="count out pairs of faults instead")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--processes", type=_count, default=os.cpu_count() or 1)
     parser.add_argument("--state", type=Path, default=_STATE)
     arguments = parser.parse_args()
     source = Source(arguments.pairs or "drawn")
@@ -125,6 +129,12 @@ def main() -> int:
         state.save(arguments.state)
         print(state.line())
     return 1 if state.violations else 0
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"a number from 1 on, not {text!r}")
+    return int(text)
 
 
 def soak(state: State, path: Path, processes: int) -> None:
