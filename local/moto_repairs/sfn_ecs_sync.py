@@ -14,6 +14,7 @@ Whether a state's own TimeoutSeconds stops the task is not documented. Here it d
 import json
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from threading import Event
 from typing import Any
 
@@ -68,9 +69,7 @@ def apply(patches: Patches, on_task_end: Callable[[str, Callable[[], None]], Non
             env.program_state_event.on_set(changed.set)
             changed.wait()
             if not env.is_running():
-                if not isinstance(
-                    env.program_state(), ProgramEnded
-                ):  # a timeout ends the environment, a stop or an error breaks it off
+                if was_broken_off(env):
                     ecs = _ecs_client(region=task["TaskArn"].split(":")[3])
                     ecs.stop_task(
                         cluster=task["ClusterArn"], task=task["TaskArn"], reason="Stopped by AWS Step Functions"
@@ -83,18 +82,37 @@ def apply(patches: Patches, on_task_end: Callable[[str, Callable[[], None]], Non
 
         return resolve
 
-    def eval_sync(state: Any, env: Any, sync_resolver: Callable[[], Any], **kwargs: Any) -> Any:
-        # Stopped while RunTask was on its way: stock evaluates nothing more, the timeout included, and would leave the task running.
-        if not env.is_running():
-            kwargs["callback_endpoint"] = None
-        outcome = stock_eval_sync(state, env=env, sync_resolver=sync_resolver, **kwargs)
-        if outcome is None and not env.is_running():
-            sync_resolver()
-        return outcome
+    def eval_sync(state: Any, env: Any, **kwargs: Any) -> Any:
+        return sync_or_stop(partial(stock_eval_sync, state), env, **kwargs)
 
     patches.replace(StateTaskServiceEcs, "_eval_sync", eval_sync)
     patches.replace(StateTaskServiceEcs, "_eval_service_task", eval_service_task)
     patches.replace(StateTaskServiceEcs, "_build_sync_resolver", build_sync_resolver)
+
+
+def was_broken_off(env: Any) -> bool:
+    """Whether a stop or an error broke off what runs in the environment; a timeout ends it instead."""
+    return not env.is_running() and not isinstance(env.program_state(), ProgramEnded)
+
+
+def sync_or_stop(
+    stock: Callable[..., Any], env: Any, sync_resolver: Callable[[], Any], callback_endpoint: Any, **kwargs: Any
+) -> Any:
+    """What `stock` makes of a `.sync`, whose resolver waits for what was started, or stops it.
+
+    If the execution was stopped while the start was on its way, stock evaluates nothing more, the timeout included, and would leave it running.
+    """
+    is_asked = Event()
+
+    def resolve() -> Any:
+        is_asked.set()
+        return sync_resolver()
+
+    endpoint = callback_endpoint if env.is_running() else None
+    outcome = stock(env=env, sync_resolver=resolve, callback_endpoint=endpoint, **kwargs)
+    if not is_asked.is_set() and not env.is_running():
+        sync_resolver()
+    return outcome
 
 
 def _ecs_client(region: str) -> Any:

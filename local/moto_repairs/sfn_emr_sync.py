@@ -25,10 +25,9 @@ from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.resou
 from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.state_task_service_callback import (
     StateTaskServiceCallback,
 )
-from moto.stepfunctions.parser.asl.eval.program_state import ProgramEnded
 
 from local.moto_repairs.patching import Patches
-from local.moto_repairs.sfn_ecs_sync import fail, jsonable
+from local.moto_repairs.sfn_ecs_sync import fail, jsonable, sync_or_stop, was_broken_off
 
 SERVICE = "emr-serverless"
 # Of startJobRun. The service has five more actions, which nothing here uses.
@@ -107,9 +106,7 @@ class _JobRunService(StateTaskServiceCallback):
             env.program_state_event.on_set(changed.set)
             changed.wait()
             if not env.is_running():
-                if not isinstance(
-                    env.program_state(), ProgramEnded
-                ):  # a timeout ends it, a stop or an error breaks it off
+                if was_broken_off(env):
                     with suppress(ClientError):  # it has just ended
                         client.cancel_job_run(**ids)
                 return None
@@ -122,17 +119,5 @@ class _JobRunService(StateTaskServiceCallback):
 
         return resolve
 
-    def _eval_sync(
-        self,
-        env: Any,
-        sync_resolver: Callable[[], Any] | None,
-        timeout_seconds: int | None,
-        callback_endpoint: Any,
-        heartbeat_endpoint: Any,
-    ) -> Any:
-        # Stopped while StartJobRun was on its way: stock would evaluate nothing more, and leave the job running.
-        endpoint = callback_endpoint if env.is_running() else None
-        outcome = super()._eval_sync(env, sync_resolver, timeout_seconds, endpoint, heartbeat_endpoint)
-        if outcome is None and sync_resolver is not None and not env.is_running():
-            sync_resolver()
-        return outcome
+    def _eval_sync(self, env: Any, **kwargs: Any) -> Any:  # type: ignore[override] # by name, as stock calls it
+        return sync_or_stop(super()._eval_sync, env, **kwargs)

@@ -83,11 +83,6 @@ def states(of: Played) -> Mapping[str, list[str]]:
     }
 
 
-def every_stop_once(of: Played) -> Played:
-    """Without the repetition of StopTask that has its own test below."""
-    return replace(of, ecs=[call for index, call in enumerate(of.ecs) if call not in of.ecs[:index]])
-
-
 @pytest.mark.parametrize("script", TO_THE_END.values(), ids=TO_THE_END.keys())
 def test_what_goes_to_its_end_has_the_same_history_calls_and_end(in_moto: Play, script: Script) -> None:
     assert in_simulation.play(script) == in_moto(script)
@@ -95,7 +90,7 @@ def test_what_goes_to_its_end_has_the_same_history_calls_and_end(in_moto: Play, 
 
 @pytest.mark.parametrize("script", SOMETHING_STOPPED.values(), ids=SOMETHING_STOPPED.keys())
 def test_what_stops_something_has_the_same_states_calls_and_end(in_moto: Play, script: Script) -> None:
-    simulated, of_moto = in_simulation.play(script), every_stop_once(in_moto(script))
+    simulated, of_moto = in_simulation.play(script), in_moto(script)
 
     assert states(simulated) == states(of_moto)
     assert replace(simulated, steps={}) == replace(of_moto, steps={})
@@ -103,7 +98,7 @@ def test_what_stops_something_has_the_same_states_calls_and_end(in_moto: Play, s
 
 @pytest.mark.parametrize("script", BEYOND_ANY_CATCH.values(), ids=BEYOND_ANY_CATCH.keys())
 def test_what_no_state_can_handle_fails_the_execution_in_the_same_state(in_moto: Play, script: Script) -> None:
-    simulated, of_moto = in_simulation.play(script), every_stop_once(in_moto(script))
+    simulated, of_moto = in_simulation.play(script), in_moto(script)
 
     assert states(simulated) == states(of_moto)
     assert simulated.error in ("States.Runtime", "States.DataLimitExceeded")
@@ -155,14 +150,6 @@ def test_moto_has_no_aborted_states_and_calls_a_stopped_task_a_success(in_moto: 
 
     assert in_moto(script).steps["job"][-1] == "TaskSucceeded RunOnFargate"
     assert in_simulation.play(script).steps["job"][-1] == "TaskStateAborted RunOnFargate"
-
-
-def test_moto_stops_a_task_twice(in_moto: Play) -> None:
-    """It does no harm: StopTask of a task that is stopping changes nothing."""
-    script = SOMETHING_STOPPED["the job stalls"]
-
-    assert [name for name, _ in in_moto(script).ecs] == ["RunTask", "StopTask", "StopTask"]
-    assert [name for name, _ in in_simulation.play(script).ecs] == ["RunTask", "StopTask"]
 
 
 def test_moto_takes_a_kill_without_a_cause(in_moto: Play) -> None:
