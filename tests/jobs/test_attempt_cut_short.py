@@ -22,6 +22,12 @@ from tests.jobs.attempts import OUTPUT, NoSpark, write_one_row
 from tests.jobs.conftest import Cloud, MakeAttempt
 
 
+def work_until_stopped(stop: Stop) -> None:
+    """Ends as the stop of the JVM makes a call of Spark's end."""
+    assert stop.wait(10)
+    raise Py4JNetworkError
+
+
 def test_a_second_task_of_the_same_attempt_withdraws(cloud: Cloud, make_attempt: MakeAttempt) -> None:
     lease = cloud.claim()
     cloud.leases.register_task(lease.id, "arn:task/other", SystemClock().now())
@@ -40,8 +46,7 @@ def test_losing_the_lease_while_the_job_runs_ends_it_and_writes_nothing(
 
     def lose(_spark: SparkSession, _job: Job[Any]) -> None:
         cloud.leases.settle(cloud.lease(), replace(cloud.lease(), state=State.RELEASED, settled_attempt=lease.attempt))
-        assert stop.wait(10)
-        raise Py4JNetworkError  # as the stop of the JVM makes it
+        work_until_stopped(stop)
 
     assert make_attempt(lose, stop=stop).run() is ExitCode.SUPERSEDED
 
@@ -104,8 +109,7 @@ def test_a_cancelled_job_stops_within_a_period(cloud: Cloud, make_attempt: MakeA
             UpdateExpression="SET cancel_requested_at = :now",
             ExpressionAttributeValues={":now": {"N": "1"}},
         )
-        assert stop.wait(10)
-        raise Py4JNetworkError
+        work_until_stopped(stop)
 
     assert make_attempt(cancel, stop=stop).run() is ExitCode.INTERRUPTED
 
@@ -189,8 +193,7 @@ def test_an_attempt_that_cannot_report_for_the_stall_timeout_gives_up(cloud: Clo
             return SystemClock().now() + timedelta(seconds=self.calls * lease.stall_timeout_s)
 
     def wait(_spark: SparkSession, _job: Job[Any]) -> None:
-        assert stop.wait(10)
-        raise Py4JNetworkError
+        work_until_stopped(stop)
 
     assert make_attempt(wait, reports=Silent(), clock=Hasty(), stop=stop).run() is ExitCode.INTERRUPTED
     assert stop.reason is StopReason.UNREPORTABLE
@@ -204,8 +207,7 @@ def test_an_attempt_ends_itself_when_nobody_else_holds_it_to_its_timeout(
     stop = Stop()
 
     def wait(_spark: SparkSession, _job: Job[Any]) -> None:
-        assert stop.wait(10)
-        raise Py4JNetworkError
+        work_until_stopped(stop)
 
     assert make_attempt(wait, stop=stop).run() is ExitCode.FAILED
 

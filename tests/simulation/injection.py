@@ -77,8 +77,8 @@ class Injector:
             self._note(Fault(site, n, kind))
         return kind
 
-    def fired_between(self, start: datetime, end: datetime) -> bool:
-        return any(start <= at <= end for at, _ in self.fired)
+    def fired_since(self, start: datetime) -> list[Fault]:
+        return [fault for at, fault in self.fired if at >= start]
 
     def _is_out(self, service: str) -> bool:
         now = self._timeline.clock.now()

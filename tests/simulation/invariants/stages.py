@@ -33,7 +33,7 @@ def starts_when_sent(seen: "Seen", token: "Token") -> str | None:
     if token.attempt != 1 or world.plan.mix.skew_s or not seen.has_room(token.key.partition("#")[0]):
         return None
     sent_at = min(each.at for each in seen.sent.values() if each.key == token.key)
-    troubled = world.injector.fired_between(sent_at - timedelta(seconds=_OUTAGE_S), seen.now)
+    troubled = world.injector.fired_since(sent_at - timedelta(seconds=_OUTAGE_S))
     if troubled or token.key in seen.purged_keys or token.key in seen.cancelled_at:
         return None
     waited_s = (seen.now - sent_at).total_seconds()

@@ -30,7 +30,7 @@ def retried_soon(seen: "Seen", token: "Token") -> str | None:
     if not before or before[-1].ended_at is None or not seen.has_room(_stage(token)):
         return None
     ended_at = before[-1].ended_at
-    fired = sum(at >= before[-1].started_at - _A_CALL for at, _ in seen.world.injector.fired)
+    fired = len(seen.world.injector.fired_since(before[-1].started_at - _A_CALL))
     if fired > 1 or token.key in seen.purged_keys or seen.redriven:
         return None
     allowed_s = _BACKOFF_S + _SLACK_S + (_UNSEEN_S if fired else 0)
@@ -52,8 +52,8 @@ def back_off_is_kept(seen: "Seen", token: "Token") -> str | None:
     # Settle releases the message; events of the execution's end are for what it missed.
     failed = [
         fault
-        for at, fault in world.injector.fired
-        if at >= before.started_at - _A_CALL and fault.kind != "slow/6" and not fault.site.startswith("event:")
+        for fault in world.injector.fired_since(before.started_at - _A_CALL)
+        if fault.kind != "slow/6" and not fault.site.startswith("event:")
     ]
     if failed or seen.redelivered or seen.redriven or token.key in seen.purged_keys:
         return None
@@ -68,7 +68,7 @@ def deleted_soon(seen: "Seen", sent: "Sent") -> str | None:
     for token, at in seen.published.items():
         if token.key == sent.key and sent.at <= seen.attempts[token].started_at:
             late_s = (seen.now - at).total_seconds()
-            calm = not seen.world.injector.fired_between(at - timedelta(seconds=600), seen.now)
+            calm = not seen.world.injector.fired_since(at - timedelta(seconds=600))
             if (
                 late_s > _DELETED_WITHIN_S
                 and calm
@@ -91,8 +91,8 @@ def beats_keep_on(seen: "Seen", beat: tuple[str, Any]) -> str | None:
 
 def _is_news_late(seen: "Seen", token: "Token") -> bool:
     """Whether Step Functions heard late of the end of a task: of one that ECS called stopped, and that worked on, until long after it published."""
-    started_at = seen.attempts[token].started_at
-    return any(at >= started_at and fault.site.startswith("told:") for at, fault in seen.world.injector.fired)
+    faults = seen.world.injector.fired_since(seen.attempts[token].started_at)
+    return any(fault.site.startswith("told:") for fault in faults)
 
 
 def _stage(token: "Token") -> str:
