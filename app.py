@@ -1,6 +1,8 @@
-"""The CDK app: settings from context, stack, synth. Run by the CDK CLI (`cdk deploy`), or alone: `python app.py` writes `cdk.out/`.
+"""The CDK app: settings from context, stack, synth.
 
-A wrong setting ends it with exit code 2 and a line that says which, why and what is allowed.
+Run by the CDK CLI (`cdk deploy`), or alone: `python app.py` writes `cdk.out/`.
+
+A wrong setting ends it with exit code 2 and a line that says which, why, and what is allowed.
 """
 
 import json
@@ -11,26 +13,32 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
+from infra.context import load
 from infra.layer import LayerError
-from infra.settings import CONTEXT_KEY, SettingsError, load
+from infra.settings import CONTEXT_KEY, SettingsError
 from infra.stack import LonghaulStack
 
 # isort: split
-from aws_cdk import App, Environment  # below `infra`, which tells jsii where Node is
+from aws_cdk import App, Environment  # after `infra`, which tells jsii where Node is
 
 REPOSITORY = Path(__file__).resolve().parent
 
 
 def build(*, outdir: str, context: Mapping[str, JsonValue] | None = None) -> App:
-    """The app with its one stack, ready to synth into `outdir`; `context` is laid over that of `cdk.json`.
+    """The app with its one stack, ready to synth into `outdir`.
+
+    `context` overrides that of `cdk.json`, key by key.
 
     Raises:
         SettingsError: the context holds a wrong setting.
     """
-    # The CLI hands over cdk.json's context; alone, nobody does. Read it here, so that both routes give one template.
+    # The CLI passes cdk.json's context; `python app.py` does not. Reading it here gives both the
+    # same template.
     usual = json.loads((REPOSITORY / "cdk.json").read_text())["context"]
-    # The CLI sets this too: `sam local invoke` finds the functions' code by it.
-    app = App(outdir=outdir, context={**usual, **(context or {}), "aws:cdk:enable-asset-metadata": True})
+    # As the CLI does: `sam local invoke` needs this metadata to find the functions' code.
+    app = App(
+        outdir=outdir, context={**usual, **(context or {}), "aws:cdk:enable-asset-metadata": True}
+    )
     settings = load(usual[CONTEXT_KEY], app.node.try_get_context(CONTEXT_KEY))
     LonghaulStack(
         app,

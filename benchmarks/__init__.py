@@ -1,1 +1,4 @@
-"""How fast Longhaul is beside plain Spark, as ratios of runs that take turns: what else the machine does then meets both alike."""
+"""The speed of Longhaul beside plain Spark, as ratios of runs that take turns.
+
+Other load on the machine then affects both sides alike.
+"""

@@ -1,4 +1,4 @@
-"""A task of ours, with what it needs around it: the embedded AWS, a lease, a request."""
+"""Longhaul's side: tasks on the embedded AWS, each with a lease and a request of its own."""
 
 import json
 import random
@@ -11,17 +11,18 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from console.synth import REPOSITORY
+from embedded.cloud import EmbeddedAws
+from embedded.credentials import aws_client
+from embedded.ecs_driver import TaskEnd, TaskSpec
 from jobs.task import Resources
-from local.cloud import EmbeddedAws
-from local.credentials import aws_client
-from local.ecs_driver import TaskEnd, TaskSpec
-from local.synth import REPOSITORY
 from longhaul.adapters.clock import SystemClock
-from longhaul.adapters.dynamodb_leases import DynamoLeases
-from longhaul.adapters.s3_requests import S3Requests
+from longhaul.adapters.dynamodb.leases import DynamoLeases
+from longhaul.adapters.dynamodb.table import creation
+from longhaul.adapters.s3 import S3Requests
 from longhaul.domain.claim import Claim, new_run
-from longhaul.domain.lease import Message, job_key, request_ref
-from longhaul.domain.message import MessageContent
+from longhaul.domain.lease import job_key
+from longhaul.domain.message import JobMessage, Message
 from longhaul.domain.request import JobRequest
 from longhaul.settings import VARIABLE, PathPolicy, RuntimeSettings, Stage
 
@@ -30,9 +31,10 @@ if TYPE_CHECKING:
 
 BUCKET: Final = "longhaul-data"
 _TABLE: Final = "leases"
-_KEYS: Final = {"key": "HASH", "item": "RANGE"}
 _JOBS: Final = ("first_result", "clean_rows")
-_STAGE: Final = Stage(slots=1000, queue_url="https://sqs/jobs", dead_letter_queue_url="https://sqs/dead-letters")
+_STAGE: Final = Stage(
+    slots=1000, queue_url="https://sqs/jobs", dead_letter_queue_url="https://sqs/dead-letters"
+)
 _SETTINGS: Final = RuntimeSettings(
     leases_table=_TABLE,
     stages=(_STAGE,),
@@ -45,27 +47,27 @@ _SETTINGS: Final = RuntimeSettings(
 
 
 class _Ended:
-    """Told by the driver of tasks."""
+    """Waits for the end of a task."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
         self._end: TaskEnd | None = None
 
     def started(self, at: datetime) -> None:
-        """Counted from before this."""
+        """Do nothing: the time counts from before the start."""
 
     def stopped(self, end: TaskEnd) -> None:
         self._end = end
         self._event.set()
 
     def wait(self, seconds: float) -> int | None:
-        """The exit code."""
+        """The exit code; None when the task did not end in time."""
         return self._end.exit_code if self._event.wait(seconds) and self._end else None
 
 
 @dataclass(frozen=True)
-class Tasks:
-    """Runs jobs of `benchmarks.catalogue` one by one, each as a task of its own."""
+class TaskRunner:
+    """Runs jobs of `benchmarks.catalogue`, each as a task."""
 
     aws: EmbeddedAws
     s3: "S3Client"
@@ -73,12 +75,17 @@ class Tasks:
     resources: Resources
 
     def run(self, job: str, inputs: dict[str, str], limit_s: float = 900, **params: Any) -> None:  # noqa: ANN401 - JSON
-        """Claim, run, and wait for the end.
+        """Claim a lease, run the task, and wait for its end.
 
         Raises:
             RuntimeError: the task failed; the message is the end of its log.
         """
-        body = {"job": job, "inputs": inputs, "output": f"s3://{BUCKET}/out/{uuid.uuid4()}/", "params": params}
+        body = {
+            "job": job,
+            "inputs": inputs,
+            "output": f"s3://{BUCKET}/out/{uuid.uuid4()}/",
+            "params": params,
+        }
         lease_id = self._claim(body)
         task = f"arn:aws:ecs:us-east-1:123456789012:task/Longhaul/{uuid.uuid4()}"
         ended = _Ended()
@@ -95,11 +102,13 @@ class Tasks:
         )
         self.aws.tasks.run(spec, ended)
         if ended.wait(limit_s) != 0:
-            raise RuntimeError(f"the task failed:\n{self.aws.tasks.log_of(task).read_text()[-2000:]}")
+            raise RuntimeError(
+                f"the task failed:\n{self.aws.tasks.log_of(task).read_text()[-2000:]}"
+            )
 
     def _claim(self, body: dict[str, Any]) -> dict[str, str]:
         key, now = job_key("main", str(uuid.uuid4())), SystemClock().now()
-        message = Message(
+        message = JobMessage(
             message_id=str(uuid.uuid4()),
             receipt_handle="handle",
             receive_count=1,
@@ -108,30 +117,25 @@ class Tasks:
             first_sent_at=now,
             request=JobRequest.model_validate(body),
             key=key,
-            request_ref=request_ref(key, "message"),
+            content=Message(json.dumps(body), {}),
         )
         lease = new_run(None, message, _STAGE, _SETTINGS.lease, now)
-        S3Requests(self.s3, BUCKET).put(lease.request_ref, MessageContent(json.dumps(body), {}))
+        S3Requests(self.s3, BUCKET).put(lease.request_ref, message.content)
         self.leases.claim(Claim(lease, replaces=None), _STAGE)
         return {
             "LONGHAUL_KEY": lease.key,
             "LONGHAUL_RUN": str(lease.run),
-            "LONGHAUL_ATTEMPT": str(lease.attempt),
+            "LONGHAUL_ATTEMPT": str(lease.attempt.number),
         }
 
 
 @contextmanager
-def tasks(folder: Path, resources: Resources) -> Iterator[Tasks]:
-    """An embedded AWS with a bucket and a table, for as long as the benchmark takes."""
+def tasks(folder: Path, resources: Resources) -> Iterator[TaskRunner]:
+    """An embedded AWS with a bucket and a table, while the block runs."""
     with EmbeddedAws(work_dir=folder / "aws", task_dir=REPOSITORY) as aws:
         s3 = aws_client("s3", endpoint=aws.endpoint, region=aws.region)
         dynamodb = aws_client("dynamodb", endpoint=aws.endpoint, region=aws.region)
         s3.create_bucket(Bucket=BUCKET)
-        dynamodb.create_table(
-            TableName=_TABLE,
-            KeySchema=[{"AttributeName": name, "KeyType": kind} for name, kind in _KEYS.items()],
-            AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in _KEYS],
-            BillingMode="PAY_PER_REQUEST",
-        )
+        dynamodb.create_table(**creation(_TABLE))
         leases = DynamoLeases(dynamodb, _TABLE, SystemClock(), random.Random())  # noqa: S311 - jitter
-        yield Tasks(aws, s3, leases, resources)
+        yield TaskRunner(aws, s3, leases, resources)

@@ -1,4 +1,4 @@
-"""Runs that take turns, and what comes of them."""
+"""Runs that take turns, and their ratios."""
 
 import json
 import statistics
@@ -7,11 +7,19 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 Timed = Callable[[], float]
-"""Runs once; answers seconds."""
+"""Runs once, and returns its time in seconds."""
 
 
-def take_turns(ours: Timed, others: dict[str, Timed], runs: int) -> tuple[list[float], dict[str, list[float]]]:
-    """Each round runs all, every second one in reverse, so that no side always comes after the same one. One round before is for the disk's cache alone."""
+def take_turns(
+    ours: Timed, others: dict[str, Timed], runs: int
+) -> tuple[list[float], dict[str, list[float]]]:
+    """Run all sides in each round, in reverse order in every second one.
+
+    So no side always follows the same one. A first round only fills the disk's cache.
+
+    Returns:
+        the seconds of our runs, and those of the others by name.
+    """
     sides = {"ours": ours, **others}
     seconds: dict[str, list[float]] = {name: [] for name in sides}
     for round_ in range(runs + 1):
@@ -24,7 +32,7 @@ def take_turns(ours: Timed, others: dict[str, Timed], runs: int) -> tuple[list[f
 
 
 def ratios(ours: Sequence[float], others: Sequence[float]) -> dict[str, Any]:
-    """Of the rounds, ours over the other's: below 1 is faster."""
+    """The ratio of our time to the other's, over all rounds. Below 1, ours is faster."""
     each = [mine / other for mine, other in zip(ours, others, strict=True)]
     return {
         "ratio_median": round(statistics.median(each), 3),
@@ -36,8 +44,10 @@ def ratios(ours: Sequence[float], others: Sequence[float]) -> dict[str, Any]:
     }
 
 
-def show(title: str, measured: dict[str, dict[str, Any]], facts: dict[str, Any], *, as_json: bool) -> None:
-    """The first of the measured is the benchmark's own figure; the rest stand below `against`."""
+def show(
+    title: str, measured: dict[str, dict[str, Any]], facts: dict[str, Any], *, as_json: bool
+) -> None:
+    """Print the ratios. The first comparison gives the benchmark's own figure."""
     if as_json:
         first = next(iter(measured.values()))
         sys.stdout.write(json.dumps({**first, **facts, "against": measured}) + "\n")

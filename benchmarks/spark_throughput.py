@@ -1,7 +1,8 @@
-"""A job that moves bytes, ours end to end beside what could not be faster: plain PySpark from local disk to local disk, and a plain copy of what came and went.
+"""Time of a whole job that moves bytes, beside plain PySpark and a plain copy.
 
-Ours stages its input from the embedded S3, runs Spark, and uploads, commits and publishes its output. The embedded S3 is one Python process on the same
-cores, so its part of the work counts against us; real S3 works elsewhere.
+Longhaul's side stages its input from the embedded S3, runs Spark, and uploads, commits and
+publishes its output. The ideal is PySpark from local disk to local disk, with a copy of input and
+output. The embedded S3 runs on the same cores, so its work counts against Longhaul.
 """
 
 import argparse
@@ -22,7 +23,9 @@ _FILES = 4
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true", help="one object on stdout, and nothing else")
+    parser.add_argument(
+        "--json", action="store_true", help="one object on stdout, and nothing else"
+    )
     parser.add_argument("--runs", type=int, default=5, help="rounds that count (default: 5)")
     parser.add_argument("--mb", type=int, default=500, help="size of the input (default: 500)")
     arguments = parser.parse_args()
@@ -44,7 +47,14 @@ def main() -> int:
                 output, copied = folder / "output", folder / "copied"
                 started = time.perf_counter()
                 shutil.copytree(rows, copied / "in")
-                plain.submit(java, RESOURCES.cores, RESOURCES.heap_mib, "clean", str(copied / "in"), str(output))
+                plain.submit(
+                    java,
+                    RESOURCES.cores,
+                    RESOURCES.heap_mib,
+                    "clean",
+                    str(copied / "in"),
+                    str(output),
+                )
                 shutil.copytree(output, copied / "out")
                 took = time.perf_counter() - started
                 shutil.rmtree(output)
@@ -60,14 +70,15 @@ def main() -> int:
 
 
 def write_rows(folder: Path, size: int) -> int:
-    """CSV of about that many bytes, in a few files; the same bytes every time. Answers how many."""
+    """Write a few CSV files of about `size` bytes in all. Returns the exact size."""
     folder.mkdir()
     for number in range(_FILES):
         with (folder / f"{number}.csv").open("w") as opened:
             row = number
             while opened.tell() < size // _FILES:
                 lines = (
-                    f"{n},name-{n * 7919 % 1009},{n * 31 % 10007 / 7 - 100:.4f},2013-{n % 12 + 1:02}-{n % 28 + 1:02},note {n * 104729 % 999983} of the row\n"
+                    f"{n},name-{n * 7919 % 1009},{n * 31 % 10007 / 7 - 100:.4f},"
+                    f"2013-{n % 12 + 1:02}-{n % 28 + 1:02},note {n * 104729 % 999983} of the row\n"
                     for n in range(row, row + 10_000 * _FILES, _FILES)
                 )
                 opened.writelines(lines)

@@ -1,4 +1,7 @@
-"""What both sides of a benchmark do, in plain PySpark. Run by spark-submit it is the plain side: `work.py first <rows.csv> <stamp>`, `work.py clean <rows> <output>`."""
+"""The work of both sides of a benchmark, in plain PySpark.
+
+spark-submit runs it as `work.py first <rows.csv> <stamp>` or `work.py clean <rows> <output>`.
+"""
 
 import sys
 import time
@@ -11,15 +14,17 @@ SCHEMA = "id long, name string, value double, day date, note string"
 
 
 def first_result(spark: SparkSession, rows: str, stamp: str) -> None:
-    """The first rows that a user sees; when, is written to the file `stamp`."""
+    """Compute the first rows that a user sees, and write the time to the file `stamp`."""
     spark.read.schema(SCHEMA).csv(rows).groupBy("name").agg(F.sum("value"), F.count("*")).collect()
     Path(stamp).write_text(repr(time.time()))
 
 
 def clean(spark: SparkSession, rows: str) -> DataFrame:
-    """Typed, checked, with a column or two more."""
+    """The rows typed and filtered, with two more columns."""
     read = spark.read.schema(SCHEMA).csv(rows)
-    return read.where(F.col("value") >= 0).select("*", F.month("day").alias("month"), F.upper("name").alias("upper"))
+    return read.where(F.col("value") >= 0).select(
+        "*", F.month("day").alias("month"), F.upper("name").alias("upper")
+    )
 
 
 def main(what: str, source: str, target: str) -> None:

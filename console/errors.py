@@ -1,4 +1,4 @@
-"""What a command's end means, and what AWS says as a sentence that says what to do."""
+"""How a command ends, and the errors of AWS as sentences that say what to do."""
 
 from collections.abc import Callable, Mapping
 from enum import IntEnum
@@ -6,10 +6,11 @@ from typing import Any
 
 from botocore import exceptions as aws
 
+from longhaul.adapters.errors import code_of, is_throttle, message_of
 from longhaul.domain.errors import LonghaulError
 
 
-class ExitCode(IntEnum):
+class ExitStatus(IntEnum):
     """Documented in `longhaul --help` and docs/cli.md: scripts rely on them."""
 
     OK = 0
@@ -23,46 +24,64 @@ class ExitCode(IntEnum):
 class CommandError(Exception):
     """Ends a command. The message is for people, and says what to do."""
 
-    def __init__(self, message: str, code: ExitCode = ExitCode.FAILED) -> None:
+    def __init__(self, message: str, status: ExitStatus = ExitStatus.FAILED) -> None:
         super().__init__(message)
-        self.code = code
+        self.status = status
 
 
 def translated(error: Exception) -> CommandError:
-    """An error of boto3's as a sentence."""
+    """An error of boto3 as a sentence."""
     for kind, say in _SENTENCES.items():
         if isinstance(error, kind):
-            return CommandError(say(error), ExitCode.UNREACHABLE)
+            return CommandError(say(error), ExitStatus.UNREACHABLE)
     if isinstance(error, aws.ClientError):
         return _refused(error)
-    return CommandError(f"AWS could not be asked: {error}", ExitCode.UNREACHABLE)
+    return CommandError(f"AWS could not be asked: {error}", ExitStatus.UNREACHABLE)
 
 
 AWS_OR_OURS = (aws.BotoCoreError, aws.ClientError, CommandError, LonghaulError)
-"""What a person is told in a sentence; all else is a defect of ours."""
+"""Errors that are shown as a sentence; any other is a defect, and shows its traceback."""
 
 
 def sentence(error: Exception) -> str:
-    """One of `AWS_OR_OURS` in words."""
-    return str(translated(error)) if isinstance(error, aws.BotoCoreError | aws.ClientError) else str(error)
+    """One of `AWS_OR_OURS` as a sentence."""
+    return (
+        str(translated(error))
+        if isinstance(error, aws.BotoCoreError | aws.ClientError)
+        else str(error)
+    )
 
 
-_CREDENTIALS = "set AWS_PROFILE or give --profile, or run `aws sso login` or `aws configure`; or start an embedded AWS with `longhaul up`"
+_CREDENTIALS = (
+    "set AWS_PROFILE or give --profile, or run `aws sso login` or `aws configure`; "
+    "or start an embedded AWS with `longhaul up`"
+)
 _SENTENCES: Mapping[type[Exception], Callable[[Any], str]] = {
-    aws.NoCredentialsError: lambda _: f"no AWS credentials, and no embedded AWS runs: {_CREDENTIALS}",
-    aws.PartialCredentialsError: lambda error: f"the AWS credentials are incomplete ({error}): {_CREDENTIALS}",
-    aws.ProfileNotFound: lambda error: f"{error}; `aws configure list-profiles` lists those that there are",
+    aws.NoCredentialsError: lambda _: (
+        f"no AWS credentials, and no embedded AWS runs: {_CREDENTIALS}"
+    ),
+    aws.PartialCredentialsError: lambda error: (
+        f"the AWS credentials are incomplete ({error}): {_CREDENTIALS}"
+    ),
+    aws.ProfileNotFound: lambda error: (
+        f"{error}; `aws configure list-profiles` lists the profiles of this machine"
+    ),
     aws.NoRegionError: lambda _: (
-        "no AWS region: give --region, or set AWS_REGION or the profile's region; or start an embedded AWS with `longhaul up`"
+        "no AWS region: give --region, or set AWS_REGION or the profile's region; "
+        "or start an embedded AWS with `longhaul up`"
     ),
     aws.InvalidRegionError: lambda error: f"{error}: a region looks like eu-west-1",
-    aws.SSOTokenLoadError: lambda error: f"the SSO session is not there ({error}): run `aws sso login`",
+    aws.SSOTokenLoadError: lambda error: (
+        f"the SSO session is not there ({error}): run `aws sso login`"
+    ),
     aws.UnauthorizedSSOTokenError: lambda _: "the SSO session has expired: run `aws sso login`",
-    aws.TokenRetrievalError: lambda error: f"the SSO session cannot be renewed ({error}): run `aws sso login`",
-    aws.CredentialRetrievalError: lambda error: f"the credentials could not be had: {error}",
+    aws.TokenRetrievalError: lambda error: (
+        f"the SSO session cannot be renewed ({error}): run `aws sso login`"
+    ),
+    aws.CredentialRetrievalError: lambda error: f"the credentials could not be loaded: {error}",
     aws.EndpointConnectionError: lambda error: (
-        f"nobody answers at {error.kwargs.get('endpoint_url')}: is the region right, the network up, or, with AWS_ENDPOINT_URL, "
-        "`longhaul up` still running?"
+        f"no answer from {error.kwargs.get('endpoint_url')}: is the region right, is the network "
+        "up, and, with AWS_ENDPOINT_URL, is `longhaul up` still running?"
     ),
     aws.HTTPClientError: lambda error: f"the connection to AWS broke: {error}; try again",
 }
@@ -83,11 +102,12 @@ _GONE = {
     "NoSuchBucket",
     "StateMachineDoesNotExist",
 }
+_BUSY = {"TooManyRequestsException", "SlowDown", "RequestLimitExceeded"}
 
 
 def _refused(error: aws.ClientError) -> CommandError:
-    code = error.response["Error"]["Code"].rpartition(".")[2]
-    text, what = error.response["Error"].get("Message", ""), error.operation_name
+    code = code_of(error).rpartition(".")[2]
+    text, what = message_of(error), error.operation_name
     if code in _EXPIRED:
         say = "the AWS credentials have expired: log in again (`aws sso login`), or renew them"
     elif code in _UNKNOWN:
@@ -95,9 +115,12 @@ def _refused(error: aws.ClientError) -> CommandError:
     elif code in _DENIED:
         say = f"not allowed: {what}: {text}; `longhaul doctor` says what the commands need"
     elif code in _GONE:
-        say = f"{what}: {text or 'it is not there'}: a part of the stack is missing; `longhaul doctor` looks for it"
-    elif "hrottl" in code or code in ("TooManyRequestsException", "SlowDown", "RequestLimitExceeded"):
+        say = (
+            f"{what}: {text or 'it is not there'}: a part of the stack is missing; "
+            "`longhaul doctor` looks for it"
+        )
+    elif is_throttle(error) or code in _BUSY:
         say = f"AWS is busy ({what}: {code}): try again in a minute"
     else:
         say = f"AWS refused {what}: {code}: {text}"
-    return CommandError(say, ExitCode.UNREACHABLE)
+    return CommandError(say, ExitStatus.UNREACHABLE)

@@ -1,42 +1,48 @@
 """Ends an attempt: completes, releases, dead-letters or cancels its job."""
 
-from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
 from typing import Any
 
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from functions.wiring import wiring
+from longhaul.adapters.log_format import LogFormat
+from longhaul.deadline import deadline
 from longhaul.domain.lease import ExecutionInput
-from longhaul.domain.outcome import Evidence
-from longhaul.logs import about
+from longhaul.domain.verdict import Evidence
+from longhaul.log_context import about
 from longhaul.settle import Settler
+from longhaul.wiring import wiring
 
-logger = Logger()
-
-
-@dataclass(frozen=True)
-class Runtime:
-    settler: Settler
+logger = Logger(logger_formatter=LogFormat())
 
 
 @cache
-def build_runtime() -> Runtime:
-    return Runtime(wiring().settler)
+def build() -> Settler:
+    return wiring().settler
 
 
-def handle(event: dict[str, Any], runtime: Runtime) -> dict[str, str]:
-    """The execution's input with `task` (the description of a task or job run that ended well) or `error` (`Error` and `Cause`, as a Catch gives them)."""
+def handle(
+    event: dict[str, Any], settler: Settler, until: datetime | None = None
+) -> dict[str, str]:
+    """The event is the execution's input with `task` or `error`.
+
+    `task` describes a task or job run that ended well; `error` has `Error` and `Cause`, from a
+    Catch. A publication that is not done `until` then goes on in a later sweep.
+    """
     execution = ExecutionInput.model_validate(event)
     error = event.get("error") or {}
     evidence = Evidence(
-        error=error.get("Error"), cause=error.get("Cause") or "", task=event.get("task") if not error else None
+        error=error.get("Error"),
+        cause=error.get("Cause") or "",
+        task=event.get("task") if not error else None,
     )
     with about(execution.id):
-        return {"outcome": runtime.settler.settle(execution.id, evidence)}
+        return {"outcome": settler.settle(execution.id, evidence, until)}
 
 
 @logger.inject_lambda_context
-def lambda_handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, str]:
-    return handle(event, build_runtime())
+def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, str]:
+    settler = build()
+    return handle(event, settler, deadline(context.get_remaining_time_in_millis(), settler.clock))

@@ -1,52 +1,44 @@
-"""Repairs what a lost event or a crash left: on every execution that ended badly, and every five minutes."""
+"""Repairs what a lost event or a crash left: after each bad end, and every five minutes."""
 
-from dataclasses import asdict, dataclass
+from datetime import datetime
 from functools import cache
 from typing import Any
 
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from functions.wiring import wiring
+from longhaul.adapters.log_format import LogFormat
+from longhaul.deadline import deadline
 from longhaul.sweep import Sweeper
+from longhaul.wiring import wiring
 
-logger = Logger()
+logger = Logger(logger_formatter=LogFormat())
 
 _STATUS_CHANGE = "Step Functions Execution Status Change"
 
 
-@dataclass(frozen=True)
-class Runtime:
-    sweeper: Sweeper
-
-
 @cache
-def build_runtime() -> Runtime:
-    parts = wiring()
-    sweeper = Sweeper(
-        parts.settings,
-        parts.clock,
-        parts.leases,
-        parts.queue,
-        parts.executions,
-        parts.requests,
-        parts.tasks,
-        parts.publisher,
-        parts.settler,
-        parts.finisher,
-        parts.metrics,
-    )
-    return Runtime(sweeper)
+def build() -> Sweeper:
+    return wiring().sweeper
 
 
-def handle(event: dict[str, Any], runtime: Runtime) -> dict[str, Any]:
-    """An EventBridge event: an execution's change of status, or the schedule."""
+def handle(
+    event: dict[str, Any], sweeper: Sweeper, until: datetime | None = None
+) -> dict[str, Any]:
+    """An EventBridge event: an execution's change of status, or the schedule.
+
+    A publication that is not done `until` then goes on in the next sweep.
+    """
     if event.get("detail-type") == _STATUS_CHANGE:
         detail = event["detail"]
-        return {"outcome": runtime.sweeper.execution_ended(detail["input"], detail["status"], detail.get("error"))}
-    return asdict(runtime.sweeper.sweep())
+        outcome = sweeper.execution_ended(
+            detail["input"], detail["status"], detail.get("error"), until
+        )
+        return {"outcome": outcome}
+    return sweeper.sweep(until).counts
 
 
 @logger.inject_lambda_context
-def lambda_handler(event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
-    return handle(event, build_runtime())
+def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+    sweeper = build()
+    return handle(event, sweeper, deadline(context.get_remaining_time_in_millis(), sweeper.clock))

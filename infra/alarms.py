@@ -1,10 +1,12 @@
-"""Alarms that people hear of, and nothing else does: their one action is a message to a topic.
+"""Alarms for people: their only action is a message to a topic.
 
-Metrics come late, those of a queue that wakes by up to 15 minutes. So every alarm looks back over half an hour, longer than any value may be late, and what
-has to last for a while before it is worth a call is timed where it is measured (`longhaul.measure`): one late value then tells as much as an unbroken row
-of them. A value that comes late can make an alarm late, by as much; it cannot keep it from ringing, nor make it ring for nothing.
+Metrics come late, those of a queue that wakes by up to 15 minutes. So every alarm looks back over
+half an hour, which is longer than any value may be late. Where a condition must last before people
+are called, the sweeper measures how long it has lasted (`longhaul.sweep`), so one late value says
+as much as an unbroken row of values. A late value can delay an alarm by as much; it cannot prevent
+an alarm, and it cannot cause a false one.
 
-`tests/infra/test_alarms.py` plays CloudWatch's evaluation on each of these.
+`tests/infra/test_alarms.py` runs CloudWatch's evaluation on each of these alarms.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,25 +20,29 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra.job_queue import RETENTION
-from infra.metrics import EVERY, of_stage, of_sweeper
+from infra.metrics import PERIOD, of_stage, of_sweeper
+from infra.queues import RETENTION, StageQueues
 from infra.settings import StageDeployment, pascal
 from longhaul.metrics import StageMetric, SweeperMetric
 
-# Half an hour in periods of five minutes: 15 minutes that a value may be late, a period for the value itself, and two to spare.
+# Half an hour: three periods that a value may be late, one for the value itself, two to spare.
 PERIODS: Final = 6
-# Slots free and messages visible for three sweeps: a dispatcher takes seconds.
+# Slots were free and messages visible for three sweeps. A working dispatcher takes seconds.
 BLOCKED_S: Final = 900
-NEAR_RETENTION_S: Final = int(RETENTION.to_seconds()) - 86_400
+# What an ended job owes takes seconds, and after an outage one sweep.
+OWED_S: Final = 3_600
+# Messages are renewed after a week at the latest, or half a day later.
+NEAR_RETENTION_S: Final = int(RETENTION.to_seconds()) - 6 * 86_400
 
 DOCS: Final = "docs/operations.md"
 
-# Queues report nothing while they are idle: no value means no message.
+# An idle queue reports nothing: no value means no message.
 SILENCE_IS_GOOD: Final = cloudwatch.TreatMissingData.NOT_BREACHING
-# The sweeper measures these every five minutes, and says 0 too. No value means that nobody looked, which is an alarm of its own: this one stays as it was, so
-# that a sweeper that stops neither sounds an all-clear nor hides among false alarms.
+# The sweeper reports these every five minutes, zeros too. No value means that no sweep ran, which
+# has an alarm of its own. This alarm keeps its state: a stopped sweeper neither clears alarms nor
+# raises false ones.
 SILENCE_SAYS_NOTHING: Final = cloudwatch.TreatMissingData.IGNORE
-# Silence is exactly what this is about.
+# The missing value is the trouble.
 SILENCE_IS_BAD: Final = cloudwatch.TreatMissingData.BREACHING
 
 AT_LEAST: Final = cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD
@@ -51,20 +57,19 @@ class Alarms(Construct):
         *,
         namespace: str,
         stages: Sequence[StageDeployment],
-        jobs: Mapping[str, sqs.IQueue],
-        dead_letters: Mapping[str, sqs.IQueue],
+        queues: Mapping[str, StageQueues],
         undelivered: Mapping[str, sqs.IQueue],
     ) -> None:
-        """`jobs` and `dead_letters` by stage; `undelivered`: what EventBridge could not deliver, by what it was."""
+        """`queues` by stage; `undelivered`, EventBridge's dead-letter queues, by what uses them."""
         super().__init__(scope, id_)
         self.topic = _topic(self)
         self.all: list[cloudwatch.Alarm] = []
         for stage in stages:
-            self._watch_stage(namespace, stage, jobs[stage.name], dead_letters[stage.name])
+            self._watch_stage(namespace, stage, queues[stage.name])
         for what, queue in undelivered.items():
             self._add(
                 f"{pascal(what)}Undelivered",
-                f"EventBridge could not deliver what it should have ({what})",
+                f"EventBridge could not deliver an event ({what})",
                 "undelivered-events",
                 _visible(queue),
                 threshold=1,
@@ -72,57 +77,80 @@ class Alarms(Construct):
             )
         self._add(
             "SweeperStopped",
-            "The sweeper has not run: what a crash leaves stays as it is, and the other alarms stay as they are",
+            "No sweep for half an hour: what a crash leaves is not repaired, "
+            "and other alarms keep their state",
             "sweeper-stopped",
             of_sweeper(namespace, SweeperMetric.SWEEPS, "Sum"),
             threshold=1,
             comparison=BELOW,
             missing=SILENCE_IS_BAD,
-            # All of them: a sweep may be late, and its metric with it.
+            # Every period must lack a sweep: one may be late, and its metric too.
             of_periods=PERIODS,
         )
+        self._add(
+            "Owed",
+            "A job ended more than an hour ago, and its publication, its follow-ons, its dead "
+            "letter or its delete is still owed",
+            "owed-for-too-long",
+            of_sweeper(namespace, SweeperMetric.OLDEST_OWED, "Maximum"),
+            threshold=OWED_S,
+            missing=SILENCE_SAYS_NOTHING,
+        )
+        self._add(
+            "UnreadableRows",
+            "Rows of unfinished jobs cannot be read: a newer version wrote them before a rollback",
+            "unreadable-rows",
+            of_sweeper(namespace, SweeperMetric.UNREADABLE_ROWS, "Maximum"),
+            threshold=1,
+            missing=SILENCE_SAYS_NOTHING,
+        )
 
-    def _watch_stage(self, namespace: str, stage: StageDeployment, jobs: sqs.IQueue, dead_letters: sqs.IQueue) -> None:
+    def _watch_stage(self, namespace: str, stage: StageDeployment, queues: StageQueues) -> None:
         name = pascal(stage.name)
         self._add(
             f"{name}DeadLetters",
-            f"Dead letters of {stage.name}: each says in its attribute `longhaul` why",
+            f"Dead letters of {stage.name}: the attribute `longhaul` of each says why",
             "dead-letters",
-            # What is there, not what was sent: redrives are not counted as sent.
-            _visible(dead_letters),
+            # Messages in the queue, not messages sent: SQS does not count redrives as sent.
+            _visible(queues.dead_letters),
             threshold=1,
             missing=SILENCE_IS_GOOD,
         )
         self._add(
             f"{name}WithoutBeat",
-            f"A job of {stage.name} runs, and nobody extends its lease",
+            f"A job of {stage.name} runs, and its lease is not extended",
             "lease-without-a-beat",
             of_stage(namespace, StageMetric.WITHOUT_BEAT, stage.name, "Maximum"),
             threshold=1,
             missing=SILENCE_SAYS_NOTHING,
-            # The sweep that finds one repairs it, if it can: the next still finding one is what people must hear of.
+            # The sweep that finds one repairs it if it can. People are needed if the next sweep
+            # still finds one.
             of_periods=2,
         )
-        self._add(
-            f"{name}Blocked",
-            f"Messages of {stage.name} wait although slots are free, and nothing starts",
-            "blocked-stage",
-            of_stage(namespace, StageMetric.BLOCKED, stage.name, "Maximum"),
-            threshold=BLOCKED_S,
-            missing=SILENCE_SAYS_NOTHING,
-        )
-        self._add(
-            f"{name}Waiting",
-            f"A job of {stage.name} has waited for longer than max_wait_s",
-            "long-wait",
-            # Our own: SQS's ApproximateAgeOfOldestMessage leaves out what was received three times, as what waits for a slot is, and counts what runs.
-            of_stage(namespace, StageMetric.OLDEST_WAITING, stage.name, "Maximum"),
-            threshold=stage.max_wait_s,
-            missing=SILENCE_SAYS_NOTHING,
-        )
+        # What waits in a retired stage waits on purpose.
+        if not stage.retired:
+            self._add(
+                f"{name}Blocked",
+                f"Messages of {stage.name} wait although slots are free, and nothing starts",
+                "blocked-stage",
+                of_stage(namespace, StageMetric.BLOCKED, stage.name, "Maximum"),
+                threshold=BLOCKED_S,
+                missing=SILENCE_SAYS_NOTHING,
+            )
+            self._add(
+                f"{name}Waiting",
+                f"A job of {stage.name} has waited for longer than max_wait_s",
+                "long-wait",
+                # Not SQS's ApproximateAgeOfOldestMessage: it omits messages received three times,
+                # such as those that wait for a slot, and counts those of running jobs.
+                of_stage(namespace, StageMetric.OLDEST_WAITING, stage.name, "Maximum"),
+                threshold=stage.max_wait_s,
+                missing=SILENCE_SAYS_NOTHING,
+            )
         self._add(
             f"{name}NearRetention",
-            f"SQS will drop the message of a job of {stage.name} within a day",
+            f"A message of {stage.name} was not renewed in time, or comes so rarely that it may "
+            "not be: SQS drops it within a week of that",
             "near-retention",
             of_stage(namespace, StageMetric.NEAR_RETENTION, stage.name, "Maximum"),
             threshold=1,
@@ -130,10 +158,13 @@ class Alarms(Construct):
         )
         self._add(
             f"{name}NeverReceived",
-            f"SQS will drop a message of {stage.name} that hardly anybody has received within a day",
+            f"SQS will drop a message of {stage.name} within a week, received less than three "
+            "times",
             "near-retention",
-            # Here SQS's own is right: a job that nobody has received has no row that the sweeper could look at.
-            jobs.metric_approximate_age_of_oldest_message(period=EVERY, statistic="Maximum"),
+            # SQS's own metric: a message that was never received has no row for the sweeper.
+            queues.jobs.metric_approximate_age_of_oldest_message(
+                period=PERIOD, statistic="Maximum"
+            ),
             threshold=NEAR_RETENTION_S,
             missing=SILENCE_IS_GOOD,
         )
@@ -166,13 +197,14 @@ class Alarms(Construct):
 
 
 def _visible(queue: sqs.IQueue) -> cloudwatch.Metric:
-    return queue.metric_approximate_number_of_messages_visible(period=EVERY, statistic="Maximum")
+    return queue.metric_approximate_number_of_messages_visible(period=PERIOD, statistic="Maximum")
 
 
 def _topic(scope: Construct) -> sns.Topic:
-    # Not under a key: CloudWatch cannot publish under AWS's own, and what alarms say is no secret worth one of ours.
+    # Not encrypted: CloudWatch cannot publish under AWS's own key, and alarms hold no secret that
+    # deserves a key of ours.
     topic = sns.Topic(scope, "Topic", display_name="Longhaul's alarms", enforce_ssl=True)
-    # A policy of our own replaces the one by which the account's CloudWatch could publish.
+    # Enforcing TLS replaces the default policy, under which the account's CloudWatch could publish.
     topic.add_to_resource_policy(
         iam.PolicyStatement(
             sid="AlarmsPublish",

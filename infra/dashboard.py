@@ -1,4 +1,4 @@
-"""One dashboard: the alarms, then a row for each stage. Its metrics are those that the handlers emit, and all of them."""
+"""One dashboard: the alarms, then a row for each stage with all metrics of the handlers."""
 
 from collections.abc import Iterable, Sequence
 
@@ -9,7 +9,7 @@ from infra.metrics import of_stage, of_sweeper
 from longhaul.metrics import StageMetric, SweeperMetric
 
 _JOBS = (StageMetric.STARTED, StageMetric.SUCCEEDED, StageMetric.RETRIED, StageMetric.DEAD_LETTERED)
-# What stood worst in each period. Of slots and of the time left, that is the least.
+# The worst value of each period: of free slots and of the time left that is the minimum.
 _GAUGES = {
     "capacity": {StageMetric.BACKLOG: "Maximum", StageMetric.FREE_SLOTS: "Minimum"},
     "waiting": {StageMetric.OLDEST_WAITING: "Maximum", StageMetric.BLOCKED: "Maximum"},
@@ -24,9 +24,15 @@ _WIDTH = 24
 
 class Dashboard(Construct):
     def __init__(
-        self, scope: Construct, id_: str, *, name: str, stages: Sequence[str], alarms: Sequence[cloudwatch.IAlarm]
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        name: str,
+        stages: Sequence[str],
+        alarms: Sequence[cloudwatch.IAlarm],
     ) -> None:
-        """`name` is the dashboard's, and the metrics' namespace."""
+        """`name` is the name of the dashboard and the namespace of the metrics."""
         super().__init__(scope, id_)
         swept = [of_sweeper(name, metric, "Sum") for metric in SweeperMetric]
         cloudwatch.Dashboard(
@@ -35,7 +41,9 @@ class Dashboard(Construct):
             dashboard_name=name,
             widgets=[
                 [
-                    cloudwatch.AlarmStatusWidget(title="Alarms", alarms=alarms, width=_WIDTH * 3 // 4),
+                    cloudwatch.AlarmStatusWidget(
+                        title="Alarms", alarms=alarms, width=_WIDTH * 3 // 4
+                    ),
                     _graph("Sweeper", swept, _WIDTH // 4),
                 ],
                 *([*_row(name, stage)] for stage in stages),
@@ -45,9 +53,13 @@ class Dashboard(Construct):
 
 def _row(namespace: str, stage: str) -> Iterable[cloudwatch.IWidget]:
     width = _WIDTH // (1 + len(_GAUGES))
-    yield _graph(f"{stage}: jobs", [of_stage(namespace, metric, stage, "Sum") for metric in _JOBS], width)
+    yield _graph(
+        f"{stage}: jobs", [of_stage(namespace, metric, stage, "Sum") for metric in _JOBS], width
+    )
     for title, metrics in _GAUGES.items():
-        shown = [of_stage(namespace, metric, stage, statistic) for metric, statistic in metrics.items()]
+        shown = [
+            of_stage(namespace, metric, stage, statistic) for metric, statistic in metrics.items()
+        ]
         yield _graph(f"{stage}: {title}", shown, width)
 
 

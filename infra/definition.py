@@ -1,33 +1,42 @@
 """The state machine as data: one execution is one attempt at one job.
 
     RunUnderLease (Parallel)
-      RunOnFargate ──────────────────► Settle             the job; whatever ends it, Settle is told, at once
-      FirstWait ► Beat ► AfterBeat ─┬─► Wait ► Beat       the lease; ends by itself at the beat after the job settled
+      the job; Settle runs as soon as it ends, however it ends:
+      RunOnFargate ──────────────────► Settle
+      the lease; ends at the first beat after the job settled:
+      FirstWait ► Beat ► AfterBeat ─┬─► Wait ► Beat
                                     ├─► Settled
-                                    └─► JobStalled | JobCancelled | LeaseLost   fails the branch, and so stops the task
+                                    └─► JobStalled | JobCancelled | LeaseLost
+                                        fails the branch, and so stops the task
       Catch of those three ► SettleKilled
     Outcome ► Done | Released | Dead
 
-The heartbeat *returns* a kill instead of raising it: a kill is a decision and not a Lambda error, so no retrier can swallow it and the function's
-Errors metric keeps its meaning. Executions live for days: a deploy changes this for new executions only.
+The heartbeat *returns* a kill instead of raising it: a kill is a decision and no Lambda error, so
+no retrier can swallow it and the function's Errors metric counts errors only. Executions live for
+days: a deploy changes this definition for new executions only.
 
-Where the stack has the engine emr-serverless as well, the job's branch begins with a choice (`_job_on_emr`).
+If the stack has the engine emr-serverless, the job's branch begins with a choice (`_job_on_emr`).
+Imports no CDK.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from infra.spark_runtime import CONTAINER
 from longhaul.domain.request import MAX_TIMEOUT_S
 from longhaul.settings import SizeName
 
-State = dict[str, Any]
+StateJson = dict[str, Any]
 
-# What a beat may answer to end the job. Each is a Fail state of that name, and the Parallel's Catch lists exactly these.
+CONTAINER: Final = "job"
+"""The container of the task definitions that runs the job."""
+
+# With these a beat ends the job. Each is a Fail state of that name, and the Parallel's Catch lists
+# exactly these.
 KILLS: Final = ("JobStalled", "JobCancelled", "LeaseLost")
 
-# Settle must get through: until it did, the message is neither deleted nor released. About five minutes of tries; after that the sweeper takes over.
+# Until settle succeeds, the message is neither deleted nor released. These retries take about five
+# minutes; after that the sweeper takes over.
 SETTLE_RETRY: Final = {
     "ErrorEquals": ["States.ALL"],
     "IntervalSeconds": 2,
@@ -36,26 +45,30 @@ SETTLE_RETRY: Final = {
     "MaxDelaySeconds": 60,
     "JitterStrategy": "FULL",
 }
-# A beat must be soon or not at all: part of the lease is already used up, and the next beat does the same work.
+# Soon at first, because part of the lease is used up, then seldom: each try writes 3 events into
+# the history, which ends the execution at 25,000. The pauses grow to the longest wait between two
+# good beats, so that days of failed beats cost less than good ones (`infra.history`). The job works
+# on meanwhile, and its message comes again and is adopted.
 BEAT_RETRY: Final = {
     "ErrorEquals": ["States.ALL"],
     "IntervalSeconds": 1,
     "BackoffRate": 2,
-    "MaxAttempts": 3,
-    "MaxDelaySeconds": 10,
+    "MaxAttempts": 50,
     "JitterStrategy": "FULL",
 }
-# On top of a function's own timeout: the invocation's way there and back.
+# Added to a function's own timeout: time to send the invocation and return its result.
 INVOKE_MARGIN_S: Final = 30
-# Without one EMR ends a job run after 12 hours. Longer than any job may take: for the day when nobody else ends it.
+# Longer than any job may take: a last resort if nothing else ends the job run. EMR's default is 12
+# hours.
 JOB_RUN_TIMEOUT_MINUTES: Final = MAX_TIMEOUT_S // 60 + 60
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class EmrJobRun:
-    """What emr-serverless:StartJobRun is told: `run` as it stands; `spark` is the beginning of SparkSubmitParameters, `workers` by size what follows."""
+    """The parameters of emr-serverless:StartJobRun that do not depend on the job."""
 
     run: Mapping[str, object]
+    # SparkSubmitParameters of every job, and those of the driver and the executors by size.
     spark: str
     workers: Mapping[SizeName, str]
 
@@ -68,10 +81,10 @@ def definition(  # noqa: PLR0913 - what the states of the machine name
     heartbeat_timeout_s: int,
     settle_arn: str,
     settle_timeout_s: int,
-    skip_wait_s: int,
+    beat_ceiling_s: int,
     partition: str,
     emr_job_run: EmrJobRun | None = None,
-) -> State:
+) -> StateJson:
     """The definition in Amazon States Language (JSONPath).
 
     Args:
@@ -81,9 +94,9 @@ def definition(  # noqa: PLR0913 - what the states of the machine name
         heartbeat_timeout_s: Its timeout in seconds.
         settle_arn: The settle function.
         settle_timeout_s: Its timeout in seconds.
-        skip_wait_s: Seconds until the next beat after one that failed in spite of its retries.
+        beat_ceiling_s: The longest wait between two beats, in seconds, also when beats fail.
         partition: The AWS partition of the service integrations' ARNs.
-        emr_job_run: None: the stack has no such engine.
+        emr_job_run: None if the stack does not have the engine emr-serverless.
     """
     invoke = f"arn:{partition}:states:::lambda:invoke"
     settle = {
@@ -106,7 +119,7 @@ def definition(  # noqa: PLR0913 - what the states of the machine name
         },
         "ResultPath": "$.beat",
         "TimeoutSeconds": heartbeat_timeout_s + INVOKE_MARGIN_S,
-        "Retry": [BEAT_RETRY],
+        "Retry": [{**BEAT_RETRY, "MaxDelaySeconds": beat_ceiling_s}],
         # A beat that fails never kills a healthy job.
         "Catch": [{"ErrorEquals": ["States.ALL"], "ResultPath": "$.beat", "Next": "SkipBeat"}],
         "Next": "AfterBeat",
@@ -120,24 +133,35 @@ def definition(  # noqa: PLR0913 - what the states of the machine name
         "States": {
             "RunUnderLease": {
                 "Type": "Parallel",
-                "Branches": [job, _lease_branch(beat, skip_wait_s)],
-                # The job branch's output is the outcome itself; of the lease branch's nothing is wanted.
+                "Branches": [job, _lease_branch(beat, beat_ceiling_s)],
+                # The job branch's output is the outcome; the lease branch's is not used.
                 "ResultSelector": {"outcome.$": "$[0]"},
-                # No States.ALL here: what else can fail a branch is trouble of ours, and the sweeper settles that from outside, where it can look.
-                "Catch": [{"ErrorEquals": list(KILLS), "ResultPath": "$.error", "Next": "SettleKilled"}],
+                # No States.ALL here: any other failure is a fault of ours. The sweeper settles it
+                # from outside, where it can look at the task.
+                "Catch": [
+                    {"ErrorEquals": list(KILLS), "ResultPath": "$.error", "Next": "SettleKilled"}
+                ],
                 "Next": "Outcome",
             },
-            "SettleKilled": {key: value for key, value in settle.items() if key != "End"} | {"Next": "Outcome"},
+            "SettleKilled": {key: value for key, value in settle.items() if key != "End"}
+            | {"Next": "Outcome"},
             "Outcome": {
                 "Type": "Choice",
                 "Choices": [
-                    *_when("$.outcome", {"SUCCEEDED": "Done", "CANCELLED": "Done", "SUPERSEDED": "Done"}),
+                    *_when(
+                        "$.outcome",
+                        {"SUCCEEDED": "Done", "CANCELLED": "Done", "SUPERSEDED": "Done"},
+                    ),
                     *_when("$.outcome", {"RELEASED": "Released", "DEAD": "Dead"}),
                 ],
                 "Default": "UnknownOutcome",
             },
             "Done": {"Type": "Succeed"},
-            "Released": {"Type": "Fail", "Error": "RELEASED", "Cause": "The attempt failed; the job is tried again."},
+            "Released": {
+                "Type": "Fail",
+                "Error": "RELEASED",
+                "Cause": "The attempt failed; the job is tried again.",
+            },
             "Dead": {
                 "Type": "Fail",
                 "Error": "DEAD",
@@ -146,13 +170,18 @@ def definition(  # noqa: PLR0913 - what the states of the machine name
             "UnknownOutcome": {
                 "Type": "Fail",
                 "Error": "UnknownOutcome",
-                "Cause": "Settle answered with an outcome that this execution's definition does not know.",
+                "Cause": (
+                    "Settle answered with an outcome that "
+                    "this execution's definition does not know."
+                ),
             },
         },
     }
 
 
-def _job_branch(run_task: Mapping[str, object], task_families: str, partition: str, settle: State) -> State:
+def _job_branch(
+    run_task: Mapping[str, object], task_families: str, partition: str, settle: StateJson
+) -> StateJson:
     return {
         "StartAt": "RunOnFargate",
         "States": {
@@ -163,7 +192,8 @@ def _job_branch(run_task: Mapping[str, object], task_families: str, partition: s
                     **run_task,
                     # On demand or Spot, as the attempt's claim said.
                     "CapacityProviderStrategy": [{"CapacityProvider.$": "$.capacity", "Weight": 1}],
-                    # The family, never a revision: an execution would go on naming one that a deploy has made inactive.
+                    # The family, never a revision: a deploy would make it inactive while executions
+                    # still name it.
                     "TaskDefinition.$": f"States.Format('{task_families}-{{}}', $.size)",
                     "Overrides": {
                         "ContainerOverrides": [
@@ -180,8 +210,11 @@ def _job_branch(run_task: Mapping[str, object], task_families: str, partition: s
                 },
                 "TimeoutSecondsPath": "$.timeout_s",
                 "ResultPath": "$.task",
-                # No Retry here: every failure is classified, counted and released by Settle; a second mechanism would start tasks that nobody counts.
-                "Catch": [{"ErrorEquals": ["States.ALL"], "ResultPath": "$.error", "Next": "Settle"}],
+                # No Retry here: Settle classifies, counts and releases every failure. A retry would
+                # start tasks that are not counted.
+                "Catch": [
+                    {"ErrorEquals": ["States.ALL"], "ResultPath": "$.error", "Next": "Settle"}
+                ],
                 "Next": "Settle",
             },
             "Settle": {**settle, "OutputPath": "$.outcome"},
@@ -189,12 +222,18 @@ def _job_branch(run_task: Mapping[str, object], task_families: str, partition: s
     }
 
 
-def _job_on_emr(emr: EmrJobRun, partition: str) -> State:
-    """Engine ─┬─► RunOnFargate, as ever; or Workers ─► one Pass for each size ─► RunOnEmrServerless ─► Settle."""
+def _job_on_emr(emr: EmrJobRun, partition: str) -> StateJson:
+    """The states before Settle.
+
+    Engine ─┬─► RunOnFargate
+            └─► Workers ─► one Pass for each size ─► RunOnEmrServerless
+    """
     run = dict(emr.run)
     spark = (
-        f"{emr.spark} {{}} --conf spark.emr-serverless.driverEnv.LONGHAUL_KEY={{}}"
-        " --conf spark.emr-serverless.driverEnv.LONGHAUL_RUN={} --conf spark.emr-serverless.driverEnv.LONGHAUL_ATTEMPT={}"
+        f"{emr.spark} {{}}"
+        " --conf spark.emr-serverless.driverEnv.LONGHAUL_KEY={}"
+        " --conf spark.emr-serverless.driverEnv.LONGHAUL_RUN={}"
+        " --conf spark.emr-serverless.driverEnv.LONGHAUL_ATTEMPT={}"
     )
     return {
         "Engine": {
@@ -202,7 +241,7 @@ def _job_on_emr(emr: EmrJobRun, partition: str) -> State:
             "Choices": _when("$.engine", {"emr-serverless": "Workers"}),
             "Default": "RunOnFargate",
         },
-        # JSONPath cannot look a size up in a table: each has a state of its own, which only lays its words beside the input.
+        # JSONPath has no map lookup: each size is a Pass state that adds its Spark parameters.
         "Workers": {
             "Type": "Choice",
             "Choices": _when("$.size", {size: _workers(size) for size in emr.workers}),
@@ -211,7 +250,9 @@ def _job_on_emr(emr: EmrJobRun, partition: str) -> State:
         "UnknownSize": {
             "Type": "Fail",
             "Error": "UnknownSize",
-            "Cause": "The job was claimed with a size that this execution's definition does not know.",
+            "Cause": (
+                "The job was claimed with a size that this execution's definition does not know."
+            ),
         },
         **{
             _workers(size): {
@@ -228,16 +269,18 @@ def _job_on_emr(emr: EmrJobRun, partition: str) -> State:
             "Parameters": {
                 "ApplicationId": run["ApplicationId"],
                 "ExecutionRoleArn": run["ExecutionRoleArn"],
-                # One attempt is one execution is one job run, however often StartJobRun is called.
+                # One attempt has one execution and one job run, even if StartJobRun is repeated.
                 "ClientToken.$": "$$.Execution.Name",
-                # As `longhaul.domain.job_run` reads it: the driver is not told its id.
+                # The form that `longhaul.domain.job_run` reads: the driver does not know its id.
                 "Name.$": "States.Format('{} {} {}', $.key, $.run, $.attempt)",
                 "ExecutionTimeoutMinutes": JOB_RUN_TIMEOUT_MINUTES,
                 "JobDriver": {
                     "SparkSubmit": {
                         "EntryPoint": run["EntryPoint"],
                         "EntryPointArguments": run["EntryPointArguments"],
-                        "SparkSubmitParameters.$": f"States.Format('{spark}', $.workers, $.key, $.run, $.attempt)",
+                        "SparkSubmitParameters.$": (
+                            f"States.Format('{spark}', $.workers, $.key, $.run, $.attempt)"
+                        ),
                     }
                 },
             },
@@ -254,25 +297,34 @@ def _workers(size: str) -> str:
     return f"{size.capitalize()}Workers"
 
 
-def _lease_branch(beat: State, skip_wait_s: int) -> State:
+def _lease_branch(beat: StateJson, beat_ceiling_s: int) -> StateJson:
     return {
         "StartAt": "FirstWait",
         "States": {
             "FirstWait": {"Type": "Wait", "SecondsPath": "$.first_wait_s", "Next": "Beat"},
             "Beat": beat,
-            "SkipBeat": {"Type": "Wait", "Seconds": skip_wait_s, "Next": "Beat"},
+            "SkipBeat": {"Type": "Wait", "Seconds": beat_ceiling_s, "Next": "Beat"},
             "AfterBeat": {
                 "Type": "Choice",
-                "Choices": _when("$.beat.next", {"wait": "Wait", "end": "Settled", **{kill: kill for kill in KILLS}}),
-                # An answer that this execution's definition does not know, from a newer heartbeat: as a beat that failed.
+                "Choices": _when(
+                    "$.beat.next",
+                    {"wait": "Wait", "end": "Settled", **{kill: kill for kill in KILLS}},
+                ),
+                # A result from a newer heartbeat that this execution's definition does not know. It
+                # may come for days: seldom, so that the history has room.
                 "Default": "SkipBeat",
             },
             "Wait": {"Type": "Wait", "SecondsPath": "$.beat.wait_s", "Next": "Beat"},
             "Settled": {"Type": "Succeed"},
-            **{kill: {"Type": "Fail", "Error": kill, "CausePath": "$.beat.cause"} for kill in KILLS},
+            **{
+                kill: {"Type": "Fail", "Error": kill, "CausePath": "$.beat.cause"} for kill in KILLS
+            },
         },
     }
 
 
-def _when(variable: str, targets: Mapping[str, str]) -> Sequence[State]:
-    return [{"Variable": variable, "StringEquals": value, "Next": target} for value, target in targets.items()]
+def _when(variable: str, targets: Mapping[str, str]) -> Sequence[StateJson]:
+    return [
+        {"Variable": variable, "StringEquals": value, "Next": target}
+        for value, target in targets.items()
+    ]

@@ -1,6 +1,6 @@
-"""The engine beyond one machine: an EMR Serverless application, what a job may do there, and what its driver is made of."""
+"""The engine beyond one machine: an EMR Serverless application, its job role, its driver."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -11,23 +11,33 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct
 
-from infra.emr_settings import EmrDeployment
+from infra.data_bucket import DataBucket
+from infra.definition import EmrJobRun
+from infra.emr_settings import EmrSettings
 from infra.grants import allow
 from infra.layer import PYTHON_VERSION
-from infra.settings import Settings, Size
+from infra.settings import Settings, code_prefix
+from infra.sizes import Size
 from longhaul.memory import heap_mib
-from longhaul.settings import SizeName
 
 ARCHITECTURE: Final = {"arm64": "ARM64", "x86_64": "X86_64"}
-# Everything out, then the two packages' Python files in again.
+# Exclude everything, then include the Python files of the two packages.
 NOT_CODE: Final = ["*", "!jobs/**/*.py", "!longhaul/**/*.py"]
-# What EMR unpacks into the working directory of driver and executors, by the names of the folders.
+# Folders into which EMR unpacks archives, in the working directory of driver and executors.
 CODE: Final = "code"
 PACKAGES: Final = "packages"
-# Fewer than all slots would make jobs wait in EMR's queue, where nobody extends their start; EMR allows no more.
+# EMR's maximum, and no sum of slots: with other slots CloudFormation would update the application,
+# which fails while it is started. The slots bound the runs. More than 1,000 of them would wait in
+# EMR's queue while their start timeout runs.
+# https://docs.aws.amazon.com/emr-serverless/latest/APIReference/API_UpdateApplication.html
 MAX_CONCURRENT_RUNS: Final = 1_000
-# The least that EMR allows. A run that waits for so long is given up by the lease's start_timeout long before.
+# EMR's minimum. The lease's start timeout ends a waiting run much earlier.
 QUEUE_TIMEOUT_MINUTES: Final = 15
+# XML of a job's input fetches nothing: a document type may name a file or an address.
+_NO_EXTERNAL_XML: Final = (
+    "-Djavax.xml.accessExternalDTD=",
+    "-Djavax.xml.accessExternalSchema=",
+)
 
 
 class EmrServerless(Construct):
@@ -37,15 +47,17 @@ class EmrServerless(Construct):
         id_: str,
         *,
         settings: Settings,
-        emr_settings: EmrDeployment,
+        emr_settings: EmrSettings,
         repository: Path,
         packages: Path,
+        data: DataBucket,
         log_group: logs.ILogGroup,
     ) -> None:
-        """`packages` is the folder of the functions' layer: driver and functions import the same pinned packages."""
+        """`packages` is the folder of the functions' layer: the driver imports the same ones."""
         super().__init__(scope, id_)
         self._settings = settings
-        self._emr = emr_settings
+        self._max_executors = emr_settings.max_executors
+        self.work_area = emr_settings.work_area or data.add_work_area()
         stack = Stack.of(self)
         self.application = emr.CfnApplication(
             self,
@@ -54,8 +66,10 @@ class EmrServerless(Construct):
             type="SPARK",
             release_label=emr_settings.release_label,
             architecture=ARCHITECTURE[settings.architecture],
-            # No initial capacity: workers cost from their start to their end, and an application without any costs nothing.
-            auto_start_configuration=emr.CfnApplication.AutoStartConfigurationProperty(enabled=True),
+            # No initial capacity: an application without workers costs nothing.
+            auto_start_configuration=emr.CfnApplication.AutoStartConfigurationProperty(
+                enabled=True
+            ),
             auto_stop_configuration=emr.CfnApplication.AutoStopConfigurationProperty(
                 enabled=True, idle_timeout_minutes=emr_settings.idle_stop_minutes
             ),
@@ -63,26 +77,41 @@ class EmrServerless(Construct):
                 cpu=f"{emr_settings.max_vcpu} vCPU", memory=f"{emr_settings.max_memory_gib} GB"
             ),
             scheduler_configuration=emr.CfnApplication.SchedulerConfigurationProperty(
-                max_concurrent_runs=min(MAX_CONCURRENT_RUNS, sum(stage.slots for stage in settings.stages)),
+                max_concurrent_runs=MAX_CONCURRENT_RUNS,
                 queue_timeout_minutes=QUEUE_TIMEOUT_MINUTES,
             ),
             monitoring_configuration=emr.CfnApplication.MonitoringConfigurationProperty(
                 cloud_watch_logging_configuration=emr.CfnApplication.CloudWatchLoggingConfigurationProperty(
-                    enabled=True, log_group_name=log_group.log_group_name, log_stream_name_prefix="emr"
+                    enabled=True,
+                    log_group_name=log_group.log_group_name,
+                    log_stream_name_prefix="emr",
                 ),
-                # The logs are in the group above, with its retention, and nowhere else.
+                # The logs are in the group above alone, with its retention.
                 managed_persistence_monitoring_configuration=emr.CfnApplication.ManagedPersistenceMonitoringConfigurationProperty(
                     enabled=False
                 ),
             ),
-            # No network configuration: without one a worker reaches S3, DynamoDB and CloudWatch Logs of its region, and nothing else.
+            # Here, and not in each job run's parameters, which EMR splits at spaces.
+            runtime_configuration=[
+                emr.CfnApplication.ConfigurationObjectProperty(
+                    classification="spark-defaults",
+                    properties={
+                        f"spark.{part}.extraJavaOptions": " ".join(_NO_EXTERNAL_XML)
+                        for part in ("driver", "executor")
+                    },
+                )
+            ],
+            # No network configuration: workers then reach only S3, DynamoDB and CloudWatch Logs of
+            # their region.
         )
-        applications = stack.format_arn(service="emr-serverless", resource="/applications", resource_name="*")
+        applications = stack.format_arn(
+            service="emr-serverless", resource="/applications", resource_name="*"
+        )
         self.job_role = iam.Role(
             self,
             "JobRole",
             description="What a job on EMR Serverless may do",
-            # Any application of this account: the role is named by what runs on ours, and must be there before it.
+            # Any application of this account: the role must exist before job runs name it.
             assumed_by=iam.ServicePrincipal(
                 "emr-serverless.amazonaws.com",
                 conditions={
@@ -95,21 +124,30 @@ class EmrServerless(Construct):
             self, "Code", path=str(repository), exclude=NOT_CODE, ignore_mode=IgnoreMode.DOCKER
         )
         self._packages = s3_assets.Asset(self, "Packages", path=str(packages))
-        self._entry = s3_assets.Asset(self, "Entry", path=str(repository / "jobs" / "emr_runner.py"))
+        self._entry = s3_assets.Asset(
+            self, "Entry", path=str(repository / "jobs" / "emr_runner.py")
+        )
         self._grant_driver(log_group)
 
-    def run(self, runtime_settings: Mapping[str, object]) -> dict[str, object]:
-        """Parameters of emr-serverless:StartJobRun that are the same for all jobs."""
-        return {
-            "ApplicationId": self.application.attr_application_id,
-            "ExecutionRoleArn": self.job_role.role_arn,
-            "EntryPoint": self._entry.s3_object_url,
-            # As an argument, which EMR hands over as it is; what is in SparkSubmitParameters it takes apart at spaces.
-            "EntryPointArguments": [Stack.of(self).to_json_string(runtime_settings)],
-        }
+    def job_run(self, runtime_settings: str) -> EmrJobRun:
+        """What the state machine needs to start a job run."""
+        return EmrJobRun(
+            run={
+                "ApplicationId": self.application.attr_application_id,
+                "ExecutionRoleArn": self.job_role.role_arn,
+                "EntryPoint": self._entry.s3_object_url,
+                # An argument reaches the driver unchanged; EMR splits SparkSubmitParameters at
+                # spaces.
+                "EntryPointArguments": [runtime_settings],
+            },
+            spark=self._spark_parameters(),
+            workers={
+                name: _worker_parameters(size)
+                for name, size in self._settings.sizes.by_name().items()
+            },
+        )
 
-    def spark_parameters(self) -> str:
-        """The part of SparkSubmitParameters that is the same for all jobs."""
+    def _spark_parameters(self) -> str:
         python = f"python{PYTHON_VERSION}"
         path = f"./{CODE}:./{PACKAGES}/python"
         archives = f"{self._code.s3_object_url}#{CODE},{self._packages.s3_object_url}#{PACKAGES}"
@@ -121,13 +159,9 @@ class EmrServerless(Construct):
                 "spark.emr-serverless.driverEnv.PYTHONPATH": path,
                 "spark.executorEnv.PYSPARK_PYTHON": python,
                 "spark.executorEnv.PYTHONPATH": path,
-                "spark.dynamicAllocation.maxExecutors": str(self._emr.max_executors),
+                "spark.dynamicAllocation.maxExecutors": str(self._max_executors),
             }
         )
-
-    def worker_parameters(self) -> Mapping[SizeName, str]:
-        """The part of SparkSubmitParameters that says what each size gets: the driver, and each executor."""
-        return {name: _worker(size) for name, size in self._settings.sizes.by_name().items()}
 
     @property
     def job_runs(self) -> str:
@@ -135,13 +169,15 @@ class EmrServerless(Construct):
         return f"{self.application.attr_arn}/jobruns/*"
 
     def _grant_driver(self, log_group: logs.ILogGroup) -> None:
-        assets = (self._entry, self._code, self._packages)
         allow(
             self.job_role,
             "FetchItself",
             ["s3:GetObject"],
-            # Not `Asset.grant_read`, which opens the whole bucket of the account's assets.
-            [asset.bucket.arn_for_objects(asset.s3_object_key) for asset in assets],
+            # Not `Asset.grant_read`, which grants the whole bucket of the account's assets, and not
+            # the three objects: after a deploy those have other keys, and jobs that run would lose
+            # the right to fetch theirs, for executors that come later.
+            [self._entry.bucket.arn_for_objects(f"{code_prefix(self._settings.stack_name)}*")],
+            wildcards="The code of this version and of those before: jobs run across a deploy.",
         )
         log_groups = Stack.of(self).format_arn(service="logs", resource="*")
         allow(
@@ -160,11 +196,12 @@ class EmrServerless(Construct):
         )
 
 
-def _worker(size: Size) -> str:
+def _worker_parameters(size: Size) -> str:
+    # The driver and each executor get the whole size.
     heap = heap_mib(size.memory_mib)
-    # EMR adds this share of the heap; rounded down, so that the sum is not more than the size says.
+    # EMR adds this share of the heap. Rounded down: the sum must not exceed the size.
     overhead = int((size.memory_mib - heap) / heap * 100) / 100
-    parts: Sequence[str] = ("driver", "executor")
+    parts = ("driver", "executor")
     return _confs(
         {
             **{f"spark.{part}.cores": str(size.cpu // 1024) for part in parts},

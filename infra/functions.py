@@ -1,32 +1,23 @@
-"""The house's Lambda function, and the code and layer that all of them share."""
+"""A Lambda function with the defaults that all of them have, and their shared code and layer."""
 
-import json
-import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from aws_cdk import Duration, IgnoreMode, Stack
+from aws_cdk import Duration, IgnoreMode
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra import layer
-from infra.logs import LogGroup
+from infra.log_group import LogGroup
 from infra.nag import acknowledge
-from infra.settings import CONTEXT_KEY, Settings, SettingsError
+from infra.settings import Settings
 from longhaul.settings import VARIABLE
 
 ARCHITECTURE: Final = {"arm64": lambda_.Architecture.ARM_64, "x86_64": lambda_.Architecture.X86_64}
-# Everything out, then the two packages' Python files in again.
+# Exclude everything, then include the Python files of the two packages.
 NOT_CODE: Final = ["*", "!functions/**/*.py", "!longhaul/**/*.py"]
-# Lambda's limit is 4 KiB for all variables of a function; the rest is for Powertools'.
-ROOM_FOR_SETTINGS: Final = 4096 - 128
-# What a token may become: CloudFormation's names have at most 80 characters, a queue's URL or an ARN 53 more; a region at most 14.
-LONGEST_NAME: Final = 133
-LONGEST_PSEUDO: Final = 14
-_PSEUDO: Final = re.compile(r"\$\{Token\[AWS[^]]*]}")
-_NAME: Final = re.compile(r"\$\{Token\[[^]]*]}")
 
 
 class SharedCode(Construct):
@@ -34,9 +25,11 @@ class SharedCode(Construct):
 
     def __init__(self, scope: Construct, id_: str, *, repository: Path, settings: Settings) -> None:
         super().__init__(scope, id_)
-        self.code = lambda_.Code.from_asset(str(repository), exclude=NOT_CODE, ignore_mode=IgnoreMode.DOCKER)
+        self.code = lambda_.Code.from_asset(
+            str(repository), exclude=NOT_CODE, ignore_mode=IgnoreMode.DOCKER
+        )
         self.packages = layer.build(
-            requirements=repository / "functions" / "requirements.txt",
+            requirements=repository / "functions" / "requirements.lock",
             architecture=settings.architecture,
             cache=repository / ".cache" / "layer",
         )
@@ -46,12 +39,12 @@ class SharedCode(Construct):
             code=lambda_.Code.from_asset(str(self.packages)),
             compatible_runtimes=[lambda_.Runtime.PYTHON_3_13],
             compatible_architectures=[ARCHITECTURE[settings.architecture]],
-            description="What functions/requirements.txt pins",
+            description="What functions/requirements.lock pins",
         )
 
 
 class PythonFunction(lambda_.Function):
-    """`functions/<name>.py` as a function, with the house's defaults; it may do nothing yet but log and trace."""
+    """`functions/<name>.py` as a function that may log and trace, and nothing else yet."""
 
     def __init__(  # noqa: PLR0913 - each is a decision of one function; the rest are defaults
         self,
@@ -62,17 +55,26 @@ class PythonFunction(lambda_.Function):
         description: str,
         shared: SharedCode,
         settings: Settings,
-        runtime_settings: Mapping[str, object],
+        runtime_settings: str,
         timeout: Duration,
-        memory_mib: int = 512,
+        memory_mib: int,
+        sends_jobs: bool,
     ) -> None:
-        # Beside the function, not below it: `self` cannot be a scope before it is constructed.
-        logs = LogGroup(scope, f"{id_}Logs", retention_days=settings.log_retention_days)
-        # A role of our own: the one by default gets a managed policy that may write every log group of the account.
-        role = iam.Role(scope, f"{id_}Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
-        logs.grant_write(role)
+        """`sends_jobs`: it may send to the queues that feed the dispatcher."""
+        # Both are made in `scope`: `self` cannot be a scope before it is constructed.
+        log_group = LogGroup(scope, f"{id_}Logs", retention_days=settings.log_retention_days)
+        # A role of our own: the default one gets a managed policy that may write every log group of
+        # the account.
+        # No aws:SourceAccount: AWS does not say that Lambda passes it whenever it assumes the
+        # role, as to poll a queue, and then the role could not be assumed (docs/security.md).
+        role = iam.Role(
+            scope, f"{id_}Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com")
+        )
+        log_group.grant_write(role)
         acknowledge(
-            role, "IAM5[Resource::*]", "Tracing: xray:PutTraceSegments and PutTelemetryRecords know no resource."
+            role,
+            "IAM5[Resource::*]",
+            "Tracing: xray:PutTraceSegments and PutTelemetryRecords know no resource.",
         )
         super().__init__(
             scope,
@@ -86,31 +88,43 @@ class PythonFunction(lambda_.Function):
             role=role,
             timeout=timeout,
             memory_size=memory_mib,
-            log_group=logs,
+            log_group=log_group,
             tracing=lambda_.Tracing.ACTIVE,
+            # A message that is renewed once more each ten days, and follow-ons of follow-ons, make
+            # a chain. Lambda stops a function at about the sixteenth message of one, unless told
+            # not to.
+            # https://docs.aws.amazon.com/lambda/latest/dg/invocation-recursion.html
+            recursive_loop=lambda_.RecursiveLoop.ALLOW if sends_jobs else None,
             environment={
-                VARIABLE: _text(scope, runtime_settings),
+                VARIABLE: runtime_settings,
                 "POWERTOOLS_SERVICE_NAME": name,
                 "POWERTOOLS_LOG_LEVEL": settings.log_level,
             },
         )
-        # `Function.role` may be absent, says its type; ours never is.
-        self.house_role = role
+        # `role` and `timeout` of `Function` may be None by their types; these never are.
+        self.execution_role = role
+        self.timeout_s = int(timeout.to_seconds())
         acknowledge(
-            self, "L1", "3.13 is what the layer's wheels and the job's image are pinned to; the three move together."
+            self,
+            "L1",
+            "3.13 is what the layer's wheels and the job's image are pinned to; "
+            "the three move together.",
         )
 
-
-def _text(scope: Construct, runtime_settings: Mapping[str, object]) -> str:
-    """The settings as JSON for the environment, if it will fit there.
-
-    Raises:
-        SettingsError: it would not, once CloudFormation has put in the names.
-    """
-    length = len(_NAME.sub("x" * LONGEST_NAME, _PSEUDO.sub("x" * LONGEST_PSEUDO, json.dumps(runtime_settings))))
-    if length > ROOM_FOR_SETTINGS:
-        raise SettingsError(
-            f"{CONTEXT_KEY}: needs up to {length} bytes of a function's environment, which has {ROOM_FOR_SETTINGS} for it; "
-            "use fewer stages or buckets, or shorter names"
+    def receive_from(self, id_: str, queue: sqs.IQueue, *, enabled: bool) -> None:
+        """Invoke the function with the messages of the queue; not `enabled`: keep the mapping."""
+        self.add_event_source_mapping(
+            id_,
+            event_source_arn=queue.queue_arn,
+            # None leaves it out: Lambda's default is on.
+            enabled=None if enabled else False,
+            batch_size=10,
+            # A window would lengthen the time for which messages are invisible.
+            max_batching_window=Duration.seconds(0),
+            # AWS's minimum. Two dispatchers look at more than a hundred messages a second, and
+            # leave the account's concurrency to the heartbeats.
+            max_concurrency=2,
+            # The dispatcher reports each message whose job runs as failed, so that the mapping does
+            # not delete it. No filter: the mapping deletes what a filter drops.
+            report_batch_item_failures=True,
         )
-    return Stack.of(scope).to_json_string(runtime_settings)

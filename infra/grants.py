@@ -1,16 +1,29 @@
-"""What each part may do, in the words of the design. The stack says who gets which."""
+"""Rights by what they are for. The stack says which part gets which."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from aws_cdk import ArnFormat, Stack
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_stepfunctions as sfn
+from constructs import IConstruct
 
-from infra.job_queue import JobQueue
 from infra.nag import acknowledge_wildcards
-from longhaul.adapters.dynamodb_indexes import OPEN_INDEX
+from infra.queues import StageQueues
+from longhaul.adapters.dynamodb.table import OPEN
+
+# Why some resources need a wildcard.
+WHY_ANY_KEY: Final = "Keys are the producers' to choose; whole buckets are what the settings open."
+WHY_ANY_TASK: Final = "A task's id is known only once it runs; the cluster is ours alone."
+
+
+def for_this_account(scope: IConstruct, service: str) -> iam.ServicePrincipal:
+    """The service, when it acts for this account: no other account can make it use the role."""
+    return iam.ServicePrincipal(
+        service, conditions={"StringEquals": {"aws:SourceAccount": Stack.of(scope).account}}
+    )
 
 
 def allow(
@@ -24,46 +37,62 @@ def allow(
 ) -> None:
     """Add one statement to the role's policy; `wildcards` says why a resource of it needs one."""
     role.add_to_principal_policy(
-        iam.PolicyStatement(sid=sid, actions=list(actions), resources=list(resources), conditions=conditions)
+        iam.PolicyStatement(
+            sid=sid, actions=list(actions), resources=list(resources), conditions=conditions
+        )
     )
     if wildcards:
         acknowledge_wildcards(role, resources, wildcards)
 
 
 def hold_leases(role: iam.IRole, table: dynamodb.ITable) -> None:
-    """Read rows and move them by conditional writes, also in transactions (whose rights are those of their parts)."""
+    """Read a row and change it by conditional writes, with the slots and the attempts' records.
+
+    A transaction needs the rights of its parts.
+    """
     allow(
         role,
         "HoldLeases",
-        [
-            "dynamodb:GetItem",
-            "dynamodb:BatchGetItem",
-            "dynamodb:PutItem",
-            "dynamodb:UpdateItem",
-            "dynamodb:DeleteItem",
-            "dynamodb:ConditionCheckItem",
-        ],
+        ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"],
         [table.table_arn],
     )
 
 
+def survey_leases(role: iam.IRole, table: dynamodb.ITable) -> None:
+    """Read many rows at once."""
+    allow(role, "SurveyLeases", ["dynamodb:BatchGetItem"], [table.table_arn])
+
+
 def join_leases(role: iam.IRole, table: dynamodb.ITable) -> None:
-    """Read who has come to a join."""
+    """Read which jobs have arrived at a join."""
     allow(role, "JoinLeases", ["dynamodb:Query"], [table.table_arn])
 
 
-def beat_leases(role: iam.IRole, table: dynamodb.ITable) -> None:
-    """Read a row, and say that it lives."""
-    allow(role, "BeatLeases", ["dynamodb:GetItem", "dynamodb:UpdateItem"], [table.table_arn])
+def beat_leases(role: iam.IRole, table: dynamodb.ITable, stages: Iterable[str]) -> None:
+    """Read a row and extend its lease."""
+    actions = ["dynamodb:GetItem", "dynamodb:UpdateItem"]
+    allow(role, "BeatLeases", actions, [table.table_arn], conditions=_rows_of(stages))
+
+
+def report_to_leases(role: iam.IRole, table: dynamodb.ITable, stages: Iterable[str]) -> None:
+    """Write what an attempt reports into its row; the write itself says what the row is."""
+    actions = ["dynamodb:UpdateItem"]
+    allow(role, "ReportToLeases", actions, [table.table_arn], conditions=_rows_of(stages))
+
+
+def _rows_of(stages: Iterable[str]) -> Mapping[str, object]:
+    """Only items under the key of a job: no slots, and no arrivals at a join."""
+    keys = [f"{stage}#*" for stage in stages]
+    return {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": keys}}
 
 
 def find_open_leases(role: iam.IRole, table: dynamodb.ITable) -> None:
     """List the rows with something left to do."""
-    allow(role, "FindOpenLeases", ["dynamodb:Query"], [f"{table.table_arn}/index/{OPEN_INDEX}"])
+    allow(role, "FindOpenLeases", ["dynamodb:Query"], [f"{table.table_arn}/index/{OPEN.name}"])
 
 
-def receive_jobs(role: iam.IRole, queues: Iterable[JobQueue]) -> None:
-    """What an event source mapping asks of its function's role."""
+def receive_jobs(role: iam.IRole, queues: Iterable[StageQueues]) -> None:
+    """What an event source mapping requires of its function's role."""
     allow(
         role,
         "ReceiveJobs",
@@ -72,18 +101,28 @@ def receive_jobs(role: iam.IRole, queues: Iterable[JobQueue]) -> None:
     )
 
 
-def count_messages(role: iam.IRole, queues: Iterable[JobQueue]) -> None:
-    """Ask how many messages wait."""
-    allow(role, "CountMessages", ["sqs:GetQueueAttributes"], [queue.jobs.queue_arn for queue in queues])
+def count_messages(role: iam.IRole, queues: Iterable[StageQueues]) -> None:
+    """Read how many messages wait."""
+    allow(
+        role,
+        "CountMessages",
+        ["sqs:GetQueueAttributes"],
+        [queue.jobs.queue_arn for queue in queues],
+    )
 
 
-def extend_messages(role: iam.IRole, queues: Iterable[JobQueue]) -> None:
-    """Keep a message invisible, or show it."""
-    allow(role, "ExtendMessages", ["sqs:ChangeMessageVisibility"], [queue.jobs.queue_arn for queue in queues])
+def extend_messages(role: iam.IRole, queues: Iterable[StageQueues]) -> None:
+    """Keep a message invisible, or make it visible."""
+    allow(
+        role,
+        "ExtendMessages",
+        ["sqs:ChangeMessageVisibility"],
+        [queue.jobs.queue_arn for queue in queues],
+    )
 
 
-def finish_messages(role: iam.IRole, queues: Sequence[JobQueue]) -> None:
-    """Release, renew and delete messages, send follow-ons to other stages, and dead-letter with a reason."""
+def finish_messages(role: iam.IRole, queues: Sequence[StageQueues]) -> None:
+    """Release, renew and delete messages, send follow-ons, and dead-letter with a reason."""
     extend_messages(role, queues)
     allow(
         role,
@@ -91,29 +130,43 @@ def finish_messages(role: iam.IRole, queues: Sequence[JobQueue]) -> None:
         ["sqs:SendMessage", "sqs:DeleteMessage"],
         [queue.jobs.queue_arn for queue in queues],
     )
-    allow(role, "DeadLetter", ["sqs:SendMessage"], [queue.dead_letters.queue_arn for queue in queues])
+    allow(
+        role, "DeadLetter", ["sqs:SendMessage"], [queue.dead_letters.queue_arn for queue in queues]
+    )
 
 
-def write_objects(role: iam.IRole, buckets: Iterable[s3.IBucket]) -> None:
+def write_objects(role: iam.IRole, buckets: Iterable[s3.IBucket], *, never: Sequence[str]) -> None:
     """Upload in parts, publish (complete, `_SUCCESS`, delete what it replaces) or abort.
 
-    Listing is for the sake of an honest answer: without it S3 says 403 where it means 404, and "is this file there" cannot be asked.
+    Without the right to list, S3 returns 403 instead of 404 for a missing file.
+
+    Args:
+        role: gets the rights.
+        buckets: all of them, apart from
+        never: prefixes `s3://bucket/…/` below which the role may not write: what would be written
+            there could be run, or taken for somebody's request.
     """
     buckets = list(buckets)
+    writes = ["s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"]
     allow(
         role,
         "WriteObjects",
-        [
-            "s3:GetObject",
-            "s3:PutObject",
-            "s3:DeleteObject",
-            "s3:AbortMultipartUpload",
-            "s3:ListMultipartUploadParts",
-        ],
+        ["s3:GetObject", *writes],
         [bucket.arn_for_objects("*") for bucket in buckets],
-        wildcards="Keys are the producers' to choose; whole buckets are what the settings open.",
+        wildcards=WHY_ANY_KEY,
     )
     allow(role, "ListOutputs", ["s3:ListBucket"], [bucket.bucket_arn for bucket in buckets])
+    if never:
+        resources = [_objects_below(role, prefix) for prefix in never]
+        role.add_to_principal_policy(
+            iam.PolicyStatement(
+                sid="NeverWrite", effect=iam.Effect.DENY, actions=writes, resources=resources
+            )
+        )
+
+
+def _objects_below(role: iam.IRole, prefix: str) -> str:
+    return f"arn:{Stack.of(role).partition}:s3:::{prefix.removeprefix('s3://')}*"
 
 
 def read_objects(role: iam.IRole, buckets: Iterable[s3.IBucket]) -> None:
@@ -125,22 +178,47 @@ def read_objects(role: iam.IRole, buckets: Iterable[s3.IBucket]) -> None:
             "ReadObjects",
             ["s3:GetObject"],
             [bucket.arn_for_objects("*") for bucket in buckets],
-            wildcards="Keys are the producers' to choose; whole buckets are what the settings open.",
+            wildcards=WHY_ANY_KEY,
         )
         allow(role, "ListInputs", ["s3:ListBucket"], [bucket.bucket_arn for bucket in buckets])
 
 
 def read_code(role: iam.IRole, prefixes: Sequence[str]) -> None:
-    """Fetch a job's code that a message names."""
+    """Fetch the job's code that a message names."""
     if prefixes:
-        partition = Stack.of(role).partition
         allow(
             role,
             "ReadCode",
             ["s3:GetObject"],
-            [f"arn:{partition}:s3:::{prefix.removeprefix('s3://')}*" for prefix in prefixes],
-            wildcards="Names of jobs are their authors' to choose; the prefixes are what the settings open.",
+            [_objects_below(role, prefix) for prefix in prefixes],
+            wildcards=(
+                "Names of jobs are their authors' to choose; "
+                "the prefixes are what the settings open."
+            ),
         )
+
+
+def use_keys(role: iam.IRole, *, read: Sequence[str], write: Sequence[str]) -> None:
+    """Read and write objects that S3 encrypts with these KMS keys, given by ARN.
+
+    Uploading a part needs GenerateDataKey; completing the upload needs Decrypt.
+    https://docs.aws.amazon.com/AmazonS3/latest/userguide/mpuAndPermissions.html
+    """
+    for name, actions, keys in (
+        ("WriteEncrypted", ["kms:Decrypt", "kms:GenerateDataKey"], write),
+        ("ReadEncrypted", ["kms:Decrypt"], [key for key in read if key not in write]),
+    ):
+        for region in sorted({key.split(":")[3] for key in keys}):
+            # A bucket and its key are in one region. Without the condition the role could use the
+            # key for anything else.
+            domain = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
+            allow(
+                role,
+                name + "".join(part.capitalize() for part in region.split("-")),
+                actions,
+                [key for key in keys if key.split(":")[3] == region],
+                conditions={"StringEquals": {"kms:ViaService": f"s3.{region}.{domain}"}},
+            )
 
 
 def stop_tasks(role: iam.IRole, tasks: str) -> None:
@@ -150,12 +228,12 @@ def stop_tasks(role: iam.IRole, tasks: str) -> None:
         "StopTasks",
         ["ecs:StopTask"],
         [tasks],
-        wildcards="A task's id is known only once it runs; the cluster is ours alone.",
+        wildcards=WHY_ANY_TASK,
     )
 
 
 def find_tasks(role: iam.IRole, cluster_arn: str, tasks: str) -> None:
-    """List the tasks that run, and read whose they are."""
+    """List the tasks that run, and read which attempt each belongs to."""
     role.add_to_principal_policy(
         iam.PolicyStatement(
             sid="ListTasks",
@@ -164,13 +242,15 @@ def find_tasks(role: iam.IRole, cluster_arn: str, tasks: str) -> None:
             conditions={"ArnEquals": {"ecs:cluster": cluster_arn}},
         )
     )
-    acknowledge_wildcards(role, ["*"], "ecs:ListTasks knows no resource; the condition names our cluster.")
+    acknowledge_wildcards(
+        role, ["*"], "ecs:ListTasks knows no resource; the condition names our cluster."
+    )
     allow(
         role,
         "DescribeTasks",
         ["ecs:DescribeTasks"],
         [tasks],
-        wildcards="A task's id is known only once it runs; the cluster is ours alone.",
+        wildcards=WHY_ANY_TASK,
     )
 
 
@@ -187,12 +267,12 @@ def cancel_job_runs(role: iam.IRole, application_arn: str, job_runs: str) -> Non
 
 
 def start_executions(role: iam.IRole, machine: sfn.StateMachine) -> None:
-    """Start an attempt, or probe whether it lives by starting it again."""
+    """Start an attempt, or start it again to see whether it still runs."""
     allow(role, "StartExecutions", ["states:StartExecution"], [machine.state_machine_arn])
 
 
 def describe_executions(role: iam.IRole, machine: sfn.StateMachine) -> None:
-    """Prove an attempt dead."""
+    """See whether an attempt has ended."""
     executions = Stack.of(machine).format_arn(
         service="states",
         resource="execution",

@@ -1,13 +1,13 @@
-"""The handlers' metrics, as alarms and dashboard name them."""
+"""The handlers' metrics as CDK metrics, for alarms and the dashboard."""
 
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
-from infra.sweeping import PERIOD
+from infra.settings import SWEEP_PERIOD
 from longhaul.metrics import StageMetric, SweeperMetric
 
-EVERY: Duration = PERIOD
-"""One value from every sweep in each period."""
+PERIOD: Duration = Duration.seconds(SWEEP_PERIOD.total_seconds())
+"""Each period holds one value of every sweep."""
 
 
 def of_stage(namespace: str, metric: StageMetric, stage: str, statistic: str) -> cloudwatch.Metric:
@@ -18,7 +18,13 @@ def of_sweeper(namespace: str, metric: SweeperMetric, statistic: str) -> cloudwa
     return _metric(namespace, metric.value, {"service": "sweeper"}, statistic)
 
 
-def _metric(namespace: str, name: str, dimensions: dict[str, str], statistic: str) -> cloudwatch.Metric:
+def _metric(
+    namespace: str, name: str, dimensions: dict[str, str], statistic: str
+) -> cloudwatch.Metric:
     return cloudwatch.Metric(
-        namespace=namespace, metric_name=name, dimensions_map=dimensions, statistic=statistic, period=EVERY
+        namespace=namespace,
+        metric_name=name,
+        dimensions_map=dimensions,
+        statistic=statistic,
+        period=PERIOD,
     )

@@ -1,4 +1,4 @@
-"""What EventBridge Scheduler sends to the stages' queues: a stage's own schedule, and single starts that people ask for."""
+"""EventBridge Scheduler: each stage's own schedule, and the role for single starts."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,10 +8,10 @@ from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra.firing import Schedule
-from infra.grants import allow
+from infra.grants import allow, for_this_account
+from infra.queues import StageQueues, undelivered_queue
+from infra.schedule import Schedule
 from infra.settings import StageDeployment, pascal, queue_prefix
-from infra.undelivered import undelivered_queue
 
 
 class Scheduling(Construct):
@@ -24,41 +24,54 @@ class Scheduling(Construct):
         *,
         stack_name: str,
         stages: Sequence[StageDeployment],
-        jobs: Mapping[str, sqs.IQueue],
+        queues: Mapping[str, StageQueues],
         data_bucket: str,
     ) -> None:
         super().__init__(scope, id_)
-        # A firing that could not be delivered is a job that did not start: kept, and an alarm tells.
-        self.undelivered = undelivered_queue(self, "the schedules")
+        # An undelivered message is a job that did not start: it is kept, and raises an alarm.
+        self.undelivered = undelivered_queue(self, of="the schedules")
         self.roles: dict[str, iam.Role] = {}
         for stage in stages:
-            self.roles[stage.name] = role = self._role(stage.name, jobs[stage.name])
+            queue = queues[stage.name].jobs
+            self.roles[stage.name] = role = self._role(stage=stage.name, queue=queue)
             if stage.schedule:
-                self._add(stage.name, stack_name, stage.schedule, jobs[stage.name], role, data_bucket)
+                self._add(
+                    f"{pascal(stage.name)}Schedule",
+                    name=queue_prefix(stack_name, stage),
+                    description=f"A job for {stage.name}",
+                    schedule=stage.schedule,
+                    queue=queue,
+                    role=role,
+                    data_bucket=data_bucket,
+                )
 
-    def _role(self, stage: str, queue: sqs.IQueue) -> iam.Role:
-        # Also without a schedule: a single start, made by hand, needs one.
+    def _role(self, *, stage: str, queue: sqs.IQueue) -> iam.Role:
+        # Made without a schedule too: a single start, made by hand, needs one.
         role = iam.Role(
             self,
             f"{pascal(stage)}Role",
-            # Scheduler itself, but only for schedules of this account.
-            assumed_by=iam.ServicePrincipal(
-                "scheduler.amazonaws.com",
-                conditions={"StringEquals": {"aws:SourceAccount": Stack.of(self).account}},
-            ),
+            assumed_by=for_this_account(self, "scheduler.amazonaws.com"),
             description=f"How EventBridge Scheduler sends jobs to {stage}",
         )
         allow(role, "SendJobs", ["sqs:SendMessage"], [queue.queue_arn, self.undelivered.queue_arn])
         return role
 
     def _add(
-        self, stage: str, stack_name: str, schedule: Schedule, queue: sqs.IQueue, role: iam.Role, data_bucket: str
+        self,
+        id_: str,
+        *,
+        name: str,
+        description: str,
+        schedule: Schedule,
+        queue: sqs.IQueue,
+        role: iam.Role,
+        data_bucket: str,
     ) -> None:
         scheduler.CfnSchedule(
             self,
-            f"{pascal(stage)}Schedule",
-            name=queue_prefix(stack_name, stage),
-            description=f"A job for {stage}",
+            id_,
+            name=name,
+            description=description,
             schedule_expression=schedule.expression,
             schedule_expression_timezone=schedule.timezone,
             flexible_time_window=scheduler.CfnSchedule.FlexibleTimeWindowProperty(mode="OFF"),
@@ -66,8 +79,10 @@ class Scheduling(Construct):
                 arn=queue.queue_arn,
                 role_arn=role.role_arn,
                 input=Stack.of(self).to_json_string(schedule.body(data_bucket)),
-                dead_letter_config=scheduler.CfnSchedule.DeadLetterConfigProperty(arn=self.undelivered.queue_arn),
-                # Scheduler's maximum: a job late by a day is better than none.
+                dead_letter_config=scheduler.CfnSchedule.DeadLetterConfigProperty(
+                    arn=self.undelivered.queue_arn
+                ),
+                # Scheduler's maximum: a job that is a day late is better than none.
                 retry_policy=scheduler.CfnSchedule.RetryPolicyProperty(
                     maximum_event_age_in_seconds=86_400, maximum_retry_attempts=185
                 ),

@@ -1,167 +1,178 @@
-"""What may be set about a deployment: one typed, frozen value, made from the CDK context and validated once.
+"""The settings of a deployment: one typed, frozen value, validated once.
 
-The key `longhaul` of `cdk.json` holds the usual settings; `-c longhaul='{…}'` or `CDK_CONTEXT_JSON` override single ones (objects merge, lists and
-scalars replace). Imports no CDK, so that a wrong setting is refused before Node starts.
+The key `longhaul` of `cdk.json` holds the usual settings; `-c longhaul='{…}'` or `CDK_CONTEXT_JSON`
+override single ones (`infra.context`). Imports no CDK.
 """
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
 from graphlib import CycleError, TopologicalSorter
-from itertools import pairwise
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Final, Literal, get_args
 
-from pydantic import BaseModel, Field, JsonValue, ValidationError, model_validator
-from pydantic_core import ErrorDetails
+from pydantic import Field, model_validator
 
-from infra.emr_settings import EmrDeployment
-from infra.firing import Schedule
-from longhaul.settings import Architecture, LeaseSettings, Model, SizeName, StageSettings
+from infra.emr_settings import EmrSettings
+from infra.history import check_beats, check_hand_over
+from infra.schedule import Schedule
+from infra.sizes import Sizes
+from longhaul.domain.paths import FOLLOW_ONS_PREFIX
+from longhaul.settings import (
+    Architecture,
+    LeaseSettings,
+    Model,
+    RequestLimits,
+    SizeName,
+    StageSettings,
+)
 
-CONTEXT_KEY = "longhaul"
+CONTEXT_KEY: Final = "longhaul"
+"""The key of the CDK context that holds the settings."""
 
-FARGATE_MEMORY_MIB: Mapping[int, Sequence[int]] = {
-    256: (512, 1024, 2048),
-    512: range(1024, 4096 + 1, 1024),
-    1024: range(2048, 8192 + 1, 1024),
-    2048: range(4096, 16_384 + 1, 1024),
-    4096: range(8192, 30_720 + 1, 1024),
-    8192: range(16_384, 61_440 + 1, 4096),
-    16_384: range(32_768, 122_880 + 1, 8192),
-    32_768: (61_440, 122_880, 249_856),
-}
-"""CPU units (1024 = one vCPU) to the memory that Fargate sells with them, from "Amazon ECS task definition parameters for Fargate"."""
+SWEEP_PERIOD: Final = timedelta(minutes=5)
+"""The clock starts a sweep this often."""
 
-FARGATE_FREE_DISK_GIB = 20
-"""Every Fargate task has this much; a size may ask for 21 to 200 GiB instead, never for 20 explicitly."""
-
-MAX_QUEUE_NAME = 80
+MAX_QUEUE_NAME: Final = 80
 
 LogRetention = Literal[1, 3, 5, 7, 14, 30, 60, 90, 180, 365, 731]
 BucketName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")]
 
+# A key's ARN, and no alias: a policy on an alias grants nothing.
+KeyArn = Annotated[str, Field(pattern=r"^arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+$")]
+
 _FOLDERS = r"([A-Za-z0-9_-][A-Za-z0-9._=-]*/)"
-# In a bucket that is named, or else in the data bucket. Ends with a slash: `jobs` would allow `jobs-of-others` as well.
-JobPrefix = Annotated[str, Field(pattern=rf"^(s3://[a-z0-9][a-z0-9.-]{{1,61}}[a-z0-9]/{_FOLDERS}*|{_FOLDERS}+)$")]
+# `s3://bucket/folder/`, or a folder of the data bucket. It ends with a slash: `jobs` would also
+# allow `jobs-of-others`.
+Prefix = Annotated[
+    str, Field(pattern=rf"^(s3://[a-z0-9][a-z0-9.-]{{1,61}}[a-z0-9]/{_FOLDERS}*|{_FOLDERS}+)$")
+]
 
 
 class SettingsError(ValueError):
-    """The context does not hold valid settings; the message names each wrong one, why it is wrong, and what is allowed."""
+    """The settings are wrong.
+
+    The message names each wrong setting, why it is wrong, and what is allowed.
+    """
 
 
-class Size(Model):
-    """What one Fargate task of this size gets."""
-
-    cpu: int
-    memory_mib: int
-    disk_gib: int = Field(default=FARGATE_FREE_DISK_GIB, ge=FARGATE_FREE_DISK_GIB, le=200)
-
-    @model_validator(mode="after")
-    def _sold_by_fargate(self) -> "Size":
-        memory = FARGATE_MEMORY_MIB.get(self.cpu)
-        if memory is None:
-            raise ValueError(
-                f"cpu {self.cpu} is not sold by Fargate; allowed: {', '.join(map(str, FARGATE_MEMORY_MIB))}"
-            )
-        if self.memory_mib not in memory:
-            raise ValueError(
-                f"memory_mib {self.memory_mib} is not sold by Fargate with cpu {self.cpu}; allowed: {_choice(memory)}"
-            )
-        return self
-
-
-def _choice(memory: Sequence[int]) -> str:
-    if isinstance(memory, range):
-        return f"{memory.start} to {memory[-1]} in steps of {memory.step}"
-    return ", ".join(map(str, memory))
-
-
-class Sizes(Model):
-    """The named sizes. Each has a task definition of its own; an attempt that ran out of memory moves to the next."""
-
-    small: Size = Size(cpu=1024, memory_mib=4096, disk_gib=30)
-    medium: Size = Size(cpu=4096, memory_mib=16_384, disk_gib=60)
-    large: Size = Size(cpu=8192, memory_mib=32_768, disk_gib=120)
-    xlarge: Size = Size(cpu=16_384, memory_mib=98_304, disk_gib=200)
-
-    @model_validator(mode="after")
-    def _ascending(self) -> "Sizes":
-        ladder = list(self.by_name().items())
-        for (name, size), (next_name, next_size) in pairwise(ladder):
-            if next_size.memory_mib <= size.memory_mib:
-                raise ValueError(
-                    f"{next_name} ({next_size.memory_mib} MiB) must have more memory than {name} ({size.memory_mib} MiB): "
-                    "a job that ran out of memory is retried in the next size"
-                )
-            if next_size.disk_gib < size.disk_gib:
-                raise ValueError(
-                    f"{next_name} ({next_size.disk_gib} GiB) must not have less disk than {name} ({size.disk_gib} GiB): "
-                    "a job that ran out of memory is retried in the next size, and its inputs must fit there too"
-                )
-        return self
-
-    def by_name(self) -> dict[SizeName, Size]:
-        """The sizes, smallest first."""
-        return {"small": self.small, "medium": self.medium, "large": self.large, "xlarge": self.xlarge}
-
-
-class Network(Model):
-    """A VPC of our own (public subnets, no NAT), or an existing one that is named here."""
+class NetworkSettings(Model):
+    """A VPC of the stack's own (public subnets, no NAT), or an existing one that is named here."""
 
     # Two zones: a task that finds no capacity in one is started in the other.
     availability_zones: int = Field(default=2, ge=1, le=3)
+    # None: a VPC of the stack's own.
     vpc_id: Annotated[str, Field(pattern=r"^vpc-[0-9a-f]{8,17}$")] | None = None
     # Named, not looked up: a look-up would need credentials at synth.
     subnet_ids: tuple[Annotated[str, Field(pattern=r"^subnet-[0-9a-f]{8,17}$")], ...] = ()
-    # False for private subnets, which then need a way to S3, DynamoDB, ECR and CloudWatch Logs of their own.
+    # False for private subnets, which then need their own way to S3, DynamoDB, ECR and CloudWatch
+    # Logs.
     assign_public_ip: bool = True
 
     @model_validator(mode="after")
-    def _named_whole(self) -> "Network":
+    def _named_whole(self) -> "NetworkSettings":
         if self.vpc_id is not None and not self.subnet_ids:
-            raise ValueError("subnet_ids is missing: an existing vpc_id needs the subnets in which tasks may run")
+            raise ValueError(
+                "subnet_ids is missing: an existing vpc_id needs the subnets in which tasks may run"
+            )
         if self.vpc_id is None and self.subnet_ids:
             raise ValueError("vpc_id is missing: subnet_ids belong to an existing VPC")
         if self.vpc_id is None and not self.assign_public_ip:
             raise ValueError(
-                "assign_public_ip must be true without a vpc_id: the VPC of our own has no NAT, so a task without a public IP reaches nothing"
+                "assign_public_ip must be true without a vpc_id: "
+                "the VPC of our own has no NAT, so a task without a public IP reaches nothing"
             )
         return self
 
 
-class StageDeployment(StageSettings):
-    """A stage, and what only the stack needs to know of it."""
+class StageLimits(RequestLimits):
+    """The limits as they are written in the settings: a prefix may be one of the data bucket."""
 
-    # A job that has waited for longer raises an alarm. A day, because nobody but its producers knows better.
+    jobs: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    input_prefixes: tuple[Prefix, ...] | None = None
+    output_prefixes: Annotated[tuple[Prefix, ...], Field(min_length=1)] | None = None
+
+
+class StageDeployment(StageSettings):
+    """A stage, with what only the stack needs to know about it."""
+
+    # The most that a request may ask for.
+    limits: StageLimits = StageLimits()
+    # A job that waits longer raises an alarm. A day by default: only its producers know better.
     max_wait_s: int = Field(default=86_400, ge=300)
     # A job that recurs.
     schedule: Schedule | None = None
+    # How the names of its queues begin, where that is not `<stack>-<stage>`. A stage with a hyphen
+    # in its name needs it: `a-b` of the stack `c` and `b` of the stack `c-a` would share queues.
+    queue_prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")] | None = None
+
+    @model_validator(mode="after")
+    def _defaults_within_limits(self) -> "StageDeployment":
+        sizes: tuple[SizeName, ...] = get_args(SizeName)
+        limits = self.limits
+        if sizes.index(self.size) > sizes.index(limits.max_size):
+            raise ValueError(
+                f"size {self.size} is above limits.max_size ({limits.max_size}); raise the limit"
+            )
+        for name, value, ceiling in (
+            ("timeout_s", self.timeout_s, limits.max_timeout_s),
+            ("stall_timeout_s", self.stall_timeout_s, limits.max_stall_timeout_s),
+            ("max_attempts", self.max_attempts, limits.max_attempts),
+        ):
+            if value > ceiling:
+                limit = name if name.startswith("max_") else f"max_{name}"
+                raise ValueError(
+                    f"{name} ({value:,}) is above limits.{limit} ({ceiling:,}); raise the limit"
+                )
+        if self.job and limits.jobs is not None and self.job not in limits.jobs:
+            raise ValueError(
+                f"the job {self.job!r} is not in limits.jobs ({', '.join(limits.jobs)}); add it"
+            )
+        return self
 
 
 class Settings(Model):
     # Part of every task family's name, and a name in CloudFormation.
     stack_name: str = Field(default="Longhaul", pattern=r"^[A-Za-z][A-Za-z0-9-]{0,59}$")
-    # Absent: the template fits every account and region, and the CDK CLI decides at deploy.
+    # None: the template fits every account and region, and the CDK CLI decides at deploy.
     account: Annotated[str, Field(pattern=r"^\d{12}$")] | None = None
+    # As `account`.
     region: Annotated[str, Field(pattern=r"^[a-z]{2}(-[a-z]+)+-\d$")] | None = None
+    # Of functions and tasks. arm64 costs a fifth less.
     architecture: Architecture = "arm64"
+    # Of functions, tasks and executions.
     log_retention_days: LogRetention = 30
+    # Of the functions. Tasks log at INFO.
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    # The times of heartbeat, back-off, hand-over and renewal.
     lease: LeaseSettings = LeaseSettings()
+    # Queues, slots, defaults and limits; each leads to others, or to none.
     stages: tuple[StageDeployment, ...] = Field(default=(StageDeployment(),), min_length=1)
-    # Beside the data bucket, which is always allowed.
+    # Allowed beside the data bucket, which is always allowed.
     input_buckets: tuple[BucketName, ...] = ()
+    # As `input_buckets`, to write and to read.
     output_buckets: tuple[BucketName, ...] = ()
-    # Where a message may take a job's code from: `s3://our-code/production/`, or `jobs/` in the data bucket. Who writes there runs code under the task's
-    # role. None: the catalogue alone.
-    job_prefixes: tuple[JobPrefix, ...] = ()
+    # Where a message may take a job's code from: `s3://our-code/production/`, or `jobs/` in the
+    # data bucket. Who can write there can run code under the task's role. Empty: only the catalogue
+    # runs.
+    job_prefixes: tuple[Prefix, ...] = ()
+    # Bucket → the customer's KMS keys with which its objects are encrypted: those of today, and of
+    # objects that are older.
+    kms_keys: dict[BucketName, Annotated[tuple[KeyArn, ...], Field(min_length=1)]] = Field(
+        default_factory=dict
+    )
     # Only where the runner shares a disk with the producer: the local profile.
     allow_file_paths: bool = False
+    # What a task of each size gets.
     sizes: Sizes = Sizes()
-    network: Network = Network()
-    # Absent: no such engine, and nothing of it in the template.
-    emr_serverless: EmrDeployment | None = None
-    # What the job's image is built on; must have `python`, and be Debian or alike.
-    python_image: str = Field(default="public.ecr.aws/docker/library/python:3.13.9-slim-trixie", min_length=1)
+    # Where tasks run.
+    network: NetworkSettings = NetworkSettings()
+    # None: the template holds nothing of this engine.
+    emr_serverless: EmrSettings | None = None
+    # How the image's layers are packed. `zstd` unpacks faster at each start, and needs BuildKit and
+    # an image store that keeps what BuildKit wrote (docs/containers.md).
+    image_compression: Literal["gzip", "zstd"] = "gzip"
+    # The base of the job's image: Debian or a relative of it, with `python`. None: what
+    # jobs/Dockerfile names.
+    python_image: Annotated[str, Field(min_length=1)] | None = None
 
     @model_validator(mode="after")
     def _stages_apart(self) -> "Settings":
@@ -170,8 +181,8 @@ class Settings(Model):
             name = pascal(stage.name)
             if name in taken:
                 raise ValueError(
-                    f"stage {stage.name!r} clashes with {taken[name]}: a stage's name is part of its jobs' keys, "
-                    f"and as {name} of its outputs, so both must be unique"
+                    f"stage {stage.name!r} clashes with {taken[name]}: a stage's name is part of "
+                    f"its jobs' keys, and as {name} of its outputs, so both must be unique"
                 )
             taken[name] = f"stage {stage.name!r}"
         return self
@@ -184,7 +195,8 @@ class Settings(Model):
             for name in stage.next:
                 if name not in stages:
                     raise ValueError(
-                        f"stage {stage.name!r} leads to {name!r}, which is no stage; there are: {', '.join(stages)}"
+                        f"stage {stage.name!r} leads to {name!r}, which is no stage; "
+                        f"there are: {', '.join(stages)}"
                     )
                 upstream[name].append(stage.name)
         try:
@@ -195,39 +207,104 @@ class Settings(Model):
             ) from error
         for name, sources in upstream.items():
             _check_upstream(stages[name], sources)
+            _check_outputs(stages[name], sources)
+            _check_retired(stages[name], [stages[source] for source in sources])
         return self
 
     @model_validator(mode="after")
-    def _engines_there(self) -> "Settings":
-        emr = self.emr_serverless
-        if emr is not None:
-            emr.check(self.sizes.by_name(), allow_file_paths=self.allow_file_paths)
+    def _engines_deployed(self) -> "Settings":
+        if self.emr_serverless is not None:
+            self.emr_serverless.check(self.sizes, allow_file_paths=self.allow_file_paths)
             return self
         for stage in self.stages:
             if stage.engine == "emr-serverless":
                 raise ValueError(
-                    f"stage {stage.name!r} runs on emr-serverless, which needs the setting emr_serverless ({{}} will do)"
+                    f"stage {stage.name!r} runs on emr-serverless, "
+                    "which needs the setting emr_serverless ({} will do)"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _beats_fit_the_history(self) -> "Settings":
+        # The local profile beats every few seconds, and its jobs last for minutes.
+        if not self.allow_file_paths:
+            check_beats(self.lease)
+            check_hand_over(self.lease)
         return self
 
     @model_validator(mode="after")
     def _queues_nameable(self) -> "Settings":
         for stage in self.stages:
-            longest = f"{queue_prefix(self.stack_name, stage.name)}-dead-letters"
+            longest = f"{queue_prefix(self.stack_name, stage)}-dead-letters"
             if len(longest) > MAX_QUEUE_NAME:
                 raise ValueError(
-                    f"stack_name and the name of stage {stage.name!r} together make a queue name of {len(longest)} characters ({longest}); "
-                    f"SQS allows {MAX_QUEUE_NAME}"
+                    f"stack_name and the name of stage {stage.name!r} together make a queue name "
+                    f"of {len(longest)} characters ({longest}); SQS allows {MAX_QUEUE_NAME}"
                 )
         return self
 
+    @model_validator(mode="after")
+    def _queues_apart(self) -> "Settings":
+        taken: dict[str, str] = {}
+        for stage in self.stages:
+            prefix = queue_prefix(self.stack_name, stage)
+            if stage.queue_prefix is None and "-" in stage.name:
+                before, _, name = stage.name.rpartition("-")
+                raise ValueError(
+                    f"stage {stage.name!r} would have the queue {prefix}-jobs, as would a stage "
+                    f"{name!r} of a stack '{self.stack_name}-{before}'; name the stage without a "
+                    f"hyphen, or, to keep queues that are deployed, give it the queue_prefix "
+                    f"{prefix!r}"
+                )
+            if prefix in taken:
+                raise ValueError(
+                    f"stage {stage.name!r} would have the queue {prefix}-jobs, "
+                    f"which is that of stage {taken[prefix]!r}; give it another queue_prefix"
+                )
+            taken[prefix] = stage.name
+        return self
 
-def _check_upstream(stage: StageSettings, sources: list[str]) -> None:
+    @model_validator(mode="after")
+    def _code_apart_from_outputs(self) -> "Settings":
+        for prefix in self.job_prefixes:
+            bucket, _, folder = prefix.removeprefix("s3://").partition("/")
+            if prefix.startswith("s3://") and not folder and bucket in self.output_buckets:
+                raise ValueError(
+                    f"job_prefixes has the whole bucket {bucket!r}, which jobs write "
+                    "(output_buckets): what a job writes there could be run; name a folder of it"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _keys_of_known_buckets(self) -> "Settings":
+        known = sorted({*self.input_buckets, *self.output_buckets, *self.code_buckets})
+        for bucket in self.kms_keys:
+            if bucket not in known:
+                raise ValueError(
+                    f"kms_keys names the bucket {bucket!r}, which no job reads or writes; "
+                    f"there are: {', '.join(known) or 'none'} (input_buckets, output_buckets and "
+                    "the buckets of job_prefixes)"
+                )
+        return self
+
+    @property
+    def code_buckets(self) -> tuple[str, ...]:
+        """The buckets of `job_prefixes`, apart from the data bucket."""
+        prefixes = (each for each in self.job_prefixes if each.startswith("s3://"))
+        return tuple(prefix.removeprefix("s3://").partition("/")[0] for prefix in prefixes)
+
+    def keys_of(self, buckets: Iterable[str]) -> tuple[str, ...]:
+        """The KMS keys of these buckets."""
+        return tuple(dict.fromkeys(key for each in buckets for key in self.kms_keys.get(each, ())))
+
+
+def _check_upstream(stage: StageSettings, sources: Sequence[str]) -> None:
     if len(set(sources)) < len(sources):
         raise ValueError(f"stage {stage.name!r} is named twice in one `next`: {', '.join(sources)}")
     if sources and stage.job is None:
         raise ValueError(
-            f"stage {stage.name!r} needs a `job`: what follows a success of {', '.join(sources)} runs it, unless that names another"
+            f"stage {stage.name!r} needs a `job`: "
+            f"what follows a success of {', '.join(sources)} runs it, unless that names another"
         )
     if stage.join and len(sources) != 1:
         raise ValueError(
@@ -236,84 +313,44 @@ def _check_upstream(stage: StageSettings, sources: list[str]) -> None:
         )
 
 
-def queue_prefix(stack_name: str, stage: str) -> str:
+def _check_outputs(stage: StageDeployment, sources: Sequence[str]) -> None:
+    """Check that a follow-on that names no output may write where it is given one."""
+    prefixes = stage.limits.output_prefixes
+    if sources and prefixes is not None and FOLLOW_ONS_PREFIX not in prefixes:
+        raise ValueError(
+            f"stage {stage.name!r} follows {', '.join(sources)}, and jobs that follow write below "
+            f"{FOLLOW_ONS_PREFIX} of the data bucket, unless they name another output; add "
+            f"{FOLLOW_ONS_PREFIX!r} to its limits.output_prefixes"
+        )
+
+
+def _check_retired(stage: StageDeployment, sources: Sequence[StageDeployment]) -> None:
+    if not stage.retired:
+        return
+    if stage.schedule is not None:
+        raise ValueError(
+            f"stage {stage.name!r} is retired and has a schedule, which would go on sending jobs; "
+            "take the schedule out"
+        )
+    for source in sources:
+        if not source.retired:
+            raise ValueError(
+                f"stage {source.name!r} leads to {stage.name!r}, which is retired: what follows "
+                f"from its jobs would wait without end; take {stage.name!r} out of its `next`, "
+                f"or retire {source.name!r} first"
+            )
+
+
+def queue_prefix(stack_name: str, stage: StageDeployment) -> str:
     """How the names of a stage's queues begin."""
-    return f"{stack_name}-{stage}"
+    return stage.queue_prefix or f"{stack_name}-{stage.name}"
+
+
+def code_prefix(stack_name: str) -> str:
+    """The prefix of the stack's own in the account's bucket of assets."""
+    return f"longhaul/{stack_name}/"
 
 
 def pascal(name: str) -> str:
-    """`clean-up` as `CleanUp`: how a stage is called in construct ids and outputs."""
+    """`clean-up` as `CleanUp`: a stage's name in construct ids and outputs."""
     return "".join(part.capitalize() for part in name.split("-"))
-
-
-def load(usual: JsonValue, override: JsonValue) -> Settings:
-    """The settings: those of `cdk.json`, overridden by those of the context; either may be absent (None), an object, or an object as JSON text.
-
-    Raises:
-        SettingsError: one or more are wrong.
-    """
-    merged = _merge(_as_object(usual), _as_object(override))
-    try:
-        return Settings.model_validate_json(json.dumps(merged), strict=True)
-    except ValidationError as error:
-        raise SettingsError(
-            "\n".join(_explain(detail) for detail in _causes(error.errors(include_url=False)))
-        ) from error
-
-
-def _as_object(value: JsonValue) -> dict[str, JsonValue]:
-    if value is None:
-        return {}
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except json.JSONDecodeError as error:
-            raise SettingsError(f"{CONTEXT_KEY}: is not JSON ({error}); allowed: an object, as in cdk.json") from error
-    if not isinstance(value, dict):
-        raise SettingsError(f"{CONTEXT_KEY}: is {json.dumps(value)}; allowed: an object, as in cdk.json")
-    return value
-
-
-def _merge(below: dict[str, JsonValue], above: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    merged = dict(below)
-    for key, value in above.items():
-        old = merged.get(key)
-        merged[key] = _merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
-    return merged
-
-
-def _causes(details: list[ErrorDetails]) -> list[ErrorDetails]:
-    """Without those that only follow from another: a list is also "too short" when pydantic leaves out its wrong entries."""
-    return [
-        detail
-        for detail in details
-        if not any(other["loc"][: len(detail["loc"])] == detail["loc"] != other["loc"] for other in details)
-    ]
-
-
-def _explain(detail: ErrorDetails) -> str:
-    path = ".".join(map(str, (CONTEXT_KEY, *detail["loc"])))
-    match detail["type"]:
-        case "extra_forbidden":
-            return f"{path}: is not a setting; allowed here: {', '.join(_fields_beside(detail['loc']))}"
-        case "missing":
-            return f"{path}: is missing"
-        case "value_error":  # Ours: says itself what is allowed.
-            return f"{path}: {detail['msg'].removeprefix('Value error, ')}"
-        case _:
-            return f"{path}: is {json.dumps(detail['input'])}; {detail['msg'][0].lower()}{detail['msg'][1:]}"
-
-
-def _fields_beside(location: tuple[int | str, ...]) -> list[str]:
-    """The names that the model knows at the place where `location` found an unknown one."""
-    model: type[BaseModel] = Settings
-    for step in location[:-1]:
-        if isinstance(step, str):
-            annotation = model.model_fields[step].annotation
-            inner = [
-                kind
-                for kind in (annotation, *get_args(annotation))
-                if isinstance(kind, type) and issubclass(kind, BaseModel)
-            ]
-            model = inner[0]
-    return sorted(model.model_fields)

@@ -1,6 +1,5 @@
-"""What jobs run on: one cluster, one image, and one Fargate task definition per size."""
+"""What jobs run on: one cluster, one image, and one Fargate task definition for each size."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -10,60 +9,91 @@ from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from infra.logs import LogGroup
+from infra.definition import CONTAINER
+from infra.grants import for_this_account
+from infra.log_group import LogGroup
 from infra.nag import acknowledge
-from infra.settings import FARGATE_FREE_DISK_GIB, Settings, Size
+from infra.settings import Settings
+from infra.sizes import FARGATE_FREE_DISK_GIB, Size
 from longhaul.settings import VARIABLE, SizeName
 
-CONTAINER: Final = "job"
 COMMAND: Final = ["python", "-m", "jobs.runner"]
-# The root file system is read-only. These two are writable, on the task's ephemeral disk; the image gives them to its user (VOLUME).
+# Volume → path. The root file system is read-only; these are writable, on the task's ephemeral
+# disk. The image gives them to its user (VOLUME).
 SCRATCH: Final = {"scratch": "/scratch", "tmp": "/tmp"}  # noqa: S108 - a mount point inside the container
 CPU_ARCHITECTURE: Final = {"arm64": ecs.CpuArchitecture.ARM64, "x86_64": ecs.CpuArchitecture.X86_64}
-PLATFORM: Final = {"arm64": ecr_assets.Platform.LINUX_ARM64, "x86_64": ecr_assets.Platform.LINUX_AMD64}
+PLATFORM: Final = {
+    "arm64": ecr_assets.Platform.LINUX_ARM64,
+    "x86_64": ecr_assets.Platform.LINUX_AMD64,
+}
+
+# Loads the image into Docker, as without `--output`. The base's layers are packed again too.
+# https://docs.docker.com/build/exporters/oci-docker/
+ZSTD_LAYERS: Final = (
+    "type=docker,oci-mediatypes=true,compression=zstd,compression-level=3,force-compression=true"
+)
 
 
 class SparkRuntime(Construct):
     def __init__(self, scope: Construct, id_: str, *, settings: Settings, repository: Path) -> None:
         super().__init__(scope, id_)
         self._settings = settings
-        # Not `ecs.Cluster`, which makes a VPC when it is given none. A cluster of Fargate tasks is but a name.
-        self.cluster = ecs.CfnCluster(self, "Cluster", capacity_providers=["FARGATE", "FARGATE_SPOT"])
+        # Not `ecs.Cluster`, which makes a VPC when it gets none. A cluster of Fargate tasks needs
+        # none.
+        self.cluster = ecs.CfnCluster(
+            self, "Cluster", capacity_providers=["FARGATE", "FARGATE_SPOT"]
+        )
         acknowledge(
             self.cluster,
             "ECS4",
-            "Container Insights is paid per task and metric; a job's progress and outcome are in its lease row.",
+            "Container Insights is paid per task and metric; "
+            "a job's progress and outcome are in its lease row.",
         )
-        self.logs = LogGroup(self, "Logs", retention_days=settings.log_retention_days)
+        self.log_group = LogGroup(self, "Logs", retention_days=settings.log_retention_days)
         self.image = ecr_assets.DockerImageAsset(
             self,
             "Image",
             directory=str(repository),
-            file="jobs/Dockerfile",  # what goes in is said by the `.dockerignore` beside it
+            file="jobs/Dockerfile",  # the `.dockerignore` beside it says what goes in
             platform=PLATFORM[settings.architecture],
-            build_args={"PYTHON_IMAGE": settings.python_image},
+            build_args={"PYTHON_IMAGE": settings.python_image} if settings.python_image else None,
+            outputs=[ZSTD_LAYERS] if settings.image_compression == "zstd" else None,
         )
-        self.task_role = iam.Role(self, "TaskRole", assumed_by=_ecs_tasks(), description="What a job may do")
+        self.task_role = iam.Role(
+            self, "TaskRole", assumed_by=_ecs_tasks(self), description="What a job may do"
+        )
         self.execution_role = iam.Role(
             self,
             "ExecutionRole",
-            assumed_by=_ecs_tasks(),
+            assumed_by=_ecs_tasks(self),
             description="How ECS pulls the job's image and writes its log",
         )
-        acknowledge(self.execution_role, "IAM5[Resource::*]", "ecr:GetAuthorizationToken knows no resource.")
+        acknowledge(
+            self.execution_role, "IAM5[Resource::*]", "ecr:GetAuthorizationToken knows no resource."
+        )
 
-    def add_task_definitions(self, runtime_settings: Mapping[str, object]) -> None:
-        """One for each size. Apart from the rest, because the runtime settings name this cluster and log group."""
-        known = Stack.of(self).to_json_string(runtime_settings)
+    @property
+    def tasks(self) -> str:
+        """The ARN pattern of every task in the cluster."""
+        return Stack.of(self).format_arn(
+            service="ecs", resource="task", resource_name=f"{self.cluster.ref}/*"
+        )
+
+    def add_task_definitions(self, runtime_settings: str) -> None:
+        """Add one for each size.
+
+        Not done by the constructor: the runtime settings name this cluster and log group.
+        """
         for name, size in self._settings.sizes.by_name().items():
-            self._add_task_definition(name, size, known)
+            self._add_task_definition(name, size, runtime_settings)
 
     def _add_task_definition(self, name: SizeName, size: Size, runtime_settings: str) -> None:
         settings = self._settings
         task = ecs.FargateTaskDefinition(
             self,
             name.capitalize(),
-            # Executions live for days and name the family: a new revision must not make their task definition inactive.
+            # Executions live for days and name the family, so that a deploy's new revision does not
+            # leave them with an inactive one.
             family=family(settings.stack_name, name),
             cpu=size.cpu,
             memory_limit_mib=size.memory_mib,
@@ -83,14 +113,19 @@ class SparkRuntime(Construct):
             image=ecs.ContainerImage.from_docker_image_asset(self.image),
             command=COMMAND,
             environment={VARIABLE: runtime_settings},
-            # A log that CloudWatch takes slowly must not stop the job: what does not fit the buffer is lost instead.
+            # Non-blocking: when CloudWatch is slow, lines that do not fit the buffer are lost, and
+            # the job goes on.
             logging=ecs.LogDriver.aws_logs(
-                stream_prefix=CONTAINER, log_group=self.logs, mode=ecs.AwsLogDriverMode.NON_BLOCKING
+                stream_prefix=CONTAINER,
+                log_group=self.log_group,
+                mode=ecs.AwsLogDriverMode.NON_BLOCKING,
             ),
             stop_timeout=Duration.seconds(settings.lease.stop_timeout_s),
             readonly_root_filesystem=True,
-            # An init that forwards SIGTERM and reaps what Spark's JVM leaves behind.
-            linux_parameters=ecs.LinuxParameters(self, f"{name.capitalize()}Init", init_process_enabled=True),
+            # The init process forwards SIGTERM and reaps the processes that Spark's JVM leaves.
+            linux_parameters=ecs.LinuxParameters(
+                self, f"{name.capitalize()}Init", init_process_enabled=True
+            ),
         )
         container.add_mount_points(
             *(
@@ -101,8 +136,10 @@ class SparkRuntime(Construct):
 
 
 def family(stack_name: str, size: str) -> str:
+    """The task definition family of a size."""
     return f"{stack_name}-{size}"
 
 
-def _ecs_tasks() -> iam.ServicePrincipal:
-    return iam.ServicePrincipal("ecs-tasks.amazonaws.com")
+def _ecs_tasks(scope: Construct) -> iam.ServicePrincipal:
+    # https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task-iam-roles.html
+    return for_this_account(scope, "ecs-tasks.amazonaws.com")

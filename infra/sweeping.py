@@ -1,6 +1,7 @@
-"""What wakes the sweeper: an execution that ended without a settle, and the clock, because that event is best effort."""
+"""What starts the sweeper: an execution that ended without a settle, and the clock.
 
-from typing import Final
+The event of an execution's end is best effort, so the clock must repair what a lost event left.
+"""
 
 from aws_cdk import Duration
 from aws_cdk import aws_events as events
@@ -9,9 +10,8 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from infra.undelivered import undelivered_queue
-
-PERIOD: Final = Duration.minutes(5)
+from infra.queues import undelivered_queue
+from infra.settings import SWEEP_PERIOD
 
 
 class Sweeping(Construct):
@@ -24,12 +24,16 @@ class Sweeping(Construct):
         machine: sfn.StateMachine,
     ) -> None:
         super().__init__(scope, id_)
-        # Events that could not be delivered. Losing one delays a repair until the next sweep by the clock; that they get lost is worth knowing.
-        self.undelivered = undelivered_queue(self, "the two rules' targets below")
+        # A lost event only delays a repair until the next sweep by the clock, but people should
+        # know that events get lost.
+        self.undelivered = undelivered_queue(self, of="the two rules' targets below")
+        period = Duration.seconds(SWEEP_PERIOD.total_seconds())
         events.Rule(
             self,
             "ExecutionEnded",
-            description="An attempt's execution ended otherwise than well: look whether it was settled",
+            description=(
+                "An attempt's execution ended otherwise than well: look whether it was settled"
+            ),
             event_pattern=events.EventPattern(
                 source=["aws.states"],
                 detail_type=["Step Functions Execution Status Change"],
@@ -42,7 +46,7 @@ class Sweeping(Construct):
                 targets.LambdaFunction(
                     sweeper,
                     dead_letter_queue=self.undelivered,
-                    # After an hour the sweep by the clock has long seen what this event would have told.
+                    # After an hour, sweeps by the clock have found the same.
                     max_event_age=Duration.hours(1),
                     retry_attempts=10,
                 )
@@ -52,13 +56,13 @@ class Sweeping(Construct):
             self,
             "EveryFewMinutes",
             description="Repair what a lost event or a crash left",
-            schedule=events.Schedule.rate(PERIOD),
+            schedule=events.Schedule.rate(period),
             targets=[
                 targets.LambdaFunction(
                     sweeper,
                     dead_letter_queue=self.undelivered,
-                    # The next one does the same work: a late one is worth nothing.
-                    max_event_age=PERIOD,
+                    # The next sweep does the same work, so a late one is useless.
+                    max_event_age=period,
                     retry_attempts=1,
                 )
             ],

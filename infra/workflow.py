@@ -1,26 +1,30 @@
 """The state machine and what it may do."""
 
-from collections.abc import Mapping
 from typing import Final
 
-from aws_cdk import ArnFormat, Duration, Stack
+from aws_cdk import Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from infra.definition import EmrJobRun, definition
+from infra.definition import definition
 from infra.emr_serverless import EmrServerless
 from infra.functions import PythonFunction
-from infra.grants import allow
-from infra.logs import LogGroup
+from infra.grants import WHY_ANY_TASK, allow, for_this_account
+from infra.log_group import LogGroup
 from infra.nag import acknowledge
 from infra.network import Network
 from infra.settings import Settings
 from infra.spark_runtime import SparkRuntime, family
 
-# Step Functions makes this rule itself, once per account, to hear of the end of tasks that it runs with `.sync`.
+# Step Functions makes these rules itself, once for each account. They report the end of what it
+# runs with `.sync`.
 SYNC_RULE: Final = "StepFunctionsGetEventsForECSTaskRule"
 EMR_SYNC_RULE: Final = "StepFunctionsGetEventsForEMRServerlessJobRule"
+# Step Functions writes any other log group into the account's resource policy of CloudWatch Logs,
+# which holds 5,120 characters. Where it is full, CreateStateMachine fails.
+# https://docs.aws.amazon.com/step-functions/latest/dg/bp-cwl.html
+VENDED_LOGS: Final = "/aws/vendedlogs/states/"
 
 
 class Workflow(Construct):
@@ -30,21 +34,24 @@ class Workflow(Construct):
         id_: str,
         *,
         settings: Settings,
-        runtime: SparkRuntime,
+        spark: SparkRuntime,
         emr: EmrServerless | None,
-        runtime_settings: Mapping[str, object],
+        runtime_settings: str,
         network: Network,
         heartbeat: PythonFunction,
-        heartbeat_timeout: Duration,
         settle: PythonFunction,
-        settle_timeout: Duration,
     ) -> None:
         super().__init__(scope, id_)
         stack = Stack.of(self)
-        self.role = iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("states.amazonaws.com"))
+        self.role = iam.Role(
+            self,
+            "Role",
+            # https://docs.aws.amazon.com/step-functions/latest/dg/procedure-create-iam-role.html
+            assumed_by=for_this_account(self, "states.amazonaws.com"),
+        )
         states = definition(
             run_task={
-                "Cluster": runtime.cluster.attr_arn,
+                "Cluster": spark.cluster.attr_arn,
                 "NetworkConfiguration": {
                     "AwsvpcConfiguration": {
                         "Subnets": network.subnet_ids,
@@ -55,26 +62,31 @@ class Workflow(Construct):
             },
             task_families=settings.stack_name,
             heartbeat_arn=heartbeat.function_arn,
-            heartbeat_timeout_s=int(heartbeat_timeout.to_seconds()),
+            heartbeat_timeout_s=heartbeat.timeout_s,
             settle_arn=settle.function_arn,
-            settle_timeout_s=int(settle_timeout.to_seconds()),
-            skip_wait_s=settings.lease.skip_wait_s,
+            settle_timeout_s=settle.timeout_s,
+            beat_ceiling_s=settings.lease.beat_ceiling_s,
             partition=stack.partition,
-            emr_job_run=EmrJobRun(emr.run(runtime_settings), emr.spark_parameters(), emr.worker_parameters())
-            if emr
-            else None,
+            emr_job_run=emr.job_run(runtime_settings) if emr else None,
         )
         self.machine = sfn.StateMachine(
             self,
             "Machine",
-            # A name of our own, so that the ARN is known without the machine: settle, which the machine names, has to name executions.
+            # A fixed name makes the ARN known without the machine: functions that the machine names
+            # need it (`infra.deployed`).
             state_machine_name=settings.stack_name,
             definition_body=sfn.DefinitionBody.from_string(stack.to_json_string(states)),
             role=self.role,
             tracing_enabled=True,
             logs=sfn.LogOptions(
-                destination=LogGroup(self, "Logs", retention_days=settings.log_retention_days),
-                # Failures only, and without payloads: the history has the rest for 90 days, and a job's parameters are nobody's log line.
+                destination=LogGroup(
+                    self,
+                    "Logs",
+                    retention_days=settings.log_retention_days,
+                    name=f"{VENDED_LOGS}{settings.stack_name}",
+                ),
+                # Failures only: the history has the rest for 90 days. Without payloads: a job's
+                # parameters do not belong in a log.
                 level=sfn.LogLevel.ERROR,
                 include_execution_data=False,
             ),
@@ -82,35 +94,44 @@ class Workflow(Construct):
         acknowledge(
             self.machine,
             "SF1",
-            "Failures are logged; ALL would bill every beat of every job for what the history holds anyway.",
+            "Failures are logged; "
+            "ALL would bill every beat of every job for what the history holds anyway.",
         )
-        acknowledge(self.role, "IAM5[Resource::*]", "Log delivery and tracing: their actions know no resource.")
-        # After the machine, but part of it: the default policy of the role that the machine waits for.
-        self._grant_running_tasks(stack, settings, runtime)
+        acknowledge(
+            self.role,
+            "IAM5[Resource::*]",
+            "Log delivery and tracing: their actions know no resource.",
+        )
+        # The machine waits for these: they go into its role's default policy.
+        self._grant_running_tasks(stack, settings, spark)
         if emr is not None:
             self._grant_running_job_runs(stack, emr)
         self._grant_invoking(heartbeat, settle)
 
-    def _grant_running_tasks(self, stack: Stack, settings: Settings, runtime: SparkRuntime) -> None:
+    def _grant_running_tasks(self, stack: Stack, settings: Settings, spark: SparkRuntime) -> None:
         allow(
             self.role,
             "RunTheJob",
             ["ecs:RunTask"],
             [
                 stack.format_arn(
-                    service="ecs", resource="task-definition", resource_name=f"{family(settings.stack_name, size)}:*"
+                    service="ecs",
+                    resource="task-definition",
+                    resource_name=f"{family(settings.stack_name, size)}:*",
                 )
                 for size in settings.sizes.by_name()
             ],
-            conditions={"ArnEquals": {"ecs:cluster": runtime.cluster.attr_arn}},
-            wildcards="Any revision of our families: executions name the family, and outlive revisions.",
+            conditions={"ArnEquals": {"ecs:cluster": spark.cluster.attr_arn}},
+            wildcards=(
+                "Any revision of our families: executions name the family, and outlive revisions."
+            ),
         )
         allow(
             self.role,
             "FollowTheTask",
             ["ecs:StopTask", "ecs:DescribeTasks"],
-            [tasks_of(runtime)],
-            wildcards="A task's id is known only once it runs; the cluster is ours alone.",
+            [spark.tasks],
+            wildcards=WHY_ANY_TASK,
         )
         allow(
             self.role,
@@ -122,13 +143,15 @@ class Workflow(Construct):
             self.role,
             "LendItsRoles",
             ["iam:PassRole"],
-            [runtime.task_role.role_arn, runtime.execution_role.role_arn],
+            [spark.task_role.role_arn, spark.execution_role.role_arn],
             conditions={"StringEquals": {"iam:PassedToService": "ecs-tasks.amazonaws.com"}},
         )
 
     def _grant_running_job_runs(self, stack: Stack, emr: EmrServerless) -> None:
         # https://docs.aws.amazon.com/step-functions/latest/dg/emr-serverless-iam.html
-        allow(self.role, "RunTheJobOnEmr", ["emr-serverless:StartJobRun"], [emr.application.attr_arn])
+        allow(
+            self.role, "RunTheJobOnEmr", ["emr-serverless:StartJobRun"], [emr.application.attr_arn]
+        )
         allow(
             self.role,
             "FollowTheJobRun",
@@ -152,19 +175,9 @@ class Workflow(Construct):
 
     def _grant_invoking(self, *functions: PythonFunction) -> None:
         # Unqualified only: `grant_invoke` would add every version and alias.
-        allow(self.role, "BeatAndSettle", ["lambda:InvokeFunction"], [function.function_arn for function in functions])
-
-
-def machine_arn(stack: Stack, settings: Settings) -> str:
-    """The machine's ARN, also for parts on which the machine depends."""
-    return stack.format_arn(
-        service="states",
-        resource="stateMachine",
-        resource_name=settings.stack_name,
-        arn_format=ArnFormat.COLON_RESOURCE_NAME,
-    )
-
-
-def tasks_of(runtime: SparkRuntime) -> str:
-    """The ARN pattern of every task in the cluster."""
-    return Stack.of(runtime).format_arn(service="ecs", resource="task", resource_name=f"{runtime.cluster.ref}/*")
+        allow(
+            self.role,
+            "BeatAndSettle",
+            ["lambda:InvokeFunction"],
+            [function.function_arn for function in functions],
+        )

@@ -1,6 +1,7 @@
 """What a job sees: its inputs, its parameters, where to write, and a way to say how it goes.
 
-A job is a module in `jobs/catalogue/` with `def run(spark, job) -> None`, and a pydantic model `Params` when it takes parameters.
+A job is a module in `jobs/catalogue/` with `def run(spark, job) -> None`, and a pydantic model
+`Params` when it takes parameters.
 """
 
 import re
@@ -42,26 +43,36 @@ class Job(Generic[ParamsT]):
     inputs: Mapping[str, StagedInput]
     output_folder: Folder
     progress: Callable[[str], None]
-    """Say in a few words what is being done now; it shows in the lease and in `longhaul` commands."""
+    """Say in a few words what the job does now; the lease and `longhaul` commands show it."""
     emitter: Emitter
     written: list[Dataset] = field(default_factory=list)
-    quiet: Callable[[str, str], AbstractContextManager[None]] = lambda _note, _longest: nullcontext()
-    """`with job.quiet("waiting for the API", "20m"):` says that nothing may happen in there, for that long at most: until then the job is not stalled."""
+    quiet: Callable[[str, str], AbstractContextManager[None]] = lambda _note, _longest: (
+        nullcontext()
+    )
+    """`with job.quiet("waiting for the API", "20m"):` announces silence.
+
+    For that long at most, a job that shows no progress is not stalled.
+    """
 
     def input(self, name: str) -> str:
-        """Path of an input, for any of Spark's readers: local, or on a cluster `s3://…`. What needs the files as they are finds them under `inputs[name].path`.
+        """Path of an input, for any of Spark's readers: local, or on a cluster `s3://…`.
+
+        `inputs[name].path` is the same without the check of compressions.
 
         Raises:
-            PermanentJobError: the request has no such input, or it is compressed in a way that Spark would take for data.
+            PermanentJobError: the request has no such input, or it is compressed in a way that
+                Spark would read as data.
         """
         if name not in self.inputs:
             raise PermanentJobError(
-                f"the job needs an input {name!r}; given: {', '.join(sorted(self.inputs)) or 'none'}"
+                f"the job needs an input {name!r}; given:"
+                f" {', '.join(sorted(self.inputs)) or 'none'}"
             )
         unreadable = sorted(self.inputs[name].extensions & UNREADABLE)
         if unreadable:
             raise PermanentJobError(
-                f"input {name!r}: Spark does not unpack .{unreadable[0]} files: send them as gz or bz2, or unpacked"
+                f"input {name!r}: Spark does not unpack .{unreadable[0]} files: send them as gz or"
+                " bz2, or unpacked"
             )
         return self.inputs[name].path
 
@@ -74,12 +85,13 @@ class Job(Generic[ParamsT]):
         partition_by: Sequence[str] = (),
         options: Mapping[str, str] | None = None,
     ) -> int:
-        """Compute `df` and keep it for publication. `name` puts it into a folder below the output, beside the main dataset. Answers its exact row count.
+        """Compute `df`, keep it for publication, and return its exact number of rows.
 
-        Everything that a job writes becomes visible together, and only if the job succeeds.
+        `name` puts it into a folder below the output, beside the main dataset. Everything that a
+        job writes becomes visible together, and only if the job succeeds.
 
         Raises:
-            ValueError: no usable name, or one that was written already.
+            ValueError: the name cannot be used, or was written already.
         """
         folder = self.folder_of(name)
         if any(dataset.name == name for dataset in self.written):
@@ -98,19 +110,22 @@ class Job(Generic[ParamsT]):
         """The folder that becomes a dataset of the output.
 
         Raises:
-            ValueError: no usable name.
+            ValueError: the name cannot be used.
         """
         if name != MAIN and not _NAME.fullmatch(name):
             raise ValueError(f"{name!r} is no dataset name: letters, digits, _ and -, at most 64")
         return self.output_folder / ("main" if name == MAIN else f"named-{name}")
 
     def emit(self, *requests: Request, stage: str | None = None) -> None:
-        """Ask for jobs in the next stage, which start when this one has succeeded. `stage` names it where there are several.
+        """Ask for jobs in the next stage. They start when this one has succeeded.
 
-        A request has the fields of a message's body; `job` and `output` may be left out, `job_id` is ours to give. Without any emission the output of this job
-        is the next stage's input. `job.emit()` with no request says that nothing is to follow.
+        `stage` names the stage where several follow.
+
+        A request has the fields of a message's body. `job` and `output` may be left out; Longhaul
+        gives the `job_id`. A job that never calls `emit` passes its output to the next stage.
+        `job.emit()` without a request means that nothing follows.
 
         Raises:
-            EmitError: a request can never run, or nothing leads there.
+            EmitError: a request can never run, or no such stage follows.
         """
         self.emitter.emit(requests, stage)

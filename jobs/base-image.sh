@@ -1,5 +1,6 @@
 #!/bin/sh
-# Makes a base image for jobs/Dockerfile where no registry can be reached, from a Debian mirror alone. As root; needs debootstrap and Docker:
+# Makes a base image for jobs/Dockerfile from a Debian mirror, where no registry can be reached.
+# Run as root; needs debootstrap and Docker:
 #   sudo jobs/base-image.sh longhaul-python:3.13
 #   docker build -f jobs/Dockerfile --build-arg PYTHON_IMAGE=longhaul-python:3.13 -t longhaul-job .
 # Debian 13 (trixie) has Python 3.13. DEBIAN_MIRROR names another mirror than deb.debian.org.
@@ -10,7 +11,7 @@ trap 'rm -rf "$root"' EXIT
 
 debootstrap --variant=minbase --include=python3,python3-venv,ca-certificates trixie "$root" "${DEBIAN_MIRROR:-http://deb.debian.org/debian}"
 
-# Certificates that this machine trusts beside Debian's (a company's proxy): pip must trust them as well.
+# Certificates that this machine trusts beside Debian's (a company's proxy): for pip as well.
 find /usr/local/share/ca-certificates -name '*.crt' -exec cp {} "$root/usr/local/share/ca-certificates/" \; 2>/dev/null || true
 chroot "$root" update-ca-certificates
 

@@ -1,4 +1,4 @@
-"""What a job asks to be run next: checked when it asks, kept beside its output, sent when it has succeeded."""
+"""The jobs that a job asks for: checked at once, kept beside its output, sent at its success."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -6,66 +6,106 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from longhaul.domain.errors import InvalidRequestError
-from longhaul.domain.lineage import MAX_GROUP
-from longhaul.domain.request import parse_request
+from longhaul.domain.errors import InvalidRequestError, PermanentJobError
+from longhaul.domain.follow_ons import body_at_most, groups_of
+from longhaul.domain.lease import Lease
+from longhaul.domain.lineage import MAX_GROUP, Group, fan_out_problem
+from longhaul.domain.message import Message, size_problem
+from longhaul.domain.paths import FOLLOW_ONS_PREFIX
+from longhaul.domain.policy import parse_request
 from longhaul.settings import RuntimeSettings, Stage
 
 Request = Mapping[str, JsonValue]
 
 _OURS = ("job_id", "lineage")
 
+MAX_EMITTED_BYTES = 64 * 1024 * 1024
+"""What one job may emit in all.
 
-class EmitError(Exception):
-    """The job's code is wrong: it emits what can never run, or to where nothing leads."""
+Settle reads it at once, and sends it within its timeout: 64 MiB are 64 to 500 calls of SQS.
+"""
+
+
+class EmitError(PermanentJobError):
+    """The job's code is wrong: its request can never run or be sent, or no such stage follows."""
 
 
 @dataclass
 class Emitter:
-    """`requests` is None until the job emits; a stage that is there with none was told so on purpose."""
+    """Collects the requests by stage: None until the job emits, empty if it emits none."""
 
     settings: RuntimeSettings
     stage: Stage
+    lease: Lease
     requests: dict[str, list[Request]] | None = field(default=None, init=False)
+    _bytes: int = field(default=0, init=False)
 
     def emit(self, requests: Sequence[Request], stage: str | None) -> None:
         """Keep the requests for a next stage.
 
         Raises:
-            EmitError: no such next stage, one that joins, too many jobs, or a request that is not valid; the message says which and why.
+            EmitError: no such next stage, one that joins, too many jobs, or a request that is not
+                valid or could not be sent; the message says which and why.
         """
         target = self._target(stage)
-        for n, request in enumerate(requests):
-            self._check(n, request, target)
+        size = sum(self._checked_size(n, request, target) for n, request in enumerate(requests))
+        if self._bytes + size > MAX_EMITTED_BYTES:
+            raise EmitError(
+                f"emit: one job may emit {MAX_EMITTED_BYTES:,} bytes of requests: put what is large"
+                " into objects on S3, and name those"
+            )
         kept = {} if self.requests is None else self.requests
         group = kept.setdefault(target.name, [])
         if len(group) + len(requests) > MAX_GROUP:
-            raise EmitError(f"emit: one job may emit {MAX_GROUP:,} jobs into {target.name}; make groups of groups")
+            raise EmitError(
+                f"emit: one job may emit {MAX_GROUP:,} jobs into {target.name}; make groups of"
+                " groups"
+            )
+        whole = Group(of=self.lease.key, run=self.lease.run, n=0, size=len(group) + len(requests))
+        if problem := fan_out_problem((*groups_of(self.lease), whole)):
+            raise EmitError(f"emit: {problem}")
         group += requests
         self.requests = kept
+        self._bytes += size
 
     def _target(self, name: str | None) -> Stage:
         following = self.stage.next
         if name is None and len(following) == 1:
             (name,) = following
         if name is None or name not in following:
-            ways = f"leads to {', '.join(following)}: name one with stage=" if following else "leads to no other"
+            ways = (
+                f"leads to {', '.join(following)}: name one with stage="
+                if following
+                else "leads to no other"
+            )
             raise EmitError(f"emit: stage {self.stage.name} {ways}")
         target = self.settings.stage(name)
         if target.join:
-            raise EmitError(f"emit: {name} joins what comes through {self.stage.name}; it starts by itself, once")
+            raise EmitError(
+                f"emit: {name} joins what comes through {self.stage.name}; it starts by itself,"
+                " once"
+            )
         return target
 
-    def _check(self, n: int, request: Request, target: Stage) -> None:
+    def _checked_size(self, n: int, request: Request, target: Stage) -> int:
+        """Bytes of the body that will be sent for a request, at most."""
         if ours := [name for name in _OURS if name in request]:
             raise EmitError(
-                f"emit: request {n}: {' and '.join(ours)} is ours to give: the same job must not start twice"
+                f"emit: request {n}: {' and '.join(ours)} is ours to give: the same job must not"
+                " start twice"
             )
-        # What the request leaves out is filled in when it is sent.
-        whole = {"output": f"s3://{self.settings.paths.data_bucket}/stages/x/", **request}
+        # Whatever it leaves out is filled in when it is sent.
+        whole = {
+            "output": f"s3://{self.settings.paths.data_bucket}/{FOLLOW_ONS_PREFIX}x/",
+            **request,
+        }
         try:
             parse_request(json.dumps(whole), self.settings, target)
         except InvalidRequestError as error:
             raise EmitError(f"emit: request {n}: {error}") from None
         except TypeError as error:
             raise EmitError(f"emit: request {n} is not JSON: {error}") from None
+        body = body_at_most(self.lease, target, request, self.settings)
+        if problem := size_problem(Message(body, {})):
+            raise EmitError(f"emit: request {n}: {problem}")
+        return len(body)

@@ -1,18 +1,20 @@
-"""From an exception to an outcome: its class, a text for people with the cause first, and the exit code."""
+"""From an exception to an outcome: its class, a text that names the cause, and the exit code."""
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
-from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
+from pydantic import JsonValue
 from pyspark.errors import PySparkException
 
 from jobs.io.written import NoOutputError
-from jobs.spark.errors import GatewayError
 from jobs.stopping import Stop, StopReason
+from longhaul.adapters.errors import code_of
 from longhaul.domain.errors import LeaseChangedError, PermanentError
-from longhaul.domain.outcome import ExitCode, OutcomeClass, shorten
+from longhaul.domain.quoting import without_values
+from longhaul.domain.verdict import ExitCode, OutcomeClass, searchable, shorten
 
 
 @dataclass(frozen=True)
@@ -34,27 +36,29 @@ _STOPPED: Final = {
 
 _OUT_OF_MEMORY: Final = re.compile(
     r"java\.lang\.OutOfMemoryError|SparkOutOfMemoryError|UNABLE_TO_ACQUIRE_MEMORY"
-    # Of an executor: its JVM ended itself (52 is Spark's own code for that), or its container was killed.
-    r"|ExecutorLostFailure[^\n]*(?:exited with code (?:52|137)\b|[Ee]xit code:? (?:is )?(?:52|137)\b|exceeding memory limits)"
+)
+_EXECUTOR_LOST: Final = "ExecutorLostFailure"
+# Of an executor: its JVM ended itself (52 is Spark's code for that), or its container was killed.
+_EXECUTOR_OUT_OF_MEMORY: Final = re.compile(
+    r"exited with code (?:52|137)\b|[Ee]xit code:? (?:is )?(?:52|137)\b|exceeding memory limits"
 )
 _THROTTLED: Final = re.compile(
-    r"Throttl|SlowDown|TooManyRequests|RequestLimitExceeded|ProvisionedThroughputExceeded|RequestTimeout"
+    r"Throttl|SlowDown|TooManyRequests|RequestLimitExceeded|ProvisionedThroughputExceeded"
+    r"|RequestTimeout"
 )
 _SERVER_ERROR: Final = 500
-# What follows is for those who read logs: stacks, and the text of the query.
-_NOISE: Final = re.compile(r"\n\s*(?:at [\w.$/<>]+\(|Driver stacktrace:|JVM stacktrace:|== SQL|\.\.\. \d+ more)")
-_TASK_FAILURE: Final = re.compile(r"most recent failure: Lost task .*?\(.*? executor .*?\): ", re.DOTALL)
-_CAUSED_BY: Final = re.compile(r"^Caused by: (.+?)(?=\n\s*at |\Z)", re.MULTILINE | re.DOTALL)
+# What follows is for the logs: stacks, and the text of the query.
+_NOISE: Final = re.compile(
+    r"\n[ \t]*(?:at [\w.$/<>]+\(|Driver stacktrace:|JVM stacktrace:|== SQL|\.\.\. \d+ more)"
+)
+# Spark's words before the cause: `most recent failure: Lost task 0.3 in stage 1.0 (TID 4) (10.0.0.7
+# executor 1): `.
+_TASK_FAILURE: Final = ("most recent failure: Lost task ", "(", " executor ", "): ")
+_CAUSED_BY: Final = "\nCaused by: "
+_FRAME: Final = re.compile(r"\n[ \t]*at ")
 _LAST_LINE: Final = re.compile(
     r"^(?:[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning))(?:: .*)?$", re.MULTILINE
 )
-
-
-def may_be_jvm_death(error: BaseException) -> bool:
-    """Whether this is how the end of the JVM looks from Python: a broken connection rather than an answer."""
-    return isinstance(error, (Py4JNetworkError, ConnectionError, GatewayError)) or (
-        isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError)
-    )
 
 
 def of_stop(stop: Stop) -> Failure:
@@ -65,9 +69,12 @@ def of_stop(stop: Stop) -> Failure:
     return Failure(kind, _shorten(stop.detail), code)
 
 
-def of_error(error: BaseException) -> Failure:
-    """The failure of an attempt whose work raised."""
-    text = cause(error)
+def of_error(error: BaseException, params: Mapping[str, JsonValue] | None = None) -> Failure:
+    """The failure of an attempt whose work raised.
+
+    `params` are the request's. They may hold secrets, and errors quote them: each value is cut.
+    """
+    text = _shorten(without_values(cause(error), {**(params or {})}))
     match error:
         case NoOutputError():
             return Failure(OutcomeClass.NO_OUTPUT, text, ExitCode.FAILED)
@@ -79,37 +86,57 @@ def of_error(error: BaseException) -> Failure:
             return Failure(OutcomeClass.OUT_OF_MEMORY, text, ExitCode.OUT_OF_MEMORY)
         case ClientError() | BotoCoreError() if _is_trouble_of_aws(error):
             return Failure(OutcomeClass.INTERRUPTED, text, ExitCode.INTERRUPTED)
-    if _OUT_OF_MEMORY.search(str(error)):
+    if _is_out_of_memory(searchable(str(error))):
         return Failure(OutcomeClass.OUT_OF_MEMORY, text, ExitCode.OUT_OF_MEMORY)
     return Failure(OutcomeClass.FAILED, text, ExitCode.FAILED)
 
 
 def _is_trouble_of_aws(error: ClientError | BotoCoreError) -> bool:
-    """Whether AWS could not answer, in spite of the SDK's retries: no fault of the job's, which may well do better in a minute."""
+    """Whether AWS failed in spite of the SDK's retries: the next attempt may do better."""
     if isinstance(error, BotoCoreError):
-        return isinstance(error, HTTPClientError)  # connections and timeouts; all else is a wrong call
+        return isinstance(
+            error, HTTPClientError
+        )  # connections and timeouts; all else is a wrong call
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    return status >= _SERVER_ERROR or bool(_THROTTLED.search(error.response["Error"]["Code"]))
+    return status >= _SERVER_ERROR or bool(_THROTTLED.search(code_of(error)))
+
+
+def _is_out_of_memory(text: str) -> bool:
+    return bool(_OUT_OF_MEMORY.search(text)) or any(
+        _EXECUTOR_OUT_OF_MEMORY.search(line.partition(_EXECUTOR_LOST)[2])
+        for line in text.split("\n")
+    )
 
 
 def cause(error: BaseException) -> str:
-    """What went wrong in as few words as there are: the last line of a Python traceback, or Spark's message without its stacks."""
+    """The last line of a Python traceback, or Spark's message without its stacks."""
     if isinstance(error, PermanentError):
-        return _shorten(str(error))
-    text = str(error)
+        return str(error)
+    text = searchable(str(error))
     if "Traceback (most recent call last)" in text:  # of a Python worker, quoted by Spark
-        last_lines = _LAST_LINE.findall(text.rpartition("Traceback (most recent call last)")[2])
+        last_lines: list[str] = _LAST_LINE.findall(
+            text.rpartition("Traceback (most recent call last)")[2]
+        )
         if last_lines:
-            return _shorten(last_lines[0])
-    causes = _CAUSED_BY.findall(text)
-    if causes:
-        return _shorten(causes[-1])
-    task_failure = _TASK_FAILURE.search(text)
-    if task_failure:
-        return _shorten(_NOISE.split(text[task_failure.end() :], maxsplit=1)[0])
+            return last_lines[0]
+    found, last_cause = f"\n{text}".rpartition(_CAUSED_BY)[1:]
+    if found:
+        return _FRAME.split(last_cause, maxsplit=1)[0]
+    task_failure = _after(text, _TASK_FAILURE)
+    if task_failure is not None:
+        return _NOISE.split(task_failure, maxsplit=1)[0]
     brief = _NOISE.split(text, maxsplit=1)[0]
     # Spark's own begin with their condition, such as [DIVIDE_BY_ZERO].
-    return _shorten(brief if isinstance(error, PySparkException) else f"{type(error).__name__}: {brief}")
+    return brief if isinstance(error, PySparkException) else f"{type(error).__name__}: {brief}"
+
+
+def _after(text: str, words: Sequence[str]) -> str | None:
+    """What follows the last of these words, each searched for after the one before."""
+    for word in words:
+        _, found, text = text.partition(word)
+        if not found:
+            return None
+    return text
 
 
 def _shorten(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Tells the lease row how far the attempt is, and listens to what it answers: lost and cancelled attempts stop within one period."""
+"""Reports progress to the lease row, which says in return whether the attempt has to stop."""
 
 import logging
 import threading
@@ -10,38 +10,45 @@ from typing import Any, Final
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from jobs.spark.progress import ProcessTree, SparkSample
+from jobs.spark.progress import Effort, SparkSample
 from jobs.stopping import Stop, StopReason
 from longhaul.domain.errors import LeaseChangedError
 from longhaul.domain.lease import AttemptId
-from longhaul.ports import Clock, LeaseStore
+from longhaul.ports import Background, Clock, Leases, Timer
 
 logger = logging.getLogger(__name__)
 
 _NOTE_CHARS = 120
-_MAX_STAGES = 4  # of those active at once; the row is to stay below 1 KiB
+_MAX_STAGES = 4  # of those active at once, so that the row stays below 1 KiB
+# A report on its way may be tried twice, for some seconds each time.
+_LAST_REPORT_S = 10
 
 
 class Phase(StrEnum):
     STAGING = "staging"
     RUNNING = "running"
     PUBLISHING = "publishing"
+    WAITING = "waiting"  # for executors, in the midst of running
 
 
-# Which part of the whole each phase is; the middle one is the job's.
+# Which part of the whole each phase is.
 _SPAN: Final = {Phase.STAGING: (0.0, 0.1), Phase.RUNNING: (0.1, 0.9), Phase.PUBLISHING: (0.9, 1.0)}
 
 
 @dataclass
 class Progress:
-    """What is known of the attempt. Written by the thread that works, read by the one that reports; each field is replaced whole."""
+    """How far the attempt is.
+
+    The thread that works writes it, and the one that reports reads it. Each field is replaced
+    whole.
+    """
 
     phase: Phase = Phase.STAGING
     note: str = ""
     done: int = 0  # bytes while staging and publishing
     total: int = 0
-    ticks: int = 0  # counts every step, whatever its size
-    quiet_until: datetime | None = None  # nothing need happen before
+    ticks: int = 0  # one for each step, whatever its size
+    quiet_until: datetime | None = None  # until then silence is no stall
     _fraction: float = 0.0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -56,7 +63,7 @@ class Progress:
             self.ticks += 1
 
     def be_quiet(self, note: str, until: datetime | None) -> None:
-        """What is waited for, and how long that may last; None when the wait is over."""
+        """Note a wait and when it ends at the latest; None when it is over."""
         self.say(note)
         with self._lock:
             self.quiet_until = until
@@ -67,9 +74,14 @@ class Progress:
             self.ticks += 1
 
     def fraction(self, spark: SparkSample) -> float:
-        """How much of the whole is done, between 0 and 1. It never goes back, though Spark learns of new stages as it goes."""
+        """How much of the whole is done, between 0 and 1.
+
+        It never decreases, even when Spark learns of new stages.
+        """
         start, end = _SPAN[self.phase]
-        done, total = (spark.done, spark.total) if self.phase is Phase.RUNNING else (self.done, self.total)
+        done, total = (
+            (spark.done, spark.total) if self.phase is Phase.RUNNING else (self.done, self.total)
+        )
         within = min(done / total, 1.0) if total else 0.0
         self._fraction = max(self._fraction, round(start + (end - start) * within, 3))
         return self._fraction
@@ -77,57 +89,60 @@ class Progress:
 
 @dataclass
 class Reporter:
-    """The thread that writes progress under the attempt's token."""
+    """Writes progress under the attempt's token, every `period_s`."""
 
-    leases: LeaseStore
+    leases: Leases
     attempt: AttemptId
     clock: Clock
+    background: Background
     stop: Stop
     progress: Progress
     period_s: float
-    # Without a word for this long the heartbeat calls the job stalled; going on would be work for nothing.
-    give_up_s: float
-    spark: Callable[[], SparkSample] = SparkSample
-    tree: ProcessTree = field(default_factory=ProcessTree)
-    _finished: threading.Event = field(default_factory=threading.Event)
-    _thread: threading.Thread | None = None
+    sample: Callable[[], SparkSample]
+    effort: Callable[[], Effort]
+    _timer: Timer | None = None
     _seen: object = None
     _advanced_at: datetime | None = None
     _written_at: datetime | None = None
 
     def start(self) -> None:
         self._advanced_at = self._written_at = self.clock.now()
-        self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
-        self._thread.start()
+        self._timer = self.background.every(self.period_s, self._report_safely)
 
     def finish(self) -> None:
-        """Write no more. A write on its way is waited for, so that none comes after what follows."""
-        self._finished.set()
-        if self._thread is not None:
-            self._thread.join(timeout=self.period_s + 10)
+        """Write no more.
 
-    def _run(self) -> None:
+        Waits for a write on its way, so that it does not come after what follows.
+        """
+        if self._timer is not None:
+            self._timer.cancel(wait_s=self.period_s + _LAST_REPORT_S)
+
+    def _report_safely(self) -> None:
+        if self.stop.requested:
+            return
         try:
-            while not self._finished.wait(self.period_s) and not self.stop.requested:
-                self.report()
+            self.report()
         except Exception as error:
-            # Without reports the heartbeat would kill the attempt much later, and nobody would know why.
+            # Otherwise the job would be called stalled, and nothing would say why.
             logger.exception("the progress thread failed")
-            self.stop.request(StopReason.UNREPORTABLE, f"the progress thread failed: {type(error).__name__}")
+            self.stop.request(
+                StopReason.UNREPORTABLE, f"the progress thread failed: {type(error).__name__}"
+            )
 
     def report(self) -> None:
-        """Write once, and heed the answer."""
-        now, spark, effort = self.clock.now(), self.spark(), self.tree.effort()
+        """Write once, and stop if the row says so."""
+        now, spark, effort = self.clock.now(), self.sample(), self.effort()
         seen = (self.progress.ticks, spark)
         quiet_until = self.progress.quiet_until
         is_quiet = quiet_until is not None and now <= quiet_until
-        # A task on an executor is taken for work: Spark itself misses the executor that dies, and a task that hangs has the job's timeout.
+        # A task on an executor counts as work: Spark itself notices when the executor dies, and the
+        # job's timeout ends a task that hangs.
         is_work = effort.is_work or spark.runs_elsewhere
         if seen != self._seen or is_work or is_quiet or self._advanced_at is None:
             self._advanced_at = now
         self._seen = seen
         document: dict[str, Any] = {
-            "phase": self.progress.phase.value,
+            "phase": self._phase(spark).value,
             "fraction": self.progress.fraction(spark),
             "note": self.progress.note,
             "tasks": [spark.done, spark.total],
@@ -137,7 +152,7 @@ class Reporter:
             "io_bytes_per_s": round(effort.io_bytes / effort.seconds) if effort.seconds else 0,
         }
         try:
-            lease = self.leases.report_progress(self.attempt, document, self._advanced_at)
+            lease = self.leases.report_progress(self.attempt, document, self._advanced_at, now)
         except LeaseChangedError:
             self.stop.request(StopReason.SUPERSEDED, "this attempt does not own the job any more")
         except (ClientError, BotoCoreError) as error:
@@ -147,8 +162,16 @@ class Reporter:
             if lease.cancel_requested_at is not None:
                 self.stop.request(StopReason.CANCELLED, "cancelled on request")
 
+    def _phase(self, spark: SparkSample) -> Phase:
+        is_waiting = self.progress.phase is Phase.RUNNING and spark.waits_for_executors
+        return Phase.WAITING if is_waiting else self.progress.phase
+
     def _could_not_write(self, now: datetime, error: Exception) -> None:
+        """Work on: in an outage of DynamoDB nothing else can tell whether the job is still ours.
+
+        The fence keeps an attempt that has lost its lease from committing.
+        """
         silent_s = (now - (self._written_at or now)).total_seconds()
-        logger.warning("could not report progress", extra={"error": type(error).__name__, "silent_s": silent_s})
-        if silent_s > self.give_up_s:
-            self.stop.request(StopReason.UNREPORTABLE, f"could not report progress for {silent_s:.0f} s: {error}")
+        logger.warning(
+            "could not report progress", extra={"error": type(error).__name__, "silent_s": silent_s}
+        )

@@ -1,6 +1,9 @@
-"""What the container runs: `python -m jobs.runner`. Reads where it is from its environment, carries out the attempt, exits with a meaning.
+"""What the container runs: `python -m jobs.runner`.
 
-The environment: LONGHAUL_KEY, LONGHAUL_RUN and LONGHAUL_ATTEMPT name the attempt, LONGHAUL_SETTINGS the surroundings, ECS's metadata the task.
+It reads its environment, carries out the attempt, and exits with a code that says how it went.
+
+The environment: LONGHAUL_KEY, LONGHAUL_RUN and LONGHAUL_ATTEMPT name the attempt, LONGHAUL_SETTINGS
+holds the settings, and ECS's metadata endpoint describes the task.
 """
 
 import shutil
@@ -8,25 +11,25 @@ import sys
 import tempfile
 from pathlib import Path
 
-from jobs.ending import end_soon, stop_on_sigterm
 from jobs.spark.gateway import Gateway
-from jobs.stopping import Stop
+from jobs.stopping import Stop, end_when_stopped, stop_on_sigterm
 from jobs.task import this_task
+from longhaul.adapters.background import Threads
 
 
 def main() -> int:
-    """Carry out the attempt that the environment names; answers the exit code."""
-    stop = Stop()
-    stop_on_sigterm(stop)
+    """Carry out the attempt that the environment names, and return the exit code."""
+    stop, background = Stop(), Threads()
+    stop_on_sigterm(stop, background)
     task = this_task()
     scratch = Path(tempfile.mkdtemp(prefix="longhaul-"))
     gateway = Gateway(scratch, task.resources.heap_mib)
     try:
-        # Only now: what this imports (boto3, pydantic, PySpark) would keep the JVM waiting, which takes longer than all else.
-        from jobs.wiring import attempt_of  # noqa: PLC0415
+        # After the JVM's start, which takes longest: boto3, pydantic and PySpark would delay it.
+        from jobs.wiring import task_attempt  # noqa: PLC0415
 
-        attempt = attempt_of(task, gateway, scratch, stop)
-        stop.on_request(lambda: end_soon(attempt))
+        attempt = task_attempt(task, gateway, scratch, stop, background)
+        end_when_stopped(attempt)
         return int(attempt.run())
     finally:
         gateway.stop()

@@ -1,8 +1,10 @@
-"""An ordinary PySpark script as a job: it runs unchanged, with our session, its own `sys.argv`, and local paths where the request says `{inputs.x}`.
+"""An ordinary PySpark script as a job. It runs unchanged, with our session and its own `sys.argv`.
 
-{inputs.NAME}    the folder of an input
-{output}         the output: the script writes it as to any local folder (on a cluster: to any `s3://` path)
-{output.NAME}    a folder below the output, as `job.write(df, NAME)` makes it
+Its arguments may name places:
+
+{inputs.NAME}   the folder of an input
+{output}        the output: a local folder, or on a cluster an `s3://` path
+{output.NAME}   a folder below the output, as `job.write(df, NAME)` makes it
 """
 
 import re
@@ -20,14 +22,14 @@ from pyspark.sql import SparkSession
 from jobs.api import MAIN, Job, Params
 from jobs.io.written import Dataset, Folder, S3Folder
 from longhaul.domain.errors import PermanentJobError
-from longhaul.domain.outcome import ExitCode
+from longhaul.domain.verdict import ExitCode
 
 _PLACE: Final = re.compile(r"\{(inputs|output)(?:\.([A-Za-z0-9_-]+))?\}")
 
 
 class ScriptParams(Params):
     argv: tuple[str, ...] = ()
-    """What the script finds in `sys.argv` after its own name."""
+    """`sys.argv` of the script, after its own name."""
 
 
 class ScriptError(Exception):
@@ -38,9 +40,10 @@ def run_script(file: Path, job: Job[ScriptParams]) -> None:
     """Run the script to its end and keep for publication what it wrote.
 
     Raises:
-        PermanentJobError: an argument names what the request does not have, or the script exits with 65 (bad data).
+        PermanentJobError: an argument names what the request does not have, or the script exits
+            with 65 (bad data).
         ScriptError: it exits with another code than 0.
-        Exception: whatever it raises itself.
+        Exception: as the script raises it.
     """
     places: dict[str, Folder] = {MAIN: job.folder_of(MAIN)}
     argv = [_filled(word, job, places) for word in job.params.argv]
@@ -50,30 +53,36 @@ def run_script(file: Path, job: Job[ScriptParams]) -> None:
     except SystemExit as end:
         _heed(end)
     # Rows are not counted: they would have to be read once more.
-    job.written.extend(Dataset(name, folder) for name, folder in places.items() if _may_hold_files(folder))
+    job.written.extend(
+        Dataset(name, folder) for name, folder in places.items() if _may_hold_files(folder)
+    )
 
 
 def _may_hold_files(folder: Folder) -> bool:
-    """Whether the script wrote anything there; in S3 that is seen when the output is listed."""
+    """Whether the script wrote anything there; in S3 the listing of the output shows it."""
     return isinstance(folder, S3Folder) or any(path.is_file() for path in folder.rglob("*"))
 
 
 def _filled(word: str, job: Job[Any], places: dict[str, Folder]) -> str:
-    """The argument with paths in it; `places` learns of the datasets that it names."""
+    """The argument with paths in it. Adds the datasets that it names to `places`."""
 
     def path(match: re.Match[str]) -> str:
         kind, name = match[1], match[2]
         if kind == "inputs":
             if name not in job.inputs:
                 known = ", ".join(sorted(job.inputs)) or "none"
-                raise PermanentJobError(f"params.argv: {match[0]} is no input of the request; given: {known}")
+                raise PermanentJobError(
+                    f"params.argv: {match[0]} is no input of the request; given: {known}"
+                )
             staged = urlparse(job.inputs[name].path)
             return unquote(staged.path) if staged.scheme == "file" else job.inputs[name].path
         folder = places[name or MAIN] = job.folder_of(name or MAIN)
         if isinstance(folder, S3Folder):
             return folder.as_uri()
-        # Not the folder itself: Spark wants to make it. But what a script writes below it with `open` needs it.
-        (folder if word[match.end() :].startswith("/") else folder.parent).mkdir(parents=True, exist_ok=True)
+        # Spark wants to make the folder itself. A script that writes below it with `open` needs it.
+        (folder if word[match.end() :].startswith("/") else folder.parent).mkdir(
+            parents=True, exist_ok=True
+        )
         return str(folder)
 
     return _PLACE.sub(path, word)
@@ -81,7 +90,7 @@ def _filled(word: str, job: Job[Any], places: dict[str, Folder]) -> str:
 
 @contextmanager
 def _as_main(file: Path, argv: Sequence[str]) -> Iterator[None]:
-    """The script's surroundings. Its `spark.stop()` does nothing: the session is the runner's, which still looks at it."""
+    """Replace `sys.argv`, and let `spark.stop()` do nothing: the runner still needs the session."""
     with (
         _replaced(sys, "argv", [str(file), *argv]),
         _replaced(SparkSession, "stop", _leave_running),
@@ -109,5 +118,7 @@ def _heed(end: SystemExit) -> None:
         case None | 0:
             return
         case ExitCode.PERMANENT:
-            raise PermanentJobError(f"the script exited with {int(ExitCode.PERMANENT)}: the job cannot succeed")
+            raise PermanentJobError(
+                f"the script exited with {int(ExitCode.PERMANENT)}: the job cannot succeed"
+            )
     raise ScriptError(f"the script exited with {end.code}")

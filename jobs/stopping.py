@@ -1,10 +1,28 @@
-"""One place that says whether this attempt has to stop, and why. The first reason wins; whoever works asks between two steps."""
+"""Whether an attempt has to stop, and why; and how a process that does not stop is ended.
 
+The first reason wins. The code that works checks between two steps.
+"""
+
+import logging
+import os
+import signal
 import threading
 from collections.abc import Callable
 from enum import StrEnum
+from typing import TYPE_CHECKING, Final
 
 from longhaul.domain.errors import LonghaulError
+
+if TYPE_CHECKING:
+    from jobs.attempt import AttemptRunner
+    from longhaul.ports import Background
+
+# A stopped attempt has this long to unwind by itself before its process is ended; always well
+# within ECS's stop timeout.
+_UNWIND_S: Final = 5.0
+_UNWIND_FRACTION: Final = 0.5
+
+logger = logging.getLogger(__name__)
 
 
 class StopReason(StrEnum):
@@ -18,7 +36,7 @@ class StopReason(StrEnum):
 
 
 class StopRequestedError(LonghaulError):
-    """Raised in whatever the attempt was doing, once a stop was requested."""
+    """Raised by `Stop.check` in the code that works."""
 
 
 class Stop:
@@ -34,7 +52,10 @@ class Stop:
         return self._requested.is_set()
 
     def request(self, reason: StopReason, detail: str) -> None:
-        """Ask for the stop. Not for signal handlers themselves, which may interrupt a holder of the lock: they start a thread."""
+        """Ask for the stop.
+
+        Not from a signal handler: it may have interrupted the holder of the lock.
+        """
         with self._lock:
             if self.reason is not None:
                 return
@@ -45,7 +66,7 @@ class Stop:
             callback()
 
     def on_request(self, callback: Callable[[], None]) -> None:
-        """Call back at the request; at once when it has been made already."""
+        """Call `callback` at the request; at once if it was made already."""
         with self._lock:
             if self.reason is None:
                 self._callbacks.append(callback)
@@ -53,10 +74,45 @@ class Stop:
         callback()
 
     def wait(self, seconds: float) -> bool:
-        """Whether a stop was requested within that time."""
+        """Whether a stop was requested within that time. It blocks a thread: for Spark only."""
         return self._requested.wait(seconds)
 
     def check(self) -> None:
         """Raise StopRequestedError if a stop was requested."""
         if self.requested:
             raise StopRequestedError(self.detail)
+
+
+def stop_on_sigterm(stop: Stop, background: "Background") -> None:
+    signal.signal(signal.SIGTERM, lambda *_: hear_sigterm(stop, background))
+
+
+def hear_sigterm(stop: Stop, background: "Background") -> None:
+    """Request the stop in the background: the main thread may hold the lock of `stop`."""
+    detail = "the platform asked the task to stop (SIGTERM)"
+    background.after(0, lambda: stop.request(StopReason.TERMINATED, detail))
+
+
+def end_when_stopped(
+    attempt: "AttemptRunner", end_process: Callable[[int], None] = os._exit
+) -> None:
+    """Once a stop is requested, end the process after a grace period.
+
+    An attempt that unwinds in time has ended the process itself by then.
+    """
+
+    def end() -> None:
+        # Imported by now; at the start of a runner it would keep the JVM waiting.
+        from jobs import failures  # noqa: PLC0415
+
+        failure = failures.of_stop(attempt.stop)
+        logger.warning("did not unwind in time: ending now", extra={"outcome": failure.kind.value})
+        attempt.record(failure)
+        end_process(failure.exit_code)
+
+    grace_s = min(_UNWIND_S, attempt.settings.lease.stop_timeout_s * _UNWIND_FRACTION)
+
+    def end_soon() -> None:
+        attempt.background.after(grace_s, end)
+
+    attempt.stop.on_request(end_soon)

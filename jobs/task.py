@@ -16,14 +16,12 @@ _MIB = 1024 * 1024
 
 @dataclass(frozen=True)
 class Resources:
-    """What this task may use."""
-
     cores: int
     memory_mib: int
 
     @property
     def heap_mib(self) -> int:
-        """Memory of the JVM's heap, with room left for all else."""
+        """Memory of the JVM's heap; the rest is left for everything else in the task."""
         return heap_mib(self.memory_mib)
 
 
@@ -41,7 +39,9 @@ def this_task() -> Task:
     """
     endpoint = os.environ.get(METADATA_VARIABLE)
     if not endpoint:
-        raise RuntimeError(f"{METADATA_VARIABLE} is not set: the runner is started by ECS (or by `longhaul up`)")
+        raise RuntimeError(
+            f"{METADATA_VARIABLE} is not set: the runner is started by ECS (or by `longhaul up`)"
+        )
     with urllib.request.urlopen(f"{endpoint}/task", timeout=_TIMEOUT_S) as answer:  # noqa: S310 - the agent's own link-local http address
         metadata = json.load(answer)
     limits = metadata.get("Limits") or {}
@@ -49,7 +49,10 @@ def this_task() -> Task:
 
 
 def resources(cpu_limit: float | None, memory_limit_mib: int | None) -> Resources:
-    """What the task's limits (vCPU, MiB) leave on this machine; a task without limits may use the machine's cores and a quarter of its memory."""
+    """What the limits (vCPU, MiB) leave on this machine.
+
+    Without limits: all of its cores, and a quarter of its memory.
+    """
     cores = os.cpu_count() or 1
     memory_mib = psutil.virtual_memory().total // _MIB
     return Resources(

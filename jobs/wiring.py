@@ -1,4 +1,7 @@
-"""Puts an attempt together from its environment. Apart from the runners, because all that this imports takes as long as a JVM takes to boot."""
+"""Puts an attempt together: clients, adapters, Spark.
+
+Apart from the runners, because its imports take as long as a JVM takes to boot.
+"""
 
 import os
 import random
@@ -9,18 +12,20 @@ import boto3
 import psutil
 from botocore.config import Config
 
-from jobs import logs
-from jobs.attempt import Attempt, Spark
+from jobs import json_logs
+from jobs.attempt import AttemptRunner, Load, Spark
 from jobs.io.work_area import DiskArea, WorkArea, area_at
-from jobs.spark.progress import ProcessTree, Vantage
+from jobs.loading import load
+from jobs.spark.progress import ProcessTree
 from jobs.stopping import Stop
 from jobs.task import Task
 from longhaul.adapters.clock import SystemClock
-from longhaul.adapters.dynamodb_leases import DynamoLeases
-from longhaul.adapters.s3_publisher import S3Publisher
-from longhaul.adapters.s3_requests import S3Requests
+from longhaul.adapters.dynamodb.leases import DynamoLeases
+from longhaul.adapters.publisher import S3Publisher
+from longhaul.adapters.s3 import S3Requests
 from longhaul.domain import job_run
 from longhaul.domain.lease import AttemptId
+from longhaul.ports import Background, Clock
 from longhaul.settings import RuntimeSettings, runtime_settings
 
 if TYPE_CHECKING:
@@ -28,23 +33,35 @@ if TYPE_CHECKING:
 
     from jobs.spark.gateway import Gateway
 
-# Transfers use up to this many connections at once; retries cover S3's and DynamoDB's throttles.
+# Transfers use up to this many connections at once; the retries cover S3's and DynamoDB's
+# throttles.
 _AWS: Final = Config(max_pool_connections=48, retries={"mode": "standard", "total_max_attempts": 8})
-# A progress report that AWS does not take within seconds is better made anew: while it is tried again, it goes on telling an old time, and minutes of that are
-# what a stalled job looks like.
+# Give up fast: a report retried for minutes carries an old timestamp and looks like a stall.
 REPORTING: Final = Config(
-    connect_timeout=2, read_timeout=4, retries={"mode": "standard", "total_max_attempts": 2}, max_pool_connections=2
+    connect_timeout=2,
+    read_timeout=4,
+    retries={"mode": "standard", "total_max_attempts": 2},
+    max_pool_connections=2,
 )
 
 
-def attempt_of(task: Task, gateway: "Gateway", scratch: Path, stop: Stop) -> Attempt:
-    """The attempt that the environment names: LONGHAUL_KEY, LONGHAUL_RUN, LONGHAUL_ATTEMPT, and LONGHAUL_SETTINGS for the surroundings."""
-    from jobs.spark.running import RunningSpark  # noqa: PLC0415 - needs the JVM's package, which a cluster's driver has not
+def task_attempt(
+    task: Task, gateway: "Gateway", scratch: Path, stop: Stop, background: Background
+) -> AttemptRunner:
+    """The attempt that the environment names, in an ECS task."""
+    # Needs the JVM's package, which a cluster's driver does not have.
+    from jobs.spark.local import LocalSpark  # noqa: PLC0415
 
-    attempt_id = _named()
-    spark = RunningSpark(gateway, attempt_id.execution_name, task.resources, scratch, stop)
-    settings, s3 = runtime_settings(), _s3()
-    return _attempt(
+    attempt_id, settings, s3 = attempt_from_environment(), runtime_settings(), s3_client()
+    spark = LocalSpark(
+        gateway,
+        attempt_id.execution_name,
+        task.resources,
+        scratch,
+        stop,
+        watch_every_s=_watch_period_s(settings),
+    )
+    return put_together(
         attempt_id,
         settings,
         s3,
@@ -53,51 +70,72 @@ def attempt_of(task: Task, gateway: "Gateway", scratch: Path, stop: Stop) -> Att
         area=DiskArea(s3, scratch, settings.tasks.disk_gib),
         spark=spark,
         stop=stop,
+        background=background,
     )
 
 
-def cluster_attempt(scratch: Path, stop: Stop) -> Attempt:
-    """The attempt that the environment names, as `attempt_of`, on the cluster whose driver this process is.
+def cluster_attempt(scratch: Path, stop: Stop, background: Background) -> AttemptRunner:
+    """The attempt that the environment names, on the cluster whose driver this process is.
 
     Raises:
-        RuntimeError: the settings know of no such engine.
+        RuntimeError: the settings name no EMR Serverless application.
     """
-    from jobs.spark.cluster import ClusterSpark, submitted_resources  # noqa: PLC0415 - talks to a JVM that is there already
+    # Talks to a JVM that is there already.
+    from jobs.spark.cluster import ClusterSpark, submitted_resources  # noqa: PLC0415
 
-    attempt_id, settings, s3 = _named(), runtime_settings(), _s3()
-    if settings.emr_serverless is None:
-        raise RuntimeError("the settings name no application: this is started by EMR Serverless (or by `longhaul up`)")
+    attempt_id, settings, s3 = attempt_from_environment(), runtime_settings(), s3_client()
+    engine = settings.emr_serverless
+    if engine is None:
+        raise RuntimeError(
+            "the settings name no application: this is started by EMR Serverless (or by"
+            " `longhaul up`)"
+        )
     resources = submitted_resources()
-    spark = ClusterSpark(attempt_id.execution_name, resources, scratch, stop)
-    return _attempt(
+    spark = ClusterSpark(
+        attempt_id.execution_name,
+        resources,
+        scratch,
+        stop,
+        # spark-submit's JVM, which started us.
+        tree=ProcessTree(psutil.Process().parent()),
+        watch_every_s=_watch_period_s(settings),
+    )
+    return put_together(
         attempt_id,
         settings,
         s3,
-        task=Task(job_run.reference(settings.emr_serverless.application_arn, attempt_id), resources),
+        task=Task(job_run.reference(engine.application_arn, attempt_id), resources),
         scratch=scratch,
-        area=area_at(settings.emr_serverless.work_area, s3, attempt_id, DiskArea(s3, scratch, settings.tasks.disk_gib)),
+        area=area_at(
+            engine.work_area, s3, attempt_id, DiskArea(s3, scratch, settings.tasks.disk_gib)
+        ),
         spark=spark,
         stop=stop,
-        # spark-submit's JVM, which started us.
-        vantage=Vantage(tree=lambda: ProcessTree(psutil.Process().parent()), has_executors=True),
+        background=background,
     )
 
 
-def _named() -> AttemptId:
+def attempt_from_environment() -> AttemptId:
+    """The attempt that LONGHAUL_KEY, LONGHAUL_RUN and LONGHAUL_ATTEMPT name; logs are set up."""
     attempt_id = AttemptId(
-        os.environ["LONGHAUL_KEY"], int(os.environ["LONGHAUL_RUN"]), int(os.environ["LONGHAUL_ATTEMPT"])
+        os.environ["LONGHAUL_KEY"],
+        int(os.environ["LONGHAUL_RUN"]),
+        int(os.environ["LONGHAUL_ATTEMPT"]),
     )
-    logs.configure(
-        job_id=attempt_id.key.partition("#")[2], attempt=attempt_id.attempt, execution=attempt_id.execution_name
+    json_logs.configure(
+        job_id=attempt_id.key.partition("#")[2],
+        attempt=attempt_id.attempt,
+        execution=attempt_id.execution_name,
     )
     return attempt_id
 
 
-def _s3() -> "S3Client":
-    return boto3.client("s3", config=_AWS)
+def s3_client() -> "S3Client":
+    client: S3Client = boto3.client("s3", config=_AWS)
+    return client
 
 
-def _attempt(  # noqa: PLR0913 - what differs between the engines
+def put_together(  # noqa: PLR0913 - what differs between the engines and the simulation
     attempt_id: AttemptId,
     settings: RuntimeSettings,
     s3: "S3Client",
@@ -107,27 +145,40 @@ def _attempt(  # noqa: PLR0913 - what differs between the engines
     area: WorkArea,
     spark: Spark,
     stop: Stop,
-    vantage: Vantage = Vantage(),  # noqa: B008 - frozen
-) -> Attempt:
-    clock = SystemClock()
+    background: Background,
+    load: Load = load,
+    clock: Clock = SystemClock(),  # noqa: B008 - stateless
+    rng: random.Random | None = None,
+) -> AttemptRunner:
+    """The attempt, with its adapters."""
     bucket = settings.paths.data_bucket
 
     def leases(config: Config) -> DynamoLeases:
-        return DynamoLeases(boto3.client("dynamodb", config=config), settings.leases_table, clock, random.Random())  # noqa: S311 - jitter
+        return DynamoLeases(
+            boto3.client("dynamodb", config=config),
+            settings.leases_table,
+            clock,
+            rng or random.Random(),  # noqa: S311 - jitter, not secrets
+        )
 
-    return Attempt(
+    return AttemptRunner(
         id=attempt_id,
         settings=settings,
         task=task,
         clock=clock,
+        background=background,
         leases=leases(_AWS),
         reports=leases(REPORTING),
         requests=S3Requests(s3, bucket),
-        publisher=S3Publisher(s3, bucket),
+        publisher=S3Publisher(s3, bucket, clock, background),
         s3=s3,
         scratch=scratch,
         area=area,
         spark=spark,
+        load=load,
         stop=stop,
-        vantage=vantage,
     )
+
+
+def _watch_period_s(settings: RuntimeSettings) -> float:
+    return settings.lease.progress_period_s / 2

@@ -1,16 +1,16 @@
 """A batch of deliveries, and what happens to its messages."""
 
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from aws_lambda_powertools import Logger
 
-from longhaul.domain import schedule
 from longhaul.domain.dead_letter import Reason, dead_letter
-from longhaul.domain.delivery import Accepted
-from longhaul.domain.lease import Lease, Message
-from longhaul.domain.message import MessageContent, renewal
+from longhaul.domain.lease import Lease
+from longhaul.domain.message import JobMessage, Message, renewal
+from longhaul.domain.pace import MAX_HIDDEN, Room, deferrals_s
 from longhaul.metrics import Metric, StageMetric
 from longhaul.ports import Clock, JobQueue
 from longhaul.settings import LeaseSettings, Stage
@@ -20,17 +20,31 @@ logger = Logger(child=True)
 
 @dataclass
 class Batch:
-    """Deliveries of one stage. `kept`: message ids that stay in the queue, to begin with all of them. `waiting`: what is to be claimed, with its row, but has no slot yet.
+    """Deliveries of one stage.
 
-    What the metrics tell of, noted by threads in parallel: message ids of the `started` and the `dead_lettered`, for how long each of the `deferred` had waited.
+    `kept`: ids of the messages that stay in the queue, at first all. `waiting`: messages without a
+    slot for their claim, with their rows. `slow`: what may take long, and must delay no claim, with
+    the messages that it is for. `room`: the stage's slots, as they were read last.
+
+    `until`: when the batch is over, whatever is left.
+
+    For the metrics, from threads in parallel: ids of the `started` and the `dead_lettered`, the
+    seconds that each of the deferred had waited, and the ids of those that come too rarely.
     """
 
     stage: Stage
     kept: set[str]
-    waiting: list[tuple[Accepted, Lease | None]]
+    until: datetime | None = None
+    waiting: list[tuple[JobMessage, Lease | None]] = field(default_factory=list)
+    slow: list[tuple[JobMessage, Callable[[JobMessage], None]]] = field(default_factory=list)
+    room: Room = field(default_factory=lambda: Room(slots=1, free=0, running=0))
     started: list[str] = field(default_factory=list)
     dead_lettered: list[str] = field(default_factory=list)
     deferred_s: list[float] = field(default_factory=list)
+    rarely_seen: list[str] = field(default_factory=list)
+
+    def is_over(self, now: datetime) -> bool:
+        return self.until is not None and now >= self.until
 
     def measured(self) -> dict[Metric, float]:
         values: dict[Metric, float] = {}
@@ -40,52 +54,67 @@ class Batch:
             values[StageMetric.DEAD_LETTERED] = len(self.dead_lettered)
         if self.deferred_s:
             values[StageMetric.OLDEST_WAITING] = max(self.deferred_s)
+        if self.rarely_seen:
+            values[StageMetric.NEAR_RETENTION] = len(self.rarely_seen)
         return values
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Messages:
-    """How messages are put back, renewed and dead-lettered. What is not kept the mapping deletes."""
+    """Puts messages back, renews them, and dead-letters them.
 
-    numbers: LeaseSettings
+    The mapping deletes every message that is not kept.
+    """
+
+    timing: LeaseSettings
     clock: Clock
     rng: random.Random
     queue: JobQueue
+    most_hidden: int = MAX_HIDDEN
 
-    def hold(self, batch: Batch, message: Message, seconds: int) -> None:
-        """It shows again after so many seconds."""
+    def hold(self, batch: Batch, message: JobMessage, seconds: int) -> None:
+        """Make the message visible after these seconds."""
         self.queue.set_visibility(batch.stage.queue_url, message.receipt_handle, seconds)
 
-    def postpone(self, batch: Batch, each: Accepted, seconds: int) -> None:
-        """The same for one that may come so often that it wears out."""
-        self.hold(batch, each.message, max(0, seconds))
-        self.renew_if_worn_out(batch, each)
+    def postpone(self, batch: Batch, message: JobMessage, seconds: int) -> None:
+        """As `hold`, for a message that may come so often that it wears out."""
+        self.hold(batch, message, max(0, seconds))
+        self.renew_if_worn_out(batch, message)
 
-    def renew_if_worn_out(self, batch: Batch, each: Accepted) -> None:
-        """Replace a message that SQS will soon give up on by a copy; then it may go.
+    def renew_if_worn_out(self, batch: Batch, message: JobMessage) -> None:
+        """Send a copy of a message that SQS will soon drop; then the message may go.
 
-        A crash after the send leaves both: the copy says whom it renews, so one of them owns the job and the other is its duplicate.
+        A crash after the send leaves both: they are of one chain, in which a later message replaces
+        an earlier one.
         """
-        if each.message.wears_out(self.numbers, self.clock.now()):
-            self.queue.send(
-                batch.stage.queue_url,
-                renewal(each.content, each.message.message_id, each.message.key, each.message.first_sent_at),
-            )
-            batch.kept.discard(each.message.message_id)
+        if message.wears_out(self.timing, self.clock.now()):
+            copy = renewal(message.content, message.chain, message.key, message.first_sent_at)
+            self.queue.send(batch.stage.queue_url, copy)
+            batch.kept.discard(message.message_id)
             logger.info(
-                "message renewed", extra={"lease": each.message.key, "receive_count": each.message.receive_count}
+                "message renewed",
+                extra={"lease": message.key, "receive_count": message.receive_count},
             )
 
-    def dead_letter(self, batch: Batch, message_id: str, content: MessageContent, reason: Reason) -> None:
-        """Send first, delete afterwards: a crash in between sends it twice, never zero times."""
+    def dead_letter(self, batch: Batch, message_id: str, content: Message, reason: Reason) -> None:
+        """Send first, delete afterwards: a crash in between sends it twice, and loses nothing."""
         self.queue.send(batch.stage.dead_letter_queue_url, dead_letter(content, reason))
         batch.kept.discard(message_id)
         batch.dead_lettered.append(message_id)
-        logger.warning("dead-lettered", extra={"message_id": message_id, "class": reason.kind, "reason": reason.reason})
+        logger.warning(
+            "dead-lettered",
+            extra={"message_id": message_id, "class": reason.kind, "reason": reason.reason},
+        )
 
-    def defer(self, batch: Batch, messages: Iterable[Message]) -> None:
-        """They come again in some minutes."""
+    def defer(self, batch: Batch, messages: Sequence[JobMessage]) -> None:
+        """Hide the messages until they are to be looked at again."""
+        depth = self.queue.depth(batch.stage.queue_url)
+        waiting = max(len(messages), depth.visible + depth.hidden - batch.room.running)
+        likely_wait_s = waiting * batch.room.gap_s(self.clock.now())
+        if depth.hidden >= self.most_hidden:
+            likely_wait_s = 0
+        seconds = deferrals_s(len(messages), likely_wait_s, self.timing, self.rng)
+        handles = [message.receipt_handle for message in messages]
         self.queue.set_visibility_many(
-            batch.stage.queue_url,
-            {message.receipt_handle: schedule.deferral_s(self.numbers, self.rng) for message in messages},
+            batch.stage.queue_url, dict(zip(handles, seconds, strict=True))
         )

@@ -1,116 +1,239 @@
-"""Do what an ended attempt still owes. Settle, dispatcher and sweeper call this; each act can be repeated by anyone, and each is struck off once done."""
+"""Do what an ended attempt still owes.
 
+Settle, dispatcher and sweeper call this. Each act may be repeated, and is struck off once done.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from itertools import groupby
 
 from aws_lambda_powertools import Logger
 
-from longhaul.domain.dead_letter import dead_letter, reason_of
-from longhaul.domain.errors import LeaseChangedError, VoidCommitError
-from longhaul.domain.follow_ons import Arrival, FollowOn, Join, follow_ons, joined
-from longhaul.domain.lease import Lease, Owed, State
-from longhaul.domain.message import MessageContent
-from longhaul.job_logs import stream_of
-from longhaul.ports import Clock, Executions, JobQueue, LeaseStore, Publisher, RequestStore
-from longhaul.settings import RuntimeSettings
+from longhaul.domain.dead_letter import Reason, dead_letter, reason_of
+from longhaul.domain.errors import LeaseChangedError, UnfinishedError, VoidCommitError
+from longhaul.domain.follow_ons import (
+    Arrival,
+    Emitted,
+    FollowOn,
+    Join,
+    Joined,
+    follow_ons,
+    joined,
+)
+from longhaul.domain.giving_up import INTERNAL_ERROR
+from longhaul.domain.history import log_stream
+from longhaul.domain.lease import Lease, Owed, State, job_key
+from longhaul.domain.message import Message, follow_on
+from longhaul.domain.verdict import shorten
+from longhaul.giving_up import GivingUp
+from longhaul.ports import Clock, Executions, JobQueue, Joins, Leases, Requests
+from longhaul.publication import Publication
+from longhaul.settings import RuntimeSettings, Stage
 
 logger = Logger(child=True)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Finisher:
-    """Brings a row that was written to its end in the world. State first, then SQS: a crash in between leaves the act owed, never the other way round."""
+    """Does what a row owes, after the row was written.
+
+    State first, then SQS: a crash in between leaves the act owed, and it is repeated.
+    """
 
     settings: RuntimeSettings
     clock: Clock
-    leases: LeaseStore
+    leases: Leases
+    joins: Joins
     queue: JobQueue
-    requests: RequestStore
-    publisher: Publisher
+    requests: Requests
+    publication: Publication
     executions: Executions
+    giving_up: GivingUp
 
-    def finish(self, lease: Lease) -> Lease:
-        """Do what is owed, in order. Answers the row as it is then; what raises stays owed."""
+    def finish(self, lease: Lease, until: datetime | None = None) -> Lease:
+        """Do what is owed, in order; returns the row after it.
+
+        An act that raises stays owed, until it has raised too often in a row. A publication that is
+        not done `until` then stays owed, and so does all that comes after it.
+        """
         for owed in lease.owed:
             try:
-                self._do(owed, lease)
+                self._do(owed, lease, until)
                 lease = self.leases.strike(lease, owed, self.clock.now())
+            except UnfinishedError as error:
+                logger.info("a publication goes on later", extra={"why": type(error).__name__})
+                return lease
             except VoidCommitError:
                 return self._run_again(lease)
             except LeaseChangedError as error:
-                return error.current or lease  # somebody else finishes, or a new run has begun: theirs now
+                return self._changed(lease, error.current)
+            except Exception as error:
+                if not self.giving_up.is_due(lease.key, f"{lease.run} {owed}", error):
+                    raise
+                return self.finish(self._give_up(owed, lease, error), until)
         return lease
 
     def release(self, lease: Lease, seconds: int) -> None:
-        """Let the message show again in `seconds`. Without a handle that holds it, it shows by itself when its timeout lapses."""
-        if lease.receipt_handle is not None:
-            self.queue.set_visibility(self.settings.stage(lease.stage).queue_url, lease.receipt_handle, seconds)
+        """Make the message visible in `seconds`.
 
-    def settled(self, lease: Lease, retry_in_s: int | None) -> Lease:
-        """What follows the write that ended an attempt: release the message, or finish."""
+        Without a handle that holds it, it becomes visible when its timeout lapses.
+        """
+        handle = lease.receive.receipt_handle
+        if handle is not None:
+            stage = self.settings.stage_or_removed(lease.stage)
+            self.queue.set_visibility(stage.queue_url, handle, seconds)
+
+    def settled(self, lease: Lease, retry_in_s: int | None, until: datetime | None = None) -> Lease:
+        """After the write that ended an attempt: release the message, or finish."""
         if lease.state is State.RELEASED:
             self.release(lease, retry_in_s or 0)
             return lease
-        return self.finish(lease)
+        return self.finish(lease, until)
 
     def _run_again(self, lease: Lease) -> Lease:
-        """A committed output is void: its uploads are gone, and nothing of it is visible."""
+        """Reopen the job of a void commit: nothing of it is visible.
+
+        What its attempt left is removed after the row has changed: until then it may be published.
+        """
         try:
-            reopened = self.leases.reopen(lease, self.clock.now())
+            reopened = self.publication.reopen(lease)
         except LeaseChangedError as error:
-            current = error.current
-            if current and current.id == lease.id and current.published_at:
-                # Published by its runner between our look and now, and its pending list struck off since.
-                return self.finish(current)
-            return current or lease
-        logger.warning("committed output is void: the job runs again", extra={"lease": lease.key})
+            return self._changed(lease, error.current)
         self.release(reopened, 0)
+        self.publication.discard(lease)
         return reopened
 
-    def _do(self, owed: Owed, lease: Lease) -> None:
-        stage = self.settings.stage(lease.stage)
+    def _changed(self, lease: Lease, current: Lease | None) -> Lease:
+        """The row that won: of another function that finishes it, or of a new run.
+
+        If its runner published meanwhile, nobody else may come to finish it.
+        """
+        if current is None:
+            return lease
+        is_news = current.attempt.published_at and not lease.attempt.published_at
+        return self.finish(current) if is_news and current.id == lease.id else current
+
+    def _give_up(self, owed: Owed, lease: Lease, error: Exception) -> Lease:
+        """The row without an act that cannot be done.
+
+        What is not published, or does not follow, ends as a dead letter, and a redrive starts a new
+        run. A dead letter that cannot be sent whole is sent in part.
+        """
+        if owed in (Owed.PUBLISH, Owed.FOLLOW_ONS):
+            return self.giving_up.end(lease, error)
+        if owed is Owed.DEAD_LETTER:
+            self._send_in_part(lease)
+        # A message that cannot be deleted comes again, and the dispatcher's answer deletes it.
+        return self.leases.strike(lease, owed, self.clock.now())
+
+    def _send_in_part(self, lease: Lease) -> None:
+        queue_url = self.settings.stage(lease.stage).dead_letter_queue_url
+        content = partial(self.requests.get, lease.request_ref)
+        self.giving_up.send(queue_url, content, self._reason_of(lease))
+
+    def _reason_of(self, lease: Lease) -> Reason:
+        arn = self.executions.arn(lease.id.execution_name)
+        return reason_of(lease, arn, self._log_location(lease))
+
+    def _do(self, owed: Owed, lease: Lease, until: datetime | None) -> None:
+        stage = self.settings.stage_or_removed(lease.stage)
         match owed:
             case Owed.PUBLISH:
-                if lease.output is None:
-                    raise AssertionError(f"{lease.key} owes a publish without a commit")
-                if lease.published_at is None:
-                    self.publisher.publish(lease.output)
+                if lease.attempt.published_at is None:
+                    self.publication.publish(lease, until)
             case Owed.FOLLOW_ONS:
                 self._follow_on(lease)
+            case Owed.DEAD_LETTER if stage.is_removed:
+                logger.warning("no queue for a dead letter: the stage was removed")
+            case Owed.DEAD_LETTER if lease.last_class == INTERNAL_ERROR:
+                self._send_in_part(lease)
             case Owed.DEAD_LETTER:
-                reason = reason_of(lease, self.executions.arn(lease.id.execution_name), self._log_location(lease))
-                self.queue.send(stage.dead_letter_queue_url, dead_letter(self.requests.get(lease.request_ref), reason))
+                letter = dead_letter(self.requests.get(lease.request_ref), self._reason_of(lease))
+                self.queue.send(stage.dead_letter_queue_url, letter)
             case Owed.DELETE:
-                # No handle (after a hand-over), or one that no longer holds the message, is as good: should it come again, the row says that it may go.
-                if lease.receipt_handle is not None:
-                    self.queue.delete(stage.queue_url, lease.receipt_handle)
+                # Without a handle that holds the message, it comes again, and the dispatcher
+                # deletes it because its row has ended.
+                if lease.receive.receipt_handle is not None:
+                    self.queue.delete(stage.queue_url, lease.receive.receipt_handle)
 
     def _follow_on(self, lease: Lease) -> None:
-        """Send what follows a success, and start the joins that it completes. Its message stays until every one of them is in its queue."""
-        emitted = None
-        if lease.output and lease.output.emitted_ref:
-            emitted = self.requests.get_emitted(lease.output.emitted_ref)
-        by_stage: dict[str, list[str]] = {}
+        """Send what follows a success, and start the joins that it completes.
+
+        The job's message stays until all of it is in its queues.
+        """
+        emitted, output = None, lease.attempt.output
+        if output and output.emitted_ref:
+            emitted = self.requests.get_emitted(output.emitted_ref)
+        sent: Counter[str] = Counter()
+
+        def messages(jobs: Iterable[FollowOn]) -> Iterator[Message]:
+            group_id = self.requests.get(lease.request_ref).group_id
+            for job in jobs:
+                sent[job.stage] += 1
+                yield follow_on(job.body, lease.settled_at or lease.attempt.claimed_at, group_id)
+
+        # One stage after the other, and a batch at a time: all bodies together may be too much for
+        # a function's memory.
+        for name, jobs in groupby(self._jobs(lease, emitted), key=lambda job: job.stage):
+            stage = self.settings.stage(name)
+            for message, why in self.queue.send_many(stage.queue_url, messages(jobs)):
+                self._dead_letter_unsendable(stage, message, why)
+        logger.info("followed on", extra={"lease": lease.key, "jobs": dict(sent)})
+
+    def _jobs(self, lease: Lease, emitted: Emitted | None) -> Iterator[FollowOn]:
         for each in follow_ons(lease, emitted, self.settings):
             job = each if isinstance(each, FollowOn) else self._arrive(each)
             if job:
-                by_stage.setdefault(job.stage, []).append(job.body)
-        group_id = self.requests.get(lease.request_ref).group_id if by_stage else None
-        for stage, bodies in by_stage.items():
-            messages = (MessageContent(body, {}, group_id) for body in bodies)
-            self.queue.send_many(self.settings.stage(stage).queue_url, messages)
-        logger.info("followed on", extra={"lease": lease.key, "jobs": {name: len(b) for name, b in by_stage.items()}})
+                yield job
+
+    def _dead_letter_unsendable(self, stage: Stage, message: Message, why: str) -> None:
+        """A follow-on that SQS will never take must neither be owed for ever nor be forgotten."""
+        key = job_key(stage.name, json.loads(message.body)["job_id"])
+        reason = Reason(kind="unsendable", reason=shorten(f"SQS refuses this job: {why}"), key=key)
+        self.giving_up.send(stage.dead_letter_queue_url, lambda: message, reason)
+        logger.error("a follow-on cannot be sent: dead-lettered", extra={"lease": key})
 
     def _arrive(self, arrival: Arrival | Join) -> FollowOn | None:
-        """The job that starts because all have arrived; None when some are yet to come."""
-        if isinstance(arrival, Join):
-            return joined(arrival, {}, self.settings)
-        join = arrival.join
-        outputs = self.leases.arrive(join.key, join.group.n, join.group.size, arrival.output, self.clock.now())
-        return None if outputs is None else joined(join, outputs, self.settings)
+        """The job that starts because all have arrived; None while some are missing."""
+        join = arrival if isinstance(arrival, Join) else arrival.join
+        outputs = {} if isinstance(arrival, Join) else self._outputs(arrival)
+        if outputs is None:
+            return None
+        found = joined(join, outputs, self.settings)
+        self.requests.put_inputs(found.inputs_ref, found.inputs)
+        if found.missing:
+            self._refuse(found)
+            return None
+        return found.job
+
+    def _outputs(self, arrival: Arrival) -> Mapping[int, str] | None:
+        """The outputs of the group, this one included; None while some are missing."""
+        group, now = arrival.join.group, self.clock.now()
+        return self.joins.arrive(arrival.join.key, group.n, group.size, arrival.output, now)
+
+    def _refuse(self, join: Joined) -> None:
+        """Dead-letter a join with inputs missing: it must neither start nor be forgotten."""
+        shown = ", ".join(join.missing[:10])
+        text = (
+            f"{len(join.missing)} outputs of the group are no longer known ({shown}"
+            f"{', …' if join.missing[10:] else ''}): they arrived too long before the last one; "
+            "submit this request with these inputs filled in"
+        )
+        reason = Reason(kind="incomplete_join", reason=text, key=join.key)
+        queue_url = self.settings.stage(join.job.stage).dead_letter_queue_url
+        self.queue.send(queue_url, dead_letter(Message(join.job.body, {}), reason))
+        logger.warning("a join lacks inputs: dead-lettered", extra={"lease": join.key})
 
     def _log_location(self, lease: Lease) -> str | None:
-        """Group and stream of the last attempt's log, the group alone for a job run; None when its task never registered."""
-        stream = stream_of(lease)
+        """Group and stream of the last attempt's log, for a job run the group alone.
+
+        None when its task never registered.
+        """
+        stream = log_stream(lease.attempt)
         if stream is None:
-            return self.settings.job_log_group if lease.task_arn else None
+            return self.settings.job_log_group if lease.attempt.task_arn else None
         return f"{self.settings.job_log_group}:{stream}"

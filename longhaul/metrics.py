@@ -1,6 +1,7 @@
-"""What the handlers measure, by name: the alarms, the dashboard and the handlers know these and no others.
+"""The metrics by name, for handlers, alarms and dashboard.
 
-A metric with the dimension `stage` costs once for each stage, so there are few, and none has a job, a size or a tenant as its dimension.
+A metric with the dimension `stage` is paid for once for each stage, so there are few, and none has
+a job, a size or a tenant as its dimension.
 """
 
 from enum import StrEnum
@@ -18,28 +19,38 @@ class StageMetric(Metric):
 
     # By the dispatcher, about a batch.
     STARTED = "JobsStarted"
-    # By whoever settles: dispatcher, settle or sweeper.
+    # By each settle: in dispatcher, settle or sweeper.
     SUCCEEDED = "JobsSucceeded"
     RETRIED = "JobsRetried"
     DEAD_LETTERED = "JobsDeadLettered"
-    # By each beat: what was left of the lease when it came. Towards nothing, beats come too late.
+    # By each beat: seconds left of the lease. Near zero, beats come too late.
     LEASE_LEFT = "LeaseLeft"
-    # By the dispatcher about the jobs that found no slot, and by each sweep about those that wait for their next attempt.
+    # By the dispatcher for jobs without a slot, and by each sweep for jobs between attempts.
     OLDEST_WAITING = "OldestWaiting"
     # By each sweep.
     BACKLOG = "Backlog"
     FREE_SLOTS = "FreeSlots"
-    BLOCKED = "Blocked"  # for how long messages have been visible and slots free, and nothing was claimed
+    BLOCKED = "Blocked"  # time with visible messages and free slots, but without a claim
     WITHOUT_BEAT = "LeasesWithoutBeat"
-    NEAR_RETENTION = "NearRetention"  # jobs whose message SQS is to drop within a day
+    # Jobs whose message should have been renewed. Also by the dispatcher: messages without a slot
+    # that come too rarely.
+    NEAR_RETENTION = "NearRetention"
 
 
 class SweeperMetric(Metric):
-    """Dimension `service`: `sweeper`. Each sweep has them all."""
+    """Dimension `service`: `sweeper`. Each sweep puts all of them."""
 
     SWEEPS = "Sweeps"
     REPAIRS = "Repairs"
-    FAILED_REPAIRS = "FailedRepairs"
+    OLDEST_OWED = "OldestOwed"  # age of what an ended job still owes after the sweep
+    UNREADABLE_ROWS = "UnreadableRows"  # of unfinished jobs, written by another version
 
 
-_SECONDS = frozenset({StageMetric.LEASE_LEFT, StageMetric.OLDEST_WAITING, StageMetric.BLOCKED})
+_SECONDS = frozenset(
+    {
+        StageMetric.LEASE_LEFT,
+        StageMetric.OLDEST_WAITING,
+        StageMetric.BLOCKED,
+        SweeperMetric.OLDEST_OWED,
+    }
+)

@@ -1,19 +1,35 @@
-"""What the use cases need from the world. `longhaul.adapters` implements these with boto3; the tests' fakes obey the same contract tests."""
+"""What the use cases need from the world.
+
+`longhaul.adapters` implements these with boto3. The simulation's fakes stand behind the same
+adapters, and obey the same contract tests as AWS's own.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 from longhaul.domain.claim import Claim
-from longhaul.domain.dead_letter import DeadLetter
+from longhaul.domain.errors import UnreadableRowError
 from longhaul.domain.follow_ons import Emitted
-from longhaul.domain.history import Attempt
-from longhaul.domain.lease import AttemptId, CommittedOutput, Lease, Message, OpenKind, Owed, RecordedResult, State
-from longhaul.domain.message import MessageContent
-from longhaul.domain.outcome import Evidence
+from longhaul.domain.history import AttemptRecord
+from longhaul.domain.lease import (
+    AttemptId,
+    CommittedOutput,
+    Lease,
+    OpenKind,
+    Owed,
+    RecordedResult,
+    State,
+)
+from longhaul.domain.message import JobMessage, Message
+from longhaul.domain.pace import Pace, Room
+from longhaul.domain.verdict import Evidence
 from longhaul.metrics import Metric
 from longhaul.settings import Stage
+
+T = TypeVar("T")
 
 
 class Clock(Protocol):
@@ -23,153 +39,295 @@ class Clock(Protocol):
     def sleep(self, seconds: float) -> None: ...
 
 
-class LeaseStore(Protocol):
-    """Each method that writes is one conditional write. All raise LeaseChangedError with the row that won when the condition fails."""
+class Timer(Protocol):
+    def cancel(self, *, wait_s: float = 0) -> None:
+        """Begin no more calls, and wait up to `wait_s` for one that has begun."""
 
-    def load(self, key: str) -> Lease | None: ...
 
-    def load_many(self, keys: Iterable[str]) -> Mapping[str, Lease]:
+class Background(Protocol):
+    """Work beside the caller's own."""
+
+    def after(self, seconds: float, do: Callable[[], None]) -> Timer:
+        """Call `do` once, in `seconds`."""
+
+    def every(self, period_s: float, do: Callable[[], None]) -> Timer:
+        """Call `do` again and again, `period_s` after the call before has returned.
+
+        The first call comes after one period; an error ends the calls.
+        """
+
+    def run_all(
+        self, tasks: Sequence[Callable[[], T]], *, at_once: int, within_s: float | None = None
+    ) -> list[T]:
+        """Run all tasks, at most `at_once` at a time, and return what they return, in order.
+
+        The first error is raised once the tasks that have begun are over; no more are begun.
+        After `within_s` TimeUpError is raised, and the tasks that have begun go on by themselves.
+        """
+
+
+class Rows(Mapping[str, Lease]):
+    """Rows by key: those that this version can read.
+
+    Iteration passes over the others, whose keys are in `unreadable`. A lookup of one of them, by
+    `get` too, raises UnreadableRowError: it must not be taken for absent.
+    """
+
+    def __init__(
+        self, readable: Mapping[str, Lease], unreadable: AbstractSet[str] = frozenset()
+    ) -> None:
+        self._readable = readable
+        self.unreadable = unreadable
+
+    def __getitem__(self, key: str) -> Lease:
+        if key in self.unreadable:
+            raise UnreadableRowError(key)
+        return self._readable[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._readable)
+
+    def __len__(self) -> int:
+        return len(self._readable)
+
+
+class Leases(Protocol):
+    """The rows. Each method that writes is one conditional write.
+
+    All of those raise LeaseChangedError, with the row that won, when the condition fails; those
+    that return a lease return the row after the write.
+    """
+
+    def load(self, key: str) -> Lease | None:
+        """Raises UnreadableRowError for a row of another version."""
+
+    def load_many(self, keys: Iterable[str]) -> Rows:
         """The rows that exist, by key; strongly consistent."""
 
-    def survey(self, keys: Iterable[str], stage: Stage, now: datetime) -> tuple[Mapping[str, Lease], int]:
-        """`load_many` and `free_slots` in one call."""
+    def survey(self, keys: Iterable[str], stage: Stage, now: datetime) -> tuple[Rows, Room]:
+        """`load_many` and `Slots.room` in one call."""
 
-    def history(self, rows: Iterable[Lease]) -> Mapping[str, Sequence[Attempt]]:
-        """The attempts of each job, by its key and in their order, as far as they are remembered; a hundred items in one call."""
+    def history(self, rows: Iterable[Lease]) -> Mapping[str, Sequence[AttemptRecord]]:
+        """The known attempts of each job, by its key and in their order.
 
-    def free_slots(self, stage: Stage, now: datetime) -> int:
-        """Slots free a moment ago, under the effective limit; raises that limit by one for each calm minute."""
+        Those that another version wrote in a form of its own are left out.
+        """
 
-    def slots_in_use(self, stage: Stage) -> int:
-        """How many slots are taken, a moment ago."""
+    def claim(self, claim: Claim, stage: Stage, pace: Pace | None = None) -> None:
+        """Take the job and a slot, and note the stage's pace after it.
 
-    def claim(self, claim: Claim, stage: Stage) -> None:
-        """Take the job and a slot. Raises NoFreeSlotError when the stage is full, and then nothing is written."""
+        Raises NoFreeSlotError when the stage is full, and then nothing is written.
+        """
 
-    def adopt(self, lease: Lease, message: Message) -> Lease:
-        """Store a newer receive's handle iff the attempt owns the lease and the message is a newer receive of the row's, or the copy that renews it."""
+    def adopt(self, lease: Lease, message: JobMessage) -> Lease:
+        """Store a newer receive of the row's message, or of the copy that renews it.
+
+        Iff the attempt owns the lease and the row has no newer receive.
+        """
 
     def beat(self, lease: Lease, now: datetime, lease_expires_at: datetime) -> Lease:
-        """Note a beat of the row's attempt iff it owns the lease."""
+        """Write a beat of the row's attempt, iff it owns the lease."""
 
     def hand_over(self, attempt: AttemptId, receipt_handle: str) -> Lease:
-        """Clear the handle iff the attempt owns the lease and the row still has that handle."""
+        """Clear the handle, iff the attempt owns the lease and the row still has that handle."""
 
     def register_task(self, attempt: AttemptId, task_arn: str, now: datetime) -> Lease:
-        """The runner's first write: iff the attempt owns the lease and no other task has registered."""
+        """The runner's first write.
 
-    def report_progress(self, attempt: AttemptId, progress: Mapping[str, Any], progress_at: datetime) -> Lease:
-        """Store the runner's progress iff the attempt owns the lease; the answer shows a cancel mark."""
+        Iff the attempt owns the lease and no other task has registered.
+        """
+
+    def report_progress(
+        self,
+        attempt: AttemptId,
+        progress: Mapping[str, Any],
+        progress_at: datetime,
+        reported_at: datetime | None = None,
+    ) -> Lease:
+        """Store the runner's progress, iff the attempt owns the lease.
+
+        `progress_at`: when the work last advanced. `reported_at`: the time of this report,
+        unless it is the same.
+
+        The row that is returned shows a cancel mark.
+        """
 
     def record_result(self, attempt: AttemptId, result: RecordedResult) -> Lease:
-        """Store how the runner says that it failed, iff the attempt owns the lease and nothing is committed."""
+        """Store the runner's failure, iff the attempt owns the lease and nothing is committed."""
 
     def commit(self, attempt: AttemptId, output: CommittedOutput) -> Lease:
-        """Make the pending uploads the job's output, iff the attempt owns the lease, is not cancelled and nothing is committed yet."""
+        """Make the pending uploads the job's output.
+
+        Iff the attempt owns the lease, is not cancelled, and nothing is committed yet.
+        """
 
     def mark_published(self, attempt: AttemptId, now: datetime) -> Lease:
-        """Note that the committed output is visible, iff the attempt still owns the lease (after a settle, `strike` notes it)."""
+        """Note that the committed output is visible, iff the attempt owns the lease.
+
+        After a settle, `strike` notes it.
+        """
 
     def settle(self, before: Lease, after: Lease) -> None:
-        """End the attempt: iff it owns the lease and what is committed is as in `before`; gives the slot back, and keeps what is to be remembered."""
+        """End the attempt, give its slot back, and keep its record.
+
+        Iff it owns the lease, and what is committed is as in `before`.
+        """
 
     def end_waiting(self, before: Lease, after: Lease) -> None:
-        """End a released job without an attempt, iff the row still is as in `before`."""
+        """End a job without an attempt, iff the row still is as in `before`.
+
+        A released one; or one that has ended, and what it owes is given up.
+        """
 
     def strike(self, lease: Lease, done: Owed, now: datetime) -> Lease:
-        """Strike off what was owed, iff the row still owes it for this run and attempt; striking it off twice is harmless."""
+        """Strike off what was owed, iff the row still owes the same; repeatable."""
+
+    def note_gone(self, lease: Lease, now: datetime) -> Lease:
+        """Note that uploads of the committed output were looked for, and were gone.
+
+        Iff it is not published, and nobody has noted that since `lease` was read.
+        """
 
     def reopen(self, lease: Lease, now: datetime) -> Lease:
-        """A committed output turned out to be void (its uploads are gone): clear it, so that the job runs again."""
+        """Clear a committed output that is void, iff not published: the job runs again."""
 
-    def request_cancel(self, key: str, stage: str, now: datetime) -> Lease:
-        """Mark the job as cancelled iff it has not ended, also before its message was claimed; answers the row as it is then."""
+    def request_cancel(self, key: str, stage: str) -> Lease:
+        """Cancel what was sent up to now, by AWS's clock.
 
-    def arrive(self, join_key: str, n: int, size: int, output: str, now: datetime) -> Mapping[int, str] | None:
-        """Note that the `n`th of a group of `size` has come to a join, with its output. All outputs by place once all are there, else None; repeatable."""
+        A job that runs or waits is marked, also before its first claim. A job that has ended stays
+        as it is, and a message that waits to run it again is covered.
+        """
+
+    def aws_time(self) -> datetime:
+        """Now, by the clock of the service that answered `load` last: right within two seconds.
+
+        SQS's times of sending can be compared with it, which a host's own clock is no match for.
+        """
 
     def note_seen(self, lease: Lease, now: datetime) -> Lease:
-        """Note that a released job's message is there, or was sent anew, iff the row still waits for the same attempt."""
+        """Note that a released job's message was received, or that a copy was sent.
+
+        Iff the row still waits for the same attempt.
+        """
+
+
+class Slots(Protocol):
+    """How many jobs of a stage may run at once. Claims and settles change the number in use."""
+
+    def free(self, stage: Stage, now: datetime) -> int:
+        """Slots free a moment ago, under the effective limit.
+
+        Each calm minute raises that limit by one.
+        """
+
+    def room(self, stage: Stage, now: datetime) -> Room:
+        """The free slots, and how soon others become free."""
+
+    def in_use(self, stage: Stage) -> int:
+        """Slots taken a moment ago."""
 
     def blocked_s(self, stage: Stage, *, waiting: bool, now: datetime) -> float:
-        """For how many seconds messages have waited although slots were free, as far as these calls saw it. A claim, or a call that finds it otherwise, ends it."""
+        """Seconds for which messages have waited although slots were free.
+
+        As far as these calls saw it; a claim, or a call that finds otherwise, ends it.
+        """
 
     def throttled(self, stage: Stage, now: datetime) -> None:
-        """AWS could not give more: halve the stage's effective limit, at most once a minute."""
+        """AWS refused capacity: halve the stage's effective limit, at most once a minute."""
+
+
+class Joins(Protocol):
+    def arrive(
+        self, join_key: str, n: int, size: int, output: str, now: datetime
+    ) -> Mapping[int, str] | None:
+        """Note that the `n`th of a group of `size` has reached a join, with its output.
+
+        All outputs by place once all have arrived, else None; repeatable. An output is missing
+        when it arrived so long ago that it has expired.
+        """
+
+
+class Troubles(Protocol):
+    def counts(self, error: Exception) -> bool:
+        """Whether the same work would raise it again; never for errors of AWS's side."""
+
+    def is_hopeless(self, key: str, place: str, error: Exception, now: datetime) -> bool:
+        """Count an error at a place of a job's life, if it `counts`; whether it was the last."""
+
+
+class LeaseIndex(Protocol):
+    """Keys of rows, through the table's indexes: a little late, so the rows must be read."""
 
     def open_keys(self, stage: str, what: OpenKind) -> Iterator[str]:
-        """Keys of the rows that run, wait for their next attempt, or have ended and still owe something; through the index, so a little late."""
+        """Keys of rows that run, wait for their next attempt, or have ended and owe something."""
+
+    def stages(self, deployed: Iterable[str]) -> AbstractSet[str]:
+        """The names of all stages that this was ever called with: also those removed since."""
 
     def keys_of_root(self, root: str) -> Iterator[str]:
-        """Keys of all jobs that began with the job `root`, itself included; through an index, so a little late."""
+        """Keys of all jobs of the pipeline that began with the job `root`, itself included."""
 
-    def ended_keys(self, stage: str, state: State, until: datetime) -> Iterator[tuple[datetime, str]]:
-        """When and keys of the rows that ended in that state, the latest first; through an index, so a little late."""
-
-
-Visibility = Literal["set", "not_held", "beyond_limit"]
-"""What SQS made of a new visibility timeout. `not_held`: this handle no longer holds the message, look at the row. `beyond_limit`: 12 h are up."""
+    def ended_keys(
+        self, stage: str, state: State, until: datetime
+    ) -> Iterator[tuple[datetime, str]]:
+        """End and key of the rows that ended in that state, the latest first."""
 
 
 @dataclass(frozen=True)
-class SendAnswer:
-    """What became of one message: its id, or why it was refused. `again`: trying again may help."""
+class Depth:
+    """About how many messages a queue holds: `visible`, and `hidden` by a receive."""
+
+    visible: int
+    hidden: int
+
+
+Visibility = Literal["set", "not_held", "beyond_limit"]
+"""What became of a new visibility timeout.
+
+`not_held`: this handle no longer holds the message, look at the row. `beyond_limit`: 12 h are up.
+"""
+
+
+@dataclass(frozen=True)
+class SendResult:
+    """What became of one message: its id, or why it was refused.
+
+    `again`: trying again may help. `is_refused`: SQS will never take this message.
+    """
 
     message_id: str | None = None
     reason: str = ""
     again: bool = False
+    is_refused: bool = False
 
 
 class JobQueue(Protocol):
     def set_visibility(self, queue_url: str, receipt_handle: str, seconds: int) -> Visibility: ...
 
     def set_visibility_many(self, queue_url: str, seconds_by_handle: Mapping[str, int]) -> None:
-        """The same for many, in batches. A handle that no longer holds its message is passed over."""
+        """The same for many, in batches.
 
-    def delete(self, queue_url: str, receipt_handle: str) -> bool: ...
+        A handle that no longer holds its message is passed over.
+        """
 
-    def send(self, queue_url: str, message: MessageContent) -> None: ...
+    def delete(self, queue_url: str, receipt_handle: str) -> bool:
+        """False when the handle no longer holds the message."""
 
-    def backlog(self, queue_url: str) -> int:
-        """About how many messages are visible."""
+    def send(self, queue_url: str, message: Message) -> None: ...
 
-    def send_many(self, queue_url: str, messages: Iterable[MessageContent]) -> None:
-        """Send all, in batches. Raises when SQS would not take some: those before may have been sent."""
+    def depth(self, queue_url: str) -> Depth:
+        """About how many messages are in the queue."""
 
-    def send_batch(self, queue_url: str, messages: Sequence[MessageContent]) -> Sequence[SendAnswer]:
+    def send_many(
+        self, queue_url: str, messages: Iterable[Message]
+    ) -> Sequence[tuple[Message, str]]:
+        """Send all, in batches; returns those that SQS will never take, each with the reason.
+
+        Raises when SQS does not take some for now: those before may have been sent.
+        """
+
+    def send_batch(self, queue_url: str, messages: Sequence[Message]) -> Sequence[SendResult]:
         """What became of each, in order; at most ten, of 1 MiB together."""
-
-
-class DeadLetters(Protocol):
-    """A dead-letter queue, for people: looked at, sent back, dropped."""
-
-    def waiting(self, queue_url: str) -> int:
-        """How many are there, about."""
-
-    def receive(self, queue_url: str, hold_s: int) -> Sequence[DeadLetter]:
-        """Some of them, invisible to others for `hold_s`; empty when there are no more."""
-
-    def release(self, queue_url: str, receipt_handles: Sequence[str]) -> None:
-        """Let them show again."""
-
-    def delete(self, queue_url: str, receipt_handle: str) -> bool: ...
-
-
-@dataclass(frozen=True)
-class LogEvent:
-    at: datetime
-    text: str
-
-
-class JobLogs(Protocol):
-    def find_stream(self, group: str, phrase: str, matches: Callable[[str], bool], since: datetime) -> str | None:
-        """The stream of the first event that holds `phrase` and matches; searches the whole group from `since` on."""
-
-    def read(self, group: str, stream: str, token: str | None) -> tuple[Sequence[LogEvent], str | None]:
-        """A page of a stream from its head, and the token of what follows: the same token again when there is nothing yet. No token: no such stream yet."""
-
-    def tail(self, group: str, stream: str, count: int) -> Sequence[LogEvent]:
-        """The last lines of a stream, in their order; at most `count`."""
 
 
 class Metrics(Protocol):
@@ -179,12 +337,15 @@ class Metrics(Protocol):
 
 class Executions(Protocol):
     def ensure_started(self, name: str, execution_input: str) -> str | None:
-        """Start the execution unless it runs already. None = it runs (or starts now); else the status in which it closed, such as `ABORTED`."""
+        """Start the execution unless it runs already.
+
+        None = it runs (or starts now); else the status in which it closed, such as `ABORTED`.
+        """
 
     def arn(self, name: str) -> str: ...
 
     def status(self, name: str) -> str | None:
-        """`RUNNING`, `SUCCEEDED`, `FAILED`, `TIMED_OUT`, `ABORTED`; None when there is no such execution."""
+        """`RUNNING`, `SUCCEEDED`, `FAILED`, `TIMED_OUT`, `ABORTED`; None: no such execution."""
 
 
 @dataclass(frozen=True)
@@ -197,7 +358,10 @@ class RunningTask:
 
 @dataclass(frozen=True)
 class StoppedTask:
-    """A task that was told to stop. `is_gone`: nothing of it runs any more. `ended_as`: how it had ended by itself before."""
+    """A task after a request to stop it.
+
+    `is_gone`: nothing of it runs any more. `ended_as`: how it had ended by itself before.
+    """
 
     is_gone: bool
     ended_as: Evidence | None = None
@@ -211,35 +375,56 @@ class Tasks(Protocol):
         """Stop a task; no error when it is being stopped, or has stopped already."""
 
 
-class RequestStore(Protocol):
-    def put(self, ref: str, request: MessageContent) -> None:
-        """Store under `ref`; repeating it is harmless."""
+class Requests(Protocol):
+    """Requests of jobs, and what jobs emitted, beside their rows."""
 
-    def get(self, ref: str) -> MessageContent: ...
+    def put(self, ref: str, request: Message) -> None:
+        """Store under `ref`; repeatable."""
+
+    def get(self, ref: str) -> Message: ...
 
     def put_emitted(self, ref: str, emitted: Emitted) -> None:
-        """Keep the requests that an attempt emitted, before its commit names them."""
+        """Store the requests that an attempt emitted, before its commit names them."""
 
     def get_emitted(self, ref: str) -> Emitted: ...
 
+    def put_inputs(self, ref: str, inputs: Mapping[str, str | None]) -> None:
+        """Store the inputs of a join; None for one that is no longer known."""
+
+    def get_inputs(self, ref: str) -> Mapping[str, str | None] | None:
+        """None when nothing is stored there."""
+
 
 class Publisher(Protocol):
-    def publish(self, output: CommittedOutput) -> None:
+    def publish(
+        self,
+        output: CommittedOutput,
+        until: datetime | None = None,
+        *,
+        looks_only: bool = False,
+    ) -> None:
         """Make a committed output visible; repeatable by anyone.
 
+        `looks_only`: do so if all uploads are completed, and complete none.
+
         Raises:
-            VoidCommitError: its uploads are gone, nothing can become visible: the job has to run again.
+            TimeUpError: it was not done `until` then; what was done stays.
+            UploadsGoneError: uploads are neither pending nor completed.
+            VoidCommitError: another output is in its way.
         """
 
     def discard(self, attempt: AttemptId) -> None:
-        """Abort what an attempt that did not commit left pending; repeatable.
+        """Remove what an attempt without a commit left, or one whose commit is void; repeatable.
 
-        Its pending list (`domain.pending`) names the uploads: the runner writes it once all are created and before the first part is sent. Nothing
-        there = nothing to do; the bucket's lifecycle rule takes what a crash in between leaves.
+        Its pending uploads are aborted, and those that were completed deleted.
+
+        Its pending list (`domain.pending`) names the uploads: the runner writes it once all are
+        created and before the first part is sent. Without a list there is nothing to do; the
+        bucket's lifecycle rule removes what a crash in between leaves.
         """
 
     def listed(self) -> Iterator[AttemptId]:
-        """The attempts whose pending list is still there."""
+        """The attempts that have a pending list."""
 
     def strike_off(self, attempts: Iterable[AttemptId]) -> None:
-        """Remove their pending lists: nothing of theirs is pending any more."""
+        """Remove the pending lists of attempts that have nothing pending."""

@@ -1,7 +1,8 @@
-"""What a deployed part knows about its surroundings, as one typed value.
+"""The settings of a deployed function or task, as one typed value.
 
-The CDK app writes these models as JSON into the one variable `LONGHAUL_SETTINGS` of every function and task; `runtime_settings()` reads it, once and
-lazily. Nothing else reads the environment. Durations are whole seconds and say so in their name.
+The CDK app writes these models as JSON into the one variable `LONGHAUL_SETTINGS` of every function
+and task; `runtime_settings()` reads it, once and lazily. Nothing else reads the environment.
+Durations are whole seconds and say so in their name.
 """
 
 import os
@@ -18,8 +19,15 @@ Architecture = Literal["arm64", "x86_64"]
 SizeName = Literal["small", "medium", "large", "xlarge"]
 StageName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,30}$")]
 
+QUEUE_VISIBILITY_S = 120
+"""For how long a jobs queue hides what the dispatcher received, unless that extends it."""
+
 SQS_VISIBILITY_CAP_S = 43_200
 """SQS refuses to keep one receive invisible for longer than 12 h, counted from the receive."""
+
+
+class UnknownStageError(LookupError):
+    """No such stage is deployed: the settings are older or newer than the row or the event."""
 
 
 class Model(BaseModel):
@@ -27,92 +35,160 @@ class Model(BaseModel):
 
 
 class LeaseSettings(Model):
-    """The numbers of the lease. The defaults are AWS's scale; the local profile uses seconds."""
+    """The timing of the lease. The defaults are for AWS; the local profile uses seconds."""
 
-    # One wait is a tenth of what could be lost: recovery from a crash that nobody sees stays in proportion to the work.
+    # One wait is a tenth of what could be lost: recovery from an unseen crash stays in proportion
+    # to the work.
     beat_fraction: float = Field(default=0.10, gt=0, le=0.5)
+    # The first wait, and the shortest. A claim extends its message where the queue's visibility
+    # (120 s) would not last until then.
     beat_floor_s: int = Field(default=15, ge=1, le=300)
-    # 5 min keeps a 12 h job under 200 beats, and the history of a 7 d job under 25,000 events (9 a beat).
+    # 5 min keeps a 12 h job under 200 beats, and the history of a 7 d job under 25,000 events (9 a
+    # beat). Beats that fail are retried no less often.
     beat_ceiling_s: int = Field(default=300, ge=1, le=3600)
-    # A beat may come a quarter late, plus a minute for Lambda cold starts and retries, before the message shows.
+    # A beat may come a quarter late, plus a minute for Lambda cold starts and retries, before the
+    # message shows.
     visibility_factor: float = Field(default=1.25, ge=1)
+    # On top of the wait times `visibility_factor`.
     visibility_margin_s: int = Field(default=60, ge=1, le=600)
-    # Half an hour before SQS's cap: room for several failed beats before the message would show by itself.
+    # Half an hour before SQS's cap: room for several failed beats before the message is visible
+    # by itself.
     hand_over_age_s: int = Field(default=41_400, ge=1, le=SQS_VISIBILITY_CAP_S - 300)
-    # Fargate starts in 30-90 s; ten minutes without a first word is a task that will never start.
+    # Fargate starts in 30-90 s; after ten minutes without a first report a task never starts.
     start_timeout_s: int = Field(default=600, ge=1)
-    # After a beat that failed in spite of its retries: soon, because part of the lease is already used up.
-    skip_wait_s: int = Field(default=15, ge=1, le=60)
     # Full jitter over base * 2 ** failures, see `domain.schedule.back_off_s`.
     backoff_base_s: int = Field(default=10, ge=1)
+    # The longest back-off, however many attempts have failed.
     backoff_cap_s: int = Field(default=900, ge=1, le=43_200)
     # ECS sends SIGTERM, and SIGKILL this much later. 120 s is Fargate's maximum.
     stop_timeout_s: int = Field(default=120, ge=1, le=120)
     # On top of stop_timeout_s before a stopped attempt's successor may start.
     stop_margin_s: int = Field(default=30, ge=0)
-    # A dispatcher waits this long for a slot before it defers what it holds; function timeout 75 s, queue visibility 120 s leave room.
-    slot_wait_s: int = Field(default=50, ge=0, le=55)
-    defer_min_s: int = Field(default=60, ge=1)
-    defer_max_s: int = Field(default=300, ge=1)
-    # Attempts that the platform ended (Spot, infrastructure, throttles) do not count as failures, but not without end.
+    # A message without a free slot is hidden for a twentieth of its likely wait, within these
+    # bounds, see `domain.pace`. The least bounds what one waiting message costs, to six looks a
+    # minute. The most is how late a message can learn that its stage has got more slots.
+    defer_min_s: int = Field(default=15, ge=1)
+    # See `defer_min_s`.
+    defer_max_s: int = Field(default=1_800, ge=1, le=21_600)
+    # Attempts that the platform ended (Spot, infrastructure) do not count as failures, but not
+    # without end.
     max_interruptions: int = Field(default=20, ge=1)
-    # A job that Spot has interrupted this often goes on where it is not: it has waited enough.
+    # Attempts for which AWS had no room (capacity, quotas, throttles) count as nothing. A job that
+    # finds none for this long is dead-lettered: 7 days, of which the alarm about long waits rings
+    # for six.
+    max_unplaced_s: int = Field(default=604_800, ge=1)
+    # After so many interruptions, or start_timeout_s without a place, a job runs on demand: it has
+    # waited enough.
     spot_interruptions: int = Field(default=2, ge=1)
+    # How often the runner writes its progress, and sees a cancel or a lost lease.
     progress_period_s: float = Field(default=5, gt=0, le=60)
-    # A message is replaced by a copy before SQS gives up on it: well below maxReceiveCount (1000), and a day and a half before the queue's retention (10 days)
-    # ends. A running job's message is seen again only at the next hand-over, half a day later: so no healthy message comes nearer to its end than a day.
+    # A message is replaced by a copy before SQS gives up on it: well below maxReceiveCount (1000),
+    # and at half of the queue's retention (14 days). A million waiting messages are received within
+    # hours, a running job's at the next hand-over, half a day later. So a message that gets much
+    # older is in trouble, and people have six days.
     renew_receives: int = Field(default=900, ge=1, le=990)
-    renew_age_s: int = Field(default=17 * 43_200, ge=1)
-    # A released job whose message has not come this long after its back-off has lost it (a purged queue): the sweeper sends a copy.
+    # As `renew_receives`, by the age of the message.
+    renew_age_s: int = Field(default=7 * 86_400, ge=1)
+    # A released job whose message has not come this long after its back-off has lost it (a purged
+    # queue): the sweeper sends a copy.
     missing_after_s: int = Field(default=6 * 3_600, ge=1)
 
     @model_validator(mode="after")
     def _consistent(self) -> "LeaseSettings":
         if self.beat_floor_s > self.beat_ceiling_s:
             raise ValueError(
-                f"beat_floor_s ({self.beat_floor_s}) must not exceed beat_ceiling_s ({self.beat_ceiling_s})"
+                f"beat_floor_s ({self.beat_floor_s}) must not exceed "
+                f"beat_ceiling_s ({self.beat_ceiling_s})"
             )
         if self.backoff_base_s > self.backoff_cap_s:
             raise ValueError(
-                f"backoff_base_s ({self.backoff_base_s}) must not exceed backoff_cap_s ({self.backoff_cap_s})"
+                f"backoff_base_s ({self.backoff_base_s}) must not exceed "
+                f"backoff_cap_s ({self.backoff_cap_s})"
             )
         if self.defer_min_s > self.defer_max_s:
-            raise ValueError(f"defer_min_s ({self.defer_min_s}) must not exceed defer_max_s ({self.defer_max_s})")
+            raise ValueError(
+                f"defer_min_s ({self.defer_min_s}) must not exceed defer_max_s ({self.defer_max_s})"
+            )
         return self
+
+
+class RequestLimits(Model):
+    """The most that a request may ask of its stage: one message costs no more than this.
+
+    Judged when a run starts (`longhaul.domain.policy`). The largest cost of one job is
+    `max_attempts` times `max_timeout_s` of the size `max_size`.
+    """
+
+    # Out of memory also grows a job to this size and no further.
+    max_size: SizeName = "xlarge"
+    # A day: above the default timeout of 6 h, and a forgotten job still ends. Longer jobs raise it.
+    max_timeout_s: int = Field(default=86_400, ge=1, le=604_800)
+    # A job that hangs holds its slot for this long.
+    max_stall_timeout_s: int = Field(default=21_600, ge=1, le=604_800)
+    # Failures alone: interruptions have a limit of their own, `lease.max_interruptions`.
+    max_attempts: int = Field(default=10, ge=1, le=100)
+    # Names of the catalogue, and prefixes `s3://…/` of code within `job_prefixes`. None: all of
+    # them.
+    jobs: tuple[str, ...] | None = None
+    # `s3://bucket/…/`. None: wherever the settings of the stack allow.
+    input_prefixes: tuple[str, ...] | None = None
+    # As `input_prefixes`.
+    output_prefixes: tuple[str, ...] | None = None
 
 
 class StageSettings(Model):
     """One queue, its limit, and the defaults of the requests that come through it."""
 
+    # Part of its jobs' keys, its queues' names and the stack's outputs.
     name: StageName = "main"
     # How many jobs of this stage may run at once.
     slots: int = Field(default=10, ge=1, le=10_000)
+    # For requests that name none, as are the next ones.
     engine: Engine = "fargate"
+    # vCPU, memory and disk: see the sizes.
     size: SizeName = "small"
-    # Fargate Spot: about a third of the price, and the platform may end a task with two minutes' notice.
+    # Fargate Spot: about a third of the price, and the platform may end a task with two minutes'
+    # notice.
     spot: bool = False
     # At most 7 days: beats every 5 min then stay below Step Functions' 25,000 history events.
     timeout_s: int = Field(default=21_600, ge=1, le=604_800)
+    # Without progress for this long a job is stopped and retried.
     stall_timeout_s: int = Field(default=900, ge=1, le=604_800)
+    # Failures before the dead-letter queue.
     max_attempts: int = Field(default=3, ge=1, le=100)
-    # What runs when a request names no job, as those do that another stage's success makes.
+    # The most that a request may ask for.
+    limits: RequestLimits = RequestLimits()
+    # What runs when a request names no job: follow-ons of another stage do not.
     job: str | None = None
-    # Where a success leads: each of these stages gets what the job emitted for it, or one job with the output as its input.
+    # The next stages after a success: each gets what the job emitted for it, or one job with the
+    # output as its input.
     next: tuple[StageName, ...] = ()
-    # One job for a whole fan-out: when all jobs that one job emitted have come through the stage before.
+    # One job for a whole fan-out, when all jobs that one job emitted passed the stage before.
     join: bool = False
+    # Nothing new starts: what runs finishes, and what waits stays in the queue. The step before the
+    # stage is taken out of the settings.
+    retired: bool = False
 
 
 class Stage(StageSettings):
     """A stage as deployed: with its queues."""
 
-    # Queues have fixed names, `<stack>-<stage>-jobs` and `<stack>-<stage>-dead-letters`: `events/` name them, and so do people.
+    # Queues have fixed names, `<stack>-<stage>-jobs` and `<stack>-<stage>-dead-letters`, for people
+    # and for `events/`.
     queue_url: str
     dead_letter_queue_url: str
 
+    @property
+    def is_removed(self) -> bool:
+        """Whether a deploy took the stage out of the settings: it has no queues any more."""
+        return not self.queue_url
+
 
 class PathPolicy(Model):
-    """Where a request may read and write. The data bucket is always allowed, except for its `longhaul/` prefix, which is ours."""
+    """Where a request may read and write.
+
+    The data bucket is always allowed, except for its `longhaul/` prefix, which is ours.
+    """
 
     data_bucket: str
     input_buckets: tuple[str, ...] = ()
@@ -132,11 +208,11 @@ class TaskSize(Model):
 
 
 class TaskSettings(Model):
-    """What tasks are: a job whose disk is too small says which size would do, and people ask what they cost."""
+    """What tasks get: for the error of a disk that is too small, and for costs."""
 
     architecture: Architecture = "arm64"
     public_ip: bool = True
-    # Empty where nobody knows.
+    # Empty where they are unknown.
     sizes: dict[SizeName, TaskSize] = Field(default_factory=dict)
 
     @property
@@ -149,8 +225,9 @@ class EmrApplication(Model):
     """The application on which jobs of the engine `emr-serverless` run."""
 
     application_arn: str
-    # Where Spark writes before anything is published, and where inputs go that it could not read as they are: `s3://bucket/prefix/`, or `file:` for the driver's
-    # scratch folder, on a disk that executors share.
+    # Where Spark writes before a publication, and where inputs are copied that it cannot read in
+    # place: `s3://bucket/prefix/`, or `file:` for the driver's scratch folder, on a disk that
+    # executors share.
     work_area: str
 
     @property
@@ -162,11 +239,12 @@ class RuntimeSettings(Model):
     leases_table: str
     stages: tuple[Stage, ...] = Field(min_length=1)
     paths: PathPolicy
-    # Names in `jobs/catalogue/`: the dispatcher does not carry the jobs' code, yet refuses unknown ones at once.
+    # Names in `jobs/catalogue/`: the dispatcher has no code of the jobs, but refuses unknown names.
     jobs: tuple[str, ...] = Field(min_length=1)
     lease: LeaseSettings = LeaseSettings()
     tasks: TaskSettings = TaskSettings()
-    # The machine is named after the stack, so that its ARN can be told to functions that the machine itself names (no cycle in the template).
+    # The machine is named after the stack, so that functions which it names can know its ARN
+    # without a cycle in the template.
     state_machine_arn: str
     cluster_arn: str
     # Where the tasks' logs go; a task's stream is `job/job/<task id>` (prefix, container, task).
@@ -175,7 +253,8 @@ class RuntimeSettings(Model):
     emr_serverless: EmrApplication | None = None
     # The stack's name: two stacks in one account must not write to each other's metrics.
     metrics_namespace: str = "Longhaul"
-    # Where AWS is, when it is not where the SDK looks: `sam local invoke` against the embedded AWS sets it.
+    # Where AWS is, if not at the SDK's default: `sam local invoke` against the embedded AWS sets
+    # it.
     endpoint_url: str | None = None
 
     @property
@@ -185,22 +264,39 @@ class RuntimeSettings(Model):
 
     @property
     def near_retention_s(self) -> int:
-        """Age in seconds from which a message is nearer to its end than it should ever be: its renewal was due, and so was the hand-over that brings it about."""
+        """Age in seconds at which a message should have been renewed, and was not.
+
+        Its renewal was due, and so was the hand-over that leads to it.
+        """
         return self.lease.renew_age_s + self.lease.hand_over_age_s
 
     def stage(self, name: str) -> Stage:
         """The stage of that name.
 
         Raises:
-            LookupError: no such stage is deployed.
+            UnknownStageError: no such stage is deployed.
         """
         for stage in self.stages:
             if stage.name == name:
                 return stage
-        raise LookupError(f"no stage {name!r}; deployed: {', '.join(stage.name for stage in self.stages)}")
+        raise UnknownStageError(
+            f"no stage {name!r}; deployed: {', '.join(stage.name for stage in self.stages)}"
+        )
+
+    def stage_or_removed(self, name: str) -> Stage:
+        """The stage of that name, for jobs that may be older than the settings.
+
+        A stage that is not deployed any more has no queues, and nothing follows from its jobs.
+        """
+        for stage in self.stages:
+            if stage.name == name:
+                return stage
+        return Stage(name=name, slots=1, retired=True, queue_url="", dead_letter_queue_url="")
 
     def stage_of_queue(self, queue_arn: str) -> Stage:
-        """The stage whose jobs queue this is. The name decides: `events/` then serve any account and region.
+        """The stage whose jobs queue this is.
+
+        The name decides: `events/` then serve any account and region.
 
         Raises:
             LookupError: the queue belongs to no stage.
@@ -223,4 +319,6 @@ def runtime_settings() -> RuntimeSettings:
     text = os.environ.get(VARIABLE)
     if text is None:
         raise RuntimeError(f"{VARIABLE} is not set: start this through the stack or `longhaul up`")
-    return RuntimeSettings.model_validate_json(text)
+    # Synthesis forbids unknown settings. Here they are those of a newer version: for the seconds of
+    # a deploy or a rollback, old code has the new environment.
+    return RuntimeSettings.model_validate_json(text, extra="ignore")

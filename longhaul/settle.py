@@ -1,7 +1,8 @@
-"""End an attempt: look at how it ended, write the outcome, then release or finish."""
+"""End an attempt: decide how it ended, write the outcome, then release or finish."""
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
 
 from aws_lambda_powertools import Logger
@@ -9,15 +10,17 @@ from aws_lambda_powertools import Logger
 from longhaul.domain import outcome
 from longhaul.domain.errors import LeaseChangedError
 from longhaul.domain.lease import AttemptId, Lease, State
-from longhaul.domain.outcome import Evidence, OutcomeClass, Verdict
+from longhaul.domain.removed_stage import without_retry
+from longhaul.domain.verdict import Evidence, OutcomeClass, Verdict, classify, with_task
 from longhaul.finish import Finisher
+from longhaul.giving_up import GivingUp
 from longhaul.metrics import StageMetric
-from longhaul.ports import Clock, LeaseStore, Metrics, Publisher, Tasks
-from longhaul.settings import RuntimeSettings
+from longhaul.ports import Clock, Leases, Metrics, Publisher, Slots, Tasks
+from longhaul.settings import RuntimeSettings, Stage
 
 logger = Logger(child=True)
 
-Answer = Literal["SUCCEEDED", "RELEASED", "DEAD", "CANCELLED", "SUPERSEDED"]
+SettledAs = Literal["SUCCEEDED", "RELEASED", "DEAD", "CANCELLED", "SUPERSEDED"]
 _TRIES = 5
 _COUNTED_AS = {
     State.SUCCEEDED: StageMetric.SUCCEEDED,
@@ -26,47 +29,79 @@ _COUNTED_AS = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Settler:
     settings: RuntimeSettings
     clock: Clock
     rng: random.Random
-    leases: LeaseStore
+    leases: Leases
+    slots: Slots
     tasks: Tasks
     publisher: Publisher
     finisher: Finisher
+    giving_up: GivingUp
     metrics: Metrics
 
-    def settle(self, attempt: AttemptId, evidence: Evidence) -> Answer:
-        """Write how the attempt ended and do what follows. Repeatable: a second call finds it settled and finishes what the first left."""
+    def settle(
+        self, attempt: AttemptId, evidence: Evidence, until: datetime | None = None
+    ) -> SettledAs:
+        """Write how the attempt ended and do what follows.
+
+        Repeatable: a second call finds it settled and finishes what the first left. An attempt
+        whose settle has raised too often in a row is given up. A publication that is not done
+        `until` then stays owed.
+        """
+        try:
+            return self._settle(attempt, evidence, until)
+        except Exception as error:
+            if not self.giving_up.is_due(attempt.key, f"{attempt.token} settle", error):
+                raise
+            lease = self.leases.load(attempt.key)
+            if lease is None or not lease.owns(attempt):
+                raise
+            return _settled_as(self.finisher.finish(self.giving_up.end(lease, error)))
+
+    def _settle(self, attempt: AttemptId, evidence: Evidence, until: datetime | None) -> SettledAs:
         lease = self.leases.load(attempt.key)
         for _ in range(_TRIES):
             if lease is None:
                 return "SUPERSEDED"
             if not lease.owns(attempt):
-                return self._settled_before(lease, attempt)
+                return self._settled_before(lease, attempt, until)
             verdict = self._verdict(lease, evidence)
-            if verdict.stop_task and lease.task_arn:
-                # Before the write: a crash here is repeated by the next try, which would pass over it once the attempt is settled.
-                ended = self.tasks.stop(lease.task_arn, f"Longhaul: {verdict.kind}").ended_as
-                if ended is not None and verdict.kind in (OutcomeClass.STALLED, OutcomeClass.TIMED_OUT):
-                    # It made no progress because it is gone, and Step Functions has not heard of it yet. How it went says whose fault that was.
+            task_arn = lease.attempt.task_arn
+            if verdict.stop_task and task_arn:
+                # Stop the task before settling: after the write, a retry sees a settled attempt
+                # and skips the stop.
+                ended = self.tasks.stop(task_arn, f"Longhaul: {verdict.kind}").ended_as
+                if ended is not None and verdict.kind in (
+                    OutcomeClass.STALLED,
+                    OutcomeClass.TIMED_OUT,
+                ):
+                    # It made no progress because it had ended, and Step Functions does not know
+                    # that yet. Its own end says whose fault it was.
                     verdict, evidence = self._verdict(lease, ended), ended
-            stage = self.settings.stage(lease.stage)
-            task_from, task_until = outcome.task_times(evidence)
-            task_arn = lease.task_arn or outcome.task_arn(evidence)
-            seen = replace(lease, task_arn=task_arn, task_from=task_from, task_until=task_until)
-            settlement = outcome.settle(seen, verdict, stage, self.settings.lease, self.clock.now(), self.rng)
+            stage = self.settings.stage_or_removed(lease.stage)
+            if stage.is_removed:
+                verdict = without_retry(verdict)
+            settlement = outcome.settle(
+                with_task(lease, evidence),
+                verdict,
+                stage,
+                self.settings.lease,
+                self.leases.aws_time(),  # compared with when messages were sent
+                self.rng,
+            )
             try:
                 self.leases.settle(lease, settlement.lease)
             except LeaseChangedError as error:
-                lease = error.current  # it committed, or another settle came first: look again
+                lease = error.current  # it committed, or another settle came first
                 continue
-            if verdict.throttled:
-                self.leases.throttled(stage, self.clock.now())
+            if verdict.kind is OutcomeClass.NOT_PLACED:
+                self._lower_limit(stage)
             logger.info(
                 "attempt settled",
-                # The error's name, not its words: a job's words may quote its data, and are in the row.
+                # The error's name, not its text: a job's text may quote its data. It is in the row.
                 extra={
                     "outcome": verdict.kind.value,
                     "error": evidence.error,
@@ -76,33 +111,47 @@ class Settler:
             )
             if counted := _COUNTED_AS.get(settlement.lease.state):
                 self.metrics.put({counted: 1}, stage=lease.stage)
-            settled = self.finisher.settled(settlement.lease, settlement.retry_in_s)
-            if settlement.lease.output is None:
+            settled = self.finisher.settled(settlement.lease, settlement.retry_in_s, until)
+            if settlement.lease.attempt.output is None:
                 self.publisher.discard(attempt)
-            return _answer(settled)
+            return _settled_as(settled)
         raise RuntimeError(f"{attempt.key} keeps changing: settled by the next try or the sweeper")
 
+    def _lower_limit(self, stage: Stage) -> None:
+        try:
+            self.slots.throttled(stage, self.clock.now())
+        except Exception:  # a hint: the next refusal gives it again, and the settle must go on
+            logger.exception("could not lower the stage's limit", extra={"stage": stage.name})
+
     def _verdict(self, lease: Lease, evidence: Evidence) -> Verdict:
-        verdict = outcome.classify(lease, evidence)
+        verdict = classify(lease, evidence)
         if verdict.kind is OutcomeClass.SUPERSEDED:
-            # The row says that the attempt owns the lease, so what withdrew was a second task (RunTask's answer was lost). Step Functions followed that
-            # one; nobody would hear of the first one's end.
-            return Verdict(OutcomeClass.INTERRUPTED, f"a second task withdrew: {verdict.detail}", stop_task=True)
+            # The attempt owns the lease, so a second task of it withdrew (RunTask's answer was
+            # lost). Step Functions follows that one, so the first one's end would go unnoticed.
+            return Verdict(
+                OutcomeClass.INTERRUPTED,
+                f"a second task withdrew: {verdict.detail}",
+                stop_task=True,
+            )
         return verdict
 
-    def _settled_before(self, lease: Lease, attempt: AttemptId) -> Answer:
-        """A repeated settle: if the row still tells of this attempt, do what it left undone."""
+    def _settled_before(
+        self, lease: Lease, attempt: AttemptId, until: datetime | None
+    ) -> SettledAs:
+        """A repeated settle: while the row is still of this attempt, do what is left to do."""
         if lease.id != attempt or not lease.has_settled(attempt):
             return "SUPERSEDED"
         if lease.state is State.RELEASED and lease.retry_at:
-            self.finisher.release(lease, max(0, round((lease.retry_at - self.clock.now()).total_seconds())))
+            self.finisher.release(
+                lease, max(0, round((lease.retry_at - self.clock.now()).total_seconds()))
+            )
             return "RELEASED"
-        return _answer(self.finisher.finish(lease))
+        return _settled_as(self.finisher.finish(lease, until))
 
 
-def _answer(lease: Lease) -> Answer:
+def _settled_as(lease: Lease) -> SettledAs:
     match lease.state:
-        case State.RUNNING:  # a new run began while we finished; ours is over
+        case State.RUNNING:  # a new run has begun meanwhile
             return "SUPERSEDED"
         case State.RELEASED:
             return "RELEASED"

@@ -1,37 +1,58 @@
-"""Repair what a lost event or a crash left. Events tell of most of it within seconds; this finds the rest, whatever was lost.
+"""Repair what a lost event or a crash left, and measure the stages on the way.
 
-Idempotent; one bad row never blocks the rest.
+Events report most of it within seconds; a sweep finds the rest. It is idempotent, and one bad row
+never blocks the others.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from itertools import islice
 
 from aws_lambda_powertools import Logger
 
-from longhaul.domain import pending
 from longhaul.domain.errors import LeaseChangedError
 from longhaul.domain.lease import AttemptId, ExecutionInput, Lease, OpenKind, State
 from longhaul.domain.message import renewal
-from longhaul.domain.outcome import Evidence
+from longhaul.domain.pending import decide_pending
+from longhaul.domain.removed_stage import ended
+from longhaul.domain.verdict import Evidence
 from longhaul.finish import Finisher
-from longhaul.logs import about
-from longhaul.measure import StageWatch
-from longhaul.metrics import SweeperMetric
-from longhaul.ports import Clock, Executions, JobQueue, LeaseStore, Metrics, Publisher, RequestStore, RunningTask, Tasks
+from longhaul.giving_up import GivingUp
+from longhaul.log_context import about
+from longhaul.metrics import Metric, StageMetric, SweeperMetric
+from longhaul.ports import (
+    Clock,
+    Executions,
+    JobQueue,
+    LeaseIndex,
+    Leases,
+    Metrics,
+    Publisher,
+    Requests,
+    RunningTask,
+    Slots,
+    Tasks,
+)
 from longhaul.settings import RuntimeSettings, Stage
 from longhaul.settle import Settler
 
 logger = Logger(child=True)
 
 _PAGE = 100
+_TURN = timedelta(seconds=60)
+_OTHER_CHECKS = timedelta(seconds=60)
+"""What is left of a sweep's time when no more is published."""
 
 
 @dataclass
 class SweepReport:
-    """How many rows were looked at, and what was done: to leases, to tasks, to what attempts left pending."""
+    """How many rows were checked, and what was done to leases, tasks and pending uploads.
+
+    `unreadable`: rows of unfinished jobs that another version wrote in a form of its own.
+    `oldest_owed_s`: age of the oldest ended row that still owes something after the sweep.
+    """
 
     looked_at: int = 0
     settled: int = 0
@@ -41,103 +62,170 @@ class SweepReport:
     stopped: int = 0
     discarded: int = 0
     failed: int = 0
+    unreadable: int = 0
+    oldest_owed_s: float = 0
+    publish_until: datetime | None = None
+
+    @property
+    def counts(self) -> dict[str, float]:
+        return {name: value for name, value in vars(self).items() if isinstance(value, int | float)}
 
     @property
     def repairs(self) -> int:
         return self.settled + self.started + self.finished + self.renewed + self.stopped
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Sweeper:
     settings: RuntimeSettings
     clock: Clock
-    leases: LeaseStore
+    leases: Leases
+    slots: Slots
+    index: LeaseIndex
     queue: JobQueue
     executions: Executions
-    requests: RequestStore
+    requests: Requests
     tasks: Tasks
     publisher: Publisher
     settler: Settler
     finisher: Finisher
+    giving_up: GivingUp
     metrics: Metrics
 
-    def execution_ended(self, execution_input: str, status: str, error: str | None) -> str:
-        """An execution ended FAILED, TIMED_OUT or ABORTED: settle its attempt unless that was done. Answers the outcome.
+    def execution_ended(
+        self, execution_input: str, status: str, error: str | None, until: datetime | None = None
+    ) -> str:
+        """An execution ended FAILED, TIMED_OUT or ABORTED: settle its attempt unless that was done.
 
-        One that ends with the error RELEASED has had that answer of its settle, which left nothing to do. To give the message its back-off once more would
-        count it anew, or by a clock that is not the settle's.
+        Returns the outcome. An execution that ends with the error RELEASED was settled, and nothing
+        is left to do: setting the back-off again would restart it.
         """
         if error == State.RELEASED:
             return error
         attempt = ExecutionInput.model_validate_json(execution_input).id
         with about(attempt):
-            return self.settler.settle(attempt, Evidence.execution_closed(status))
+            return self.settler.settle(attempt, Evidence.execution_closed(status), until)
 
-    def sweep(self) -> SweepReport:
-        """Look at every unfinished row of every stage, at every task, and at every list of pending uploads."""
-        report = SweepReport()
+    def sweep(self, until: datetime | None = None) -> SweepReport:
+        """Check every unfinished row of every stage, every task, and every pending list.
+
+        Publications stop well before `until`, so that the other checks have their time.
+        """
+        report = SweepReport(publish_until=until and until - _OTHER_CHECKS)
         checks: Mapping[OpenKind, Callable[[Lease, SweepReport], None]] = {
             "RUNNING": self._check_running,
             "RELEASED": self._check_released,
             "OWED": self._check_owed,
         }
-        for stage in self.settings.stages:
-            watch = StageWatch(self.settings, stage, self.clock.now())
+        for stage in self._stages():
+            gauges = StageGauges(self.settings, stage, self.clock.now())
             for what, check in checks.items():
-                for lease in watch.over(self._open(stage.name, what)):
+                for lease in gauges.over(self._open(stage.name, what, report)):
                     report.looked_at += 1
                     with self._guard(report, lease.id):
-                        check(lease, report)
-            self._measure(stage, watch)
+                        self._check(lease, check, report)
+            if not stage.is_removed:
+                self._measure(stage, gauges)
         self._stop_orphans(report)
         self._clear_pending(report)
-        # An alarm watches that these keep coming: a sweeper that does not run is noticed by nobody else.
+        # An alarm watches these: nothing else notices a sweeper that does not run.
         self.metrics.put(
             {
                 SweeperMetric.SWEEPS: 1,
                 SweeperMetric.REPAIRS: report.repairs,
-                SweeperMetric.FAILED_REPAIRS: report.failed,
+                SweeperMetric.UNREADABLE_ROWS: report.unreadable,
+                SweeperMetric.OLDEST_OWED: report.oldest_owed_s,
             },
             service="sweeper",
         )
-        logger.info("swept", extra=asdict(report))
+        logger.info("swept", extra=report.counts)
         return report
 
+    def _stages(self) -> list[Stage]:
+        """The stages, and those that were deployed once: a job of theirs may be unfinished."""
+        names = {stage.name for stage in self.settings.stages}
+        try:
+            removed = self.index.stages(names) - names
+        except Exception:  # the next sweep finds them; those that are deployed must go on
+            logger.exception("could not look for removed stages")
+            removed = set()
+        return [
+            *self.settings.stages,
+            *(self.settings.stage_or_removed(name) for name in sorted(removed)),
+        ]
+
+    def _check(
+        self, lease: Lease, check: Callable[[Lease, SweepReport], None], report: SweepReport
+    ) -> None:
+        try:
+            check(lease, report)
+        except Exception as error:
+            ended = self.giving_up.end_if_due(lease, f"{lease.id.token} sweep", error)
+            if ended is lease:
+                raise
+            self.finisher.finish(ended)
+
     def _check_running(self, lease: Lease, report: SweepReport) -> None:
-        """A lease that nobody has renewed in time: does its execution live?"""
+        """A lease that was not renewed in time: does its execution run?"""
         grace = timedelta(seconds=self.settings.lease.visibility_margin_s)
         if not lease.is_overdue(self.clock.now(), grace):
             return
         status = self.executions.status(lease.id.execution_name)
         if status == "RUNNING":
-            return  # its beats fail; they are retried, and the execution has its own end
+            return  # its beats fail; they are retried, and the execution ends by itself
         if status is None:
-            # Claimed and never started, and its message has not come again: start it now.
+            # Claimed and never started: start it now.
             self.executions.ensure_started(lease.id.execution_name, lease.execution_input)
             report.started += 1
             return
-        self.settler.settle(lease.id, Evidence.execution_closed(status))
+        closed = Evidence.execution_closed(status)
+        self.settler.settle(lease.id, closed, self._turn_until(report))
         report.settled += 1
 
     def _check_released(self, lease: Lease, report: SweepReport) -> None:
-        """A released job whose message has not come for hours: send a copy. Should the message come after all, one of the two is the duplicate."""
+        """A released job whose message has not come for hours: send a copy.
+
+        If the message comes after all, one of the two is the duplicate.
+        """
         now = self.clock.now()
+        stage = self.settings.stage_or_removed(lease.stage)
+        if stage.is_removed:
+            self.leases.end_waiting(lease, ended(lease, self.leases.aws_time()))
+            report.finished += 1
+            logger.warning("a released job's stage was removed: dead", extra={"lease": lease.key})
+            return
         if lease.unseen_for(now) < timedelta(seconds=self.settings.lease.missing_after_s):
             return
         content = self.requests.get(lease.request_ref)
-        copy = renewal(content, lease.message_id, lease.key, lease.first_sent_at or lease.claimed_at)
-        self.queue.send(self.settings.stage(lease.stage).queue_url, copy)
-        with suppress(LeaseChangedError):  # its message came a moment ago: the copy is the duplicate
+        sent_at = lease.receive.first_sent_at or lease.attempt.claimed_at
+        copy = renewal(content, lease.receive.chain, lease.key, sent_at)
+        self.queue.send(stage.queue_url, copy)
+        with suppress(LeaseChangedError):  # its message came a moment ago
             self.leases.note_seen(lease, now)
         report.renewed += 1
-        logger.warning("a released job's message had not come for hours: sent anew", extra={"lease": lease.key})
+        logger.warning(
+            "a released job's message had not come for hours: sent again",
+            extra={"lease": lease.key},
+        )
 
     def _check_owed(self, lease: Lease, report: SweepReport) -> None:
-        if self.finisher.finish(lease).is_finished:
-            report.finished += 1
+        is_finished = False
+        try:
+            is_finished = self.finisher.finish(lease, self._turn_until(report)).is_finished
+        finally:
+            # Not what this sweep could do: after an outage that is no trouble any more.
+            if not is_finished:
+                owed_for = self.clock.now() - (lease.settled_at or lease.attempt.claimed_at)
+                report.oldest_owed_s = max(report.oldest_owed_s, owed_for.total_seconds())
+        report.finished += is_finished
+
+    def _turn_until(self, report: SweepReport) -> datetime:
+        """End of one publication's turn: a long one goes on in the next sweep."""
+        turn = self.clock.now() + _TURN
+        return min(turn, report.publish_until) if report.publish_until else turn
 
     def _stop_orphans(self, report: SweepReport) -> None:
-        """Stop tasks whose attempt holds no lease any more: they can publish nothing, and cost money."""
+        """Stop tasks whose attempt no longer owns a lease: they publish nothing, and cost money."""
         tasks = self.tasks.running()
         while page := list(islice(tasks, _PAGE)):
             rows = self.leases.load_many(task.attempt.key for task in page)
@@ -145,16 +233,23 @@ class Sweeper:
                 with self._guard(report, task.attempt):
                     self._stop_unless_leased(task, rows.get(task.attempt.key), report)
 
-    def _stop_unless_leased(self, task: RunningTask, row: Lease | None, report: SweepReport) -> None:
-        if row is None or not row.owns(task.attempt) or row.task_arn not in (None, task.arn):
+    def _stop_unless_leased(
+        self, task: RunningTask, row: Lease | None, report: SweepReport
+    ) -> None:
+        leased = row is not None and row.owns(task.attempt)
+        if row is None or not leased or row.attempt.task_arn not in (None, task.arn):
             self.tasks.stop(task.arn, "Longhaul: this attempt holds no lease")
             report.stopped += 1
-            logger.warning("stopped a task without a lease", extra={"lease": task.attempt.key, "task": task.arn})
+            logger.warning(
+                "stopped a task without a lease",
+                extra={"lease": task.attempt.key, "task": task.arn},
+            )
 
     def _clear_pending(self, report: SweepReport) -> None:
-        """Abort what failed attempts left pending, and strike off the lists of which nothing is pending any more.
+        """Abort what failed attempts left pending, and remove the lists with nothing pending.
 
-        One listing when there are none: the lists live under a prefix of their own, and their names say whose they are.
+        One listing when there are none: the lists have a prefix of their own, and their names have
+        the attempt.
         """
         listed = self.publisher.listed()
         while page := list(islice(listed, _PAGE)):
@@ -167,16 +262,16 @@ class Sweeper:
             self.publisher.strike_off(cleared)
 
     def _is_cleared(self, attempt: AttemptId, row: Lease | None, report: SweepReport) -> bool:
-        fate = pending.fate(attempt, row, self.settings.lease, self.clock.now())
-        if fate == "abort":
+        decision = decide_pending(attempt, row, self.settings.lease, self.clock.now())
+        if decision == "abort":
             self.publisher.discard(attempt)
             report.discarded += 1
-        return fate != "keep"
+        return decision != "keep"
 
-    def _measure(self, stage: Stage, watch: StageWatch) -> None:
+    def _measure(self, stage: Stage, gauges: "StageGauges") -> None:
         try:
-            values = watch.values(self.queue, self.leases)
-        except Exception:  # without metrics their alarms stay as they are; the repairs must go on
+            values = gauges.values(self.queue, self.slots)
+        except Exception:  # a missing value leaves its alarm as it is; the repairs must go on
             logger.exception("could not measure this stage", extra={"stage": stage.name})
         else:
             self.metrics.put(values, stage=stage.name)
@@ -186,14 +281,80 @@ class Sweeper:
         with about(attempt):
             try:
                 yield
-            except Exception:  # the next one must have its turn; this one has the next sweep
+            except Exception:  # the others go on; the next sweep tries this one again
                 report.failed += 1
                 logger.exception("could not repair this", extra={"lease": attempt.key})
 
-    def _open(self, stage: str, what: OpenKind) -> Iterator[Lease]:
-        """The rows, read strongly: the index is a little late, so rows that are no longer in that state are passed over."""
-        keys = self.leases.open_keys(stage, what)
+    def _open(self, stage: str, what: OpenKind, report: SweepReport) -> Iterator[Lease]:
+        """The rows, read strongly: the index is a little late, so some have left that state.
+
+        Those that cannot be read are counted and passed over.
+        """
+        keys = self.index.open_keys(stage, what)
         while page := list(islice(keys, _PAGE)):
-            for lease in self.leases.load_many(page).values():
+            rows = self.leases.load_many(page)
+            report.unreadable += len(rows.unreadable)
+            for lease in rows.values():
                 if lease.open_kind == what:
                     yield lease
+
+
+class StageGauges:
+    """Collects a stage's gauges while a sweep walks its leases.
+
+    Each value is an age or a number of now, from the table and the queue alone. An alarm on it
+    needs no second metric, which may be late, and no memory of its own.
+    """
+
+    def __init__(self, settings: RuntimeSettings, stage: Stage, now: datetime) -> None:
+        self._settings = settings
+        self._stage = stage
+        self._now = now
+        self._oldest_waiting_s = 0.0
+        self._without_beat = 0
+        self._near_retention = 0
+
+    def over(self, leases: Iterable[Lease]) -> Iterator[Lease]:
+        """The same leases, each counted before it is repaired."""
+        for lease in leases:
+            self._count(lease)
+            yield lease
+
+    def values(self, queue: JobQueue, slots: Slots) -> dict[Metric, float]:
+        """All of the stage's values, after its leases.
+
+        Raises the errors of the calls about queue and slots.
+        """
+        # What waits for a slot is hidden between two looks, as a running job's message is.
+        depth = queue.depth(self._stage.queue_url)
+        room = slots.room(self._stage, self._now)
+        backlog = max(depth.visible, depth.visible + depth.hidden - room.running)
+        return {
+            StageMetric.BACKLOG: backlog,
+            StageMetric.FREE_SLOTS: room.free,
+            StageMetric.BLOCKED: slots.blocked_s(
+                self._stage, waiting=depth.visible > 0, now=self._now
+            ),
+            StageMetric.OLDEST_WAITING: self._oldest_waiting_s,
+            StageMetric.WITHOUT_BEAT: self._without_beat,
+            StageMetric.NEAR_RETENTION: self._near_retention,
+        }
+
+    def _count(self, lease: Lease) -> None:
+        grace = timedelta(seconds=self._settings.lease.visibility_margin_s)
+        if lease.is_overdue(self._now, grace):
+            self._without_beat += 1
+        if lease.state is State.RELEASED:
+            # Not since its back-off passed: a copy of a lost message would move that.
+            waited = self._now - (lease.settled_at or lease.attempt.claimed_at)
+            self._oldest_waiting_s = max(self._oldest_waiting_s, waited.total_seconds())
+        # Refused attempts do not end the wait.
+        unplaced_s = lease.unplaced_for(self._now).total_seconds()
+        self._oldest_waiting_s = max(self._oldest_waiting_s, unplaced_s)
+        sent_at = lease.receive.sent_at
+        if (
+            not lease.state.is_terminal
+            and sent_at
+            and (self._now - sent_at).total_seconds() >= self._settings.near_retention_s
+        ):
+            self._near_retention += 1

@@ -1,19 +1,25 @@
-"""Values that many tests need, each valid as it stands; a test changes what it is about."""
+"""Valid values that many tests need. A test changes the field that it is about."""
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from longhaul.domain.claim import new_run
-from longhaul.domain.lease import Lease, Message, job_key, request_ref
+from longhaul.domain.history import AttemptRecord
+from longhaul.domain.lease import Attempt, Lease, Receive, job_key
+from longhaul.domain.message import JobMessage, Message
 from longhaul.domain.request import JobRequest
 from longhaul.settings import LeaseSettings, PathPolicy, RuntimeSettings, Stage
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 BUCKET = "longhaul-data"
 QUEUE_URL = "https://sqs.us-east-1.amazonaws.com/123456789012/Longhaul-main-jobs"
-DEAD_LETTER_QUEUE_URL = "https://sqs.us-east-1.amazonaws.com/123456789012/Longhaul-main-dead-letters"
+DEAD_LETTER_QUEUE_URL = (
+    "https://sqs.us-east-1.amazonaws.com/123456789012/Longhaul-main-dead-letters"
+)
+# A definition that Step Functions takes, for tests in which no execution runs.
+MACHINE = '{"StartAt": "End", "States": {"End": {"Type": "Succeed"}}}'
 BODY: dict[str, Any] = {
     "job": "flights_clean",
     "inputs": {"flights": f"s3://{BUCKET}/raw/2013-01.csv"},
@@ -22,7 +28,9 @@ BODY: dict[str, Any] = {
 
 
 def stage(**changes: Any) -> Stage:
-    return Stage(**{"queue_url": QUEUE_URL, "dead_letter_queue_url": DEAD_LETTER_QUEUE_URL, **changes})
+    return Stage(
+        **{"queue_url": QUEUE_URL, "dead_letter_queue_url": DEAD_LETTER_QUEUE_URL, **changes}
+    )
 
 
 def settings(**changes: Any) -> RuntimeSettings:
@@ -42,9 +50,9 @@ def body(**changes: Any) -> str:
     return json.dumps({**BODY, **changes})
 
 
-def message(job_id: str = "january", message_id: str = "m-1", **changes: Any) -> Message:
+def message(job_id: str = "january", message_id: str = "m-1", **changes: Any) -> JobMessage:
     key = job_key("main", job_id)
-    base = Message(
+    base = JobMessage(
         message_id=message_id,
         receipt_handle=f"handle-{message_id}-1",
         receive_count=1,
@@ -53,11 +61,37 @@ def message(job_id: str = "january", message_id: str = "m-1", **changes: Any) ->
         first_sent_at=NOW - timedelta(minutes=1),
         request=JobRequest.model_validate(BODY),
         key=key,
-        request_ref=request_ref(key, message_id),
+        content=Message(body(), {}),
     )
     return replace(base, **changes)
 
 
 def running(**changes: Any) -> Lease:
-    """A lease as the first claim leaves it, at NOW."""
-    return replace(new_run(None, message(), stage(), LeaseSettings(), NOW), **changes)
+    """The lease that the first claim writes, at NOW."""
+    return changed(new_run(None, message(), stage(), LeaseSettings(), NOW), **changes)
+
+
+def record(n: int = 1, **changes: Any) -> AttemptRecord:
+    """Attempt `n` of the job of `running()`, claimed at NOW."""
+    row = running()
+    attempt = Attempt(number=n, claimed_at=NOW)
+    base = AttemptRecord(row.key, row.stage, row.run, attempt, "small", "FARGATE")
+    return changed(base, **changes)
+
+
+_RECEIVE = {field.name for field in fields(Receive)}
+_ATTEMPT = {field.name for field in fields(Attempt)}
+Row = TypeVar("Row", Lease, AttemptRecord)
+
+
+def changed(row: Row, **changes: Any) -> Row:
+    """The row with other values, given by their names in the table."""
+    receive = {name: changes.pop(name) for name in _RECEIVE & changes.keys()}
+    attempt = {name: changes.pop(name) for name in _ATTEMPT & changes.keys()}
+    if isinstance(changes.get("attempt"), int):
+        attempt["number"] = changes.pop("attempt")
+    if isinstance(row, Lease) and receive:
+        changes["receive"] = replace(row.receive, **receive)
+    if attempt:
+        changes["attempt"] = replace(row.attempt, **attempt)
+    return replace(row, **changes)

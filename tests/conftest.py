@@ -1,6 +1,12 @@
-"""Every test runs without an AWS account: the credentials are fake, and nothing outside this machine is named."""
+"""Fake credentials, so that no test can reach an AWS account, and patience on busy machines."""
 
+import importlib
 import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import settings
 
 os.environ.update(
     AWS_ACCESS_KEY_ID="testing",
@@ -11,3 +17,14 @@ os.environ.update(
     POWERTOOLS_SERVICE_NAME="longhaul",
 )
 os.environ.pop("AWS_PROFILE", None)
+
+settings.register_profile("patient", deadline=None)  # a slow machine is no wrong example
+settings.load_profile("patient")
+
+
+@pytest.fixture(scope="session")
+def oracles(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """`tests.oracles.engines.Oracles`, which is imported only where a test needs it."""
+    engines = importlib.import_module("tests.oracles.engines")
+    with engines.Oracles(tmp_path_factory.mktemp("oracles")) as running:
+        yield running

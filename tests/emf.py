@@ -1,4 +1,4 @@
-"""What handlers printed as metrics, read back."""
+"""Metrics read back from what handlers printed."""
 
 import json
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ class Datum:
 
 
 def metrics_in(printed: str) -> Iterator[Datum]:
-    """The metrics that CloudWatch Logs would make of these lines; a line that is no Embedded Metric Format is a log line."""
+    """The metrics that CloudWatch Logs extracts from lines in the Embedded Metric Format."""
     for line in printed.splitlines():
         if not line.startswith("{") or "_aws" not in (document := json.loads(line)):
             continue
@@ -25,4 +25,10 @@ def metrics_in(printed: str) -> Iterator[Datum]:
                 for metric in directive["Metrics"]:
                     values = document[metric["Name"]]
                     for value in values if isinstance(values, list) else [values]:
-                        yield Datum(directive["Namespace"], metric["Name"], dimensions, metric["Unit"], value)
+                        yield Datum(
+                            directive["Namespace"],
+                            metric["Name"],
+                            dimensions,
+                            metric["Unit"],
+                            value,
+                        )

@@ -1,4 +1,4 @@
-"""The event files of `events/`, which tests, README and `sam local invoke` share."""
+"""The event files of `events/`, which tests and docs share."""
 
 import json
 from pathlib import Path

@@ -1,14 +1,5 @@
-"""The tables of `docs/lease.md`, for the tests that hold the code against them."""
+"""The tables of `docs/lease.md`, for the tests that compare the code with them."""
 
-import re
-from pathlib import Path
+from simulation.tools.coverage.page import PAGE, table
 
-PAGE = Path(__file__).parents[1] / "docs" / "lease.md"
-
-
-def table(title: str) -> list[dict[str, str]]:
-    """The rows of the first table under a heading, by column."""
-    section = PAGE.read_text().split(f"## {title}\n", 1)[1].split("\n## ", 1)[0]
-    lines = [line for line in section.splitlines() if line.startswith("|")]
-    header, _, *rows = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
-    return [dict(zip(header, row, strict=True)) for row in rows]
+__all__ = ["PAGE", "table"]

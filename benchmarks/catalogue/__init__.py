@@ -1,1 +1,1 @@
-"""Jobs that only benchmarks run; `benchmarks.runner` puts them beside those of `jobs.catalogue`."""
+"""Jobs for benchmarks only. `benchmarks.runner` adds them to those of `jobs.catalogue`."""

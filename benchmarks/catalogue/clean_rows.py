@@ -1,4 +1,4 @@
-"""One reading, one writing: the work is moving bytes."""
+"""Reads rows and writes them: the work is moving bytes."""
 
 from pyspark.sql import SparkSession
 

@@ -1,4 +1,4 @@
-"""Says when it had its first result."""
+"""Records the time of its first result."""
 
 from pyspark.sql import SparkSession
 

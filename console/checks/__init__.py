@@ -1,1 +1,1 @@
-"""What `longhaul doctor` looks at: each check is a generator of findings about a target."""
+"""The checks of `longhaul doctor`: each is a generator of findings about a target."""

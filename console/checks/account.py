@@ -1,4 +1,4 @@
-"""Who asks, what they may do, and what the account allows."""
+"""The caller: credentials, permissions, and the quotas of the account."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -14,30 +14,43 @@ NEEDED: Mapping[str, Sequence[str]] = {
         "sqs:ChangeMessageVisibility",
         "sqs:GetQueueAttributes",
     ),
-    "leases": ("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"),
+    "leases": (
+        "dynamodb:GetItem",
+        "dynamodb:BatchGetItem",
+        "dynamodb:PutItem",
+        "dynamodb:UpdateItem",
+    ),
     "indexes": ("dynamodb:Query",),
     "requests": ("s3:GetObject",),
     "logs": ("logs:GetLogEvents", "logs:FilterLogEvents"),
 }
-"""What the commands do, by the kind of resource that they do it to."""
+"""The actions of the commands, by kind of resource."""
 
 _RESERVE = 100
-"""Concurrent executions that Lambda should have beside ours: dispatchers, beats and settles of all jobs share the account's limit."""
+"""Concurrent Lambda executions that are needed at least, beside a share of the slots.
+
+All functions of the account share its limit.
+"""
 
 
 def credentials(target: Target) -> Iterator[Finding]:
     identity = target.client("sts").get_caller_identity()
-    yield ok(f"credentials: {identity['Arn']}, account {identity['Account']}, region {target.region}")
+    yield ok(
+        f"credentials: {identity['Arn']}, account {identity['Account']}, region {target.region}"
+    )
 
 
 def permissions(target: Target) -> Iterator[Finding]:
-    """By simulation: nothing is done."""
+    """By simulation: no action is taken."""
     if target.place.embedded:
         yield skipped("permissions: the embedded AWS enforces none")
         return
     who = target.client("sts").get_caller_identity()["Arn"]
     if who.endswith(":root"):
-        yield warning("permissions: these are the root user's credentials, which may do everything", "use a role")
+        yield warning(
+            "permissions: these are the root user's credentials, which may do everything",
+            "use a role",
+        )
         return
     iam = target.client("iam")
     principal = _principal(iam, who)
@@ -57,11 +70,11 @@ def permissions(target: Target) -> Iterator[Finding]:
             f"let {principal} do so (docs/cli.md lists what the commands need)",
         )
     else:
-        yield ok("permissions: all that the commands need, as far as a simulation tells")
+        yield ok("permissions: all that the commands need, by simulation")
 
 
 def quotas(target: Target) -> Iterator[Finding]:
-    """Whether all slots of all stages could run at once."""
+    """Whether all slots of all stages can run at once."""
     if target.place.embedded:
         yield skipped("quotas: the embedded AWS has none")
         return
@@ -69,37 +82,48 @@ def quotas(target: Target) -> Iterator[Finding]:
         stages = [stage for stage in target.settings.stages if stage.spot is spot]
         if stages:
             needed = sum(stage.slots * _vcpus(target, stage.size) for stage in stages)
-            yield _enough(f"{name}s", needed, _fargate_quota(target, name))
-    limit = target.client("lambda").get_account_settings()["AccountLimit"]["UnreservedConcurrentExecutions"]
+            yield _enough(f"{name}s", needed, fargate_quota(target, name))
+    limit = target.client("lambda").get_account_settings()["AccountLimit"][
+        "UnreservedConcurrentExecutions"
+    ]
     slots = sum(stage.slots for stage in target.settings.stages)
-    # A job's beats and settle are short; a tenth of the slots at the same moment would be a lot.
+    # Beats and settles are short: a tenth of the slots at the same moment is already a lot.
     yield _enough("concurrent Lambda executions", _RESERVE + slots / 10, limit)
 
 
 def _enough(what: str, needed: float, quota: float | None) -> Finding:
     if quota is None:
-        return skipped(f"quotas: {what}: the service does not tell")
+        return skipped(f"quotas: {what}: the service does not say")
     if needed > quota:
         return warning(
-            f"quotas: {quota:g} {what}, and all slots at once want about {needed:g}",
+            f"quotas: {quota:g} {what}, and all slots at once need about {needed:g}",
             "raise the quota in Service Quotas, or lower the slots",
         )
     return ok(f"quotas: {quota:g} {what} for about {needed:g}")
 
 
-def _fargate_quota(target: Target, name: str) -> float | None:
-    pages = target.client("service-quotas").get_paginator("list_service_quotas").paginate(ServiceCode="fargate")
-    return next((each["Value"] for page in pages for each in page["Quotas"] if name in each["QuotaName"]), None)
+def fargate_quota(target: Target, name: str) -> float | None:
+    pages = (
+        target.client("service-quotas")
+        .get_paginator("list_service_quotas")
+        .paginate(ServiceCode="fargate")
+    )
+    return next(
+        (each["Value"] for page in pages for each in page["Quotas"] if name in each["QuotaName"]),
+        None,
+    )
 
 
 def _vcpus(target: Target, size: str) -> float:
     family = f"{target.stack}-{size}"
-    definition: Any = target.client("ecs").describe_task_definition(taskDefinition=family)["taskDefinition"]
+    definition: Any = target.client("ecs").describe_task_definition(taskDefinition=family)[
+        "taskDefinition"
+    ]
     return int(definition["cpu"]) / 1024
 
 
 def _principal(iam: Any, arn: str) -> str:  # noqa: ANN401 - one of boto3's clients
-    """The role behind an assumed one: policies are the role's."""
+    """The role itself for an assumed role: policies belong to the role."""
     if ":assumed-role/" not in arn:
         return arn
     return str(iam.get_role(RoleName=arn.split("/")[1])["Role"]["Arn"])

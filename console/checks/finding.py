@@ -1,4 +1,4 @@
-"""What a check found."""
+"""The result of a check."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,12 +8,12 @@ class Level(StrEnum):
     OK = "ok"
     WARNING = "warning"  # works, but look at it
     PROBLEM = "problem"  # does not work
-    SKIPPED = "skipped"  # could not, or need not, be looked at
+    SKIPPED = "skipped"  # could not, or need not, be checked
 
 
 @dataclass(frozen=True)
 class Finding:
-    """`what` is the case; `do` says what to do about it."""
+    """`what` was found, and `do`: what to do about it."""
 
     level: Level
     what: str

@@ -1,4 +1,4 @@
-"""The stack: is it whole, does it run, is it what this checkout says."""
+"""The stack: whether it is complete, runs, and is the one of this checkout."""
 
 import json
 import tempfile
@@ -7,10 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from console.checks.finding import Finding, ok, problem, skipped, warning
+from console.operations.mappings import OFF, ON
+from console.synth import PROFILE, synth
 from console.target import Target
-from local.synth import PROFILE, synth
+from infra.settings import CONTEXT_KEY
 
-OUTPUTS = ("JobsQueueUrl", "DeadLetterQueueUrl", "LeasesTableName", "StateMachineArn", "DataBucketName")
+OUTPUTS = (
+    "JobsQueueUrl",
+    "DeadLetterQueueUrl",
+    "LeasesTableName",
+    "StateMachineArn",
+    "DataBucketName",
+)
 _MAX_NAMED = 6
 
 
@@ -18,13 +26,16 @@ def deployment(target: Target) -> Iterator[Finding]:
     stack = target.deployment
     if stack.status.endswith(("_IN_PROGRESS", "ROLLBACK_FAILED", "ROLLBACK_COMPLETE", "_FAILED")):
         yield warning(
-            f"stack: {stack.name} is {stack.status}", "look at its events in CloudFormation, and deploy again"
+            f"stack: {stack.name} is {stack.status}",
+            "look at its events in CloudFormation, and deploy again",
         )
     else:
         yield ok(f"stack: {stack.name} is {stack.status}")
     missing = [name for name in OUTPUTS if name not in stack.outputs]
     if missing:
-        yield problem(f"stack: has no output {', '.join(missing)}", "deploy it again with `make deploy`")
+        yield problem(
+            f"stack: has no output {', '.join(missing)}", "deploy it again with `make deploy`"
+        )
     settings = target.settings
     stages = ", ".join(f"{stage.name} ({stage.slots} slots)" for stage in settings.stages)
     yield ok(f"stack: stages {stages}; jobs {', '.join(settings.jobs)}")
@@ -36,9 +47,13 @@ def functions(target: Target) -> Iterator[Finding]:
     names = target.physical("AWS::Lambda::Function")
     for name in names.values():
         found = lambda_.get_function_configuration(FunctionName=name)
-        if found.get("State", "Active") not in ("Active", "Inactive") or found.get("LastUpdateStatus") == "Failed":
+        if (
+            found.get("State", "Active") not in ("Active", "Inactive")
+            or found.get("LastUpdateStatus") == "Failed"
+        ):
             bad.append(
-                f"{name} ({found.get('State')}: {found.get('StateReason') or found.get('LastUpdateStatusReason')})"
+                f"{name} ({found.get('State')}: "
+                f"{found.get('StateReason') or found.get('LastUpdateStatusReason')})"
             )
     if bad:
         yield problem(f"functions: {', '.join(bad)}", "deploy again")
@@ -48,25 +63,37 @@ def functions(target: Target) -> Iterator[Finding]:
 
 def mappings(target: Target) -> Iterator[Finding]:
     """Nothing starts while the mapping from queue to dispatcher is off."""
-    lambda_, sqs = target.client("lambda"), target.client("sqs")
+    live = [stage for stage in target.settings.stages if not stage.retired]
+    found = {stage.name: target.mappings.of(stage) for stage in target.settings.stages}
+    states = [each.state for stage in live for each in found[stage.name]]
+    if states and all(state == OFF for state in states):
+        yield problem(
+            "mapping: all are off: the stack is drained (or they were switched off by hand), and "
+            "no job starts",
+            "`longhaul drain --undo` switches them on, `make destroy` takes the stack down",
+        )
+        return
     for stage in target.settings.stages:
-        arn = sqs.get_queue_attributes(QueueUrl=stage.queue_url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
-        found = lambda_.list_event_source_mappings(EventSourceArn=arn)["EventSourceMappings"]
-        if len(found) != 1:
+        here = found[stage.name]
+        if len(here) != 1:
             yield problem(
-                f"mapping: {len(found)} mappings read the queue of stage {stage.name}, not one",
-                "deploy again; remove those that the stack did not make",
+                f"mapping: {len(here)} mappings read the queue of stage {stage.name}, not one",
+                "deploy again, and remove mappings that the stack did not make",
             )
             continue
-        (mapping,) = found
-        if mapping["State"] != "Enabled":
+        (mapping,) = here
+        if stage.retired:
+            yield ok(f"mapping: stage {stage.name} is retired, its mapping is {mapping.state}")
+        elif mapping.state != ON:
             yield problem(
-                f"mapping: that of stage {stage.name} is {mapping['State']} ({mapping.get('StateTransitionReason', '')}): no job starts",
-                f"aws lambda update-event-source-mapping --uuid {mapping['UUID']} --enabled",
+                f"mapping: that of stage {stage.name} is {mapping.state} "
+                f"({mapping.reason}): no job starts",
+                f"aws lambda update-event-source-mapping --uuid {mapping.uuid} --enabled",
             )
-        elif "ReportBatchItemFailures" not in mapping.get("FunctionResponseTypes", []):
+        elif not mapping.reports_item_failures:
             yield problem(
-                f"mapping: that of stage {stage.name} does not report batch item failures: it deletes messages of running jobs",
+                f"mapping: that of stage {stage.name} does not report batch item failures: "
+                "it deletes messages of running jobs",
                 "deploy again, at once",
             )
         else:
@@ -74,21 +101,28 @@ def mappings(target: Target) -> Iterator[Finding]:
 
 
 def rules(target: Target) -> Iterator[Finding]:
-    """What wakes the sweeper."""
+    """The rules that start the sweeper."""
     events = target.client("events")
-    names = [arn.rpartition("/")[2].rpartition("|")[2] for arn in target.physical("AWS::Events::Rule").values()]
+    names = [
+        arn.rpartition("/")[2].rpartition("|")[2]
+        for arn in target.physical("AWS::Events::Rule").values()
+    ]
     off = [name for name in names if events.describe_rule(Name=name)["State"] != "ENABLED"]
     if off:
-        yield problem(f"sweeper: rules are off: {', '.join(off)}", f"aws events enable-rule --name {off[0]}")
+        yield problem(
+            f"sweeper: rules are off: {', '.join(off)}", f"aws events enable-rule --name {off[0]}"
+        )
     elif not names:
-        yield problem("sweeper: the stack has no rule that wakes it", "deploy again")
+        yield problem("sweeper: the stack has no rule that starts it", "deploy again")
     else:
-        yield ok(f"sweeper: the {len(names)} rules that wake it are on")
+        yield ok(f"sweeper: the {len(names)} rules that start it are on")
 
 
 def drift(target: Target) -> Iterator[Finding]:
-    """The template as deployed against the one of this checkout."""
-    body = _template(target.client("cloudformation").get_template(StackName=target.stack)["TemplateBody"])
+    """The deployed template against the one of this checkout."""
+    body = _template(
+        target.client("cloudformation").get_template(StackName=target.stack)["TemplateBody"]
+    )
     if body is None:
         yield skipped("template: was not deployed as JSON, so not by this app")
         return
@@ -96,21 +130,24 @@ def drift(target: Target) -> Iterator[Finding]:
         assembly = (
             synth(Path(folder), profile=PROFILE)
             if target.place.embedded
-            else synth(Path(folder), profile=None, context={"longhaul": {"stack_name": target.stack}})
+            else synth(
+                Path(folder), profile=None, context={CONTEXT_KEY: {"stack_name": target.stack}}
+            )
         )
         here = json.loads((assembly / f"{target.stack}.template.json").read_text())
     differences = list(_differences(body.get("Resources", {}), here.get("Resources", {})))
     if not differences:
-        yield ok("template: the stack is what this checkout says")
+        yield ok("template: the stack is the one of this checkout")
         return
     shown = "; ".join(differences[:_MAX_NAMED]) + (" …" if len(differences) > _MAX_NAMED else "")
     yield warning(
         f"template: {len(differences)} differences to this checkout: {shown}",
-        "deploy this checkout, or check out what was deployed (settings given to the deploy by -c are not known here)",
+        "deploy this checkout, or check out what was deployed "
+        "(settings given to the deploy by -c are not known here)",
     )
 
 
-def _template(body: Any) -> Mapping[str, Any] | None:  # noqa: ANN401 - boto3 parses what it takes for JSON
+def _template(body: Any) -> Mapping[str, Any] | None:  # noqa: ANN401 - boto3 parses a JSON template
     if isinstance(body, str):
         try:
             body = json.loads(body)
@@ -125,8 +162,12 @@ def _differences(deployed: Mapping[str, Any], here: Mapping[str, Any]) -> Iterat
             yield f"{name} is only deployed"
         elif name not in deployed:
             yield f"{name} is only here"
-        elif (before := deployed[name].get("Properties")) != (after := here[name].get("Properties")):
+        elif (before := deployed[name].get("Properties")) != (
+            after := here[name].get("Properties")
+        ):
             changed = sorted(
-                key for key in {*(before or {}), *(after or {})} if (before or {}).get(key) != (after or {}).get(key)
+                key
+                for key in {*(before or {}), *(after or {})}
+                if (before or {}).get(key) != (after or {}).get(key)
             )
             yield f"{name}: {', '.join(changed)}"

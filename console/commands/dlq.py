@@ -1,4 +1,4 @@
-"""`longhaul dlq`: look at dead letters, send them back, drop them."""
+"""`longhaul dlq`: list and show dead letters, redrive them, drop them."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -9,31 +9,37 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from console.errors import CommandError, ExitCode
-from console.letters import COLUMNS, name_of, page_of, record_of, row_of
-from console.options import MANY, AsJson, NewerThan, OlderThan, StageName, Yes, on_target
-from console.output import Output
+from console.display.dead_letter import COLUMNS, name_of, page_of, record_of, row_of
+from console.errors import CommandError, ExitStatus
+from console.operations.dead_letters import Handled, Which
+from console.operations.letter import DeadLetter
 from console.target import Target, say_where
-from longhaul.dead_letters import Handled, Which
-from longhaul.domain.dead_letter import DeadLetter
+from console.terminal.options import MANY, AsJson, NewerThan, OlderThan, StageOption, Yes, on_target
+from console.terminal.output import Output
 from longhaul.settings import Stage
 
-app = typer.Typer(no_args_is_help=True, help="Dead letters: what could not succeed, each with its reason.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Dead letters: messages that could not succeed, each with its reason.",
+)
 
 Names = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[JOB|MESSAGE]...", help="Ids of jobs or messages; eight characters of a message's id are enough."
+        metavar="[JOB|MESSAGE]...",
+        help="Ids of jobs or messages; eight characters of a message's id are enough.",
     ),
 ]
 Kinds = Annotated[
     list[str] | None,
     typer.Option(
-        "--class", metavar="CLASS", help="Only of that class, such as failed or invalid_request; may be repeated."
+        "--class",
+        metavar="CLASS",
+        help="Only this class, such as failed or invalid_request; may be repeated.",
     ),
 ]
-All = Annotated[bool, typer.Option("--all", help="All of them, where nothing else says which.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say which.")]
+All = Annotated[bool, typer.Option("--all", help="All of them; instead of any filter.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count them, by class.")]
 
 
 @app.command("list")
@@ -45,13 +51,14 @@ def list_letters(
     kinds: Kinds = None,
     older_than: OlderThan = None,
     newer_than: NewerThan = None,
-    stage: StageName = None,
-    limit: Annotated[int, typer.Option(min=1, max=MANY, help="How many at the most.")] = 50,
+    stage: StageOption = None,
+    limit: Annotated[int, typer.Option(min=1, max=MANY, help="At most this many.")] = 50,
     as_json: AsJson = False,
 ) -> None:
     """List dead letters with their class and reason.
 
-    SQS has no way to look at a message but to receive it: while the list is made, the letters are invisible to others, and then visible again.
+    SQS cannot show a message without receiving it: while the list is made, the letters are
+    invisible to others.
 
     Example: longhaul dlq list --class failed --newer-than 1d
     """
@@ -64,7 +71,11 @@ def list_letters(
         if len(found) > limit:
             out.note(f"{each.name}: there are more: raise --limit, or filter")
         if not found:
-            out.note(f"{each.name}: no dead letter matches" if which != Which() else f"{each.name}: no dead letters")
+            out.note(
+                f"{each.name}: no dead letter matches"
+                if which != Which()
+                else f"{each.name}: no dead letters"
+            )
 
 
 @app.command()
@@ -72,11 +83,13 @@ def list_letters(
 def show(
     target: Target,
     *,
-    name: Annotated[str, typer.Argument(metavar="JOB|MESSAGE", help="Id of a job or of a message.")],
-    stage: StageName = None,
+    name: Annotated[
+        str, typer.Argument(metavar="JOB|MESSAGE", help="Id of a job or of a message.")
+    ],
+    stage: StageOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show a dead letter whole: why it is there, and what was sent.
+    """Show a whole dead letter: its reason, and the message that was sent.
 
     Example: longhaul dlq show flights-2013-01
     """
@@ -95,8 +108,8 @@ def show(
         seen += len(found)
     if not seen:
         raise CommandError(
-            f"no dead letter of job or message {name}: `longhaul dlq list` shows those that there are",
-            ExitCode.NOT_FOUND,
+            f"no dead letter of job or message {name}: `longhaul dlq list` shows all",
+            ExitStatus.NOT_FOUND,
         )
 
 
@@ -110,14 +123,15 @@ def redrive(  # noqa: PLR0913 - filters
     older_than: OlderThan = None,
     newer_than: NewerThan = None,
     all_: All = False,
-    stage: StageName = None,
+    stage: StageOption = None,
     dry_run: DryRun = False,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Send dead letters back to the jobs queue: each job starts a new run under its old id.
 
-    Each letter is sent first and deleted then, body and the producer's attributes as they were: interrupted at any point, nothing is lost, and nothing runs twice.
+    Each letter is sent with its old body and attributes, and then deleted: an interrupt loses
+    none, and no job runs twice.
 
     Example: longhaul dlq redrive --class interrupted --dry-run
 
@@ -126,7 +140,14 @@ def redrive(  # noqa: PLR0913 - filters
     out = Output(as_json=as_json)
     which = _chosen(names, kinds, older_than, newer_than, all_=all_)
     _handle(
-        out, target, target.stages(stage), which, "send back", target.dead_letters.redrive, dry_run=dry_run, yes=yes
+        out,
+        target,
+        target.stages(stage),
+        which,
+        "send back",
+        target.dead_letters.redrive,
+        dry_run=dry_run,
+        yes=yes,
     )
 
 
@@ -140,22 +161,36 @@ def drop(  # noqa: PLR0913 - filters
     older_than: OlderThan = None,
     newer_than: NewerThan = None,
     all_: All = False,
-    stage: StageName = None,
+    stage: StageOption = None,
     dry_run: DryRun = False,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Delete dead letters for good. `longhaul dlq list --json` and `show --json` keep what they hold.
+    """Delete dead letters for good.
+
+    Save them before, if you need them, with `longhaul dlq list --json`.
 
     Example: longhaul dlq drop --class invalid_request --older-than 7d
     """
     out = Output(as_json=as_json)
     which = _chosen(names, kinds, older_than, newer_than, all_=all_)
-    _handle(out, target, target.stages(stage), which, "drop", target.dead_letters.drop, dry_run=dry_run, yes=yes)
+    _handle(
+        out,
+        target,
+        target.stages(stage),
+        which,
+        "drop",
+        target.dead_letters.drop,
+        dry_run=dry_run,
+        yes=yes,
+    )
 
 
 def _which(
-    names: list[str] | None, kinds: list[str] | None, older_than: timedelta | None, newer_than: timedelta | None
+    names: list[str] | None,
+    kinds: list[str] | None,
+    older_than: timedelta | None,
+    newer_than: timedelta | None,
 ) -> Which:
     return Which(tuple(names or ()), tuple(kinds or ()), older_than, newer_than)
 
@@ -173,8 +208,8 @@ def _chosen(
         raise CommandError(
             "say which: ids, --class, --older-than, --newer-than, or --all"
             if not all_
-            else "--all means all: leave out what else says which",
-            ExitCode.USAGE,
+            else "--all means all: leave out the other filters",
+            ExitStatus.USAGE,
         )
     return which
 
@@ -190,35 +225,43 @@ def _handle(
     dry_run: bool,
     yes: bool,
 ) -> None:
-    """Look, ask, and then do it to exactly what was looked at: what has come since is left alone."""
+    """Count the letters, ask, then handle exactly those; later ones are left alone."""
     say_where(out, target)
     failed = done = 0
     for stage in stages:
         with closing(target.dead_letters.look(stage, which)) as letters:
-            # Their bodies are not needed to ask, and there may be many.
+            # Without their bodies: there may be many letters.
             found = [_Brief(letter.message_id, letter.kind) for letter in letters]
         if not found:
             out.note(f"{stage.name}: no dead letter matches")
             continue
-        kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(each.kind for each in found).most_common())
+        kinds = ", ".join(
+            f"{count} {kind}" for kind, count in Counter(each.kind for each in found).most_common()
+        )
         if dry_run:
             out.note(f"{stage.name}: would {what} {len(found)}: {kinds}")
             continue
-        out.confirm(f"{stage.name}: {what} {len(found)} dead letter{'s' * (len(found) > 1)} ({kinds})?", yes=yes)
+        out.confirm(
+            f"{stage.name}: {what} {len(found)} dead letter{'s' * (len(found) > 1)} ({kinds})?",
+            yes=yes,
+        )
         ids = frozenset(each.message_id for each in found)
         handled = do(stage, Which(message_ids=ids), lambda letter: _did(out, letter))
         for letter, problem in handled.failed:
             out.note(f"{name_of(letter)}: not done: {problem}", style="red")
         gone = len(ids) - handled.done - len(handled.failed)
         if gone:
-            out.note(f"{stage.name}: {gone} were no longer there, or somebody else holds them", style="yellow")
+            out.note(
+                f"{stage.name}: {gone} were no longer there, or another process holds them",
+                style="yellow",
+            )
         done += handled.done
         failed += len(handled.failed) + gone
     if dry_run:
         return
     out.note(f"{what}: {done} done" + (f", {failed} not" if failed else ""))
     if failed:
-        raise typer.Exit(ExitCode.FAILED)
+        raise typer.Exit(ExitStatus.FAILED)
 
 
 class _Brief(NamedTuple):
@@ -239,4 +282,6 @@ def _print(out: Output, target: Target, letters: Sequence[DeadLetter], stage: St
             out.record(record_of(letter, stage))
     elif letters:
         now = target.parts.clock.now()
-        out.table(COLUMNS, [row_of(letter, now, whole=not out.data.is_terminal) for letter in letters])
+        out.table(
+            COLUMNS, [row_of(letter, now, whole=not out.data.is_terminal) for letter in letters]
+        )

@@ -1,4 +1,4 @@
-"""`longhaul doctor`: what is wrong, and what to do."""
+"""`longhaul doctor`."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator
 import typer
 from botocore.exceptions import BotoCoreError, ClientError
 
-from console.checks import account, jobs, stack
+from console.checks import account, deploying, jobs, stack
 from console.checks.finding import Finding, Level, skipped
-from console.errors import ExitCode, translated
-from console.options import AsJson, on_target
-from console.output import Output
+from console.errors import ExitStatus, translated
+from console.synth import SynthError
 from console.target import Target
-from local.synth import SynthError
+from console.terminal.options import AsJson, on_target
+from console.terminal.output import Output
 
-# Without the first two nothing else can be looked at.
+# The other checks need these two to pass.
 _FIRST: tuple[Callable[[Target], Iterator[Finding]], ...] = (account.credentials, stack.deployment)
 _REST: tuple[Callable[[Target], Iterator[Finding]], ...] = (
     account.permissions,
@@ -27,6 +27,7 @@ _REST: tuple[Callable[[Target], Iterator[Finding]], ...] = (
     jobs.dead_letters,
     jobs.alarms,
     stack.drift,
+    deploying.again,
 )
 _MARKS = {
     Level.OK: ("ok", "green"),
@@ -38,10 +39,13 @@ _MARKS = {
 
 @on_target
 def doctor(target: Target, *, as_json: AsJson = False) -> None:
-    """Look whether everything is as it should be, and say what to do where it is not.
+    """Check that everything works, and say what to do about each problem.
 
-    Credentials, permissions (by simulation), quotas, the stack and its outputs, functions, mapping and rules, whether the sweeper sweeps, stuck jobs, dead letters,
-    alarms, and whether the stack is what this checkout says. Changes nothing; dead letters are invisible to others while they are counted. The exit code is 1 if
+    It checks credentials, permissions (by simulation), quotas, the stack and its outputs,
+    functions, mappings (a drained stack is named) and rules, the sweeper, stuck jobs, dead letters
+    and alarms, whether the stack is the one of this checkout, and what the next deployment needs:
+    the CDK's bootstrap, the role of ECS, and Docker for the image's architecture. It changes
+    nothing; dead letters are invisible to others while they are counted. The exit code is 1 if
     there is a problem.
 
     Example: longhaul doctor --profile production
@@ -56,19 +60,20 @@ def doctor(target: Target, *, as_json: AsJson = False) -> None:
         for finding in _guarded(check, target):
             _tell(out, finding, counts)
     out.note(
-        f"{counts[Level.PROBLEM]} problems, {counts[Level.WARNING]} warnings, {counts[Level.OK]} ok, {counts[Level.SKIPPED]} not looked at"
+        f"{counts[Level.PROBLEM]} problems, {counts[Level.WARNING]} warnings, "
+        f"{counts[Level.OK]} ok, {counts[Level.SKIPPED]} not checked"
     )
     if counts[Level.PROBLEM]:
-        raise typer.Exit(ExitCode.FAILED)
+        raise typer.Exit(ExitStatus.FAILED)
 
 
 def _guarded(check: Callable[[Target], Iterator[Finding]], target: Target) -> Iterator[Finding]:
-    """What this one may not look at says nothing about the others."""
+    """Run a check. One that is not allowed, or fails, is skipped; the others go on."""
     try:
         yield from check(target)
     except (ClientError, BotoCoreError, SynthError) as error:
         said = str(error) if isinstance(error, SynthError) else str(translated(error))
-        yield skipped(f"{check.__name__.replace('_', ' ')}: could not be looked at: {said}")
+        yield skipped(f"{check.__name__.replace('_', ' ')}: could not be checked: {said}")
 
 
 def _tell(out: Output, finding: Finding, counts: Counter[Level]) -> None:

@@ -1,4 +1,4 @@
-"""`longhaul new-job`: a working job and its test, to be changed into what is wanted."""
+"""`longhaul new-job`: writes a working job and its test, to be changed."""
 
 import json
 import keyword
@@ -10,23 +10,23 @@ from typing import Annotated, Final
 import typer
 from rich.console import Console
 
-from console.errors import CommandError, ExitCode
-from local.synth import REPOSITORY
+from console.errors import CommandError, ExitStatus
+from console.synth import REPOSITORY
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 _JOB: Final = Template('''\
-"""Rows of a CSV (input `rows`) counted by one of its columns."""
+"""Rows of a CSV (input `rows`), counted by one of its columns."""
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from jobs.api import Job, PermanentJobError
 from jobs.api import Params as BaseParams
 
 
 class Params(BaseParams):
-    """What a message may say under `params`; anything else dead-letters it, with the field's name."""
+    """The `params` of a message. Another field dead-letters it, with the field's name."""
 
     column: str
 
@@ -40,7 +40,7 @@ def run(spark: SparkSession, job: Job[Params]) -> None:
 
 
 def counted(rows: DataFrame, column: str) -> DataFrame:
-    """One row for each value of the column, with how often it is there; most frequent first."""
+    """One row for each value of the column and its count, the most frequent first."""
     return (
         rows.groupBy(F.col(column).alias("value"))
         .agg(F.count(F.lit(1)).alias("rows"))
@@ -67,7 +67,9 @@ def rows(tmp_path: Path) -> Path:
     return file
 
 
-def test_rows_are_counted_by_the_column(spark: SparkSession, make_job: Any, written: Any, rows: Path) -> None:
+def test_rows_are_counted_by_the_column(
+    spark: SparkSession, make_job: Any, written: Any, rows: Path
+) -> None:
     job = make_job({"rows": rows}, $name.Params(column="city"))
 
     $name.run(spark, job)
@@ -75,7 +77,7 @@ def test_rows_are_counted_by_the_column(spark: SparkSession, make_job: Any, writ
     assert written(job) == [{"value": "Oslo", "rows": 2}, {"value": "Rome", "rows": 1}]
 
 
-def test_a_column_that_is_not_there_is_permanent(spark: SparkSession, make_job: Any, rows: Path) -> None:
+def test_a_missing_column_is_permanent(spark: SparkSession, make_job: Any, rows: Path) -> None:
     job = make_job({"rows": rows}, $name.Params(column="country"))
 
     with pytest.raises(PermanentJobError, match="the input has no column 'country'"):
@@ -84,28 +86,31 @@ def test_a_column_that_is_not_there_is_permanent(spark: SparkSession, make_job: 
 
 
 def write_job(name: str, repository: Path) -> tuple[Path, Path]:
-    """Write the job and its test; answers both files. Nothing is overwritten.
+    """Write the job and its test, and return both files. Nothing is overwritten.
 
     Raises:
-        CommandError: the name is none for a job, or taken.
+        CommandError: the name is invalid, or taken.
     """
     if not _NAME.fullmatch(name) or keyword.iskeyword(name):
         raise CommandError(
-            f"{name!r} is no name for a job: it becomes a module, so a-z, 0-9 and _, beginning with a letter",
-            ExitCode.USAGE,
+            f"{name!r} is no name for a job: it becomes a module, so a-z, 0-9 and _, "
+            "beginning with a letter",
+            ExitStatus.USAGE,
         )
     job = repository / "jobs" / "catalogue" / f"{name}.py"
     test = repository / "tests" / "jobs" / f"test_{name}.py"
     for file in (job, test):
         if file.exists():
-            raise CommandError(f"{file.relative_to(repository)} is there already: choose another name, or delete it")
+            raise CommandError(
+                f"{file.relative_to(repository)} exists already: choose another name, or delete it"
+            )
     job.write_text(_JOB.substitute())
     test.write_text(_TEST.substitute(name=name))
     return job, test
 
 
 def new_job(
-    name: Annotated[str, typer.Argument(help="The job's name, as messages will say it.", metavar="NAME")],
+    name: Annotated[str, typer.Argument(help="The job's name in messages.", metavar="NAME")],
 ) -> None:
     """Write a new job into the catalogue, with a test that passes.
 
@@ -123,5 +128,5 @@ def new_job(
     say(f"         {test.relative_to(REPOSITORY)}", markup=False)
     # `make demo` and `make up` install no pytest.
     say(f"test it: make setup && .venv/bin/pytest {test.relative_to(REPOSITORY)}", markup=False)
-    say("a message for it, once `longhaul up` is started anew or the stack deployed:")
+    say("a message for it, once `longhaul up` is restarted or the stack deployed:")
     typer.echo(json.dumps(example))

@@ -1,15 +1,16 @@
-"""`longhaul retry`: run jobs again that died or were cancelled."""
+"""`longhaul retry`."""
 
 from typing import Annotated
 
 import typer
 
-from console.errors import CommandError, ExitCode
-from console.options import AsJson, StageName, find_job, on_target
-from console.output import Output
+from console.errors import CommandError, ExitStatus
+from console.operations.retry import why_not
 from console.target import Target, say_where
+from console.terminal.options import AsJson, StageOption, on_target
+from console.terminal.output import Output
+from console.terminal.selection import find_job
 from longhaul.domain.lease import State
-from longhaul.retry import why_not
 
 
 @on_target
@@ -17,13 +18,13 @@ def retry(
     target: Target,
     *,
     jobs: Annotated[list[str], typer.Argument(metavar="JOB...", help="Ids of the jobs.")],
-    stage: StageName = None,
+    stage: StageOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run jobs again that died or were cancelled, from the request that is kept: each as a new run under its old id.
+    """Run dead or cancelled jobs again from their stored requests, as new runs of the same ids.
 
-    A job that has succeeded is not run again: the same work under the same id is a duplicate. Submit it under another id. All jobs are looked at before the first is
-    sent; if one cannot be retried, none is.
+    A job that has succeeded is refused, because the same request under the same id is a duplicate:
+    submit it under another id. If one of the jobs cannot be retried, none is sent.
 
     Example: longhaul retry flights-2013-01
     """
@@ -31,7 +32,7 @@ def retry(
     leases = [find_job(target, each, stage) for each in jobs]
     problems = [f"{lease.job_id}: {problem}" for lease in leases if (problem := why_not(lease))]
     if problems:
-        raise CommandError("\n".join(problems), ExitCode.FAILED)
+        raise CommandError("\n".join(problems), ExitStatus.FAILED)
     say_where(out, target)
     for lease in leases:
         target.retrier.retry(lease)
@@ -41,5 +42,5 @@ def retry(
             out.line(lease.job_id)
     if any(lease.state is State.DEAD for lease in leases):
         out.note(
-            "what they left in the dead-letter queue stays there: `longhaul dlq drop JOB` once they have succeeded"
+            "their dead letters stay in the queue: `longhaul dlq drop JOB` once they have succeeded"
         )

@@ -1,4 +1,4 @@
-"""`longhaul status`: one job, or all that are open and those that ended lately."""
+"""`longhaul status`."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -11,19 +11,20 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from console.errors import ExitCode
-from console.family import rows_of
-from console.figures import Figures, figures
-from console.options import MANY, AsJson, NewerThan, OlderThan, StageName, find_job, on_target
-from console.output import Output, table_of
-from console.show import COLUMNS, page_of, row_of
+from console.display.family_tree import rows_of
+from console.display.job import COLUMNS, page_of, row_of
+from console.errors import ExitStatus
+from console.operations.find import Ages
+from console.operations.stage_counts import StageCounts
+from console.operations.view import job_record
+from console.operations.wait import Awaited
 from console.target import Target
-from console.waiting import wait_for
+from console.terminal.options import MANY, AsJson, NewerThan, OlderThan, StageOption, on_target
+from console.terminal.outcomes import wait_for
+from console.terminal.output import Output, table_of
+from console.terminal.selection import find_job
 from longhaul.domain.lease import Lease, State
-from longhaul.jobs import Ages
 from longhaul.settings import Stage
-from longhaul.view import job_record
-from longhaul.wait import Awaited
 
 _PERIOD_S = 2.0
 
@@ -32,32 +33,39 @@ _PERIOD_S = 2.0
 def status(  # noqa: PLR0913 - filters
     target: Target,
     *,
-    job: Annotated[str | None, typer.Argument(help="A job's id; without one: a list.")] = None,
-    stage: StageName = None,
+    job: Annotated[str | None, typer.Argument(help="A job's id; without it, a list.")] = None,
+    stage: StageOption = None,
     state: Annotated[
         list[State] | None,
-        typer.Option("--state", case_sensitive=False, help="Only jobs in that state; may be repeated."),
+        typer.Option(
+            "--state", case_sensitive=False, help="Only jobs in this state; may be repeated."
+        ),
     ] = None,
     older_than: OlderThan = None,
     newer_than: NewerThan = None,
     limit: Annotated[
         int,
         typer.Option(
-            min=1, max=MANY, help="How many open jobs, how many that ended, and how many of a fan-out, at the most."
+            min=1,
+            max=MANY,
+            help="At most this many open jobs, ended jobs, and jobs of a fan-out.",
         ),
     ] = 20,
     watch: Annotated[
         bool,
         typer.Option(
-            "--watch", "-w", help="Look again and again; a single job until it ends, with its outcome as exit code."
+            "--watch",
+            "-w",
+            help="Keep watching; a single job until it ends, with its outcome as exit code.",
         ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show where a job is and what followed from it, or what is open and what ended last.
+    """Show a job and its follow-ons, or the open jobs and those that ended last.
 
-    The list shows what runs, waits for its next attempt or still owes something, then what ended, the latest first. A job that nobody has claimed yet is in its queue
-    and has no row: the queues are counted. Ages are since a run began, or since it ended.
+    Open jobs run, wait for their next attempt, or still owe something; ended ones follow, the
+    latest first. A queued job has no row yet: the last lines count the queues. The age of a job is
+    the time since its run began or ended.
 
     Example: longhaul status flights-2013-01
 
@@ -94,29 +102,33 @@ def _one(out: Output, target: Target, lease: Lease, limit: int, *, watch: bool) 
             out.line("")
             out.table(COLUMNS, rows_of(family, now, limit))
     if watch and lease.state is not State.SUCCEEDED:
-        raise typer.Exit(ExitCode.FAILED)
+        raise typer.Exit(ExitStatus.FAILED)
 
 
 class _Seen(NamedTuple):
-    """Of `open` and `ended` one more each than is to be shown, if there are more."""
+    """`open` and `ended` have one row more than the limit if there are more."""
 
     now: datetime
     open: Sequence[Lease]
     ended: Sequence[Lease]
-    stages: Sequence[Figures]
+    stages: Sequence[StageCounts]
 
     def shown(self, limit: int) -> list[Lease]:
         return [*self.open[:limit], *self.ended[:limit]]
 
 
-def _look(target: Target, stages: Sequence[Stage], states: Sequence[State], ages: Ages, limit: int) -> _Seen:
-    names, now, sqs = [each.name for each in stages], target.parts.clock.now(), target.client("sqs")
+def _look(
+    target: Target, stages: Sequence[Stage], states: Sequence[State], ages: Ages, limit: int
+) -> _Seen:
+    names, now = [each.name for each in stages], target.parts.clock.now()
     unfinished = target.jobs.unfinished(names)
     return _Seen(
         now=now,
-        open=[row for row in unfinished if row.state in states and ages.include(row, now)][: limit + 1],
+        open=[row for row in unfinished if row.state in states and ages.include(row, now)][
+            : limit + 1
+        ],
         ended=list(islice(target.jobs.ended(names, states, ages), limit + 1)),
-        stages=[figures(target, sqs, stage, unfinished) for stage in stages],
+        stages=[target.stage_counter.count(stage, unfinished) for stage in stages],
     )
 
 
@@ -132,19 +144,30 @@ def _print(out: Output, target: Target, seen: _Seen, limit: int) -> None:
 
 
 def _notes(seen: _Seen, limit: int) -> Iterator[str]:
-    more = [name for name, found in (("open", seen.open), ("ended", seen.ended)) if len(found) > limit]
+    more = [
+        name for name, found in (("open", seen.open), ("ended", seen.ended)) if len(found) > limit
+    ]
     if more:
         yield f"there are more jobs that are {' and '.join(more)}: raise --limit, or filter"
     if not seen.open and not seen.ended:
         yield "no job matches"
     for each in seen.stages:
-        letters = f", dead letters: {each.dead_letters} (`longhaul dlq list`)" if each.dead_letters else ""
+        letters = (
+            f", dead letters: {each.dead_letters} (`longhaul dlq list`)"
+            if each.dead_letters
+            else ""
+        )
         slots = f"{each.slots_in_use} of {each.stage.slots} slots in use"
         yield f"{each.stage.name}: about {each.queued} queued, {slots}{letters}"
 
 
 def _watch(
-    out: Output, target: Target, stages: Sequence[Stage], states: Sequence[State], ages: Ages, limit: int
+    out: Output,
+    target: Target,
+    stages: Sequence[Stage],
+    states: Sequence[State],
+    ages: Ages,
+    limit: int,
 ) -> None:
     with Live(console=out.data, screen=True, auto_refresh=False) as live:
         while True:

@@ -1,1 +1,1 @@
-"""The console as a page in the browser: what is going on, and the same few things that one can do about it as on the command line."""
+"""The console as a page in the browser: it shows the jobs, and can cancel, retry and redrive."""

@@ -1,18 +1,18 @@
-"""The three things that the page can do, by the same use cases as the commands: cancel, retry, redrive."""
+"""The three actions of the page: cancel, retry, redrive, with the commands' own use cases."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from console.letters import name_of
-from console.show import cancelled_as
+from console.display.dead_letter import name_of
+from console.display.job import cancelled_as
+from console.operations.dead_letters import Which
 from console.target import Target
-from longhaul.dead_letters import Which
 from longhaul.domain.lease import State, job_key
 
 
 @dataclass(frozen=True)
 class Notice:
-    """What became of it."""
+    """The result of an action."""
 
     text: str
     good: bool = True
@@ -25,7 +25,8 @@ class Actions:
     def cancel(self, stage: str, job_id: str) -> Notice:
         lease = self._target.canceller.cancel(stage, job_id)
         return Notice(
-            f"{job_id}: {cancelled_as(lease)}", good=not lease.state.is_terminal or lease.state is State.CANCELLED
+            f"{job_id}: {cancelled_as(lease)}",
+            good=not lease.state.is_terminal or lease.state is State.CANCELLED,
         )
 
     def retry(self, stage: str, job_id: str) -> Notice:
@@ -36,15 +37,18 @@ class Actions:
         if lease.state is not State.DEAD:
             return Notice(f"{job_id} was sent again")
         return Notice(
-            f"{job_id} was sent again; its dead letter is still there: `longhaul dlq drop` once the job has succeeded"
+            f"{job_id} was sent again; its dead letter is still there: "
+            "`longhaul dlq drop` once the job has succeeded"
         )
 
     def redrive(self, stage: str, message_ids: Sequence[str]) -> Notice:
-        """Exactly these letters; what has come since is left alone."""
+        """Send back exactly these letters; later ones are left alone."""
         where = self._target.stage(stage)
-        handled = self._target.dead_letters.redrive(where, Which(message_ids=frozenset(message_ids)))
+        handled = self._target.dead_letters.redrive(
+            where, Which(message_ids=frozenset(message_ids))
+        )
         said = [f"{handled.done} sent back to the jobs queue"]
         said += [f"{name_of(letter)} was not: {problem}" for letter, problem in handled.failed]
         gone = len(set(message_ids)) - handled.done - len(handled.failed)
-        said += [f"{gone} were no longer there, or somebody else holds them"] if gone else []
+        said += [f"{gone} were no longer there, or another process holds them"] if gone else []
         return Notice("; ".join(said), good=handled.done == len(set(message_ids)))

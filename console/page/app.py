@@ -12,27 +12,27 @@ from werkzeug.routing import Map, Rule
 from werkzeug.utils import redirect
 from werkzeug.wrappers import Request, Response
 
+from console.display.job import page_of
 from console.errors import AWS_OR_OURS, CommandError, sentence
-from console.options import job_id as checked_id
+from console.insight.timeline_html import ZOOMS
+from console.operations.dead_letters import Which
+from console.operations.retry import why_not
 from console.page.actions import Actions, Notice
 from console.page.board import MAX_JOBS, WINDOWS, BoardReader
 from console.page.guard import Guard, refused, secured
 from console.page.job import LINES, JobReader
 from console.page.latest import Views
 from console.page.rendering import environment, static_files, url
-from console.show import page_of
 from console.target import Target
-from console.timeline import ZOOMS
-from longhaul.dead_letters import Which
+from console.terminal.selection import job_id as checked_id
 from longhaul.domain.lease import job_key
-from longhaul.retry import why_not
 from longhaul.settings import Stage
 
 MAX_LETTERS = 100
-"""So many dead letters are shown at once."""
+"""The most dead letters that are shown at once."""
 
 _MAX_BODY = 65_536
-_NOTICES = 50  # that are kept: what became of the latest actions
+_NOTICES = 50  # results of the latest actions
 _DEFAULT_WINDOW = "6h"
 
 
@@ -43,19 +43,29 @@ class _Request(Request):
 
 
 class Page:
-    """One console: what it shows is of `target`."""
+    """The page about one target."""
 
     def __init__(self, target: Target, guard: Guard, views: Views | None = None) -> None:
         self._target, self.guard = target, guard
-        # In this thread: boto3 cannot make clients in several at once.
-        _ = target.jobs, target.dead_letters, target.logs, target.canceller, target.retrier, target.parts.executions
+        # Made in this thread: boto3 cannot make clients in several threads at once.
+        _ = (
+            target.jobs,
+            target.dead_letters,
+            target.logs,
+            target.canceller,
+            target.retrier,
+            target.parts.executions,
+            target.stage_counter,
+        )
         self._views = views or Views(target.parts.clock.now)
         self._actions = Actions(target)
         self._templates = environment()
         self._static = static_files()
         self._notices: OrderedDict[str, Notice] = OrderedDict()
         self._numbers = count(1)
-        self._board_readers = {name: BoardReader(target, window) for name, window in WINDOWS.items()}
+        self._board_readers = {
+            name: BoardReader(target, window) for name, window in WINDOWS.items()
+        }
         self._map = Map(
             [
                 Rule("/", endpoint=self._jobs, methods=["GET"]),
@@ -73,30 +83,39 @@ class Page:
     def __call__(self, environ: Any, start_response: Any) -> Iterable[bytes]:  # noqa: ANN401 - WSGI
         request = _Request(environ)
         try:
-            response = self._answer(request)
+            response = self._respond(request)
         except HTTPException as error:
             response = refused(error)
         return secured(response)(environ, start_response)
 
-    def _answer(self, request: Request) -> Response:
+    def _respond(self, request: Request) -> Response:
         self.guard.check_host(request)
         if self.guard.is_entry(request):
-            # Not a redirect: whoever comes from another site would be sent on without the cookie, which is for this site alone.
+            # Not a redirect: after a link from another site the browser follows it without the
+            # cookie, which is SameSite=Strict.
             response = self._html("enter.html")
             self.guard.let_in(response)
             return response
         self.guard.check(request)
         show, given = self._map.bind_to_environ(request.environ).match()
-        answer: Response = show(request, **given)
-        return answer
+        shown: Response = show(request, **given)
+        return shown
 
     def _jobs(self, request: Request) -> Response:
         window = request.args.get("window", _DEFAULT_WINDOW)
         zoom = request.args.get("zoom", str(ZOOMS[0]))
         if window not in WINDOWS or zoom not in map(str, ZOOMS):
-            raise BadRequest(f"window is one of {', '.join(WINDOWS)}; zoom one of {', '.join(map(str, ZOOMS))}")
+            raise BadRequest(
+                f"window is one of {', '.join(WINDOWS)}; zoom one of {', '.join(map(str, ZOOMS))}"
+            )
         seen = self._views.get(("board", window), self._board_readers[window].read)
-        choice = {"windows": tuple(WINDOWS), "window": window, "zooms": ZOOMS, "zoom": zoom, "most": MAX_JOBS}
+        choice = {
+            "windows": tuple(WINDOWS),
+            "window": window,
+            "zooms": ZOOMS,
+            "zoom": zoom,
+            "most": MAX_JOBS,
+        }
         return self._html("jobs.html", request, choice | {"seen": seen})
 
     def _job(self, request: Request) -> Response:
@@ -108,29 +127,40 @@ class Page:
         if seen.value is not None:
             group = self._target.settings.job_log_group
             facts = page_of(seen.value.row, seen.value.now, self._target.parts.executions, group)
-        given = {"stage": stage.name, "job_id": job_id, "facts": facts, "most": LINES, "attempt": attempt}
-        # Nothing was found, as opposed to nothing known yet.
+        given = {
+            "stage": stage.name,
+            "job_id": job_id,
+            "facts": facts,
+            "most": LINES,
+            "attempt": attempt,
+        }
+        # Nothing was found. With a problem, nothing is known yet.
         absent = seen.value is None and seen.problem is None
         return self._html("job.html", request, given | {"seen": seen}, 404 if absent else 200)
 
     def _find(self, request: Request) -> Response:
-        """A job by its id alone."""
+        """Find a job by its id alone."""
         try:
             wanted = checked_id(request.args.get("id", "").strip())
         except CommandError as error:
             raise BadRequest(str(error)) from None
         names = [each.name for each in self._target.settings.stages]
-        with _told():
+        with _aws_errors_shown():
             found = self._target.jobs.find(names, wanted)
         stages = [row.stage for row in found] or names
         if len(stages) == 1:
             return redirect(url("/job", stage=stages[0], id=wanted), 303)
-        return self._html("find.html", request, {"stages": stages, "job_id": wanted, "known": bool(found)})
+        return self._html(
+            "find.html", request, {"stages": stages, "job_id": wanted, "known": bool(found)}
+        )
 
     def _letters(self, request: Request) -> Response:
-        """Receives them: only when a person asks, and never by itself again."""
+        """Receives the letters: only when a person asks, and never by a refresh."""
         stage = self._stage(request.args.get("stage"))
-        with _told(), closing(self._target.dead_letters.look(stage, Which())) as letters:
+        with (
+            _aws_errors_shown(),
+            closing(self._target.dead_letters.look(stage, Which())) as letters,
+        ):
             found = list(islice(letters, MAX_LETTERS + 1))
         given = {
             "stage": stage.name,
@@ -142,7 +172,7 @@ class Page:
 
     def _ask(self, request: Request, what: str) -> Response:
         stage, job_id = self._named(request.args)
-        with _told():
+        with _aws_errors_shown():
             row = self._target.parts.leases.load(job_key(stage.name, job_id))
         if what == "cancel":
             problem = "It has ended already." if row is not None and row.state.is_terminal else None
@@ -150,16 +180,30 @@ class Page:
             problem = why_not(row) if row is not None else "Nothing is known of it."
         fields = [("stage", stage.name), ("id", job_id)]
         back = url("/job", stage=stage.name, id=job_id)
-        given = {"what": what, "row": row, "fields": fields, "names": [job_id], "problem": problem, "back": back}
+        given = {
+            "what": what,
+            "row": row,
+            "fields": fields,
+            "names": [job_id],
+            "problem": problem,
+            "back": back,
+        }
         return self._html("ask.html", request, given | {"stage": stage.name})
 
     def _ask_redrive(self, request: Request) -> Response:
         stage = self._stage(request.args.get("stage"))
         letters = request.args.getlist("letter")[:MAX_LETTERS]
-        problem = None if letters else "No letter is chosen: tick those that are to be sent back."
+        problem = None if letters else "No letter is chosen: tick those to send back."
         fields = [("stage", stage.name), *(("letter", each) for each in letters)]
         back = url("/dead-letters", stage=stage.name)
-        given = {"what": "redrive", "row": None, "fields": fields, "names": letters, "problem": problem, "back": back}
+        given = {
+            "what": "redrive",
+            "row": None,
+            "fields": fields,
+            "names": letters,
+            "problem": problem,
+            "back": back,
+        }
         return self._html("ask.html", request, given | {"stage": stage.name})
 
     def _do(self, request: Request, what: str) -> Response:
@@ -170,10 +214,12 @@ class Page:
     def _redrive(self, request: Request) -> Response:
         stage = self._stage(request.form.get("stage"))
         letters = request.form.getlist("letter")[:MAX_LETTERS]
-        return self._done(lambda: self._actions.redrive(stage.name, letters), "/dead-letters", stage=stage.name)
+        return self._done(
+            lambda: self._actions.redrive(stage.name, letters), "/dead-letters", stage=stage.name
+        )
 
     def _done(self, act: Callable[[], Notice], path: str, **query: str) -> Response:
-        """Do it, and say on the page that comes then what became of it."""
+        """Act, and show the result on the next page."""
         number = str(next(self._numbers))
         try:
             self._notices[number] = act()
@@ -218,12 +264,16 @@ class Page:
             "form_token": self.guard.form_token,
             "notice": notice,
         }
-        return Response(self._templates.get_template(template).render(**common, **given), status, mimetype="text/html")
+        return Response(
+            self._templates.get_template(template).render(**common, **given),
+            status,
+            mimetype="text/html",
+        )
 
 
 @contextmanager
-def _told() -> Iterator[None]:
-    """What AWS refuses, or does not answer, as a page that says so."""
+def _aws_errors_shown() -> Iterator[None]:
+    """Show an error of AWS as a page."""
     try:
         yield
     except AWS_OR_OURS as error:

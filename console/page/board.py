@@ -1,4 +1,4 @@
-"""What the first page shows: the stages in figures, what runs, what waits, what ended lately, and all of it as lanes."""
+"""The first page: counts of the stages, open and ended jobs, and all of them as lanes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,30 +7,35 @@ from itertools import islice
 from multiprocessing.pool import ThreadPool
 from typing import NamedTuple
 
-from console.figures import Figures, figures
+from console.insight.timeline import Lane, lane
+from console.operations.find import Ages, moment_of
+from console.operations.stage_counts import StageCounts
 from console.page.histories import Histories
 from console.target import Target
 from longhaul.domain.lease import Lease, State
-from longhaul.domain.timeline import Lane, lane
-from longhaul.jobs import Ages, moment_of
 from longhaul.settings import Stage
 
-WINDOWS = {"1h": timedelta(hours=1), "6h": timedelta(hours=6), "1d": timedelta(days=1), "7d": timedelta(days=7)}
-"""How far back the jobs go that have ended."""
+WINDOWS = {
+    "1h": timedelta(hours=1),
+    "6h": timedelta(hours=6),
+    "1d": timedelta(days=1),
+    "7d": timedelta(days=7),
+}
+"""The choices of how long ago the ended jobs may have ended."""
 
 MAX_JOBS = 500
-"""So many are shown of those that are open, and so many in all."""
+"""The most jobs that are shown, open ones first."""
 
 
-_AT_ONCE = 8  # stages that are asked about at the same time
+_AT_ONCE = 8  # stages that are read at the same time
 
 
 @dataclass(frozen=True)
 class Board:
-    """A moment. `more`: there are more open jobs, or more that ended within the window."""
+    """The page at one moment. `more`: there are more jobs than are shown."""
 
     now: datetime
-    stages: Sequence[Figures]
+    stages: Sequence[StageCounts]
     running: Sequence[Lease]
     waiting: Sequence[Lease]
     ended: Sequence[Lease]
@@ -39,39 +44,46 @@ class Board:
 
     @property
     def said(self) -> str:
-        """In a sentence."""
-        queued, dead = sum(each.queued for each in self.stages), sum(each.dead_letters for each in self.stages)
-        return f"{len(self.running)} running, {len(self.waiting)} between attempts, about {queued} queued, {dead} dead letters"
+        """The board as a sentence."""
+        queued, dead = (
+            sum(each.queued for each in self.stages),
+            sum(each.dead_letters for each in self.stages),
+        )
+        return (
+            f"{len(self.running)} running, {len(self.waiting)} between attempts, "
+            f"about {queued} queued, {dead} dead letters"
+        )
 
 
 class BoardReader:
-    """Remembers what cannot change between two looks."""
+    """Reads the board, and keeps rows and attempts that cannot change any more."""
 
     def __init__(self, target: Target, window: timedelta) -> None:
         self._target, self._window = target, window
-        self._sqs = target.client("sqs")
         self._histories = Histories(target.parts.leases)
         self._finished: dict[str, Lease] = {}
 
     def read(self) -> Board:
-        """Asks AWS: docs/console.md says what."""
+        """Calls AWS: docs/console.md has the calls."""
         target = self._target
         now = target.parts.clock.now()
-        # Its threads are daemons, which those of concurrent.futures are not: Ctrl-C does not wait for AWS.
+        # Not concurrent.futures, whose threads are no daemons: Ctrl-C would wait for AWS.
         with ThreadPool(min(_AT_ONCE, len(target.settings.stages))) as pool:
             of_stages = pool.map(self._read_stage, target.settings.stages)
         unfinished = sorted(
             (row for each in of_stages for row in each.unfinished),
             key=lambda row: (row.state.is_terminal, row.run, row.key),
         )
-        ended = sorted((row for each in of_stages for row in each.ended), key=moment_of, reverse=True)
+        ended = sorted(
+            (row for each in of_stages for row in each.ended), key=moment_of, reverse=True
+        )
         rows = [*unfinished, *ended]
         shown = rows[:MAX_JOBS]
         self._finished = {row.key: row for row in ended}
         attempts = self._histories.of(shown)
         return Board(
             now=now,
-            stages=[each.figures for each in of_stages],
+            stages=[each.counts for each in of_stages],
             running=[row for row in shown if row.state is State.RUNNING],
             waiting=[row for row in shown if row.state is State.RELEASED],
             ended=[row for row in shown if row.state.is_terminal],
@@ -84,13 +96,13 @@ class BoardReader:
         finished = jobs.ended([stage.name], tuple(State), Ages(newer_than=self._window), known)
         unfinished = jobs.unfinished([stage.name])
         return _OfStage(
-            figures(self._target, self._sqs, stage, unfinished),
+            self._target.stage_counter.count(stage, unfinished),
             unfinished[: MAX_JOBS + 1],
             list(islice(finished, MAX_JOBS + 1)),
         )
 
 
 class _OfStage(NamedTuple):
-    figures: Figures
+    counts: StageCounts
     unfinished: Sequence[Lease]
     ended: Sequence[Lease]

@@ -1,4 +1,4 @@
-"""What the page of a job shows: the row, its attempts, what was asked for, the end of its log, and the jobs that belong to it."""
+"""The page of a job: its row, attempts, request, the end of its log, and its family."""
 
 import json
 from collections.abc import Sequence
@@ -8,14 +8,15 @@ from itertools import islice
 
 from botocore.exceptions import ClientError
 
-from console.log_line import readable
+from console.display.text import log_line
 from console.page.histories import Histories
 from console.target import Target
-from longhaul.domain.history import Attempt
+from longhaul.adapters.errors import code_of
+from longhaul.domain.history import AttemptRecord
 from longhaul.domain.lease import Lease, job_key
 
 LINES = 200
-"""Of the log. `longhaul logs` has all of it."""
+"""The most lines of the log that are shown. `longhaul logs` has all of them."""
 
 MAX_FAMILY = 200
 _MAX_REQUEST = 65_536  # characters
@@ -23,11 +24,11 @@ _MAX_REQUEST = 65_536  # characters
 
 @dataclass(frozen=True)
 class JobView:
-    """`request` and `log` are None where there are none."""
+    """The page at one moment. `request` and `log` are None where there is none."""
 
     now: datetime
     row: Lease
-    attempts: Sequence[Attempt]
+    attempts: Sequence[AttemptRecord]
     request: str | None
     log: "Log | None"
     family: Sequence[Lease]
@@ -41,16 +42,16 @@ class Log:
 
 
 class JobReader:
-    """Of one job; of one attempt's log, or the latest's. Remembers what cannot change."""
+    """Reads the page of a job, with the log of one attempt (by default the latest)."""
 
     def __init__(self, target: Target, stage: str, job_id: str, attempt: int | None) -> None:
         self._target, self._attempt = target, attempt
         self._key = job_key(stage, job_id)
         self._histories = Histories(target.parts.leases)
-        self._request: tuple[str, str | None] | None = None  # by its reference
+        self._request: tuple[str, str | None] | None = None  # its reference, then itself
 
     def read(self) -> JobView | None:
-        """Asks AWS: docs/console.md says what. None: nothing is known of the job."""
+        """Calls AWS: docs/console.md has the calls. None: nothing is known of the job."""
         parts = self._target.parts
         row = parts.leases.load(self._key)
         if row is None:
@@ -79,18 +80,18 @@ class JobReader:
         try:
             body = self._target.parts.requests.get(ref).body
         except ClientError as error:
-            if error.response["Error"]["Code"] != "NoSuchKey":
+            if code_of(error) != "NoSuchKey":
                 raise
             return None  # the bucket's lifecycle has removed it
         return _pretty(body)
 
-    def _log(self, attempts: Sequence[Attempt]) -> Log | None:
-        wanted = [each for each in attempts if self._attempt in (None, each.attempt)]
+    def _log(self, attempts: Sequence[AttemptRecord]) -> Log | None:
+        wanted = [each for each in attempts if self._attempt in (None, each.attempt.number)]
         stream = self._target.logs.stream(wanted[-1]) if wanted else None
         if stream is None:
             return None
-        lines = [readable(event) for event in self._target.logs.tail(stream, LINES)]
-        return Log(wanted[-1].attempt, lines)
+        lines = [log_line(event) for event in self._target.logs.tail(stream, LINES)]
+        return Log(wanted[-1].attempt.number, lines)
 
 
 def _pretty(body: str) -> str:

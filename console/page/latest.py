@@ -1,4 +1,8 @@
-"""The latest answer of AWS: asked for when somebody looks and it is no longer fresh, once for all who look, and kept when AWS is slow or fails."""
+"""The latest value from AWS for each view of the page.
+
+It is fetched on demand when it is no longer fresh, once for all windows that ask at the same time,
+and kept when AWS is slow or fails.
+"""
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -14,17 +18,17 @@ T = TypeVar("T")
 Spawn = Callable[[Callable[[], None]], None]
 
 FRESH_S = 1.5
-"""The page asks every two seconds: two windows that show the same cost no more than one."""
+"""Below the page's period of two seconds, so that two windows share each fetch."""
 
 PATIENCE_S = 4.0
-"""After so long the page shows what it has, and says that AWS is slow; the answer is shown when it comes."""
+"""After this wait the page shows what it has and says that AWS is slow."""
 
-_ROOM = 32  # answers that are kept: pages that were looked at lately
+_ROOM = 32  # views that are kept
 
 
 @dataclass(frozen=True)
 class Seen(Generic[T]):
-    """`value` is of `at`; `problem` says why it is not newer, or why there is none."""
+    """A `value` as of `at`; `problem` says why it is old, or missing."""
 
     value: T | None
     at: datetime | None
@@ -32,7 +36,9 @@ class Seen(Generic[T]):
 
 
 class Latest(Generic[T]):
-    def __init__(self, fetch: Callable[[], T], now: Callable[[], datetime], spawn: Spawn, patience_s: float) -> None:
+    def __init__(
+        self, fetch: Callable[[], T], now: Callable[[], datetime], spawn: Spawn, patience_s: float
+    ) -> None:
         self._fetch, self._now, self._spawn, self._patience_s = fetch, now, spawn, patience_s
         self._lock = Lock()
         self._asked: Future[T] | None = None
@@ -42,7 +48,7 @@ class Latest(Generic[T]):
         self._at: datetime | None = None
 
     def get(self) -> Seen[T]:
-        """What is known, once it has been asked for anew, or after `patience_s`."""
+        """A fresh value; after `patience_s` the last one, with the problem."""
         asked = self._ask()
         wait([asked], timeout=self._patience_s)
         if not asked.done():
@@ -54,7 +60,7 @@ class Latest(Generic[T]):
         return Seen(self._value, self._at, None)
 
     def outdate(self) -> None:
-        """Something was changed: what is known is asked for anew, however fresh it is."""
+        """Fetch again at the next look, even if the value is fresh."""
         self._outdated = True
 
     def _ask(self) -> Future[T]:
@@ -63,16 +69,20 @@ class Latest(Generic[T]):
                 return self._asked
             self._asked, self._begun, self._outdated = Future(), self._now(), False
             asked, begun = self._asked, self._begun
-        self._spawn(lambda: self._answer(asked, begun))
+        self._spawn(lambda: self._fetch_for(asked, begun))
         return asked
 
     def _is_fresh(self) -> bool:
-        return not self._outdated and self._begun is not None and (self._now() - self._begun).total_seconds() < FRESH_S
+        return (
+            not self._outdated
+            and self._begun is not None
+            and (self._now() - self._begun).total_seconds() < FRESH_S
+        )
 
-    def _answer(self, asked: Future[T], begun: datetime) -> None:
+    def _fetch_for(self, asked: Future[T], begun: datetime) -> None:
         try:
             value = self._fetch()
-        except BaseException as error:  # noqa: BLE001 - whoever waits for the future gets it
+        except BaseException as error:  # noqa: BLE001 - raised where the future is awaited
             asked.set_exception(error)
         else:
             self._value, self._at = value, begun
@@ -80,16 +90,23 @@ class Latest(Generic[T]):
 
 
 class Views:
-    """The latest answers, by what they answer."""
+    """The latest values, by view."""
 
-    def __init__(self, now: Callable[[], datetime], spawn: Spawn | None = None, patience_s: float = PATIENCE_S) -> None:
+    def __init__(
+        self,
+        now: Callable[[], datetime],
+        spawn: Spawn | None = None,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
         self._now, self._spawn, self._patience_s = now, spawn or in_thread, patience_s
         self._lock = Lock()
         self._views: OrderedDict[Hashable, Latest[Any]] = OrderedDict()
 
     def get(self, what: Hashable, fetch: Callable[[], T]) -> Seen[T]:
         with self._lock:
-            view: Latest[T] = self._views.setdefault(what, Latest(fetch, self._now, self._spawn, self._patience_s))
+            view: Latest[T] = self._views.setdefault(
+                what, Latest(fetch, self._now, self._spawn, self._patience_s)
+            )
             self._views.move_to_end(what)
             while len(self._views) > _ROOM:
                 self._views.popitem(last=False)
@@ -102,5 +119,5 @@ class Views:
 
 
 def in_thread(work: Callable[[], None]) -> None:
-    """A daemon: Ctrl-C does not wait for AWS."""
+    """In a daemon thread: Ctrl-C does not wait for AWS."""
     Thread(target=work, name="asking-aws", daemon=True).start()

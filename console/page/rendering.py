@@ -1,4 +1,4 @@
-"""Templates into pages. Everything that is put into one is text: escaped, and without characters that a reader would not see."""
+"""Renders templates. Every value in one is text: escaped, with invisible characters shown."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -9,13 +9,13 @@ from urllib.parse import urlencode
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from console import attempts, letters, show
-from console.output import printable
-from console.timeline import CSS, name_of, timeline_html
+from console.display import attempt, dead_letter, job
+from console.display.text import age, printable
+from console.insight.timeline import Lane, lane
+from console.insight.timeline_html import CSS, timeline_html
+from console.operations.retry import why_not
+from console.operations.view import shown_state
 from longhaul.domain.lease import Lease
-from longhaul.domain.timeline import Lane, lane
-from longhaul.retry import why_not
-from longhaul.view import shown_state
 
 _HERE = Path(__file__).parent
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
@@ -36,15 +36,15 @@ def environment() -> Environment:
         "job_url": job_url,
         "timeline": _timeline,
         "lane_of": lane,
-        "attempt_columns": attempts.COLUMNS,
-        "attempt_cells": attempts.row_of,
-        "letter_cells": letters.row_of,
-        "fraction_of": show.fraction_of,
-        "phase_of": show.phase_of,
-        "why_of": show.why_of,
+        "attempt_columns": attempt.COLUMNS,
+        "attempt_cells": attempt.row_of,
+        "letter_cells": dead_letter.row_of,
+        "fraction_of": job.fraction_of,
+        "phase_of": job.phase_of,
+        "why_of": job.why_of,
         "why_not_retry": why_not,
-        "age": show.age,
-        "name_of": name_of,
+        "age": age,
+        "name_of": job.name_of,
         "state_of": shown_state,
     }
     made.filters |= {"clock": _clock, "size": _size}
@@ -52,7 +52,7 @@ def environment() -> Environment:
 
 
 def static_files() -> dict[str, tuple[bytes, str]]:
-    """Content and type, by name."""
+    """Content and media type, by name."""
     css = f"{CSS}\n{(_HERE / 'static' / 'page.css').read_text()}"
     return {
         "page.css": (css.encode(), "text/css"),
@@ -61,8 +61,8 @@ def static_files() -> dict[str, tuple[bytes, str]]:
     }
 
 
-def url(path: str, **query: Any) -> str:  # noqa: ANN401 - whatever a query is made of
-    """What is None is left out."""
+def url(path: str, **query: Any) -> str:  # noqa: ANN401 - any value of a query
+    """Values that are None are left out."""
     given = {name: value for name, value in query.items() if value is not None}
     return f"{path}?{urlencode(given, doseq=True)}" if given else path
 
@@ -71,8 +71,10 @@ def job_url(lease: Lease, **query: Any) -> str:  # noqa: ANN401 - as above
     return url("/job", stage=lease.stage, id=lease.job_id, **query)
 
 
-def _timeline(lanes: list[Lane], now: datetime, link: Callable[[Lease], str] | None = None) -> Markup:
-    # The picture escapes what it shows: S704 is about what does not.
+def _timeline(
+    lanes: list[Lane], now: datetime, link: Callable[[Lease], str] | None = None
+) -> Markup:
+    # S704 warns of unescaped values: this HTML escapes its own.
     return Markup(timeline_html(lanes, now, (lambda each: link(each.row)) if link else None))  # noqa: S704
 
 

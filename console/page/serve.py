@@ -1,4 +1,4 @@
-"""The page's server: on loopback, for one person, until Ctrl-C."""
+"""The page's server, on loopback."""
 
 import os
 import socket
@@ -16,9 +16,9 @@ LOOPBACK = "127.0.0.1"
 
 
 class _Handler(WSGIRequestHandler):
-    """Without a log of requests: the link's token would be in it."""
+    """Logs no requests: a log would hold the link's token."""
 
-    timeout = 60  # a connection that says nothing holds a thread for so long
+    timeout = 60  # seconds that a silent connection can hold a thread
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
         del code, size
@@ -29,15 +29,23 @@ class _Handler(WSGIRequestHandler):
 
 @contextmanager
 def serving(target: Target, port: int) -> Iterator[tuple[BaseWSGIServer, Guard]]:
-    """A server that listens, and does not serve yet; 0 is any free port.
+    """A server that listens, and does not serve yet. Port 0 is any free port.
 
     Raises:
-        CommandError: the port is taken. What the target raises: everything that is needed of AWS is found before anyone can ask.
+        CommandError: the port is taken; or an error of the target, which is looked up before the
+            first request.
     """
     with _listening(port) as listener:
         guard = Guard(listener.getsockname()[1])
         page = Page(target, guard)
-        server = make_server(LOOPBACK, guard.port, page, threaded=True, request_handler=_Handler, fd=listener.fileno())
+        server = make_server(
+            LOOPBACK,
+            guard.port,
+            page,
+            threaded=True,
+            request_handler=_Handler,
+            fd=listener.fileno(),
+        )
         try:
             yield server, guard
         finally:
@@ -49,5 +57,6 @@ def _listening(port: int) -> socket.socket:
         return socket.create_server((LOOPBACK, port))
     except OSError as error:
         raise CommandError(
-            f"port {port} cannot be had ({os.strerror(error.errno or 0)}): --port 0 takes a free one"
+            f"cannot listen on port {port} ({os.strerror(error.errno or 0)}); "
+            "`--port 0` picks a free one"
         ) from error

@@ -1,1 +1,1 @@
-"""The jobs that a message can name, one module each; `_`-modules are helpers and no jobs."""
+"""The jobs that a message can name, one module each. Modules named `_…` are helpers."""

@@ -1,70 +1,135 @@
-"""Lets a query through only if it is one SELECT over known views.
+"""Lets a query through only if it is one SELECT over known views that calls known functions.
 
-What is looked at is the plan that Spark's own parser makes, before anything in it is resolved: to resolve a path is to read it. Kinds of plan nodes and table
-functions are refused unless known to be harmless; of scalar functions Spark has hundreds, of which the few that reach out are refused by name.
+Two layers hold functions that reach beyond the rows, and either is enough. `require_select` reads
+the plan that Spark's own parser makes, before anything in it is resolved: resolving a path would
+read it. It visits every object of the plan, and refuses each one whose class is not listed.
+`restricted_session` has no other functions than the listed ones, so Spark cannot resolve a call
+that the walk over the plan overlooked.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+from py4j.java_gateway import JavaObject
 from pyspark.errors import ParseException
 from pyspark.sql import SparkSession
 
+from jobs.catalogue._sql_functions import FUNCTIONS, TABLE_FUNCTIONS
 from longhaul.domain.errors import PermanentJobError
+from longhaul.domain.quoting import name_of
 
-_NODES: Final = frozenset(
+_PLANS: Final = frozenset(
     {
-        "Aggregate", "Deduplicate", "Distinct", "Except", "Filter", "Generate", "GlobalLimit", "Intersect", "Join",
-        "LateralJoin", "LocalLimit", "LocalRelation", "Offset", "OneRowRelation", "PipeOperator", "Pivot", "Project", "Sample", "Sort",
-        "SubqueryAlias", "UnresolvedHaving", "UnresolvedHint", "UnresolvedInlineTable", "UnresolvedRelation",
-        "UnresolvedSubqueryColumnAliases", "UnresolvedTVFAliases", "UnresolvedTableValuedFunction", "UnresolvedWith",
-        "Union", "Unpivot", "WithWindowDefinition",
+        "Aggregate", "Deduplicate", "Distinct", "Except", "Filter", "Generate", "GlobalLimit",
+        "Intersect", "Join", "LateralJoin", "LimitAll", "LocalLimit", "LocalRelation", "Offset",
+        "OneRowRelation", "Pivot", "Project", "RepartitionByExpression", "Sample", "Sort",
+        "SubqueryAlias", "Union", "Unpivot", "UnresolvedHaving", "UnresolvedHint",
+        "UnresolvedInlineTable", "UnresolvedQualify", "UnresolvedRelation",
+        "UnresolvedSubqueryColumnAliases", "UnresolvedTVFAliases", "UnresolvedTableValuedFunction",
+        "UnresolvedWith", "WithWindowDefinition",
     }
 )  # fmt: skip
-_TABLE_FUNCTIONS: Final = frozenset(
+_EXPRESSIONS: Final = frozenset(
     {
-        "explode", "explode_outer", "inline", "inline_outer", "json_tuple", "posexplode", "posexplode_outer", "range",
-        "stack",
+        "Add", "AggregateExpression", "Alias", "And", "AnyValue", "AttributeReference",
+        "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "CaseWhen", "Cast", "Coalesce",
+        "Collate", "Concat", "CreateNamedStruct", "Cube", "CurrentDate", "CurrentPath",
+        "CurrentTime", "CurrentTimestamp", "CurrentUser", "Divide", "EqualNullSafe", "EqualTo",
+        "Exists", "First", "GreaterThan", "GreaterThanOrEqual", "GroupingSets", "ILike", "In",
+        "InSubquery", "IntegralDivide", "IsNotNull", "IsNotUnknown", "IsNull", "IsUnknown",
+        "JsonTable", "LambdaFunction", "Last", "LateralSubquery", "LessThan", "LessThanOrEqual",
+        "Like", "LikeAll", "LikeAny", "ListQuery", "Literal", "Lower", "MultiAlias", "Multiply",
+        "NamedArgumentExpression", "Not", "NotLikeAll", "NotLikeAny", "Or", "Overlay",
+        "PercentileCont", "PercentileDisc", "PipeExpression", "PipeOperator", "RLike", "Remainder",
+        "Rollup", "ScalarSubquery", "SemiStructuredExtract", "ShiftLeft", "ShiftRight",
+        "ShiftRightUnsigned", "SortOrder", "SpecifiedWindowFrame", "StringLocate", "StringTrim",
+        "StringTrimLeft", "StringTrimRight", "Substring", "Subtract", "TimestampAdd",
+        "TimestampDiff", "UnaryMinus", "UnaryPositive", "Unnest", "UnresolvedAlias",
+        "UnresolvedAttribute", "UnresolvedCollation", "UnresolvedExtractValue",
+        "UnresolvedFunction", "UnresolvedGenerator", "UnresolvedNamedLambdaVariable",
+        "UnresolvedOrdinal", "UnresolvedPipeAggregateOrdinal", "UnresolvedRegex", "UnresolvedStar",
+        "UnresolvedStarExceptOrReplace", "UnresolvedStarWithColumns",
+        "UnresolvedStarWithColumnsRenames", "UnresolvedWindowExpression", "WindowExpression",
+        "WindowSpecDefinition", "WindowSpecReference",
     }
 )  # fmt: skip
-# Calls into the JVM, and readers whose options or arguments name files.
-_REFUSED_FUNCTIONS: Final = frozenset(
+# What nodes hold besides nodes: words of the query, such as the kind of a join, and names.
+_DETAILS: Final = frozenset(
     {
-        "java_method", "reflect", "try_reflect", "from_xml", "schema_of_xml", "from_avro", "to_avro", "schema_of_avro",
-        "from_protobuf", "to_protobuf",
+        "AliasIdentifier", "Ascending", "Complete", "Cross", "CurrentRow", "Descending", "ExprId",
+        "FullOuter", "FunctionIdentifier", "Inner", "JoinHint", "JsonTableColumn",
+        "JsonTableColumnKind$Exists", "JsonTableColumnKind$Ordinality", "JsonTableColumnKind$Value",
+        "JsonTableErrorMode$ErrorOnError", "JsonTableErrorMode$NullOnError", "LeftAnti",
+        "LeftOuter", "LeftSemi", "NaturalJoin", "NullsFirst", "NullsLast", "NumericEvalContext",
+        "PathInstruction$Named", "RangeFrame", "RightOuter", "RowFrame", "SampleMethod$Bernoulli",
+        "SampleMethod$System", "UnboundedFollowing", "UnboundedPreceding", "UnspecifiedFrame",
+        "UsingJoin",
     }
 )  # fmt: skip
+# These hold values alone, and have no iterator over what they hold.
+_VALUES: Final = frozenset({"CaseInsensitiveStringMap", "GenericInternalRow", "UTF8String"})
+_LISTED: Final = _PLANS | _EXPRESSIONS | _DETAILS | _VALUES
+_INERT_PACKAGES: Final = (
+    "java.lang.", "java.math.", "java.time.", "java.util.UUID", "org.apache.spark.sql.types.",
+    "scala.Enumeration$", "scala.math.", "scala.runtime.BoxedUnit",
+)  # fmt: skip
+# An Option is a collection of one element or none.
+_COLLECTIONS: Final = ("scala.collection.", "scala.Some", "scala.None$")
 
+_BUILTIN: Final = "system.builtin."
 _APPENDED: Final = re.compile(r"; line \d+ pos \d+|\n'|\n\+-|== SQL")
 
 Node = Any  # a Scala object behind Py4J
+
+
+def restricted_session(spark: SparkSession) -> SparkSession:
+    """A copy of the session, with its settings and views, that has only the listed functions.
+
+    The session that is given keeps all of them.
+    """
+    copy = spark._jsparkSession.cloneSession()  # noqa: SLF001 - PySpark has no public way
+    state = copy.sessionState()
+    for registry, listed in (
+        (state.functionRegistry(), FUNCTIONS),
+        (state.tableFunctionRegistry(), TABLE_FUNCTIONS),
+    ):
+        for identifier in list(_items(registry.listFunction())):
+            # A function that somebody has registered has another prefix, and goes as well.
+            if identifier.unquotedString().removeprefix(_BUILTIN) not in listed:
+                registry.dropFunction(identifier)
+    return SparkSession(spark.sparkContext, copy)
 
 
 def require_select(spark: SparkSession, query: str, views: Iterable[str]) -> None:
     """Let the query pass, or say why not.
 
     Raises:
-        PermanentJobError: it is no single SELECT, or reaches for something else than `views`. The message does not quote the whole query.
+        PermanentJobError: it is not a single SELECT, it reads something else than `views`, or it
+            calls a function that is not listed. The message does not quote the whole query.
     """
     session = spark._jsparkSession.sessionState()  # noqa: SLF001 - no public way to the parser
     try:
         plan = session.sqlParser().parsePlan(query)
     except ParseException as error:
         raise PermanentJobError(f"params.query: {without_query(str(error))}") from None
-    nodes = list(_nodes(plan))
+    objects = list(_reachable(plan))
     tables = {view.lower() for view in views}
-    known = tables | {name.lower() for node in nodes if _kind(node) == "UnresolvedWith" for name in _cte_names(node)}
-    for node in nodes:
-        kind = _kind(node)
-        if kind not in _NODES:
-            raise PermanentJobError(f"params.query: only one SELECT over the inputs is allowed, not {kind}")
-        if kind == "UnresolvedRelation":
-            _require_table(node, known, tables)
-        if kind == "UnresolvedTableValuedFunction":
-            _require(list(_items(node.name())), lambda name: name in _TABLE_FUNCTIONS)
-        for expression in _expressions(node):
-            _check_expression(expression)
+    known = tables | {
+        name.lower() for kind, node in objects if kind == "UnresolvedWith" for name in _ctes(node)
+    }
+    for kind, node in objects:
+        match kind:
+            case "UnresolvedRelation":
+                _require_table(node, known, tables)
+            case "UnresolvedFunction":
+                _require_function(list(_items(node.nameParts())), FUNCTIONS)
+            case "UnresolvedTableValuedFunction":
+                _require_function(list(_items(node.name())), TABLE_FUNCTIONS)
+            case "UnresolvedGenerator":  # LATERAL VIEW
+                _require_function([node.name().unquotedString()], TABLE_FUNCTIONS)
+            case _:
+                continue
 
 
 def without_query(message: str) -> str:
@@ -72,61 +137,72 @@ def without_query(message: str) -> str:
     return _APPENDED.split(message, maxsplit=1)[0].strip()
 
 
-def _check_expression(expression: Node) -> None:
-    match _kind(expression):
-        case "UnresolvedFunction":
-            _require(list(_items(expression.nameParts())), lambda name: name not in _REFUSED_FUNCTIONS)
-        case "UnresolvedGenerator":  # LATERAL VIEW
-            _require([expression.name().unquotedString()], lambda name: name in _TABLE_FUNCTIONS)
-        case "ExpressionWithUnresolvedIdentifier":
-            # A name computed from text is looked up only when the query is resolved: nobody can say here what it will be.
-            raise PermanentJobError("params.query: IDENTIFIER(…) is not allowed")
-        case _:
-            return
+def _reachable(plan: Node) -> Iterator[tuple[str, Node]]:
+    """Every object of Spark's in the plan, with its class's name.
+
+    A node's own lists of children and expressions leave out some that it holds in other ways, such
+    as the columns of `|> SET` and named windows. So this walks all fields of all objects.
+
+    Raises:
+        PermanentJobError: a class is not listed.
+    """
+    todo = [plan]
+    while todo:
+        value = todo.pop()
+        if not isinstance(value, JavaObject):  # a text or a number
+            continue
+        class_name = value.getClass().getName()
+        if class_name.startswith(_COLLECTIONS):
+            todo += _items(value)
+        elif class_name.startswith("scala.Tuple"):
+            todo += _rest(value.productIterator())
+        elif not class_name.startswith(_INERT_PACKAGES):
+            # An object's class ends with `$`; an anonymous subclass has a number behind its base.
+            kind = class_name.rpartition(".")[2].partition("$$anon$")[0].removesuffix("$")
+            _require_listed(class_name, kind)
+            yield kind, value
+            if kind not in _VALUES:
+                todo += _rest(value.productIterator())
+
+
+def _require_listed(class_name: str, kind: str) -> None:
+    if kind in {"ExpressionWithUnresolvedIdentifier", "PlanWithUnresolvedIdentifier"}:
+        # A name computed from text is known only once the query is resolved.
+        raise PermanentJobError("params.query: IDENTIFIER(…) is not allowed")
+    if kind not in _LISTED or not class_name.startswith("org.apache.spark."):
+        raise PermanentJobError(
+            f"params.query: only one SELECT over the inputs is allowed, not {kind}"
+        )
 
 
 def _require_table(relation: Node, known: set[str], tables: set[str]) -> None:
     parts = list(_items(relation.multipartIdentifier()))
     if len(parts) != 1 or parts[0].lower() not in known or not relation.options().isEmpty():
         raise PermanentJobError(
-            f"params.query: unknown table {'.'.join(parts)[:100]!r}; known: {', '.join(sorted(tables)) or 'none'}"
+            f"params.query: unknown table '{name_of('.'.join(parts))}'; known:"
+            f" {', '.join(sorted(tables)) or 'none'}"
         )
 
 
-def _require(parts: list[str], is_allowed: Callable[[str], bool]) -> None:
-    """Only Spark's own functions have names of one part here: nothing in the query could define others."""
-    if len(parts) != 1 or not is_allowed(parts[0].lower()):
-        raise PermanentJobError(f"params.query: function {'.'.join(parts)[:100]!r} is not allowed")
+def _require_function(parts: list[str], listed: frozenset[str]) -> None:
+    """Refuse the function unless it is listed.
+
+    A name of one part is always Spark's own function: a query cannot define others.
+    """
+    if len(parts) != 1 or parts[0].lower() not in listed:
+        raise PermanentJobError(
+            f"params.query: function '{name_of('.'.join(parts))}' is not allowed"
+        )
 
 
-def _nodes(plan: Node) -> Iterator[Node]:
-    """Every plan node, also those of subqueries and of WITH."""
-    todo = [plan]
-    while todo:
-        node = todo.pop()
-        yield node
-        todo += [*_items(node.children()), *_items(node.subqueries())]
-        if _kind(node) == "UnresolvedWith":
-            todo += _items(node.innerChildren())
-
-
-def _expressions(node: Node) -> Iterator[Node]:
-    todo = list(_items(node.expressions()))
-    while todo:
-        expression = todo.pop()
-        yield expression
-        todo += _items(expression.children())
-
-
-def _cte_names(node: Node) -> Iterator[str]:
+def _ctes(node: Node) -> Iterator[str]:
     return (relation.alias() for relation in _items(node.innerChildren()))
 
 
 def _items(sequence: Node) -> Iterator[Any]:
-    iterator = sequence.iterator()
+    return _rest(sequence.iterator())
+
+
+def _rest(iterator: Node) -> Iterator[Any]:
     while iterator.hasNext():
         yield iterator.next()
-
-
-def _kind(node: Node) -> str:
-    return str(node.getClass().getSimpleName())

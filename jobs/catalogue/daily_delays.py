@@ -1,4 +1,8 @@
-"""Clean flights (every input of the request) to one row per day and carrier: flights, cancelled ones, mean and 95th percentile of the departure delay."""
+"""From clean flights, all inputs of the request, to one row per day and carrier.
+
+A row has the number of flights, those cancelled, the mean and the 95th percentile of the departure
+delay.
+"""
 
 from functools import reduce
 
@@ -15,20 +19,23 @@ def run(spark: SparkSession, job: Job[Params]) -> None:
         raise PermanentJobError("the job needs at least one input: outputs of flights_clean")
     # One by one: Spark refuses to discover the partition folders of several roots at once.
     flights = reduce(
-        DataFrame.unionByName, (spark.read.schema(SCHEMA).parquet(job.input(name)) for name in sorted(job.inputs))
+        DataFrame.unionByName,
+        (spark.read.schema(SCHEMA).parquet(job.input(name)) for name in sorted(job.inputs)),
     )
     job.progress("aggregating")
     delays = daily_delays(flights).coalesce(1).cache()
     rows = job.write(delays)
-    # Small, and read by people and tools that have no Spark.
+    # Small, and for readers without Spark.
     job.write(delays, "as-json", format="json")
     job.progress(f"{rows} days and carriers")
 
 
 def daily_delays(flights: DataFrame) -> DataFrame:
-    """Delays in minutes, early departures negative. A flight without departure time was cancelled and has no delay; where all were, both delays are null.
+    """Delays in minutes, negative for early departures.
 
-    The percentile is exact and interpolates linearly between ranks, as NumPy does by default.
+    A flight without departure time was cancelled and has no delay. If all were cancelled, both
+    delays are null. The percentile is exact and interpolates linearly between ranks, as NumPy does
+    by default.
     """
     return (
         flights.groupBy(F.make_date("year", "month", "day").alias("day"), "carrier")

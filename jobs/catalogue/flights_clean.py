@@ -1,4 +1,7 @@
-"""Flights as CSV (input `flights`) to typed Parquet by year and month; bad rows go to `quarantine/`, each with the first thing that is wrong with it."""
+"""From flights as CSV (input `flights`) to typed Parquet by year and month.
+
+Bad rows go to `quarantine/`, each with the first rule that it breaks.
+"""
 
 from typing import Final
 
@@ -38,7 +41,7 @@ TYPES: Final = {
 
 SCHEMA: Final = ", ".join(f"{name} {type_}" for name, type_ in TYPES.items())
 
-# Cancelled flights have no times, and some planes no tail number; all else is always there.
+# Cancelled flights have no times, and some planes no tail number. All other columns are required.
 _NULLABLE: Final = {"dep_time", "dep_delay", "arr_time", "arr_delay", "air_time", "tailnum"}
 _RANGES: Final = {"month": (1, 12), "day": (1, 31), "hour": (0, 23), "minute": (0, 59)}
 _KINDS: Final = {"int": "a whole number", "timestamp": "a time"}
@@ -61,19 +64,25 @@ def run(spark: SparkSession, job: Job[Params]) -> None:
     except (Py4JJavaError, PySparkException) as error:
         if "CSV header does not conform to the schema" not in str(error):
             raise
-        raise PermanentJobError(f"input 'flights': the header of a file is not {','.join(TYPES)}") from error
+        raise PermanentJobError(
+            f"input 'flights': the header of a file is not {','.join(TYPES)}"
+        ) from error
     job.progress("writing bad rows")
     bad_rows = job.write(quarantine(checked), "quarantine", format="json")
     checked.unpersist()
     if bad_rows > job.params.max_bad_fraction * (clean_rows + bad_rows):
         raise PermanentJobError(
-            f"{bad_rows} of {clean_rows + bad_rows} rows are bad, more than max_bad_fraction={job.params.max_bad_fraction}"
+            f"{bad_rows} of {clean_rows + bad_rows} rows are bad, more than"
+            f" max_bad_fraction={job.params.max_bad_fraction}"
         )
     job.progress(f"{clean_rows} rows clean, {bad_rows} quarantined")
 
 
 def read(spark: SparkSession, path: str) -> DataFrame:
-    """Every column as text, so that nothing is lost before it was judged; `line` holds a row that has not one value per column."""
+    """Every column as text, so that no value is lost before its check.
+
+    `line` holds a row with too many or too few values.
+    """
     texts = StructType([StructField(name, StringType()) for name in (*TYPES, _LINE)])
     return (
         spark.read.schema(texts)
@@ -81,43 +90,51 @@ def read(spark: SparkSession, path: str) -> DataFrame:
         .option("enforceSchema", value=False)  # another header is an error, not other columns
         .option("nullValue", "NA")
         .option("columnNameOfCorruptRecord", _LINE)
-        .option("columnPruning", value=False)  # else a short row is noticed only when a missing column is asked for
+        # Otherwise a short row is noticed only when a missing column is read.
+        .option("columnPruning", value=False)
         .csv(path)
         .select("*", F.regexp_replace("_metadata.file_name", r"^\d{5}-", "").alias(_FILE))
     )
 
 
 def check(raw: DataFrame) -> DataFrame:
-    """Add `reason`: the first thing that is wrong with a row, null when nothing is."""
+    """Add `reason`: the first rule that the row breaks, or null."""
     return raw.withColumn(_REASON, F.coalesce(*_problems()))
 
 
 def clean(checked: DataFrame) -> DataFrame:
-    """The good rows, typed. One file for each month: `rebalance` splits only what is too large for one."""
+    """The good rows, typed.
+
+    One file for each month; `rebalance` splits only months that are too large for one.
+    """
     good = checked.where(F.col(_REASON).isNull())
-    return good.select(*(F.col(name).try_cast(type_).alias(name) for name, type_ in TYPES.items())).hint(
-        "rebalance", "year", "month"
-    )
+    return good.select(
+        *(F.col(name).try_cast(type_).alias(name) for name, type_ in TYPES.items())
+    ).hint("rebalance", "year", "month")
 
 
 def quarantine(checked: DataFrame) -> DataFrame:
-    """The bad rows as they came, with the reason and the file."""
+    """The bad rows unchanged, with the reason and the file."""
     bad = checked.where(F.col(_REASON).isNotNull())
     return bad.select(_REASON, _FILE, _LINE, *TYPES).coalesce(1)
 
 
 def _problems() -> list[Column]:
-    """One expression for each rule: its sentence when a row breaks it, else null. In order: the first broken rule is the reason."""
+    """One expression for each rule, in order: its sentence if the row breaks it, else null."""
     problems = [F.when(F.col(_LINE).isNotNull(), F.lit(f"row: not {len(TYPES)} columns"))]
     for name, type_ in TYPES.items():
         text, value = F.col(name), F.col(name).try_cast(type_)
         if name not in _NULLABLE:
             problems.append(F.when(text.isNull() | (F.trim(text) == ""), F.lit(f"{name}: missing")))
         if type_ in _KINDS:
-            problems.append(F.when(text.isNotNull() & value.isNull(), F.lit(f"{name}: not {_KINDS[type_]}")))
+            problems.append(
+                F.when(text.isNotNull() & value.isNull(), F.lit(f"{name}: not {_KINDS[type_]}"))
+            )
         if name in _RANGES:
             low, high = _RANGES[name]
-            problems.append(F.when(~value.between(low, high), F.lit(f"{name}: not in {low} to {high}")))
+            problems.append(
+                F.when(~value.between(low, high), F.lit(f"{name}: not in {low} to {high}"))
+            )
     whole = {name: F.col(name).try_cast("int") for name in ("year", "month", "day", "distance")}
     date = F.concat_ws("-", whole["year"], whole["month"], whole["day"]).try_cast("date")
     problems.append(F.when(date.isNull(), F.lit("day: no such date")))

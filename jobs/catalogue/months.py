@@ -1,4 +1,4 @@
-"""A year of flights as a job for each month: emits one request per month into the next stage, and writes nothing itself."""
+"""A year of flights as one job per month: emits a request for each into the next stage."""
 
 from typing import Annotated
 
@@ -14,7 +14,7 @@ Month = Annotated[int, Field(ge=1, le=12)]
 class Params(BaseParams):
     year: Annotated[int, Field(ge=1900, le=2999)]
     source: Annotated[str, Field(pattern=r"\{month\}")]
-    """Where a month's flights are; `{year}` and `{month}` (two digits) stand for themselves: `s3://bucket/raw/flights-{year}-{month}.csv`."""
+    """Where a month's flights are: `s3://bucket/raw/flights-{year}-{month}.csv`, months as 01."""
     months: Annotated[tuple[Month, ...], Field(min_length=1, max_length=12)] = tuple(range(1, 13))
 
 

@@ -1,4 +1,7 @@
-"""One SELECT over the inputs, each of which is a view of its name. Nothing else can be reached from the query, see `_select_only`."""
+"""One SELECT over the inputs. Each is a view under its name.
+
+The query reads nothing else and calls listed functions only: see `_select_only`.
+"""
 
 from typing import Final
 
@@ -8,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from jobs.api import Format, Job
 from jobs.api import Params as BaseParams
-from jobs.catalogue._select_only import require_select, without_query
+from jobs.catalogue._select_only import require_select, restricted_session, without_query
 from jobs.io.staging import StagedInput
 from longhaul.domain.errors import PermanentJobError
 
@@ -27,22 +30,25 @@ class Params(BaseParams):
     format: Format = "parquet"
     partition_by: tuple[str, ...] = ()
     input_formats: dict[str, Format] = Field(default_factory=dict)
-    """Format by input, for files whose extension does not tell."""
+    """Formats of inputs whose files have no telling extension."""
 
 
 def run(spark: SparkSession, job: Job[Params]) -> None:
     params = job.params
+    session = restricted_session(spark)
     for name, staged in job.inputs.items():
         path, format_ = job.input(name), params.input_formats.get(name) or format_of(name, staged)
-        read(spark, path, format_).createOrReplaceTempView(name)
-    require_select(spark, params.query, job.inputs)
+        read(session, path, format_).createOrReplaceTempView(name)
+    require_select(session, params.query, job.inputs)
     try:
-        result = spark.sql(params.query)
+        result = session.sql(params.query)
     except AnalysisException as error:
         raise PermanentJobError(f"params.query: {without_query(str(error))}") from None
     missing = [column for column in params.partition_by if column not in result.columns]
     if missing:
-        raise PermanentJobError(f"params.partition_by: the query has no column {', '.join(missing)}")
+        raise PermanentJobError(
+            f"params.partition_by: the query has no column {', '.join(missing)}"
+        )
     job.progress("running the query")
     rows = job.write(result, format=params.format, partition_by=params.partition_by)
     job.progress(f"{rows} rows")
@@ -59,7 +65,8 @@ def format_of(name: str, staged: StagedInput) -> Format:
     if only is None:
         found = ", ".join(sorted(extension or "none" for extension in staged.extensions))
         raise PermanentJobError(
-            f"input {name!r}: cannot tell the format from these extensions: {found}; say it in params.input_formats"
+            f"input {name!r}: cannot tell the format from these extensions: {found}; say it in"
+            " params.input_formats"
         )
     return only
 

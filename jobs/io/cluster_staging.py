@@ -1,7 +1,8 @@
-"""Inputs for a cluster: whatever Spark can read where it is stays there; the rest is copied, inside S3, to where it can.
+"""Inputs for a cluster: Spark reads them where they are, or from copies inside S3.
 
-Spark lists a path by itself, later than we do. So it may be given only what cannot change under it and what it reads as we do: no output of ours (files
-appear and vanish while a new one is published; the manifest says which belong together), and no folders that it would pass over in silence.
+Spark lists a path by itself, later than we do. So a path stays only if it cannot change meanwhile
+and Spark reads it as we do. Outputs of ours are copied: files come and go while a new one is
+published, and only the manifest says which belong together. So are folders that Spark would skip.
 """
 
 import logging
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from boto3.s3.transfer import TransferConfig
 
-from jobs.io.listing import Listing, Source, find
+from jobs.io.listing import InputListing, Source, find
 from jobs.io.staging import StagedInput, extension_of
 from jobs.io.transfer import look_twice, transfer
 from jobs.io.written import S3Folder
@@ -23,9 +24,11 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 _MIB: Final = 1024 * 1024
-# Copies cost us a call each and no bandwidth.
-_TRANSFER: Final = TransferConfig(multipart_threshold=512 * _MIB, multipart_chunksize=128 * _MIB, max_concurrency=32)
-# Hadoop's globs know more than ours: a path with one of these means something else to Spark.
+# A copy costs a call, and no bandwidth of ours.
+_TRANSFER: Final = TransferConfig(
+    multipart_threshold=512 * _MIB, multipart_chunksize=128 * _MIB, max_concurrency=32
+)
+# Hadoop's globs have more operators than ours: to Spark a path with one of these means another set.
 _SPECIAL: Final = re.compile(r"[{}\[\]\\^]")
 _GLOB: Final = re.compile(r"[*?]")
 
@@ -33,12 +36,12 @@ logger = logging.getLogger(__name__)
 
 
 class ClusterStager:
-    """Lays out below `folder` what has to be copied, as staging to disk does."""
+    """Copies below `folder` what has to be copied, in the layout of staging to disk."""
 
     def __init__(
         self,
         client: "S3Client",
-        listing: Listing,
+        listing: InputListing,
         folder: S3Folder,
         stop: Stop,
         *,
@@ -57,11 +60,12 @@ class ClusterStager:
 
         Raises:
             PermanentJobError: an input is missing or empty, archived, or on a disk.
-            InputChangingError: files went away while they were copied, twice; the next attempt may have better luck.
+            InputChangingError: files vanished while they were copied, twice.
             StopRequestedError: the attempt has to stop.
         """
         return look_twice(
-            lambda: self._stage(inputs, self._folder / "first"), lambda: self._stage(inputs, self._folder / "again")
+            lambda: self._stage(inputs, self._folder / "first"),
+            lambda: self._stage(inputs, self._folder / "again"),
         )
 
     def _stage(self, inputs: Mapping[str, DataPath], folder: S3Folder) -> dict[str, StagedInput]:
@@ -70,10 +74,13 @@ class ClusterStager:
         for name, files in sources.items():
             if any(not source.bucket for source in files):
                 raise PermanentJobError(
-                    f"input {name!r}: file: paths are on one machine, which a cluster does not reach"
+                    f"input {name!r}: file: paths are on one machine, which a cluster does not"
+                    " reach"
                 )
         in_place = {
-            name for name, path in inputs.items() if reads_alike(path, sources[name]) and not self._is_ours(path)
+            name
+            for name, path in inputs.items()
+            if reads_alike(path, sources[name]) and not self._is_ours(path)
         }
         copied = {name: files for name, files in sources.items() if name not in in_place}
         self._begin(sum(source.size for files in copied.values() for source in files))
@@ -81,7 +88,9 @@ class ClusterStager:
         self._copy({key: source for files in places.values() for key, source in files.items()})
         return {
             name: StagedInput(
-                path=_path_of(inputs[name], files) if name in in_place else (folder / name).as_uri(),
+                path=_path_of(inputs[name], files)
+                if name in in_place
+                else (folder / name).as_uri(),
                 files=len(files),
                 size_bytes=sum(source.size for source in files),
                 extensions=frozenset(extension_of(source.name) for source in files),
@@ -95,7 +104,9 @@ class ClusterStager:
         parent = f"{prefix.rstrip('/').rpartition('/')[0]}/"
         glob = _GLOB.search(prefix)
         base = prefix[: prefix.rfind("/", 0, glob.start()) + 1] if glob else prefix
-        return any(found in (prefix, parent) or found.startswith(base) for found in self._listing.manifests)
+        return any(
+            found in (prefix, parent) or found.startswith(base) for found in self._listing.manifests
+        )
 
     def _copy(self, places: Mapping[str, Source]) -> None:
         transfer(
@@ -106,7 +117,7 @@ class ClusterStager:
                 {"Bucket": source.bucket, "Key": source.key},
                 self._folder.bucket,
                 key,
-                # Tags stay behind: to copy them takes rights that nothing else here needs.
+                # Without tags: their copy needs rights that nothing else here needs.
                 extra_args={"TaggingDirective": "REPLACE"},
                 subscribers=subscribers,
             ),
@@ -116,9 +127,11 @@ class ClusterStager:
 
 
 def _places(folder: S3Folder, sources: list[Source]) -> dict[str, Source]:
-    """Key by key, as staging to disk lays them out."""
+    """The key of each copy, as staging to disk names its files."""
     return {
-        "/".join((folder.prefix.rstrip("/"), *source.partitions, f"{number:05d}-{source.name}")): source
+        "/".join(
+            (folder.prefix.rstrip("/"), *source.partitions, f"{number:05d}-{source.name}")
+        ): source
         for number, source in enumerate(sources)
     }
 
@@ -129,14 +142,15 @@ def reads_alike(path: DataPath, sources: list[Source]) -> bool:
     if _SPECIAL.search(key):
         return False
     if _GLOB.search(key):
-        # Files that the glob itself matches. Folders would be searched in their own ways.
+        # Only files that the glob itself matches: Spark and we search folders in different ways.
         depth = key.count("/")
         return all(source.key.count("/") == depth for source in sources)
     if [source.key for source in sources] == [key]:
         return True
     base = f"{key}/".lstrip("/")
     return all(
-        source.key == "/".join((base.rstrip("/"), *source.partitions, source.name)).lstrip("/") for source in sources
+        source.key == "/".join((base.rstrip("/"), *source.partitions, source.name)).lstrip("/")
+        for source in sources
     )
 
 

@@ -1,4 +1,4 @@
-"""Which objects an input path stands for: one object, a prefix, or a glob over either."""
+"""The files that an input path names: an object, a prefix, or a glob over either."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
-from longhaul.adapters.s3_publisher import read_manifest
+from longhaul.adapters.errors import code_of
+from longhaul.adapters.publisher import read_manifest
 from longhaul.domain.errors import PermanentJobError
-from longhaul.domain.manifest import MAIN, Manifest, ManifestFile
+from longhaul.domain.manifest import MAIN, Manifest, ManifestFile, carries_token
 from longhaul.domain.paths import INTERNAL_PREFIX, DataPath
 
 if TYPE_CHECKING:
@@ -20,14 +21,17 @@ if TYPE_CHECKING:
 
 _GLOB = re.compile(r"[*?\[]")
 _PARTITION = re.compile(r"[^=/]+=[^/]*")
-# A request may name a thousand inputs, each some tens of milliseconds away.
+# A request may name a thousand inputs; each costs tens of milliseconds.
 _LOOK_UPS = 16
 _MAX_NAMED = 10
 
 
 @dataclass(frozen=True)
 class Source:
-    """One file of an input. `partitions` are its `name=value` folders, which Spark reads as columns."""
+    """One file of an input.
+
+    `partitions` are its `name=value` folders: columns to Spark.
+    """
 
     bucket: str  # empty for a local file
     key: str
@@ -39,29 +43,35 @@ class Source:
         return self.key.rpartition("/")[2]
 
 
-class Listing:
-    """`data_bucket` is the bucket whose `longhaul/` prefix is no request's business, whatever a glob or a whole-bucket path would match."""
+class InputListing:
+    """Finds the files of inputs. No path reaches the `longhaul/` prefix of the data bucket."""
 
     def __init__(self, client: "S3Client", data_bucket: str) -> None:
         self._s3 = client
         self._data_bucket = data_bucket
         self.manifests: dict[str, Manifest] = {}
-        """Those that were followed, by their prefix (`s3://bucket/…/`): a job that overwrites what it reads replaces these and no newer ones."""
+        """The manifests that were followed, by their prefix (`s3://bucket/…/`).
+
+        A job that overwrites what it read replaces these, and no newer ones.
+        """
 
     def sources_of(self, path: DataPath) -> list[Source]:
-        """The files of an input in the order of their keys; none when there are none.
+        """The files of an input, in the order of their keys.
 
-        A prefix with one of our manifests stands for the files of its main dataset, and a folder below one for the dataset of that name. Otherwise hidden
-        files and folders (`_x`, `.x`) are left out, as Spark does.
+        A prefix with one of our manifests means the files of its main dataset, and a folder below
+        one the dataset of that name. Otherwise hidden files and folders (`_x`, `.x`) are left out,
+        as Spark does, and files that an attempt has written and no manifest names.
         """
         if path.scheme == "file":
             return _local(path)
         try:
             if _GLOB.search(path.key):
                 return self._glob(path)
-            return self._object(path) or self._prefix(path.bucket, f"{path.key.rstrip('/')}/".lstrip("/"))
+            return self._object(path) or self._prefix(
+                path.bucket, f"{path.key.rstrip('/')}/".lstrip("/")
+            )
         except ClientError as error:
-            if error.response["Error"]["Code"] == "NoSuchBucket":
+            if code_of(error) == "NoSuchBucket":
                 return []
             raise
 
@@ -72,7 +82,11 @@ class Listing:
         for source in self._list(path.bucket, base):
             segments = source.key.split("/")
             head = segments[: len(patterns)]
-            if len(head) == len(patterns) and all(map(fnmatchcase, head, patterns)) and not any(map(is_hidden, head)):
+            if (
+                len(head) == len(patterns)
+                and all(map(fnmatchcase, head, patterns))
+                and not any(map(is_hidden, head))
+            ):
                 heads["/".join(head)] = source if len(segments) == len(patterns) else None
         return [
             source
@@ -86,7 +100,7 @@ class Listing:
         try:
             size = self._s3.head_object(Bucket=path.bucket, Key=path.key)["ContentLength"]
         except ClientError as error:
-            if error.response["Error"]["Code"] in ("404", "NoSuchKey"):
+            if code_of(error) in ("404", "NoSuchKey"):
                 return []
             raise
         return [Source(path.bucket, path.key, size)]
@@ -95,30 +109,41 @@ class Listing:
         manifest, _ = read_manifest(self._s3, bucket, prefix)
         if manifest is not None:
             self.manifests[f"s3://{bucket}/{prefix}"] = manifest
-            return _of_manifest(bucket, prefix, manifest.of_dataset(MAIN))
+            return self._of_manifest(bucket, prefix, manifest.of_dataset(MAIN))
         parent, _, name = prefix.rstrip("/").rpartition("/")
         if parent:
             outer, _ = read_manifest(self._s3, bucket, f"{parent}/")
             if outer is not None and (named := outer.of_dataset(name)):
                 self.manifests[f"s3://{bucket}/{parent}/"] = outer
-                return _of_manifest(bucket, f"{parent}/", named)
+                return self._of_manifest(bucket, f"{parent}/", named)
         return [
             Source(bucket, source.key, source.size, _partitions(relative))
             for source in self._list(bucket, prefix)
             if not any(map(is_hidden, (relative := source.key.removeprefix(prefix)).split("/")))
+            # An output that is published for the first time: no manifest names its files yet.
+            and not carries_token(source.key)
         ]
 
     def _list(self, bucket: str, prefix: str) -> Iterator[Source]:
-        for page in self._s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
+        for page in self._s3.get_paginator("list_objects_v2").paginate(
+            Bucket=bucket, Prefix=prefix
+        ):
             for item in page.get("Contents", []):
                 key = item["Key"]
-                ours = bucket == self._data_bucket and key.startswith(INTERNAL_PREFIX)
-                if not ours and not key.endswith("/"):  # else: a folder's placeholder
+                # A key with a slash at its end is a folder's placeholder.
+                if not self._is_ours(bucket, key) and not key.endswith("/"):
                     yield Source(bucket, key, item["Size"])
 
+    def _of_manifest(self, bucket: str, prefix: str, files: Iterable[ManifestFile]) -> list[Source]:
+        """A manifest at the bucket's root may name what is ours."""
+        return [
+            Source(bucket, prefix + file.path, file.size, _partitions(file.path))
+            for file in files
+            if not self._is_ours(bucket, prefix + file.path)
+        ]
 
-def _of_manifest(bucket: str, prefix: str, files: Iterable[ManifestFile]) -> list[Source]:
-    return [Source(bucket, prefix + file.path, file.size, _partitions(file.path)) for file in files]
+    def _is_ours(self, bucket: str, key: str) -> bool:
+        return bucket == self._data_bucket and key.startswith(INTERNAL_PREFIX)
 
 
 def _local(path: DataPath) -> list[Source]:
@@ -126,7 +151,9 @@ def _local(path: DataPath) -> list[Source]:
     tops = sorted(Path(base).glob(pattern)) if pattern else [Path(path.key)]
     sources = []
     for top in tops:
-        files = [top] if top.is_file() else sorted(file for file in top.rglob("*") if file.is_file())
+        files = (
+            [top] if top.is_file() else sorted(file for file in top.rglob("*") if file.is_file())
+        )
         for file in files:
             relative = str(file.relative_to(top)) if file != top else file.name
             if not any(is_hidden(part) for part in relative.split("/")):
@@ -135,7 +162,7 @@ def _local(path: DataPath) -> list[Source]:
 
 
 def _split_glob(key: str) -> tuple[str, str]:
-    """The part of a key before the first segment with a glob character, with its slash, and the rest."""
+    """The key up to its first segment with a glob character, slash included; and the rest."""
     match = _GLOB.search(key)
     if match is None:
         return key, ""
@@ -152,19 +179,25 @@ def is_hidden(name: str) -> bool:
     return name.startswith(".") or (name.startswith("_") and "=" not in name)
 
 
-def find(listing: Listing, inputs: Mapping[str, DataPath]) -> dict[str, list[Source]]:
-    """The files of every input, looked up side by side.
+def find(listing: InputListing, inputs: Mapping[str, DataPath]) -> dict[str, list[Source]]:
+    """The files of every input.
 
     Raises:
-        PermanentJobError: some inputs are not there, or have nothing in them; the message names each.
+        PermanentJobError: inputs are missing or empty; the message names them.
     """
     with ThreadPoolExecutor(_LOOK_UPS, thread_name_prefix="listing") as pool:
         found = dict(zip(inputs, pool.map(listing.sources_of, inputs.values()), strict=True))
-    problems = [problem for name, sources in found.items() if (problem := _problem(name, inputs[name], sources))]
+    problems = [
+        problem
+        for name, sources in found.items()
+        if (problem := _problem(name, inputs[name], sources))
+    ]
     if problems:
         named = "; ".join(problems[:_MAX_NAMED])
         raise PermanentJobError(
-            f"{named}; and {len(problems) - _MAX_NAMED} more" if len(problems) > _MAX_NAMED else named
+            f"{named}; and {len(problems) - _MAX_NAMED} more"
+            if len(problems) > _MAX_NAMED
+            else named
         )
     return found
 

@@ -1,4 +1,7 @@
-"""Inputs to the task's own disk: boto3's parallel multipart transfers were the fastest way tried, and the same code serves every S3."""
+"""Inputs to the task's own disk.
+
+By boto3's parallel multipart transfers: the fastest way tried, and one that serves every S3.
+"""
 
 import logging
 import shutil
@@ -9,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from boto3.s3.transfer import TransferConfig
 
-from jobs.io.listing import Listing, Source, find
+from jobs.io.listing import InputListing, Source, find
 from jobs.io.transfer import look_twice, transfer
 from jobs.stopping import Stop
 from longhaul.domain.errors import PermanentJobError
@@ -24,8 +27,10 @@ logger = logging.getLogger(__name__)
 _MIB: Final = 1024 * 1024
 _GIB: Final = 1024 * _MIB
 # Parts of 16 MiB in 16 threads keep a task's network busy in 256 MiB of memory at most.
-_TRANSFER: Final = TransferConfig(multipart_threshold=32 * _MIB, multipart_chunksize=16 * _MIB, max_concurrency=16)
-# Left free beside the inputs: shuffle and output need room too, and a full disk fails in ways that name no reason.
+_TRANSFER: Final = TransferConfig(
+    multipart_threshold=32 * _MIB, multipart_chunksize=16 * _MIB, max_concurrency=16
+)
+# Left free for shuffle and output: the errors of a full disk do not name it as the reason.
 _DISK_RESERVE_FRACTION: Final = 0.5
 _DISK_RESERVE_BYTES: Final = 256 * _MIB
 _POLL_S: Final = 0.2
@@ -33,7 +38,11 @@ _POLL_S: Final = 0.2
 
 @dataclass(frozen=True)
 class StagedInput:
-    """An input on local disk. `path` is a folder that any Spark reader takes; its files keep their extensions and their partition folders."""
+    """An input on local disk.
+
+    `path` is a folder for any of Spark's readers. Its files keep their extensions and their
+    partition folders.
+    """
 
     path: str
     files: int
@@ -45,7 +54,7 @@ class Stager:
     def __init__(
         self,
         client: "S3Client",
-        listing: Listing,
+        listing: InputListing,
         folder: Path,
         stop: Stop,
         *,
@@ -53,7 +62,10 @@ class Stager:
         begin: Callable[[int], None],
         advance: Callable[[int], None],
     ) -> None:
-        """`disk_gib` is each size's disk, to say which would do; `begin` is told the bytes to come, `advance` the bytes that came."""
+        """`begin` gets the bytes to come, `advance` those that came.
+
+        `disk_gib` is the disk of each size, for the error that advises a larger one.
+        """
         self._s3 = client
         self._listing = listing
         self._folder = folder
@@ -67,12 +79,12 @@ class Stager:
 
         Raises:
             PermanentJobError: an input is missing or empty, or the disk is too small.
-            InputChangingError: files went away while they were read, twice; the next attempt may have better luck.
+            InputChangingError: files vanished while they were read, twice.
             StopRequestedError: the attempt has to stop.
         """
-        return look_twice(lambda: self._stage(inputs), lambda: self._stage_anew(inputs))
+        return look_twice(lambda: self._stage(inputs), lambda: self._stage_again(inputs))
 
-    def _stage_anew(self, inputs: Mapping[str, DataPath]) -> dict[str, StagedInput]:
+    def _stage_again(self, inputs: Mapping[str, DataPath]) -> dict[str, StagedInput]:
         shutil.rmtree(self._folder, ignore_errors=True)
         return self._stage(inputs)
 
@@ -101,24 +113,28 @@ class Stager:
         }
 
     def _places(self, name: str, sources: list[Source]) -> dict[Path, Source]:
-        """Where each file goes. Numbered, since a glob may bring equal names from many folders, and Spark passes over nested folders in silence."""
+        """Where each file goes.
+
+        Numbered and flat: a glob may find equal names in many folders, and Spark skips nested
+        folders.
+        """
         return {
             self._folder.joinpath(name, *source.partitions, f"{number:05d}-{source.name}"): source
             for number, source in enumerate(sources)
         }
 
     def _check_disk(self, size: int) -> None:
-        """Before the first byte: a disk that fills up in the middle costs the transfer, and fails with whatever came to write next."""
+        """Before the first byte: a disk that fills up half-way fails whatever writes next."""
         disk = shutil.disk_usage(self._folder)
         needed = size + max(_DISK_RESERVE_BYTES, int(size * _DISK_RESERVE_FRACTION))
         if disk.free < needed:
             raise PermanentJobError(
-                f"the inputs are {size / _MIB:.0f} MiB and need {needed / _MIB:.0f} MiB of disk, of which {disk.free / _MIB:.0f} MiB are free: "
-                f"{self._way_out(needed + disk.used)}"
+                f"the inputs are {size / _MIB:.0f} MiB and need {needed / _MIB:.0f} MiB of disk, of"
+                f" which {disk.free / _MIB:.0f} MiB are free: {self._way_out(needed + disk.used)}"
             )
 
     def _way_out(self, whole: int) -> str:
-        """What to do when so many bytes of disk, all in all, are not there. Part of a task's disk is its image."""
+        """What to do to get a disk of `whole` bytes, the image's included."""
         ascending = sorted(self._disk_gib.items(), key=lambda size: size[1])
         for name, gib in ascending:
             if gib * _GIB >= whole:
@@ -141,12 +157,12 @@ class Stager:
         )
 
 
-# What Spark unpacks by a file's name. It takes any other for plain text, whatever is in it.
+# What Spark unpacks, by a file's name. It reads any other as plain text.
 _COMPRESSIONS: Final = {"gz", "bz2", "deflate", "lz4", "snappy"}
 UNREADABLE: Final = frozenset(
     {"zip", "xz", "zst", "zstd", "gzip", "7z", "rar", "tar", "tgz", "tbz2", "txz", "lzma", "z"}
 )
-"""Compressed forms that no reader of Spark unpacks: rows of garbage, not an error."""
+"""Compressions that Spark does not unpack: it would read garbage, without an error."""
 
 
 def extension_of(name: str) -> str:

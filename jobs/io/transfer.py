@@ -1,4 +1,4 @@
-"""What every way of staging does: move many objects at once, stop when told to, and look again when an input changes under it."""
+"""What all staging does: move many objects at once, heed a stop, retry a changed input."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -11,6 +11,7 @@ from s3transfer.subscribers import BaseSubscriber
 
 from jobs.io.listing import Source
 from jobs.stopping import Stop
+from longhaul.adapters.errors import code_of
 from longhaul.domain.errors import LonghaulError, PermanentJobError
 
 if TYPE_CHECKING:
@@ -25,27 +26,33 @@ logger = logging.getLogger(__name__)
 
 
 class InputChangingError(LonghaulError):
-    """Somebody replaces an input faster than it can be read. No reason to give the job up: it fails, and is tried again."""
+    """An input is replaced faster than it can be read. A later attempt may succeed."""
 
 
 class VanishedError(Exception):
-    """An object that was listed is not there."""
+    """A listed object is not there any more."""
 
 
 def look_twice(first: Callable[[], T], again: Callable[[], T]) -> T:
-    """What `first` answers, or, when objects vanished under it, `again`: our outputs are replaced, and the manifest that is in place then names files that are there.
+    """The result of `first`, or of `again` if objects vanished meanwhile.
+
+    Objects vanish when an output of ours is replaced. The new manifest names files that are there.
 
     Raises:
-        InputChangingError: they vanished under both; the next attempt may have better luck.
+        InputChangingError: objects vanished under both.
     """
     try:
         return first()
     except VanishedError as error:
-        logger.info("an input changed while it was read: reading it once more", extra={"file": str(error)})
+        logger.info(
+            "an input changed while it was read: reading it once more", extra={"file": str(error)}
+        )
     try:
         return again()
     except VanishedError as error:
-        raise InputChangingError(f"an input keeps changing while it is read: {error} is gone") from error
+        raise InputChangingError(
+            f"an input keeps changing while it is read: {error} is gone"
+        ) from error
 
 
 def transfer(
@@ -57,7 +64,7 @@ def transfer(
     stop: Stop,
     advance: Callable[[int], None],
 ) -> None:
-    """Move each source to its place, as many at once as `config` says; `begin` starts one.
+    """Move each source to its place, many at once; `begin` starts one.
 
     Raises:
         VanishedError: a source is gone.
@@ -67,7 +74,9 @@ def transfer(
     subscribers: list[BaseSubscriber] = [_Advance(advance, stop)]
     try:
         with create_transfer_manager(client, config) as manager:
-            futures = [begin(manager, source, place, subscribers) for place, source in places.items()]
+            futures = [
+                begin(manager, source, place, subscribers) for place, source in places.items()
+            ]
             for source, future in zip(places.values(), futures, strict=True):
                 try:
                     future.result()
@@ -79,19 +88,20 @@ def transfer(
 
 
 def _translated(error: ClientError, source: Source) -> Exception:
-    """What a refused transfer means; the error itself where another try may help."""
-    match error.response["Error"]["Code"]:
+    """What a refused transfer means, or the error itself if another try may help."""
+    match code_of(error):
         case "404" | "NoSuchKey":
             return VanishedError(f"s3://{source.bucket}/{source.key}")
         case "InvalidObjectState":
             return PermanentJobError(
-                f"s3://{source.bucket}/{source.key} is archived: restore it, or leave it out, and send the job again"
+                f"s3://{source.bucket}/{source.key} is archived: restore it, or leave it out, and"
+                " send the job again"
             )
     return error
 
 
 class _Advance(BaseSubscriber):
-    """Told of each chunk by s3transfer's threads; an exception raised here fails the transfer, which is how a stop reaches it."""
+    """Called by s3transfer's threads for each chunk. A stop fails the transfer from here."""
 
     def __init__(self, advance: Callable[[int], None], stop: Stop) -> None:
         self._advance_by = advance

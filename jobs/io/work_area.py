@@ -1,6 +1,7 @@
-"""Where an attempt works before anything of it is published: the task's own disk, or a hidden prefix that a whole cluster reaches.
+"""Where an attempt works before it publishes.
 
-Which of them is said by the scheme of a URI, and nothing else asks.
+That is the task's own disk, or a hidden prefix of the data bucket that a whole cluster reaches. The
+scheme of a URI says which.
 """
 
 import shutil
@@ -9,17 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from jobs.io.cluster_staging import ClusterStager
-from jobs.io.listing import Listing
+from jobs.io.listing import InputListing
 from jobs.io.staging import StagedInput, Stager
 from jobs.io.written import Folder, S3Folder
 from jobs.stopping import Stop
-from longhaul.adapters.s3_publisher import split_prefix
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.paths import DataPath
 from longhaul.settings import SizeName
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
+    from mypy_boto3_s3.type_defs import ObjectIdentifierTypeDef
 
 _DELETE_BATCH: Final = 1_000  # DeleteObjects' limit
 
@@ -27,28 +28,31 @@ _DELETE_BATCH: Final = 1_000  # DeleteObjects' limit
 class WorkArea(Protocol):
     @property
     def output(self) -> Folder:
-        """What a job writes below it is published when the job has succeeded."""
+        """Files below it are published when the job has succeeded."""
 
     def stage(
         self,
-        listing: Listing,
+        listing: InputListing,
         inputs: Mapping[str, DataPath],
         stop: Stop,
         *,
         begin: Callable[[int], None],
         advance: Callable[[int], None],
     ) -> Mapping[str, StagedInput]:
-        """Make the inputs readable for Spark; `begin` is told the bytes to be moved for that, `advance` the bytes that were."""
+        """Make the inputs readable for Spark.
+
+        `begin` gets the bytes to move, `advance` the bytes that were moved.
+        """
 
     def clear(self) -> None:
-        """Nothing of it is wanted any more."""
+        """Delete it."""
 
 
 class DiskArea:
-    """A folder of the one machine that the attempt runs on, or of a disk that the machines of its cluster share."""
+    """A folder on the machine's disk, or on one that all machines of the cluster share."""
 
     def __init__(self, client: "S3Client", folder: Path, disk_gib: Mapping[SizeName, int]) -> None:
-        """`disk_gib` is each size's disk, to say which would do."""
+        """`disk_gib` is the disk of each size, for the error that advises a larger one."""
         self._s3 = client
         self._folder = folder
         self._disk_gib = disk_gib
@@ -56,7 +60,7 @@ class DiskArea:
 
     def stage(
         self,
-        listing: Listing,
+        listing: InputListing,
         inputs: Mapping[str, DataPath],
         stop: Stop,
         *,
@@ -64,7 +68,13 @@ class DiskArea:
         advance: Callable[[int], None],
     ) -> Mapping[str, StagedInput]:
         return Stager(
-            self._s3, listing, self._folder / "inputs", stop, disk_gib=self._disk_gib, begin=begin, advance=advance
+            self._s3,
+            listing,
+            self._folder / "inputs",
+            stop,
+            disk_gib=self._disk_gib,
+            begin=begin,
+            advance=advance,
         ).stage(inputs)
 
     def clear(self) -> None:
@@ -72,35 +82,45 @@ class DiskArea:
 
 
 class BucketArea:
-    """A prefix of the data bucket that only this attempt writes to, and that no listing of inputs shows."""
+    """A prefix of the data bucket for this attempt alone; no input can be below it."""
 
     def __init__(self, client: "S3Client", prefix: str, attempt: AttemptId) -> None:
         self._s3 = client
-        bucket, key = split_prefix(prefix)
+        place = DataPath.on_s3(prefix)
+        bucket, key = place.bucket, place.key
         self._folder = S3Folder(bucket, f"{key}{attempt.key_hash}/{attempt.run}-{attempt.attempt}/")
         self.output: Folder = self._folder / "output"
 
     def stage(
         self,
-        listing: Listing,
+        listing: InputListing,
         inputs: Mapping[str, DataPath],
         stop: Stop,
         *,
         begin: Callable[[int], None],
         advance: Callable[[int], None],
     ) -> Mapping[str, StagedInput]:
-        stager = ClusterStager(self._s3, listing, self._folder / "inputs", stop, begin=begin, advance=advance)
+        stager = ClusterStager(
+            self._s3, listing, self._folder / "inputs", stop, begin=begin, advance=advance
+        )
         return stager.stage(inputs)
 
     def clear(self) -> None:
         pages = self._s3.get_paginator("list_objects_v2").paginate(
-            Bucket=self._folder.bucket, Prefix=self._folder.prefix, PaginationConfig={"PageSize": _DELETE_BATCH}
+            Bucket=self._folder.bucket,
+            Prefix=self._folder.prefix,
+            PaginationConfig={"PageSize": _DELETE_BATCH},
         )
         for page in pages:
-            if keys := [{"Key": item["Key"]} for item in page.get("Contents", [])]:
-                self._s3.delete_objects(Bucket=self._folder.bucket, Delete={"Objects": keys, "Quiet": True})  # type: ignore[typeddict-item]  # the stubs want their own dictionary
+            keys: list[ObjectIdentifierTypeDef] = [
+                {"Key": item["Key"]} for item in page.get("Contents", [])
+            ]
+            if keys:
+                self._s3.delete_objects(
+                    Bucket=self._folder.bucket, Delete={"Objects": keys, "Quiet": True}
+                )
 
 
 def area_at(uri: str, client: "S3Client", attempt: AttemptId, disk: DiskArea) -> WorkArea:
-    """The work area of an attempt on a cluster: a prefix below an `s3://` URI, or for `file:` the disk that it shares."""
+    """An attempt's work area on a cluster: below an `s3://` URI, or for `file:` the shared disk."""
     return BucketArea(client, uri, attempt) if uri.startswith("s3://") else disk

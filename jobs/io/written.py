@@ -1,6 +1,11 @@
-"""What Spark wrote for an attempt, and how a part of it gets into a pending upload: files on disk are sent, objects in S3 are copied where they are."""
+"""What Spark wrote for an attempt, and how its parts get into pending uploads.
 
+Files on disk are sent; objects in S3 are copied inside S3.
+"""
+
+import os
 import re
+import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import ceil
@@ -16,13 +21,17 @@ if TYPE_CHECKING:
 
 _MIB: Final = 1024 * 1024
 _MIN_PART: Final = 8 * _MIB
-# S3 copies without us: parts cost a call and no memory, so they are as large as still makes many of a large file at once.
+# A part copied by S3 costs a call and no memory: as large as still splits a large file into many.
 _MIN_COPIED_PART: Final = 128 * _MIB
 _MAX_PARTS: Final = 10_000  # S3's limit
-# Empty objects that S3's consoles, and some of Hadoop's file systems, leave in the place of folders.
+# Empty objects that S3's console and some of Hadoop's file systems make for folders.
 _FOLDER_MARKS: Final = ("/", "_$folder$")
 # Spark names files part-<task>-<uuid>.c000.<codec>.<format>; the token takes the uuid's place.
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+class NotAFileError(PermanentError):
+    """Something in the output is no regular file."""
 
 
 class NoOutputError(PermanentError):
@@ -31,7 +40,7 @@ class NoOutputError(PermanentError):
 
 @dataclass(frozen=True)
 class S3Folder:
-    """A prefix that stands for a folder, as far as jobs use one. `prefix` ends with a slash."""
+    """A prefix used as a folder. `prefix` ends with a slash."""
 
     bucket: str
     prefix: str
@@ -48,7 +57,11 @@ Folder = Path | S3Folder
 
 @dataclass(frozen=True)
 class Dataset:
-    """What one `job.write` left. `name` is `.` for the output itself, else the folder below it; `rows` is exact, or None when not known."""
+    """What one `job.write` left.
+
+    `name` is `.` for the output itself, else the folder below it. `rows` is exact, or None if
+    unknown.
+    """
 
     name: str
     folder: Folder
@@ -67,8 +80,10 @@ class WrittenFile(Protocol):
     @property
     def part_count(self) -> int: ...
 
-    def put_part(self, client: "S3Client", bucket: str, key: str, upload: Upload, number: int) -> tuple[Part, int]:
-        """Put that part (from 1) into the pending upload; answers it and its bytes."""
+    def put_part(
+        self, client: "S3Client", bucket: str, key: str, upload: Upload, number: int
+    ) -> tuple[Part, int]:
+        """Put a part (`number` from 1) into the pending upload; returns it and its bytes."""
 
 
 @dataclass(frozen=True)
@@ -86,8 +101,10 @@ class LocalFile:
     def part_count(self) -> int:
         return max(1, ceil(self.size / self.part_size))  # an empty file is one empty part
 
-    def put_part(self, client: "S3Client", bucket: str, key: str, upload: Upload, number: int) -> tuple[Part, int]:
-        with self.file.open("rb") as opened:
+    def put_part(
+        self, client: "S3Client", bucket: str, key: str, upload: Upload, number: int
+    ) -> tuple[Part, int]:
+        with open(self.file, "rb", opener=_open_itself) as opened:
             opened.seek((number - 1) * self.part_size)
             body = opened.read(self.part_size)
         return _sent(client, bucket, key, upload, number, body)
@@ -109,8 +126,10 @@ class S3File:
     def part_count(self) -> int:
         return max(1, ceil(self.size / self.part_size))
 
-    def put_part(self, client: "S3Client", bucket: str, key: str, upload: Upload, number: int) -> tuple[Part, int]:
-        if self.size == 0:  # there is no range of bytes that could be named
+    def put_part(
+        self, client: "S3Client", bucket: str, key: str, upload: Upload, number: int
+    ) -> tuple[Part, int]:
+        if self.size == 0:  # it has no range of bytes to name
             return _sent(client, bucket, key, upload, number, b"")
         start = (number - 1) * self.part_size
         end = min(start + self.part_size, self.size)
@@ -125,49 +144,90 @@ class S3File:
         return Part(n=number, etag=result["ETag"], crc32=result.get("ChecksumCRC32")), end - start
 
 
-def _sent(client: "S3Client", bucket: str, key: str, upload: Upload, number: int, body: bytes) -> tuple[Part, int]:
+def _sent(
+    client: "S3Client", bucket: str, key: str, upload: Upload, number: int, body: bytes
+) -> tuple[Part, int]:
     answer = client.upload_part(
-        Bucket=bucket, Key=key, UploadId=upload.upload_id, PartNumber=number, Body=body, ChecksumAlgorithm="CRC32"
+        Bucket=bucket,
+        Key=key,
+        UploadId=upload.upload_id,
+        PartNumber=number,
+        Body=body,
+        ChecksumAlgorithm="CRC32",
     )
     return Part(n=number, etag=answer["ETag"], crc32=answer.get("ChecksumCRC32")), len(body)
 
 
 def files_of(client: "S3Client", dataset: Dataset, token: str) -> "list[LocalFile] | list[S3File]":
-    """Every data file under a dataset's folder, with the name it will have; Spark's markers and checksums are left out."""
+    """The data files of a dataset, without Spark's markers and checksums.
+
+    Raises:
+        NotAFileError: a local folder holds something besides regular files and folders.
+    """
     if isinstance(dataset.folder, S3Folder):
         return _s3_files(client, dataset, dataset.folder, token)
     return local_files(dataset, dataset.folder, token)
 
 
 def local_files(dataset: Dataset, folder: Path, token: str) -> list[LocalFile]:
-    return [
-        LocalFile(file, path, dataset.name, file.stat().st_size)
-        for file in sorted(path for path in folder.rglob("*") if path.is_file())
-        if (path := _final_path(dataset, file.relative_to(folder).parts, token)) is not None
-    ]
+    """The data files below a local folder.
+
+    Raises:
+        NotAFileError: there is something besides regular files and folders.
+    """
+    found = []
+    if folder.is_symlink():
+        raise NotAFileError("the output folder is a link: write into the folder itself")
+    for file in sorted(folder.rglob("*")):
+        # The entry's own status: a link would publish what it leads to, and a pipe never ends.
+        status = file.lstat()
+        if stat.S_ISDIR(status.st_mode):
+            continue
+        parts = file.relative_to(folder).parts
+        if not stat.S_ISREG(status.st_mode):
+            raise NotAFileError(
+                f"the output holds {'/'.join(parts)[:100]!r}, which is no regular file but a link,"
+                " a pipe or a device: write the data itself"
+            )
+        path = _final_path(dataset, parts, token)
+        if path is not None:
+            found.append(LocalFile(file, path, dataset.name, status.st_size))
+    return found
+
+
+def _open_itself(path: str, flags: int) -> int:
+    """Open the file, never one that a link in its place leads to."""
+    return os.open(path, flags | os.O_NOFOLLOW)
 
 
 def _s3_files(client: "S3Client", dataset: Dataset, folder: S3Folder, token: str) -> list[S3File]:
-    pages = client.get_paginator("list_objects_v2").paginate(Bucket=folder.bucket, Prefix=folder.prefix)
+    pages = client.get_paginator("list_objects_v2").paginate(
+        Bucket=folder.bucket, Prefix=folder.prefix
+    )
     return [
         S3File(folder.bucket, item["Key"], path, dataset.name, item["Size"])
         for page in pages
         for item in page.get("Contents", [])
         if not item["Key"].endswith(_FOLDER_MARKS)
-        and (path := _final_path(dataset, item["Key"].removeprefix(folder.prefix).split("/"), token)) is not None
+        and (
+            path := _final_path(dataset, item["Key"].removeprefix(folder.prefix).split("/"), token)
+        )
+        is not None
     ]
 
 
 def _final_path(dataset: Dataset, parts: Iterable[str], token: str) -> str | None:
-    """Where a file goes below the output; None for what is no data."""
+    """Where a file goes below the output; None if it is not data."""
     *folders, name = parts
     if any(map(is_hidden, (*folders, name))):
         return None
-    return Path(dataset.name, *folders, final_name(name, token)).as_posix()  # `.` as a first segment vanishes
+    return Path(
+        dataset.name, *folders, final_name(name, token)
+    ).as_posix()  # `.` as a first segment vanishes
 
 
 def final_name(name: str, token: str) -> str:
-    """The file's name with the token of the attempt in it, so that no other attempt ever writes the same key."""
+    """The file's name with the attempt's token, so that no other attempt writes the same key."""
     if _UUID.search(name):
         return _UUID.sub(token, name, count=1)
     stem, dot, extensions = name.partition(".")

@@ -1,7 +1,10 @@
-"""Makes the AOT cache: `python -m jobs.spark.aot_training`. The JVM runs what jobs usually do, and writes down at its end what it learned.
+"""Makes the AOT cache: `python -m jobs.spark.aot_training`.
 
-Takes about a minute of one core, once for each installation. The image's build runs it, and locally the embedded AWS in the background. Several at
-once do no harm: one works, the others leave. A cache appears whole or not at all.
+The JVM does what jobs usually do, and writes the cache at its end.
+
+That takes about a minute of one core, once for each installation. The build of the image runs it;
+on other machines the embedded AWS does, in the background. Of several at once, one works and the
+others leave. A cache appears whole or not at all.
 """
 
 import fcntl
@@ -27,7 +30,7 @@ from jobs.spark.session import build_session, session_options
 from jobs.task import Resources
 
 _RESOURCES: Final = Resources(cores=2, memory_mib=2048)
-# A minute on one core of ours; emulation of another architecture takes many times that.
+# A minute on one core; many times that where another architecture is emulated.
 _ASSEMBLY_LIMIT_S: Final = 1800
 _CHECK_LIMIT_S: Final = 120
 _ROWS: Final = 200
@@ -41,10 +44,11 @@ class TrainingError(Exception):
 
 
 def main() -> int:
-    """Make the cache unless it is there or being made; answers the exit code."""
+    """Make the cache, unless it exists or is being made; returns the exit code."""
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
-    logger.setLevel(logging.INFO)  # ours alone: the JVM says a page about what it writes
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # unwinds, and so ends the JVM
+    logger.setLevel(logging.INFO)  # without the JVM's page about what it writes
+    # Unwinding ends the JVM.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     target = cache_path()
     try:
         with _alone(target.parent) as alone:
@@ -60,10 +64,10 @@ def main() -> int:
 
 
 def make(target: Path) -> None:
-    """Train, try what came of it, and put it in its place; caches of other installations that lay there go.
+    """Make the cache, check it, put it in its place, and delete caches that fit no longer.
 
     Raises:
-        TrainingError: the JVM did not write a cache, or does not take the one that it wrote.
+        TrainingError: the JVM wrote no cache, or refuses the one that it wrote.
     """
     for leftover in target.parent.glob(f"{_BUILDING}*"):
         shutil.rmtree(leftover)
@@ -73,7 +77,7 @@ def make(target: Path) -> None:
         _check(made, Path(folder))
         with made.open("rb") as opened:
             os.fsync(opened.fileno())
-        made.chmod(0o444)  # jobs map it: nobody is to write into it
+        made.chmod(0o444)  # read-only: running JVMs map it
         made.replace(target)
     for other in target.parent.glob("*.aot"):
         if other != target:
@@ -82,7 +86,10 @@ def make(target: Path) -> None:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[bool]:
-    """Whether nobody else makes a cache in this folder, and nobody will until the end. The system takes back the lock of who dies."""
+    """Whether this process alone makes a cache in this folder, until the end of the block.
+
+    The system frees the lock of a process that dies.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         try:
@@ -94,7 +101,9 @@ def _alone(folder: Path) -> Iterator[bool]:
 
 
 def _train(made: Path, folder: Path) -> None:
-    gateway = Gateway(folder, _RESOURCES.heap_mib, aot=[f"-XX:AOTCacheOutput={made}", "-Xlog:aot*=error"])
+    gateway = Gateway(
+        folder, _RESOURCES.heap_mib, aot=[f"-XX:AOTCacheOutput={made}", "-Xlog:aot*=error"]
+    )
     try:
         gateway.attach()
         spark = build_session("training", session_options(_RESOURCES, folder))
@@ -113,21 +122,34 @@ def _train(made: Path, folder: Path) -> None:
 
 
 def _check(made: Path, folder: Path) -> None:
-    """Every byte of it, which starts do not: AOTMode=on makes the JVM refuse to start without the cache."""
+    """Check every byte, which a start does not.
+
+    With AOTMode=on the JVM refuses to start without the cache.
+    """
     options = [f"-XX:AOTCache={made}", "-XX:+VerifySharedSpaces", "-XX:AOTMode=on"]
     *start, _ = command(_RESOURCES.heap_mib, folder, aot=options)
     tried = subprocess.run(
-        [*start, "-version"], capture_output=True, text=True, errors="replace", timeout=_CHECK_LIMIT_S, check=False
+        [*start, "-version"],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=_CHECK_LIMIT_S,
+        check=False,
     )
     if tried.returncode != 0:
-        raise TrainingError(f"the JVM does not take the cache that it wrote: {tried.stdout.strip()}")
+        raise TrainingError(
+            f"the JVM does not take the cache that it wrote: {tried.stdout.strip()}"
+        )
 
 
 def work(spark: SparkSession, folder: Path) -> None:
-    """What jobs usually do, on a few rows: read, check, cast, join, aggregate, rank, count, write, in every format."""
+    """On a few rows: read, check, cast, join, aggregate, rank, count, write, in every format."""
     raw, output = folder / "raw", folder / "output"
     raw.mkdir()
-    lines = [f"{n},{'NA' if n % 9 == 0 else n % 7},k{n % 5},2013-01-{n % 28 + 1:02}" for n in range(_ROWS)]
+    lines = [
+        f"{n},{'NA' if n % 9 == 0 else n % 7},k{n % 5},2013-01-{n % 28 + 1:02}"
+        for n in range(_ROWS)
+    ]
     (raw / "a.csv").write_text("\n".join(["id,value,name,day", *lines]))
     texts = (
         spark.read.schema("id string, value string, name string, day string, line string")
@@ -149,12 +171,23 @@ def work(spark: SparkSession, folder: Path) -> None:
         spark.read.format(format_).load((output / format_).as_uri()).count()
     typed.createOrReplaceTempView("typed")
     names = spark.createDataFrame([(f"k{n}-x", n) for n in range(5)], "name string, rank int")
-    joined = typed.join(names, on="name", how="left").join(names.hint("merge"), on="name", how="inner")
+    joined = typed.join(names, on="name", how="left").join(
+        names.hint("merge"), on="name", how="inner"
+    )
     by_day = Window.partitionBy("day").orderBy(F.desc("value"))
     ranked = joined.withColumn("place", F.row_number().over(by_day)).where(F.col("place") == 1)
-    _write(ranked.groupBy("day").agg(F.avg("value").alias("mean"), F.count("*").alias("n")), "parquet", output / "days")
-    spark.sql("SELECT name, count(*) AS n, sum(value) AS s FROM typed GROUP BY name HAVING n > 1 ORDER BY n").collect()
-    spark.range(_ROWS).selectExpr("id % 7 AS k", "id").groupBy("k").agg(F.sum("id"), F.countDistinct("id")).collect()
+    _write(
+        ranked.groupBy("day").agg(F.avg("value").alias("mean"), F.count("*").alias("n")),
+        "parquet",
+        output / "days",
+    )
+    spark.sql(
+        "SELECT name, count(*) AS n, sum(value) AS s FROM typed GROUP BY name HAVING n > 1"
+        " ORDER BY n"
+    ).collect()
+    spark.range(_ROWS).selectExpr("id % 7 AS k", "id").groupBy("k").agg(
+        F.sum("id"), F.countDistinct("id")
+    ).collect()
     spark.range(4).select(F.udf(lambda n: n + 1, "long")("id")).collect()
     typed.unpersist()
 

@@ -1,6 +1,7 @@
-"""Spark's JVM, started directly: no launcher JVM, no shell script, and it boots while inputs are staged.
+"""Spark's JVM, started directly, without a launcher JVM or a shell script.
 
-The JVM never outlives this process: it reads the other end of our pipe and exits when that closes, however we end. Its own end is noticed within a second.
+It boots while inputs are staged. It never outlives this process: it reads a pipe of ours and exits
+when that closes, however we end. Its own end is noticed within a second.
 """
 
 import logging
@@ -17,7 +18,6 @@ from typing import Final
 
 import psutil
 
-from jobs.spark.errors import GatewayError
 from jobs.spark.jvm import command, spark_home
 
 OUT_OF_MEMORY_EXIT: Final = 3
@@ -30,11 +30,18 @@ _STOP_WAIT_S: Final = 5
 logger = logging.getLogger(__name__)
 
 
+class GatewayError(ConnectionError):
+    """The JVM did not come up."""
+
+
 class Gateway:
     """A running JVM with its Py4J gateway."""
 
     def __init__(self, scratch: Path, heap_mib: int, *, aot: Sequence[str] | None = None) -> None:
-        """Start the JVM and return at once. `scratch` takes its shuffle and temporary files; `aot` is as in `jvm.command`."""
+        """Start the JVM and return at once.
+
+        Its shuffle and temporary files go to `scratch`; `aot` is as in `jvm.command`.
+        """
         local_dirs = scratch / "spark"
         local_dirs.mkdir(parents=True, exist_ok=True)
         self._connection = scratch / "gateway-connection"
@@ -46,7 +53,7 @@ class Gateway:
             "PYSPARK_PYTHON": sys.executable,  # else workers take the first python of PATH
             "PYSPARK_DRIVER_PYTHON": sys.executable,
         }
-        # In our own process group: what kills the group kills the JVM, also when it is too busy to read its pipe.
+        # In our own process group: killing the group kills a JVM too busy to read its pipe.
         self._process = subprocess.Popen(
             command(heap_mib, local_dirs, aot=aot),
             stdin=subprocess.PIPE,
@@ -69,7 +76,9 @@ class Gateway:
         return self._process.poll() is None
 
     def attach(self, timeout_s: float = 120) -> None:
-        """Wait for the JVM and point PySpark at it: the next SparkContext of this process uses it. What it prints is logged from now on.
+        """Wait for the JVM and point PySpark at it: the next SparkContext of this process uses it.
+
+        Its output is logged from now on.
 
         Raises:
             GatewayError: it ended, or did not answer in time.
@@ -79,7 +88,9 @@ class Gateway:
         deadline = time.monotonic() + timeout_s
         while not self._connection.exists():  # written beside and renamed: whole when it is there
             if self._process.poll() is not None:
-                raise GatewayError(f"the JVM ended with {self._process.returncode}: {self.last_words()}")
+                raise GatewayError(
+                    f"the JVM ended with {self._process.returncode}: {self.last_words()}"
+                )
             if time.monotonic() > deadline:
                 raise GatewayError(f"the JVM did not answer within {timeout_s} s")
             time.sleep(_POLL_S)
@@ -90,7 +101,7 @@ class Gateway:
         self._connection.unlink()
 
     def on_death(self, callback: Callable[[int], None]) -> None:
-        """Call back with the exit code should the JVM end before `stop`."""
+        """Call `callback` with the exit code if the JVM ends before `stop`."""
 
         def watch() -> None:
             code = self._process.wait()
@@ -100,18 +111,18 @@ class Gateway:
         threading.Thread(target=watch, name="jvm-watch", daemon=True).start()
 
     def retire(self, timeout_s: float) -> int:
-        """Let the JVM end by itself, with all that it still has to write; answers its exit code.
+        """Let the JVM finish what it writes and end; returns its exit code.
 
         Raises:
-            subprocess.TimeoutExpired: it did not within that time.
+            subprocess.TimeoutExpired: it did not end within that time.
         """
         self._stopping.set()
         if self._process.stdin:
-            self._process.stdin.close()  # the end of this pipe is how it hears that we are done
+            self._process.stdin.close()  # which tells the JVM to end
         return self._process.wait(timeout_s)
 
     def stop(self) -> None:
-        """End the JVM and every process under it. Nothing of a Spark application in scratch space is worth an orderly end."""
+        """Kill the JVM and all processes below it: scratch space needs no orderly end."""
         self._stopping.set()
         try:
             children = psutil.Process(self._process.pid).children(recursive=True)
@@ -142,5 +153,7 @@ class Gateway:
         for line in output:
             text = line.rstrip()
             self.tail.append(text)
-            # Our pattern begins with the level; what HotSpot itself prints does not.
-            spark.log(logging.getLevelNamesMapping().get(text.partition(" ")[0], logging.INFO), text)
+            # Spark's lines begin with the level; HotSpot's own do not.
+            spark.log(
+                logging.getLevelNamesMapping().get(text.partition(" ")[0], logging.INFO), text
+            )

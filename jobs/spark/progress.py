@@ -1,20 +1,21 @@
-"""How far Spark is, and whether the process tree works at all.
+"""How far Spark is, and whether its processes work at all.
 
-A running task's counters stay 0 until it ends, so stages alone make a healthy long task look dead. What tells work from a hang is a task that ends, *or* CPU
-time or I/O of the process tree.
+A running task's counters stay 0 until it ends, so by its stages a healthy long task looks dead.
+A job works if a task ends, *or* the process tree uses CPU time or I/O.
 """
 
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import psutil
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
 
-# Measured: working 1-2 CPU-seconds a second, hung 0.00-0.03 and no I/O. A tenth of a core is well between; the runner's own reports stay below both.
+# Measured: working jobs use 1-2 CPU-seconds a second, hung ones 0.00-0.03 and no I/O. A tenth of a
+# core is well between the two; the runner's own reports stay below both limits.
 BUSY_CPU_FRACTION = 0.10
 BUSY_IO_BYTES_PER_S = 64 * 1024
 # A sample takes milliseconds.
@@ -32,7 +33,11 @@ class StageCount:
 
 @dataclass(frozen=True)
 class SparkSample:
-    """Tasks done and known of so far, the stages that are active now, and the rows that ended tasks have read and written (a running task's come at its end)."""
+    """How far Spark is.
+
+    `done` and `total` count the tasks known so far, `active` has the stages that run now. Rows are
+    those of ended tasks: a running task reports its rows at its end.
+    """
 
     done: int = 0
     total: int = 0
@@ -40,20 +45,17 @@ class SparkSample:
     rows_read: int = 0
     rows_written: int = 0
     runs_elsewhere: bool = False
-    """Tasks run on executors, whose CPU nobody here can see. Measured: of a task in Python that worked for half a minute, Spark's heartbeats showed nothing."""
+    """Tasks run on executors, whose CPU time cannot be seen from here.
 
-
-@dataclass(frozen=True)
-class Vantage:
-    """From where the work is watched: the processes that can be seen, and whether executors are elsewhere."""
-
-    tree: "Callable[[], ProcessTree]" = field(default_factory=lambda: ProcessTree)
-    has_executors: bool = False
+    Measured: Spark's heartbeats showed nothing of a Python task that worked for half a minute.
+    """
+    waits_for_executors: bool = False
+    """There is work, and no executor for it: the platform has not provided one yet."""
 
 
 @dataclass
 class SparkWatch:
-    """Samples Spark's status in a thread of its own, because a call into a stuck JVM does not come back."""
+    """Samples Spark's status in a thread of its own: a call into a stuck JVM does not return."""
 
     context: SparkContext
     period_s: float
@@ -70,13 +72,13 @@ class SparkWatch:
         self._thread.start()
 
     def stop(self) -> None:
-        """No sample is on its way after this, unless the JVM is stuck."""
+        """Stop sampling. A sample on its way is waited for, unless the JVM is stuck."""
         self._stopped.set()
         if self._thread is not None:
             self._thread.join(_LAST_SAMPLE_S)
 
     def is_spark_gone(self) -> bool:
-        """Whether Spark has stopped, or answers no more. Not to be asked of a JVM that may be stuck."""
+        """Whether Spark has stopped, or its JVM is gone. Blocks if the JVM is stuck."""
         try:
             return bool(self.context._jsc.sc().isStopped())  # noqa: SLF001 - PySpark does not say
         except (Py4JError, OSError):
@@ -86,7 +88,7 @@ class SparkWatch:
         while not self._stopped.wait(self.period_s):
             try:
                 self.latest = self._sample()
-            except (Py4JError, OSError):  # the JVM is going; its end is noticed elsewhere
+            except (Py4JError, OSError):  # the JVM is going; the gateway notices its end
                 logger.debug("no sample of Spark's status")
                 return
 
@@ -100,12 +102,13 @@ class SparkWatch:
                 active.append(StageCount(stage_id, stage.numCompletedTasks, stage.numTasks))
                 running += stage.numActiveTasks
         ids = {stage.id for stage in active}
-        # Once more for those that have ended since the sample before: their last rows came with their end.
+        # Also for stages that ended since the last sample: their last rows came at their end.
         for stage_id in ids | {stage.id for stage in self.latest.active}:
             self._rows[stage_id] = self._rows_of(stage_id)
-        # A stage that is not active any more has done what it had to.
+        # A stage that is no longer active has done all its tasks.
         self._seen = {
-            id_: stage if id_ in ids else StageCount(id_, stage.total, stage.total) for id_, stage in self._seen.items()
+            id_: stage if id_ in ids else StageCount(id_, stage.total, stage.total)
+            for id_, stage in self._seen.items()
         } | {stage.id: stage for stage in active}
         return SparkSample(
             done=sum(stage.done for stage in self._seen.values()),
@@ -114,17 +117,22 @@ class SparkWatch:
             rows_read=sum(read for read, _ in self._rows.values()),
             rows_written=sum(written for _, written in self._rows.values()),
             runs_elsewhere=self.has_executors and running > 0,
+            waits_for_executors=bool(active) and self.has_executors and not self._executors(),
         )
 
+    def _executors(self) -> int:
+        """How many have registered. The driver has a block manager, too."""
+        return int(self.context._jsc.sc().getExecutorMemoryStatus().size()) - 1  # noqa: SLF001 - as below
+
     def _rows_of(self, stage_id: int) -> tuple[int, int]:
-        """Rows read and written by the tasks of a stage that have ended; shuffles count as neither."""
+        """Rows that the ended tasks of a stage have read and written, without shuffles."""
         stage = self.context._jsc.sc().statusStore().lastStageAttempt(stage_id)  # noqa: SLF001 - the tracker has no metrics
         return int(stage.inputRecords()), int(stage.outputRecords())
 
 
 @dataclass(frozen=True)
 class Effort:
-    """CPU seconds and I/O bytes of the process tree since the sample before, and the time between the two."""
+    """CPU seconds and I/O bytes of the process tree within so many seconds."""
 
     seconds: float
     cpu_s: float
@@ -133,24 +141,26 @@ class Effort:
     @property
     def is_work(self) -> bool:
         return (
-            self.cpu_s >= BUSY_CPU_FRACTION * self.seconds or self.io_bytes >= BUSY_IO_BYTES_PER_S * self.seconds
+            self.cpu_s >= BUSY_CPU_FRACTION * self.seconds
+            or self.io_bytes >= BUSY_IO_BYTES_PER_S * self.seconds
         ) and self.seconds > 0
 
 
 class ProcessTree:
-    """Measures what this process and all that it started did between two calls."""
+    """Measures what a process and its descendants do between two calls."""
 
     def __init__(self, root: psutil.Process | None = None) -> None:
-        """`root` is this process, unless another one started it for the same work."""
+        """`root` is this process, unless given."""
         self._root = root or psutil.Process()
         self._before: dict[_ProcessId, tuple[float, int]] = {}
         self._at = time.monotonic()
         self.effort()
 
     def effort(self) -> Effort:
-        """What was done since the last call. A process that ended in between counts for nothing, never for less."""
+        """What was done since the last call. A process that ended in between counts as 0."""
         now = time.monotonic()
-        # Ourselves before the search and again after it: psutil reads a file of every process of the machine, and that is no work of the job's.
+        # Sample this process around the search, so that psutil's walk over /proc is not counted as
+        # the job's work.
         usage = _usage([self._root])
         usage |= _usage(self._root.children(recursive=True))
         deltas = [
@@ -163,11 +173,11 @@ class ProcessTree:
 
 
 _ProcessId = tuple[int, float]
-"""Process id and start: ids come again."""
+"""Process id and time of start: ids are used again."""
 
 
 def _usage(processes: Iterable[psutil.Process]) -> dict[_ProcessId, tuple[float, int]]:
-    """CPU seconds and I/O bytes of each so far, without those that are gone."""
+    """CPU seconds and I/O bytes of each so far, without processes that are gone."""
     usage = {}
     for process in processes:
         try:
@@ -179,8 +189,10 @@ def _usage(processes: Iterable[psutil.Process]) -> dict[_ProcessId, tuple[float,
 
 
 def _io_bytes(process: psutil.Process) -> int:
-    """Bytes read and written, page cache included; 0 where the system does not tell. CPU time then has to do alone."""
-    counters = getattr(process, "io_counters", None)  # not on every system that runs the local profile
+    """Bytes read and written, page cache included; 0 where the system does not say."""
+    counters = getattr(
+        process, "io_counters", None
+    )  # not on every system that runs the local profile
     if counters is None:
         return 0
     try:

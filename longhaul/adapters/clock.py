@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 class SystemClock:
     def now(self) -> datetime:
-        """Aware UTC in whole milliseconds, as the rows store it: a row reads back equal to what was written."""
+        """Aware UTC in whole milliseconds, as the rows store it."""
         now = datetime.now(UTC)
         return now.replace(microsecond=now.microsecond // 1000 * 1000)
 

@@ -1,34 +1,51 @@
 """Message attributes: ours beside the producer's, on messages that Longhaul sends. Pure.
 
-SQS takes ten on one message. When ours leave no room for all of the producer's, the smallest of theirs travel together in one attribute, and are unpacked when
-the message is received again: nothing is lost, however often a message is renewed, dead-lettered or redriven.
+SQS takes ten on one message. When ours leave no room for all of the producer's, the smallest of
+theirs travel together in one attribute, and are unpacked at the next receive. So nothing is lost,
+however often a message is renewed, dead-lettered or redriven.
 """
 
+import base64
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
 Attributes = Mapping[str, Mapping[str, Any]]
-"""As an event source mapping's record has them: `{"name": {"dataType": "String", "stringValue": "…"}}`."""
+"""As in a mapping's record: `{"name": {"dataType": "String", "stringValue": "…"}}`."""
 
 JOB_ID = "job_id"
-"""The job's id, for messages whose body names none: their key is made of the message id, and a copy or a redrive has a new one."""
+"""The job's id, on copies and redrives of a message whose body has none.
+
+Without it their key would be made of their own message id.
+"""
 
 FIRST_SENT = "first_sent"
-"""When the producer sent the job's first message, in epoch milliseconds."""
+"""On a copy or a follow-on: when the work was asked for, in epoch milliseconds.
+
+Of a copy: when the first message of its chain was sent. Of a follow-on: when its parent ended.
+"""
 
 RENEWS = "renews"
-"""On a copy: the id of the message that it stands for."""
+"""On a copy: the id of the first message of its chain."""
 
 EXPLANATION = "longhaul"
 """On a dead letter: why it is there, as JSON. For people and tools; no rule reads it."""
 
 MOVED = "moved_attributes"
-"""The producer's attributes that found no room of their own, as JSON."""
+"""The producer's attributes that have no room of their own, as JSON."""
 
 MAX_ATTRIBUTES = 10
 
 _OURS = frozenset({FIRST_SENT, RENEWS, EXPLANATION, MOVED})
+
+# SQS's rules for what it takes. What came as an attribute follows them; what was packed into one
+# may be anything, because a producer can send that attribute too.
+# Source: AWS, "Amazon SQS message metadata".
+_NAME = re.compile(r"(?!AWS\.|Amazon\.|\.)[A-Za-z0-9_.-]{1,256}(?<!\.)", re.IGNORECASE)
+_TYPE = re.compile(r"(String|Number|Binary)(\.[\x21-\x7e]{1,240})?")
+_NUMBER = re.compile(r"[+-]?\d{1,38}(\.\d{1,38})?(e[+-]?\d{1,2})?", re.ASCII | re.IGNORECASE)
+_TEXT = re.compile("[\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]+")
 
 
 def text(value: str) -> dict[str, Any]:
@@ -47,7 +64,9 @@ def with_ours(theirs: Attributes, ours: Mapping[str, str]) -> Attributes:
     added = {name: text(value) for name, value in ours.items()}
     if len(kept) + len(added) > MAX_ATTRIBUTES:
         by_size = sorted(kept, key=lambda name: len(json.dumps(kept[name])))
-        moved = {name: kept.pop(name) for name in by_size[: len(kept) + len(added) + 1 - MAX_ATTRIBUTES]}
+        moved = {
+            name: kept.pop(name) for name in by_size[: len(kept) + len(added) + 1 - MAX_ATTRIBUTES]
+        }
         added[MOVED] = text(json.dumps(moved, separators=(",", ":")))
     return {**kept, **added}
 
@@ -56,14 +75,41 @@ def theirs_of(attributes: Attributes) -> Attributes:
     """The producer's attributes of a message that may have been through `with_ours`."""
     theirs = {name: value for name, value in attributes.items() if name not in _OURS}
     packed = value_of(attributes, MOVED)
-    if packed is not None:
-        try:
-            moved = json.loads(packed)
-        except (ValueError, RecursionError):
-            moved = None
-        if not isinstance(moved, dict) or not all(
-            isinstance(value, dict) for value in moved.values()
-        ):  # a producer's own attribute that happens to have this name
-            return {**theirs, MOVED: attributes[MOVED]}
-        theirs |= moved
-    return theirs
+    if packed is None:
+        return theirs
+    moved = _unpacked(packed)
+    # None: a producer's own attribute that happens to have this name.
+    return {**theirs, MOVED: attributes[MOVED]} if moved is None else theirs | moved
+
+
+def _unpacked(packed: str) -> dict[str, dict[str, str]] | None:
+    """The attributes that `with_ours` packed; None for a text that is not of its making."""
+    try:
+        moved = json.loads(packed)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(moved, dict) or not all(map(_is_attribute, moved, moved.values())):
+        return None
+    return moved
+
+
+def _is_attribute(name: str, value: object) -> bool:
+    """Whether SQS would take the attribute, and it may be a producer's."""
+    if not _NAME.fullmatch(name) or ".." in name or name in _OURS - {MOVED}:
+        return False
+    if not isinstance(value, dict):
+        return False
+    kind, text, binary = (value.get(part) for part in ("dataType", "stringValue", "binaryValue"))
+    if not isinstance(kind, str) or not (found := _TYPE.fullmatch(kind)):
+        return False
+    if found[1] == "Binary":
+        return text is None and isinstance(binary, str) and _is_base64(binary)
+    wanted = _NUMBER if found[1] == "Number" else _TEXT
+    return binary is None and isinstance(text, str) and wanted.fullmatch(text) is not None
+
+
+def _is_base64(text: str) -> bool:
+    try:
+        return bool(base64.b64decode(text, validate=True))
+    except ValueError:
+        return False

@@ -10,7 +10,7 @@ from longhaul.domain.lease import AttemptId, Lease
 from longhaul.settings import LeaseSettings
 
 KillReason = Literal["JobStalled", "JobCancelled", "LeaseLost"]
-"""Names of the errors with which the heartbeat branch fails; the Parallel state catches exactly these."""
+"""Errors with which the heartbeat branch fails; the Parallel state catches exactly these."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,10 @@ class Kill:
 
 @dataclass(frozen=True)
 class HandOver:
-    """SQS will not hold this receive much longer: make the message visible, so that a fresh receive carries on. The job never notices."""
+    """SQS will not hold this receive much longer: make the message visible, to be received again.
+
+    The job runs on.
+    """
 
     receipt_handle: str
     wait_s: int
@@ -36,7 +39,10 @@ class HandOver:
 
 @dataclass(frozen=True)
 class Extend:
-    """Extend the message's visibility to cover the next wait. Without a handle only the row is kept up."""
+    """Extend the message's visibility to cover the next wait.
+
+    Without a handle only the row is written.
+    """
 
     receipt_handle: str | None
     visibility_s: int
@@ -45,56 +51,104 @@ class Extend:
 
 Beat = End | Kill | HandOver | Extend
 
-# Reports come every few seconds, and one that is not taken is made anew.
+# Reports come every few seconds, and one that fails is made again.
 _REPORT_OVERDUE_S = 60
 
+
+def report_overdue_s(stall_timeout_s: int) -> float:
+    """Seconds without a report after which a runner that can report has failed to."""
+    return min(_REPORT_OVERDUE_S, stall_timeout_s / 2)
+
+
 BEATS_KEPT = 60
-"""Of how many beats an attempt's times are kept. Where they come every five minutes: of five hours."""
+"""Beats whose times an attempt keeps: five hours of them at one every five minutes."""
 
 
-def decide_beat(lease: Lease | None, attempt: AttemptId, numbers: LeaseSettings, now: datetime) -> Beat:
+def decide_beat(
+    lease: Lease | None, attempt: AttemptId, timing: LeaseSettings, now: datetime
+) -> Beat:
     """What the beat of `attempt` does, given its row."""
     if lease is None:
         return Kill("LeaseLost", "the lease row is gone")
     if lease.has_settled(attempt):
         return End()
     if not lease.owns(attempt):
-        return Kill("LeaseLost", f"the lease is held by run {lease.run}, attempt {lease.attempt} ({lease.state})")
+        return Kill(
+            "LeaseLost",
+            f"the lease is held by run {lease.run}, attempt {lease.attempt.number} ({lease.state})",
+        )
     if lease.cancel_requested_at:
-        return Kill("JobCancelled", f"cancelled at {lease.cancel_requested_at.isoformat(timespec='seconds')}")
-    age_s = (now - lease.claimed_at).total_seconds()
-    if lease.progress_at is None and age_s >= numbers.start_timeout_s:
-        return Kill("JobStalled", f"the task gave no sign of life within {format_duration(numbers.start_timeout_s)}")
-    wait_s = schedule.interval_s(age_s, numbers)
-    if lease.progress_at and (silent_s := (now - lease.progress_at).total_seconds()) >= lease.stall_timeout_s:
-        if _could_have_reported(lease, lease.progress_at):
-            limit = format_duration(lease.stall_timeout_s)
-            return Kill("JobStalled", f"no progress for {format_duration(silent_s)} (stall_timeout {limit})")
-        wait_s = numbers.beat_floor_s
-    if lease.receipt_handle is None or lease.received_at is None:
-        return Extend(None, schedule.visibility_s(wait_s, 0, numbers), wait_s)
-    held_s = (now - lease.received_at).total_seconds()
-    if held_s >= numbers.hand_over_age_s:
-        return HandOver(lease.receipt_handle, wait_s)
-    return Extend(lease.receipt_handle, schedule.visibility_s(wait_s, held_s, numbers), wait_s)
+        return Kill(
+            "JobCancelled",
+            f"cancelled at {lease.cancel_requested_at.isoformat(timespec='seconds')}",
+        )
+    progress_at = lease.attempt.progress_at
+    age_s = (now - lease.attempt.claimed_at).total_seconds()
+    if progress_at is None and age_s >= timing.start_timeout_s:
+        return Kill(
+            "JobStalled",
+            f"the task gave no sign of life within {format_duration(timing.start_timeout_s)}",
+        )
+    wait_s = schedule.interval_s(age_s, timing)
+    if progress_at and (now - progress_at).total_seconds() >= lease.stall_timeout_s:
+        cause = _stall(lease, progress_at, now)
+        if cause is not None:
+            return Kill("JobStalled", cause)
+        wait_s = timing.beat_floor_s
+    receive = lease.receive
+    if receive.receipt_handle is None or receive.received_at is None:
+        return Extend(None, schedule.visibility_s(wait_s, 0, timing), wait_s)
+    held_s = (now - receive.received_at).total_seconds()
+    if held_s >= timing.hand_over_age_s:
+        return HandOver(receive.receipt_handle, wait_s)
+    return Extend(receive.receipt_handle, schedule.visibility_s(wait_s, held_s, timing), wait_s)
 
 
-def _could_have_reported(lease: Lease, progress_at: datetime) -> bool:
-    """Whether the row took a beat when a report was overdue already.
+def _stall(lease: Lease, progress_at: datetime, now: datetime) -> str | None:
+    """Why an attempt without progress is ended; None while it may only be unable to report.
 
-    It took none where DynamoDB took no writes: then the runner's reports came to nothing as well, and its silence says nothing. The next beat comes soon, and
-    finds what the runner has reported by then, or that it could have.
+    A runner that reports says itself that nothing advances. One that does not may hang as a whole,
+    be cut off from the network, or wait for DynamoDB, as the heartbeat did: the next beat comes
+    soon and decides.
     """
-    overdue_s = min(_REPORT_OVERDUE_S, lease.stall_timeout_s / 2)
-    silent_from_s = (progress_at - lease.claimed_at).total_seconds()
-    return bool(lease.beat_ages_s) and lease.beat_ages_s[-1] >= silent_from_s + overdue_s
+    limit = f"(stall_timeout {format_duration(lease.stall_timeout_s)})"
+    reported_at = lease.attempt.reported_at
+    unheard_s = (now - (reported_at or progress_at)).total_seconds()
+    is_overdue = unheard_s >= report_overdue_s(lease.stall_timeout_s)
+    if is_overdue and not _could_have_reported(lease, reported_at or progress_at, now):
+        return None
+    if is_overdue and reported_at is not None:
+        return f"no report for {format_duration(unheard_s)} {limit}"
+    return f"no progress for {format_duration((now - progress_at).total_seconds())} {limit}"
 
 
-def beaten(lease: Lease, now: datetime) -> Lease:
-    """The row after a beat of its attempt: one more is counted, and the times of the newest `BEATS_KEPT` are kept, in whole seconds since the claim.
+def _could_have_reported(lease: Lease, reported_at: datetime, now: datetime) -> bool:
+    """Whether the row took a beat when a report was overdue, and has taken no report since.
 
-    What the row says becomes two values to set, and nothing to add: a write that is repeated, because its answer was lost, counts once. Of two heartbeats of one
-    attempt that cross, which Step Functions makes of an invocation that it gave up on, one may go uncounted.
+    After an outage the first beat may come before the first report.
     """
-    age_s = max(0, int((now - lease.claimed_at).total_seconds()))  # rounded down: no beat comes after its attempt's end
-    return replace(lease, beats=lease.beats + 1, beat_ages_s=(*lease.beat_ages_s, age_s)[-BEATS_KEPT:])
+    overdue_s = report_overdue_s(lease.stall_timeout_s)
+    claimed_at = lease.attempt.claimed_at
+    first_s = (reported_at - claimed_at).total_seconds() + overdue_s
+    last_s = (now - claimed_at).total_seconds() - overdue_s
+    return any(first_s <= age_s <= last_s for age_s in lease.attempt.beat_ages_s)
+
+
+def beaten(lease: Lease, now: datetime, lease_expires_at: datetime) -> Lease:
+    """The row after a beat of its attempt: one more counted, and its time among the latest.
+
+    Absolute values to SET, not ADD: a retried write counts once. When Step Functions gives up on an
+    invocation that runs on, two heartbeats of one attempt may cross, and one goes uncounted.
+    """
+    attempt = lease.attempt
+    # Whole seconds, rounded down: no beat comes after its attempt's end.
+    age_s = max(0, int((now - attempt.claimed_at).total_seconds()))
+    return replace(
+        lease,
+        attempt=replace(
+            attempt,
+            lease_expires_at=lease_expires_at,
+            beats=attempt.beats + 1,
+            beat_ages_s=(*attempt.beat_ages_s, age_s)[-BEATS_KEPT:],
+        ),
+    )

@@ -1,4 +1,4 @@
-"""What a received message means for its job: a decision out of a row and a message. Pure.
+"""What a received message means for its job: decided from a row and a message. Pure.
 
 `docs/lease.md` has every case as a table, which the tests read.
 """
@@ -8,11 +8,15 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from longhaul.domain import schedule
-from longhaul.domain.lease import ExecutionInput, Lease, Message, State
+from longhaul.domain.lease import Attempt, ExecutionInput, Lease, Receive, State
+from longhaul.domain.message import JobMessage
 from longhaul.settings import LeaseSettings, Stage
 
-MAX_FORMER_MESSAGES = 10
-"""How many message ids that once carried a job its row remembers. They come again at most a few times, soon after a takeover."""
+_STOPPING = timedelta(seconds=15)
+"""How often a message that was sent after a cancel looks whether the cancelled run has ended.
+
+Most end within seconds: the runner sees the mark at its next report.
+"""
 
 
 @dataclass(frozen=True)
@@ -29,14 +33,17 @@ class Claim:
 
 @dataclass(frozen=True)
 class Probe:
-    """The row says RUNNING: ask Step Functions whether it is true, by starting the same execution again."""
+    """The row says RUNNING: start the same execution again, to see whether it is true."""
 
     lease: Lease
 
 
 @dataclass(frozen=True)
 class Finish:
-    """The job has ended and this is its message, or what it owes must be done before a new run: do it. Only then delete `own` messages."""
+    """Do what an ended job owes.
+
+    Then delete the message if it is the job's `own`; else decide on it again.
+    """
 
     lease: Lease
     own: bool
@@ -44,14 +51,23 @@ class Finish:
 
 @dataclass(frozen=True)
 class CancelWaiting:
-    """The job was cancelled while its message waited."""
+    """The job was cancelled while its message waited: end it.
+
+    Then delete the message if the cancel `covers` it; else decide on it again.
+    """
 
     lease: Lease
+    covers: bool
+
+
+@dataclass(frozen=True)
+class Cancelled:
+    """A cancel covers this message, which is not the one of the row: delete it."""
 
 
 @dataclass(frozen=True)
 class Postpone:
-    """Too early: the attempt before may still be stopping, or the back-off has not passed."""
+    """Too early: the back-off has not passed, or a cancelled run has not ended."""
 
     until: datetime
 
@@ -68,150 +84,212 @@ class Conflict:
     lease: Lease
 
 
-Decision = Claim | Probe | Finish | CancelWaiting | Postpone | Duplicate | Conflict
+Decision = Claim | Probe | Finish | CancelWaiting | Cancelled | Postpone | Duplicate | Conflict
 
 
 def decide_claim(
-    lease: Lease | None, message: Message, stage: Stage, numbers: LeaseSettings, now: datetime
+    lease: Lease | None, message: JobMessage, stage: Stage, timing: LeaseSettings, now: datetime
 ) -> Decision:
     """What a received message means for its job."""
     if lease is None:
-        return Claim(new_run(None, message, stage, numbers, now), replaces=None)
-    own = lease.message_id in (message.message_id, message.renews)
-    same_work = message.request.fingerprint() == lease.fingerprint
-    if not own and message.message_id in lease.former_message_ids:
+        return Claim(new_run(None, message, stage, timing, now), replaces=None)
+    if lease.receive.is_of(message.message_id, message.chain):
+        return _decide_own(lease, message, timing, now)
+    covered = lease.cancels(message.first_sent_at)
+    if lease.state is State.RELEASED and lease.is_cancelled:
+        return CancelWaiting(lease, covers=covered)
+    if covered:
+        return Cancelled()
+    if lease.state is State.RUNNING and lease.cancel_requested_at:
+        return Postpone(now + _STOPPING)
+    if message.is_follow_on and message.request.lineage == lease.lineage:
+        # Sent twice; the second time may come when its job has ended, or has been corrected. A
+        # correction keeps the lineage. A row without it came from a request by hand, which took the
+        # id before the follow-on was claimed.
         return Duplicate()
-    if lease.state.is_terminal and own:
-        return Finish(lease, own=True)
-    if lease.state in (State.DEAD, State.CANCELLED):
-        # What the old run owes first: the new run replaces its row.
+    if lease.was_over(message.first_sent_at):
+        # The new run replaces the row, so what the old run owes is done first.
         return (
             Finish(lease, own=False)
             if lease.owed
-            else Claim(new_run(lease, message, stage, numbers, now), replaces=lease)
+            else Claim(new_run(lease, message, stage, timing, now), replaces=lease)
         )
-    if lease.state is State.RELEASED and lease.cancel_requested_at:
-        return CancelWaiting(lease)
-    if not same_work and not own:
+    if message.request.fingerprint() != lease.fingerprint:
         return Conflict(lease)
-    if lease.state is State.RUNNING:
-        return Probe(lease) if own else Duplicate()
-    if lease.state is State.SUCCEEDED:
+    if lease.state is not State.RELEASED:
         return Duplicate()
+    return _decide_retry(lease, message, timing, now)
+
+
+def _decide_own(
+    lease: Lease, message: JobMessage, timing: LeaseSettings, now: datetime
+) -> Decision:
+    if lease.state.is_terminal:
+        return Finish(lease, own=True)
+    if _is_replaced(lease.receive, message):
+        return Duplicate()
+    if lease.state is State.RUNNING:
+        return Probe(lease)
+    if lease.is_cancelled:
+        return CancelWaiting(lease, covers=True)
+    return _decide_retry(lease, message, timing, now)
+
+
+def _is_replaced(named: Receive, message: JobMessage) -> bool:
+    """Whether the row names a later message of the chain.
+
+    Both times are SQS's own; a copy is sent hours after what it renews.
+    """
+    return (
+        message.message_id != named.message_id
+        and named.sent_at is not None
+        and message.sent_at < named.sent_at
+    )
+
+
+def _decide_retry(
+    lease: Lease, message: JobMessage, timing: LeaseSettings, now: datetime
+) -> Decision:
     if lease.retry_at and now < lease.retry_at:
         return Postpone(lease.retry_at)
-    return Claim(next_attempt(lease, message, numbers, now), replaces=lease)
+    return Claim(next_attempt(lease, message, timing, now), replaces=lease)
 
 
-def new_run(old: Lease | None, message: Message, stage: Stage, numbers: LeaseSettings, now: datetime) -> Lease:
-    """The row of a job's first attempt, or of its first attempt in a new run: counters start again, the fencing token goes on."""
+def new_run(
+    old: Lease | None, message: JobMessage, stage: Stage, timing: LeaseSettings, now: datetime
+) -> Lease:
+    """The row of a job's first attempt, or of the first attempt of a new run.
+
+    A new run clears the counters and the cancel mark. The fencing token goes on, and an earlier
+    cancel still covers what was sent before it.
+    """
     run = max(int(now.timestamp() * 1000), old.run + 1 if old else 0)
-    attempt = (old.attempt if old else 0) + 1
+    number = (old.attempt.number if old else 0) + 1
     request = message.request
     execution = ExecutionInput(
         key=message.key,
         stage=stage.name,
         job_id=message.key.partition("#")[2],
         run=run,
-        attempt=attempt,
+        attempt=number,
         engine=request.engine or stage.engine,
         capacity="FARGATE_SPOT" if stage.spot else "FARGATE",
         job=request.job or stage.job,
         size=request.size or stage.size,
         timeout_s=request.timeout or stage.timeout_s,
-        first_wait_s=schedule.interval_s(0, numbers),
+        first_wait_s=schedule.interval_s(0, timing),
     )
     return Lease(
         key=message.key,
         stage=stage.name,
         run=run,
-        attempt=attempt,
         state=State.RUNNING,
         fingerprint=request.fingerprint(),
-        message_id=message.message_id,
         request_ref=message.request_ref,
         execution_input=execution.model_dump_json(),
-        claimed_at=now,
         max_attempts=request.max_attempts or stage.max_attempts,
         stall_timeout_s=request.stall_timeout or stage.stall_timeout_s,
-        # A correction that somebody submits by hand takes the place of the job that died, also in its group.
+        receive=_received(
+            Receive(message.message_id, first_sent_at=message.first_sent_at), message
+        ),
+        attempt=_started(number, message, execution, timing, now),
+        # A correction that is submitted by hand keeps the place of the job that died, also in its
+        # group.
         lineage=request.lineage or (old.lineage if old else None),
-        former_message_ids=_former(old, message) if old else (),
-        receipt_handle=message.receipt_handle,
-        receive_count=message.receive_count,
-        received_at=message.received_at,
-        sent_at=message.sent_at,
-        first_sent_at=message.first_sent_at,
-        lease_expires_at=_expiry(message, execution.first_wait_s, numbers, now),
         settled_attempt=old.settled_attempt if old else 0,
+        cancelled_at=old.cancelled_at if old else None,
     )
 
 
-def next_attempt(old: Lease, message: Message, numbers: LeaseSettings, now: datetime) -> Lease:
-    """The row of a released job's next attempt. What the request and the stage said at the first claim stays."""
-    changes: dict[str, Any] = {"attempt": old.attempt + 1, "first_wait_s": schedule.interval_s(0, numbers)}
-    if old.interruptions >= numbers.spot_interruptions:
+def next_attempt(
+    old: Lease, message: JobMessage | None, timing: LeaseSettings, now: datetime
+) -> Lease:
+    """The row of a released job's next attempt.
+
+    What the request and the stage said at the first claim stays. Without a message in hand the row
+    gets no receipt handle, as after a hand-over: the message is adopted when it comes.
+    """
+    changes: dict[str, Any] = {
+        "attempt": old.attempt.number + 1,
+        "first_wait_s": schedule.interval_s(0, timing),
+    }
+    without_spot_s = old.unplaced_for(now).total_seconds()
+    if old.interruptions >= timing.spot_interruptions or without_spot_s >= timing.start_timeout_s:
         changes["capacity"] = "FARGATE"
     execution = old.input.model_copy(update=changes)
     return replace(
-        adopted(old, message),
-        attempt=execution.attempt,
+        old,
         state=State.RUNNING,
         execution_input=execution.model_dump_json(),
-        claimed_at=now,
-        lease_expires_at=_expiry(message, execution.first_wait_s, numbers, now),
-        beats=0,
-        beat_ages_s=(),
-        adoptions=0,
-        hand_overs=0,
-        task_arn=None,
-        started_at=None,
-        task_from=None,
-        task_until=None,
-        progress={},
-        progress_at=None,
-        result=None,
+        receive=_received(old.receive, message)
+        if message
+        else replace(old.receive, receipt_handle=None),
+        attempt=_started(execution.attempt, message, execution, timing, now),
     )
 
 
-def adopted(lease: Lease, message: Message) -> Lease:
-    """The row of a running job with a newer receive of its message, or with the copy that renews it."""
-    return replace(
-        lease,
-        message_id=message.message_id,
-        former_message_ids=_former(lease, message),
-        receipt_handle=message.receipt_handle,
-        receive_count=message.receive_count,
-        received_at=message.received_at,
-        sent_at=message.sent_at,
-    )
+def adopted(lease: Lease, message: JobMessage) -> Lease:
+    """The row of a running job with a newer receive of its message, or with a copy's first."""
+    return replace(lease, receive=_received(lease.receive, message))
+
+
+def seen(lease: Lease, now: datetime) -> Lease:
+    """The row of a released job whose message was received, or sent again, a moment ago."""
+    return replace(lease, receive=replace(lease.receive, seen_at=now))
+
+
+def cancelled(lease: Lease, now: datetime) -> Lease:
+    """The row after a cancel: what was sent before is covered, and what has not ended is marked."""
+    row = replace(lease, cancelled_at=max(now, lease.cancelled_at or now))
+    if lease.state.is_terminal or lease.cancel_requested_at:
+        return row
+    return replace(row, cancel_requested_at=now)
 
 
 def cancelled_before_claim(key: str, stage: str, now: datetime) -> Lease:
-    """The row that holds the cancel mark of a job whose message has not been claimed yet: the message, when it comes, is deleted."""
+    """The row with the cancel mark of a job that has not been claimed yet.
+
+    What was sent before is deleted when it comes.
+    """
     return Lease(
         key=key,
         stage=stage,
         run=int(now.timestamp() * 1000),
-        attempt=0,
         state=State.RELEASED,
         fingerprint="",
-        message_id="",
         request_ref="",
         execution_input="",
-        claimed_at=now,
         max_attempts=1,
         stall_timeout_s=1,
+        receive=Receive(message_id=""),
+        attempt=Attempt(number=0, claimed_at=now),
         cancel_requested_at=now,
+        cancelled_at=now,
     )
 
 
-def _former(old: Lease, message: Message) -> tuple[str, ...]:
-    if message.message_id == old.message_id:
-        return old.former_message_ids
-    return (*old.former_message_ids, old.message_id)[-MAX_FORMER_MESSAGES:]
+def _received(before: Receive, message: JobMessage) -> Receive:
+    """The row's receive after this one of its message, or of one that takes over."""
+    return replace(
+        before,
+        message_id=message.message_id,
+        renews=message.renews,
+        receipt_handle=message.receipt_handle,
+        receive_count=message.receive_count,
+        received_at=message.received_at,
+        sent_at=message.sent_at,
+    )
 
 
-def _expiry(message: Message, first_wait_s: int, numbers: LeaseSettings, now: datetime) -> datetime:
-    held = (now - message.received_at).total_seconds()
-    return now + timedelta(seconds=schedule.visibility_s(first_wait_s, held, numbers))
+def _started(
+    number: int,
+    message: JobMessage | None,
+    execution: ExecutionInput,
+    timing: LeaseSettings,
+    now: datetime,
+) -> Attempt:
+    held_s = (now - message.received_at).total_seconds() if message else 0.0
+    visibility_s = schedule.visibility_s(execution.first_wait_s, held_s, timing)
+    return Attempt(
+        number=number, claimed_at=now, lease_expires_at=now + timedelta(seconds=visibility_s)
+    )

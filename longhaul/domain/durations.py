@@ -13,14 +13,21 @@ def parse_duration_s(text: str) -> int:
         ValueError: the text is no duration, or it is zero.
     """
     match = _DURATION.fullmatch(text)
-    seconds = sum(int(n) * unit for n, unit in zip(match.groups(), _UNITS.values(), strict=True) if n) if match else 0
+    seconds = (
+        sum(int(n) * unit for n, unit in zip(match.groups(), _UNITS.values(), strict=True) if n)
+        if match
+        else 0
+    )
     if seconds == 0:
         raise ValueError("not a duration: write for example 90s, 15m, 6h, 1h30m or 2d")
     return seconds
 
 
 def format_duration(seconds: float) -> str:
-    """The shortest text that `parse_duration_s` reads back to the same whole seconds; `0s` for less than one."""
+    """The shortest text that `parse_duration_s` reads as the same whole seconds.
+
+    `0s` for less than one second.
+    """
     rest, parts = int(seconds), []
     for unit, size in _UNITS.items():
         n, rest = divmod(rest, size)

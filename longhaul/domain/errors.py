@@ -1,12 +1,16 @@
-"""What can go wrong, and in the type: whether trying again can help.
+"""What can go wrong; the type says whether trying again can help.
 
 LonghaulError
 ├── PermanentError                 trying again cannot help: dead-letter
 │   ├── InvalidRequestError        the message body can never run
 │   └── PermanentJobError          the job itself says so (bad parameters, missing input, bad data)
 ├── NoFreeSlotError                wait: every slot of the stage is taken
-├── LeaseChangedError              look at the row again: somebody else's write came first
-├── VoidCommitError                a committed output's uploads are gone: the job has to run again
+├── LeaseChangedError              look at the row again: another write came first
+├── UnreadableRowError             another version wrote the row: it waits for one that can read it
+├── UnfinishedError                later: the rest is still owed
+│   ├── TimeUpError                the invocation ends soon
+│   └── UploadsGoneError           uploads are neither pending nor completed: look again much later
+├── VoidCommitError                a committed output can never show: the job has to run again
 └── SupersededError                stop quietly: this attempt no longer owns the job
 """
 
@@ -25,7 +29,10 @@ class PermanentError(LonghaulError):
 
 
 class InvalidRequestError(PermanentError):
-    """A message body that can never run. `problems` has one sentence for each thing that is wrong."""
+    """A message body that can never run.
+
+    `problems` has one sentence for each thing that is wrong.
+    """
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("; ".join(problems))
@@ -33,7 +40,7 @@ class InvalidRequestError(PermanentError):
 
 
 class PermanentJobError(PermanentError):
-    """Raised by a job: this request cannot succeed, so it is dead-lettered at once instead of being tried again."""
+    """Raised by a job: this request cannot succeed, so it is dead-lettered at once."""
 
 
 class NoFreeSlotError(LonghaulError):
@@ -41,16 +48,51 @@ class NoFreeSlotError(LonghaulError):
 
 
 class LeaseChangedError(LonghaulError):
-    """A conditional write lost: the row is not as it was read. `current` is the row that won, None when it is gone."""
+    """A conditional write lost: the row is not as it was read.
+
+    `current` is the row that won, None when it is gone.
+    """
 
     def __init__(self, current: "Lease | None") -> None:
         super().__init__("the lease changed under a conditional write")
         self.current = current
 
 
+class UnreadableRowError(LonghaulError):
+    """A row exists, and this version cannot read it; a newer one wrote it before a rollback.
+
+    It is not absent: nothing that belongs to it may be claimed, stopped or removed.
+    """
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"the row of {key} cannot be read by this version")
+        self.key = key
+
+
+class UnfinishedError(LonghaulError):
+    """Part of the work is done, and the rest is still owed."""
+
+
+class TimeUpError(UnfinishedError):
+    """The invocation ends soon. What has begun goes on without the caller."""
+
+
+class UploadsGoneError(UnfinishedError):
+    """Uploads of a committed output are neither pending nor completed.
+
+    They were aborted, or have expired; or S3 is completing them, which may take minutes.
+    """
+
+
 class VoidCommitError(LonghaulError):
-    """The uploads of a committed output were aborted or expired before they were completed."""
+    """A committed output can never become visible.
+
+    Its uploads are gone for good, or another output is in its way.
+    """
 
 
 class SupersededError(LonghaulError):
-    """This attempt does not own its job any more: it was settled, replaced or cancelled. Write nothing more."""
+    """This attempt no longer owns its job: it was settled, replaced or cancelled.
+
+    It must write nothing more.
+    """

@@ -1,112 +1,122 @@
-"""A job's attempts, as people ask for them: when each was waited for, began and ended, and how. Pure.
+"""A job's attempts: when each was waited for, began and ended, and how. Pure.
 
-The row tells of the attempt that runs. One that has ended is kept as an item beside the row, written in the transaction that ends it, so that the two never
-differ. There is room for `KEPT`; a later attempt takes the place of the one `KEPT` before it.
+The row has the attempt that runs. An attempt that has ended is kept as an item beside the row,
+written in the transaction that ends it, so that the two never differ. There is room for `KEPT`: a
+later attempt replaces the one `KEPT` before it.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
 
-from longhaul.domain.lease import AttemptId, Lease, State
+from longhaul.domain.job_run import name_in
+from longhaul.domain.lease import Attempt, AttemptId, Lease, State
 
 KEPT = 50
-"""How many attempts of a job are remembered. A run has at most 100 failures and 20 interruptions; nobody reads the first of so many."""
+"""Attempts of a job that are kept.
+
+A run has at most 100 failures and 20 interruptions, and as many refusals as a lack of room brings;
+the earliest of so many are of no interest.
+"""
+
+LOG_STREAM_PREFIX = "job/job/"
+"""ECS names a stream `<prefix>/<container>/<task id>`."""
 
 
 @dataclass(frozen=True)
-class Attempt:
-    """One attempt of a job. Times are aware UTC, and None where nothing is known."""
+class AttemptRecord:
+    """An attempt with what led to it and how it ended.
+
+    Times are aware UTC, and None where they are unknown.
+    """
 
     key: str
     stage: str
     run: int
-    attempt: int
+    attempt: Attempt
     size: str
     capacity: str  # a Fargate capacity provider
-    claimed_at: datetime
-    queued_at: datetime | None = None  # since when the job waited: its message was sent, or the attempt before ended
+    queued_at: datetime | None = None  # its message was sent, or the previous attempt ended
     due_at: datetime | None = None  # end of the back-off before it, if there was one
-    started_at: datetime | None = None  # its task's first word
     ended_at: datetime | None = None  # None: it runs
-    task_from: datetime | None = None  # from when its task is paid for, as ECS told at its end
-    task_until: datetime | None = None
-    beats: int = 0
-    beat_ages_s: tuple[
-        int, ...
-    ] = ()  # seconds since the claim, of the latest of them; none where an older version beat
-    adoptions: int = 0  # how often its message was received anew while it ran
-    hand_overs: int = 0  # how often its message was let go, because SQS would hold it no longer
-    progress: dict[str, Any] = field(default_factory=dict)  # the runner's last report
-    task_arn: str | None = None
-    state: State = State.RUNNING  # what its end made of the job
+    state: State = State.RUNNING  # of the job, after the attempt's end
     kind: str | None = None  # class of its outcome
     reason: str | None = None
 
     @property
     def id(self) -> AttemptId:
-        return AttemptId(self.key, self.run, self.attempt)
+        return AttemptId(self.key, self.run, self.attempt.number)
 
     @property
     def beat_times(self) -> tuple[datetime, ...]:
         """When its latest beats came, to the second."""
-        return tuple(self.claimed_at + timedelta(seconds=age_s) for age_s in self.beat_ages_s)
+        claimed_at = self.attempt.claimed_at
+        return tuple(claimed_at + timedelta(seconds=age_s) for age_s in self.attempt.beat_ages_s)
 
 
-def running(row: Lease) -> Attempt:
+def running(row: Lease) -> AttemptRecord:
     """The attempt that owns the row."""
     execution = row.input
-    return Attempt(
+    return AttemptRecord(
         key=row.key,
         stage=row.stage,
         run=row.run,
         attempt=row.attempt,
         size=execution.size,
         capacity=execution.capacity,
-        claimed_at=row.claimed_at,
-        # The row keeps what the attempt before left there, until this one ends.
-        queued_at=row.settled_at or row.first_sent_at,
+        # The previous attempt's end stays in the row until this one ends.
+        queued_at=row.settled_at or row.receive.first_sent_at,
         due_at=row.retry_at,
-        started_at=row.started_at,
-        beats=row.beats,
-        beat_ages_s=row.beat_ages_s,
-        adoptions=row.adoptions,
-        hand_overs=row.hand_overs,
-        progress=row.progress,
-        task_arn=row.task_arn,
     )
 
 
-def ended(before: Lease, after: Lease) -> Attempt:
-    """The attempt that owned `before`, and made it `after` by its end."""
+def ended(before: Lease, after: Lease) -> AttemptRecord:
+    """The attempt that owned `before`, whose end made it `after`."""
     return replace(
         running(before),
+        attempt=after.attempt,
         ended_at=after.settled_at,
-        task_arn=after.task_arn,
-        task_from=after.task_from,
-        task_until=after.task_until,
         state=after.state,
         kind=after.last_class,
         reason=after.last_error,
     )
 
 
-def latest(row: Lease) -> Attempt:
-    """The row's attempt from the row alone. Once it has settled, what the row says of a wait it says of the next one's."""
+def latest(row: Lease) -> AttemptRecord:
+    """The row's attempt, from the row alone.
+
+    After a settle, `settled_at` and `retry_at` describe the next attempt's wait.
+    """
     if not row.has_settled(row.id):
         return running(row)
-    return replace(ended(row, row), queued_at=row.first_sent_at, due_at=None)
+    return replace(ended(row, row), queued_at=row.receive.first_sent_at, due_at=None)
 
 
 def remembered(row: Lease) -> Sequence[int]:
-    """One attempt for each place that an item may have; the place of one that runs still has the attempt `KEPT` before it."""
-    return range(max(1, row.attempt - KEPT + 1), row.attempt + 1)
+    """Numbers of the attempts that may be kept as items, one for each place.
+
+    The place of an attempt that runs still holds the one `KEPT` before it.
+    """
+    return range(max(1, row.attempt.number - KEPT + 1), row.attempt.number + 1)
 
 
-def history(row: Lease, kept: Iterable[Attempt]) -> list[Attempt]:
-    """All that is known of the job's attempts, in their order. Of what ended under a version that kept no history, only the latest is."""
-    known = {each.attempt: each for each in kept}
-    if not row.is_mark and (row.attempt not in known or not row.has_settled(row.id)):
-        known[row.attempt] = latest(row)
+def history(row: Lease, kept: Iterable[AttemptRecord]) -> list[AttemptRecord]:
+    """All known attempts of the job, in their order.
+
+    A version that kept no history left only the latest.
+    """
+    known = {each.attempt.number: each for each in kept}
+    number = row.attempt.number
+    if not row.is_mark and (number not in known or not row.has_settled(row.id)):
+        known[number] = latest(row)
     return [known[n] for n in sorted(known)]
+
+
+def log_stream(attempt: Attempt) -> str | None:
+    """The log stream of the attempt's task.
+
+    None when its task has not registered, and for a job run, whose stream is found by its name.
+    """
+    if attempt.task_arn is None or name_in(attempt.task_arn) is not None:
+        return None
+    return LOG_STREAM_PREFIX + attempt.task_arn.rpartition("/")[2]

@@ -1,6 +1,7 @@
-"""A job run of EMR Serverless: how it is called, and what its end says. Pure.
+"""A job run of EMR Serverless: its name, and what its end says. Pure.
 
-The driver is not told the id of its job run, so an attempt's run is known by its name, which we choose: whoever looks for it asks the application.
+A driver does not know the id of its job run, so an attempt's run is found by its name, which we
+choose.
 """
 
 import re
@@ -8,12 +9,13 @@ import re
 from longhaul.domain.lease import AttemptId
 
 MAX_NAME = 256
-"""StartJobRun's limit; a name has at most 31 + 1 + 128 characters of key, 14 of run, 11 of attempt."""
+"""StartJobRun's limit. A name has at most 160 characters of key, 14 of run, 11 of attempt."""
 
 _JOB_RUNS = "/jobruns/named/"
 _NAME = re.compile(r"(\S+) (\d+) (\d+)")
-# "Job failed, please check complete logs in configured logging destination. ExitCode: 1. Last few exceptions: …": 256 characters at most, so the code comes first.
-_EXIT_CODE = re.compile(r"\bExitCode: (\d+)")
+# The text is cut at 256 characters, but the code comes early: "Job failed, please check complete
+# logs in configured logging destination. ExitCode: 1. Last few exceptions: …"
+_EXIT_CODE = re.compile(r"\bExitCode: (\d{1,9})")
 
 
 def name_of(attempt: AttemptId) -> str:
@@ -22,23 +24,23 @@ def name_of(attempt: AttemptId) -> str:
 
 
 def attempt_of(name: str) -> AttemptId | None:
-    """The attempt of a job run with that name; None for one that somebody started by hand."""
+    """The attempt of a job run with that name; None for one that was started by hand."""
     match = _NAME.fullmatch(name)
     return AttemptId(match[1], int(match[2]), int(match[3])) if match else None
 
 
 def reference(application_arn: str, attempt: AttemptId) -> str:
-    """What stands in the lease row where a Fargate task has its ARN."""
+    """The value in the row's `task_arn`, where a Fargate task has its ARN."""
     return f"{application_arn}{_JOB_RUNS}{name_of(attempt)}"
 
 
 def name_in(task_ref: str) -> str | None:
-    """The name of the job run that the row refers to; None when it refers to a Fargate task."""
+    """The name of the job run in a row's `task_arn`; None for a Fargate task."""
     _, found, name = task_ref.partition(_JOB_RUNS)
     return name if found else None
 
 
 def exit_code_in(state_details: str) -> int | None:
-    """The driver's exit code; None when it never ran, or EMR does not say."""
+    """The driver's exit code; None when it never ran, or EMR has none."""
     match = _EXIT_CODE.search(state_details)
     return int(match[1]) if match else None

@@ -1,19 +1,25 @@
-"""The lease: who owns a job. One row per job key, one attempt at a time, and a fencing token (`attempt`) that never goes down.
+"""The lease: who owns a job.
 
-                claim                         settle (success, permanent failure, last failure, cancel)
-    (absent) ─────────► RUNNING ─────────────────────────────────────► SUCCEEDED | DEAD | CANCELLED
-                         ▲   │ settle (failure, interruption)                        │
-                  claim  │   ▼                                                       │ another message with this key:
-                        RELEASED ◄── the message waits out its back-off              │ DEAD and CANCELLED start a new run
-                         ▲                                                           │ (attempt goes on counting)
-                         └──────────────────────── claim ◄───────────────────────────┘
+One row per job key, one attempt at a time, and a fencing token (`attempt`) that never goes down.
 
-What a received message means for it is in `domain.claim`, what a beat does in `domain.beat`, how an attempt ends in `domain.outcome`: all pure.
-`adapters.dynamodb_leases` turns each into one conditional write.
+                claim                settle (success, permanent failure, last failure, cancel)
+    (absent) ─────────► RUNNING ─────────────────────────────► SUCCEEDED | DEAD | CANCELLED
+                         ▲   │ settle (failure, interruption)                    │
+                  claim  │   ▼                            another message with   │
+                        RELEASED ◄── the back-off passes    this key: DEAD and   │
+                         ▲                                  CANCELLED start a    │
+                         │                                  new run              │
+                         └──────────────────────── claim ◄───────────────────────┘
+
+What a received message means for a row is in `domain.claim`, what a beat does in `domain.beat`,
+how an attempt ends in `domain.verdict`, and what follows in
+`domain.outcome`: all pure. `adapters.dynamodb.leases` makes one conditional
+write of each.
 """
 
 import hashlib
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Literal
@@ -22,8 +28,9 @@ from pydantic import BaseModel, ConfigDict, field_serializer
 
 from longhaul.domain.lineage import Lineage
 from longhaul.domain.paths import INTERNAL_PREFIX
-from longhaul.domain.request import JobRequest
-from longhaul.settings import LeaseSettings
+
+REQUESTS_PREFIX = f"{INTERNAL_PREFIX}requests/"
+"""Prefix of the data bucket for requests as they were claimed: no job may write there."""
 
 
 class State(StrEnum):
@@ -39,7 +46,10 @@ class State(StrEnum):
 
 
 class Owed(StrEnum):
-    """What a terminal row still has to do, in this order. Nobody deletes its message while something before DELETE is owed."""
+    """What a terminal row still has to do, in this order.
+
+    A row's message stays in its queue while something before DELETE is owed.
+    """
 
     PUBLISH = "publish"
     FOLLOW_ONS = "follow_ons"
@@ -65,19 +75,23 @@ class AttemptId:
 
     @property
     def execution_name(self) -> str:
-        """At most 80 characters, unique for ever: Step Functions remembers closed names for only 90 days."""
+        """At most 80 characters, and never used twice.
+
+        Step Functions forgets closed names after 90 days.
+        """
         return self.token
 
     @property
     def token(self) -> str:
-        """What every output file's name carries."""
+        """Part of the name of every output file."""
         return f"{self.key_hash}-{self.run}-{self.attempt}"
 
 
 class ExecutionInput(BaseModel):
-    """Input of a state machine execution, fixed at claim and stored in the row byte for byte: StartExecution is idempotent only for the same bytes.
+    """Input of a state machine execution, fixed at claim and stored in the row byte for byte.
 
-    Unknown fields are ignored: executions live for days, and a deploy may change either side first.
+    StartExecution is idempotent only for the same bytes. Unknown fields are ignored: executions
+    live for days, and a deploy may change either side first.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -91,7 +105,8 @@ class ExecutionInput(BaseModel):
     engine: str
     # A Fargate capacity provider. Jobs claimed by the version before this field run on demand.
     capacity: Literal["FARGATE", "FARGATE_SPOT"] = "FARGATE"
-    # What runs. Jobs claimed by the version before this field have it in their request.
+    # Name or path of the job. Jobs claimed by the version before this field have it in their
+    # request.
     job: str | None = None
     size: str
     timeout_s: int
@@ -99,7 +114,8 @@ class ExecutionInput(BaseModel):
 
     @field_serializer("run", "attempt")
     def _as_text(self, value: int) -> str:
-        # They go into the task's environment, which takes texts only; how Step Functions would write a large number into one is its own affair.
+        # As strings: ECS environment values are strings, and Step Functions' number formatting is
+        # unspecified.
         return str(value)
 
     @property
@@ -109,21 +125,27 @@ class ExecutionInput(BaseModel):
 
 @dataclass(frozen=True)
 class CommittedOutput:
-    """What the commit recorded: from then on this attempt's files, and no others, become the output."""
+    """What the commit recorded: from then on only this attempt's files become the output."""
 
     attempt: int
-    pending_ref: str  # where the pending uploads are listed, see `domain.pending`
+    pending_ref: str  # object that lists the pending uploads, see `domain.pending`
     prefix: str
     files: int
     size_bytes: int
-    emitted_ref: str | None = (
-        None  # where the requests that the job emitted are kept; None when it left that to the stage
-    )
+    # Object with the requests that the job emitted; None when the stage decides what follows.
+    emitted_ref: str | None = None
+    # How many of them for each stage. None: nothing was emitted, or by a version before this field.
+    emitted: dict[str, int] | None = None
+    # A random text that goes along with what follows, so that nobody else can send it.
+    seal: str | None = None
 
 
 @dataclass(frozen=True)
 class RecordedResult:
-    """How the runner says that its attempt failed. `kind` is an outcome class of `domain.outcome`."""
+    """How the runner says that its attempt failed.
+
+    `kind` is an outcome class of `domain.verdict`.
+    """
 
     attempt: int
     kind: str
@@ -131,58 +153,95 @@ class RecordedResult:
 
 
 @dataclass(frozen=True)
+class Receive:
+    """The job's message, as it was last received."""
+
+    message_id: str
+    renews: str | None = None  # of a copy: id of the first message of its chain
+    receipt_handle: str | None = None  # None after a hand-over, until the next receive
+    receive_count: int = 0
+    received_at: datetime | None = None
+    sent_at: datetime | None = None  # of this message: SQS's retention counts from here
+    first_sent_at: datetime | None = None  # when the work was asked for
+    # Of a released job: when its message was last received, or a copy was sent.
+    seen_at: datetime | None = None
+
+    @property
+    def chain(self) -> str:
+        """Id of its chain's first message: the same for a message and all its copies."""
+        return self.renews or self.message_id
+
+    def is_of(self, message_id: str, chain: str) -> bool:
+        """Whether the row names this message, or another of its chain."""
+        # The copies of the version before chains name only the message just before them.
+        return message_id == self.message_id or chain == self.chain
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One attempt, from its claim on. The next attempt starts with a fresh value.
+
+    Times are aware UTC; durations are seconds.
+    """
+
+    number: int  # the fencing token
+    claimed_at: datetime
+    lease_expires_at: datetime | None = None
+    beats: int = 0
+    beat_ages_s: tuple[int, ...] = ()  # its age at the latest beats, see `domain.beat.beaten`
+    adoptions: int = 0  # receives of its message while it ran
+    hand_overs: int = 0
+    task_arn: str | None = None
+    started_at: datetime | None = None  # when its task registered
+    task_from: datetime | None = None  # the time that is paid for, as ECS reported it at the end
+    task_until: datetime | None = None
+    progress: dict[str, Any] = field(default_factory=dict)  # the runner's last report
+    progress_at: datetime | None = None  # when the work last advanced, by the runner's clock
+    reported_at: datetime | None = None  # the runner's last report, by the same clock
+    result: RecordedResult | None = None
+    output: CommittedOutput | None = None
+    gone_at: datetime | None = None  # when its uploads were looked for, and were gone
+    published_at: datetime | None = None
+
+
+@dataclass(frozen=True)
 class Lease:
-    """The row. Times are aware UTC; durations are seconds."""
+    """The row: a job, the latest receive of its message, and its latest attempt.
+
+    Times are aware UTC; durations are seconds.
+    """
 
     key: str
     stage: str
-    run: int  # epoch ms of the first claim or of a deliberate re-run
-    attempt: int
+    run: int  # epoch ms of the first claim, or of a deliberate re-run
     state: State
     fingerprint: str
-    message_id: str
-    request_ref: str  # where the body and the producer's attributes are kept
-    execution_input: str
-    claimed_at: datetime  # of this attempt
+    request_ref: str  # object with the body and the producer's attributes
+    execution_input: str  # of the latest attempt; it grows by a size when memory ran out
     max_attempts: int
     stall_timeout_s: int
-    lineage: Lineage | None = None  # where it comes from, when another job's success made it
+    receive: Receive
+    attempt: Attempt
+    lineage: Lineage | None = None  # None: submitted by a producer
     failures: int = 0
     interruptions: int = 0
-    former_message_ids: tuple[str, ...] = ()
-    receipt_handle: str | None = None  # None after a hand-over, until the message is received again
-    receive_count: int = 0
-    received_at: datetime | None = None
-    sent_at: datetime | None = None  # the message: SQS's retention counts from here
-    first_sent_at: datetime | None = None
-    lease_expires_at: datetime | None = None
-    beats: int = 0  # of this attempt
-    beat_ages_s: tuple[int, ...] = ()  # how old it was at the latest of them, see `domain.beat.beaten`
-    adoptions: int = 0  # of this attempt: its message was received anew while it ran
-    hand_overs: int = 0  # of this attempt
-    task_arn: str | None = None
-    started_at: datetime | None = None  # when that task registered
-    task_from: datetime | None = None  # from when to when it is paid for, as ECS told at its end
-    task_until: datetime | None = None
-    progress: dict[str, Any] = field(default_factory=dict)
-    progress_at: datetime | None = None  # when the work last advanced, as the runner saw it; None until its first write
+    # When the first of the attempts was refused that since then all were not placed. Kept while the
+    # next attempt runs.
+    unplaced_since: datetime | None = None
     settled_attempt: int = 0
-    result: RecordedResult | None = None
-    output: CommittedOutput | None = None
-    published_at: datetime | None = None
     owed: tuple[Owed, ...] = ()
-    cancel_requested_at: datetime | None = None
+    cancel_requested_at: datetime | None = None  # the mark: this run is to stop
+    # The latest cancel, of any run: it covers what was sent before.
+    cancelled_at: datetime | None = None
     last_error: str | None = None
     last_class: str | None = None
     settled_at: datetime | None = None  # when the latest outcome was written
-    retry_at: datetime | None = (
-        None  # when the next attempt may start, or might: it stays, so that a running attempt shows how long it waited
-    )
-    seen_at: datetime | None = None  # of a released job: its message was there then, or was sent anew
+    # Earliest start of the next attempt; kept while it runs, to show its back-off.
+    retry_at: datetime | None = None
 
     @property
     def id(self) -> AttemptId:
-        return AttemptId(self.key, self.run, self.attempt)
+        return AttemptId(self.key, self.run, self.attempt.number)
 
     @property
     def job_id(self) -> str:
@@ -190,7 +249,7 @@ class Lease:
 
     @property
     def root(self) -> str:
-        """Key of the job with which it all began: its own, unless another job's success made this one."""
+        """Key of the first job of the pipeline: its own, unless another job's success made it."""
         return self.lineage.root if self.lineage else self.key
 
     @property
@@ -199,63 +258,102 @@ class Lease:
 
     @property
     def is_finished(self) -> bool:
-        """Ended, and nothing is owed any more."""
+        """Ended, with nothing owed."""
         return self.state.is_terminal and not self.owed
 
     @property
     def is_mark(self) -> bool:
         """Whether this row only holds the cancel mark of a job that has not been claimed yet."""
-        return self.attempt == 0
+        return self.attempt.number == 0
 
     @property
     def open_kind(self) -> OpenKind | None:
-        """Why this row still needs somebody's attention; None when nothing is left to do, or can be until its message comes."""
+        """Why this row is unfinished; None when nothing can be done until its message comes."""
         if self.is_mark:
             return None
         if not self.state.is_terminal:
             return "RUNNING" if self.state is State.RUNNING else "RELEASED"
         return "OWED" if self.owed else None
 
-    def has_seen(self, message: "Message") -> bool:
+    def has_seen(self, message_id: str, receive_count: int) -> bool:
         """Whether the row has this receive of its message, or a later one."""
-        return message.message_id == self.message_id and message.receive_count <= self.receive_count
+        return message_id == self.receive.message_id and receive_count <= self.receive.receive_count
 
     def unseen_for(self, now: datetime) -> timedelta:
-        """For how long nothing has been heard of a released job's message, though its back-off has passed."""
-        return now - max(at for at in (self.retry_at or self.claimed_at, self.seen_at) if at)
+        """Time without a receive of a released job's message since its back-off passed."""
+        due_at = self.retry_at or self.attempt.claimed_at
+        return now - max(at for at in (due_at, self.receive.seen_at) if at)
+
+    def unplaced_for(self, now: datetime) -> timedelta:
+        """How long no attempt of this job could be placed; zero when one has a task."""
+        since = self.unplaced_since
+        is_placed = self.state is State.RUNNING and self.attempt.task_arn is not None
+        if since is None or is_placed or self.state.is_terminal:
+            return timedelta(0)
+        return now - since
 
     def is_overdue(self, now: datetime, grace: timedelta) -> bool:
-        """Whether this lease is held, and nobody has renewed it in time."""
-        return self.state is State.RUNNING and now >= (self.lease_expires_at or self.claimed_at) + grace
+        """Whether this lease is held and was not renewed in time."""
+        expires_at = self.attempt.lease_expires_at or self.attempt.claimed_at
+        return self.state is State.RUNNING and now >= expires_at + grace
+
+    def cancels(self, sent_at: datetime) -> bool:
+        """Whether a cancel covers what was sent then.
+
+        A message of the very millisecond of the cancel counts as sent after it: it can be cancelled
+        again, and is not lost.
+        """
+        # A version before `cancelled_at` wrote the mark alone.
+        cancelled_at = self.cancelled_at or self.cancel_requested_at
+        return cancelled_at is not None and sent_at < cancelled_at
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether a cancel covers this run's work.
+
+        Without a mark too: the job had succeeded when it was cancelled, and its commit was void.
+        """
+        sent_at = self.receive.first_sent_at
+        return self.cancel_requested_at is not None or (
+            sent_at is not None and self.cancels(sent_at)
+        )
+
+    def was_over(self, sent_at: datetime) -> bool:
+        """Whether the job had died or been cancelled when a message was sent.
+
+        Asked of a message that no cancel covers.
+        One of the very millisecond of the end counts as sent after it, so that it runs.
+        """
+        if self.state is State.DEAD:
+            return self.settled_at is None or sent_at >= self.settled_at
+        return self.state is State.CANCELLED
 
     def owns(self, attempt: AttemptId) -> bool:
         return self.state is State.RUNNING and self.id == attempt
 
     def has_settled(self, attempt: AttemptId) -> bool:
-        """Whether that attempt's outcome is in the row already. Attempts never go down, across runs too, so one number tells."""
+        """Whether that attempt's outcome is in the row.
+
+        One number is enough, because attempts never go down, not even with a new run.
+        """
         return self.settled_attempt >= attempt.attempt
 
 
-@dataclass(frozen=True)
-class Message:
-    """One receive of a message with a valid request."""
+def with_handle(lease: Lease, receipt_handle: str) -> Lease:
+    """The row with the handle of a receive that is newer than its own."""
+    return replace(lease, receive=replace(lease.receive, receipt_handle=receipt_handle))
 
-    message_id: str
-    receipt_handle: str
-    receive_count: int
-    received_at: datetime
-    sent_at: datetime  # when this message was sent: SQS's retention counts from here
-    first_sent_at: datetime  # when the job's first message was sent: the same, but for copies
-    request: JobRequest
-    key: str
-    request_ref: str
-    renews: str | None = None  # the message id that this copy stands for
 
-    def wears_out(self, numbers: LeaseSettings, now: datetime) -> bool:
-        """Whether SQS will soon give up on this message: too many receives, or too old."""
-        return (
-            self.receive_count >= numbers.renew_receives or (now - self.sent_at).total_seconds() >= numbers.renew_age_s
-        )
+def registered(task_arn: str, now: datetime) -> Mapping[str, Any]:
+    """Fields of the attempt after its task's first write."""
+    return {"task_arn": task_arn, "started_at": now, "progress_at": now, "reported_at": now}
+
+
+def progressed(
+    progress: Mapping[str, Any], progress_at: datetime, reported_at: datetime
+) -> Mapping[str, Any]:
+    """Fields of the attempt after a progress report."""
+    return {"progress": dict(progress), "progress_at": progress_at, "reported_at": reported_at}
 
 
 def job_key(stage: str, job_id: str) -> str:
@@ -263,15 +361,23 @@ def job_key(stage: str, job_id: str) -> str:
 
 
 def key_hash(key: str) -> str:
-    """20 hex digits: short enough for execution names and file names, long enough never to collide in practice (80 bits)."""
+    """20 hex digits (80 bits): short enough for the names of executions and files."""
     return hashlib.sha256(key.encode()).hexdigest()[:20]
 
 
 def emitted_ref(attempt: AttemptId) -> str:
-    """Where the requests that an attempt emitted are kept, in the data bucket."""
+    """Key of the object in the data bucket with the requests that an attempt emitted."""
     return f"{INTERNAL_PREFIX}emitted/{attempt.key_hash}/{attempt.run}-{attempt.attempt}.json"
 
 
+def joined_ref(key: str) -> str:
+    """Key of the object in the data bucket with the inputs of a job that joins a fan-out."""
+    return f"{INTERNAL_PREFIX}joined/{key_hash(key)}.json"
+
+
 def request_ref(key: str, message_id: str) -> str:
-    """Where the request of that message is kept, in the data bucket: the same message always names the same object, so a repeated claim leaves nothing behind."""
-    return f"{INTERNAL_PREFIX}requests/{key_hash(key)}/{message_id}.json"
+    """Key of the object in the data bucket with a message's request.
+
+    The same message always names the same object, so a repeated claim leaves nothing behind.
+    """
+    return f"{REQUESTS_PREFIX}{key_hash(key)}/{message_id}.json"

@@ -1,4 +1,6 @@
-"""Where a job comes from, when another job's success made it. It travels in the request, so that copies, redrives and dead letters keep it.
+"""Where a job comes from, when another job's success made it. Pure.
+
+It is part of the request, so copies, redrives and dead letters keep it.
 
 months ─ emits 12 ─► clean 0 … 11 ─ the output as the next input ─► … ─ joined ─► delays
          a group of 12               still in that group                the group is closed
@@ -6,25 +8,50 @@ months ─ emits 12 ─► clean 0 … 11 ─ the output as the next input ─�
 
 import hashlib
 import re
+from collections.abc import Sequence
+from math import prod
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from longhaul.settings import Model
 
 MAX_GROUP = 5_000
-"""Jobs that one job may emit into one stage: the request that joins them, with an input for each, must fit into a message."""
+"""Jobs that one job may emit into one stage."""
 
-_MAX_DEPTH = 32  # fan-outs within fan-outs: never more than there are stages
+MAX_FAMILY = 100_000
+"""Jobs that fan-outs within fan-outs may lead to: the product of their sizes.
+
+One submission must not become 25 million jobs, which two fan-outs of 5,000 would. Fixed, because a
+stage cannot know what comes before it; more is several submissions.
+"""
+
+MAX_DEPTH = 8
+"""Fan-outs within fan-outs. A join closes the innermost."""
+
+_MAX_CARRIED = 32  # groups that a lineage may carry at all
 _MAX_ROOT_CHARS = 60
+_MAX_RUN = 10**15  # a run is a time in epoch milliseconds
+
+# A sender can write a lineage too: what no key is would be refused by the table's indexes.
+JobKey = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,30}#[A-Za-z0-9._/:-]{1,128}$")]
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9_-]+")
 
 
-class Group(Model):
-    """A job's place among those that one job emitted into one stage. What follows a job without being emitted stays in its group."""
+class _Carried(Model):
+    """Written by one version and read by another: unknown fields are ignored."""
 
-    of: Annotated[str, Field(max_length=200)]  # key of the job that emitted
-    run: int
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class Group(_Carried):
+    """A job's place among those that one job emitted into one stage.
+
+    A job that follows without being emitted stays in its parent's group.
+    """
+
+    of: JobKey  # of the job that emitted
+    run: Annotated[int, Field(ge=0, le=_MAX_RUN)]
     n: Annotated[int, Field(ge=0)]
     size: Annotated[int, Field(ge=0, le=MAX_GROUP)]
 
@@ -33,16 +60,38 @@ class Group(Model):
         return f"{self.of}@{self.run}"
 
 
-class Lineage(Model):
-    root: Annotated[str, Field(max_length=200)]  # key of the job with which it began
-    parent: Annotated[str, Field(max_length=200)]
-    groups: Annotated[tuple[Group, ...], Field(max_length=_MAX_DEPTH)] = ()  # outermost first
+class Lineage(_Carried):
+    root: JobKey  # of the job with which it began
+    parent: JobKey
+    groups: Annotated[tuple[Group, ...], Field(max_length=_MAX_CARRIED)] = ()  # outermost first
+    # Of a job that its parent's success sent: what only the parent's row knows beside it.
+    seal: Annotated[str, Field(max_length=64)] | None = None
+    # Of a join: key of the object with its inputs. They may be more than a message holds.
+    inputs_ref: Annotated[str, Field(max_length=200)] | None = None
+
+
+def fan_out_problem(groups: Sequence[Group]) -> str | None:
+    """Why fan-outs within fan-outs are too many, in words; None when they are not.
+
+    The product bounds all jobs of such a tree: however the members share it, each path through the
+    tree has its own product, and the leaves are no more than the largest.
+    """
+    if len(groups) > MAX_DEPTH:
+        return f"{len(groups)} fan-outs within each other; at most {MAX_DEPTH}: join some first"
+    if (family := prod(group.size for group in groups)) > MAX_FAMILY:
+        sizes = " by ".join(f"{group.size:,}" for group in groups)
+        return (
+            f"fan-outs of {sizes} may lead to {family:,} jobs; at most {MAX_FAMILY:,}: submit in"
+            " several parts"
+        )
+    return None
 
 
 def child_id(root: str, stage: str, parent: str, run: int, n: int | str) -> str:
-    """The id of a job that follows: the same for the same cause, so that sending it again is a duplicate submission and does no harm.
+    """The id of a job that follows: the same for the same cause, so a repeat is a duplicate.
 
-    `root` and `parent` are keys. The root's own id comes first, cut and plain enough for a path, so that people see what belongs together.
+    `root` and `parent` are keys. The root's own id comes first, cut and plain enough for a path, so
+    that people see which jobs belong together.
     """
     digest = hashlib.sha256(f"{parent}\n{run}\n{n}".encode()).hexdigest()[:20]
     return f"{_NOT_PLAIN.sub('-', root.partition('#')[2])[:_MAX_ROOT_CHARS]}/{stage}/{digest}"

@@ -1,45 +1,64 @@
-"""The manifest of an output, `_SUCCESS`: exactly the files that belong to it. Which one follows which, and what an output still waiting does about it.
+"""The manifest of an output, `_SUCCESS`: exactly the files that belong to it. Pure.
 
-A publication takes away what it replaces and adds its own files; what others added meanwhile stays:
+A publication removes what it replaces and adds its own files; what others added meanwhile stays:
 
     overwrite   replaces what the manifest named when its upload began
     append      replaces nothing
     error       replaces nothing, and there must be nothing
 
-So two jobs that append lose neither, and an overwrite does not swallow an append that it never saw. Two overwrites of the same manifest are told apart by
-`base`: the second counts as published before the first, and replaced by it.
+So of two appends none is lost, and an overwrite keeps an append that it never saw.
+Two overwrites of the same manifest are told apart by `base`: the second counts as published before
+the first, and replaced by it.
 """
 
+import re
 from enum import StrEnum
 from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field
 
 from longhaul.domain.lease import AttemptId
+from longhaul.domain.paths import has_controls
 from longhaul.domain.request import Mode
 from longhaul.settings import Model
 
 MANIFEST: Final = "_SUCCESS"
-"""Spark's own marker, so that other readers' rules (hidden file, job finished) hold; ours has the manifest as its content."""
+"""Spark's own marker: other readers skip it, and take it as a finished job. Ours has content."""
+
+_TOKEN: Final = re.compile(r"(?<![0-9a-f])[0-9a-f]{20}-\d+-\d+")
 
 MAIN: Final = "."
 """Name of the dataset that is the output itself."""
 
-# A publication is repeated until somebody has noted it, at the latest by the sweeper: this many others may come in between and it is still known.
+# A publication is repeated until it is struck off, by the sweeper at the latest. It is recognized
+# as done after up to this many other publications.
 _PUBLISHED_KEPT: Final = 1_000
 
 
 def _relative(path: str) -> str:
     if path.startswith("/") or any(part in ("", ".", "..") for part in path.split("/")):
         raise ValueError("must be a relative path without empty, '.' or '..' segments")
+    if has_controls(path):
+        raise ValueError("has control characters")
     return path
+
+
+def carries_token(path: str) -> bool:
+    """Whether the file's name has an attempt's token: no job of ours wrote one without.
+
+    A manifest may be forged. What it names is read, and deleted only with a token.
+    """
+    return _TOKEN.search(path.rpartition("/")[2]) is not None
 
 
 RelativePath = Annotated[str, AfterValidator(_relative)]
 
 
 class ManifestFile(Model):
-    """One file, relative to the output's prefix. `dataset` is `.` for the output itself, else the name it was written under."""
+    """One file, relative to the output's prefix.
+
+    `dataset` is `.` for the output itself, else the name it was written under.
+    """
 
     path: RelativePath
     size: int
@@ -47,7 +66,10 @@ class ManifestFile(Model):
 
 
 class Manifest(Model):
-    """Content of `_SUCCESS`: the files of the output, and the exact row counts by dataset where known. Key, run and attempt are those of the latest publisher."""
+    """Content of `_SUCCESS`: the files of the output, and row counts by dataset where known.
+
+    Key, run and attempt are those of the latest publisher.
+    """
 
     version: Literal[1] = 1
     key: str
@@ -57,7 +79,8 @@ class Manifest(Model):
     rows: dict[str, int] = Field(default_factory=dict)
     # Token of the latest publication that was no append; None while there were only appends.
     base: str | None = None
-    # Tokens of this publication and of those before it, oldest first: who finds itself here is done, even if its files have been replaced since.
+    # Tokens of this publication and of those before it, oldest first: a publisher that finds its
+    # own is done, even if its files have been replaced since.
     published: tuple[str, ...] = ()
 
     @property
@@ -88,13 +111,17 @@ class Upload(Model):
 
 
 class PendingOutput(Model):
-    """The pending list of an attempt. Without parts and manifest (so that the uploads can be aborted) until the last part is sent."""
+    """The pending list of an attempt.
+
+    Without parts and manifest (so that the uploads can be aborted) until the last part is sent.
+    """
 
     version: Literal[1] = 1
     token: str
     prefix: str
     mode: Mode = "overwrite"
-    # What an overwrite saw when its upload began: the base and files of our manifest, or the ETag of a `_SUCCESS` that is not ours.
+    # What an overwrite saw when its upload began: the base and files of our manifest, or the ETag
+    # of a `_SUCCESS` that is not ours.
     replaces_base: str | None = None
     replaces_etag: str | None = None
     replaces: tuple[RelativePath, ...] = ()
@@ -107,14 +134,18 @@ class Switch(StrEnum):
 
     DUE = "due"  # put the merged manifest
     DONE = "done"  # it was put
-    REPLACED = (
-        "replaced"  # another overwrite of the same manifest came first: this one counts as the earlier of the two
-    )
-    OCCUPIED = "occupied"  # it cannot become visible: there is something already (error), or something that no manifest of ours lists (append)
+    # Another overwrite of the same manifest came first: this one counts as the earlier of the two.
+    REPLACED = "replaced"
+    # It cannot become visible: something is there already (error), or something that no manifest of
+    # ours lists (append).
+    OCCUPIED = "occupied"
 
 
 def decide_switch(pending: PendingOutput, current: Manifest | None, etag: str | None) -> Switch:
-    """What to do, given the manifest in place. `current` None with an ETag is a `_SUCCESS` that is not ours; without, there is none."""
+    """What to do, given the manifest in place.
+
+    `current` None with an ETag is a `_SUCCESS` that is not ours; without an ETag there is none.
+    """
     if current is not None and current.tells_of(pending.token):
         return Switch.DONE
     if etag is None:  # nothing there, or removed by hand: no reason to withhold a committed output
@@ -156,12 +187,19 @@ def _published(current: Manifest | None) -> tuple[str, ...]:
 
 
 def _rows(ours: Manifest, current: Manifest | None, kept: list[ManifestFile]) -> dict[str, int]:
-    """Row counts of the datasets, where each of the files is counted: in `ours`, or in a dataset of the current manifest that is kept whole."""
+    """Row counts of the datasets, where all of the files are counted.
+
+    That is in `ours`, or in a dataset of the current manifest that is kept whole.
+    """
     counts: dict[str, int] = {}
-    for dataset in {file.dataset for file in kept} | {file.dataset for file in ours.files} | ours.rows.keys():
+    for dataset in (
+        {file.dataset for file in kept} | {file.dataset for file in ours.files} | ours.rows.keys()
+    ):
         terms = []
         if current is not None and any(file.dataset == dataset for file in kept):
-            whole = len(current.of_dataset(dataset)) == sum(file.dataset == dataset for file in kept)
+            whole = len(current.of_dataset(dataset)) == sum(
+                file.dataset == dataset for file in kept
+            )
             terms.append(current.rows.get(dataset) if whole else None)
         if dataset in ours.rows or ours.of_dataset(dataset):
             terms.append(ours.rows.get(dataset))

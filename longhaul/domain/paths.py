@@ -1,15 +1,24 @@
-"""Where a request may read and write: `s3://bucket/key` in allowed buckets, `file:` only where the settings say so."""
+"""Where a request may read and write.
 
+`s3://bucket/key` in allowed buckets, `file:` only where the settings allow it.
+"""
+
+import unicodedata
 from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import unquote
 
+from longhaul.domain.quoting import cut
 from longhaul.settings import PathPolicy
 
 INTERNAL_PREFIX = "longhaul/"
-"""Requests and pending outputs live under this prefix of the data bucket; no request may name it."""
+"""Prefix of the data bucket for requests and pending outputs; no request may name it."""
 
-_MAX_KEY_BYTES = 1024 - 256  # S3's limit less what the publisher appends (file name with key hash, run, attempt)
+FOLLOW_ONS_PREFIX = "stages/"
+"""Prefix of the data bucket for the outputs of follow-ons that name none."""
+
+# S3's limit less what the publisher appends (file name with key hash, run, attempt).
+_MAX_KEY_BYTES = 1024 - 256
 
 
 @dataclass(frozen=True)
@@ -20,17 +29,45 @@ class DataPath:
     bucket: str
     key: str
 
+    @classmethod
+    def of(cls, text: str) -> "DataPath":
+        """The path in a text that was checked before, whatever the policy allows now."""
+        scheme, _, rest = text.partition(":")
+        return cls("file", "", _on_disk(rest)) if scheme == "file" else cls.on_s3(text)
+
+    @classmethod
+    def prefix_of(cls, text: str) -> "DataPath":
+        """The same for an output: its key ends with a slash."""
+        return cls.on_s3(text.rstrip("/") + "/")
+
+    @classmethod
+    def on_s3(cls, text: str) -> "DataPath":
+        """The path in a text `s3://bucket/key` that was checked before."""
+        bucket, _, key = text.removeprefix("s3://").partition("/")
+        return cls("s3", bucket, key)
+
     def __str__(self) -> str:
         return f"file://{self.key}" if self.scheme == "file" else f"s3://{self.bucket}/{self.key}"
+
+
+def has_controls(text: str) -> bool:
+    """Whether a line of a log or a terminal would show the text as something else than it is.
+
+    Control, format, line and paragraph characters, and halves of surrogate pairs.
+    """
+    return any(unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") for c in text)
 
 
 def parse_input(text: str, policy: PathPolicy) -> DataPath:
     """The path of an input: an object, a prefix or a glob.
 
     Raises:
-        ValueError: malformed, escaping, or outside the allowed buckets; the message says which, for people.
+        ValueError: malformed, escaping, or outside the allowed buckets; the message says which, for
+            people.
     """
-    return _parse(text, policy, allowed=(policy.data_bucket, *policy.input_buckets, *policy.output_buckets))
+    return _parse(
+        text, policy, allowed=(policy.data_bucket, *policy.input_buckets, *policy.output_buckets)
+    )
 
 
 def parse_output(text: str, policy: PathPolicy) -> DataPath:
@@ -41,51 +78,70 @@ def parse_output(text: str, policy: PathPolicy) -> DataPath:
     """
     path = _parse(text, policy, allowed=(policy.data_bucket, *policy.output_buckets))
     if path.scheme != "s3":
-        raise ValueError("an output is published on S3: s3://bucket/…; file: paths serve for inputs only")
+        raise ValueError(
+            "an output is published on S3: s3://bucket/…; file: paths serve for inputs only"
+        )
     if any(c in path.key for c in "*?["):
         raise ValueError("an output is one prefix: no glob characters (* ? [)")
     if not path.key.strip("/"):
         raise ValueError("an output needs a prefix of its own, not the root")
-    return DataPath(path.scheme, path.bucket, path.key.rstrip("/") + "/")
+    return DataPath.prefix_of(str(path))
 
 
 def parse_job(text: str, policy: PathPolicy) -> DataPath:
     """The path of a job's code: one Python file under an allowed prefix.
 
     Raises:
-        ValueError: as `parse_input`; also for code from outside the allowed prefixes, and for anything while there are none.
+        ValueError: as `parse_input`; also for code from outside the allowed prefixes, and for
+            anything while there are none.
     """
     if not policy.job_prefixes:
         raise ValueError(
-            "code from S3 is not allowed here: the setting job_prefixes would name the places it may come from"
+            "code from S3 is not allowed here: "
+            "the setting job_prefixes would name the places it may come from"
         )
     if not text.startswith(policy.job_prefixes):
-        raise ValueError(f"not under a prefix that code may come from: {', '.join(policy.job_prefixes)}")
-    path = _parse(text, policy, allowed=tuple(prefix.split("/")[2] for prefix in policy.job_prefixes))
+        raise ValueError(
+            f"not under a prefix that code may come from: {', '.join(policy.job_prefixes)}"
+        )
+    path = _parse(
+        text, policy, allowed=tuple(prefix.split("/")[2] for prefix in policy.job_prefixes)
+    )
     if not path.key.endswith(".py") or any(c in path.key for c in "*?["):
         raise ValueError("must be one Python file: s3://…/name.py")
     return path
 
 
+def _on_disk(rest: str) -> str:
+    """The absolute path in what follows `file:`."""
+    return "/" + unquote(rest).lstrip("/")
+
+
 def _parse(text: str, policy: PathPolicy, allowed: tuple[str, ...]) -> DataPath:
-    if any(ord(c) < ord(" ") or ord(c) == 0x7F for c in text):  # noqa: PLR2004 - DEL
-        raise ValueError("has control characters")
     scheme, separator, rest = text.partition(":")
     if scheme == "s3" and rest.startswith("//"):
         bucket, _, key = rest[2:].partition("/")
         if bucket not in allowed:
-            raise ValueError(f"bucket {bucket[:63]!r} is not allowed; allowed: {', '.join(dict.fromkeys(allowed))}")
+            raise ValueError(
+                f"bucket {cut(bucket)} is not allowed; allowed: {', '.join(dict.fromkeys(allowed))}"
+            )
         path = DataPath("s3", bucket, key)
     elif scheme == "file" and policy.allow_file and separator:
-        path = DataPath("file", "", "/" + unquote(rest).lstrip("/"))
+        path = DataPath("file", "", _on_disk(rest))
     else:
         raise ValueError(f"must be s3://bucket/…{' or file:///…' if policy.allow_file else ''}")
+    if has_controls(path.key):  # in a `file:` path also those that were escaped
+        raise ValueError("has control characters")
     segments = path.key.strip("/").split("/")
     if ".." in segments or "." in segments:
         raise ValueError("must not contain '.' or '..' segments")
     if "//" in (f"/{path.key}" if path.scheme == "s3" else path.key):
         raise ValueError("must not contain empty segments ('//')")
-    if path.scheme == "s3" and path.bucket == policy.data_bucket and f"{segments[0]}/" == INTERNAL_PREFIX:
+    if (
+        path.scheme == "s3"
+        and path.bucket == policy.data_bucket
+        and f"{segments[0]}/" == INTERNAL_PREFIX
+    ):
         raise ValueError(f"{INTERNAL_PREFIX} in the data bucket is Longhaul's own")
     if len(path.key.encode()) > _MAX_KEY_BYTES:
         raise ValueError(f"longer than {_MAX_KEY_BYTES} bytes")

@@ -1,7 +1,8 @@
-"""Pending lists: what an attempt uploaded and nobody has completed yet, by the name of the list alone. Pure.
+"""Pending lists: uploads of an attempt that are not completed. Pure.
 
-The runner writes an attempt's list once its uploads are created; settle aborts them when the attempt fails. What is left then (a list of uploads that are
-completed, aborted, or were still being sent when they were aborted) the sweeper clears away: `fate` says when.
+The runner writes an attempt's list once its uploads are created; settle aborts them when the
+attempt fails. The sweeper removes the lists that are left, and aborts parts that were still being
+sent at the first abort: `decide_pending` says when.
 """
 
 import re
@@ -15,22 +16,27 @@ from longhaul.settings import LeaseSettings
 
 PREFIX = f"{INTERNAL_PREFIX}pending/"
 
-Fate = Literal["keep", "strike off", "abort"]
-"""Of a list. `strike off`: its output is published, only the list is left. `abort`: nobody will ever commit these uploads."""
+Pending = Literal["keep", "strike off", "abort"]
+"""What to do about a list.
 
-# Stands for the `#` and for every `/` of a key, and occurs in neither a stage's name nor a job's id: whose list it is takes no look inside.
+`strike off`: its output is published, only the list is left. `abort`: these uploads will never be
+committed.
+"""
+
+# Replaces `#` and `/`; legal in neither stage names nor job ids, so the owner can be read from the
+# key.
 _SEPARATOR = "!"
 _REF = re.compile(rf"{re.escape(PREFIX)}([^/{_SEPARATOR}]+){_SEPARATOR}([^/]+)/(\d+)-(\d+)\.json")
 
 
 def pending_ref(attempt: AttemptId) -> str:
-    """Where the pending uploads of an attempt are listed, in the data bucket."""
+    """Key of an attempt's pending list in the data bucket."""
     key = attempt.key.replace("#", _SEPARATOR).replace("/", _SEPARATOR)
     return f"{PREFIX}{key}/{attempt.run}-{attempt.attempt}.json"
 
 
 def attempt_of(ref: str) -> AttemptId | None:
-    """The attempt whose list is there; None when the name is no list's."""
+    """The attempt whose list has that key; None when it is no list's key."""
     match = _REF.fullmatch(ref)
     if match is None:
         return None
@@ -38,14 +44,20 @@ def attempt_of(ref: str) -> AttemptId | None:
     return AttemptId(job_key(stage, job_id.replace(_SEPARATOR, "/")), int(run), int(attempt))
 
 
-def fate(attempt: AttemptId, row: Lease | None, numbers: LeaseSettings, now: datetime) -> Fate:
-    """What becomes of an attempt's list, given its job's row. Uploads of an attempt that runs, or has committed what is not yet published, are kept."""
+def decide_pending(
+    attempt: AttemptId, row: Lease | None, timing: LeaseSettings, now: datetime
+) -> Pending:
+    """What to do about an attempt's list, given its job's row.
+
+    The uploads of an attempt that runs, or whose commit is not published yet, are kept.
+    """
     if row is None or attempt < row.id:
         return "abort"
     if attempt > row.id or row.state is State.RUNNING:
         return "keep"
     if row.state is State.SUCCEEDED:
-        return "strike off" if row.published_at else "keep"
-    # Its task may still be stopping, and sending: a part that arrives after the abort would stay, and be paid for.
-    still_stopping = timedelta(seconds=schedule.stop_clearance_s(numbers))
+        return "strike off" if row.attempt.published_at else "keep"
+    # Its task may still be sending while it stops: a part that arrives after the abort would stay,
+    # and cost money.
+    still_stopping = timedelta(seconds=schedule.stop_clearance_s(timing))
     return "keep" if row.settled_at and now - row.settled_at < still_stopping else "abort"

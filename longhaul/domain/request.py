@@ -1,7 +1,7 @@
-"""The job request: the JSON body of a message, schema version 1.
+"""The job request: the JSON body of a message, schema version 1. Pure.
 
-Validation says everything that is wrong at once, in sentences for people, and never repeats the body: messages may hold secrets, and the sentences land
-in logs and dead letters.
+Validation reports all problems at once, in sentences for people, and never repeats the body:
+messages may hold secrets, and the sentences go to logs and dead letters.
 """
 
 import hashlib
@@ -9,19 +9,27 @@ import json
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError, field_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    ValidationError,
+    field_validator,
+)
 from pydantic_core import ErrorDetails
 
 from longhaul.domain.durations import parse_duration_s
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.lineage import MAX_GROUP, Lineage
-from longhaul.domain.paths import parse_input, parse_job, parse_output
-from longhaul.settings import Engine, Model, RuntimeSettings, SizeName, Stage
+from longhaul.domain.quoting import name_of
+from longhaul.settings import Engine, Model, SizeName
 
 MAX_TIMEOUT_S = 604_800
 _MAX_INPUTS = MAX_GROUP  # a joined job has one for each of its group
 _MAX_PATH = 2_048
-_MAX_PROBLEMS = 10
+MAX_PROBLEMS = 10
 _JOB_ID = re.compile(r"(?!/)[A-Za-z0-9._/:-]{1,128}")
 JOB_ID_RULE = "1 to 128 of A-Z a-z 0-9 . _ / : -, no leading '/', no '..'"
 _NAME = r"^[A-Za-z_][A-Za-z0-9_]{0,63}$"
@@ -50,11 +58,14 @@ Duration = Annotated[int, BeforeValidator(_duration), Field(ge=1, le=MAX_TIMEOUT
 JobReference = Annotated[str, Field(max_length=_MAX_PATH), AfterValidator(_job)]
 Name = Annotated[str, Field(pattern=_NAME)]
 Mode = Literal["overwrite", "append", "error"]
-"""What to do with an output that is there already: replace it, add to it, or refuse."""
+"""What to do when the output exists: replace it, add to it, or refuse."""
 
 
 class JobRequest(Model):
-    """What a producer asks for. Fields left out (None) take the stage's defaults when the job is first claimed."""
+    """What a producer asks for.
+
+    Fields left out (None) take the stage's defaults when the job is first claimed.
+    """
 
     model_config = ConfigDict(strict=True)
 
@@ -78,41 +89,49 @@ class JobRequest(Model):
     @field_validator("params")
     @classmethod
     def _finite(cls, value: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        json.dumps(value, allow_nan=False)  # NaN and Infinity are no JSON: refused here rather than in the job
+        # NaN and Infinity are no JSON: refuse them here rather than in the job.
+        json.dumps(value, allow_nan=False)
         return value
 
     def fingerprint(self) -> str:
-        """Hex digest that is equal for requests that ask for the same work.
+        """Hex digest that is equal for requests for the same work.
 
-        It is taken over the request as sent, before stage defaults, so that a deploy that changes a default between two deliveries of one message does
-        not make it another request; `job_id` and `lineage` are left out, because they name the work and do not describe it.
+        Over the request as sent, without the stage's defaults: a deploy that changes a default
+        between two deliveries of one message does not make it another request. Without `job_id` and
+        `lineage`, which name the work and do not describe it.
         """
         asked = self.model_dump(mode="json", exclude={"job_id", "lineage"}, exclude_defaults=True)
-        return hashlib.sha256(json.dumps(asked, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:32]
+        return hashlib.sha256(
+            json.dumps(asked, sort_keys=True, separators=(",", ":")).encode()
+        ).hexdigest()[:32]
 
 
-def parse_request(body: str, settings: RuntimeSettings, stage: Stage) -> JobRequest:
-    """The request in a message body that came through `stage`.
+def read_request(body: str) -> JobRequest:
+    """The request in a body, whatever the settings allow.
 
     Raises:
-        InvalidRequestError: the body can never run; `problems` says why, without quoting it.
+        InvalidRequestError: it is no request; `problems` says why, without quoting the body.
     """
     try:
         document = json.loads(body, parse_constant=_refuse_constant)
         if not isinstance(document, dict):
-            raise InvalidRequestError([f"the body must be a JSON object, not {_json_type(document)}"])
-        request = JobRequest.model_validate(document)
+            raise InvalidRequestError(
+                [f"the body must be a JSON object, not {_json_type(document)}"]
+            )
+        return JobRequest.model_validate(document)
     except ValidationError as error:
-        raise InvalidRequestError(_sentences(error.errors(include_url=False, include_input=False))) from None
+        raise InvalidRequestError(
+            _sentences(error.errors(include_url=False, include_input=False))
+        ) from None
     except RecursionError:
         raise InvalidRequestError(["the body is nested too deeply"]) from None
     except ValueError as error:
-        where = f" at line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
+        where = (
+            f" at line {error.lineno}, column {error.colno}"
+            if isinstance(error, json.JSONDecodeError)
+            else ""
+        )
         raise InvalidRequestError([f"the body is not valid JSON{where}"]) from None
-    problems = _policy_problems(request, settings, stage)
-    if problems:
-        raise InvalidRequestError(problems)
-    return request
 
 
 def parse_job_id(value: str) -> str:
@@ -127,45 +146,17 @@ def parse_job_id(value: str) -> str:
         raise InvalidRequestError([f"message attribute job_id: {error}"]) from None
 
 
-def _policy_problems(request: JobRequest, settings: RuntimeSettings, stage: Stage) -> list[str]:
-    problems = []
-    if request.job is None:
-        if stage.job is None:
-            problems.append(
-                f"job: is missing, and stage {stage.name} has no default; known: {', '.join(settings.jobs)}"
-            )
-    elif request.job.startswith("s3://"):
-        try:
-            parse_job(request.job, settings.paths)
-        except ValueError as error:
-            problems.append(f"job: {error}")
-    elif request.job not in settings.jobs:
-        problems.append(f"job: unknown job {request.job!r}; known: {', '.join(settings.jobs)}")
-    engine = request.engine or stage.engine
-    if engine not in settings.engines:
-        problems.append(f"engine: this stack has no {engine}; it has: {', '.join(settings.engines)}")
-    for name, path in request.inputs.items():
-        try:
-            parse_input(path, settings.paths)
-        except ValueError as error:
-            problems.append(f"inputs.{name}: {error}")
-    try:
-        parse_output(request.output, settings.paths)
-    except ValueError as error:
-        problems.append(f"output: {error}")
-    return problems[:_MAX_PROBLEMS]
-
-
 def _sentences(errors: list[ErrorDetails]) -> list[str]:
-    sentences = [f"{_location(error['loc'])}: {_reason(error)}" for error in errors[:_MAX_PROBLEMS]]
-    if len(errors) > _MAX_PROBLEMS:
-        sentences.append(f"and {len(errors) - _MAX_PROBLEMS} more")
+    sentences = [f"{_location(error['loc'])}: {_reason(error)}" for error in errors[:MAX_PROBLEMS]]
+    if len(errors) > MAX_PROBLEMS:
+        sentences.append(f"and {len(errors) - MAX_PROBLEMS} more")
     return sentences
 
 
 def _reason(error: ErrorDetails) -> str:
     if error["type"] == "extra_forbidden":
-        return f"unknown field; known: {', '.join(name for name in JobRequest.model_fields if name != 'lineage')}"
+        known = ", ".join(name for name in JobRequest.model_fields if name != "lineage")
+        return f"unknown field; known: {known}"
     if error["type"] == "missing":
         return "is missing"
     return error["msg"].removeprefix("Value error, ")
@@ -173,7 +164,7 @@ def _reason(error: ErrorDetails) -> str:
 
 def _location(parts: tuple[int | str, ...]) -> str:
     """Field names come from the body: hostile ones are cut and escaped."""
-    return ".".join(str(part)[:64].encode("unicode_escape").decode() for part in parts)
+    return ".".join(name_of(str(part)) for part in parts)
 
 
 def _refuse_constant(name: str) -> Any:  # noqa: ANN401 - json's own signature
@@ -181,4 +172,6 @@ def _refuse_constant(name: str) -> Any:  # noqa: ANN401 - json's own signature
 
 
 def _json_type(value: object) -> str:
-    return {type(None): "null", bool: "a boolean", str: "a text", list: "an array"}.get(type(value), "a number")
+    return {type(None): "null", bool: "a boolean", str: "a text", list: "an array"}.get(
+        type(value), "a number"
+    )

@@ -1,44 +1,66 @@
-"""The proportional lease: how long to wait between beats, how long a message stays invisible, how long a retry waits. Pure; seconds throughout."""
+"""The proportional lease: waits between beats, of messages and of retries. Pure; in seconds."""
 
 import math
 import random
 
-from longhaul.settings import SQS_VISIBILITY_CAP_S, LeaseSettings
+from longhaul.settings import QUEUE_VISIBILITY_S, SQS_VISIBILITY_CAP_S, LeaseSettings
 
-_CAP_MARGIN_S = 5  # clocks differ, and a record of the mapping does not say exactly when it was received
+# Clocks differ, and a record of the mapping has no exact time of its receive.
+_CAP_MARGIN_S = 5
+
+MAX_VISIBILITY_S = SQS_VISIBILITY_CAP_S - _CAP_MARGIN_S
+"""What we ask SQS for at most, counted from the receive."""
+
+# The start of an execution, and a cold heartbeat.
+_FIRST_BEAT_MARGIN_S = 30
 
 
-def interval_s(age_s: float, numbers: LeaseSettings) -> int:
-    """Seconds until the next beat of an attempt that is `age_s` old: in proportion to what a crash would lose, within floor and ceiling.
+def interval_s(age_s: float, timing: LeaseSettings) -> int:
+    """Seconds until the next beat of an attempt that is `age_s` old.
 
-    Whole seconds, because Step Functions' Wait takes no others.
+    In proportion to what a crash would lose, within floor and ceiling. Whole seconds, because Step
+    Functions' Wait takes no fractions.
     """
-    return min(max(math.ceil(numbers.beat_fraction * age_s), numbers.beat_floor_s), numbers.beat_ceiling_s)
+    return min(
+        max(math.ceil(timing.beat_fraction * age_s), timing.beat_floor_s), timing.beat_ceiling_s
+    )
 
 
-def visibility_s(interval: int, held_s: float, numbers: LeaseSettings) -> int:
-    """Seconds of visibility timeout that cover the wait `interval`, for a message received `held_s` seconds ago.
+def visibility_s(interval: int, held_s: float, timing: LeaseSettings) -> int:
+    """Visibility timeout that covers the wait `interval`, for a message received `held_s` ago.
 
-    Never past SQS's cap, which counts from the receive: SQS rejects what is beyond it, it does not clamp.
+    Never past SQS's cap, which counts from the receive: SQS rejects a longer one.
     """
-    wanted = math.ceil(numbers.visibility_factor * interval + numbers.visibility_margin_s)
-    return max(0, min(wanted, math.floor(SQS_VISIBILITY_CAP_S - _CAP_MARGIN_S - held_s)))
+    wanted = math.ceil(timing.visibility_factor * interval + timing.visibility_margin_s)
+    return max(0, min(wanted, math.floor(MAX_VISIBILITY_S - held_s)))
 
 
-def back_off_s(tries: int, numbers: LeaseSettings, rng: random.Random) -> int:
+def must_extend(first_wait: int, held_s: float) -> bool:
+    """Whether a message that was received `held_s` ago would show before its job's first beat."""
+    return held_s + first_wait + _FIRST_BEAT_MARGIN_S > QUEUE_VISIBILITY_S
+
+
+def back_off_s(tries: int, timing: LeaseSettings, rng: random.Random) -> int:
     """Seconds until the next attempt after `tries` unsuccessful ones: exponential with full jitter.
 
     Source: AWS Architecture Blog, "Exponential Backoff And Jitter".
     """
-    ceiling = min(numbers.backoff_cap_s, numbers.backoff_base_s * 2 ** min(tries - 1, 20))
+    ceiling = min(timing.backoff_cap_s, timing.backoff_base_s * 2 ** min(tries - 1, 20))
     return math.ceil(rng.uniform(0, ceiling))
 
 
-def stop_clearance_s(numbers: LeaseSettings) -> int:
-    """Seconds after which a stopped task is surely gone: its successor starts no sooner, so that attempts never overlap."""
-    return numbers.stop_timeout_s + numbers.stop_margin_s
+def unplaced_wait_s(waited_s: float, timing: LeaseSettings, rng: random.Random) -> int:
+    """Seconds until the next attempt of a job that could not be placed for `waited_s`.
+
+    Exponential with full jitter like `back_off_s`, by the time instead of a number of tries.
+    """
+    ceiling = min(timing.backoff_cap_s, max(timing.backoff_base_s, waited_s))
+    return math.ceil(rng.uniform(0, ceiling))
 
 
-def deferral_s(numbers: LeaseSettings, rng: random.Random) -> int:
-    """Seconds for which a message is put back that found no free slot; jittered, so that a backlog does not come back as one wave."""
-    return rng.randint(numbers.defer_min_s, numbers.defer_max_s)
+def stop_clearance_s(timing: LeaseSettings) -> int:
+    """Seconds after which a stopped task is gone.
+
+    Its successor starts no sooner, so that attempts never overlap.
+    """
+    return timing.stop_timeout_s + timing.stop_margin_s

@@ -1,4 +1,4 @@
-"""The command line against the strict fakes: a deployed stack, and a runner that sees what a user sees."""
+"""The command line against the strict fakes, with a deployed stack."""
 
 import json
 from collections import deque
@@ -12,23 +12,42 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from console.cli import app
-from console.target import Place, Target
-from functions.wiring import Wiring
+from console.place import Place
+from console.target import Target
 from longhaul.domain.claim import Claim, next_attempt
 from longhaul.domain.dead_letter import Reason, dead_letter
 from longhaul.domain.lease import Lease, Owed, State
-from longhaul.domain.message import MessageContent
-from longhaul.domain.outcome import OutcomeClass, Verdict, settle
+from longhaul.domain.message import Message
+from longhaul.domain.outcome import settle
+from longhaul.domain.verdict import OutcomeClass, Verdict
 from longhaul.settings import VARIABLE, RuntimeSettings, Stage
-from tests.builders import BODY, BUCKET, DEAD_LETTER_QUEUE_URL, QUEUE_URL, message, running, settings, stage
+from longhaul.wiring import Wiring
+from simulation.aws.account import (
+    FakeCloudWatch,
+    FakeEvents,
+    FakeIam,
+    FakeServiceQuotas,
+    FakeSsm,
+    FakeSts,
+)
+from simulation.aws.clock import VirtualClock
+from simulation.aws.cloud import FakeAws
+from simulation.aws.cloudformation import DeployedStack, FakeCloudFormation
+from simulation.aws.lambda_api import FakeLambda
+from simulation.aws.logs import FakeLogs
+from simulation.aws.shapes import checked
+from tests.builders import (
+    BODY,
+    BUCKET,
+    DEAD_LETTER_QUEUE_URL,
+    MACHINE,
+    QUEUE_URL,
+    message,
+    running,
+    settings,
+    stage,
+)
 from tests.contract.conftest import create_leases_table
-from tests.fakes.account import FakeCloudWatch, FakeEvents, FakeIam, FakeServiceQuotas, FakeSts
-from tests.fakes.aws import FakeAws
-from tests.fakes.clock import VirtualClock
-from tests.fakes.cloudformation import DeployedStack, FakeCloudFormation
-from tests.fakes.lambda_ import FakeLambda
-from tests.fakes.logs import FakeLogs
-from tests.fakes.shapes import checked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +56,7 @@ PLACE = Place(None, "us-east-1", None, embedded=False)
 
 
 class Clock(VirtualClock):
-    """Whoever sleeps lets the next of `meanwhile` happen."""
+    """Each sleep calls the next function of `meanwhile`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,17 +76,20 @@ class Aws(FakeAws):
         self.logs = FakeLogs(self.gate, clock.now)
         self.sts = FakeSts(self.gate)
         self.iam = FakeIam(self.gate)
+        self.ssm = FakeSsm(self.gate)
         self.quotas = FakeServiceQuotas(self.gate)
         self.cloudwatch = FakeCloudWatch(self.gate)
         self.events = FakeEvents(self.gate)
 
     def client(self, service_name: str, **_: Any) -> Any:
-        return getattr(self, {"lambda": "lambda_", "service-quotas": "quotas"}.get(service_name, service_name))
+        return getattr(
+            self, {"lambda": "lambda_", "service-quotas": "quotas"}.get(service_name, service_name)
+        )
 
 
 @dataclass
 class Session:
-    """In the place of `boto3.Session`."""
+    """Replaces `boto3.Session`."""
 
     aws: Aws
     region_name: str | None = "us-east-1"
@@ -80,7 +102,7 @@ class Session:
 
 @dataclass
 class World:
-    """What a test arranges, and looks at."""
+    """The state that a test arranges and checks."""
 
     aws: Aws
     clock: Clock
@@ -104,27 +126,35 @@ class World:
         self.aws.lambda_.mappings = [
             {
                 "UUID": "00000000-0000-4000-8000-000000000000",
-                "EventSourceArn": f"arn:aws:sqs:us-east-1:123456789012:{each.queue_url.rpartition('/')[2]}",
+                "EventSourceArn": "arn:aws:sqs:us-east-1:123456789012:"
+                + each.queue_url.rpartition("/")[2],
                 "State": "Enabled",
                 "FunctionResponseTypes": ["ReportBatchItemFailures"],
             }
             for each in self.settings.stages
         ]
-        self.aws.lambda_.functions[f"{name}-Dispatcher"] = {VARIABLE: self.settings.model_dump_json()}
+        self.aws.lambda_.functions[f"{name}-Dispatcher"] = {
+            VARIABLE: self.settings.model_dump_json()
+        }
         stack = DeployedStack(name, outputs=outputs, resources=resources)
         self.aws.cloudformation.stacks[name] = replace(stack, **changes)
         return stack
 
     def run(self, *arguments: str, input: str | bytes | None = None) -> Result:  # noqa: A002 - the runner's name
         done = CliRunner().invoke(app, list(arguments), input=input)
-        assert done.exception is None or isinstance(done.exception, SystemExit), "a traceback for a user"
+        assert done.exception is None or isinstance(done.exception, SystemExit), (
+            "a traceback for a user"
+        )
         return done
 
     def queued(self) -> list[dict[str, Any]]:
-        """The messages in the jobs queue, with their attributes; each can be seen once."""
+        """The messages in the jobs queue, with their attributes. Each is received once."""
         found = []
         while messages := self.aws.sqs.receive_message(
-            QueueUrl=QUEUE_URL, MaxNumberOfMessages=10, VisibilityTimeout=43_200, MessageAttributeNames=["All"]
+            QueueUrl=QUEUE_URL,
+            MaxNumberOfMessages=10,
+            VisibilityTimeout=43_200,
+            MessageAttributeNames=["All"],
         ).get("Messages"):
             found += messages
         return found
@@ -142,23 +172,34 @@ class World:
             **changes,
         )
         self.parts.leases.claim(Claim(lease, replaces=None), where)
-        self.parts.requests.put(lease.request_ref, MessageContent(json.dumps(BODY), {}))
+        self.parts.requests.put(lease.request_ref, Message(json.dumps(BODY), {}))
         return lease
 
     def retry(self, released: Lease) -> Lease:
         """The next attempt of a released job, ten minutes later."""
         self.clock.advance(600)
         now = self.clock.now()
-        changes = {"message_id": released.message_id, "received_at": now, "key": released.key}
+        changes = {
+            "message_id": released.receive.message_id,
+            "received_at": now,
+            "key": released.key,
+        }
         claimed = next_attempt(released, message(**changes), self.settings.lease, now)
         self.parts.leases.claim(Claim(claimed, replaces=released), self.settings.stages[0])
         return claimed
 
-    def end(self, lease: Lease, kind: OutcomeClass = OutcomeClass.PERMANENT, why: str = "why") -> Lease:
-        """The job has ended, and owes nothing more."""
+    def end(
+        self, lease: Lease, kind: OutcomeClass = OutcomeClass.PERMANENT, why: str = "why"
+    ) -> Lease:
+        """End the job, with nothing owed."""
         now = self.clock.now()
         after = settle(
-            lease, Verdict(kind, why), self.settings.stages[0], self.settings.lease, now, self.parts.rng
+            lease,
+            Verdict(kind, why),
+            self.settings.stages[0],
+            self.settings.lease,
+            now,
+            self.parts.rng,
         ).lease
         self.parts.leases.settle(lease, after)
         for owed in after.owed:
@@ -166,14 +207,14 @@ class World:
         return after
 
     def bury(self, job_id: str, kind: str = "failed", why: str = "why", **attributes: Any) -> str:
-        """A dead letter, as Longhaul sends it; its message id."""
+        """Send a dead letter as Longhaul does, and return its message id."""
         reason = Reason(kind=kind, reason=why, key=f"main#{job_id}", attempts=3)
-        content = MessageContent(json.dumps({**BODY, "params": {"of": job_id}}), attributes)
+        content = Message(json.dumps({**BODY, "params": {"of": job_id}}), attributes)
         self.parts.queue.send(DEAD_LETTER_QUEUE_URL, dead_letter(content, reason))
         return list(self.aws.sqs.queues[DEAD_LETTER_QUEUE_URL].messages)[-1]
 
     def dead(self) -> list[str]:
-        """Ids of the dead letters, all of which are to be visible."""
+        """The ids of the dead letters, all of which must be visible."""
         now = self.clock.now().timestamp()
         messages = self.aws.sqs.queues[DEAD_LETTER_QUEUE_URL].messages
         assert not [each.id for each in messages.values() if each.shows_at > now], "left invisible"
@@ -187,19 +228,21 @@ class World:
 
 @pytest.fixture
 def bare(monkeypatch: pytest.MonkeyPatch) -> World:
-    """An account without a stack of ours."""
+    """An account without a stack of Longhaul."""
     clock = Clock()
     aws = Aws(clock)
     retention = {"MessageRetentionPeriod": str(14 * 86_400)}
     for url in (QUEUE_URL, DEAD_LETTER_QUEUE_URL):
         aws.sqs.create_queue(QueueName=url.rpartition("/")[2], Attributes=retention)
     aws.s3.create_bucket(Bucket=BUCKET)
-    aws.stepfunctions.create_state_machine(name="Longhaul", definition="{}", roleArn="arn:aws:iam::123456789012:role/x")
+    aws.stepfunctions.create_state_machine(
+        name="Longhaul", definition=MACHINE, roleArn="arn:aws:iam::123456789012:role/x"
+    )
     known = settings(leases_table=create_leases_table(aws.dynamodb), stages=(stage(slots=1000),))
-    monkeypatch.setattr("functions.wiring.SystemClock", lambda: clock)
+    monkeypatch.setattr("longhaul.wiring.SystemClock", lambda: clock)
     monkeypatch.setattr(boto3, "Session", lambda **_: Session(aws))
     monkeypatch.setattr("console.target.locate", lambda *_: PLACE)
-    # Its own, and not that of everybody: threads of others sleep as well.
+    # In this module alone: other threads need the real `time.sleep`.
     monkeypatch.setattr("console.commands.status.time", SimpleNamespace(sleep=clock.sleep))
     return World(aws, clock, known, Wiring(known, aws.client))
 

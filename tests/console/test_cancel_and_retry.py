@@ -3,28 +3,32 @@ from dataclasses import replace
 
 import pytest
 
+from console.operations.retry import Retrier
 from longhaul.domain.lease import State
-from longhaul.domain.outcome import OutcomeClass
-from longhaul.retry import Retrier
-from tests.builders import BODY, stage
+from longhaul.domain.verdict import OutcomeClass
+from tests.builders import BODY, changed, stage
 from tests.console.conftest import World
 
 
-def test_cancel_says_what_becomes_of_each_job(world: World) -> None:
+def test_cancel_reports_its_effect_on_each_job(world: World) -> None:
     world.claim("running")
     lease = world.claim("released")
-    world.parts.leases.settle(lease, replace(lease, state=State.RELEASED, settled_attempt=1, receipt_handle=None))
+    world.parts.leases.settle(
+        lease, changed(lease, state=State.RELEASED, settled_attempt=1, receipt_handle=None)
+    )
     done = world.run("cancel", "running", "released", "queued")
     assert done.exit_code == 0
     assert done.stdout == (
-        "running: running: it is being stopped\nreleased: cancelled\nqueued: not claimed yet: it ends when its message comes\n"
+        "running: running: it is being stopped\n"
+        "released: cancelled\n"
+        "queued: not claimed yet: it ends when its message comes\n"
     )
     assert world.state("released") is State.CANCELLED
     record = json.loads(world.run("cancel", "queued", "--json").stdout)
     assert record == {"job_id": "queued", "stage": "main", "state": "CANCELLING", "queued": True}
 
 
-def test_what_has_ended_cannot_be_cancelled_and_the_exit_code_says_so(world: World) -> None:
+def test_cancelling_an_ended_job_fails(world: World) -> None:
     world.end(world.claim("done"), OutcomeClass.SUCCEEDED)
     done = world.run("cancel", "done")
     assert (done.exit_code, done.stdout) == (1, "done: has ended before: SUCCEEDED\n")
@@ -32,7 +36,9 @@ def test_what_has_ended_cannot_be_cancelled_and_the_exit_code_says_so(world: Wor
 
 
 def test_a_queued_job_of_several_stages_needs_its_stage(world: World) -> None:
-    known = world.settings.model_copy(update={"stages": (*world.settings.stages, stage(name="night"))})
+    known = world.settings.model_copy(
+        update={"stages": (*world.settings.stages, stage(name="night"))}
+    )
     replace(world, settings=known).deploy()
     done = world.run("cancel", "queued")
     assert (done.exit_code, "name one with --stage" in done.stderr) == (2, True)
@@ -45,9 +51,9 @@ def test_a_dead_job_is_sent_again_under_its_old_id(world: World) -> None:
     done = world.run("retry", "dead")
     assert (done.exit_code, done.stdout) == (0, "dead\n")
     (message,) = world.queued()
-    assert json.loads(message["Body"]) == BODY  # which names no id: the attribute does
+    assert json.loads(message["Body"]) == BODY  # without an id, which is in the attribute
     assert message["MessageAttributes"]["job_id"]["StringValue"] == "dead"
-    assert "dead-letter queue stays there" in done.stderr
+    assert "dead letters stay in the queue" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -55,10 +61,13 @@ def test_a_dead_job_is_sent_again_under_its_old_id(world: World) -> None:
     [
         (None, "it is running"),
         (OutcomeClass.FAILED, "it is between attempts and will be tried again by itself"),
-        (OutcomeClass.SUCCEEDED, "it has succeeded, and the same work under the same key is a duplicate"),
+        (
+            OutcomeClass.SUCCEEDED,
+            "it has succeeded, and the same work under the same key is a duplicate",
+        ),
     ],
 )
-def test_what_cannot_be_retried_says_why_and_then_nothing_is(
+def test_one_job_that_cannot_be_retried_stops_all_and_says_why(
     world: World, kind: OutcomeClass | None, said: str
 ) -> None:
     world.end(world.claim("dead"))
@@ -70,14 +79,17 @@ def test_what_cannot_be_retried_says_why_and_then_nothing_is(
     assert world.queued() == []
 
 
+def test_a_job_that_is_being_cancelled_is_retried_later(world: World) -> None:
+    world.claim("stopping")
+    world.run("cancel", "stopping")
+    done = world.run("retry", "stopping")
+    assert (done.exit_code, "retry it once it is CANCELLED" in done.stderr) == (1, True)
+
+
 def test_a_job_cancelled_before_it_began_has_nothing_to_send(world: World) -> None:
     world.run("cancel", "early")
     done = world.run("retry", "early")
     assert (done.exit_code, "submit it again" in done.stderr) == (1, True)
-
-
-def test_retrying_an_unknown_job_finds_nothing(world: World) -> None:
-    assert world.run("retry", "nobody").exit_code == 3
 
 
 def test_the_producers_ten_attributes_survive_a_retry(world: World) -> None:
@@ -89,4 +101,7 @@ def test_the_producers_ten_attributes_survive_a_retry(world: World) -> None:
     (message,) = world.queued()
     assert len(message["MessageAttributes"]) == 10
     assert message["MessageAttributes"]["job_id"]["StringValue"] == "dead"
-    assert set(json.loads(message["MessageAttributes"]["moved_attributes"]["StringValue"])) == {"a0", "a1"}
+    assert set(json.loads(message["MessageAttributes"]["moved_attributes"]["StringValue"])) == {
+        "a0",
+        "a1",
+    }

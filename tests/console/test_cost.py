@@ -1,4 +1,4 @@
-"""`longhaul cost`: sums by stage, job and attempt, and the same jobs under other settings."""
+"""`longhaul cost`: sums by stage, job and attempt."""
 
 import json
 from dataclasses import replace
@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from console.prices import USUAL
+from console.insight.prices import USUAL
 from longhaul.domain.lease import Lease
-from longhaul.domain.outcome import OutcomeClass
+from longhaul.domain.verdict import OutcomeClass
 from longhaul.settings import TaskSettings, TaskSize
 from tests.console.conftest import World
 
@@ -24,19 +24,19 @@ TASKS = TaskSettings(
 
 @pytest.fixture
 def priced(world: World) -> World:
-    """A stack that says what its sizes are."""
+    """A stack whose settings have its sizes."""
     known = replace(world, settings=world.settings.model_copy(update={"tasks": TASKS}))
     known.deploy()
     return known
 
 
 def ran(world: World, job_id: str, kind: OutcomeClass, hours: float = 1.0) -> Lease:
-    """A job that ended, after a task of that length."""
+    """A job that ended after a task of that length."""
     return world.end(_worked(world, world.claim(job_id), hours), kind)
 
 
 def _worked(world: World, lease: Lease, hours: float) -> Lease:
-    arn = f"arn:aws:ecs:us-east-1:1:task/Longhaul/{lease.attempt}"
+    arn = f"arn:aws:ecs:us-east-1:1:task/Longhaul/{lease.attempt.number}"
     row = world.parts.leases.register_task(lease.id, arn, world.clock.now())
     world.clock.advance(hours * 3600)
     return row
@@ -48,7 +48,7 @@ def records(world: World, *arguments: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def test_each_stage_has_its_sum_and_what_it_went_into(priced: World) -> None:
+def test_each_stage_has_its_sum_and_what_it_was_spent_on(priced: World) -> None:
     ran(priced, "good", OutcomeClass.SUCCEEDED)
     ran(priced, "bad", OutcomeClass.PERMANENT, hours=0.5)
     (stage,) = records(priced)
@@ -56,17 +56,22 @@ def test_each_stage_has_its_sum_and_what_it_went_into(priced: World) -> None:
     assert stage["by_fate"]["useful"] == pytest.approx(2 * stage["by_fate"]["failed"], rel=0.01)
     assert stage["total"] == pytest.approx(sum(stage["by_fate"].values()))
     done = priced.run("cost")
-    assert done.stdout.split("\t")[:4] == ["main", "2", "2", "0.0810"]
+    assert done.stdout.split("\t")[:4] == ["main", "2", "2", "0.0811"]
     assert "prices: USD, us-east-1, 2026-09-20, without free tiers and taxes" in done.stderr
-    assert "2 of 2 attempts: ECS did not tell from when to when" in done.stderr
+    assert "2 of 2 attempts: the task's own times are not known" in done.stderr
 
 
-def test_each_attempt_of_a_job_says_what_it_cost_and_whether_for_nothing(priced: World) -> None:
+def test_each_attempt_of_a_job_shows_its_cost_and_whether_it_was_wasted(priced: World) -> None:
     first = _worked(priced, priced.claim("january"), 1)
     second = priced.retry(priced.end(first, OutcomeClass.OUT_OF_MEMORY))
     priced.end(_worked(priced, second, 1), OutcomeClass.SUCCEEDED)
     wasted, useful = records(priced, "january")
-    assert (wasted["fate"], wasted["size"], wasted["task_s"], wasted["by_ecs"]) == ("failed", "small", 3600, False)
+    assert (wasted["fate"], wasted["size"], wasted["task_s"], wasted["by_ecs"]) == (
+        "failed",
+        "small",
+        3600,
+        False,
+    )
     assert (useful["fate"], useful["size"]) == ("useful", "medium")
     assert useful["parts"]["cpu"] == pytest.approx(4 * wasted["parts"]["cpu"])
     done = priced.run("cost", "january")
@@ -74,17 +79,22 @@ def test_each_attempt_of_a_job_says_what_it_cost_and_whether_for_nothing(priced:
         ["1", "out_of_memory", "failed", "small", "about 1h"],
         ["2", "succeeded", "useful", "medium", "about 1h"],
     ]
-    assert "january: 0.251 in all, 0.0539 of it for nothing" in done.stderr
+    assert "january: 0.251 in all, 0.0539 of it wasted" in done.stderr
 
 
-def test_jobs_are_listed_the_dearest_first(priced: World) -> None:
+def test_jobs_are_listed_with_the_most_expensive_first(priced: World) -> None:
     for job_id, hours in (("short", 0.1), ("long", 2), ("usual", 1)):
         ran(priced, job_id, OutcomeClass.SUCCEEDED, hours)
     assert [each["job_id"] for each in records(priced, "--jobs")] == ["long", "usual", "short"]
-    assert priced.run("cost", "--jobs").stdout.splitlines()[0].split("\t")[:4] == ["long", "main", "SUCCEEDED", "1"]
+    assert priced.run("cost", "--jobs").stdout.splitlines()[0].split("\t")[:4] == [
+        "long",
+        "main",
+        "SUCCEEDED",
+        "1",
+    ]
 
 
-def test_ages_and_the_most_say_which_jobs_and_what_is_left_out_is_said(priced: World) -> None:
+def test_ages_and_the_maximum_select_jobs_and_omissions_are_reported(priced: World) -> None:
     ran(priced, "old", OutcomeClass.SUCCEEDED)
     priced.clock.advance(timedelta(days=8).total_seconds())
     ran(priced, "new", OutcomeClass.SUCCEEDED)
@@ -96,38 +106,33 @@ def test_ages_and_the_most_say_which_jobs_and_what_is_left_out_is_said(priced: W
     assert "there are more than 1 jobs: raise --most" in limited.stderr
 
 
-def test_what_if_compares_settings_on_the_same_jobs(priced: World) -> None:
-    ran(priced, "january", OutcomeClass.SUCCEEDED, hours=3)
-    found = {each["if"]: each for each in records(priced, "--what-if")}
-    assert found["as it is"]["difference"] == 0
-    assert found["waits of 15 s, always"]["difference"] > 0
-    assert found["all on Spot"]["difference"] < 0
-    assert found["all on Spot"]["task"] < found["as it is"]["task"] / 2
-    done = priced.run("cost", "--what-if")
-    assert "Not modelled: what Spot would interrupt; it pays as long as less than 70% of the paid time is lost" in (
-        " ".join(done.stderr.split())
-    )
-
-
-def test_a_price_table_of_ones_own_is_taken_and_a_wrong_one_refused(priced: World, tmp_path: Path) -> None:
+def test_a_custom_price_table_is_used_and_an_invalid_one_refused(
+    priced: World, tmp_path: Path
+) -> None:
     ran(priced, "january", OutcomeClass.SUCCEEDED)
     table = json.loads(USUAL.read_text())
     table["fargate"]["vcpu_hour"]["arm64"] *= 2
     own = tmp_path / "eu.json"
     own.write_text(json.dumps({**table, "region": "eu-west-1"}))
-    (dearer,), (usual,) = records(priced, "january", "--prices", str(own)), records(priced, "january")
+    (dearer,), (usual,) = (
+        records(priced, "january", "--prices", str(own)),
+        records(priced, "january"),
+    )
     assert dearer["parts"]["cpu"] == pytest.approx(2 * usual["parts"]["cpu"])
     own.write_text(json.dumps({**table, "fargate": {}}))
     wrong = priced.run("cost", "--prices", str(own))
-    assert (wrong.exit_code, "is no price table: fargate.source: Field required" in wrong.stderr) == (2, True)
+    assert (
+        wrong.exit_code,
+        "is no price table: fargate.source: Field required" in wrong.stderr,
+    ) == (2, True)
     missing = priced.run("cost", "--prices", str(tmp_path / "none.json"))
     assert (missing.exit_code, "No such file" in missing.stderr) == (1, True)
 
 
-def test_a_stack_that_does_not_know_its_sizes_is_said_to_be_so(world: World) -> None:
+def test_a_stack_without_its_sizes_is_reported(world: World) -> None:
     ran(world, "january", OutcomeClass.SUCCEEDED)
     done = world.run("cost")
-    assert "the stack does not say what size small is: those tasks are not counted" in done.stderr
+    assert "the stack has no size small: those tasks are not counted" in done.stderr
 
 
 def test_nothing_recorded_costs_nothing(priced: World) -> None:

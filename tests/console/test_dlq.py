@@ -3,21 +3,23 @@ from typing import Any
 
 import pytest
 
+from console.operations.letter import explanation_of
 from longhaul.domain import attributes
 from longhaul.domain.attributes import text
-from longhaul.domain.dead_letter import explanation_of
-from longhaul.domain.message import MessageContent
+from longhaul.domain.message import Message
+from simulation.aws.service import Call, Proceed, client_error
+from simulation.aws.sqs.batch import EntryFault
 from tests.builders import DEAD_LETTER_QUEUE_URL
 from tests.console.conftest import World
-from tests.fakes.service import Call, Proceed
-from tests.fakes.sqs_batch import EntryFault
 
 
 def classes(output: str) -> list[str]:
     return [line.split("\t")[2] for line in output.splitlines()]
 
 
-def test_the_list_shows_each_letter_once_with_its_reason_and_leaves_it_visible(world: World) -> None:
+def test_the_list_shows_each_letter_once_with_its_reason_and_leaves_it_visible(
+    world: World,
+) -> None:
     ids = [world.bury(f"job-{n}", why=f"reason {n}") for n in range(25)]
     done = world.run("dlq", "list")
     assert done.exit_code == 0
@@ -35,7 +37,7 @@ def test_the_list_stops_at_its_limit_and_says_so(world: World) -> None:
     assert len(world.dead()) == 25
 
 
-def test_letters_are_chosen_by_class_age_job_and_message(world: World) -> None:
+def test_letters_are_selected_by_class_age_job_and_message(world: World) -> None:
     world.bury("old", kind="failed")
     world.clock.advance(7200)
     new = world.bury("new", kind="failed")
@@ -50,11 +52,13 @@ def test_letters_are_chosen_by_class_age_job_and_message(world: World) -> None:
         ("nobody",): set(),
     }
     for arguments, expected in jobs.items():
-        found = {line.split("\t")[1] for line in world.run("dlq", "list", *arguments).stdout.splitlines()}
+        found = {
+            line.split("\t")[1] for line in world.run("dlq", "list", *arguments).stdout.splitlines()
+        }
         assert found == expected, arguments
 
 
-def test_a_letter_that_says_nothing_of_itself_is_listed_too(world: World) -> None:
+def test_a_letter_without_an_explanation_is_listed_too(world: World) -> None:
     world.aws.sqs.send_message(QueueUrl=DEAD_LETTER_QUEUE_URL, MessageBody="whatever")
     done = world.run("dlq", "list")
     assert classes(done.stdout) == ["unexplained"]
@@ -71,17 +75,20 @@ def test_a_letter_that_says_nothing_of_itself_is_listed_too(world: World) -> Non
         ('{"class": "x", "attempts": "7", "key": 1}', "x"),
     ],
 )
-def test_an_explanation_that_is_none_is_not_believed(said: str, kind: str | None) -> None:
-    found = explanation_of(MessageContent("", {attributes.EXPLANATION: text(said)}))
+def test_an_invalid_explanation_is_ignored(said: str, kind: str | None) -> None:
+    found = explanation_of(Message("", {attributes.EXPLANATION: text(said)}))
     assert (found and found.kind) == kind
     assert found is None or (found.attempts, found.key) == (0, None)
 
 
-def test_a_letter_is_shown_whole(world: World) -> None:
+def test_a_whole_letter_is_shown(world: World) -> None:
     world.bury("evil", why="\x1b[2Jgone\n")
     done = world.run("dlq", "show", "evil")
     assert (done.exit_code, "\x1b" in done.output) == (0, False)
-    assert dict(line.split(maxsplit=1) for line in done.stdout.splitlines() if line)["reason"] == "\\x1b[2Jgone\\n"
+    assert (
+        dict(line.split(maxsplit=1) for line in done.stdout.splitlines() if line)["reason"]
+        == "\\x1b[2Jgone\\n"
+    )
     assert '"of": "evil"' in done.stdout
     record = json.loads(world.run("dlq", "show", "evil", "--json").stdout)
     assert (record["class"], json.loads(record["body"])["params"]) == ("failed", {"of": "evil"})
@@ -102,19 +109,28 @@ def test_a_redrive_sends_body_and_attributes_back_as_the_producer_sent_them(worl
     assert sent["job_id"]["StringValue"] == "job"
     assert "longhaul" not in sent
     moved = json.loads(sent["moved_attributes"]["StringValue"])
-    kept = {**{name: value for name, value in sent.items() if name not in ("job_id", "moved_attributes")}, **moved}
+    kept = {
+        **{
+            name: value
+            for name, value in sent.items()
+            if name not in ("job_id", "moved_attributes")
+        },
+        **moved,
+    }
     assert kept.keys() == ten.keys()
     assert (sent.get("bin") or {"BinaryValue": b"\0\1\xff"})["BinaryValue"] == b"\0\1\xff"
 
 
-def test_a_letter_that_sqs_moved_by_itself_keeps_the_key_that_is_made_of_its_id(world: World) -> None:
+def test_a_letter_that_sqs_moved_keeps_the_key_made_from_its_id(
+    world: World,
+) -> None:
     sent = world.aws.sqs.send_message(QueueUrl=DEAD_LETTER_QUEUE_URL, MessageBody="{}")["MessageId"]
     world.run("dlq", "redrive", "--all", "--yes")
     (message,) = world.queued()
     assert message["MessageAttributes"]["job_id"]["StringValue"] == sent
 
 
-def test_a_redrive_leaves_alone_what_does_not_match(world: World) -> None:
+def test_a_redrive_leaves_other_letters_alone(world: World) -> None:
     for n in range(30):
         world.bury(f"job-{n}", kind="failed" if n % 3 else "stalled")
     done = world.run("dlq", "redrive", "--class", "stalled", "--yes")
@@ -123,7 +139,7 @@ def test_a_redrive_leaves_alone_what_does_not_match(world: World) -> None:
     assert len(world.queued()) == 10
 
 
-def test_a_dry_run_says_what_would_be_done_and_does_nothing(world: World) -> None:
+def test_a_dry_run_counts_the_letters_and_changes_nothing(world: World) -> None:
     world.bury("a")
     world.bury("b", kind="stalled")
     for command in ("redrive", "drop"):
@@ -133,40 +149,46 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing(world: World) -> Non
     assert (len(world.dead()), world.queued()) == (2, [])
 
 
-def test_nothing_is_done_unless_somebody_says_which_and_says_yes(world: World) -> None:
+def test_a_selection_and_a_yes_are_required(world: World) -> None:
     world.bury("a")
     assert "say which" in world.run("dlq", "drop", "--yes").stderr
-    assert "--all means all" in world.run("dlq", "drop", "--all", "--class", "failed", "--yes").stderr
+    assert (
+        "--all means all" in world.run("dlq", "drop", "--all", "--class", "failed", "--yes").stderr
+    )
     unasked = world.run("dlq", "drop", "--all")
     assert (unasked.exit_code, "give --yes" in unasked.stderr) == (2, True)
     assert len(world.dead()) == 1
 
 
-def test_a_person_who_is_asked_may_say_no(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("console.output.asked_here", lambda: True)
+def test_a_no_to_the_question_changes_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("console.terminal.output.is_interactive", lambda: True)
     world.bury("a")
     no = world.run("dlq", "drop", "--all", input="n\n")
     assert (no.exit_code, "nothing was done" in no.stderr, len(world.dead())) == (1, True, 1)
     assert "drop 1 dead letter (1 failed)?" in no.stderr
-    interrupted = world.run("dlq", "drop", "--all", input="")  # Ctrl-D, as Ctrl-C
+    interrupted = world.run("dlq", "drop", "--all", input="")  # Ctrl-D ends it like Ctrl-C
     assert (interrupted.exit_code, len(world.dead())) == (130, 1)
     assert world.run("dlq", "drop", "--all", input="y\n").exit_code == 0
     assert world.dead() == []
 
 
-def test_only_what_was_looked_at_is_done_not_what_came_meanwhile(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_counted_letters_are_handled_and_not_later_ones(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world.bury("a")
 
     def confirm(*_: Any, **__: Any) -> None:
         world.bury("b")
 
-    monkeypatch.setattr("console.output.Output.confirm", confirm)
+    monkeypatch.setattr("console.terminal.output.Output.confirm", confirm)
     done = world.run("dlq", "drop", "--all")
     assert done.stdout == "a\n"
     assert len(world.dead()) == 1
 
 
-def test_a_job_that_dies_again_at_once_does_not_go_round(world: World) -> None:
+def test_a_job_that_dies_again_at_once_is_not_redriven_twice(world: World) -> None:
     world.bury("poison")
 
     def around(call: Call, proceed: Proceed) -> dict[str, Any]:
@@ -182,9 +204,13 @@ def test_a_job_that_dies_again_at_once_does_not_go_round(world: World) -> None:
     assert len(world.dead()) == 1
 
 
-@pytest.mark.parametrize("operation", ["ReceiveMessage", "SendMessageBatch", "DeleteMessage", "GetQueueAttributes"])
+@pytest.mark.parametrize(
+    "operation", ["ReceiveMessage", "SendMessageBatch", "DeleteMessage", "GetQueueAttributes"]
+)
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-def test_an_interrupt_anywhere_in_a_redrive_loses_no_letter(world: World, operation: str, *, after: bool) -> None:
+def test_an_interrupt_anywhere_in_a_redrive_loses_no_letter(
+    world: World, operation: str, *, after: bool
+) -> None:
     jobs = {f"job-{n}" for n in range(15)}
     for job in jobs:
         world.bury(job)
@@ -203,9 +229,11 @@ def test_an_interrupt_anywhere_in_a_redrive_loses_no_letter(world: World, operat
     done = world.run("dlq", "redrive", "--all", "--yes")
     assert done.exit_code == 130
     world.aws.gate.around = None
-    world.clock.advance(600)  # what a receive took and nobody could name shows again
+    world.clock.advance(600)  # a received letter whose handle was lost shows again
     left = [
-        attributes.value_of({"job_id": {"stringValue": message.attributes["job_id"]["StringValue"]}}, "job_id")
+        attributes.value_of(
+            {"job_id": {"stringValue": message.attributes["job_id"]["StringValue"]}}, "job_id"
+        )
         for message in world.aws.sqs.queues[DEAD_LETTER_QUEUE_URL].messages.values()
     ]
     back = [message["MessageAttributes"]["job_id"]["StringValue"] for message in world.queued()]
@@ -232,3 +260,28 @@ def test_dropped_letters_are_gone_and_printed(world: World) -> None:
     done = world.run("dlq", "drop", "a", "--yes", "--json")
     assert json.loads(done.stdout) == {"message_id": ids[0], "job_id": "a", "class": "failed"}
     assert world.dead() == [ids[1]]
+
+
+def test_a_letter_with_hostile_attributes_is_sent_back_like_the_others(world: World) -> None:
+    hostile = {attributes.MOVED: text('{"x":{}}')}
+    world.bury("hostile", **hostile)
+    world.bury("honest")
+    done = world.run("dlq", "redrive", "--all", "--yes")
+    assert (done.exit_code, world.dead()) == (0, [])
+
+
+def test_a_letter_that_sqs_refuses_stays_and_the_others_are_sent_back(world: World) -> None:
+    refused = world.bury("refused")
+    world.bury("honest")
+    usual = world.aws.gate.around
+
+    def around(call: Call, proceed: Proceed) -> Any:
+        if call.operation == "SendMessageBatch" and "refused" in str(call.arguments):
+            raise client_error("BatchRequestTooLong", "Batch requests cannot be longer", "Send")
+        return usual(call, proceed) if usual else proceed()
+
+    world.aws.gate.around = around
+    done = world.run("dlq", "redrive", "--all", "--yes")
+    assert done.exit_code == 1
+    assert "BatchRequestTooLong" in done.output
+    assert world.dead() == [refused]

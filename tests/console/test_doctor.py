@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from longhaul.domain.health import stuck
+from console.checks.jobs import stuck
 from longhaul.domain.lease import Owed, State
 from longhaul.settings import LeaseSettings
+from simulation.aws.service import Call, Proceed, client_error
 from tests.builders import NOW, running
 from tests.console.conftest import World
-from tests.fakes.service import Call, Proceed, client_error
 
 TEMPLATE: dict[str, Any] = {
     "Resources": {"Queue": {"Type": "AWS::SQS::Queue", "Properties": {"VisibilityTimeout": 120}}}
@@ -20,23 +20,29 @@ TEMPLATE: dict[str, Any] = {
 
 @pytest.fixture(autouse=True)
 def synthesized(monkeypatch: pytest.MonkeyPatch, bare: World) -> dict[str, Any]:
-    """The template of the checkout: synthesizing it takes many seconds, and is tried on the embedded AWS."""
+    """The template of the checkout. An e2e test synthesizes the real one, which takes long."""
     template: dict[str, Any] = json.loads(json.dumps(TEMPLATE))
 
     def synth(folder: Path, *, profile: Path | None, context: dict[str, Any]) -> Path:
-        assert (profile, context) == (None, {"longhaul": {"stack_name": "Longhaul"}})
-        (folder / "Longhaul.template.json").write_text(json.dumps(template))
+        assert profile is None
+        (folder / f"{context['longhaul']['stack_name']}.template.json").write_text(
+            json.dumps(template)
+        )
         return folder
 
     monkeypatch.setattr("console.checks.stack.synth", synth)
+    monkeypatch.setattr("platform.machine", lambda: "aarch64")
+    monkeypatch.setattr("console.checks.docker.run", lambda _: "28.2.2")
     bare.deploy(template=TEMPLATE)
-    bare.aws.ecs.register_task_definition(family="Longhaul-small", containerDefinitions=[{"name": "job"}])
+    bare.aws.ecs.register_task_definition(
+        family="Longhaul-small", containerDefinitions=[{"name": "job"}]
+    )
     return template
 
 
-def examine(world: World) -> tuple[int, dict[str, list[str]]]:
-    """The exit code, and what was found by level."""
-    done = world.run("doctor", "--json")
+def examine(world: World, *arguments: str) -> tuple[int, dict[str, list[str]]]:
+    """The exit code, and the findings by level."""
+    done = world.run("doctor", "--json", *arguments)
     found: dict[str, list[str]] = {}
     for line in done.stdout.splitlines():
         finding = json.loads(line)
@@ -45,7 +51,7 @@ def examine(world: World) -> tuple[int, dict[str, list[str]]]:
     return done.exit_code, found
 
 
-def test_a_sound_deployment_has_nothing_but_ok(bare: World) -> None:
+def test_a_sound_deployment_has_only_ok_findings(bare: World) -> None:
     code, found = examine(bare)
     assert (code, set(found)) == (0, {"ok"}), found
     assert bare.aws.iam.simulated[0] == "arn:aws:iam::123456789012:role/path/Operator"
@@ -54,10 +60,22 @@ def test_a_sound_deployment_has_nothing_but_ok(bare: World) -> None:
 @pytest.mark.parametrize(
     ("spoil", "level", "said"),
     [
-        (lambda w: w.aws.iam.denied.add("sqs:SendMessage"), "problem", "sqs:SendMessage on arn:aws:sqs"),
-        (lambda w: w.aws.quotas.quotas.update({"Fargate On-Demand vCPU resource count": 6.0}), "warning", "6 Fargate"),
-        (lambda w: w.aws.quotas.quotas.clear(), "skipped", "the service does not tell"),
-        (lambda w: setattr(w.aws.lambda_, "concurrency", 10), "warning", "10 concurrent Lambda executions"),
+        (
+            lambda w: w.aws.iam.denied.add("sqs:SendMessage"),
+            "problem",
+            "sqs:SendMessage on arn:aws:sqs",
+        ),
+        (
+            lambda w: w.aws.quotas.quotas.update({"Fargate On-Demand vCPU resource count": 6.0}),
+            "warning",
+            "6 Fargate",
+        ),
+        (lambda w: w.aws.quotas.quotas.clear(), "skipped", "the service does not say"),
+        (
+            lambda w: setattr(w.aws.lambda_, "concurrency", 10),
+            "warning",
+            "10 concurrent Lambda executions",
+        ),
         (lambda w: w.aws.lambda_.mappings[0].update(State="Disabled"), "problem", "no job starts"),
         (
             lambda w: w.aws.lambda_.mappings[0].pop("FunctionResponseTypes"),
@@ -70,15 +88,33 @@ def test_a_sound_deployment_has_nothing_but_ok(bare: World) -> None:
             "problem",
             "rules are off: Longhaul-Sweep",
         ),
-        (lambda w: setattr(w.aws.cloudwatch, "sweeps", 0), "problem", "no sweep in the last 20m"),
+        (lambda w: w.aws.cloudwatch.sweeps.clear(), "problem", "no sweep in the last 20m"),
         (
             lambda w: w.aws.cloudwatch.ringing.update({"Longhaul-SweeperStopped": "stopped"}),
             "problem",
             "alarms: stopped",
         ),
+        (
+            lambda w: w.aws.ssm.parameters.clear(),
+            "warning",
+            "bootstrap: this account in us-east-1 has none",
+        ),
+        (
+            lambda w: setattr(w.aws.iam, "ecs_used", False),
+            "warning",
+            "no role AWSServiceRoleForECS",
+        ),
         (lambda w: w.bury("a"), "warning", "dead letters: 1 of stage main"),
-        (lambda w: (w.bury("a"), w.clock.advance(11 * 86_400)), "problem", "SQS drops the oldest in 3d"),
-        (lambda w: (w.claim("a"), w.clock.advance(3_600)), "problem", "nobody has beaten for long: a"),
+        (
+            lambda w: (w.bury("a"), w.clock.advance(11 * 86_400)),
+            "problem",
+            "SQS drops the oldest in 3d",
+        ),
+        (
+            lambda w: (w.claim("a"), w.clock.advance(3_600)),
+            "problem",
+            "without a beat for long: a",
+        ),
         (
             lambda w: w.deploy(status="UPDATE_ROLLBACK_COMPLETE", template=TEMPLATE),
             "warning",
@@ -90,20 +126,33 @@ def test_a_sound_deployment_has_nothing_but_ok(bare: World) -> None:
             "1 differences to this checkout: Queue is only here",
         ),
         (
-            lambda w: w.deploy(template={"Resources": {"Queue": {"Properties": {"VisibilityTimeout": 30}}}}),
+            lambda w: w.deploy(
+                template={"Resources": {"Queue": {"Properties": {"VisibilityTimeout": 30}}}}
+            ),
             "warning",
             "Queue: VisibilityTimeout",
         ),
     ],
 )
-def test_what_is_wrong_is_found(bare: World, spoil: Any, level: str, said: str) -> None:
+def test_each_problem_is_found(bare: World, spoil: Any, level: str, said: str) -> None:
     spoil(bare)
     code, found = examine(bare)
     assert any(said in what for what in found.get(level, [])), found
     assert code == (1 if "problem" in found else 0)
 
 
-def test_what_may_not_be_looked_at_stops_nothing_else(bare: World) -> None:
+def test_sweeps_are_counted_in_the_namespace_of_the_stack(bare: World) -> None:
+    bare.settings = bare.settings.model_copy(update={"metrics_namespace": "Night"})
+    bare.deploy("Night", template=TEMPLATE)
+    bare.aws.ecs.register_task_definition(
+        family="Night-small", containerDefinitions=[{"name": "job"}]
+    )
+    bare.aws.cloudwatch.sweeps = {"Night": 4.0}
+    code, found = examine(bare, "--stack", "Night")
+    assert (code, set(found)) == (0, {"ok"}), found
+
+
+def test_a_check_that_is_denied_is_skipped_and_the_others_run(bare: World) -> None:
     def around(call: Call, proceed: Proceed) -> dict[str, Any]:
         if call.service in ("iam", "service-quotas", "cloudwatch"):
             raise client_error("AccessDenied", "you may not", call.operation, status=403)
@@ -112,12 +161,25 @@ def test_what_may_not_be_looked_at_stops_nothing_else(bare: World) -> None:
     bare.aws.gate.around = around
     code, found = examine(bare)
     assert code == 0
-    assert len(found["skipped"]) == 4
+    assert len(found["skipped"]) == 5
     assert all("you may not" in what for what in found["skipped"])
     assert any(what.startswith("template:") for what in found["ok"])
 
 
-def test_stuck_is_what_three_sweeps_have_left() -> None:
+def test_the_mapping_of_a_retired_stage_may_be_off(bare: World) -> None:
+    (stage,) = bare.settings.stages
+    retired = stage.model_copy(update={"retired": True})
+    bare.settings = bare.settings.model_copy(update={"stages": (retired,)})
+    bare.deploy(template=TEMPLATE)
+    bare.aws.lambda_.mappings[0]["State"] = "Disabled"
+
+    code, found = examine(bare)
+
+    assert (code, set(found)) == (0, {"ok"}), found
+    assert "mapping: stage main is retired, its mapping is Disabled" in found["ok"]
+
+
+def test_a_lease_that_three_sweeps_have_left_is_stuck() -> None:
     numbers, late = LeaseSettings(), NOW + timedelta(hours=1)
     overdue = running(key="main#overdue", lease_expires_at=NOW)
     kept = running(key="main#kept", lease_expires_at=late)

@@ -7,11 +7,13 @@ from typing import NoReturn
 import pytest
 
 from console import entry
-from console.errors import ExitCode
-from local.synth import REPOSITORY
+from console.errors import ExitStatus
+from console.synth import REPOSITORY
 
 
-def test_an_interrupt_while_the_commands_are_loaded_is_one_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_while_the_commands_are_loaded_exits_130(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     class Interrupted(ModuleType):
         def __getattr__(self, name: str) -> NoReturn:
             raise KeyboardInterrupt
@@ -19,10 +21,10 @@ def test_an_interrupt_while_the_commands_are_loaded_is_one_like_any_other(monkey
     monkeypatch.setitem(sys.modules, "console.cli", Interrupted("console.cli"))
     with pytest.raises(SystemExit) as ended:
         entry.main()
-    assert ended.value.code == ExitCode.INTERRUPTED
+    assert ended.value.code == ExitStatus.INTERRUPTED
 
 
-def test_a_character_that_the_terminal_lacks_ends_nothing() -> None:
+def test_a_character_that_the_terminal_lacks_is_escaped() -> None:
     code = "from console import entry; entry.main()"
     done = subprocess.run(
         [sys.executable, "-c", code, "--help"],

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from longhaul.domain.lease import Lease
-from longhaul.domain.outcome import OutcomeClass
+from longhaul.domain.verdict import OutcomeClass
 from tests.console.conftest import World
 
 GROUP = "/longhaul/jobs"
@@ -17,7 +17,11 @@ def began(world: World, job_id: str = "flights", task: str = "t1") -> Lease:
 
 
 def runner_line(lease: Lease, message: str, **more: object) -> str:
-    always = {"job_id": lease.job_id, "attempt": lease.attempt, "execution": lease.id.execution_name}
+    always = {
+        "job_id": lease.job_id,
+        "attempt": lease.attempt.number,
+        "execution": lease.id.execution_name,
+    }
     return json.dumps(
         {
             "timestamp": "2026-01-02T03:04:05.678+00:00",
@@ -30,17 +34,28 @@ def runner_line(lease: Lease, message: str, **more: object) -> str:
     )
 
 
-def test_the_runners_lines_are_shown_short_and_the_others_as_they_are(world: World) -> None:
+def test_lines_of_the_runner_are_shortened_and_others_are_unchanged(world: World) -> None:
     lease = began(world)
     world.aws.logs.write(
-        GROUP, "job/job/t1", runner_line(lease, "job done", files=3), "WARN Spark says so", '"text"', "7"
+        GROUP,
+        "job/job/t1",
+        runner_line(lease, "job done", files=3),
+        "WARN Spark says so",
+        '"text"',
+        "7",
     )
     done = world.run("logs", "flights")
     assert done.exit_code == 0
     assert done.stdout == '03:04:05.678 INFO    job done files=3\nWARN Spark says so\n"text"\n7\n'
-    records = [json.loads(line) for line in world.run("logs", "flights", "--json").stdout.splitlines()]
+    records = [
+        json.loads(line) for line in world.run("logs", "flights", "--json").stdout.splitlines()
+    ]
     assert [record["attempt"] for record in records] == [1, 1, 1, 1]
-    assert records[1] == {"time": "2026-01-02T03:04:05.000Z", "attempt": 1, "text": "WARN Spark says so"}
+    assert records[1] == {
+        "time": "2026-01-02T03:04:05.000Z",
+        "attempt": 1,
+        "text": "WARN Spark says so",
+    }
 
 
 def test_all_pages_are_read(world: World) -> None:
@@ -51,9 +66,15 @@ def test_all_pages_are_read(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    "evil", ["\x1b]0;owned\x07", "\r\x9b2J", '{"message": "\\u001b[2J", "level": "\\u0007"}', "\u202egnp.exe"]
+    "evil",
+    [
+        "\x1b]0;owned\x07",
+        "\r\x9b2J",
+        '{"message": "\\u001b[2J", "level": "\\u0007"}',
+        "\u202egnp.exe",
+    ],
 )
-def test_what_a_job_prints_does_not_steer_the_terminal(world: World, evil: str) -> None:
+def test_output_of_a_job_does_not_control_the_terminal(world: World, evil: str) -> None:
     began(world)
     world.aws.logs.write(GROUP, "job/job/t1", evil)
     for arguments in (("logs", "flights"), ("logs", "flights", "--json")):
@@ -68,23 +89,31 @@ def test_an_earlier_attempts_log_is_found_through_the_history(world: World) -> N
     first = world.parts.leases.load(first.key) or first
     second = world.retry(world.end(first, OutcomeClass.FAILED))
     never = world.retry(world.end(second, OutcomeClass.INTERRUPTED))
-    world.parts.leases.register_task(never.id, "arn:aws:ecs:us-east-1:1:task/Longhaul/t3", world.clock.now())
+    world.parts.leases.register_task(
+        never.id, "arn:aws:ecs:us-east-1:1:task/Longhaul/t3", world.clock.now()
+    )
     world.aws.logs.write(GROUP, "job/job/t3", runner_line(never, "attempt three"))
     assert "attempt one" in world.run("logs", "flights", "--attempt", "1").stdout
     assert "attempt three" in world.run("logs", "flights").stdout
     missing = world.run("logs", "flights", "--attempt", "2")
-    assert (missing.exit_code, "attempt 2 of job flights never had a task" in missing.stderr) == (3, True)
+    assert (missing.exit_code, "attempt 2 of job flights never had a task" in missing.stderr) == (
+        3,
+        True,
+    )
     future = world.run("logs", "flights", "--attempt", "4")
     assert (future.exit_code, "there is no attempt 4" in future.stderr) == (3, True)
 
 
-def test_an_attempt_that_is_not_remembered_is_said_to_be_so(world: World) -> None:
+def test_an_attempt_that_is_not_remembered_is_reported(world: World) -> None:
     world.claim("flights", attempt=60, settled_attempt=59)
     done = world.run("logs", "flights", "--attempt", "3")
-    assert (done.exit_code, "attempt 3 of job flights is not remembered any more" in done.stderr) == (3, True)
+    assert (
+        done.exit_code,
+        "attempt 3 of job flights is no longer remembered" in done.stderr,
+    ) == (3, True)
 
 
-def test_an_attempt_that_has_written_nothing_yet_is_said_to_have(world: World) -> None:
+def test_an_attempt_that_has_written_nothing_is_reported(world: World) -> None:
     world.claim("flights")
     done = world.run("logs", "flights")
     assert (done.exit_code, "has not begun to write" in done.stderr) == (3, True)
@@ -111,7 +140,7 @@ def test_following_waits_for_the_job_and_ends_with_it(world: World) -> None:
     assert "flights: SUCCEEDED" in done.stderr
 
 
-def test_following_ends_when_it_is_interrupted(world: World) -> None:
+def test_an_interrupt_ends_following(world: World) -> None:
     def interrupt() -> None:
         raise KeyboardInterrupt
 

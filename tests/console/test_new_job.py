@@ -13,26 +13,35 @@ from typer.testing import CliRunner
 from console.cli import app
 from console.commands import new_job as module
 from console.commands.new_job import write_job
-from console.errors import CommandError, ExitCode
-from local.synth import REPOSITORY
+from console.errors import CommandError, ExitStatus
+from console.synth import REPOSITORY
 
-# Spark's start, on a machine that is busy with other tests.
+# Spark starts slowly on a machine that is busy with other tests.
 LIMIT_S = 180
 
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """What a job and its test need of the repository."""
-    for folder in ("jobs", "longhaul", "local"):
-        shutil.copytree(REPOSITORY / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    """The parts of the repository that a job and its test need."""
+    for folder in ("jobs", "longhaul", "embedded", "demo", "simulation"):
+        shutil.copytree(
+            REPOSITORY / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__")
+        )
     (tmp_path / "tests" / "jobs").mkdir(parents=True)
-    for file in ("pyproject.toml", "tests/conftest.py", "tests/builders.py", "tests/jobs/conftest.py"):
+    for file in (
+        "pyproject.toml",
+        "tests/conftest.py",
+        "tests/builders.py",
+        "tests/jobs/conftest.py",
+    ):
         shutil.copy(REPOSITORY / file, tmp_path / file)
     return tmp_path
 
 
 @pytest.mark.slow
-def test_the_test_of_a_new_job_passes_at_once_and_both_files_are_as_the_house_wants_them(checkout: Path) -> None:
+def test_the_test_of_a_new_job_passes_and_both_files_are_lint_clean(
+    checkout: Path,
+) -> None:
     job, test = write_job("count_rows", checkout)
 
     ran = subprocess.run(
@@ -47,12 +56,21 @@ def test_the_test_of_a_new_job_passes_at_once_and_both_files_are_as_the_house_wa
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "2 passed" in ran.stdout
     for command in (["check"], ["format", "--check"]):
-        ruff = [shutil.which("ruff") or str(Path(sys.executable).with_name("ruff")), *command, str(job), str(test)]
-        linted = subprocess.run(ruff, cwd=checkout, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+        ruff = [
+            shutil.which("ruff") or str(Path(sys.executable).with_name("ruff")),
+            *command,
+            str(job),
+            str(test),
+        ]
+        linted = subprocess.run(
+            ruff, cwd=checkout, capture_output=True, text=True, timeout=LIMIT_S, check=False
+        )
         assert linted.returncode == 0, linted.stdout
 
 
-def test_the_command_says_what_it_wrote_and_how_to_use_it(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_says_what_it_wrote_and_how_to_use_it(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "REPOSITORY", checkout)
 
     said = CliRunner().invoke(app, ["new-job", "orders"])
@@ -63,17 +81,19 @@ def test_the_command_says_what_it_wrote_and_how_to_use_it(checkout: Path, monkey
     assert json.loads(said.stdout)["job"] == "orders"
 
 
-@pytest.mark.parametrize("name", ["", "Orders", "2nd", "_x", "a-b", "a/b", "../x", "class", "x" * 65, "a.b", "a\n"])
-def test_a_name_that_is_no_module_is_refused(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "name", ["", "Orders", "2nd", "_x", "a-b", "a/b", "../x", "class", "x" * 65, "a.b", "a\n"]
+)
+def test_a_name_that_cannot_be_a_module_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="is no name for a job") as refused:
         write_job(name, tmp_path)
-    assert refused.value.code is ExitCode.USAGE
+    assert refused.value.status is ExitStatus.USAGE
 
 
 @pytest.mark.parametrize("there", ["jobs/catalogue/orders.py", "tests/jobs/test_orders.py"])
 def test_nothing_is_overwritten(checkout: Path, there: str) -> None:
     (checkout / there).write_text("mine")
-    with pytest.raises(CommandError, match=f"{there} is there already"):
+    with pytest.raises(CommandError, match=f"{there} exists already"):
         write_job("orders", checkout)
     assert (checkout / there).read_text() == "mine"
     assert len([*checkout.rglob("orders.py"), *checkout.rglob("test_orders.py")]) == 1

@@ -6,7 +6,8 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from console.output import Output, printable
+from console.display.text import printable
+from console.terminal.output import Output
 
 
 @pytest.mark.parametrize(
@@ -20,15 +21,15 @@ from console.output import Output, printable
         ("\ud800 [red]markup[/red] :smile:", "\\ud800 [red]markup[/red] :smile:"),
     ],
 )
-def test_what_came_from_outside_is_shown_and_not_obeyed(raw: str, shown: str) -> None:
+def test_control_characters_are_shown_and_not_obeyed(raw: str, shown: str) -> None:
     assert printable(raw) == shown
 
 
-def test_lines_may_be_kept() -> None:
+def test_line_ends_can_be_kept() -> None:
     assert printable("a\n\tb\r\n", lines=True) == "a\n\tb\\r\n"
 
 
-def test_colours_are_for_terminals_that_want_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colours_are_used_only_on_terminals_that_want_them(monkeypatch: pytest.MonkeyPatch) -> None:
     def drawn() -> str:
         out, file = Output(), io.StringIO()
         out.data = Console(file=file, force_terminal=True, width=60, highlight=False)
@@ -45,7 +46,10 @@ def test_colours_are_for_terminals_that_want_them(monkeypatch: pytest.MonkeyPatc
 
 JOB = "year-2013/clean/38aab4616cf60bda61dd"
 WHY = "permanent: params.query: [PARSE_SYNTAX_ERROR] Syntax error at or near 'SELEC'"
-ROWS = [(JOB, "DEAD", "clean", "2", "6m26s", "", WHY), ("a", "RUNNING", "main", "1", "4s", "62% running", "")]
+ROWS = [
+    (JOB, "DEAD", "clean", "2", "6m26s", "", WHY),
+    ("a", "RUNNING", "main", "1", "4s", "62% running", ""),
+]
 
 
 def listed(width: int, rows: Sequence[Sequence[str]] = ROWS) -> str:
@@ -55,7 +59,7 @@ def listed(width: int, rows: Sequence[Sequence[str]] = ROWS) -> str:
     return re.sub(r"\x1b\[[0-9;]*m", "", file.getvalue())
 
 
-def test_a_wide_terminal_shows_a_row_on_a_line() -> None:
+def test_a_wide_terminal_shows_a_row_on_one_line() -> None:
     assert listed(160).splitlines() == [
         "job                                   state    stage  attempt  age    progress     why",
         f"{JOB}  DEAD     clean  2        6m26s               {WHY}",
@@ -63,7 +67,7 @@ def test_a_wide_terminal_shows_a_row_on_a_line() -> None:
     ]
 
 
-def test_what_finds_no_room_goes_on_lines_below_and_the_reason_folds_under_itself() -> None:
+def test_columns_that_do_not_fit_go_below_and_the_reason_folds_under_itself() -> None:
     assert listed(80).splitlines() == [
         "job                                   state    stage  attempt  age",
         "  progress     why",
@@ -77,7 +81,7 @@ def test_what_finds_no_room_goes_on_lines_below_and_the_reason_folds_under_itsel
 
 @pytest.mark.parametrize("width", [8, 24, 40, 80, 119, 300])
 @pytest.mark.parametrize("job", ["a", JOB, "y" * 128, "日本" * 30])
-def test_nothing_is_cut_off_however_narrow_the_terminal_and_no_line_is_wider(width: int, job: str) -> None:
+def test_a_narrow_terminal_cuts_nothing_off_and_no_line_is_too_wide(width: int, job: str) -> None:
     shown = listed(width, [(job, "SUCCEEDED", "main", "12", "3d4h", "100% done", WHY)])
     together = "".join(shown.split())
     for cell in (job, "SUCCEEDED", "main", "12", "3d4h", WHY):

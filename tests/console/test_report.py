@@ -1,4 +1,4 @@
-"""The report: whole, by itself, and deaf to what it tells of."""
+"""The report: complete, self-contained, and safe from hostile text."""
 
 import re
 from html.parser import HTMLParser
@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from longhaul.domain.outcome import OutcomeClass
+from longhaul.domain.verdict import OutcomeClass
 from tests.console.conftest import World
 
 EVIL = "</style></td><script>alert(1)</script><img src=x onerror=alert(1)> \u202e\x1b[31m\" ' &amp;"
 
 
 class Page(HTMLParser):
-    """What a browser would make of it: elements, attributes, and what it says."""
+    """The elements, attributes and text that a browser finds in it."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -46,33 +46,43 @@ def written(world: World, tmp_path: Path) -> Path:
     return file
 
 
-def test_it_tells_of_the_timeline_outcomes_waits_retries_and_cost(written: Path) -> None:
+def test_the_report_shows_timeline_outcomes_waits_retries_and_cost(written: Path) -> None:
     page = Page(written.read_text())
     said = "".join(page.said)
     assert page.tags.count("h2") == 6
-    for words in ("1 of 3", "jobs succeeded", "1 failed, 1 permanent.", "no such file", "january", "march", "USD"):
+    for words in (
+        "1 of 3",
+        "jobs succeeded",
+        "1 failed, 1 permanent.",
+        "no such file",
+        "january",
+        "march",
+        "USD",
+    ):
         assert words in said
     assert "stack Longhaul on AWS, us-east-1" in said
     assert page.tags.count("svg") > 1
 
 
-def test_it_needs_nothing_from_elsewhere_and_runs_nothing(written: Path) -> None:
+def test_the_report_loads_nothing_and_runs_nothing(written: Path) -> None:
     text = written.read_text()
     page = Page(text)
     assert not {"script", "link", "img", "iframe", "object"} & set(page.tags)
-    assert not [name for name, _ in page.attributes if name.startswith("on") or name in ("src", "href")]
+    assert not [
+        name for name, _ in page.attributes if name.startswith("on") or name in ("src", "href")
+    ]
     assert "url(" not in text
     assert "default-src 'none'" in text
     assert not re.findall(r"https?://(?!www\.w3\.org)", text)
 
 
-def test_what_jobs_say_is_text(written: Path) -> None:
+def test_text_of_jobs_is_not_markup(written: Path) -> None:
     text = written.read_text()
     assert "&lt;script&gt;alert(1)" in text
     assert not set("\u202e\x1b") & set(text)
 
 
-def test_every_tag_that_is_opened_is_closed(written: Path) -> None:
+def test_every_tag_is_closed(written: Path) -> None:
     opened: list[str] = []
     problems: list[str] = []
 
@@ -92,12 +102,12 @@ def test_every_tag_that_is_opened_is_closed(written: Path) -> None:
     assert (opened, problems) == ([], [])
 
 
-def test_without_jobs_it_says_so(world: World, tmp_path: Path) -> None:
+def test_a_report_without_jobs_says_so(world: World, tmp_path: Path) -> None:
     file = tmp_path / "report.html"
     assert world.run("report", "-o", str(file)).exit_code == 0
     assert "No jobs to show." in file.read_text()
 
 
-def test_a_folder_that_is_not_there_is_not_made(world: World, tmp_path: Path) -> None:
+def test_a_missing_folder_is_not_created(world: World, tmp_path: Path) -> None:
     done = world.run("report", "-o", str(tmp_path / "no" / "report.html"))
     assert (done.exit_code, "there is no folder" in done.stderr) == (2, True)

@@ -8,7 +8,7 @@ from console.page.board import BoardReader
 from console.target import Target
 from longhaul.domain.lease import Owed, State
 from longhaul.domain.lineage import Group, Lineage
-from longhaul.domain.outcome import OutcomeClass
+from longhaul.domain.verdict import OutcomeClass
 from tests.builders import QUEUE_URL, stage
 from tests.console.conftest import World
 
@@ -17,7 +17,7 @@ def ids(output: str) -> list[str]:
     return [line.split("\t")[0] for line in output.splitlines()]
 
 
-def test_the_list_shows_what_is_open_and_then_what_ended_the_latest_first(world: World) -> None:
+def test_the_list_shows_open_jobs_then_ended_ones_with_the_latest_first(world: World) -> None:
     for n in range(3):
         world.end(world.claim(f"ended-{n}"), OutcomeClass.SUCCEEDED)
         world.clock.advance(60)
@@ -43,17 +43,24 @@ def test_a_list_scans_nothing_and_reads_no_more_than_it_shows(world: World) -> N
     assert counts == {"dynamodb.Query": 6, "dynamodb.BatchGetItem": 1, "dynamodb.GetItem": 1}
 
 
-def test_messages_that_nobody_has_claimed_are_queued_held_back_or_not(world: World, target: Target) -> None:
+def test_unclaimed_messages_count_as_queued_whether_held_back_or_not(
+    world: World, target: Target
+) -> None:
     for n in range(8):
-        world.aws.sqs.send_message(QueueUrl=QUEUE_URL, MessageBody=f"{{{n}}}", DelaySeconds=60 if n == 0 else 0)
+        world.aws.sqs.send_message(
+            QueueUrl=QUEUE_URL, MessageBody=f"{{{n}}}", DelaySeconds=60 if n == 0 else 0
+        )
     world.claim("runs")
     world.retry(world.end(world.claim("comes-again"), OutcomeClass.FAILED))
     world.end(world.claim("waits-for-a-slot"), OutcomeClass.FAILED)
-    # Those of the jobs that run, and what the dispatcher holds; that of the job which waits for a slot shows, as others do that were never claimed.
+    # Invisible: messages of running jobs, and those that the dispatcher holds back. Visible: the
+    # message of the job that waits for a slot, and those that were never claimed.
     world.aws.sqs.receive_message(QueueUrl=QUEUE_URL, MaxNumberOfMessages=4, VisibilityTimeout=120)
     for filters in ([], ["--state", "dead"], ["--newer-than", "1s"], ["--limit", "1"]):
         assert "main: about 5 queued" in world.run("status", *filters).stderr
-    assert [each.queued for each in BoardReader(target, timedelta(hours=1)).read().stages] == [5], "as on the page"
+    assert [each.queued for each in BoardReader(target, timedelta(hours=1)).read().stages] == [5], (
+        "as on the page"
+    )
 
 
 def test_filters_by_state_and_age(world: World) -> None:
@@ -65,25 +72,36 @@ def test_filters_by_state_and_age(world: World) -> None:
     assert ids(world.run("status", "--state", "dead").stdout) == ["new", "old"]
     assert ids(world.run("status", "--state", "dead", "--newer-than", "1h").stdout) == ["new"]
     assert ids(world.run("status", "--older-than", "1h").stdout) == ["old"]
-    assert ids(world.run("status", "--state", "RUNNING", "--state", "succeeded").stdout) == ["running", "good"]
+    assert ids(world.run("status", "--state", "RUNNING", "--state", "succeeded").stdout) == [
+        "running",
+        "good",
+    ]
     wrong = world.run("status", "--older-than", "yesterday")
     assert (wrong.exit_code, "not a duration" in wrong.stderr) == (2, True)
 
 
-def test_an_ended_job_that_owes_something_is_shown_once_with_what_it_owes(world: World) -> None:
+def test_an_ended_job_that_owes_something_is_shown_once_with_its_debts(world: World) -> None:
     lease = world.claim("owing")
-    dead = replace(lease, state=State.DEAD, settled_attempt=1, settled_at=world.clock.now(), owed=(Owed.DELETE,))
+    dead = replace(
+        lease,
+        state=State.DEAD,
+        settled_attempt=1,
+        settled_at=world.clock.now(),
+        owed=(Owed.DELETE,),
+    )
     world.parts.leases.settle(lease, dead)
     (line,) = world.run("status").stdout.splitlines()
     assert line.split("\t") == ["owing", "DEAD", "main", "1", "0s", "", "still owes: delete"]
 
 
-def test_the_page_of_a_job_says_where_it_is(world: World) -> None:
+def test_the_details_of_a_job_are_shown(world: World) -> None:
     lease = world.claim("flights")
     world.parts.leases.register_task(
         lease.id, "arn:aws:ecs:us-east-1:123456789012:task/Longhaul/0123", world.clock.now()
     )
-    world.parts.leases.report_progress(lease.id, {"fraction": 0.5, "phase": "running"}, world.clock.now())
+    world.parts.leases.report_progress(
+        lease.id, {"fraction": 0.5, "phase": "running"}, world.clock.now()
+    )
     world.clock.advance(3_700)
     done = world.run("status", "flights")
     assert done.exit_code == 0
@@ -93,16 +111,20 @@ def test_the_page_of_a_job_says_where_it_is(world: World) -> None:
     assert shown["attempt"].startswith("1, begun 1h1m ago")
     assert shown["log"] == "/longhaul/jobs:job/job/0123"
     record = json.loads(world.run("status", "flights", "--json").stdout)
-    assert (record["state"], record["progress"]["fraction"], record["seconds"]) == ("RUNNING", 0.5, 3700.0)
+    assert (record["state"], record["progress"]["fraction"], record["seconds"]) == (
+        "RUNNING",
+        0.5,
+        3700.0,
+    )
 
 
-def test_an_unknown_job_is_no_success(world: World) -> None:
+def test_an_unknown_job_has_its_own_exit_code(world: World) -> None:
     done = world.run("status", "nobody")
     assert (done.exit_code, done.stdout) == (3, "")
     assert "nothing is known of job nobody: it may still be queued" in done.stderr
 
 
-def test_an_id_in_two_stages_has_to_be_told_apart(world: World) -> None:
+def test_an_id_in_two_stages_needs_a_stage(world: World) -> None:
     night = stage(name="night")
     known = world.settings.model_copy(update={"stages": (*world.settings.stages, night)})
     replace(world, settings=known).deploy()
@@ -116,7 +138,9 @@ def test_an_id_in_two_stages_has_to_be_told_apart(world: World) -> None:
 
 def test_watching_a_job_ends_with_its_outcome(world: World) -> None:
     lease = world.claim("watched")
-    world.clock.meanwhile.extend([lambda: None, lambda: world.end(lease, OutcomeClass.PERMANENT, "no")])
+    world.clock.meanwhile.extend(
+        [lambda: None, lambda: world.end(lease, OutcomeClass.PERMANENT, "no")]
+    )
     done = world.run("status", "watched", "--watch")
     assert (done.exit_code, "watched: DEAD: permanent: no" in done.stderr) == (1, True)
     assert world.run("status", "watched", "--watch").exit_code == 1
@@ -124,7 +148,7 @@ def test_watching_a_job_ends_with_its_outcome(world: World) -> None:
     assert world.run("status", "good", "--watch").exit_code == 0
 
 
-def test_watching_the_list_goes_on_until_it_is_interrupted(world: World) -> None:
+def test_watching_the_list_goes_on_until_an_interrupt(world: World) -> None:
     def interrupt() -> None:
         raise KeyboardInterrupt
 
@@ -136,9 +160,19 @@ def test_watching_the_list_goes_on_until_it_is_interrupted(world: World) -> None
 
 
 @pytest.mark.parametrize(
-    "arguments", [("status",), ("status", "evil"), ("status", "--json"), ("status", "evil", "--json")]
+    "arguments",
+    [
+        ("status",),
+        ("status", "evil"),
+        ("history", "evil"),
+        ("history", "evil", "--json"),
+        ("status", "--json"),
+        ("status", "evil", "--json"),
+    ],
 )
-def test_what_a_job_died_of_does_not_reach_the_terminal_raw(world: World, arguments: tuple[str, ...]) -> None:
+def test_the_error_of_a_job_does_not_control_the_terminal(
+    world: World, arguments: tuple[str, ...]
+) -> None:
     evil = "\x1b]0;owned\x07 \x9b31m \u202egpj.exe \r\n"
     world.end(world.claim("evil"), OutcomeClass.PERMANENT, evil)
     done = world.run(*arguments)
@@ -147,7 +181,7 @@ def test_what_a_job_died_of_does_not_reach_the_terminal_raw(world: World, argume
     assert "owned" in done.stdout
 
 
-def test_a_released_job_says_when_it_is_tried_again(world: World) -> None:
+def test_a_released_job_shows_the_time_of_its_next_attempt(world: World) -> None:
     lease = world.claim("back")
     released = replace(
         lease,
@@ -162,16 +196,24 @@ def test_a_released_job_says_when_it_is_tried_again(world: World) -> None:
     assert "again in 1m30s; failed: exit code 1" in world.run("status").stdout
 
 
-def test_the_tree_of_a_fan_out_shows_each_member_and_counts_what_nobody_has_claimed(world: World) -> None:
+def test_the_tree_of_a_fan_out_shows_its_members_and_counts_queued_ones(
+    world: World,
+) -> None:
     root = world.end(world.claim("year"), OutcomeClass.SUCCEEDED)
 
     def lineage(n: int) -> Lineage:
-        return Lineage(root=root.key, parent=root.key, groups=(Group(of=root.key, run=root.run, n=n, size=40),))
+        return Lineage(
+            root=root.key, parent=root.key, groups=(Group(of=root.key, run=root.run, n=n, size=40),)
+        )
 
     world.end(world.claim("year/0", lineage=lineage(0)), OutcomeClass.SUCCEEDED)
-    world.end(world.claim("year/1", lineage=lineage(1)), OutcomeClass.PERMANENT, "no such column: month")
+    world.end(
+        world.claim("year/1", lineage=lineage(1)), OutcomeClass.PERMANENT, "no such column: month"
+    )
     world.claim("year/2", lineage=lineage(2))
-    shown = [line.split("\t") for line in world.run("status", "year").stdout.splitlines() if "\t" in line]
+    shown = [
+        line.split("\t") for line in world.run("status", "year").stdout.splitlines() if "\t" in line
+    ]
     assert [(cells[0], cells[1], cells[-1]) for cells in shown] == [
         ("year", "SUCCEEDED", ""),
         ("├─ year/0", "SUCCEEDED", ""),
@@ -179,14 +221,18 @@ def test_the_tree_of_a_fan_out_shows_each_member_and_counts_what_nobody_has_clai
         ("├─ year/2", "RUNNING", ""),
         ("└─ … 37 more", "", "37 QUEUED"),
     ]
-    # The urgent ones stay when there is no room for all.
+    # The urgent ones are shown when there is no room for all.
     brief = world.run("status", "year", "--limit", "2").stdout.splitlines()[-3:]
     assert [line.split("\t")[0] for line in brief] == ["├─ year/1", "├─ year/2", "└─ … 38 more"]
     assert brief[-1].endswith("37 QUEUED, 1 SUCCEEDED")
-    records = [json.loads(line) for line in world.run("status", "year", "--json").stdout.splitlines()]
+    records = [
+        json.loads(line) for line in world.run("status", "year", "--json").stdout.splitlines()
+    ]
     assert [(each["job_id"], each["parent"], each["root"]) for each in records[:2]] == [
         ("year", None, "year"),
         ("year/0", "year", "year"),
     ]
-    of_member = dict(line.split(maxsplit=1) for line in world.run("status", "year/1").stdout.splitlines())
+    of_member = dict(
+        line.split(maxsplit=1) for line in world.run("status", "year/1").stdout.splitlines()
+    )
     assert (of_member["follows"], of_member["state"]) == ("year", "DEAD")

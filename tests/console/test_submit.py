@@ -6,14 +6,25 @@ import pytest
 import typer.main
 
 from console.cli import app
-from longhaul.domain.outcome import OutcomeClass
+from longhaul.domain.claim import Claim, decide_claim
+from longhaul.domain.lease import State
 from longhaul.domain.request import JobRequest
-from tests.builders import QUEUE_URL, body
+from longhaul.domain.verdict import OutcomeClass
+from simulation.aws.service import Call, Proceed, client_error
+from simulation.aws.sqs.batch import EntryFault
+from tests.builders import QUEUE_URL, body, message
 from tests.console.conftest import World
-from tests.fakes.service import Call, Proceed, client_error
-from tests.fakes.sqs_batch import EntryFault
 
-FLAGS = ("--job", "sql", "--output", "s3://longhaul-data/out/", "--param", "query=SELECT 1", "--param", "n=7")
+FLAGS = (
+    "--job",
+    "sql",
+    "--output",
+    "s3://longhaul-data/out/",
+    "--param",
+    "query=SELECT 1",
+    "--param",
+    "n=7",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +37,9 @@ def lines(n: int) -> str:
 
 
 def test_options_make_one_request(world: World) -> None:
-    done = world.run("submit", *FLAGS, "--input", "a=s3://landing/a.csv", "--size", "large", "--job-id", "mine")
+    done = world.run(
+        "submit", *FLAGS, "--input", "a=s3://landing/a.csv", "--size", "large", "--job-id", "mine"
+    )
     assert (done.exit_code, done.stdout) == (0, "mine\n")
     (message,) = world.queued()
     assert json.loads(message["Body"]) == {
@@ -40,11 +53,14 @@ def test_options_make_one_request(world: World) -> None:
 
 
 def test_every_field_of_a_request_has_an_option(world: World) -> None:
-    """But for the schema's version and what Longhaul writes itself."""
+    """Except the schema's version and the fields that Longhaul writes itself."""
     submit = typer.main.get_command(app).commands["submit"]  # type: ignore[attr-defined]
     options = {option for parameter in submit.params for option in parameter.opts}
     for field in JobRequest.model_fields.keys() - {"version", "lineage"}:
-        assert f"--{ {'inputs': 'input', 'params': 'param'}.get(field, field.replace('_', '-')) }" in options
+        assert (
+            f"--{ {'inputs': 'input', 'params': 'param'}.get(field, field.replace('_', '-')) }"
+            in options
+        )
     done = world.run("submit", *FLAGS, "--mode", "append", "--engine", "fargate")
     assert done.exit_code == 0, done.stderr
     (message,) = world.queued()
@@ -64,14 +80,19 @@ def test_nothing_is_sent_when_one_line_is_wrong_and_each_error_names_its_line(wo
     assert done.exit_code == 2
     assert done.stdout == ""
     assert "line 2: is not valid JSON" in done.stderr
-    assert "line 3: job: unknown job 'sqll'; known: daily_delays, flights_clean, sql" in done.stderr
+    assert "line 3: job: unknown job 'sq…'; known: daily_delays, flights_clean, sql" in done.stderr
     assert "nothing was sent" in done.stderr
     assert world.queued() == []
 
 
-def test_a_file_that_is_not_there_or_no_text_is_said_in_a_sentence(world: World, tmp_path: Path) -> None:
+def test_a_missing_file_or_one_without_text_is_reported_in_a_sentence(
+    world: World, tmp_path: Path
+) -> None:
     absent = world.run("submit", "nowhere.jsonl")
-    assert (absent.exit_code, absent.stderr) == (1, "longhaul: nowhere.jsonl: No such file or directory\n")
+    assert (absent.exit_code, absent.stderr) == (
+        1,
+        "longhaul: nowhere.jsonl: No such file or directory\n",
+    )
     (tmp_path / "binary").write_bytes(b"{}\n\xff")
     binary = world.run("submit", "binary")
     assert (binary.exit_code, binary.stderr) == (2, "longhaul: line 2: is not UTF-8\n")
@@ -90,14 +111,14 @@ def test_a_file_that_is_not_there_or_no_text_is_said_in_a_sentence(world: World,
         ((*FLAGS, "--size", ""), "size: "),
     ],
 )
-def test_wrong_use_says_what_is_wrong(world: World, arguments: tuple[str, ...], said: str) -> None:
+def test_wrong_usage_is_explained(world: World, arguments: tuple[str, ...], said: str) -> None:
     done = world.run("submit", *arguments)
     assert done.exit_code == 2
     assert said in done.stderr
     assert "\x1b" not in done.output
 
 
-def test_what_sqs_refused_for_the_moment_is_sent_again(world: World) -> None:
+def test_messages_that_sqs_refuses_for_the_moment_are_sent_again(world: World) -> None:
     refused: set[str] = set()
 
     def fault(_operation: str, entry: Any) -> EntryFault | None:
@@ -112,9 +133,11 @@ def test_what_sqs_refused_for_the_moment_is_sent_again(world: World) -> None:
     assert len(done.stdout.split()) == len(world.queued()) == 12
 
 
-def test_what_could_not_be_sent_is_written_out_and_can_be_submitted_again(world: World) -> None:
+def test_unsent_requests_are_written_to_a_file_that_can_be_submitted(world: World) -> None:
     world.aws.sqs.entry_fault = lambda _, entry: (
-        EntryFault("AccessDenied", "not you", sender_fault=True) if "job-3" in entry["MessageBody"] else None
+        EntryFault("AccessDenied", "not you", sender_fault=True)
+        if "job-3" in entry["MessageBody"]
+        else None
     )
     done = world.run("submit", "--unsent", "left.jsonl", input=lines(12))
     assert done.exit_code == 1
@@ -127,7 +150,7 @@ def test_what_could_not_be_sent_is_written_out_and_can_be_submitted_again(world:
     assert len(world.queued()) == 12
 
 
-def test_an_unsent_file_that_is_there_is_not_overwritten(world: World, tmp_path: Path) -> None:
+def test_an_existing_unsent_file_is_not_overwritten(world: World, tmp_path: Path) -> None:
     (tmp_path / "left.jsonl").write_text("older\n")
     world.aws.sqs.entry_fault = lambda *_: EntryFault("AccessDenied", sender_fault=True)
     done = world.run("submit", "--unsent", "left.jsonl", input=lines(1))
@@ -150,9 +173,13 @@ def test_an_error_in_the_middle_loses_nothing(world: World, tmp_path: Path) -> N
     done = world.run("submit", "--unsent", "left.jsonl", input=lines(200))
     assert done.exit_code == 4
     assert "not allowed: SendMessageBatch: no more" in done.stderr
-    kept = [json.loads(line)["job_id"] for line in (tmp_path / "left.jsonl").read_text().splitlines()]
+    kept = [
+        json.loads(line)["job_id"] for line in (tmp_path / "left.jsonl").read_text().splitlines()
+    ]
     assert sorted([*done.stdout.split(), *kept]) == sorted(f"job-{i}" for i in range(200))
-    assert sorted(done.stdout.split()) == sorted(json.loads(each["Body"])["job_id"] for each in world.queued())
+    assert sorted(done.stdout.split()) == sorted(
+        json.loads(each["Body"])["job_id"] for each in world.queued()
+    )
 
 
 def test_an_interrupt_in_the_middle_loses_nothing_and_exits_130(
@@ -160,20 +187,24 @@ def test_an_interrupt_in_the_middle_loses_nothing_and_exits_130(
 ) -> None:
     def interrupted(_futures: Any, calls: list[int] = []) -> None:  # noqa: B006 - counts its own calls
         calls.append(1)
-        if len(calls) < 3:  # twice: somebody is impatient
+        if len(calls) < 3:  # Ctrl-C twice
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("longhaul.submit.wait", interrupted)
+    monkeypatch.setattr("console.operations.submit.wait", interrupted)
     done = world.run("submit", "--unsent", "left.jsonl", input=lines(2_000))
     assert done.exit_code == 130
-    kept = (tmp_path / "left.jsonl").read_text().splitlines() if (tmp_path / "left.jsonl").exists() else []
+    kept = (
+        (tmp_path / "left.jsonl").read_text().splitlines()
+        if (tmp_path / "left.jsonl").exists()
+        else []
+    )
     assert sorted([*done.stdout.split(), *(json.loads(line)["job_id"] for line in kept)]) == sorted(
         f"job-{i}" for i in range(2_000)
     )
     assert len(done.stdout.split()) == len(world.aws.sqs.queues[QUEUE_URL].messages)
 
 
-def test_a_lost_answer_is_sent_again_under_the_same_id(world: World) -> None:
+def test_after_a_lost_response_the_request_is_sent_again_with_its_id(world: World) -> None:
     lost = 0
 
     def around(call: Call, proceed: Proceed) -> dict[str, Any]:
@@ -191,7 +222,7 @@ def test_a_lost_answer_is_sent_again_under_the_same_id(world: World) -> None:
     assert first == second == done.stdout.strip()
 
 
-def test_json_adds_what_programs_want(world: World) -> None:
+def test_json_output_has_stage_and_message_id(world: World) -> None:
     done = world.run("submit", "--json", input=body(job_id="a"))
     assert json.loads(done.stdout) == {
         "job_id": "a",
@@ -200,7 +231,7 @@ def test_json_adds_what_programs_want(world: World) -> None:
     }
 
 
-def test_where_it_goes_is_said_before_anything_goes(world: World) -> None:
+def test_the_place_is_named_before_anything_is_sent(world: World) -> None:
     assert "→ stack Longhaul on AWS, us-east-1\n" in world.run("submit", input=body()).stderr
 
 
@@ -222,7 +253,7 @@ def test_wait_ends_with_the_outcome_of_every_job(world: World) -> None:
     assert "\x1b" not in done.output
 
 
-def test_wait_takes_no_older_run_for_the_new_one(world: World) -> None:
+def test_wait_does_not_mistake_an_older_run_for_the_new_one(world: World) -> None:
     old = world.end(world.claim("again"))
     world.clock.advance(60)
     newer: list[Any] = []
@@ -232,22 +263,61 @@ def test_wait_takes_no_older_run_for_the_new_one(world: World) -> None:
         world.aws.dynamodb.delete_item(TableName="leases", Key=item)
         newer.append(world.claim("again"))
 
-    world.clock.meanwhile.extend([lambda: None, claim, lambda: world.end(newer[0], OutcomeClass.SUCCEEDED)])
+    world.clock.meanwhile.extend(
+        [lambda: None, claim, lambda: world.end(newer[0], OutcomeClass.SUCCEEDED)]
+    )
     done = world.run("submit", "--wait", input=body(job_id="again"))
     assert (done.exit_code, "1 of 1 succeeded" in done.stderr) == (0, True)
     assert newer
 
 
-def test_wait_on_work_that_has_succeeded_before_is_a_success_at_once(world: World) -> None:
+@pytest.mark.parametrize("size", ["small", "large"])
+def test_wait_behind_a_run_that_is_being_cancelled_is_for_the_next_one(
+    world: World, size: str
+) -> None:
+    row = world.claim("again")
+    world.clock.advance(60)
+    assert world.run("cancel", "again").exit_code == 0
+    world.clock.advance(60)
+    request = JobRequest.model_validate_json(body(size=size))
+
+    def end() -> None:
+        marked = world.parts.leases.load(row.key)
+        assert marked is not None
+        assert world.end(marked, OutcomeClass.CANCELLED).state is State.CANCELLED
+
+    def claim_again() -> None:
+        old = world.parts.leases.load(row.key)
+        assert old is not None
+        changes = {"first_sent_at": world.clock.now(), "request": request}
+        claim = decide_claim(
+            old,
+            message("again", "m-2", **changes),
+            world.settings.stages[0],
+            world.settings.lease,
+            world.clock.now(),
+        )
+        assert isinstance(claim, Claim)
+        world.parts.leases.claim(claim, world.settings.stages[0])
+        world.end(claim.lease, OutcomeClass.SUCCEEDED)
+
+    world.clock.meanwhile.extend([lambda: None, end, lambda: None, claim_again])
+    done = world.run("submit", "--wait", input=body(job_id="again", size=size))
+    assert (done.exit_code, "1 of 1 succeeded" in done.stderr) == (0, True)
+
+
+def test_wait_for_a_request_that_has_succeeded_before_succeeds_at_once(world: World) -> None:
     world.end(world.claim("done"), OutcomeClass.SUCCEEDED)
     assert world.run("submit", "--wait", input=body(job_id="done")).exit_code == 0
 
 
-def test_wait_refuses_an_id_that_belongs_to_other_work_before_it_sends(world: World) -> None:
+def test_wait_refuses_an_id_of_another_request_before_it_sends(world: World) -> None:
     world.claim("taken")
     done = world.run("submit", "--wait", input=body(job_id="taken", size="large"))
     assert done.exit_code == 2
-    assert "line 1: job_id 'taken' belongs to a different request that was sent before" in done.stderr
+    assert (
+        "line 1: job_id 'taken' belongs to a different request that was sent before" in done.stderr
+    )
     assert world.queued() == []
 
 

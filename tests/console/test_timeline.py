@@ -1,4 +1,4 @@
-"""The timeline's picture: where things are, and that nothing in it is obeyed."""
+"""The timeline as HTML: positions, words, and hostile text."""
 
 import re
 from dataclasses import replace
@@ -6,13 +6,12 @@ from datetime import datetime, timedelta
 from html.parser import HTMLParser
 from xml.etree import ElementTree as ET
 
-from console.timeline import CSS, timeline_html
+from console.insight.timeline import Lane, lane
+from console.insight.timeline_html import CSS, timeline_html
 from longhaul.domain.beat import BEATS_KEPT
-from longhaul.domain.history import Attempt
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.lineage import Group, Lineage
-from longhaul.domain.timeline import Lane, lane
-from tests.builders import NOW, running
+from tests.builders import NOW, changed, record, running
 
 EVIL = "</title><script>alert(1)</script>\" onload='x' \u202e\x1b[31m &amp; "
 
@@ -22,21 +21,25 @@ def at(seconds: float) -> datetime:
 
 
 def job(name: str = "january", reason: str = "exit code 1", **changes: object) -> Lane:
-    row: Lease = replace(running(), key=f"main#{name}", state=State.DEAD, settled_attempt=1, settled_at=at(100))
+    row: Lease = replace(
+        running(), key=f"main#{name}", state=State.DEAD, settled_attempt=1, settled_at=at(100)
+    )
     row = replace(row, **changes)  # type: ignore[arg-type]
-    only = Attempt(row.key, row.stage, row.run, 1, "small", "FARGATE", at(25), at(0), None, at(50), at(100))
-    only = replace(only, kind="failed", reason=reason, state=row.state)
+    only = record(claimed_at=at(25), queued_at=at(0), started_at=at(50), ended_at=at(100))
+    only = replace(only, key=row.key, kind="failed", reason=reason, state=row.state)
     return lane(row, [only])
 
 
 def beating(shown: Lane, *ages: int) -> Lane:
     (only,) = shown.attempts
-    return lane(shown.row, [replace(only, beats=len(ages), beat_ages_s=ages)])
+    return lane(shown.row, [changed(only, beats=len(ages), beat_ages_s=ages)])
 
 
 def plot(page: str) -> ET.Element:
-    """The SVG with the lanes, as XML: what a parser accepts has no loose ends."""
-    found = re.search(r'<div class="tl-plot">(<svg.*</svg>)</div></div><figcaption', page, re.DOTALL)
+    """The SVG with the lanes, parsed as XML, so that it is well-formed."""
+    found = re.search(
+        r'<div class="tl-plot">(<svg.*</svg>)</div></div><figcaption', page, re.DOTALL
+    )
     assert found is not None
     return ET.fromstring(found[1])  # noqa: S314 - our own
 
@@ -50,7 +53,7 @@ def rects(page: str) -> list[tuple[str, str, str]]:
 
 
 class Elements(HTMLParser):
-    """What a browser would make of a page."""
+    """The elements and text that a browser finds in a page."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,7 +65,7 @@ class Elements(HTMLParser):
         self.attributes |= {name for name, _ in attrs}
 
 
-def test_segments_lie_where_their_times_are_and_carry_the_outcome() -> None:
+def test_segments_are_placed_by_time_and_carry_the_outcome() -> None:
     assert rects(timeline_html([job()], at(100))) == [
         ("tl-waiting", "0.0%", "25.0%"),
         ("tl-starting tl-failed", "25.0%", "25.0%"),
@@ -70,14 +73,16 @@ def test_segments_lie_where_their_times_are_and_carry_the_outcome() -> None:
     ]
 
 
-def test_the_picture_is_also_in_words() -> None:
+def test_each_lane_is_described_in_words() -> None:
     page = timeline_html([job(), job("february", state=State.SUCCEEDED)], at(100))
     assert "<title>Timeline of 2 jobs, 2026-01-02 03:04:05Z to 2026-01-02 03:05:45Z</title>" in page
     assert ": main, dead, 1 attempt, waited 25s, ran 1m15s, 0 beats</span>" in page
-    assert "attempt 1 running: 2026-01-02 03:04:55Z, 50s\nsmall, 0 beats\nfailed: exit code 1" in page
+    assert (
+        "attempt 1 running: 2026-01-02 03:04:55Z, 50s\nsmall, 0 beats\nfailed: exit code 1" in page
+    )
 
 
-def test_names_and_errors_are_text_and_nothing_else() -> None:
+def test_names_and_errors_are_only_text() -> None:
     page = timeline_html([job(EVIL, EVIL)], at(100), href=lambda each: f"/job?id={each.row.job_id}")
     plot(page)
     found = Elements()
@@ -88,20 +93,24 @@ def test_names_and_errors_are_text_and_nothing_else() -> None:
     assert page.count("&lt;script&gt;") >= 3
 
 
-def test_names_lead_where_the_page_says() -> None:
+def test_names_link_to_the_given_address() -> None:
     assert '<a href="/job/main%23january">january</a>' in timeline_html(
         [job()], at(100), href=lambda _: "/job/main%23january"
     )
     assert "<a " not in timeline_html([job()], at(100))
 
 
-def test_a_job_that_another_made_is_called_after_it_and_its_place() -> None:
+def test_a_follow_on_is_named_by_its_root_and_place() -> None:
     group = Group(of="months#2013", run=1, n=6, size=12)
     follows = Lineage(root="months#2013", parent="months#2013", groups=(group,))
     page = timeline_html(
         [
             job("2013/clean/0ce919cd0627553fcaa2", stage="clean", lineage=follows),
-            job("2013/delays/0123", stage="delays", lineage=follows.model_copy(update={"groups": ()})),
+            job(
+                "2013/delays/0123",
+                stage="delays",
+                lineage=follows.model_copy(update={"groups": ()}),
+            ),
         ],
         at(100),
     )
@@ -109,8 +118,10 @@ def test_a_job_that_another_made_is_called_after_it_and_its_place() -> None:
     assert "<span>2013 delays</span>" in page
 
 
-def test_five_hundred_jobs_are_denser_and_stay_small() -> None:
-    page = timeline_html([beating(job(f"job-{n}"), *range(76 - BEATS_KEPT, 76)) for n in range(500)], at(100))
+def test_five_hundred_jobs_are_drawn_densely_and_stay_small() -> None:
+    page = timeline_html(
+        [beating(job(f"job-{n}"), *range(76 - BEATS_KEPT, 76)) for n in range(500)], at(100)
+    )
     assert 'class="timeline tl-dense"' in page
     assert "style=" not in page
     assert page.count("<li ") == 500
@@ -132,10 +143,13 @@ def test_beats_are_in_the_words_of_the_lane_and_of_the_attempt() -> None:
     assert f"\nsmall, {said}\n" in page
 
 
-def test_marks_are_few_round_and_grow_with_the_zoom() -> None:
+def test_marks_are_few_and_round_and_increase_with_the_zoom() -> None:
     for seconds in (1, 100, 3_000, 90_000, 10_000_000):
         page = timeline_html([job(settled_at=at(seconds))], at(seconds))
-        marks = {css: len(re.findall(rf'<text class="{css}"', page)) for css in ("tl-z1", "tl-z4", "tl-z16")}
+        marks = {
+            css: len(re.findall(rf'<text class="{css}"', page))
+            for css in ("tl-z1", "tl-z4", "tl-z16")
+        }
         assert marks["tl-z1"] <= 9
         assert marks["tl-z1"] + marks["tl-z4"] <= 33
         assert marks["tl-z16"] <= 129
@@ -143,12 +157,14 @@ def test_marks_are_few_round_and_grow_with_the_zoom() -> None:
     assert len(moments) == len(set(moments)) > 80
 
 
-def test_nothing_to_show_is_said() -> None:
+def test_an_empty_timeline_says_so() -> None:
     assert timeline_html([], NOW) == '<p class="tl-empty">No jobs to show.</p>'
 
 
-def test_every_class_of_the_picture_has_a_style_and_nothing_comes_from_elsewhere() -> None:
-    page = timeline_html([beating(job(), 15), job("open", state=State.RELEASED, retry_at=at(500))], at(100))
+def test_every_css_class_has_a_style_and_nothing_is_loaded() -> None:
+    page = timeline_html(
+        [beating(job(), 15), job("open", state=State.RELEASED, retry_at=at(500))], at(100)
+    )
     assert "url(" not in CSS
     used = {name for group in re.findall(r'class="([^"]+)"', page) for name in group.split()}
     styled = set(re.findall(r"\.(tl-[a-z0-9-]+|timeline)", CSS))

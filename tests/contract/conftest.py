@@ -1,78 +1,62 @@
-"""The adapters' contracts, against the strict fakes and against moto: the same tests for both."""
+"""Clients for the contract tests: each test runs on the strict fakes and on moto."""
 
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import boto3
 import pytest
 from moto import mock_aws
 
 from longhaul.adapters.clock import SystemClock
-from longhaul.adapters.dynamodb_leases import DynamoLeases
+from longhaul.adapters.dynamodb.index import DynamoIndex
+from longhaul.adapters.dynamodb.leases import DynamoLeases
+from longhaul.adapters.dynamodb.slots import DynamoSlots
+from longhaul.adapters.dynamodb.table import creation
 from longhaul.domain.claim import Claim
 from longhaul.domain.lease import Lease
 from longhaul.ports import Clock
+from simulation.aws.cloud import FakeAws
+from simulation.aws.shapes import checked
 from tests.builders import running
 from tests.contract.leases import STAGE
-from tests.fakes.aws import FakeAws
-from tests.fakes.shapes import checked
+
+if TYPE_CHECKING:
+    from tests.oracles.engines import Oracles
 
 
 @dataclass(frozen=True)
 class Aws:
-    """One of the two. `fake` is None for moto."""
+    """The strict fakes, moto, or engines that others wrote. `fake` is None for the others."""
 
     client: Callable[..., Any]
     clock: Clock
     fake: FakeAws | None = None
 
 
-@pytest.fixture(params=["strict", "moto"])
+@pytest.fixture(params=["strict", "moto", pytest.param("oracles", marks=pytest.mark.slow)])
 def aws(request: pytest.FixtureRequest) -> Iterator[Aws]:
     if request.param == "strict":
         fake = FakeAws(around=checked)
         yield Aws(fake.client, fake.clock, fake)
-        return
-    with mock_aws():
-        yield Aws(boto3.client, SystemClock())
+    elif request.param == "moto":
+        with mock_aws():
+            yield Aws(boto3.client, SystemClock())
+    else:
+        oracles: Oracles = request.getfixturevalue("oracles")
+        with oracles.account() as account:
+            yield Aws(account.client, SystemClock())
 
 
 @pytest.fixture
 def fake() -> FakeAws:
-    """The strict fakes alone, for what only they refuse."""
+    """The strict fakes alone, for tests that moto is too lenient for."""
     return FakeAws(around=checked)
 
 
 def create_leases_table(dynamodb: Any) -> str:
-    dynamodb.create_table(
-        TableName="leases",
-        KeySchema=[{"AttributeName": "key", "KeyType": "HASH"}, {"AttributeName": "item", "KeyType": "RANGE"}],
-        AttributeDefinitions=[
-            *({"AttributeName": name, "AttributeType": "S"} for name in ("key", "item", "open", "root", "ended")),
-            {"AttributeName": "settled_at", "AttributeType": "N"},
-        ],
-        GlobalSecondaryIndexes=[
-            {
-                "IndexName": name,
-                "KeySchema": [{"AttributeName": name, "KeyType": "HASH"}],
-                "Projection": {"ProjectionType": "KEYS_ONLY"},
-            }
-            for name in ("open", "root")
-        ]
-        + [
-            {
-                "IndexName": "ended",
-                "KeySchema": [
-                    {"AttributeName": "ended", "KeyType": "HASH"},
-                    {"AttributeName": "settled_at", "KeyType": "RANGE"},
-                ],
-                "Projection": {"ProjectionType": "KEYS_ONLY"},
-            },
-        ],
-        BillingMode="PAY_PER_REQUEST",
-    )
+    dynamodb.create_table(**creation("leases"))
     return "leases"
 
 
@@ -87,7 +71,17 @@ def leases(aws: Aws, table: str) -> DynamoLeases:
 
 
 @pytest.fixture
+def slots(aws: Aws, table: str) -> DynamoSlots:
+    return DynamoSlots(aws.client("dynamodb"), table, aws.clock, random.Random(1))
+
+
+@pytest.fixture
+def index(aws: Aws, table: str) -> DynamoIndex:
+    return DynamoIndex(aws.client("dynamodb"), table)
+
+
+@pytest.fixture
 def claimed(leases: DynamoLeases) -> Lease:
-    """The row of a job that runs."""
+    """The row of a running job."""
     leases.claim(Claim(running(), replaces=None), STAGE)
     return running()

@@ -1,4 +1,4 @@
-"""What a service answers when it refuses."""
+"""Error codes of refused calls."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ def refused(code: str, text: str = "") -> Iterator[None]:
 
 
 def code_of(call: Callable[[], Any]) -> str:
-    """The code of the error that the call ends with; `ok` when it does not."""
+    """The error code of the call, or `ok`."""
     try:
         call()
     except ClientError as error:

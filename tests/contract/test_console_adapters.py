@@ -1,4 +1,4 @@
-"""What only the command line asks of AWS, on the strict fakes and on moto."""
+"""Calls of AWS that only the console makes."""
 
 import time
 from datetime import UTC, datetime
@@ -9,16 +9,17 @@ import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from longhaul.adapters.cloudwatch_logs import CloudWatchLogs
-from longhaul.adapters.sqs_dead_letters import SqsDeadLetters
-from longhaul.adapters.sqs_queue import SqsQueue
-from longhaul.domain.dead_letter import Reason, dead_letter, redriven
-from longhaul.domain.message import MessageContent
+from console.operations.cloudwatch_logs import CloudWatchLogs
+from console.operations.letter import redriven
+from console.operations.sqs_dead_letters import SqsDeadLetters
+from longhaul.adapters.sqs import SqsQueue
+from longhaul.domain.dead_letter import Reason, dead_letter
+from longhaul.domain.message import Message
+from simulation.aws.clock import VirtualClock
+from simulation.aws.logs import FakeLogs
+from simulation.aws.service import Gate, client_error
+from simulation.aws.shapes import checked
 from tests.contract.conftest import Aws
-from tests.fakes.clock import VirtualClock
-from tests.fakes.logs import FakeLogs
-from tests.fakes.service import Gate, client_error
-from tests.fakes.shapes import checked
 
 TEXT = {"dataType": "String", "stringValue": "x"}
 BINARY = {"dataType": "Binary.png", "binaryValue": "AAH/"}
@@ -29,39 +30,50 @@ def url(aws: Aws) -> str:
     return str(aws.client("sqs").create_queue(QueueName="letters")["QueueUrl"])
 
 
-def test_a_batch_says_what_became_of_each_message(aws: Aws, url: str) -> None:
-    messages = [MessageContent(f"body {n}", {"a": TEXT}) for n in range(10)]
-    answers = SqsQueue(aws.client("sqs")).send_batch(url, messages)
-    assert len({answer.message_id for answer in answers}) == 10
-    assert not any(answer.again for answer in answers)
+def test_batch_returns_a_result_for_each_message(aws: Aws, url: str) -> None:
+    messages = [Message(f"body {n}", {"a": TEXT}) for n in range(10)]
+    results = SqsQueue(aws.client("sqs")).send_batch(url, messages)
+    assert len({result.message_id for result in results}) == 10
+    assert not any(result.again for result in results)
 
 
 @pytest.mark.parametrize(
-    ("code", "status", "again"), [("Throttling", 400, True), ("Boom", 503, True), ("Denied", 403, False)]
+    ("code", "status", "again"),
+    [("Throttling", 400, True), ("Boom", 503, True), ("Denied", 403, False)],
 )
-def test_a_batch_that_nobody_can_tell_of_is_to_be_sent_again(code: str, status: int, *, again: bool) -> None:
+def test_batch_with_an_unknown_result_is_to_be_sent_again(
+    code: str, status: int, *, again: bool
+) -> None:
     class Broken:
         def send_message_batch(self, **_: Any) -> None:
             raise client_error(code, "no", "SendMessageBatch", status=status)
 
     broken: Any = Broken()
     if again:
-        assert [each.again for each in SqsQueue(broken).send_batch("queue", [MessageContent("x", {})] * 3)] == [
-            True
-        ] * 3
+        assert [
+            each.again for each in SqsQueue(broken).send_batch("queue", [Message("x", {})] * 3)
+        ] == [True] * 3
     else:
         with pytest.raises(ClientError):
-            SqsQueue(broken).send_batch("queue", [MessageContent("x", {})])
+            SqsQueue(broken).send_batch("queue", [Message("x", {})])
 
 
-def test_a_dead_letter_reads_back_as_it_was_sent_and_shows_again_when_released(aws: Aws, url: str) -> None:
-    content = MessageContent('{"job": "x"}', {"a": TEXT, "b": BINARY})
-    SqsQueue(aws.client("sqs")).send(url, dead_letter(content, Reason("failed", "why", key="main#j", attempts=2)))
+def test_dead_letter_reads_back_as_sent_and_is_visible_again_when_released(
+    aws: Aws, url: str
+) -> None:
+    content = Message('{"job": "x"}', {"a": TEXT, "b": BINARY})
+    SqsQueue(aws.client("sqs")).send(
+        url, dead_letter(content, Reason("failed", "why", key="main#j", attempts=2))
+    )
     letters = SqsDeadLetters(aws.client("sqs"))
     assert letters.waiting(url) == 1
     (letter,) = letters.receive(url, 60)
-    assert (letter.kind, letter.job_id, letter.reason and letter.reason.attempts) == ("failed", "j", 2)
-    assert redriven(letter) == MessageContent(
+    assert (letter.kind, letter.job_id, letter.reason and letter.reason.attempts) == (
+        "failed",
+        "j",
+        2,
+    )
+    assert redriven(letter) == Message(
         content.body, {**content.attributes, "job_id": {"dataType": "String", "stringValue": "j"}}
     )
     assert letters.receive(url, 60) == []
@@ -73,7 +85,7 @@ def test_a_dead_letter_reads_back_as_it_was_sent_and_shows_again_when_released(a
 
 @pytest.fixture(params=["strict", "moto"])
 def logs(request: pytest.FixtureRequest) -> Any:
-    """A stream of three lines in the group `jobs`, and another."""
+    """A group `jobs` of two streams, of three lines and of one."""
     if request.param == "strict":
         fake = FakeLogs(Gate(checked), VirtualClock().now)
         fake.write("jobs", "one", "a", "token-7-1 begins", "c")
@@ -83,14 +95,19 @@ def logs(request: pytest.FixtureRequest) -> Any:
     with mock_aws():
         client = boto3.client("logs")
         client.create_log_group(logGroupName="jobs")
-        for stream, lines in (("one", ["a", "token-7-1 begins", "c"]), ("two", ["token-7-12 begins"])):
+        for stream, lines in (
+            ("one", ["a", "token-7-1 begins", "c"]),
+            ("two", ["token-7-12 begins"]),
+        ):
             client.create_log_stream(logGroupName="jobs", logStreamName=stream)
-            events: Any = [{"timestamp": round(time.time() * 1000), "message": line} for line in lines]
+            events: Any = [
+                {"timestamp": round(time.time() * 1000), "message": line} for line in lines
+            ]
             client.put_log_events(logGroupName="jobs", logStreamName=stream, logEvents=events)
         yield client
 
 
-def test_a_stream_is_read_to_its_end_and_the_token_says_so(logs: Any) -> None:
+def test_stream_is_read_to_its_end_and_the_token_then_repeats(logs: Any) -> None:
     reader = CloudWatchLogs(logs)
     events, token = reader.read("jobs", "one", None)
     assert [event.text for event in events] == ["a", "token-7-1 begins", "c"]
@@ -98,18 +115,18 @@ def test_a_stream_is_read_to_its_end_and_the_token_says_so(logs: Any) -> None:
     assert reader.read("jobs", "one", token) == ([], token)
 
 
-def test_a_stream_that_is_not_there_yet_has_no_token(logs: Any) -> None:
+def test_missing_stream_has_no_token(logs: Any) -> None:
     assert CloudWatchLogs(logs).read("jobs", "three", None) == ([], None)
 
 
-def test_the_tail_of_a_stream_is_its_last_lines_in_their_order(logs: Any) -> None:
+def test_tail_of_a_stream_is_its_last_lines_in_order(logs: Any) -> None:
     reader = CloudWatchLogs(logs)
     assert [event.text for event in reader.tail("jobs", "one", 2)] == ["token-7-1 begins", "c"]
     assert len(reader.tail("jobs", "one", 50)) == 3
     assert reader.tail("jobs", "three", 50) == []
 
 
-def test_the_stream_of_a_line_is_found(logs: Any) -> None:
+def test_stream_is_found_by_a_line_in_it(logs: Any) -> None:
     reader, since = CloudWatchLogs(logs), datetime.fromtimestamp(0, UTC)
     assert reader.find_stream("jobs", "token-", lambda text: "-12 " in text, since) == "two"
     assert reader.find_stream("jobs", "token-", lambda text: "-13 " in text, since) is None

@@ -1,4 +1,7 @@
-"""`ports.Tasks` on EMR Serverless, and on both engines at once; moto with its job runs repaired stands for AWS."""
+"""`ports.Tasks` on EMR Serverless, and on both engines at once.
+
+AWS is moto with the repair of its job runs.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,11 +10,10 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from local.emr_driver import JobRunObserver, JobRunSpec
-from local.moto_repairs import emr_job_runs
-from local.moto_repairs.patching import Patches
-from longhaul.adapters.emr_job_runs import EmrJobRuns
-from longhaul.adapters.engine_tasks import EngineTasks
+from embedded.emr_driver import JobRunObserver, JobRunSpec
+from embedded.moto_repairs import emr_job_runs
+from embedded.moto_repairs.patching import Patches
+from longhaul.adapters.tasks import AllTasks, EmrJobRuns
 from longhaul.domain.job_run import name_of, reference
 from longhaul.domain.lease import AttemptId
 from longhaul.ports import RunningTask, StoppedTask
@@ -22,14 +24,14 @@ FARGATE_TASK = "arn:aws:ecs:us-east-1:123456789012:task/Longhaul/0123"
 
 
 class Driver:
-    """Runs nothing, and says that it runs."""
+    """Reports a start and runs nothing."""
 
     def run(self, spec: JobRunSpec, observer: JobRunObserver) -> None:
         del spec
         observer.started()
 
     def cancel(self, arn: str) -> None:
-        """Moto's record says CANCELLING from now on."""
+        """Do nothing: moto has set its record to CANCELLING."""
 
 
 @pytest.fixture
@@ -62,35 +64,47 @@ def start(emr: Any, application: dict[str, Any], name: str) -> str:
 
 
 def state_of(emr: Any, application: dict[str, Any], run: str) -> str:
-    return str(emr.get_job_run(applicationId=application["applicationId"], jobRunId=run)["jobRun"]["state"])
+    return str(
+        emr.get_job_run(applicationId=application["applicationId"], jobRunId=run)["jobRun"]["state"]
+    )
 
 
-def test_job_runs_are_found_with_the_attempts_that_their_names_say(emr: Any, application: dict[str, Any]) -> None:
+def test_job_runs_are_listed_with_the_attempts_in_their_names(
+    emr: Any, application: dict[str, Any]
+) -> None:
     start(emr, application, name_of(ATTEMPT))
-    start(emr, application, "somebody's own")
+    start(emr, application, "of another user")
 
     found = list(EmrJobRuns(emr, application["arn"]).running())
 
     assert found == [RunningTask(reference(application["arn"], ATTEMPT), ATTEMPT)]
 
 
-def test_a_stop_cancels_the_attempts_job_run_and_no_other(emr: Any, application: dict[str, Any]) -> None:
+def test_stop_cancels_the_job_run_of_the_attempt_and_no_other(
+    emr: Any, application: dict[str, Any]
+) -> None:
     ours = start(emr, application, name_of(ATTEMPT))
     other = start(emr, application, name_of(AttemptId(ATTEMPT.key, ATTEMPT.run, 3)))
     tasks = EmrJobRuns(emr, application["arn"])
 
     assert not tasks.stop(reference(application["arn"], ATTEMPT), "Longhaul: stalled").is_gone
 
-    assert (state_of(emr, application, ours), state_of(emr, application, other)) == ("CANCELLING", "RUNNING")
+    assert (state_of(emr, application, ours), state_of(emr, application, other)) == (
+        "CANCELLING",
+        "RUNNING",
+    )
     assert [task.attempt.attempt for task in tasks.running()] == [3]
 
 
-def test_stopping_what_has_ended_or_never_was_is_no_error(emr: Any, application: dict[str, Any]) -> None:
+def test_stop_of_an_ended_or_unknown_job_run_is_no_error(
+    emr: Any, application: dict[str, Any]
+) -> None:
     start(emr, application, name_of(ATTEMPT))
     tasks = EmrJobRuns(emr, application["arn"])
     tasks.stop(reference(application["arn"], ATTEMPT), "")
 
-    assert not tasks.stop(reference(application["arn"], ATTEMPT), "").is_gone  # CANCELLING: its driver may work
+    # CANCELLING: its driver may still work.
+    assert not tasks.stop(reference(application["arn"], ATTEMPT), "").is_gone
     assert tasks.stop(reference(application["arn"], AttemptId("main#none", 1, 1)), "").is_gone
 
 
@@ -106,12 +120,12 @@ class Fargate:
         return StoppedTask(is_gone=False)
 
 
-def test_with_two_engines_all_tasks_are_seen_and_each_is_stopped_on_its_own(
+def test_tasks_of_two_engines_are_listed_together_and_each_is_stopped_on_its_engine(
     emr: Any, application: dict[str, Any]
 ) -> None:
     run = start(emr, application, name_of(ATTEMPT))
     fargate = Fargate()
-    tasks = EngineTasks(fargate=fargate, emr_serverless=EmrJobRuns(emr, application["arn"]))
+    tasks = AllTasks(fargate=fargate, emr_serverless=EmrJobRuns(emr, application["arn"]))
 
     found = list(tasks.running())
     for task in found:

@@ -1,36 +1,37 @@
-"""Jobs found by what they are: unfinished, or ended in a state."""
+"""Jobs are found by their state, through the indexes of the table."""
 
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from longhaul.adapters.dynamodb_leases import DynamoLeases
+from longhaul.adapters.dynamodb.index import DynamoIndex
+from longhaul.adapters.dynamodb.leases import DynamoLeases
 from longhaul.domain.claim import Claim
 from longhaul.domain.lease import Lease, Owed, State
-from longhaul.domain.outcome import OutcomeClass
-from tests.builders import NOW, running, stage
+from longhaul.domain.verdict import OutcomeClass
+from tests.builders import NOW, changed, running, stage
 from tests.contract.conftest import Aws
 from tests.contract.leases import after
 
 
-def test_the_index_shows_what_is_unfinished_and_forgets_what_is_done(
-    aws: Aws, leases: DynamoLeases, claimed: Lease
+def test_open_index_holds_a_job_until_nothing_is_owed(
+    aws: Aws, leases: DynamoLeases, index: DynamoIndex, claimed: Lease
 ) -> None:
-    assert list(leases.open_keys("main", "RUNNING")) == [claimed.key]
+    assert list(index.open_keys("main", "RUNNING")) == [claimed.key]
     dead = after(claimed, OutcomeClass.PERMANENT)
     leases.settle(claimed, dead)
-    assert list(leases.open_keys("main", "RUNNING")) == []
-    assert list(leases.open_keys("main", "OWED")) == [claimed.key]
+    assert list(index.open_keys("main", "RUNNING")) == []
+    assert list(index.open_keys("main", "OWED")) == [claimed.key]
     leases.strike(leases.strike(dead, Owed.DEAD_LETTER, NOW), Owed.DELETE, NOW)
-    assert list(leases.open_keys("main", "OWED")) == []
+    assert list(index.open_keys("main", "OWED")) == []
     key = {"key": {"S": claimed.key}, "item": {"S": "lease"}}
     item = aws.client("dynamodb").get_item(TableName="leases", Key=key)["Item"]
     assert int(item["ttl"]["N"]) > NOW.timestamp()
 
 
-def test_what_ended_is_found_by_stage_and_state_the_latest_first_and_a_new_run_takes_it_out(
-    leases: DynamoLeases, claimed: Lease
+def test_ended_jobs_are_found_latest_first_until_a_new_run_begins(
+    leases: DynamoLeases, index: DynamoIndex, claimed: Lease
 ) -> None:
     later = NOW + timedelta(minutes=1)
     other = running(key="main#february")
@@ -38,18 +39,26 @@ def test_what_ended_is_found_by_stage_and_state_the_latest_first_and_a_new_run_t
     dead = after(claimed, OutcomeClass.PERMANENT)
     leases.settle(claimed, dead)
     leases.settle(other, replace(after(other, OutcomeClass.PERMANENT), settled_at=later))
-    assert list(leases.ended_keys("main", State.DEAD, later)) == [(later, other.key), (NOW, claimed.key)]
-    assert list(leases.ended_keys("main", State.DEAD, NOW)) == [(NOW, claimed.key)]
-    assert list(leases.ended_keys("main", State.SUCCEEDED, later)) == []
+    assert list(index.ended_keys("main", State.DEAD, later)) == [
+        (later, other.key),
+        (NOW, claimed.key),
+    ]
+    assert list(index.ended_keys("main", State.DEAD, NOW)) == [(NOW, claimed.key)]
+    assert list(index.ended_keys("main", State.SUCCEEDED, later)) == []
     done = leases.strike(leases.strike(dead, Owed.DEAD_LETTER, NOW), Owed.DELETE, NOW)
-    assert [key for _, key in leases.ended_keys("main", State.DEAD, later)] == [other.key, claimed.key]
-    again = replace(claimed, run=claimed.run + 1, attempt=2, settled_attempt=1)
+    assert [key for _, key in index.ended_keys("main", State.DEAD, later)] == [
+        other.key,
+        claimed.key,
+    ]
+    again = changed(claimed, run=claimed.run + 1, attempt=2, settled_attempt=1)
     leases.claim(Claim(again, replaces=done), stage())
-    assert [key for _, key in leases.ended_keys("main", State.DEAD, later)] == [other.key]
+    assert [key for _, key in index.ended_keys("main", State.DEAD, later)] == [other.key]
 
 
-def test_pages_of_what_ended_follow_each_other(leases: DynamoLeases, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("longhaul.adapters.dynamodb_indexes._PAGE", 2)
+def test_ended_jobs_are_read_in_pages_without_gap_or_repetition(
+    leases: DynamoLeases, index: DynamoIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("longhaul.adapters.dynamodb.index._PAGE", 2)
     ends = []
     for n in range(5):
         lease = running(key=f"main#job-{n}")
@@ -57,6 +66,6 @@ def test_pages_of_what_ended_follow_each_other(leases: DynamoLeases, monkeypatch
         at = NOW + timedelta(seconds=n // 2)  # two end at the same moment
         leases.settle(lease, replace(after(lease, OutcomeClass.PERMANENT), settled_at=at))
         ends.append((at, lease.key))
-    found = list(leases.ended_keys("main", State.DEAD, NOW + timedelta(hours=1)))
+    found = list(index.ended_keys("main", State.DEAD, NOW + timedelta(hours=1)))
     assert sorted(found) == ends
     assert [at for at, _ in found] == sorted((at for at, _ in ends), reverse=True)

@@ -1,4 +1,4 @@
-"""Modes of publication on S3, and a kill at any moment of an attempt's way from its files to its published output."""
+"""Modes of publication on S3, and a kill at each write between upload and published output."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -12,15 +12,21 @@ from jobs.io.existing import require_room
 from jobs.io.publisher import Uploader
 from jobs.io.written import Dataset
 from jobs.stopping import Stop
-from longhaul.adapters.s3_publisher import S3Publisher, read_manifest
+from longhaul.adapters.publisher import S3Publisher, read_manifest
 from longhaul.domain.errors import PermanentJobError, VoidCommitError
 from longhaul.domain.lease import AttemptId, CommittedOutput
 from longhaul.domain.manifest import MANIFEST
 from longhaul.domain.paths import DataPath
 from longhaul.domain.request import Mode
+from simulation.aws.cloud import FakeAws
 from tests.contract.conftest import Aws
-from tests.contract.test_publisher import BUCKET, PREFIX, Killed, Mortal, objects, pending_uploads, publisher
-from tests.fakes.aws import FakeAws
+from tests.contract.test_publisher import (
+    BUCKET,
+    PREFIX,
+    objects,
+    pending_uploads,
+    publisher,
+)
 
 OUTPUT = DataPath("s3", BUCKET, PREFIX)
 ROWS = {"part-0.csv": b"new", "day=2/part-0.csv": b"new too", "day=2/part-1.csv": b"x"}
@@ -36,11 +42,13 @@ def s3(aws: Aws) -> Any:
 
 @dataclass
 class Writer:
-    """Writes a job's files to disk and takes them as far as asked."""
+    """Writes the files of a job to disk, and uploads or publishes them."""
 
     tmp_path: Path
 
-    def upload(self, s3: Any, job: str, files: dict[str, bytes], mode: Mode, attempt: int = 1) -> CommittedOutput:
+    def upload(
+        self, s3: Any, job: str, files: dict[str, bytes], mode: Mode, attempt: int = 1
+    ) -> CommittedOutput:
         folder = self.tmp_path / f"{job}-{attempt}"
         for name, content in files.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -50,7 +58,9 @@ class Writer:
         uploader = Uploader(s3, BUCKET, Stop(), begin=lambda _: None, advance=lambda _: None)
         return uploader.upload(id_, str(OUTPUT), [Dataset(".", folder, len(files))], mode)
 
-    def write(self, s3: Any, job: str, files: dict[str, bytes], mode: Mode = "overwrite") -> CommittedOutput:
+    def write(
+        self, s3: Any, job: str, files: dict[str, bytes], mode: Mode = "overwrite"
+    ) -> CommittedOutput:
         output = self.upload(s3, job, files, mode)
         publisher(s3).publish(output)
         return output
@@ -62,17 +72,19 @@ def writer(tmp_path: Path) -> Writer:
 
 
 def contents(s3: Any) -> list[bytes]:
-    """Of the files that a reader finds in the manifest; fails when one is not there."""
+    """The contents of the files that the manifest names. Fails when one is missing."""
     manifest, _ = read_manifest(s3, BUCKET, PREFIX)
     files = manifest.files if manifest else ()
-    return sorted(s3.get_object(Bucket=BUCKET, Key=PREFIX + file.path)["Body"].read() for file in files)
+    return sorted(
+        s3.get_object(Bucket=BUCKET, Key=PREFIX + file.path)["Body"].read() for file in files
+    )
 
 
 def both(*files: dict[str, bytes]) -> list[bytes]:
     return sorted(content for each in files for content in each.values())
 
 
-def test_append_adds_to_what_is_there_and_counts_the_rows_of_both(s3: Any, writer: Writer) -> None:
+def test_append_adds_its_files_and_rows_to_the_existing_output(s3: Any, writer: Writer) -> None:
     writer.write(s3, "first", OLD, "append")
     writer.write(s3, "second", ROWS, "append")
     manifest, _ = read_manifest(s3, BUCKET, PREFIX)
@@ -80,14 +92,14 @@ def test_append_adds_to_what_is_there_and_counts_the_rows_of_both(s3: Any, write
     assert (contents(s3), manifest.rows) == (both(OLD, ROWS), {".": 5})
 
 
-def test_an_append_published_again_does_not_double_its_rows(s3: Any, writer: Writer) -> None:
+def test_append_published_twice_does_not_double_its_rows(s3: Any, writer: Writer) -> None:
     first = writer.write(s3, "first", OLD, "append")
     writer.write(s3, "second", ROWS, "append")
     publisher(s3).publish(first)
     assert contents(s3) == both(OLD, ROWS)
 
 
-def test_an_append_that_an_overwrite_has_replaced_does_not_come_back(s3: Any, writer: Writer) -> None:
+def test_append_replaced_by_an_overwrite_does_not_come_back(s3: Any, writer: Writer) -> None:
     first = writer.write(s3, "first", OLD, "append")
     writer.write(s3, "compacted", ROWS)
     publisher(s3).publish(first)
@@ -95,14 +107,14 @@ def test_an_append_that_an_overwrite_has_replaced_does_not_come_back(s3: Any, wr
     assert len(objects(s3)) == len(ROWS) + 1
 
 
-def test_many_who_append_at_once_lose_none(s3: Any, writer: Writer) -> None:
+def test_concurrent_appends_are_all_kept(s3: Any, writer: Writer) -> None:
     outputs = [writer.upload(s3, f"job-{n}", {"part-0.csv": b"%d" % n}, "append") for n in range(6)]
     with ThreadPoolExecutor(len(outputs)) as pool:
         list(pool.map(S3Publisher(s3, BUCKET).publish, outputs))
     assert contents(s3) == [b"%d" % n for n in range(6)]
 
 
-def test_an_overwrite_committed_before_an_append_does_not_swallow_it(s3: Any, writer: Writer) -> None:
+def test_overwrite_committed_before_an_append_keeps_the_append(s3: Any, writer: Writer) -> None:
     writer.write(s3, "first", OLD)
     overwrite = writer.upload(s3, "late", {"part-9.csv": b"late"}, "overwrite")
     writer.write(s3, "second", ROWS, "append")
@@ -110,27 +122,50 @@ def test_an_overwrite_committed_before_an_append_does_not_swallow_it(s3: Any, wr
     assert contents(s3) == both(ROWS, {"": b"late"})
 
 
-def test_formats_are_not_mixed_by_an_append(s3: Any, writer: Writer) -> None:
+def test_append_in_another_format_is_refused(s3: Any, writer: Writer) -> None:
     writer.write(s3, "first", OLD)
     with pytest.raises(
-        PermanentJobError, match=r"dataset '\.' holds csv files, to which parquet files cannot be added"
+        PermanentJobError,
+        match=r"dataset '\.' holds csv files, to which parquet files cannot be added",
     ):
         writer.write(s3, "second", {"part-0.zstd.parquet": b"x"}, "append")
     assert pending_uploads(s3) == []
 
 
-@pytest.mark.parametrize("there", ["part-0.csv", MANIFEST])
-@pytest.mark.parametrize("mode", ["error", "append"])
-def test_an_output_of_another_tool_is_neither_added_to_nor_taken_for_nothing(
+@pytest.mark.parametrize("there", ["part-0.csv", "raw/2013.csv", MANIFEST])
+@pytest.mark.parametrize("mode", ["error", "append", "overwrite"])
+def test_files_of_others_are_neither_replaced_nor_hidden_in_any_mode(
     s3: Any, writer: Writer, there: str, mode: Mode
 ) -> None:
-    s3.put_object(Bucket=BUCKET, Key=PREFIX + there, Body=b"")
-    with pytest.raises(PermanentJobError, match=f"output: mode is {mode}, and s3://data/out/flights/ holds {there}"):
+    s3.put_object(Bucket=BUCKET, Key=PREFIX + there, Body=b"precious")
+    with pytest.raises(PermanentJobError, match=f"s3://data/out/flights/ holds {there}[,:] "):
         writer.write(s3, "job", ROWS, mode)
+    assert objects(s3) == {there}
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_files_of_others_beside_an_output_of_ours_are_left_alone(
+    s3: Any, writer: Writer, mode: Mode
+) -> None:
+    writer.write(s3, "first", OLD)
+    s3.put_object(Bucket=BUCKET, Key=PREFIX + "notes.txt", Body=b"")
+    writer.write(s3, "second", ROWS, mode)
+    assert "notes.txt" in objects(s3)
+    assert contents(s3) == (both(ROWS) if mode == "overwrite" else both(OLD, ROWS))
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+@pytest.mark.parametrize("left", ["_temporary/x", ".spark-staging", "sub/"])
+def test_hidden_files_and_folders_are_in_nobodys_way(
+    s3: Any, writer: Writer, left: str, mode: Mode
+) -> None:
+    s3.put_object(Bucket=BUCKET, Key=PREFIX + left, Body=b"")
+    writer.write(s3, "job", ROWS, mode)
+    assert contents(s3) == both(ROWS)
 
 
 class PublishedBetween:
-    """S3, where another job publishes right before the output's files are listed."""
+    """S3 where another job publishes right before the files of the output are listed."""
 
     def __init__(self, s3: Any, publish: Callable[[], Any]) -> None:
         self._s3 = s3
@@ -144,20 +179,22 @@ class PublishedBetween:
         return self._s3.get_paginator(operation)
 
 
-def test_the_first_manifest_that_comes_while_an_append_looks_is_none_of_another_tools(s3: Any, writer: Writer) -> None:
-    meanwhile = PublishedBetween(s3, lambda: writer.write(s3, "first", OLD, "append"))
-    writer.write(meanwhile, "second", ROWS, "append")
+def test_first_manifest_that_appears_during_the_look_is_not_taken_for_another_tools(
+    s3: Any, writer: Writer
+) -> None:
+    others_publish = PublishedBetween(s3, lambda: writer.write(s3, "first", OLD, "append"))
+    writer.write(others_publish, "second", ROWS, "append")
     assert contents(s3) == both(OLD, ROWS)
 
 
-def test_an_existing_output_is_an_error_where_the_mode_says_so(s3: Any, writer: Writer) -> None:
+def test_existing_output_is_refused_in_mode_error(s3: Any, writer: Writer) -> None:
     writer.write(s3, "first", OLD, "error")
     with pytest.raises(PermanentJobError, match="output: mode is error"):
         writer.write(s3, "second", ROWS, "error")
     assert contents(s3) == both(OLD)
 
 
-def test_what_was_left_by_the_jobs_own_void_commit_is_no_existing_output(s3: Any) -> None:
+def test_files_of_the_jobs_own_void_commit_are_no_existing_output(s3: Any) -> None:
     left = f"{PREFIX}part-0-{AttemptId('main#job', 1, 1).token}.csv"
     s3.put_object(Bucket=BUCKET, Key=left, Body=b"")
     require_room(s3, OUTPUT, "error", AttemptId("main#job", 1, 2))
@@ -165,24 +202,65 @@ def test_what_was_left_by_the_jobs_own_void_commit_is_no_existing_output(s3: Any
         require_room(s3, OUTPUT, "error", AttemptId("main#other", 1, 1))
 
 
-def test_of_two_that_may_not_meet_one_is_void_and_finds_the_other_when_it_runs_again(s3: Any, writer: Writer) -> None:
+def test_of_two_outputs_in_mode_error_the_second_is_void_and_its_retry_is_refused(
+    s3: Any, writer: Writer
+) -> None:
     one, other = writer.upload(s3, "one", OLD, "error"), writer.upload(s3, "other", ROWS, "error")
     publisher(s3).publish(one)
     with pytest.raises(VoidCommitError, match="holds another output"):
         publisher(s3).publish(other)
+    publisher(s3).discard(AttemptId("main#other", 1, 1))
     assert (contents(s3), len(objects(s3)), pending_uploads(s3)) == (both(OLD), len(OLD) + 1, [])
     publisher(s3).publish(one)
     with pytest.raises(PermanentJobError, match="output: mode is error"):
         writer.upload(s3, "other", ROWS, "error", attempt=2)
 
 
-def test_a_missing_bucket_is_permanent(s3: Any) -> None:
+def test_missing_bucket_is_a_permanent_error(s3: Any) -> None:
     with pytest.raises(PermanentJobError, match="there is no bucket nowhere"):
         require_room(s3, DataPath("s3", "nowhere", PREFIX), "error", AttemptId("main#job", 1, 1))
 
 
+class Killed(BaseException):
+    """Not an Exception: like SIGKILL, it must not be caught."""
+
+
+class Mortal:
+    """An S3 client whose process dies at its n-th write, before or after it takes effect."""
+
+    WRITES = (
+        "create_multipart_upload",
+        "upload_part",
+        "complete_multipart_upload",
+        "put_object",
+        "delete_objects",
+        "abort_multipart_upload",
+    )
+
+    def __init__(self, s3: Any, dies_at: int, *, after: bool) -> None:
+        self._s3, self._left, self._after = s3, dies_at, after
+
+    def __getattr__(self, name: str) -> Any:
+        call = getattr(self._s3, name)
+        if name not in self.WRITES:
+            return call
+
+        def mortal(**arguments: Any) -> Any:
+            self._left -= 1
+            if self._left < 0:
+                raise Killed
+            if self._left == 0 and not self._after:
+                raise Killed
+            result = call(**arguments)
+            if self._left == 0:
+                raise Killed
+            return result
+
+        return mortal
+
+
 class Counting(Mortal):
-    """Dies at no write; `writes` says how many there were."""
+    """Counts the writes, and never dies."""
 
     def __init__(self, s3: Any) -> None:
         super().__init__(s3, 10**6, after=False)
@@ -194,7 +272,7 @@ class Counting(Mortal):
 
 @dataclass
 class Attempts:
-    """Runs a job's attempts until its output is published, as lease, settle and the next attempt do."""
+    """Runs and settles attempts of a job until its output is published."""
 
     writer: Writer
     mode: Mode
@@ -217,30 +295,33 @@ class Attempts:
 
 @pytest.fixture
 def strict(fake: FakeAws) -> Any:
-    """The strict fake alone: there are many steps, and moto is no stricter about any."""
+    """The strict fake alone: there are many cases, and moto is stricter in none."""
     client = fake.client("s3")
     client.create_bucket(Bucket=BUCKET)
     return client
 
 
-# Creating three uploads, the list, three parts, the list again, three completions, the manifest; and the deletion of what an overwrite replaces.
-STEPS = {"overwrite": 13, "append": 12, "error": 12}
+# Three uploads created, the list, three parts, the list again, three completions, the manifest.
+# An overwrite also deletes the files that it replaces.
+WRITES = {"overwrite": 13, "append": 12, "error": 12}
 
 
-@pytest.mark.parametrize("mode", STEPS)
-def test_the_steps_of_a_publication_are_those_at_which_it_is_killed_below(
+@pytest.mark.parametrize("mode", WRITES)
+def test_number_of_writes_of_a_publication_is_the_number_of_kills_tried_below(
     strict: Any, writer: Writer, mode: Mode
 ) -> None:
     if mode != "error":
         writer.write(strict, "old", OLD)
     counting = Counting(strict)
     Attempts(writer, mode).run(counting, 1)
-    assert counting.writes == STEPS[mode]
+    assert counting.writes == WRITES[mode]
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize(("mode", "dies_at"), [(mode, n) for mode, last in STEPS.items() for n in range(1, last + 1)])
-def test_a_kill_at_any_step_leaves_the_old_or_the_new_output_whole_and_the_next_attempt_ends_it(
+@pytest.mark.parametrize(
+    ("mode", "dies_at"), [(mode, n) for mode, last in WRITES.items() for n in range(1, last + 1)]
+)
+def test_kill_at_any_write_leaves_one_output_whole_and_the_next_attempt_finishes(
     strict: Any, writer: Writer, mode: Mode, dies_at: int, *, after: bool
 ) -> None:
     there = OLD if mode != "error" else {}
@@ -258,12 +339,12 @@ def test_a_kill_at_any_step_leaves_the_old_or_the_new_output_whole_and_the_next_
     attempts.run(strict, 2)
     assert contents(strict) == new
     assert len(objects(strict)) == len(new) + 1
-    # What was created before the first list was written has no parts, and ends by the bucket's lifecycle rule.
+    # Uploads created before the first list have no parts. The bucket's lifecycle rule aborts them.
     created_only = dies_at <= len(ROWS) or (dies_at == len(ROWS) + 1 and not after)
     assert pending_uploads(strict) == [] or created_only
 
 
-def test_a_kill_between_upload_and_commit_leaves_the_old_output(strict: Any, writer: Writer) -> None:
+def test_kill_between_upload_and_commit_leaves_the_old_output(strict: Any, writer: Writer) -> None:
     writer.write(strict, "old", OLD)
     attempts = Attempts(writer, "append")
     with pytest.raises(Killed):

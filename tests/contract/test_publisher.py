@@ -1,7 +1,9 @@
-"""`ports.Publisher` on S3: committed output becomes visible whole, from any point at which the one before died."""
+"""`ports.Publisher` on S3: committed output becomes visible whole or not at all."""
 
 import json
+import threading
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +13,22 @@ from botocore.exceptions import ClientError
 from jobs.io.publisher import Uploader
 from jobs.io.written import Dataset
 from jobs.stopping import Stop
-from longhaul.adapters.s3_publisher import S3Publisher, read_manifest
-from longhaul.domain.errors import VoidCommitError
+from longhaul.adapters.publisher import S3Publisher, read_manifest
+from longhaul.domain.errors import TimeUpError, UploadsGoneError
 from longhaul.domain.lease import AttemptId, CommittedOutput
 from longhaul.domain.manifest import MANIFEST
 from longhaul.domain.pending import pending_ref
+from simulation.aws.clock import VirtualClock
+from simulation.aws.cloud import FakeAws
+from simulation.aws.s3.completion import Completion, Meanwhile
 from tests.contract.conftest import Aws
 
 BUCKET, PREFIX = "data", "out/flights/"
 KEY = "main#daily"
 
 
-class Strict:
-    """An upload that was completed or aborted is no more; moto answers 200 again, or breaks."""
+class Refusing:
+    """Refuses to complete an aborted upload, as S3 does. Moto breaks off with a KeyError."""
 
     def __init__(self, s3: Any) -> None:
         self._s3 = s3
@@ -32,34 +37,39 @@ class Strict:
         return getattr(self._s3, name)
 
     def complete_multipart_upload(self, **arguments: Any) -> Any:
-        pending = self._s3.list_multipart_uploads(Bucket=arguments["Bucket"]).get("Uploads", [])
-        if not any(upload["UploadId"] == arguments["UploadId"] for upload in pending):
-            raise ClientError({"Error": {"Code": "NoSuchUpload"}}, "CompleteMultipartUpload")
-        return self._s3.complete_multipart_upload(**arguments)
+        try:
+            return self._s3.complete_multipart_upload(**arguments)
+        except KeyError as error:
+            refused = {"Error": {"Code": "NoSuchUpload"}}
+            raise ClientError(refused, "CompleteMultipartUpload") from error
 
 
 @pytest.fixture
 def s3(aws: Aws) -> Any:
-    client = aws.client("s3")
+    client = Refusing(aws.client("s3"))
     client.create_bucket(Bucket=BUCKET)
     return client
 
 
 @pytest.fixture
 def upload(s3: Any, tmp_path: Path) -> Callable[..., CommittedOutput]:
-    def upload_(attempt: int, files: dict[str, bytes], *, run: int = 1, key: str = KEY) -> CommittedOutput:
+    def upload_(
+        attempt: int, files: dict[str, bytes], *, run: int = 1, key: str = KEY
+    ) -> CommittedOutput:
         folder = tmp_path / f"{run}-{attempt}"
         for name, content in files.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(content)
         uploader = Uploader(s3, BUCKET, Stop(), begin=lambda _: None, advance=lambda _: None)
-        return uploader.upload(AttemptId(key, run, attempt), f"s3://{BUCKET}/{PREFIX}", [Dataset(".", folder, 3)])
+        return uploader.upload(
+            AttemptId(key, run, attempt), f"s3://{BUCKET}/{PREFIX}", [Dataset(".", folder, 3)]
+        )
 
     return upload_
 
 
 def publisher(s3: Any) -> S3Publisher:
-    return S3Publisher(s3, BUCKET, sleep=lambda _: None)
+    return S3Publisher(s3, BUCKET, VirtualClock())
 
 
 def objects(s3: Any) -> set[str]:
@@ -68,12 +78,14 @@ def objects(s3: Any) -> set[str]:
 
 
 def as_read(s3: Any) -> dict[str, bytes] | None:
-    """What a reader sees that follows the manifest; fails when a file that it names is not there."""
+    """The files that the manifest names. Fails when one is missing."""
     manifest, _ = read_manifest(s3, BUCKET, PREFIX)
     if manifest is None:
         return None
     return {
-        file.path.replace(f"-{manifest.token}", ""): s3.get_object(Bucket=BUCKET, Key=PREFIX + file.path)["Body"].read()
+        file.path.replace(f"-{manifest.token}", ""): s3.get_object(
+            Bucket=BUCKET, Key=PREFIX + file.path
+        )["Body"].read()
         for file in manifest.files
     }
 
@@ -86,52 +98,18 @@ OLD = {"part-0.csv": b"old", "day=1/part-0.csv": b"old too"}
 NEW = {"part-0.csv": b"new", "day=2/part-0.csv": b"new too", "day=2/part-1.csv": b""}
 
 
-class Killed(BaseException):
-    """Not an Exception: nothing may catch it, as nothing catches SIGKILL."""
-
-
-class Mortal:
-    """An S3 client whose process dies at its n-th write: before it takes effect, or right after."""
-
-    WRITES = (
-        "create_multipart_upload",
-        "upload_part",
-        "complete_multipart_upload",
-        "put_object",
-        "delete_objects",
-        "abort_multipart_upload",
-    )
-
-    def __init__(self, s3: Any, dies_at: int, *, after: bool) -> None:
-        self._s3, self._left, self._after = s3, dies_at, after
-
-    def __getattr__(self, name: str) -> Any:
-        call = getattr(self._s3, name)
-        if name not in self.WRITES:
-            return call
-
-        def mortal(**arguments: Any) -> Any:
-            self._left -= 1
-            if self._left < 0:
-                raise Killed
-            if self._left == 0 and not self._after:
-                raise Killed
-            answer = call(**arguments)
-            if self._left == 0:
-                raise Killed
-            return answer
-
-        return mortal
-
-
-def test_nothing_is_visible_before_the_commit(s3: Any, upload: Callable[..., CommittedOutput]) -> None:
+def test_nothing_is_visible_before_the_publish(
+    s3: Any, upload: Callable[..., CommittedOutput]
+) -> None:
     upload(1, NEW)
 
     assert objects(s3) == set()
     assert len(pending_uploads(s3)) == 3
 
 
-def test_published_output_is_what_was_written(s3: Any, upload: Callable[..., CommittedOutput]) -> None:
+def test_published_output_is_what_was_written(
+    s3: Any, upload: Callable[..., CommittedOutput]
+) -> None:
     output = upload(1, NEW)
 
     publisher(s3).publish(output)
@@ -139,12 +117,17 @@ def test_published_output_is_what_was_written(s3: Any, upload: Callable[..., Com
     assert as_read(s3) == NEW
     assert pending_uploads(s3) == []
     manifest = json.loads(s3.get_object(Bucket=BUCKET, Key=PREFIX + MANIFEST)["Body"].read())
-    assert (manifest["key"], manifest["run"], manifest["attempt"], manifest["rows"]) == (KEY, 1, 1, {".": 3})
+    assert (manifest["key"], manifest["run"], manifest["attempt"], manifest["rows"]) == (
+        KEY,
+        1,
+        1,
+        {".": 3},
+    )
     assert {file["size"] for file in manifest["files"]} == {3, 7, 0}
     assert all(AttemptId(KEY, 1, 1).token in name for name in objects(s3) - {MANIFEST})
 
 
-def test_a_new_output_replaces_the_old_files_and_leaves_strangers(
+def test_new_output_replaces_the_old_files_and_leaves_others(
     s3: Any, upload: Callable[..., CommittedOutput]
 ) -> None:
     publisher(s3).publish(upload(1, OLD))
@@ -156,36 +139,9 @@ def test_a_new_output_replaces_the_old_files_and_leaves_strangers(
     assert len(objects(s3)) == len(NEW) + len({MANIFEST, "notes.txt"})
 
 
-# Three completions, the manifest, one deletion.
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("dies_at", range(1, 6))
-def test_a_kill_at_any_write_leaves_the_old_or_the_new_output_whole_and_repeating_finishes(
-    s3: Any, upload: Callable[..., CommittedOutput], dies_at: int, *, after: bool
+def test_late_publish_of_a_replaced_output_changes_nothing(
+    s3: Any, upload: Callable[..., CommittedOutput]
 ) -> None:
-    publisher(s3).publish(upload(1, OLD))
-    output = upload(2, NEW)
-
-    with pytest.raises(Killed):
-        publisher(Mortal(s3, dies_at, after=after)).publish(output)
-
-    assert as_read(s3) == (NEW if (dies_at, after) >= (4, True) else OLD)
-    publisher(s3).publish(output)
-    assert as_read(s3) == NEW
-    assert len(objects(s3)) == len(NEW) + 1
-    assert pending_uploads(s3) == []
-
-
-def test_publishing_twice_changes_nothing(s3: Any, upload: Callable[..., CommittedOutput]) -> None:
-    output = upload(1, NEW)
-    publisher(s3).publish(output)
-    before = objects(s3)
-
-    publisher(s3).publish(output)
-
-    assert (objects(s3), as_read(s3)) == (before, NEW)
-
-
-def test_a_late_publish_of_a_replaced_output_changes_nothing(s3: Any, upload: Callable[..., CommittedOutput]) -> None:
     late = upload(1, OLD)
     publisher(s3).publish(late)
     publisher(s3).publish(upload(2, NEW, run=2))
@@ -196,7 +152,7 @@ def test_a_late_publish_of_a_replaced_output_changes_nothing(s3: Any, upload: Ca
     assert (objects(s3), as_read(s3)) == (before, NEW)
 
 
-def test_an_output_overtaken_by_a_later_run_leaves_nothing_behind(
+def test_output_overtaken_by_a_later_run_leaves_no_files(
     s3: Any, upload: Callable[..., CommittedOutput]
 ) -> None:
     overtaken, winner = upload(1, OLD), upload(2, NEW, run=2)
@@ -209,32 +165,204 @@ def test_an_output_overtaken_by_a_later_run_leaves_nothing_behind(
     assert pending_uploads(s3) == []
 
 
-def test_uploads_that_are_gone_make_the_commit_void_and_leave_the_old_output(
+def test_output_with_an_upload_gone_is_not_published_and_nothing_is_deleted(
+    s3: Any, upload: Callable[..., CommittedOutput]
+) -> None:
+    publisher(s3).publish(upload(1, OLD))
+    output = upload(2, NEW)
+    (one, *_) = s3.list_multipart_uploads(Bucket=BUCKET)["Uploads"]
+    s3.abort_multipart_upload(Bucket=BUCKET, Key=one["Key"], UploadId=one["UploadId"])
+
+    with pytest.raises(UploadsGoneError, match="1 of 3 files"):
+        publisher(s3).publish(output)
+
+    assert as_read(s3) == OLD
+    assert len(objects(s3)) == len(OLD) + 1 + len(NEW) - 1
+
+
+def test_discard_removes_what_was_completed_of_a_void_commit(
     s3: Any, upload: Callable[..., CommittedOutput]
 ) -> None:
     publisher(s3).publish(upload(1, OLD))
     before = objects(s3)
     output = upload(2, NEW)
-    s3 = Strict(s3)
-    (one, *_) = s3.list_multipart_uploads(Bucket=BUCKET)["Uploads"]
+    one, other, _ = s3.list_multipart_uploads(Bucket=BUCKET)["Uploads"]
     s3.abort_multipart_upload(Bucket=BUCKET, Key=one["Key"], UploadId=one["UploadId"])
-
-    with pytest.raises(VoidCommitError, match="1 of 3 uploads"):
+    with pytest.raises(UploadsGoneError):
         publisher(s3).publish(output)
+
+    publisher(s3).discard(AttemptId(KEY, 1, 2))
 
     assert (objects(s3), as_read(s3)) == (before, OLD)
     assert pending_uploads(s3) == []
+    assert other["Key"] != one["Key"]
 
 
-def test_a_commit_without_its_list_is_void(s3: Any) -> None:
+def test_discard_never_deletes_what_is_published(
+    s3: Any, upload: Callable[..., CommittedOutput]
+) -> None:
+    publisher(s3).publish(upload(1, NEW))
+
+    publisher(s3).discard(AttemptId(KEY, 1, 1))
+
+    assert as_read(s3) == NEW
+
+
+def test_file_that_is_gone_after_its_completion_is_not_published(
+    s3: Any, upload: Callable[..., CommittedOutput]
+) -> None:
+    class Forgetful:
+        """S3 that answers each completion with 200, and holds one file less."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(s3, name)
+
+        def complete_multipart_upload(self, **arguments: Any) -> Any:
+            answer = s3.complete_multipart_upload(**arguments)
+            if "part-1" in arguments["Key"]:
+                s3.delete_object(Bucket=BUCKET, Key=arguments["Key"])
+            return answer
+
+    with pytest.raises(UploadsGoneError, match="part-1"):
+        publisher(Forgetful()).publish(upload(1, NEW))
+
+    assert as_read(s3) is None
+
+
+def test_file_of_another_size_is_not_published(
+    s3: Any, upload: Callable[..., CommittedOutput]
+) -> None:
+    output = upload(1, {"part-0.csv": b"whole"})
+    (pending,) = pending_uploads(s3)
+    publisher(s3).publish(output)
+    s3.delete_object(Bucket=BUCKET, Key=PREFIX + MANIFEST)
+    s3.put_object(Bucket=BUCKET, Key=pending, Body=b"cut")
+
+    with pytest.raises(UploadsGoneError):
+        publisher(s3).publish(output, looks_only=True)
+
+    assert as_read(s3) is None
+
+
+def test_commit_without_its_list_is_not_published(s3: Any) -> None:
     attempt = AttemptId(KEY, 1, 1)
     output = CommittedOutput(1, pending_ref(attempt), f"s3://{BUCKET}/{PREFIX}", 1, 1)
 
-    with pytest.raises(VoidCommitError):
+    with pytest.raises(UploadsGoneError, match="does not list"):
         publisher(s3).publish(output)
 
 
-def test_a_manifest_removed_by_hand_does_not_withhold_the_output(
+class Died(BaseException):
+    """The publisher's process is gone."""
+
+
+def begin_to_publish(fake: FakeAws, output: CommittedOutput, how: Completion) -> None:
+    """Publish until S3 works on the first completion, and die."""
+
+    def die(_seconds: float) -> None:
+        raise Died
+
+    fake.s3.completion = lambda _key: how
+    fake.s3.sleep = die
+    with pytest.raises(Died):
+        publisher(fake.s3).publish(output)
+    fake.s3.sleep = fake.clock.advance
+
+
+@pytest.mark.parametrize("meanwhile", ["gone", "repeats"])
+def test_upload_that_s3_is_still_completing_looks_gone_and_is_published_later(
+    fake: FakeAws, tmp_path: Path, meanwhile: Meanwhile
+) -> None:
+    fake.s3.create_bucket(Bucket=BUCKET)
+    (tmp_path / "part-0.csv").write_bytes(b"slow")
+    uploader = Uploader(fake.s3, BUCKET, Stop(), begin=lambda _: None, advance=lambda _: None)
+    output = uploader.upload(
+        AttemptId(KEY, 1, 1), f"s3://{BUCKET}/{PREFIX}", [Dataset(".", tmp_path, 1)]
+    )
+    begin_to_publish(fake, output, Completion(300, meanwhile))
+
+    with pytest.raises(UploadsGoneError):
+        publisher(fake.s3).publish(output)
+    assert as_read(fake.s3) is None
+    fake.clock.advance(300)
+    publisher(fake.s3).publish(output, looks_only=True)
+
+    assert as_read(fake.s3) == {"part-0.csv": b"slow"}
+
+
+def test_look_completes_nothing(s3: Any, upload: Callable[..., CommittedOutput]) -> None:
+    output = upload(1, NEW)
+
+    with pytest.raises(UploadsGoneError):
+        publisher(s3).publish(output, looks_only=True)
+
+    assert len(pending_uploads(s3)) == len(NEW)
+
+
+def test_publication_stops_in_time_and_the_next_one_goes_on(
+    s3: Any, upload: Callable[..., CommittedOutput]
+) -> None:
+    answered = threading.Event()
+
+    class Slow:
+        """S3 that answers one of the completions late."""
+
+        completions = 0
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(s3, name)
+
+        def complete_multipart_upload(self, **arguments: Any) -> Any:
+            self.completions += 1
+            if "part-1" in arguments["Key"]:
+                answered.wait(60)
+            return s3.complete_multipart_upload(**arguments)
+
+    output, slow, clock = upload(1, NEW), Slow(), VirtualClock()
+
+    with pytest.raises(TimeUpError):
+        S3Publisher(slow, BUCKET, clock).publish(output, clock.now() + timedelta(seconds=0.5))
+
+    assert as_read(s3) is None
+    answered.set()
+    publisher(s3).publish(output)
+    assert as_read(s3) == NEW
+
+
+def test_publication_without_time_begins_nothing(
+    s3: Any, upload: Callable[..., CommittedOutput]
+) -> None:
+    output, clock = upload(1, NEW), VirtualClock()
+
+    with pytest.raises(TimeUpError):
+        S3Publisher(s3, BUCKET, clock).publish(output, clock.now())
+
+    assert len(pending_uploads(s3)) == len(NEW)
+
+
+def test_second_publisher_completes_only_what_is_missing(
+    s3: Any, upload: Callable[..., CommittedOutput]
+) -> None:
+    completed = []
+
+    class Counting:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(s3, name)
+
+        def complete_multipart_upload(self, **arguments: Any) -> Any:
+            completed.append(arguments["Key"])
+            return s3.complete_multipart_upload(**arguments)
+
+    output = upload(1, NEW)
+    publisher(s3).publish(output)
+    s3.delete_object(Bucket=BUCKET, Key=PREFIX + MANIFEST)
+
+    publisher(Counting()).publish(output)
+
+    assert (completed, as_read(s3)) == ([], NEW)
+
+
+def test_output_is_published_although_the_manifest_was_deleted_by_hand(
     s3: Any, upload: Callable[..., CommittedOutput]
 ) -> None:
     publisher(s3).publish(upload(1, OLD))
@@ -246,7 +374,9 @@ def test_a_manifest_removed_by_hand_does_not_withhold_the_output(
     assert as_read(s3) == NEW
 
 
-def test_conflicting_conditional_writes_are_tried_again(s3: Any, upload: Callable[..., CommittedOutput]) -> None:
+def test_conflicting_conditional_write_is_tried_again(
+    s3: Any, upload: Callable[..., CommittedOutput]
+) -> None:
     class Busy:
         refusals = 2
 
@@ -266,7 +396,9 @@ def test_conflicting_conditional_writes_are_tried_again(s3: Any, upload: Callabl
     assert as_read(s3) == NEW
 
 
-def test_discard_aborts_what_a_killed_attempt_left_pending(s3: Any, upload: Callable[..., CommittedOutput]) -> None:
+def test_discard_aborts_the_uploads_of_a_killed_attempt(
+    s3: Any, upload: Callable[..., CommittedOutput]
+) -> None:
     upload(1, OLD)
     kept = upload(2, NEW)
 
@@ -278,13 +410,20 @@ def test_discard_aborts_what_a_killed_attempt_left_pending(s3: Any, upload: Call
     assert as_read(s3) == NEW
 
 
-def test_discard_of_an_attempt_that_uploaded_nothing_is_quiet(s3: Any) -> None:
+def test_discard_of_an_attempt_without_uploads_is_no_error(s3: Any) -> None:
     publisher(s3).discard(AttemptId(KEY, 1, 7))
 
 
-def test_a_hostile_manifest_deletes_nothing_outside_its_prefix(s3: Any, upload: Callable[..., CommittedOutput]) -> None:
+def test_forged_manifest_deletes_nothing_outside_its_prefix(
+    s3: Any, upload: Callable[..., CommittedOutput]
+) -> None:
     s3.put_object(Bucket=BUCKET, Key="out/precious.csv", Body=b"precious")
-    hostile = {"key": KEY, "run": 0, "attempt": 0, "files": [{"path": "../precious.csv", "size": 1}]}
+    hostile = {
+        "key": KEY,
+        "run": 0,
+        "attempt": 0,
+        "files": [{"path": "../precious.csv", "size": 1}],
+    }
     s3.put_object(Bucket=BUCKET, Key=PREFIX + MANIFEST, Body=json.dumps(hostile).encode())
 
     publisher(s3).publish(upload(1, NEW))
@@ -293,7 +432,27 @@ def test_a_hostile_manifest_deletes_nothing_outside_its_prefix(s3: Any, upload: 
     assert as_read(s3) == NEW
 
 
-def test_lists_tell_whose_uploads_are_pending_until_they_are_struck_off(
+def test_forged_manifest_deletes_no_file_without_a_token(
+    s3: Any, upload: Callable[..., CommittedOutput]
+) -> None:
+    files = ["raw.csv", f"{AttemptId(KEY, 1, 7).token}/raw.csv"]
+    for name in files:
+        s3.put_object(Bucket=BUCKET, Key=PREFIX + name, Body=b"precious")
+    hostile = {
+        "key": KEY,
+        "run": 0,
+        "attempt": 0,
+        "files": [{"path": name, "size": 8} for name in files],
+    }
+    s3.put_object(Bucket=BUCKET, Key=PREFIX + MANIFEST, Body=json.dumps(hostile).encode())
+
+    publisher(s3).publish(upload(1, NEW))
+
+    assert as_read(s3) == NEW
+    assert objects(s3) >= set(files)
+
+
+def test_lists_name_the_attempts_with_pending_uploads_until_struck_off(
     s3: Any, upload: Callable[..., CommittedOutput]
 ) -> None:
     keys = ["main#a/b", "main#a.b", "clean-up#A_b"]
@@ -303,10 +462,12 @@ def test_lists_tell_whose_uploads_are_pending_until_they_are_struck_off(
 
     found = list(publisher(s3).listed())
 
-    assert sorted(found) == sorted([*(AttemptId(key, 1, 1) for key in keys), AttemptId(keys[0], 1, 2)])
+    assert sorted(found) == sorted(
+        [*(AttemptId(key, 1, 1) for key in keys), AttemptId(keys[0], 1, 2)]
+    )
     publisher(s3).strike_off([found[0], found[2]])
     assert list(publisher(s3).listed()) == [found[1], found[3]]
     publisher(s3).strike_off([])
     publisher(s3).strike_off(found)
     assert list(publisher(s3).listed()) == []
-    assert len(pending_uploads(s3)) == 3 * len(OLD) + len(NEW)  # of the lists only
+    assert len(pending_uploads(s3)) == 3 * len(OLD) + len(NEW)  # only the lists are gone

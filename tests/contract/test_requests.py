@@ -1,13 +1,15 @@
-"""`ports.RequestStore` on S3."""
+"""`ports.Requests` on S3."""
 
 import pytest
 from botocore.exceptions import ClientError
 
-from longhaul.adapters.s3_requests import S3Requests
-from longhaul.domain.message import MessageContent
+from longhaul.adapters.s3 import S3Requests
+from longhaul.domain.message import Message
 from tests.contract.conftest import Aws
 
-CONTENT = MessageContent('{"job": "é"}', {"job_id": {"dataType": "String", "stringValue": "january"}}, "tenant-1")
+CONTENT = Message(
+    '{"job": "é"}', {"job_id": {"dataType": "String", "stringValue": "january"}}, "tenant-1"
+)
 
 
 @pytest.fixture
@@ -16,12 +18,14 @@ def requests(aws: Aws) -> S3Requests:
     return S3Requests(aws.client("s3"), "data")
 
 
-def test_a_request_reads_back_as_it_was_put_and_putting_it_again_is_harmless(requests: S3Requests) -> None:
+def test_request_reads_back_as_put_even_when_put_twice(
+    requests: S3Requests,
+) -> None:
     requests.put("longhaul/requests/x/m-1.json", CONTENT)
     requests.put("longhaul/requests/x/m-1.json", CONTENT)
     assert requests.get("longhaul/requests/x/m-1.json") == CONTENT
 
 
-def test_a_request_that_is_not_there_is_an_error(requests: S3Requests) -> None:
+def test_missing_request_is_an_error(requests: S3Requests) -> None:
     with pytest.raises(ClientError, match="NoSuchKey"):
         requests.get("longhaul/requests/x/m-2.json")

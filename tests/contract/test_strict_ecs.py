@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from simulation.aws.cloud import FakeAws
+from simulation.aws.ecs.client import Failure, FakeEcs
+from simulation.aws.ecs.tasks import Task
 from tests.contract.refusals import refused
-from tests.fakes.aws import FakeAws
-from tests.fakes.ecs import Failure, FakeEcs
-from tests.fakes.ecs_tasks import Task
 
 CLUSTER = "Longhaul"
 
@@ -16,7 +16,9 @@ CLUSTER = "Longhaul"
 @pytest.fixture
 def ecs(fake: FakeAws) -> FakeEcs:
     fake.ecs.create_cluster(clusterName=CLUSTER)
-    fake.ecs.register_task_definition(family="Longhaul-small", containerDefinitions=[{"name": "job", "image": "job"}])
+    fake.ecs.register_task_definition(
+        family="Longhaul-small", containerDefinitions=[{"name": "job", "image": "job"}]
+    )
     return fake.ecs
 
 
@@ -35,12 +37,17 @@ def environment(**variables: str) -> dict[str, Any]:
     return {"containerOverrides": [{"name": "job", "environment": variables_}]}
 
 
-def test_a_task_goes_from_launch_to_its_end_and_is_forgotten_an_hour_later(fake: FakeAws, ecs: FakeEcs) -> None:
+def test_task_runs_ends_and_is_missing_an_hour_later(fake: FakeAws, ecs: FakeEcs) -> None:
     task = launch(ecs, overrides=environment(LONGHAUL_KEY="main#a"), startedBy="AWS Step Functions")
     assert task.environment == {"LONGHAUL_KEY": "main#a"}
     ecs.run(task)
     fake.clock.advance(60)
-    ecs.end(task, stop_code="EssentialContainerExited", reason="Essential container in task exited", exit_code=1)
+    ecs.end(
+        task,
+        stop_code="EssentialContainerExited",
+        reason="Essential container in task exited",
+        exit_code=1,
+    )
     (found,) = ecs.describe_tasks(cluster=CLUSTER, tasks=[task.arn])["tasks"]
     assert (found["lastStatus"], found["stopCode"], found["containers"][0]["exitCode"]) == (
         "STOPPED",
@@ -48,13 +55,13 @@ def test_a_task_goes_from_launch_to_its_end_and_is_forgotten_an_hour_later(fake:
         1,
     )
     fake.clock.advance(3600)
-    answer = ecs.describe_tasks(cluster=CLUSTER, tasks=[task.arn])
-    assert answer == {"tasks": [], "failures": [{"arn": task.arn, "reason": "MISSING"}]}
+    response = ecs.describe_tasks(cluster=CLUSTER, tasks=[task.arn])
+    assert response == {"tasks": [], "failures": [{"arn": task.arn, "reason": "MISSING"}]}
     with refused("InvalidParameterException", "The referenced task was not found."):
         ecs.stop_task(cluster=CLUSTER, task=task.arn)
 
 
-def test_a_stop_is_a_sigterm_and_then_a_sigkill(fake: FakeAws, ecs: FakeEcs) -> None:
+def test_stop_sends_sigterm_and_then_sigkill(fake: FakeAws, ecs: FakeEcs) -> None:
     class Stubborn:
         def __init__(self) -> None:
             self.sigterms: list[Task] = []
@@ -73,31 +80,39 @@ def test_a_stop_is_a_sigterm_and_then_a_sigkill(fake: FakeAws, ecs: FakeEcs) -> 
     assert task.killed_at is not None
     assert (task.killed_at - fake.clock.now()).total_seconds() == 30
     ecs.end(task, stop_code="EssentialContainerExited", reason="exited", exit_code=75)
-    assert (task.stop_code, task.stopped_reason, task.exit_code) == ("UserInitiated", "Longhaul: stalled", 75)
+    assert (task.stop_code, task.stopped_reason, task.exit_code) == (
+        "UserInitiated",
+        "Longhaul: stalled",
+        75,
+    )
 
 
 def test_tasks_are_listed_by_desired_status_and_family(ecs: FakeEcs) -> None:
     tasks = [launch(ecs) for _ in range(3)]
     ecs.stop_task(cluster=CLUSTER, task=tasks[0].arn)
-    pages = list(ecs.get_paginator("list_tasks").paginate(cluster=CLUSTER, family="Longhaul-small", maxResults=1))
+    pages = list(
+        ecs.get_paginator("list_tasks").paginate(
+            cluster=CLUSTER, family="Longhaul-small", maxResults=1
+        )
+    )
     assert [page["taskArns"] for page in pages] == [[tasks[1].arn], [tasks[2].arn]]
     assert ecs.list_tasks(cluster=CLUSTER, desiredStatus="STOPPED")["taskArns"] == [tasks[0].arn]
     assert ecs.list_tasks(cluster=CLUSTER, startedBy="somebody")["taskArns"] == []
 
 
-def test_no_capacity_is_an_answer_and_no_error(ecs: FakeEcs) -> None:
+def test_missing_capacity_is_a_failure_in_the_response_and_no_error(ecs: FakeEcs) -> None:
     def none_left(_request: Mapping[str, Any]) -> None:
         raise Failure("Capacity is unavailable at this time. Please try again later")
 
     ecs.before_launch = none_left
-    answer = run(ecs)
-    assert answer["tasks"] == []
-    assert [each["reason"] for each in answer["failures"]] == [
+    response = run(ecs)
+    assert response["tasks"] == []
+    assert [each["reason"] for each in response["failures"]] == [
         "Capacity is unavailable at this time. Please try again later"
     ]
 
 
-def test_a_client_token_makes_its_repetition_start_nothing(fake: FakeAws, ecs: FakeEcs) -> None:
+def test_run_repeated_with_its_client_token_starts_no_task(fake: FakeAws, ecs: FakeEcs) -> None:
     first = launch(ecs, clientToken="t")
     assert launch(ecs, clientToken="t") is first
     fake.clock.advance(24 * 3600)
@@ -109,15 +124,18 @@ def test_a_client_token_makes_its_repetition_start_nothing(fake: FakeAws, ecs: F
     [
         {"overrides": environment(X="x" * 8192)},
         {"startedBy": "x" * 129},
-        {"launchType": "FARGATE", "capacityProviderStrategy": [{"capacityProvider": "FARGATE_SPOT"}]},
+        {
+            "launchType": "FARGATE",
+            "capacityProviderStrategy": [{"capacityProvider": "FARGATE_SPOT"}],
+        },
     ],
 )
-def test_invalid_runs_are_refused(ecs: FakeEcs, arguments: dict[str, Any]) -> None:
+def test_invalid_run_is_refused(ecs: FakeEcs, arguments: dict[str, Any]) -> None:
     with refused("InvalidParameterException"):
         run(ecs, **arguments)
 
 
-def test_a_family_is_its_newest_active_revision(ecs: FakeEcs) -> None:
+def test_family_runs_its_newest_active_revision(ecs: FakeEcs) -> None:
     container = {"name": "job", "image": "job"}
     newest = ecs.register_task_definition(family="Longhaul-small", containerDefinitions=[container])
     arn = newest["taskDefinition"]["taskDefinitionArn"]

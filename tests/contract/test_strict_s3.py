@@ -1,4 +1,4 @@
-"""The strict S3 refuses what S3 refuses, above all about multipart uploads."""
+"""The strict S3 refuses what S3 refuses, above all for multipart uploads."""
 
 from datetime import timedelta
 from io import BytesIO
@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from simulation.aws.cloud import FakeAws
+from simulation.aws.s3.client import FakeS3
+from simulation.aws.s3.completion import Completion, Meanwhile
 from tests.contract.refusals import refused
-from tests.fakes.aws import FakeAws
-from tests.fakes.s3 import FakeS3
 
 MIB = 1024 * 1024
 
@@ -20,33 +21,44 @@ def s3(fake: FakeAws) -> FakeS3:
 
 
 def begin(s3: FakeS3, **more: Any) -> dict[str, str]:
-    upload = s3.create_multipart_upload(Bucket="data", Key="out/a", **more)["UploadId"]
+    begun = s3.create_multipart_upload(
+        Bucket="data", Key="out/a", **{"ChecksumAlgorithm": "CRC32", **more}
+    )
+    upload = begun["UploadId"]
     return {"Bucket": "data", "Key": "out/a", "UploadId": upload}
 
 
 def part(s3: FakeS3, upload: dict[str, str], number: int, body: bytes) -> dict[str, Any]:
-    answer = s3.upload_part(**upload, PartNumber=number, Body=body, ChecksumAlgorithm="CRC32")
-    return {"PartNumber": number, "ETag": answer["ETag"], "ChecksumCRC32": answer["ChecksumCRC32"]}
+    response = s3.upload_part(**upload, PartNumber=number, Body=body, ChecksumAlgorithm="CRC32")
+    return {
+        "PartNumber": number,
+        "ETag": response["ETag"],
+        "ChecksumCRC32": response["ChecksumCRC32"],
+    }
 
 
 def complete(s3: FakeS3, upload: dict[str, str], *parts: dict[str, Any]) -> dict[str, Any]:
     return dict(s3.complete_multipart_upload(**upload, MultipartUpload={"Parts": list(parts)}))
 
 
-def test_an_upload_shows_whole_when_it_is_completed_and_not_before(s3: FakeS3) -> None:
-    upload = begin(s3, Metadata={"longhaul-token": "t"}, ChecksumAlgorithm="CRC32")
+def test_upload_is_visible_whole_once_completed_and_not_before(s3: FakeS3) -> None:
+    upload = begin(s3, Metadata={"kind": "t"})
     parts = [part(s3, upload, 1, b"x" * 5 * MIB), part(s3, upload, 2, b"y")]
     with refused("404"):
         s3.head_object(Bucket="data", Key="out/a")
     etag = complete(s3, upload, *parts)["ETag"]
     head = s3.head_object(Bucket="data", Key="out/a")
-    assert (head["ETag"], head["ContentLength"], head["Metadata"]) == (etag, 5 * MIB + 1, {"longhaul-token": "t"})
+    assert (head["ETag"], head["ContentLength"], head["Metadata"]) == (
+        etag,
+        5 * MIB + 1,
+        {"kind": "t"},
+    )
     assert etag.endswith('-2"')
     assert "Uploads" not in s3.list_multipart_uploads(Bucket="data")
 
 
 @pytest.mark.parametrize("end", ["completed", "aborted"])
-def test_an_upload_that_has_ended_is_no_more(s3: FakeS3, end: str) -> None:
+def test_ended_upload_no_longer_exists(s3: FakeS3, end: str) -> None:
     upload = begin(s3)
     only = part(s3, upload, 1, b"x")
     if end == "completed":
@@ -54,20 +66,97 @@ def test_an_upload_that_has_ended_is_no_more(s3: FakeS3, end: str) -> None:
     else:
         s3.abort_multipart_upload(**upload)
     with refused("NoSuchUpload"):
-        complete(s3, upload, only)
-    with refused("NoSuchUpload"):
         s3.abort_multipart_upload(**upload)
     with refused("NoSuchUpload"):
         part(s3, upload, 2, b"x")
 
 
-def test_an_upload_belongs_to_its_key(s3: FakeS3) -> None:
+def test_repeated_completion_is_answered_as_before_and_says_nothing_about_the_object(
+    s3: FakeS3,
+) -> None:
+    upload = begin(s3)
+    only = part(s3, upload, 1, b"x")
+    first = complete(s3, upload, only)
+    s3.delete_object(Bucket="data", Key="out/a")
+    assert complete(s3, upload, only) == first
+    with refused("404"):
+        s3.head_object(Bucket="data", Key="out/a")
+
+
+def test_repeated_completion_is_refused_when_s3_has_forgotten_the_upload(s3: FakeS3) -> None:
+    s3.repeats_answers = lambda: False
+    upload = begin(s3)
+    only = part(s3, upload, 1, b"x")
+    complete(s3, upload, only)
+    with refused("NoSuchUpload"):
+        complete(s3, upload, only)
+
+
+def completing(s3: FakeS3, how: Completion) -> tuple[dict[str, str], dict[str, Any]]:
+    """An upload that S3 completes for a caller that is gone."""
+
+    def gone(_seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    sleep, s3.sleep, s3.completion = s3.sleep, gone, lambda _key: how
+    upload = begin(s3)
+    only = part(s3, upload, 1, b"x")
+    with pytest.raises(KeyboardInterrupt):
+        complete(s3, upload, only)
+    s3.sleep = sleep
+    return upload, only
+
+
+def keys(s3: FakeS3) -> list[str]:
+    return [each["Key"] for each in s3.list_objects_v2(Bucket="data").get("Contents", [])]
+
+
+@pytest.mark.parametrize("meanwhile", ["gone", "repeats", "waits"])
+def test_completion_goes_on_without_its_caller(
+    fake: FakeAws, s3: FakeS3, meanwhile: Meanwhile
+) -> None:
+    upload, only = completing(s3, Completion(300, meanwhile))
+    assert keys(s3) == []
+    if meanwhile == "gone":
+        with refused("NoSuchUpload"):
+            complete(s3, upload, only)
+        with refused("NoSuchUpload"):
+            s3.abort_multipart_upload(**upload)
+    else:
+        assert "Uploads" in s3.list_multipart_uploads(Bucket="data")
+        complete(s3, upload, only)
+    assert keys(s3) == (["out/a"] if meanwhile == "waits" else [])
+    fake.clock.advance(300)
+    assert keys(s3) == ["out/a"]
+    assert "Uploads" not in s3.list_multipart_uploads(Bucket="data")
+
+
+def test_completion_may_fail_inside_a_200_and_leaves_the_upload_pending(s3: FakeS3) -> None:
+    s3.completion = lambda _key: Completion(40, fails=True)
+    upload = begin(s3)
+    only = part(s3, upload, 1, b"x")
+    with refused("InternalError"):
+        complete(s3, upload, only)
+    assert (keys(s3), len(s3.list_multipart_uploads(Bucket="data")["Uploads"])) == ([], 1)
+    s3.completion = lambda _key: Completion()
+    complete(s3, upload, only)
+    assert keys(s3) == ["out/a"]
+
+
+def test_upload_aborted_while_it_is_completed_leaves_no_object(fake: FakeAws, s3: FakeS3) -> None:
+    upload, _ = completing(s3, Completion(300, "waits"))
+    s3.abort_multipart_upload(**upload)
+    fake.clock.advance(300)
+    assert keys(s3) == []
+
+
+def test_upload_is_unknown_under_another_key(s3: FakeS3) -> None:
     with refused("NoSuchUpload"):
         s3.abort_multipart_upload(**begin(s3) | {"Key": "out/b"})
 
 
-def test_what_completes_an_upload_must_name_its_parts_as_they_are(s3: FakeS3) -> None:
-    upload = begin(s3, ChecksumAlgorithm="CRC32")
+def test_completion_must_name_the_parts_exactly(s3: FakeS3) -> None:
+    upload = begin(s3)
     first, second = part(s3, upload, 1, b"x"), part(s3, upload, 2, b"y")
     with refused("MalformedXML"):
         complete(s3, upload)
@@ -89,17 +178,22 @@ def test_what_completes_an_upload_must_name_its_parts_as_they_are(s3: FakeS3) ->
     complete(s3, upload, first)
 
 
-def test_uploads_are_listed_page_by_page_and_end_by_their_lifecycle(fake: FakeAws, s3: FakeS3) -> None:
+def test_uploads_are_listed_in_pages_and_aborted_by_the_lifecycle_rule(
+    fake: FakeAws, s3: FakeS3
+) -> None:
     s3.page_size = 2
     uploads = [begin(s3)["UploadId"] for _ in range(3)]
     pages = list(s3.get_paginator("list_multipart_uploads").paginate(Bucket="data", Prefix="out/"))
-    assert [[each["UploadId"] for each in page["Uploads"]] for page in pages] == [uploads[:2], uploads[2:]]
+    assert [[each["UploadId"] for each in page["Uploads"]] for page in pages] == [
+        uploads[:2],
+        uploads[2:],
+    ]
     fake.clock.advance(timedelta(days=30).total_seconds())
     s3.abort_older_uploads(fake.clock.now())
     assert "Uploads" not in s3.list_multipart_uploads(Bucket="data")
 
 
-def test_a_conditional_put_has_its_condition(s3: FakeS3) -> None:
+def test_conditional_put_is_refused_when_its_condition_fails(s3: FakeS3) -> None:
     with refused("NoSuchKey"):
         s3.put_object(Bucket="data", Key="_SUCCESS", Body=b"1", IfMatch='"etag"')
     first = s3.put_object(Bucket="data", Key="_SUCCESS", Body=b"1", IfNoneMatch="*")["ETag"]
@@ -118,17 +212,22 @@ def test_objects_are_read_whole_or_by_line(s3: FakeS3) -> None:
     assert (found["ContentLength"], found["ContentType"]) == (4, "text/plain")
 
 
-def test_objects_are_listed_in_order_page_by_page(s3: FakeS3) -> None:
+def test_objects_are_listed_in_order_and_in_pages(s3: FakeS3) -> None:
     s3.page_size = 2
     for key in ("b/2", "b/1", "a", "b/3"):
         s3.put_object(Bucket="data", Key=key)
     pages = list(s3.get_paginator("list_objects_v2").paginate(Bucket="data", Prefix="b/"))
-    assert [[each["Key"] for each in page["Contents"]] for page in pages] == [["b/1", "b/2"], ["b/3"]]
+    assert [[each["Key"] for each in page["Contents"]] for page in pages] == [
+        ["b/1", "b/2"],
+        ["b/3"],
+    ]
 
 
-def test_deleting_what_is_not_there_is_no_error_but_nothing_at_all_is(s3: FakeS3) -> None:
+def test_delete_of_a_missing_key_is_no_error_but_over_1000_keys_are_refused(s3: FakeS3) -> None:
     s3.put_object(Bucket="data", Key="a")
-    quiet = s3.delete_objects(Bucket="data", Delete={"Objects": [{"Key": "a"}, {"Key": "b"}], "Quiet": True})
+    quiet = s3.delete_objects(
+        Bucket="data", Delete={"Objects": [{"Key": "a"}, {"Key": "b"}], "Quiet": True}
+    )
     assert quiet == {}
     s3.delete_object(Bucket="data", Key="a")
     with refused("MalformedXML"):

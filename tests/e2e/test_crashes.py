@@ -1,4 +1,7 @@
-"""What SIGKILL, duplicates and lapses do to the functions and messages around a job: it runs once, and nothing is left. On the embedded AWS, without Spark."""
+"""SIGKILL, stops, duplicates and lapses of jobs and of the functions and messages around them.
+
+Nothing runs twice, and nothing is left. On the embedded AWS, with a runner without Spark.
+"""
 
 import json
 from collections.abc import Iterator
@@ -6,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from demo import kill
 from longhaul.domain.lease import Lease, State
+from tests.builders import changed
 from tests.e2e.conftest import DEADLINE_S, Stack
 from tests.e2e.tripwire import Tripwire
 
@@ -18,12 +23,14 @@ def stack(sparkless: Stack) -> Iterator[Stack]:
 
 
 def ran_once(stack: Stack, row: Lease) -> None:
-    assert (row.attempt, row.failures, row.interruptions) == (1, 0, 0)
+    assert (row.attempt.number, row.failures, row.interruptions) == (1, 0, 0)
     assert stack.executions_of(row) == [row.id.execution_name]
     assert stack.rows(row.job_id) == [{"key": row.key, "attempt": 1}]
 
 
-def test_a_job_whose_heartbeat_and_settle_are_killed_in_mid_invocation_runs_once_and_is_settled(stack: Stack) -> None:
+def test_a_job_whose_heartbeat_and_settle_are_killed_runs_once_and_is_settled(
+    stack: Stack,
+) -> None:
     with Tripwire(stack.aws) as wire:
         beat = wire.lay("UpdateItem", "n_beats", after=False)
         settle_before = wire.lay("TransactWriteItems", "n_settled_attempt", after=False)
@@ -35,7 +42,7 @@ def test_a_job_whose_heartbeat_and_settle_are_killed_in_mid_invocation_runs_once
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before the start", "after the start"])
-def test_a_job_whose_dispatcher_is_killed_between_claim_and_start_or_before_the_answer_runs_once(
+def test_a_job_whose_dispatcher_is_killed_around_the_start_runs_once(
     stack: Stack, *, after: bool
 ) -> None:
     job_id = f"killed-dispatcher-{after}"
@@ -45,10 +52,11 @@ def test_a_job_whose_dispatcher_is_killed_between_claim_and_start_or_before_the_
         assert trap.sprung.wait(DEADLINE_S)
         claimed = stack.row(job_id)
         assert claimed is not None
-        assert (claimed.state, claimed.attempt) == (State.RUNNING, 1)
+        assert (claimed.state, claimed.attempt.number) == (State.RUNNING, 1)
         row = stack.until(job_id, State.SUCCEEDED)
-    # What was not started the redelivery starts. What was started has a heartbeat, which keeps the message from being redelivered at all.
-    assert after or row.receive_count > claimed.receive_count
+    # The redelivery starts what was not started. A started job has a heartbeat, which prevents the
+    # redelivery.
+    assert after or row.receive.receive_count > claimed.receive.receive_count
     ran_once(stack, row)
 
 
@@ -57,40 +65,81 @@ def test_a_message_that_lapses_while_its_job_runs_is_adopted_each_time(stack: St
     for receives in (1, 2, 3):
         row = stack.wait_for(lambda n=receives: received(stack, "lapses", n), f"receive {receives}")
         stack.client("sqs").change_message_visibility(
-            QueueUrl=stack.outputs["JobsQueueUrl"], ReceiptHandle=row.receipt_handle, VisibilityTimeout=0
+            QueueUrl=stack.outputs["JobsQueueUrl"],
+            ReceiptHandle=row.receive.receipt_handle,
+            VisibilityTimeout=0,
         )
     row = stack.until("lapses", State.SUCCEEDED)
-    assert row.receive_count >= 3
+    assert row.receive.receive_count >= 3
     ran_once(stack, row)
 
 
 def received(stack: Stack, job_id: str, times: int) -> Lease | None:
     row = stack.row(job_id)
-    return row if row and row.task_arn and row.receive_count >= times else None
+    return row if row and row.attempt.task_arn and row.receive.receive_count >= times else None
 
 
-def test_a_batch_that_is_handed_over_again_while_its_job_runs_and_afterwards_starts_nothing(stack: Stack) -> None:
+def test_a_batch_that_is_delivered_again_starts_nothing(
+    stack: Stack,
+) -> None:
     body = stack.plan("handed-over-twice", "ok", work_s=5)
     stack.send(body)
     row = stack.until_task("handed-over-twice")
     batch = {"Records": [record(row, body)]}
     for _ in range(2):
-        assert dispatch(stack, batch) == {"batchItemFailures": [{"itemIdentifier": row.message_id}]}
+        assert dispatch(stack, batch) == {
+            "batchItemFailures": [{"itemIdentifier": row.receive.message_id}]
+        }
     row = stack.until("handed-over-twice", State.SUCCEEDED)
     assert dispatch(stack, batch) == {"batchItemFailures": []}
     ran_once(stack, row)
 
 
+def test_the_same_work_sent_three_times_runs_once(stack: Stack) -> None:
+    for _ in range(3):
+        stack.send(stack.plan("thrice", "ok", work_s=2))
+    row = stack.until("thrice", State.SUCCEEDED)
+    stack.wait_for(stack.is_quiet, "the duplicates to be deleted")
+    ran_once(stack, row)
+
+
+def test_a_killed_job_is_released_at_once_and_succeeds_at_the_second_attempt(stack: Stack) -> None:
+    stack.send(stack.plan("killed", "ok", work_s=3))
+    stack.until_task("killed")
+    assert kill.kill("main#killed")
+    row = stack.until("killed", State.SUCCEEDED)
+    assert (row.attempt.number, row.failures, row.interruptions) == (2, 1, 0)
+    assert stack.rows("killed") == [{"key": row.key, "attempt": 2}]
+    assert stack.ended_as(changed(row, attempt=1)) == "RELEASED"
+    assert stack.ended_as(row) == "SUCCEEDED"
+
+
+def test_an_execution_stopped_by_hand_ends_its_task_and_is_an_interruption(
+    stack: Stack,
+) -> None:
+    stack.send(stack.plan("stopped", "ok", work_s=3))
+    row = stack.until_task("stopped")
+    executions = stack.outputs["StateMachineArn"].replace(":stateMachine:", ":execution:")
+    arn = f"{executions}:{row.id.execution_name}"
+    stack.client("stepfunctions").stop_execution(executionArn=arn)
+    stack.wait_for(
+        lambda: stack.row("stopped") != row and kill.process_group_of("main#stopped") is None,
+        "the task to be stopped",
+    )
+    row = stack.until("stopped", State.SUCCEEDED)
+    assert (row.attempt.number, row.failures, row.interruptions) == (2, 0, 1)
+
+
 def record(row: Lease, body: str) -> dict[str, Any]:
-    """The record with which the mapping handed the row's message over."""
-    assert row.first_sent_at is not None
+    """The record in which the mapping delivered the row's message."""
+    assert row.receive.first_sent_at is not None
     return {
-        "messageId": row.message_id,
-        "receiptHandle": row.receipt_handle,
+        "messageId": row.receive.message_id,
+        "receiptHandle": row.receive.receipt_handle,
         "body": body,
         "attributes": {
-            "ApproximateReceiveCount": str(row.receive_count),
-            "SentTimestamp": str(round(row.first_sent_at.timestamp() * 1000)),
+            "ApproximateReceiveCount": str(row.receive.receive_count),
+            "SentTimestamp": str(round(row.receive.first_sent_at.timestamp() * 1000)),
         },
         "messageAttributes": {},
         "eventSource": "aws:sqs",
@@ -100,7 +149,11 @@ def record(row: Lease, body: str) -> dict[str, Any]:
 
 def dispatch(stack: Stack, batch: dict[str, Any]) -> dict[str, Any]:
     functions = stack.client("lambda").list_functions()["Functions"]
-    (dispatcher,) = (each for each in functions if each["Handler"] == "functions.dispatcher.lambda_handler")
-    answer = stack.client("lambda").invoke(FunctionName=dispatcher["FunctionName"], Payload=json.dumps(batch))
+    (dispatcher,) = (
+        each for each in functions if each["Handler"] == "functions.dispatcher.lambda_handler"
+    )
+    answer = stack.client("lambda").invoke(
+        FunctionName=dispatcher["FunctionName"], Payload=json.dumps(batch)
+    )
     kept: dict[str, Any] = json.loads(answer["Payload"].read())
     return kept

@@ -1,4 +1,4 @@
-"""Jobs on the engine `emr-serverless`, through the whole system: here it is a real Spark cluster of two workers."""
+"""Jobs on the engine `emr-serverless`, through the whole system: a Spark cluster of two workers."""
 
 from collections.abc import Iterator
 from signal import SIGKILL
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 
 ENGINE = {"engine": "emr-serverless"}
 TASKS = 24
-# Rows through Python workers, so that code travels to the executors; a task takes a second, and each row names the executor that it came from.
+# Rows go through Python workers, so that code travels to the executors. A task takes a second.
 SLOW = f"""
 import os, time
 
@@ -24,7 +24,8 @@ def run(spark, job):
 
     numbers = spark.read.json(job.input("numbers")).repartition({TASKS}, "n")
     job.progress("computing")
-    job.write(spark.createDataFrame(numbers.rdd.mapPartitions(slowly), "n long, executor long"), format="json")
+    rows = numbers.rdd.mapPartitions(slowly)
+    job.write(spark.createDataFrame(rows, "n long, executor long"), format="json")
 """
 
 
@@ -43,22 +44,31 @@ def slow_job(stack: Stack, job_id: str) -> str:
     numbers = "".join(f'{{"n": {n}}}\n' for n in range(1000))
     s3.put_object(Bucket=stack.bucket, Key="numbers/numbers.json", Body=numbers.encode())
     job = f"s3://{stack.bucket}/jobs/slow.py"
-    return stack.select(job_id, "", job=job, params={}, inputs={"numbers": f"s3://{stack.bucket}/numbers/"}, **ENGINE)
+    return stack.select(
+        job_id,
+        "",
+        job=job,
+        params={},
+        inputs={"numbers": f"s3://{stack.bucket}/numbers/"},
+        **ENGINE,
+    )
 
 
 def tasks_done(stack: Stack, job_id: str) -> int:
     row = stack.row(job_id)
-    return int(row.progress.get("tasks", [0, 0])[0]) if row else 0
+    return int(row.attempt.progress.get("tasks", [0, 0])[0]) if row else 0
 
 
 def test_a_job_runs_on_the_cluster_and_is_published_like_any_other(stack: Stack) -> None:
-    stack.send(stack.select("beyond-one-machine", "SELECT id, id % 2 AS odd FROM range(10)", **ENGINE))
+    stack.send(
+        stack.select("beyond-one-machine", "SELECT id, id % 2 AS odd FROM range(10)", **ENGINE)
+    )
 
     row = stack.until("beyond-one-machine", State.SUCCEEDED, State.DEAD)
 
     assert (row.state, row.last_error) == (State.SUCCEEDED, None)
-    assert row.task_arn is not None
-    assert row.task_arn.endswith(f"/jobruns/named/{name_of(row.id)}")
+    assert row.attempt.task_arn is not None
+    assert row.attempt.task_arn.endswith(f"/jobruns/named/{name_of(row.id)}")
     assert stack.ended_as(row) == "SUCCEEDED"
     assert sorted(each["id"] for each in stack.rows("beyond-one-machine")) == list(range(10))
 
@@ -70,7 +80,12 @@ def test_a_worker_that_dies_in_the_middle_costs_the_job_nothing(stack: Stack) ->
     stack.aws.job_runs.cluster.workers[0].send(SIGKILL)
 
     row = stack.until("worker-dies", State.SUCCEEDED, State.DEAD)
-    assert (row.state, row.attempt, row.failures, row.interruptions) == (State.SUCCEEDED, 1, 0, 0)
+    assert (row.state, row.attempt.number, row.failures, row.interruptions) == (
+        State.SUCCEEDED,
+        1,
+        0,
+        0,
+    )
     rows = stack.rows("worker-dies")
     assert sorted(each["n"] for each in rows) == list(range(1000))
 
@@ -79,15 +94,24 @@ def test_a_cancelled_job_leaves_neither_a_job_run_nor_anything_visible(stack: St
     stack.send(slow_job(stack, "cancelled"))
     stack.wait_for(lambda: tasks_done(stack, "cancelled") >= 1, "it runs")
 
-    stack.leases.request_cancel("main#cancelled", "main", stack.leases._clock.now())
+    stack.leases.request_cancel("main#cancelled", "main")
 
     row = stack.until("cancelled", State.CANCELLED)
-    assert stack.client("s3").list_objects_v2(Bucket=stack.bucket, Prefix="cancelled/").get("Contents", []) == []
+    assert (
+        stack.client("s3")
+        .list_objects_v2(Bucket=stack.bucket, Prefix="cancelled/")
+        .get("Contents", [])
+        == []
+    )
     stack.wait_for(lambda: not active(stack), f"the job run of {row.key} has ended")
 
 
 def test_a_job_that_cannot_succeed_is_dead_lettered_with_its_own_words(stack: Stack) -> None:
-    stack.send(stack.select("no-such-input", "SELECT 1", inputs={"x": f"s3://{stack.bucket}/none/"}, **ENGINE))
+    stack.send(
+        stack.select(
+            "no-such-input", "SELECT 1", inputs={"x": f"s3://{stack.bucket}/none/"}, **ENGINE
+        )
+    )
 
     row = stack.until("no-such-input", State.DEAD)
 
@@ -98,5 +122,7 @@ def test_a_job_that_cannot_succeed_is_dead_lettered_with_its_own_words(stack: St
 def active(stack: Stack) -> list[str]:
     emr = stack.client("emr-serverless")
     (application,) = emr.list_applications()["applications"]
-    listed = emr.list_job_runs(applicationId=application["id"], states=["SCHEDULED", "RUNNING", "CANCELLING"])
+    listed = emr.list_job_runs(
+        applicationId=application["id"], states=["SCHEDULED", "RUNNING", "CANCELLING"]
+    )
     return [run["name"] for run in listed["jobRuns"]]

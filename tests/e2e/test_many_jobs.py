@@ -1,18 +1,21 @@
-"""Two hundred jobs for eight slots on the embedded AWS, many of them killed, hung, stopped, cancelled or hopeless: nothing is lost, and nothing is left."""
+"""Two hundred jobs for eight slots, many of them killed, hung, stopped, cancelled or hopeless.
+
+On the embedded AWS. Nothing is lost, and nothing is left.
+"""
 
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
 import pytest
 from moto.dynamodb.models import dynamodb_backends
 
-from local.cloud import EmbeddedAws
-from local.synth import CONTEXT_KEY, PROFILE, synth
+from console.local.aws import embedded_aws
+from console.synth import PROFILE, synth
+from infra.settings import CONTEXT_KEY
 from longhaul.domain.lease import Lease, State
 from tests.e2e.conftest import STAND_IN, Stack, impatient
 from tests.e2e.tripwire import Trap, Tripwire
@@ -25,7 +28,7 @@ DEADLINE_S = 1800  # minutes on two cores of one's own
 
 @dataclass(frozen=True)
 class Kind:
-    """So many jobs with this plan, and how they end. `failures`: those that count."""
+    """`count` jobs with this plan, and how they end. `failures` are those that count."""
 
     count: int
     plan: tuple[str, ...]
@@ -60,24 +63,37 @@ def job_ids(kind: str) -> list[str]:
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     profile = json.loads(PROFILE.read_text())[CONTEXT_KEY]
     profile["stages"] = [{**profile["stages"][0], "slots": SLOTS}]
-    assembly = synth(tmp_path_factory.mktemp("assembly") / "cdk.out", context={CONTEXT_KEY: profile})
-    assembly = impatient(assembly, tmp_path_factory.mktemp("impatient") / "cdk.out", visibility_s=40)
-    with EmbeddedAws(work_dir=tmp_path_factory.mktemp("embedded-aws"), task_dir=STAND_IN) as aws:
+    assembly = synth(
+        tmp_path_factory.mktemp("assembly") / "cdk.out", context={CONTEXT_KEY: profile}
+    )
+    assembly = impatient(
+        assembly, tmp_path_factory.mktemp("impatient") / "cdk.out", visibility_s=40
+    )
+    with embedded_aws(tmp_path_factory.mktemp("embedded-aws"), task_dir=STAND_IN) as aws:
         yield Stack(aws, aws.deploy(assembly, "Longhaul"))
 
 
 def slots_taken(stack: Stack) -> int:
     backend = dynamodb_backends[stack.aws.account][stack.aws.region]
-    item = backend.get_item(stack.outputs["LeasesTableName"], {"key": {"S": "slots#main"}, "item": {"S": "slots"}})
+    item = backend.get_item(
+        stack.outputs["LeasesTableName"], {"key": {"S": "slots#main"}, "item": {"S": "slots"}}
+    )
     return int(item.attrs["running"].value) if item else 0
 
 
-def test_of_two_hundred_jobs_none_is_lost_none_runs_twice_at_once_and_nothing_is_left(stack: Stack) -> None:
+def test_of_two_hundred_jobs_none_is_lost_none_runs_twice_at_once_and_nothing_is_left(
+    stack: Stack,
+) -> None:
     taken: list[int] = []
-    with Tripwire(stack.aws, after_each_transaction=lambda: taken.append(slots_taken(stack))) as wire:
+    with Tripwire(
+        stack.aws, after_each_transaction=lambda: taken.append(slots_taken(stack))
+    ) as wire:
         traps = kill_functions(wire)
         send_all(stack)
-        when_they_run(stack, dict.fromkeys(job_ids("stopped"), stop) | dict.fromkeys(job_ids("cancelled"), cancel))
+        when_they_run(
+            stack,
+            dict.fromkeys(job_ids("stopped"), stop) | dict.fromkeys(job_ids("cancelled"), cancel),
+        )
         rows = [until_ended(stack, job_id) for kind in KINDS for job_id in job_ids(kind)]
         stack.wait_for(stack.is_quiet, "no message, no execution and no slot left", DEADLINE_S)
     assert all(trap.sprung.is_set() for trap in traps)
@@ -85,14 +101,19 @@ def test_of_two_hundred_jobs_none_is_lost_none_runs_twice_at_once_and_nothing_is
     for row in rows:
         kind = KINDS[row.job_id.rpartition("-")[0]]
         assert (row.job_id, row.state, row.failures) == (row.job_id, kind.state, kind.failures)
-        assert row.state is not State.SUCCEEDED or stack.rows(row.job_id) == [{"key": row.key, "attempt": row.attempt}]
+        assert row.state is not State.SUCCEEDED or stack.rows(row.job_id) == [
+            {"key": row.key, "attempt": row.attempt.number}
+        ]
     every_dead_letter_is_there(stack, rows)
     no_job_ran_twice_at_once(stack)
     nothing_is_left(stack)
 
 
 def kill_functions(wire: Tripwire) -> list[Trap]:
-    """Dispatchers between claim and start, and before the answer; settles before and after their write; a heartbeat."""
+    """Dispatchers between claim and start, and before the answer; settles around their write.
+
+    And a heartbeat.
+    """
     return [
         wire.lay("StartExecution", "main#good-30", after=False),
         wire.lay("StartExecution", "main#good-60", after=True),
@@ -104,8 +125,12 @@ def kill_functions(wire: Tripwire) -> list[Trap]:
 
 
 def send_all(stack: Stack) -> None:
-    """Those that wait for something first, so that they wait while the others run."""
-    slow = [job_id for kind in ("stopped", "cancelled", "stalled", "overrunning") for job_id in job_ids(kind)]
+    """Slow jobs first, so that they wait while the others run."""
+    slow = [
+        job_id
+        for kind in ("stopped", "cancelled", "stalled", "overrunning")
+        for job_id in job_ids(kind)
+    ]
     others = [job_id for kind in KINDS for job_id in job_ids(kind) if job_id not in slow]
     for job_id in (*slow, *others, *TWICE):
         kind = KINDS[job_id.rpartition("-")[0]]
@@ -115,12 +140,15 @@ def send_all(stack: Stack) -> None:
 
 
 def when_they_run(stack: Stack, acts: dict[str, Callable[[Stack, Lease], None]]) -> None:
-    """Do to each job what is meant for it as soon as its first task has registered; in which order they get their slots is the queue's affair."""
+    """Apply its act to each job once its first task has registered.
+
+    The queue decides in which order they get their slots.
+    """
 
     def all_done() -> bool:
         for job_id in list(acts):
             row = stack.row(job_id)
-            if row and row.task_arn:
+            if row and row.attempt.task_arn:
                 acts.pop(job_id)(stack, row)
         return not acts
 
@@ -128,11 +156,12 @@ def when_they_run(stack: Stack, acts: dict[str, Callable[[Stack, Lease], None]])
 
 
 def cancel(stack: Stack, row: Lease) -> None:
-    stack.leases.request_cancel(row.key, row.stage, datetime.now(UTC))
+    stack.leases.request_cancel(row.key, row.stage)
 
 
 def stop(stack: Stack, row: Lease) -> None:
-    arn = f"{stack.outputs['StateMachineArn'].replace(':stateMachine:', ':execution:')}:{row.id.execution_name}"
+    executions = stack.outputs["StateMachineArn"].replace(":stateMachine:", ":execution:")
+    arn = f"{executions}:{row.id.execution_name}"
     stack.client("stepfunctions").stop_execution(executionArn=arn)
 
 
@@ -146,10 +175,16 @@ def until_ended(stack: Stack, job_id: str) -> Lease:
 
 
 def every_dead_letter_is_there(stack: Stack, rows: list[Lease]) -> None:
-    """Once at least: the settle that was killed after its write may have sent one twice."""
+    """At least once: the settle that was killed after its write may have sent one twice."""
     sqs, letters = stack.client("sqs"), Counter[str]()
-    arguments = {"QueueUrl": stack.outputs["DeadLetterQueueUrl"], "MaxNumberOfMessages": 10, "VisibilityTimeout": 600}
-    while messages := sqs.receive_message(**arguments, MessageAttributeNames=["All"]).get("Messages"):
+    arguments = {
+        "QueueUrl": stack.outputs["DeadLetterQueueUrl"],
+        "MaxNumberOfMessages": 10,
+        "VisibilityTimeout": 600,
+    }
+    while messages := sqs.receive_message(**arguments, MessageAttributeNames=["All"]).get(
+        "Messages"
+    ):
         for message in messages:
             why = json.loads(message["MessageAttributes"]["longhaul"]["StringValue"])
             letters[f"{why['class']} {json.loads(message['Body'])['job_id']}"] += 1
@@ -162,9 +197,15 @@ def tasks(stack: Stack) -> list[dict[str, Any]]:
     ecs = stack.client("ecs")
     (cluster,) = ecs.list_clusters()["clusterArns"]
     statuses = ("RUNNING", "STOPPED")
-    arns = [arn for each in statuses for arn in ecs.list_tasks(cluster=cluster, desiredStatus=each)["taskArns"]]
+    arns = [
+        arn
+        for each in statuses
+        for arn in ecs.list_tasks(cluster=cluster, desiredStatus=each)["taskArns"]
+    ]
     pages = (arns[n : n + 100] for n in range(0, len(arns), 100))
-    return [task for page in pages for task in ecs.describe_tasks(cluster=cluster, tasks=page)["tasks"]]
+    return [
+        task for page in pages for task in ecs.describe_tasks(cluster=cluster, tasks=page)["tasks"]
+    ]
 
 
 def no_job_ran_twice_at_once(stack: Stack) -> None:
@@ -179,8 +220,10 @@ def no_job_ran_twice_at_once(stack: Stack) -> None:
     assert sum(map(len, of_job.values())) >= sum(kind.count for kind in KINDS.values())
     for key, periods in of_job.items():
         assert all(earlier[1] <= later[0] for earlier, later in pairwise(sorted(periods))), key
-    # One that we stopped has given its slot back already, and may take seconds to go.
-    changes = sorted([(start, 1) for start, _ in ran_by_themselves] + [(end, -1) for _, end in ran_by_themselves])
+    # A task that we stopped has given its slot back, and may take seconds to end.
+    changes = sorted(
+        [(start, 1) for start, _ in ran_by_themselves] + [(end, -1) for _, end in ran_by_themselves]
+    )
     running = most = 0
     for _, by in changes:
         running += by
@@ -194,7 +237,9 @@ def nothing_is_left(stack: Stack) -> None:
     assert [arn for arn in stack.aws.tasks._tasks if stack.aws.tasks.process_group_of(arn)] == []
     s3 = stack.client("s3")
     functions = stack.client("lambda").list_functions()["Functions"]
-    (sweeper,) = (each for each in functions if each["Handler"] == "functions.sweeper.lambda_handler")
+    (sweeper,) = (
+        each for each in functions if each["Handler"] == "functions.sweeper.lambda_handler"
+    )
     answer = stack.client("lambda").invoke(FunctionName=sweeper["FunctionName"], Payload=b"{}")
     swept = json.loads(answer["Payload"].read())
     assert (swept["looked_at"], swept["failed"]) == (0, 0)

@@ -12,11 +12,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from console.target import locate
-from console.up import AddressError, check_address
-from local.credentials import aws_client
-from local.synth import REPOSITORY
-from local.work_dir import occupied
+from console.local.serve import AddressError, check_address
+from console.place import locate
+from console.synth import REPOSITORY
+from embedded.credentials import aws_client
+from embedded.work_dir import occupied
 from longhaul.settings import VARIABLE, RuntimeSettings
 
 # Synthesizing takes most of it.
@@ -26,9 +26,23 @@ _ENDS_WITHIN_S = 30
 
 @pytest.fixture
 def up(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-m", "console.cli", "up", "--port", "0", "--work-dir", str(tmp_path)]
+    command = [
+        sys.executable,
+        "-m",
+        "console.cli",
+        "up",
+        "--port",
+        "0",
+        "--work-dir",
+        str(tmp_path),
+    ]
     process = subprocess.Popen(
-        command, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=dict(os.environ)
+        command,
+        cwd=REPOSITORY,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=dict(os.environ),
     )
     with process:
         yield process
@@ -41,19 +55,33 @@ def test_up_prints_one_json_line_serves_any_client_and_ends_with_all_it_started(
     assert up.stdout is not None
     ready = json.loads(up.stdout.readline())
     assert ready["endpoint"].startswith("http://127.0.0.1:")
-    expected = {"JobsQueueUrl", "DeadLetterQueueUrl", "LeasesTableName", "StateMachineArn", "DataBucketName"}
+    expected = {
+        "JobsQueueUrl",
+        "DeadLetterQueueUrl",
+        "LeasesTableName",
+        "StateMachineArn",
+        "DataBucketName",
+    }
     assert expected <= ready["outputs"].keys()
     written = json.loads((tmp_path / "sam-env.json").read_text())["Parameters"][VARIABLE]
     settings = RuntimeSettings.model_validate_json(written)
-    assert (settings.endpoint_url, settings.leases_table) == (ready["endpoint"], ready["outputs"]["LeasesTableName"])
-    aws_client("s3", endpoint=ready["endpoint"], region=ready["region"]).head_bucket(Bucket="longhaul-data")
+    assert (settings.endpoint_url, settings.leases_table) == (
+        ready["endpoint"],
+        ready["outputs"]["LeasesTableName"],
+    )
+    aws_client("s3", endpoint=ready["endpoint"], region=ready["region"]).head_bucket(
+        Bucket="longhaul-data"
+    )
     sqs = aws_client("sqs", endpoint=ready["endpoint"], region=ready["region"])
     sqs.send_message(QueueUrl=ready["outputs"]["JobsQueueUrl"], MessageBody="not a job")
     answer = sqs.receive_message(
-        QueueUrl=ready["outputs"]["DeadLetterQueueUrl"], WaitTimeSeconds=20, MessageAttributeNames=["All"]
+        QueueUrl=ready["outputs"]["DeadLetterQueueUrl"],
+        WaitTimeSeconds=20,
+        MessageAttributeNames=["All"],
     )
     assert "not valid JSON" in answer["Messages"][0]["MessageAttributes"]["longhaul"]["StringValue"]
     assert locate(None, None, {}, tmp_path).endpoint == ready["endpoint"]
+    assert _open_to_others(tmp_path) == []
     children = psutil.Process(up.pid).children(recursive=True)
     assert children
     up.send_signal(signal.SIGINT)
@@ -65,37 +93,66 @@ def test_up_prints_one_json_line_serves_any_client_and_ends_with_all_it_started(
     assert alive == []
 
 
+def _open_to_others(work_dir: Path) -> list[Path]:
+    """The files and folders that other users of the machine could read, if they got to them.
+
+    The CDK copies the files of an asset with the mode that they have in the repository.
+    """
+    return [
+        path
+        for path in [work_dir, *work_dir.rglob("*")]
+        if not path.is_relative_to(work_dir / "cdk.out") and path.stat().st_mode & 0o077
+    ]
+
+
 def _refused(*arguments: str) -> str:
     """What `longhaul up` says to these arguments."""
     command = [sys.executable, "-m", "console.cli", "up", *arguments]
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=_READY_WITHIN_S, check=False)
+    done = subprocess.run(
+        command,
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=_READY_WITHIN_S,
+        check=False,
+    )
     assert done.returncode == 1
     return done.stderr
 
 
-def test_a_port_that_is_taken_is_said_in_a_sentence_before_anything_is_synthesized(tmp_path: Path) -> None:
+def test_a_port_in_use_is_refused_before_anything_is_synthesized(
+    tmp_path: Path,
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         said = _refused("--port", port, "--work-dir", str(tmp_path))
     assert said == (
-        f"longhaul: cannot listen on port {port} of 127.0.0.1 (Address already in use); `--port 0` picks a free one\n"
+        f"longhaul: cannot listen on port {port} of 127.0.0.1 (Address already in use);"
+        " `--port 0` picks a free one\n"
     )
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_address_that_others_reach_is_refused_before_anything_is_synthesized(tmp_path: Path) -> None:
+def test_an_address_that_others_can_reach_is_refused_before_anything_is_synthesized(
+    tmp_path: Path,
+) -> None:
     said = _refused("--host", "0.0.0.0", "--work-dir", str(tmp_path))  # noqa: S104 - refused
-    assert "--host 0.0.0.0: only this machine and its containers may reach it; here that is 127.0.0.1" in said
+    assert (
+        "--host 0.0.0.0: only this machine and its containers may reach it; here that is 127.0.0.1"
+        in said
+    )
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("host", ["8.8.8.8", "192.168.1.1", "localhost", ""])
 def test_an_address_of_others_or_none_is_refused(host: str) -> None:
-    with pytest.raises(AddressError, match=f"--host {host}: only this machine and its containers may reach it"):
+    with pytest.raises(
+        AddressError, match=f"--host {host}: only this machine and its containers may reach it"
+    ):
         check_address(host, 0)
 
 
-def test_a_second_one_and_a_demo_leave_the_folder_of_one_that_runs_alone(tmp_path: Path) -> None:
+def test_a_second_one_and_a_demo_refuse_the_folder_of_one_that_runs(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "console.cli"]
     with occupied(tmp_path / "work"):
         for arguments in (["up", "--port", "0"], ["demo"]):
@@ -109,17 +166,33 @@ def test_a_second_one_and_a_demo_leave_the_folder_of_one_that_runs_alone(tmp_pat
             )
             assert done.returncode == 1
             assert done.stderr == (
-                f"longhaul: another embedded AWS (process {os.getpid()}) works in {tmp_path / 'work'}: end that first, "
-                "or name another folder with --work-dir\n"
+                f"longhaul: another embedded AWS (process {os.getpid()}) works in"
+                f" {tmp_path / 'work'}: end that first, or name another folder with --work-dir\n"
             )
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_up_ends_at_once_and_without_a_word_while_it_still_synthesizes(tmp_path: Path, number: signal.Signals) -> None:
-    command = [sys.executable, "-m", "console.cli", "up", "--port", "0", "--work-dir", str(tmp_path)]
+def test_up_ends_at_once_and_silently_while_it_synthesizes(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "console.cli",
+        "up",
+        "--port",
+        "0",
+        "--work-dir",
+        str(tmp_path),
+    ]
     # A group of its own, which a terminal's Ctrl-C reaches whole.
     with subprocess.Popen(
-        command, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command,
+        cwd=REPOSITORY,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     ) as process:
         assert process.stderr is not None
         assert process.stderr.readline() == "synthesizing the stack …\n"

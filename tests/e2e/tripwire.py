@@ -1,4 +1,7 @@
-"""Kills whoever makes a certain call to the embedded AWS, before the call has its effect or after it and before the answer."""
+"""Kills the process that makes a certain call to the embedded AWS.
+
+Either before the call takes effect, or after it and before the answer.
+"""
 
 import io
 import threading
@@ -8,7 +11,7 @@ from typing import Any, Self
 
 import psutil
 
-from local.cloud import EmbeddedAws
+from embedded.cloud import EmbeddedAws
 
 Environ = dict[str, Any]
 StartResponse = Callable[..., Any]
@@ -16,7 +19,7 @@ StartResponse = Callable[..., Any]
 
 @dataclass
 class Trap:
-    """Springs once, at the first call of that operation whose body has all the words."""
+    """Springs once, at the first call of the operation whose body has all the words."""
 
     operation: str
     words: tuple[str, ...]
@@ -27,7 +30,9 @@ class Trap:
 class Tripwire:
     """Around the WSGI application of a running embedded AWS, for as long as the block lasts."""
 
-    def __init__(self, aws: EmbeddedAws, after_each_transaction: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, aws: EmbeddedAws, after_each_transaction: Callable[[], None] = lambda: None
+    ) -> None:
         self._server: Any = aws._server._server
         self._after_each_transaction = after_each_transaction
         self._lock = threading.Lock()
@@ -61,7 +66,7 @@ class Tripwire:
                 pass
         _kill_the_owner_of(int(environ["REMOTE_PORT"]))
         trap.sprung.set()
-        start_response("503 Service Unavailable", [("Content-Length", "0")])  # to nobody
+        start_response("503 Service Unavailable", [("Content-Length", "0")])
         return []
 
     def _sprung_by(self, operation: str, environ: Environ) -> Trap | None:
@@ -79,12 +84,16 @@ class Tripwire:
 
 
 def _kill_the_owner_of(port: int) -> None:
-    """SIGKILL to the child of ours that speaks from this port, and to nobody else."""
+    """SIGKILL to the child process that uses this local port."""
     for child in psutil.Process().children(recursive=True):
         try:
-            if any(connection.laddr.port == port for connection in child.net_connections("tcp4") if connection.laddr):
+            if any(
+                connection.laddr.port == port
+                for connection in child.net_connections("tcp4")
+                if connection.laddr
+            ):
                 child.kill()
                 return
         except psutil.NoSuchProcess:
             continue
-    raise AssertionError(f"no child of ours speaks from port {port}")
+    raise AssertionError(f"no child process uses port {port}")

@@ -1,13 +1,14 @@
-"""The real handlers with their real adapters, against the strict fakes: a stack's queues, table, bucket and state machine under the names in `events/`.
+"""The real handlers and adapters against the strict fakes of AWS.
 
-The adapters' own contract tests run on moto too, and so does the whole stack (`tests/e2e`).
+A `Stack` has the queues, table, bucket and state machine that `events/` name. The adapters'
+contract tests run on moto too, and `tests/e2e` runs the whole stack there.
 """
 
 import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,30 +17,28 @@ import boto3
 import pytest
 
 from functions import dispatcher, heartbeat, settle, sweeper
-from functions.wiring import Wiring
 from longhaul.domain.claim import Claim
 from longhaul.domain.lease import Lease
-from longhaul.domain.message import MessageContent
 from longhaul.settings import VARIABLE, LeaseSettings, RuntimeSettings, Stage, runtime_settings
+from longhaul.wiring import Wiring
+from simulation.aws.clock import VirtualClock
+from simulation.aws.cloud import FakeAws
+from simulation.aws.ecs.tasks import Task
+from simulation.aws.shapes import checked
+from simulation.aws.sqs.client import FakeSqs
+from simulation.aws.stepfunctions.client import FakeStepFunctions
 from tests import builders
-from tests.builders import BUCKET, running, settings
+from tests.builders import BUCKET, MACHINE, changed, running, settings
 from tests.contract.conftest import create_leases_table
-from tests.events import event
-from tests.fakes.aws import FakeAws
-from tests.fakes.clock import VirtualClock
-from tests.fakes.ecs_tasks import Task
-from tests.fakes.shapes import checked
-from tests.fakes.sqs import FakeSqs
-from tests.fakes.stepfunctions import FakeStepFunctions
 
-# As the template has them.
+# The attributes that the template sets.
 JOBS_QUEUE = {"VisibilityTimeout": "120", "MessageRetentionPeriod": str(10 * 86_400)}
 DEAD_LETTER_QUEUE = {"MessageRetentionPeriod": str(14 * 86_400)}
 
 
 @dataclass(frozen=True)
 class Stack:
-    """What a test looks at from outside."""
+    """A deployed stack, as a test sees it from outside."""
 
     aws: FakeAws
     settings: RuntimeSettings
@@ -57,14 +56,24 @@ class Stack:
 
     @property
     def stopped_tasks(self) -> list[str]:
-        """Tasks that somebody wanted stopped, whether or not ECS still knew them."""
-        return [call.arguments["task"] for call in self.aws.gate.calls if call.operation == "StopTask"]
+        """The task of each StopTask call, whether or not ECS still knew it."""
+        return [
+            call.arguments["task"] for call in self.aws.gate.calls if call.operation == "StopTask"
+        ]
 
     def start_task(self, lease: Lease) -> Task:
-        """A task that ECS knows, registered as the attempt's. It heeds no SIGTERM."""
-        container = {"name": "job", "image": "job", "stopTimeout": self.settings.lease.stop_timeout_s}
-        self.aws.ecs.register_task_definition(family="Longhaul-small", containerDefinitions=[container])
-        (started,) = self.aws.ecs.run_task(cluster="Longhaul", taskDefinition="Longhaul-small")["tasks"]
+        """Run a task in ECS and register it as the attempt's. It ignores SIGTERM."""
+        container = {
+            "name": "job",
+            "image": "job",
+            "stopTimeout": self.settings.lease.stop_timeout_s,
+        }
+        self.aws.ecs.register_task_definition(
+            family="Longhaul-small", containerDefinitions=[container]
+        )
+        (started,) = self.aws.ecs.run_task(cluster="Longhaul", taskDefinition="Longhaul-small")[
+            "tasks"
+        ]
         task = self.aws.ecs.clusters[self.settings.cluster_arn].tasks[started["taskArn"]]
         self.aws.ecs.run(task)
         self.parts.leases.register_task(lease.id, task.arn, self.aws.clock.now())
@@ -81,45 +90,58 @@ class Stack:
         ]
 
     def executions(self) -> list[str]:
-        found = self.sfn.list_executions(stateMachineArn=self.settings.state_machine_arn)["executions"]
-        return [self.sfn.describe_execution(executionArn=each["executionArn"])["input"] for each in found]
+        found = self.sfn.list_executions(stateMachineArn=self.settings.state_machine_arn)[
+            "executions"
+        ]
+        return [
+            self.sfn.describe_execution(executionArn=each["executionArn"])["input"]
+            for each in found
+        ]
 
     def row(self, job_id: str = "flights-2013-01") -> Lease:
         lease = self.parts.leases.load(f"main#{job_id}")
         assert lease is not None
         return lease
 
-    def content(self, case: str) -> MessageContent:
-        return MessageContent(event("dispatcher", case)["Records"][0]["body"], {})
-
     def redeploy(self, **stage: Any) -> None:
-        """New functions, with other settings of the stage; what is in the world stays. Undone when the stack goes."""
+        """Deploy the stage with other settings. Rows, messages and executions stay.
+
+        The settings return to the old ones when the stack ends.
+        """
         (old,) = self.settings.stages
         changed = self.settings.model_copy(update={"stages": (old.model_copy(update=stage),)})
         os.environ[VARIABLE] = changed.model_dump_json()
         forget_runtimes()
 
     def free_slots(self) -> int:
-        return self.parts.leases.free_slots(self.settings.stages[0], self.parts.clock.now())
+        return self.parts.slots.free(self.settings.stages[0], self.parts.clock.now())
 
     def held_message(self) -> tuple[str, str]:
-        """A message in the jobs queue, received: its id and receipt handle."""
+        """Send a message and receive it; return its id and receipt handle."""
         sent = self.sqs.send_message(QueueUrl=self.jobs_url, MessageBody="{}")
-        (received,) = self.sqs.receive_message(QueueUrl=self.jobs_url, VisibilityTimeout=120)["Messages"]
+        (received,) = self.sqs.receive_message(QueueUrl=self.jobs_url, VisibilityTimeout=120)[
+            "Messages"
+        ]
         assert received["MessageId"] == sent["MessageId"]
         return received["MessageId"], received["ReceiptHandle"]
 
     def messages(self) -> tuple[int, int]:
-        """Visible and invisible messages of the jobs queue."""
+        """The counts of visible and of invisible messages in the jobs queue."""
         names: Any = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
-        found = self.sqs.get_queue_attributes(QueueUrl=self.jobs_url, AttributeNames=names)["Attributes"]
+        found = self.sqs.get_queue_attributes(QueueUrl=self.jobs_url, AttributeNames=names)[
+            "Attributes"
+        ]
         return int(found[names[0]]), int(found[names[1]])
 
     def claim(self, **changes: Any) -> Lease:
-        """A running job under the key and attempt that `events/` speak of, its message held."""
+        """Claim the job that `events/` name, its message received; return the lease."""
         message_id, handle = self.held_message()
         execution = running().input.model_copy(
-            update={"key": "main#flights-2013-01", "job_id": "flights-2013-01", "run": 1_767_323_045_000}
+            update={
+                "key": "main#flights-2013-01",
+                "job_id": "flights-2013-01",
+                "run": 1_767_323_045_000,
+            }
         )
         lease = running(
             key=execution.key,
@@ -128,7 +150,7 @@ class Stack:
             receipt_handle=handle,
             execution_input=execution.model_dump_json(),
         )
-        lease = replace(
+        lease = changed(
             lease,
             **{
                 "claimed_at": self.parts.clock.now() - timedelta(seconds=60),
@@ -137,7 +159,9 @@ class Stack:
             },
         )
         self.parts.leases.claim(Claim(lease, replaces=None), self.settings.stages[0])
-        self.aws.s3.put_object(Bucket=BUCKET, Key=lease.request_ref, Body=json.dumps({"body": "{}", "attributes": {}}))
+        self.aws.s3.put_object(
+            Bucket=BUCKET, Key=lease.request_ref, Body=json.dumps({"body": "{}", "attributes": {}})
+        )
         return lease
 
 
@@ -150,14 +174,15 @@ def deployed(
     stages: tuple[Stage, ...] = (),
     **stage: Any,
 ) -> Iterator[Stack]:
-    """A stack on strict fakes of its own, where nobody waits for a slot unless told to.
+    """A stack on its own strict fakes.
 
     Args:
-        clock: its time.
-        lease: changes of the lease's numbers.
-        check: hold every call against botocore's models, which takes half of the time of a test with thousands of them.
-        stages: its stages, the first one's queues being those that `events/` name.
-        stage: without `stages`, changes of the settings of its one stage.
+        clock: the stack's time.
+        lease: changed settings of the lease.
+        check: validate every call against botocore's models. That takes half the time of a test
+            with thousands of calls.
+        stages: the stages; the first has the queues that `events/` name.
+        stage: changed settings of the one stage, if there are no `stages`.
     """
     fake = FakeAws(clock, around=checked if check else None)
     stages = stages or (builders.stage(**stage),)
@@ -171,27 +196,29 @@ def deployed(
     fake.s3.create_bucket(Bucket=BUCKET)
     fake.ecs.create_cluster(clusterName="Longhaul")
     fake.stepfunctions.create_state_machine(
-        name="Longhaul", definition="{}", roleArn="arn:aws:iam::123456789012:role/x"
+        name="Longhaul", definition=MACHINE, roleArn="arn:aws:iam::123456789012:role/x"
     )
     known = settings(
         leases_table=create_leases_table(fake.dynamodb),
         stages=stages,
-        lease=LeaseSettings(**{"slot_wait_s": 0, **(lease or {})}),
+        lease=LeaseSettings(**(lease or {})),
     )
     with pytest.MonkeyPatch.context() as patch:
-        # The handlers make their own clients and their own clock: these.
+        # The handlers build their own clients and clock: give them the fakes.
         patch.setattr(boto3, "client", fake.client)
-        patch.setattr("functions.wiring.SystemClock", lambda: fake.clock)
+        patch.setattr("longhaul.wiring.SystemClock", lambda: fake.clock)
         patch.setitem(os.environ, VARIABLE, known.model_dump_json())
         forget_runtimes()
-        yield Stack(fake, known, Wiring(known), stages[0].queue_url, stages[0].dead_letter_queue_url)
+        yield Stack(
+            fake, known, Wiring(known), stages[0].queue_url, stages[0].dead_letter_queue_url
+        )
     forget_runtimes()
 
 
 def forget_runtimes() -> None:
-    """As a function's new process: what the one before had built is gone."""
+    """Drop what the functions have cached, as a new process starts without it."""
     for each in (dispatcher, heartbeat, settle, sweeper):
-        each.build_runtime.cache_clear()
+        each.build.cache_clear()
     runtime_settings.cache_clear()
 
 
@@ -208,7 +235,7 @@ def aws(stack: Stack) -> FakeAws:
 
 @dataclass
 class Context:
-    """What Powertools reads of a Lambda context."""
+    """The part of a Lambda context that Powertools and the handlers read."""
 
     function_name: str = "function"
     function_version: str = "$LATEST"
@@ -216,6 +243,10 @@ class Context:
     invoked_function_arn: str = "arn:aws:lambda:us-east-1:123456789012:function:function"
     aws_request_id: str = "00000000-0000-0000-0000-000000000000"
     tenant_id: str | None = None
+    remaining_ms: int = 300_000
+
+    def get_remaining_time_in_millis(self) -> int:
+        return self.remaining_ms
 
 
 @pytest.fixture
@@ -225,7 +256,7 @@ def context() -> Context:
 
 @pytest.fixture(scope="session")
 def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What every job writes: one small file."""
+    """A folder with one small file: the output of every job."""
     folder = tmp_path_factory.mktemp("output")
     (folder / "part-00000.json").write_text('{"answer":42}\n')
     return folder

@@ -1,6 +1,7 @@
-"""What happens around the handlers, in as few words as will do: a mapping that delivers, a runner that works, a state machine that beats and settles.
+"""What happens around the handlers: the event source mapping, the runner, the state machine.
 
-Nothing happens by itself, and time passes only when it is told to. The whole of it, at once and with faults, is the simulation's affair.
+Each method is one step, and time passes only when a test advances the clock. The simulation runs
+everything at once, with faults.
 """
 
 import json
@@ -11,26 +12,28 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from console.operations.cancel import Canceller
 from functions import dispatcher, heartbeat, settle, sweeper
 from jobs.io.publisher import Uploader
 from jobs.io.written import Dataset
 from jobs.stopping import Stop
-from longhaul.cancel import Canceller
 from longhaul.domain.lease import CommittedOutput, Lease
 from longhaul.settings import Stage
+from simulation.aws.service import Answer, Call, Gate, Proceed
 from tests import builders
 from tests.builders import BUCKET
 from tests.events import event
-from tests.fakes.service import Answer, Call, Gate, Proceed
 from tests.handlers.conftest import Context, Stack
 
 
 class Killed(BaseException):
-    """SIGKILL, or Lambda's end of a function's time: no handler of an Exception sees it."""
+    """SIGKILL, or the timeout of a function. `except Exception` does not catch it."""
 
 
 class Kill:
-    """Kills whoever makes the n-th call within the block, before or after the call's effect. The dead make no more calls.
+    """Kills the process at the n-th call in the block, before or after the call takes effect.
+
+    A killed process makes no more calls.
 
     with Kill(gate, 3, after=True) as kill:
         life.dispatch(records)
@@ -48,7 +51,10 @@ class Kill:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> bool:
         self._gate.around = self._around
         return isinstance(error, Killed)
@@ -69,7 +75,7 @@ class Kill:
 @dataclass
 class Life:
     stack: Stack
-    output: Path  # a folder with what every job writes
+    output: Path  # a folder with the output of every job
     context: Context = field(default_factory=Context)
 
     @property
@@ -77,20 +83,27 @@ class Life:
         return self.stack.settings.stages[0]
 
     def send(self, job_id: str, **changes: Any) -> str:
-        """A request; answers its message's id."""
+        """Send a request; return the id of its message."""
         body = builders.body(job_id=job_id, output=f"s3://{BUCKET}/out/{job_id}/", **changes)
         sent = self.stack.sqs.send_message(QueueUrl=self.stack.jobs_url, MessageBody=body)
         return str(sent["MessageId"])
 
     def receive(self) -> list[dict[str, Any]]:
-        """A batch as the mapping hands it over; empty when nothing is visible."""
+        """A batch as the mapping passes it on; empty when no message is visible."""
         answer = self.stack.sqs.receive_message(
-            QueueUrl=self.stack.jobs_url, MaxNumberOfMessages=10, AttributeNames=["All"], MessageAttributeNames=["All"]
+            QueueUrl=self.stack.jobs_url,
+            MaxNumberOfMessages=10,
+            AttributeNames=["All"],
+            MessageAttributeNames=["All"],
         )
         return [_record(message) for message in answer.get("Messages", [])]
 
     def dispatch(self, records: Sequence[dict[str, Any]]) -> list[str]:
-        """What the mapping does with a batch: what the function does not name as failed is deleted; if it dies, nothing is. Answers the ids that it kept."""
+        """Pass a batch to the dispatcher as the mapping does; return the ids of kept messages.
+
+        The mapping deletes what the function does not name as failed. If the function dies, the
+        mapping deletes nothing.
+        """
         if not records:
             return []
         ids = [record["messageId"] for record in records]
@@ -101,11 +114,13 @@ class Life:
         kept = [each["itemIdentifier"] for each in answer["batchItemFailures"]]
         for record in records:
             if record["messageId"] not in kept:
-                self.stack.sqs.delete_message(QueueUrl=self.stack.jobs_url, ReceiptHandle=record["receiptHandle"])
+                self.stack.sqs.delete_message(
+                    QueueUrl=self.stack.jobs_url, ReceiptHandle=record["receiptHandle"]
+                )
         return kept
 
     def deliver(self) -> int:
-        """Let the mapping receive until nothing is visible; answers how many messages it got."""
+        """Receive and dispatch until no message is visible; return the number of messages."""
         count = 0
         while records := self.receive():
             self.dispatch(records)
@@ -113,20 +128,27 @@ class Life:
         return count
 
     def start_work(self, row: Lease) -> None:
-        """The runner's first write, and its first word of progress."""
+        """The runner's first write, which registers its task, and its first report."""
         leases, now = self.stack.parts.leases, self.stack.aws.clock.now
-        leases.register_task(row.id, f"arn:aws:ecs:us-east-1:123456789012:task/Longhaul/{row.id.token}", now())
+        leases.register_task(
+            row.id, f"arn:aws:ecs:us-east-1:123456789012:task/Longhaul/{row.id.token}", now()
+        )
         self.report(row)
 
-    def report(self, row: Lease) -> Lease:
-        return self.stack.parts.leases.report_progress(
-            row.id, {"phase": "running", "fraction": 0.5}, self.stack.aws.clock.now()
-        )
+    def report(self, row: Lease, hung_for: timedelta = timedelta()) -> Lease:
+        """The runner reports that its work has not advanced for so long."""
+        now = self.stack.aws.clock.now()
+        progress = {"phase": "running", "fraction": 0.5}
+        return self.stack.parts.leases.report_progress(row.id, progress, now - hung_for, now)
 
     def upload(self, row: Lease) -> CommittedOutput:
-        """Everything up to the commit, by the product's own uploader."""
-        uploader = Uploader(self.stack.aws.s3, BUCKET, Stop(), begin=lambda _: None, advance=lambda _: None)
-        return uploader.upload(row.id, f"s3://{BUCKET}/out/{row.job_id}/", [Dataset(".", self.output, 1)])
+        """Upload with the product's own uploader, and do not commit."""
+        uploader = Uploader(
+            self.stack.aws.s3, BUCKET, Stop(), begin=lambda _: None, advance=lambda _: None
+        )
+        return uploader.upload(
+            row.id, f"s3://{BUCKET}/out/{row.job_id}/", [Dataset(".", self.output, 1)]
+        )
 
     def commit(self, row: Lease) -> CommittedOutput:
         output = self.upload(row)
@@ -134,12 +156,12 @@ class Life:
         return output
 
     def complete(self, row: Lease) -> None:
-        """All that the runner of a good job does, to exit 0."""
+        """Everything that the runner of a successful job does."""
         self.start_work(row)
         self.complete_work(row)
 
     def complete_work(self, row: Lease) -> None:
-        """The same from its first report on."""
+        """The same after the first report: upload, commit, publish."""
         output = self.commit(row)
         self.stack.parts.publisher.publish(output)
         self.stack.parts.leases.mark_published(row.id, self.stack.aws.clock.now())
@@ -148,7 +170,7 @@ class Life:
         return dict(heartbeat.lambda_handler(json.loads(row.execution_input), self.context))
 
     def run_for(self, row: Lease, seconds: float) -> None:
-        """The job works on, beats as it is told to, and the mapping delivers whatever shows."""
+        """The job reports, its execution beats, and the mapping delivers visible messages."""
         clock = self.stack.aws.clock
         end = clock.now() + timedelta(seconds=seconds)
         while clock.now() < end:
@@ -159,36 +181,48 @@ class Life:
             clock.advance(answer["wait_s"])
 
     def settle(self, row: Lease, case: str = "exit-0") -> str:
-        """The attempt's end, as an event of `events/settle/` tells it; then the execution closes."""
-        told = {name: value for name, value in event("settle", case).items() if name in ("task", "error")}
-        outcome = str(settle.lambda_handler({**json.loads(row.execution_input), **told}, self.context)["outcome"])
-        self.close(row, "SUCCEEDED" if outcome in ("SUCCEEDED", "CANCELLED", "SUPERSEDED") else "FAILED")
+        """Settle the attempt with an end from `events/settle/`, then close its execution."""
+        end = {
+            name: value
+            for name, value in event("settle", case).items()
+            if name in ("task", "error")
+        }
+        outcome = str(
+            settle.lambda_handler({**json.loads(row.execution_input), **end}, self.context)[
+                "outcome"
+            ]
+        )
+        self.close(
+            row, "SUCCEEDED" if outcome in ("SUCCEEDED", "CANCELLED", "SUPERSEDED") else "FAILED"
+        )
         return outcome
 
     def close(self, row: Lease, status: str) -> None:
-        execution = self.stack.sfn.executions.get(self.stack.parts.executions.arn(row.id.execution_name))
+        execution = self.stack.sfn.executions.get(
+            self.stack.parts.executions.arn(row.id.execution_name)
+        )
         if execution is not None:
             self.stack.sfn.close(execution, status)
 
     def cancel(self, job_id: str) -> Lease:
         parts = self.stack.parts
-        return Canceller(parts.clock, parts.leases, parts.finisher).cancel("main", job_id)
+        return Canceller(parts.leases, parts.finisher).cancel("main", job_id)
 
     def sweep(self) -> dict[str, int]:
-        """What it did, without what it did not do."""
-        report = sweeper.handle(event("sweeper", "schedule"), sweeper.build_runtime())
+        """Sweep once; return the counts that are not zero."""
+        report = sweeper.lambda_handler(event("sweeper", "schedule"), self.context)
         return {what: count for what, count in report.items() if count}
 
     def row(self, job_id: str) -> Lease:
         return self.stack.row(job_id)
 
     def rows(self) -> list[Lease]:
-        """All there are."""
+        """The rows of all jobs."""
         keys = {item["key"]["S"] for item in self.items() if item["item"]["S"] == "lease"}
         return list(self.stack.parts.leases.load_many(sorted(keys)).values())
 
     def items(self) -> list[dict[str, Any]]:
-        """The whole table, without a call."""
+        """All items of the table, read without a call to AWS."""
         rows = self.stack.aws.dynamodb.tables[self.stack.settings.leases_table].rows.values()
         return [row.item for row in rows if row.item is not None]
 
@@ -199,14 +233,18 @@ class Life:
         return sorted(upload.key for upload in self.stack.aws.s3.buckets[BUCKET].uploads.values())
 
     def pending_lists(self) -> list[str]:
-        return sorted(key for key in self.stack.aws.s3.buckets[BUCKET].objects if key.startswith("longhaul/pending/"))
+        return sorted(
+            key
+            for key in self.stack.aws.s3.buckets[BUCKET].objects
+            if key.startswith("longhaul/pending/")
+        )
 
     def published(self, job_id: str) -> bool:
         return f"out/{job_id}/_SUCCESS" in self.stack.aws.s3.buckets[BUCKET].objects
 
 
 def until(condition: Callable[[], bool], step: Callable[[], Any], most: int) -> None:
-    """Repeat the step until the condition holds; a limit in steps, since time is virtual."""
+    """Repeat the step until the condition holds. The limit is in steps: time is virtual."""
     for _ in range(most):
         if condition():
             return

@@ -1,4 +1,4 @@
-"""What one job costs in calls to AWS. A new call has to be added here, with its reason."""
+"""The calls to AWS that one job takes. Each new call is added here, with its reason."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -12,8 +12,8 @@ from functions.heartbeat import lambda_handler as heartbeat
 from functions.settle import lambda_handler as settle
 from longhaul.domain.lease import CommittedOutput
 from longhaul.domain.pending import pending_ref
+from simulation.aws.cloud import FakeAws
 from tests.events import event
-from tests.fakes.aws import FakeAws
 from tests.handlers.conftest import Context, Stack
 
 pytestmark = pytest.mark.usefixtures("stack")
@@ -32,7 +32,7 @@ def calls(aws: FakeAws) -> Any:
     return counting
 
 
-def test_a_start_takes_four_calls_for_one_job_and_one_of_them_serves_the_whole_batch(
+def test_start_takes_four_calls_of_which_one_serves_the_whole_batch(
     context: Context, calls: Any
 ) -> None:
     with calls() as counted:
@@ -54,33 +54,34 @@ def test_a_start_takes_four_calls_for_one_job_and_one_of_them_serves_the_whole_b
     }
 
 
-def test_a_beat_takes_three_calls(stack: Stack, context: Context, calls: Any) -> None:
+def test_beat_takes_three_calls(stack: Stack, context: Context, calls: Any) -> None:
     stack.claim()
     with calls() as counted:
         heartbeat(event("heartbeat", "first-beat"), context)
     assert counted == {
-        "GetItem": 1,  # the row: what to do
+        "GetItem": 1,  # the row, which decides what to do
         "ChangeMessageVisibility": 1,
-        "UpdateItem": 1,  # the lease's new end, and a second look: did the job settle meanwhile?
+        "UpdateItem": 1,  # the lease's new end; refused if the job has settled
     }
 
 
-def test_a_success_takes_four_calls_to_settle(stack: Stack, context: Context, calls: Any) -> None:
+def test_success_takes_four_calls_to_settle(stack: Stack, context: Context, calls: Any) -> None:
     lease = stack.claim()
     output = CommittedOutput(1, pending_ref(lease.id), "s3://longhaul-data/out/", 0, 0)
     stack.parts.leases.commit(lease.id, output)
-    stack.parts.leases.mark_published(lease.id, lease.claimed_at)  # the runner publishes what it commits
+    # The runner publishes what it commits.
+    stack.parts.leases.mark_published(lease.id, lease.attempt.claimed_at)
     with calls() as counted:
         settle(event("settle", "exit-0"), context)
     assert counted == {
-        "GetItem": 1,  # the row: how it ended
+        "GetItem": 1,  # the row, which shows how the attempt ended
         "TransactWriteItems": 1,  # the outcome, and the slot back
         "DeleteMessage": 1,
-        "UpdateItem": 1,  # strikes off the delete, so that nobody looks at the row again
+        "UpdateItem": 1,  # the delete is no longer owed: no sweep reads the row again
     }
 
 
-def test_a_failure_takes_four_calls_to_settle(stack: Stack, context: Context, calls: Any) -> None:
+def test_failure_takes_four_calls_to_settle(stack: Stack, context: Context, calls: Any) -> None:
     stack.claim()
     with calls() as counted:
         settle(event("settle", "exit-1"), context)
@@ -88,5 +89,5 @@ def test_a_failure_takes_four_calls_to_settle(stack: Stack, context: Context, ca
         "GetItem": 1,
         "TransactWriteItems": 1,
         "ChangeMessageVisibility": 1,  # the release
-        "GetObject": 1,  # the list of what the attempt may have left pending
+        "GetObject": 1,  # the attempt's list of pending uploads
     }

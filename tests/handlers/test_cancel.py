@@ -1,69 +1,214 @@
-from dataclasses import replace
-from datetime import timedelta
+"""A cancel covers what was sent before it. What is sent afterwards runs."""
 
-from functions.dispatcher import lambda_handler as dispatcher
-from functions.heartbeat import lambda_handler as heartbeat
-from functions.settle import lambda_handler as settle
-from longhaul.cancel import Canceller
+from pathlib import Path
+from typing import Any
+
+import pytest
+
 from longhaul.domain.lease import Lease, State
-from tests.events import event
-from tests.handlers.conftest import Context, Stack
+from tests.handlers.conftest import Stack
+from tests.handlers.life import Life
+
+JOB = "january"
+OTHER = {"params": {"limit": 1}}
 
 
-def cancel(stack: Stack) -> Lease:
-    return Canceller(stack.parts.clock, stack.parts.leases, stack.parts.finisher).cancel("main", "flights-2013-01")
+@pytest.fixture
+def life(stack: Stack, output: Path) -> Life:
+    return Life(stack, output)
 
 
-def test_a_queued_job_ends_when_its_message_comes(stack: Stack, context: Context) -> None:
-    assert cancel(stack).is_mark
-    assert dispatcher(event("dispatcher", "new-job"), context) == {"batchItemFailures": []}
-    assert (stack.row().state, stack.row().owed) == (State.CANCELLED, ())
-    assert stack.executions() == []
+def later(life: Life, seconds: float = 2) -> None:
+    life.stack.aws.clock.advance(seconds)
 
 
-def test_the_mark_of_a_queued_job_does_not_trouble_the_sweeper_and_ends_by_itself(stack: Stack) -> None:
-    cancel(stack)
-    assert list(stack.parts.leases.open_keys("main", "RELEASED")) == []
-    item = stack.parts.leases._client.get_item(
-        TableName=stack.settings.leases_table, Key={"key": {"S": "main#flights-2013-01"}, "item": {"S": "lease"}}
-    )["Item"]
+def full(life: Life, *, full: bool) -> None:
+    """Let other jobs take every slot of the stage, or give all back."""
+    life.stack.parts.leases._client.put_item(
+        TableName=life.stack.settings.leases_table,
+        Item={
+            "key": {"S": "slots#main"},
+            "item": {"S": "slots"},
+            "running": {"N": str(life.stage.slots if full else 0)},
+        },
+    )
+
+
+def deferred(life: Life, **request: Any) -> dict[str, Any]:
+    """A job that waits in the queue, because no slot is free; its record."""
+    full(life, full=True)
+    life.send(JOB, **request)
+    (record,) = life.receive()
+    assert life.dispatch([record]) == [record["messageId"]]
+    full(life, full=False)
+    later(life)
+    return record
+
+
+def running(life: Life, **request: Any) -> Lease:
+    life.send(JOB, **request)
+    life.deliver()
+    life.start_work(life.row(JOB))
+    later(life)
+    return life.row(JOB)
+
+
+def cancel(life: Life) -> Lease:
+    row = life.cancel(JOB)
+    later(life)
+    return row
+
+
+def test_mark_of_a_queued_job_is_not_swept_and_expires(life: Life) -> None:
+    life.cancel(JOB)
+    assert list(life.stack.parts.index.open_keys("main", "RELEASED")) == []
+    (item,) = life.items()
     assert "ttl" in item
 
 
-def test_a_cancelled_job_can_be_submitted_again(stack: Stack, context: Context) -> None:
-    cancel(stack)
-    dispatcher(event("dispatcher", "new-job"), context)
-    dispatcher(event("dispatcher", "corrected-resubmission"), context)
-    assert (stack.row().state, stack.row().attempt) == (State.RUNNING, 1)
-
-
-def test_a_running_job_is_ended_by_its_next_beat_and_deleted(stack: Stack, context: Context) -> None:
-    stack.claim()
-    assert cancel(stack).state is State.RUNNING
-    assert heartbeat(event("heartbeat", "first-beat"), context)["next"] == "JobCancelled"
-    assert settle(event("settle", "cancelled"), context) == {"outcome": "CANCELLED"}
-    assert stack.messages() == (0, 0)
-
-
-def test_a_running_job_that_is_cancelled_ends_cancelled_even_if_its_task_is_said_to_have_failed(
-    stack: Stack, context: Context
+@pytest.mark.parametrize("correction", [{}, OTHER], ids=["same work", "other work"])
+@pytest.mark.parametrize("first", ["correction", "cancelled"])
+def test_correction_of_a_cancelled_queued_job_runs_and_the_cancelled_message_does_not(
+    life: Life, correction: dict[str, Any], first: str
 ) -> None:
-    stack.claim()
-    cancel(stack)
-    assert settle(event("settle", "exit-75-told-to-stop"), context) == {"outcome": "CANCELLED"}
+    cancelled = deferred(life)
+    cancel(life)
+    corrected = life.send(JOB, **correction)
+    (record,) = life.receive()
+    for each in [record, cancelled] if first == "correction" else [cancelled, record]:
+        life.dispatch([each])
+        later(life)
+    row = life.row(JOB)
+    assert (row.state, row.attempt.number, row.receive.message_id) == (State.RUNNING, 1, corrected)
+    assert life.dispatch([cancelled]) == []
+    assert life.stack.dead_letters() == []
+    life.complete(row)
+    assert life.settle(row) == "SUCCEEDED"
+    assert life.stack.messages() == (0, 0)
 
 
-def test_a_job_between_attempts_ends_at_once(stack: Stack) -> None:
-    lease = stack.claim()
-    retry_at = stack.parts.clock.now() + timedelta(minutes=5)
-    stack.parts.leases.settle(lease, replace(lease, state=State.RELEASED, settled_attempt=1, retry_at=retry_at))
-    assert cancel(stack).state is State.CANCELLED
-    assert stack.row().is_finished
-    assert stack.messages() == (0, 0)
+def test_cancelled_message_does_not_run_when_the_correction_has_died(life: Life) -> None:
+    cancelled = deferred(life)
+    cancel(life)
+    life.send(JOB, max_attempts=1, **OTHER)
+    life.deliver()
+    assert life.settle(life.row(JOB), "exit-1") == "DEAD"
+    later(life)
+    assert life.dispatch([cancelled]) == []
+    assert life.row(JOB).state is State.DEAD
+    assert len(life.stack.dead_letters()) == 1
 
 
-def test_a_job_that_has_ended_stays_as_it_is(stack: Stack) -> None:
-    lease = stack.claim()
-    stack.parts.leases.settle(lease, replace(lease, state=State.SUCCEEDED, settled_attempt=1))
-    assert cancel(stack).state is State.SUCCEEDED
-    assert stack.row().cancel_requested_at is None
+def test_mark_covers_every_message_that_waits(life: Life) -> None:
+    life.send(JOB)
+    life.send(JOB, **OTHER)
+    later(life)
+    cancel(life)
+    for _ in range(2):  # of two messages with one key in a batch, the second comes again later
+        life.deliver()
+        later(life, 120)
+    assert (life.row(JOB).state, life.stack.executions()) == (State.CANCELLED, [])
+    assert (life.stack.messages(), life.stack.dead_letters()) == ((0, 0), [])
+
+
+@pytest.mark.parametrize("again", [{}, OTHER], ids=["same work", "other work"])
+def test_what_is_sent_while_a_cancelled_job_stops_runs_when_it_has_stopped(
+    life: Life, again: dict[str, Any]
+) -> None:
+    row = running(life)
+    assert cancel(life).state is State.RUNNING
+    sent = life.send(JOB, **again)
+    life.deliver()
+    assert (life.row(JOB).id, life.stack.messages()) == (row.id, (0, 2))
+    assert life.settle(row, "cancelled") == "CANCELLED"
+    later(life, 15)
+    life.deliver()
+    row = life.row(JOB)
+    assert (row.state, row.attempt.number, row.receive.message_id) == (State.RUNNING, 2, sent)
+    assert (row.cancel_requested_at, row.failures) == (None, 0)
+    life.complete(row)
+    assert life.settle(row) == "SUCCEEDED"
+    assert life.stack.messages() == (0, 0)
+
+
+@pytest.mark.parametrize("again", [{}, OTHER], ids=["same work", "other work"])
+def test_what_was_sent_before_the_cancel_of_a_running_job_does_not_run(
+    life: Life, again: dict[str, Any]
+) -> None:
+    row = running(life)
+    life.send(JOB, **again)
+    later(life)
+    cancel(life)
+    life.deliver()
+    assert life.settle(row, "cancelled") == "CANCELLED"
+    later(life, 120)
+    life.deliver()
+    assert (life.row(JOB).state, life.stack.messages()) == (State.CANCELLED, (0, 0))
+    assert life.stack.dead_letters() == []
+
+
+def test_cancel_that_comes_too_late_leaves_the_success_and_tells_the_next_sender(
+    life: Life,
+) -> None:
+    row = running(life)
+    life.commit(row)
+    cancel(life)
+    life.send(JOB, **OTHER)
+    life.deliver()
+    assert life.settle(row, "cancelled") == "SUCCEEDED"
+    later(life, 15)
+    life.deliver()
+    ((_, why),) = life.stack.dead_letters()
+    assert (why["class"], life.stack.messages()) == ("conflicting_job_id", (0, 0))
+
+
+def test_message_sent_after_a_cancel_ends_a_waiting_job_whose_canceller_died(life: Life) -> None:
+    """The mark was written, and the row was not ended."""
+    row = running(life)
+    assert life.settle(row, "exit-1") == "RELEASED"
+    life.stack.parts.leases.request_cancel(row.key, row.stage)
+    later(life)
+    sent = life.send(JOB, **OTHER)
+    life.dispatch([each for each in life.receive() if each["messageId"] == sent])
+    row = life.row(JOB)
+    assert (row.state, row.failures, row.receive.message_id) == (State.RUNNING, 0, sent)
+    later(life, 900)
+    life.deliver()  # the message of the first run
+    assert life.row(JOB).id == row.id
+    assert life.stack.messages() == (0, 1)
+
+
+@pytest.mark.parametrize("end", ["cancelled", "exit-65-permanent"])
+def test_second_cancel_covers_what_waits_to_run_an_ended_job_again(life: Life, end: str) -> None:
+    row = running(life)
+    if end == "cancelled":
+        cancel(life)
+    assert life.settle(row, end) in ("CANCELLED", "DEAD")
+    later(life)
+    record = deferred(life, **OTHER)
+    state = cancel(life).state
+    assert life.dispatch([record]) == []
+    assert (life.row(JOB).state, life.row(JOB).attempt.number) == (state, 1)
+
+
+def test_cancel_between_the_read_of_a_row_and_its_claim_is_not_erased(life: Life) -> None:
+    row = running(life)
+    assert life.settle(row, "exit-65-permanent") == "DEAD"
+    later(life)
+    life.send(JOB, **OTHER)
+    (record,) = life.receive()
+    leases = life.stack.parts.leases
+    gate, around = life.stack.aws.gate, life.stack.aws.gate.around
+
+    def cancel_before_the_claim(call: Any, proceed: Any) -> Any:
+        gate.around = around
+        if call.operation != "TransactWriteItems":
+            gate.around = cancel_before_the_claim
+        else:
+            later(life)
+            leases.request_cancel(row.key, row.stage)
+        return around(call, proceed) if around else proceed()
+
+    gate.around = cancel_before_the_claim
+    assert life.dispatch([record]) == []
+    assert (life.row(JOB).state, life.stack.messages()) == (State.DEAD, (0, 0))

@@ -1,12 +1,17 @@
-"""A function that dies at any of its calls, before or after the call's effect: somebody else finishes what it began."""
+"""A function dies at any of its calls, before or after the call takes effect.
+
+Another function, or the next try, finishes its work.
+"""
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import pytest
 
+from longhaul.adapters.background import Threads
 from longhaul.domain.lease import Lease, Owed, State
 from tests.handlers.conftest import deployed, forget_runtimes
 from tests.handlers.life import Kill, Life
@@ -14,27 +19,22 @@ from tests.handlers.life import Kill, Life
 JOB = "january"
 
 
-class OneThread:
-    """In the place of a thread pool: the calls of a batch come in one order, so that the n-th is the same each time."""
-
-    def __init__(self, **_: Any) -> None: ...
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None: ...
-
-    def map(self, work: Callable[[Any], Any], items: list[Any]) -> Iterator[Any]:
-        return map(work, items)
-
-
 @pytest.fixture(autouse=True)
 def _in_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("longhaul.dispatch.ThreadPoolExecutor", OneThread)
+    def run_all(_: Threads, tasks: Sequence[Callable[[], Any]], **_limits: Any) -> list[Any]:
+        # One after the other, so that the n-th call is always the same
+        return [task() for task in tasks]
+
+    monkeypatch.setattr(Threads, "run_all", run_all)
 
 
-def at_every_call(output: Path, prepare: Callable[[Life], Any], act: Callable[[Life, Any], Any]) -> Iterator[Life]:
-    """A world for each call that `act` makes, killed there: what it looks like afterwards, the dead function's process gone."""
+def at_every_call(
+    output: Path, prepare: Callable[[Life], Any], act: Callable[[Life, Any], Any]
+) -> Iterator[Life]:
+    """Kill `act` at each of its calls, each time in a new world.
+
+    Yields the world as the killed process leaves it.
+    """
     for after in (False, True):
         for call in itertools.count(1):
             with deployed() as stack:
@@ -43,7 +43,7 @@ def at_every_call(output: Path, prepare: Callable[[Life], Any], act: Callable[[L
                 with Kill(stack.aws.gate, call, after=after) as kill:
                     act(life, prepared)
                 if not kill.happened:
-                    assert call > 3, "it made hardly any calls: is this the scenario that was meant?"
+                    assert call > 3, "only a few calls were made: is this the intended scenario?"
                     break
                 forget_runtimes()
                 yield life
@@ -55,14 +55,18 @@ def ten_messages(life: Life) -> list[dict[str, Any]]:
     return life.receive()
 
 
-def test_a_dispatcher_that_dies_in_mid_batch_leads_to_no_second_execution_and_to_no_lost_one(output: Path) -> None:
+def test_dispatcher_that_dies_in_a_batch_neither_doubles_nor_loses_an_execution(
+    output: Path,
+) -> None:
     worlds = 0
     for life in at_every_call(output, ten_messages, Life.dispatch):
         worlds += 1
         life.stack.aws.clock.advance(120)  # the queue's visibility timeout
         assert life.deliver() == 10
         rows = life.rows()
-        assert [(row.state, row.attempt, row.receive_count) for row in rows] == [(State.RUNNING, 1, 2)] * 10
+        assert [(row.state, row.attempt.number, row.receive.receive_count) for row in rows] == [
+            (State.RUNNING, 1, 2)
+        ] * 10
         assert sorted(life.stack.executions()) == sorted(row.execution_input for row in rows)
         assert life.slots_taken() == 10
     assert worlds >= 60
@@ -75,6 +79,10 @@ def running(life: Life, **request: Any) -> Lease:
     return life.row(JOB)
 
 
+def hung(life: Life) -> Lease:
+    return life.report(running(life), hung_for=timedelta(minutes=15))
+
+
 def committed(life: Life) -> Lease:
     row = running(life)
     life.commit(row)
@@ -83,7 +91,7 @@ def committed(life: Life) -> Lease:
 
 def cancel_marked(life: Life) -> Lease:
     row = running(life)
-    life.stack.parts.leases.request_cancel(row.key, row.stage, life.stack.aws.clock.now())
+    life.stack.parts.leases.request_cancel(row.key, row.stage)
     return row
 
 
@@ -91,7 +99,7 @@ ENDS: dict[str, tuple[Callable[[Life], Lease], str, State]] = {
     "succeeds": (committed, "exit-0", State.SUCCEEDED),
     "is killed after its commit": (committed, "killed", State.SUCCEEDED),
     "fails": (running, "exit-1", State.RELEASED),
-    "stalls": (running, "stalled", State.RELEASED),
+    "stalls": (hung, "stalled", State.RELEASED),
     "fails for the last time": (lambda life: running(life, max_attempts=1), "exit-1", State.DEAD),
     "cannot succeed": (running, "exit-65-permanent", State.DEAD),
     "is cancelled": (cancel_marked, "cancelled", State.CANCELLED),
@@ -99,19 +107,19 @@ ENDS: dict[str, tuple[Callable[[Life], Lease], str, State]] = {
 
 
 def tried_again(life: Life, row: Lease, case: str) -> None:
-    """By the state machine."""
+    """The state machine calls settle again."""
     life.settle(row, case)
 
 
 def redelivered(life: Life, row: Lease, _case: str) -> None:
-    """Nobody tries again, the execution fails, its event is lost; the message's visibility timeout ends."""
+    """The execution fails, and its event is lost. The message becomes visible again."""
     life.close(row, "FAILED")
     life.stack.aws.clock.advance(120)
     life.deliver()
 
 
 def swept(life: Life, row: Lease, _case: str) -> None:
-    """Nothing comes but the sweeper, by the clock."""
+    """Only the scheduled sweep runs."""
     life.close(row, "FAILED")
     life.stack.aws.clock.advance(600)
     life.sweep()
@@ -119,7 +127,7 @@ def swept(life: Life, row: Lease, _case: str) -> None:
 
 @pytest.mark.parametrize("by", [tried_again, redelivered, swept])
 @pytest.mark.parametrize("end", ENDS)
-def test_a_settle_that_dies_anywhere_is_finished_by_somebody_else(
+def test_settle_that_dies_at_any_call_is_finished_later(
     output: Path, end: str, by: Callable[[Life, Lease, str], None]
 ) -> None:
     prepare, case, expected = ENDS[end]
@@ -129,15 +137,17 @@ def test_a_settle_that_dies_anywhere_is_finished_by_somebody_else(
         row, left = life.row(JOB), len(life.stack.sqs.queues[life.stack.jobs_url].messages)
         assert life.slots_taken() == (row.state is State.RUNNING)
         if not was_written and by is not tried_again and expected is not State.SUCCEEDED:
-            # Nobody knows how the task ended: an interruption, unless the row says more.
+            # How the task ended is unknown: an interruption, unless the row has a cancel mark.
             expected_now = State.CANCELLED if expected is State.CANCELLED else State.RELEASED
             assert (row.state, row.failures) == (expected_now, 0)
         elif expected is State.RELEASED:
-            assert (row.state, row.failures) in [(State.RELEASED, 1), (State.RUNNING, 1)]  # the next attempt
+            # Running: the next attempt.
+            assert (row.state, row.failures) in [(State.RELEASED, 1), (State.RUNNING, 1)]
         else:
             assert row.state is expected
         if row.state.is_terminal:
-            # A message that was deleted before the crash comes to nobody: that its delete is done is for the next sweep to find.
+            # A message that was deleted before the crash is not delivered again. The next sweep
+            # finds that its delete is done.
             assert left == 0
             assert row.owed == () or (row.owed == (Owed.DELETE,) and by is redelivered)
         else:
@@ -150,7 +160,7 @@ def test_a_settle_that_dies_anywhere_is_finished_by_somebody_else(
         assert life.row(JOB).is_finished == row.state.is_terminal
 
 
-def test_a_beat_that_dies_anywhere_harms_nothing(output: Path) -> None:
+def test_beat_that_dies_at_any_call_does_no_harm(output: Path) -> None:
     for life in at_every_call(output, running, Life.beat):
         row = life.row(JOB)
         assert row.state is State.RUNNING
@@ -162,14 +172,16 @@ def test_a_beat_that_dies_anywhere_harms_nothing(output: Path) -> None:
         assert life.stack.messages() == (0, 0)
 
 
-def test_a_sweep_that_dies_anywhere_is_made_up_for_by_the_next(output: Path) -> None:
+def test_sweep_that_dies_at_any_call_is_completed_by_the_next(output: Path) -> None:
     def left_behind(life: Life) -> None:
-        """A job whose execution died, one that was never started, and one that owes its dead letter."""
+        """One job's execution died, one was never started, and one job owes its dead letter."""
         for job_id in ("died", "unstarted", "owing"):
             life.send(job_id, max_attempts=1)
         life.deliver()
         life.close(life.row("died"), "ABORTED")
-        del life.stack.sfn.executions[life.stack.parts.executions.arn(life.row("unstarted").id.execution_name)]
+        del life.stack.sfn.executions[
+            life.stack.parts.executions.arn(life.row("unstarted").id.execution_name)
+        ]
         owing = life.row("owing")
         with Kill(life.stack.aws.gate, 3, after=False):
             life.settle(owing, "exit-1")

@@ -1,15 +1,18 @@
-"""What SQS does to a message while its job runs: twice, late, in the wrong order, by old handles, after a deploy. One attempt runs, and in the end the message is gone."""
+"""Deliveries during a job: twice, late, out of order, with old handles, after a deploy.
+
+One attempt runs, and at the end the message is gone.
+"""
 
 import random
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from longhaul.domain.lease import Lease, State
-from tests.fakes.service import Answer, Call, Proceed
-from tests.fakes.sqs_receipts import Policy, Stale
+from simulation.aws.service import Answer, Call, Proceed
+from simulation.aws.sqs.receipts import Policy, Stale
+from tests.builders import changed
 from tests.handlers.conftest import Stack
 from tests.handlers.life import Life, until
 
@@ -33,11 +36,11 @@ def starts(life: Life) -> int:
 
 
 def ends_well(life: Life) -> None:
-    """The one attempt completes, and nothing is left."""
+    """The only attempt succeeds, and nothing is left."""
     row = life.row(JOB)
     life.complete_work(row)
     assert life.settle(row) == "SUCCEEDED"
-    assert (row.attempt, len(life.stack.executions())) == (1, 1)
+    assert (row.attempt.number, len(life.stack.executions())) == (1, 1)
     nothing_is_left(life)
 
 
@@ -50,41 +53,44 @@ def nothing_is_left(life: Life) -> None:
         life.deliver()
         life.sweep()
 
-    until(gone, pass_time, most=80)  # of ten minutes: more than the 12 h for which a message can be invisible
+    # 80 steps of ten minutes: more than the 12 h for which a message can be invisible.
+    until(gone, pass_time, most=80)
     assert life.slots_taken() == 0
     assert life.stack.dead_letters() == []
 
 
-def test_a_message_delivered_twice_inside_its_visibility_starts_one_execution(life: Life) -> None:
+def test_message_delivered_twice_within_its_visibility_timeout_starts_one_execution(
+    life: Life,
+) -> None:
     row = running(life)
-    life.stack.sqs.redeliver(life.stack.jobs_url, row.message_id)
+    life.stack.sqs.redeliver(life.stack.jobs_url, row.receive.message_id)
     assert life.deliver() == 1
-    assert life.row(JOB).receive_count == 2
+    assert life.row(JOB).receive.receive_count == 2
     ends_well(life)
 
 
-def test_one_batch_handed_over_twice_starts_one_execution(life: Life) -> None:
+def test_batch_dispatched_twice_starts_one_execution(life: Life) -> None:
     life.send(JOB)
     records = life.receive()
     life.dispatch(records)
     kept = life.dispatch(records)
-    assert kept == [life.row(JOB).message_id]
+    assert kept == [life.row(JOB).receive.message_id]
     life.start_work(life.row(JOB))
     ends_well(life)
 
 
-def test_a_message_that_lapses_while_its_job_runs_is_adopted(life: Life) -> None:
+def test_message_that_becomes_visible_while_its_job_runs_is_adopted(life: Life) -> None:
     row = running(life)
     for receives in range(2, 6):
-        life.stack.aws.clock.advance(600)  # not one beat came through
+        life.stack.aws.clock.advance(600)  # without a beat
         life.deliver()
         adopted = life.row(JOB)
-        assert (adopted.attempt, adopted.receive_count) == (1, receives)
-        assert adopted.receipt_handle != row.receipt_handle
+        assert (adopted.attempt.number, adopted.receive.receive_count) == (1, receives)
+        assert adopted.receive.receipt_handle != row.receive.receipt_handle
     ends_well(life)
 
 
-def test_of_two_adoptions_that_land_in_reverse_order_the_later_receive_stays(life: Life) -> None:
+def test_later_receive_stays_when_two_adoptions_arrive_in_reverse_order(life: Life) -> None:
     running(life)
     life.stack.aws.clock.advance(120)
     earlier = life.receive()
@@ -92,37 +98,29 @@ def test_of_two_adoptions_that_land_in_reverse_order_the_later_receive_stays(lif
     later = life.receive()
     life.dispatch(later)
     before, started = life.row(JOB), starts(life)
-    assert life.dispatch(earlier) == [before.message_id]
+    assert life.dispatch(earlier) == [before.receive.message_id]
     assert life.row(JOB) == before
-    assert starts(life) == started + 1  # one look whether it lives, and no more
+    assert starts(life) == started + 1  # one probe and no more
     ends_well(life)
 
 
-def test_a_message_deleted_and_delivered_once_more_is_deleted_again(life: Life) -> None:
-    row = running(life)
-    ends_well(life)
-    life.stack.sqs.redeliver(life.stack.jobs_url, row.message_id)
-    assert life.deliver() == 1
-    assert life.stack.messages() == (0, 0)
-    assert len(life.stack.executions()) == 1
-
-
-def test_a_deploy_that_changes_the_stages_defaults_between_two_deliveries_changes_nothing_for_what_runs(
-    life: Life,
-) -> None:
+def test_running_attempt_keeps_its_settings_when_a_deploy_changes_the_stage(life: Life) -> None:
     row = running(life)
     life.stack.redeploy(size="xlarge", timeout_s=60, stall_timeout_s=1, max_attempts=1, spot=True)
     life.stack.aws.clock.advance(120)
     life.deliver()
     adopted = life.row(JOB)
-    assert replace(adopted, receipt_handle=row.receipt_handle, receive_count=1, received_at=row.received_at) == replace(
-        row, progress=adopted.progress, adoptions=1
-    )
+    assert changed(
+        adopted,
+        receipt_handle=row.receive.receipt_handle,
+        receive_count=1,
+        received_at=row.receive.received_at,
+    ) == changed(row, progress=adopted.attempt.progress, adoptions=1)
     assert life.stack.executions() == [row.execution_input]
     ends_well(life)
 
 
-def test_a_deploy_that_changes_the_stages_defaults_leaves_a_retry_what_was_promised_at_the_first_claim(
+def test_retry_keeps_the_settings_of_the_first_claim_when_a_deploy_changes_the_stage(
     life: Life,
 ) -> None:
     row = running(life)
@@ -131,11 +129,15 @@ def test_a_deploy_that_changes_the_stages_defaults_leaves_a_retry_what_was_promi
     life.stack.aws.clock.advance(120)
     life.deliver()
     retry = life.row(JOB)
-    assert (retry.attempt, retry.max_attempts, retry.stall_timeout_s) == (2, row.max_attempts, row.stall_timeout_s)
+    assert (retry.attempt.number, retry.max_attempts, retry.stall_timeout_s) == (
+        2,
+        row.max_attempts,
+        row.stall_timeout_s,
+    )
     assert (retry.input.size, retry.input.timeout_s) == (row.input.size, row.input.timeout_s)
     assert life.send(JOB)
     life.deliver()
-    assert life.stack.dead_letters() == []  # the same work still, whatever the defaults say now
+    assert life.stack.dead_letters() == []  # still the same work, although the defaults changed
 
 
 def any_of(seed: int) -> Policy:
@@ -145,31 +147,36 @@ def any_of(seed: int) -> Policy:
 
 
 @pytest.mark.parametrize(
-    "stale", ["work", "ignore", "fail", *map(any_of, range(3))], ids=lambda each: each if isinstance(each, str) else ""
+    "stale",
+    ["work", "ignore", "fail", *map(any_of, range(3))],
+    ids=lambda each: each if isinstance(each, str) else "",
 )
 @pytest.mark.parametrize("end", ["exit-0", "exit-1", "killed", "exit-65-permanent"])
-def test_a_whole_job_comes_to_its_end_whatever_old_handles_do(life: Life, stale: Policy, end: str) -> None:
-    """Lapsed, delivered twice, handed over, released and deleted, each time by a handle that may have grown old."""
+def test_job_ends_correctly_whatever_sqs_does_with_old_handles(
+    life: Life, stale: Policy, end: str
+) -> None:
+    """The message lapses, comes twice, is handed over, released and deleted by old handles."""
     life.stack.sqs.stale_handles = stale
     row = running(life, max_attempts=2)
     clock = life.stack.aws.clock
     for _ in range(3):
-        clock.advance(200)  # lapsed
-        life.beat(row)  # by the old handle
+        clock.advance(200)  # the message becomes visible
+        life.beat(row)  # with the old handle
         second = life.receive()
-        life.stack.sqs.redeliver(life.stack.jobs_url, row.message_id)
+        life.stack.sqs.redeliver(life.stack.jobs_url, row.receive.message_id)
         life.deliver()
         life.dispatch(second)
         life.report(row)
         life.beat(row)
     clock.advance(timedelta(hours=11, minutes=30).total_seconds())
     life.report(row)
-    life.beat(row)  # hands over, if the handle still is the row's
+    life.beat(row)  # hands over, if the handle is still the row's
     life.deliver()
     life.report(row)
     life.beat(row)
-    assert (life.row(JOB).attempt, len(life.stack.executions())) == (1, 1)
-    life.stack.sqs.redeliver(life.stack.jobs_url, row.message_id)  # from now on the row's handle is an old one
+    assert (life.row(JOB).attempt.number, len(life.stack.executions())) == (1, 1)
+    # From here on, the row's handle is an old one.
+    life.stack.sqs.redeliver(life.stack.jobs_url, row.receive.message_id)
     elsewhere = life.receive()
     if end == "exit-0":
         life.complete_work(row)
@@ -178,7 +185,11 @@ def test_a_whole_job_comes_to_its_end_whatever_old_handles_do(life: Life, stale:
     clock.advance(1800)
     life.deliver()
     if end in ("exit-1", "killed"):
-        until(lambda: life.row(JOB).attempt == 2, lambda: (clock.advance(600), life.deliver()), most=80)
+        until(
+            lambda: life.row(JOB).attempt.number == 2,
+            lambda: (clock.advance(600), life.deliver()),
+            most=80,
+        )
         assert (life.row(JOB).state, life.row(JOB).failures) == (State.RUNNING, 1)
         life.complete(life.row(JOB))
         life.settle(life.row(JOB))
@@ -189,13 +200,16 @@ def test_a_whole_job_comes_to_its_end_whatever_old_handles_do(life: Life, stale:
 
 
 def twice(call: Call, proceed: Proceed) -> Answer:
-    """As the SDK does when the first answer was lost. Receives are the mapping's: what a lost answer held comes when its visibility ends."""
+    """Repeat the call, as the SDK does when the first response is lost.
+
+    Not a receive: the mapping gets the messages of a lost response when they become visible.
+    """
     if call.operation != "ReceiveMessage":
         proceed()
     return proceed()
 
 
-def test_a_whole_job_of_which_the_sdk_repeats_every_call_is_the_same_job(life: Life) -> None:
+def test_job_is_the_same_when_the_sdk_repeats_every_call(life: Life) -> None:
     life.stack.aws.gate.around = twice
     row = running(life)
     life.beat(row)
@@ -203,9 +217,9 @@ def test_a_whole_job_of_which_the_sdk_repeats_every_call_is_the_same_job(life: L
     life.stack.aws.clock.advance(300)
     life.deliver()
     second = life.row(JOB)
-    assert (second.state, second.attempt, second.failures) == (State.RUNNING, 2, 1)
+    assert (second.state, second.attempt.number, second.failures) == (State.RUNNING, 2, 1)
     life.start_work(second)
-    life.stack.parts.leases.hand_over(second.id, str(second.receipt_handle))
+    life.stack.parts.leases.hand_over(second.id, str(second.receive.receipt_handle))
     life.complete_work(second)
     assert life.settle(second) == "SUCCEEDED"
     assert life.slots_taken() == 0
@@ -214,7 +228,7 @@ def test_a_whole_job_of_which_the_sdk_repeats_every_call_is_the_same_job(life: L
 
 
 @pytest.mark.parametrize("act", ["cancel while it waits", "dead letter"])
-def test_an_end_of_which_the_sdk_repeats_every_call_is_the_same_end(life: Life, act: str) -> None:
+def test_end_of_a_job_is_the_same_when_the_sdk_repeats_every_call(life: Life, act: str) -> None:
     row = running(life)
     life.stack.aws.gate.around = twice
     if act == "dead letter":
@@ -226,5 +240,5 @@ def test_an_end_of_which_the_sdk_repeats_every_call_is_the_same_end(life: Life, 
     assert life.slots_taken() == 0
     letters = [why["class"] for _, why in life.stack.dead_letters()]
     assert set(letters) <= {"permanent"}
-    assert bool(letters) == (act == "dead letter")  # twice perhaps, never not at all
+    assert bool(letters) == (act == "dead letter")  # perhaps twice, never missing
     assert life.stack.messages() == (0, 0)

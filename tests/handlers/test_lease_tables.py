@@ -1,4 +1,7 @@
-"""The tables of effects in `docs/lease.md`, cell by cell, with the real handlers. Those of decisions are in `tests/unit`."""
+"""The tables of effects in `docs/lease.md`, each cell tried with the real handlers.
+
+`tests/unit/test_lease_tables.py` tries the tables of decisions.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,6 +12,7 @@ from typing import Any
 import pytest
 
 from longhaul.domain.lease import Lease, Owed, State
+from tests.builders import changed
 from tests.handlers.conftest import Stack
 from tests.handlers.life import Life
 from tests.lease_page import table
@@ -22,7 +26,7 @@ def life(stack: Stack, output: Path) -> Life:
 
 
 def running(life: Life, **request: Any) -> Lease:
-    """A job whose task has registered, its message held."""
+    """A job that runs: its message is received, and its task has registered."""
     life.send(JOB, **request)
     life.deliver()
     life.start_work(life.row(JOB))
@@ -30,12 +34,19 @@ def running(life: Life, **request: Any) -> Lease:
 
 
 def ended(life: Life, state: State, *owed: Owed) -> Lease:
-    """The same, ended by its own attempt, which died before it did what it owed."""
+    """A job that its first attempt ended, with what the row still owes."""
     row = running(life)
     if state is State.SUCCEEDED:
         life.commit(row)
         row = life.row(JOB)
-    after = replace(row, state=state, owed=owed, settled_attempt=row.attempt, settled_at=now(life), last_class="failed")
+    after = replace(
+        row,
+        state=state,
+        owed=owed,
+        settled_attempt=row.attempt.number,
+        settled_at=now(life),
+        last_class="failed",
+    )
     life.stack.parts.leases.settle(row, after)
     life.close(row, "ABORTED")
     return after
@@ -44,7 +55,14 @@ def ended(life: Life, state: State, *owed: Owed) -> Lease:
 def released(life: Life, retry_in_s: int = 300) -> Lease:
     row = running(life)
     retry_at = now(life) + timedelta(seconds=retry_in_s)
-    after = replace(row, state=State.RELEASED, settled_attempt=1, settled_at=now(life), failures=1, retry_at=retry_at)
+    after = replace(
+        row,
+        state=State.RELEASED,
+        settled_attempt=1,
+        settled_at=now(life),
+        failures=1,
+        retry_at=retry_at,
+    )
     life.stack.parts.leases.settle(row, after)
     life.close(row, "FAILED")
     return after
@@ -56,22 +74,24 @@ def committed(life: Life) -> Lease:
 
 
 def second_attempt(life: Life) -> Lease:
-    """Attempt 2 runs; answers the row as attempt 1 left it."""
+    """Start attempt 2; return the row that attempt 1 left."""
     before = released(life, retry_in_s=0)
     life.stack.aws.clock.advance(120)
     life.deliver()
-    assert life.row(JOB).attempt == 2
+    assert life.row(JOB).attempt.number == 2
     return before
 
 
 def later(life: Life, state: State) -> Lease:
-    """Attempt 2 has ended in that state; answers the row as attempt 1 left it."""
+    """End attempt 2 in this state; return the row that attempt 1 left."""
     before = second_attempt(life)
     row = life.row(JOB)
     if state is State.SUCCEEDED:
         life.complete(row)
     after = replace(row, state=state, settled_attempt=2, settled_at=now(life), retry_at=now(life))
-    life.stack.parts.leases.settle(life.row(JOB), replace(after, output=life.row(JOB).output))
+    life.stack.parts.leases.settle(
+        life.row(JOB), changed(after, output=life.row(JOB).attempt.output)
+    )
     return before
 
 
@@ -89,14 +109,14 @@ def now(life: Life) -> Any:
 
 
 def message_shows_in_s(life: Life) -> int | None:
-    """Seconds until the one message can be received; None when there is none."""
+    """Seconds until the only message is visible; None if there is no message."""
     messages = list(life.stack.sqs.queues[life.stack.jobs_url].messages.values())
     assert len(messages) <= 1
     return round(messages[0].shows_at - now(life).timestamp()) if messages else None
 
 
 def absent(life: Life) -> Lease:
-    """The row of a job that the table has forgotten."""
+    """A running job whose row the table has lost; return the row."""
     row = running(life)
     life.stack.aws.dynamodb.tables["leases"].rows.clear()
     return row
@@ -132,8 +152,14 @@ def test_settle_does_what_the_page_says(life: Life, line: dict[str, str]) -> Non
             assert life.stack.dead_letters() == []
             return
         case "released":
-            assert (outcome, life.row(JOB).state, life.row(JOB).failures) == ("RELEASED", State.RELEASED, 1)
-            assert message_shows_in_s(life) == round((life.row(JOB).retry_at - now(life)).total_seconds())
+            assert (outcome, life.row(JOB).state, life.row(JOB).failures) == (
+                "RELEASED",
+                State.RELEASED,
+                1,
+            )
+            assert message_shows_in_s(life) == round(
+                (life.row(JOB).retry_at - now(life)).total_seconds()
+            )
         case "dead-lettered":
             assert (outcome, life.row(JOB).state) == ("DEAD", State.DEAD)
             assert len(life.stack.dead_letters()) == 1
@@ -148,20 +174,23 @@ def test_settle_does_what_the_page_says(life: Life, line: dict[str, str]) -> Non
         assert life.row(JOB).is_finished
         assert message_shows_in_s(life) is None
     if again:
-        assert replace(life.row(JOB), owed=mine.owed, published_at=mine.published_at) == mine
+        assert (
+            changed(life.row(JOB), owed=mine.owed, published_at=mine.attempt.published_at) == mine
+        )
     assert life.slots_taken() == 0
 
 
-def test_the_page_has_every_settle() -> None:
+def test_page_has_every_case_of_settle() -> None:
     assert {line["row"] for line in table("An attempt ends")} == set(SETTLES)
 
 
-def nothing_yet(_: Life) -> None:
-    """No message of the job was ever claimed."""
+def queued(life: Life) -> None:
+    """A job of which no message was ever claimed."""
+    life.send(JOB)
 
 
 CANCELS: dict[str, Callable[[Life], Any]] = {
-    "absent": nothing_yet,
+    "absent": queued,
     "cancel mark before any claim": cancel,
     "RUNNING": running,
     "RUNNING, output committed": committed,
@@ -174,14 +203,14 @@ CANCELS: dict[str, Callable[[Life], Any]] = {
 
 
 @pytest.mark.parametrize("line", table("A cancel"), ids=lambda line: line["row"])
-def test_a_cancel_does_what_the_page_says(life: Life, line: dict[str, str]) -> None:
+def test_cancel_does_what_the_page_says(life: Life, line: dict[str, str]) -> None:
     CANCELS[line["row"]](life)
-    before = life.items()
+    before = [without_cancel(each) for each in life.items()]
+    life.stack.aws.clock.advance(1)
     answer = cancel(life)
     assert answer == life.row(JOB)
     match line["cancel"]:
         case "leave a mark for the claim to find":
-            life.send(JOB)
             life.deliver()
             assert (life.row(JOB).state, message_shows_in_s(life)) == (State.CANCELLED, None)
             assert life.stack.executions() == []
@@ -195,19 +224,28 @@ def test_a_cancel_does_what_the_page_says(life: Life, line: dict[str, str]) -> N
             assert life.settle(answer, "cancelled") == "SUCCEEDED"
             assert life.published(JOB)
         case "CANCELLED at once, the message deleted":
-            assert (answer.state, answer.owed, message_shows_in_s(life)) == (State.CANCELLED, (), None)
-        case "nothing":
-            assert life.items() == before
+            assert (answer.state, answer.owed, message_shows_in_s(life)) == (
+                State.CANCELLED,
+                (),
+                None,
+            )
+        case "keep its time":
+            assert answer.cancelled_at == now(life)
+            assert [without_cancel(each) for each in life.items()] == before
         case unknown:
             pytest.fail(f"the page says {unknown}")
 
 
-def test_the_page_has_every_cancel() -> None:
+def without_cancel(item: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in item.items() if name != "cancelled_at"}
+
+
+def test_page_has_every_case_of_cancel() -> None:
     assert {line["row"] for line in table("A cancel")} == set(CANCELS)
 
 
 def overdue(life: Life, *, execution: str | None) -> None:
-    """A lease that nobody has renewed for an hour, and what became of its execution."""
+    """A lease without a beat for an hour; its execution has this status, or never started."""
     row = running(life)
     if execution is None:
         life.stack.sfn.executions.clear()
@@ -217,14 +255,14 @@ def overdue(life: Life, *, execution: str | None) -> None:
 
 
 def missing(life: Life, waited: timedelta) -> None:
-    """A released job of which nothing has been heard for so long."""
+    """A released job whose message has been lost for this long."""
     released(life, retry_in_s=0)
     life.stack.sqs.purge_queue(QueueUrl=life.stack.jobs_url)
     life.stack.aws.clock.advance(waited.total_seconds())
 
 
 def waiting_for_a_slot(life: Life) -> None:
-    """A released job that finds no slot for a day, because others have them all."""
+    """A released job that waits a day for a slot, because other jobs have them all."""
     released(life, retry_in_s=0)
     (slots,) = (item for item in life.items() if "running" in item)
     slots["running"] = {"N": str(life.stage.slots)}
@@ -257,10 +295,14 @@ SWEEPS: dict[str, Callable[[Life], Any]] = {
 
 
 @pytest.mark.parametrize("line", table("A sweep"), ids=lambda line: line["row"])
-def test_a_sweep_does_what_the_page_says(life: Life, line: dict[str, str]) -> None:
+def test_sweep_does_what_the_page_says(life: Life, line: dict[str, str]) -> None:
     def table_without_metrics() -> list[dict[str, Any]]:
-        """What a sweep notes about slots that nobody takes is for the metrics alone."""
-        return [{name: value for name, value in item.items() if name != "blocked_since"} for item in life.items()]
+        """All items, without what a sweep writes for its metrics and about the stages."""
+        return [
+            {name: value for name, value in item.items() if name != "blocked_since"}
+            for item in life.items()
+            if item["key"] != {"S": "stages"}
+        ]
 
     SWEEPS[line["row"]](life)
     before = table_without_metrics()
@@ -279,7 +321,10 @@ def test_a_sweep_does_what_the_page_says(life: Life, line: dict[str, str]) -> No
         case "send a copy that renews it":
             assert done == {"looked_at": 1, "renewed": 1}
             (record,) = life.receive()
-            assert record["messageAttributes"]["renews"]["stringValue"] == life.row(JOB).message_id
+            assert (
+                record["messageAttributes"]["renews"]["stringValue"]
+                == life.row(JOB).receive.message_id
+            )
             assert life.sweep() == {"looked_at": 1}  # for the next six hours
         case "finish":
             assert done == {"looked_at": 1, "finished": 1}
@@ -289,5 +334,5 @@ def test_a_sweep_does_what_the_page_says(life: Life, line: dict[str, str]) -> No
             pytest.fail(f"the page says {unknown}")
 
 
-def test_the_page_has_every_sweep() -> None:
+def test_page_has_every_case_of_sweep() -> None:
     assert {line["row"] for line in table("A sweep")} == set(SWEEPS)

@@ -1,4 +1,7 @@
-"""Every line that is about a job says which, which attempt, and which execution; in batches and threads too, and no line says another's."""
+"""Every log line about a job names the job, its attempt and its execution.
+
+That holds in batches and in threads too: no line names another job.
+"""
 
 import json
 import logging
@@ -23,7 +26,10 @@ def life(stack: Stack, output: Path) -> Life:
 
 
 class Kept(logging.Handler):
-    """Lines as the functions' own handler writes them, at once: later nobody knows any more what they were about."""
+    """Formats each line at once, as the functions' handler does.
+
+    Later, the log context no longer has the job's keys.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,7 +57,7 @@ def names(life: Life, job_id: str, attempt: int = 1) -> tuple[Any, Any, Any]:
     return job_id, attempt, f"{row.id.key_hash}-{row.run}-{attempt}"
 
 
-def test_each_line_of_a_batch_names_its_own_job(life: Life, log: Log) -> None:
+def test_line_of_a_batch_names_its_own_job(life: Life, log: Log) -> None:
     jobs = [f"job-{n}" for n in range(8)]
     for job in jobs:
         life.send(job)
@@ -60,14 +66,14 @@ def test_each_line_of_a_batch_names_its_own_job(life: Life, log: Log) -> None:
     assert {line["message"] for line in log} == {"job claimed"}
 
 
-def test_an_attempts_life_names_it_in_every_function(life: Life, log: Log) -> None:
+def test_every_function_names_the_attempt_in_its_lines(life: Life, log: Log) -> None:
     life.send("january")
     life.deliver()
     first = life.row("january")
     life.start_work(first)
     life.stack.aws.clock.advance(70)
     life.beat(first)
-    life.stack.aws.clock.advance(10_000)  # no progress for long
+    life.stack.aws.clock.advance(10_000)  # no progress for a long time
     life.beat(first)
     life.settle(first, "stalled")
     life.stack.aws.clock.advance(400)
@@ -76,30 +82,32 @@ def test_an_attempts_life_names_it_in_every_function(life: Life, log: Log) -> No
     life.close(second, "ABORTED")
     life.stack.aws.clock.advance(1_000)
     assert life.sweep()["settled"] == 1
-    told = [(line["message"], *named(line)) for line in log]
-    assert told[:4] == [
+    logged = [(line["message"], *named(line)) for line in log]
+    assert logged[:4] == [
         ("job claimed", *names(life, "january")),
         ("beat ends the job", *names(life, "january")),
         ("attempt settled", *names(life, "january")),
         ("job claimed", *names(life, "january", 2)),
     ]
-    assert ("attempt settled", *names(life, "january", 2)) in told
-    assert told[-1] == ("swept", None, None, None)
+    assert ("attempt settled", *names(life, "january", 2)) in logged
+    assert logged[-1] == ("swept", None, None, None)
 
 
-def test_an_adopted_receive_and_a_duplicate_say_whose_they_are(life: Life, log: Log) -> None:
+def test_adopted_receive_and_duplicate_are_logged_with_their_job(life: Life, log: Log) -> None:
     life.send("january")
     life.deliver()
     life.stack.aws.clock.advance(200)
     life.deliver()
     life.send("january")  # the same work under the same key
     life.deliver()
-    told = {(line["message"], *named(line)) for line in log}
-    assert ("running job adopted", *names(life, "january")) in told
-    assert ("duplicate submission deleted", "january", None, None) in told
+    logged = {(line["message"], *named(line)) for line in log}
+    assert ("running job adopted", *names(life, "january")) in logged
+    assert ("duplicate submission deleted", "january", None, None) in logged
 
 
-def test_trouble_names_the_job_that_has_it(stack: Stack, life: Life, context: Context, log: Log) -> None:
+def test_error_is_logged_with_the_job_that_has_it(
+    stack: Stack, life: Life, context: Context, log: Log
+) -> None:
     life.send("january")
     records = life.receive()
     stack.aws.s3.buckets.clear()

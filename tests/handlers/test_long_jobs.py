@@ -1,4 +1,7 @@
-"""Jobs that run or wait beyond every limit of SQS: 12 hours of invisibility, 1000 receives, 10 days of retention."""
+"""Jobs that run or wait longer than SQS allows for one message.
+
+The limits are 12 hours of invisibility, 1,000 receives and 10 days of retention.
+"""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -7,7 +10,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from longhaul.domain.lease import Lease, Owed, State
-from tests.fakes.service import Answer, Call, Proceed
+from simulation.aws.service import Answer, Call, Proceed
 from tests.handlers.conftest import deployed
 from tests.handlers.life import Kill, Life
 
@@ -37,7 +40,7 @@ def messages(life: Life) -> int:
 
 @pytest.fixture
 def refusals(life: Life, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What SQS refused."""
+    """The errors of SQS, as they come."""
     seen: list[str] = []
 
     def watch(call: Call, proceed: Proceed) -> Answer:
@@ -52,14 +55,22 @@ def refusals(life: Life, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-def test_a_job_of_several_days_keeps_one_attempt_one_task_and_one_row(life: Life, refusals: list[str]) -> None:
+def test_job_of_several_days_keeps_one_attempt_one_task_and_one_row(
+    life: Life, refusals: list[str]
+) -> None:
     life.send(JOB)
     before = running(life)
     life.run_for(before, 3 * DAY)
     row = life.row(JOB)
-    assert (row.id, row.task_arn, row.execution_input) == (before.id, before.task_arn, before.execution_input)
-    assert (row.failures, row.interruptions, row.receive_count) == (0, 0, 1 + 3 * 24 * 60 // 690)  # each 11 h 30 min
-    assert row.beats < 900
+    assert (row.id, row.attempt.task_arn, row.execution_input) == (
+        before.id,
+        before.attempt.task_arn,
+        before.execution_input,
+    )
+    hand_overs = 3 * 24 * 60 // 690  # one every 11 h 30 min
+    assert (row.failures, row.interruptions) == (0, 0)
+    assert row.receive.receive_count == 1 + hand_overs
+    assert row.attempt.beats < 900
     assert (len(life.rows()), len(life.stack.executions()), messages(life)) == (1, 1, 1)
     assert refusals == []
     life.complete_work(row)
@@ -67,24 +78,30 @@ def test_a_job_of_several_days_keeps_one_attempt_one_task_and_one_row(life: Life
     assert messages(life) == 0
 
 
-def test_a_job_of_seven_days_that_waited_three_is_renewed_while_it_runs(life: Life) -> None:
+def test_message_of_a_seven_day_job_that_waited_three_days_is_renewed_while_it_runs(
+    life: Life,
+) -> None:
     first = life.send(JOB)
     sent = life.stack.aws.clock.now()
     pass_time(life, 3 * DAY)
     before = running(life)
     life.run_for(before, 7 * DAY - HOUR)
     row = life.row(JOB)
-    assert (row.id, row.task_arn, row.first_sent_at) == (before.id, before.task_arn, sent)
-    assert row.former_message_ids == (first,)
+    assert (row.id, row.attempt.task_arn, row.receive.first_sent_at) == (
+        before.id,
+        before.attempt.task_arn,
+        sent,
+    )
+    assert row.receive.renews == first
     assert (len(life.stack.executions()), messages(life)) == (1, 1)
-    assert row.beats * 9 < 25_000  # events in the execution's history
+    assert row.attempt.beats * 9 < 25_000  # events in the execution's history
     life.complete_work(row)
     assert life.settle(row) == "SUCCEEDED"
     assert messages(life) == 0
 
 
 @pytest.mark.parametrize("is_retry", [False, True], ids=["first attempt", "retry"])
-def test_a_job_that_waits_for_weeks_for_a_slot_loses_nothing_and_is_not_doubled(
+def test_job_that_waits_weeks_for_a_slot_is_neither_lost_nor_doubled(
     output: Path, *, is_retry: bool
 ) -> None:
     with deployed(slots=1, lease={"renew_receives": 100}) as stack:
@@ -102,13 +119,18 @@ def test_a_job_that_waits_for_weeks_for_a_slot_loses_nothing_and_is_not_doubled(
             pass_time(life, HOUR)
             life.deliver()
             assert set(life.sweep()) <= {"looked_at"}
-            assert messages(life) == 2  # the other one's is held by hand: it does not beat here
+            assert messages(life) == 2  # the other job's message is received, and not deleted
         life.settle(life.row("other"), "exit-65-permanent")
         pass_time(life, HOUR)
         life.deliver()
         row = life.row(JOB)
-        assert (row.state, row.attempt, row.failures, row.interruptions) == (State.RUNNING, 1 + is_retry, is_retry, 0)
-        assert row.first_sent_at == sent
+        assert (row.state, row.attempt.number, row.failures, row.interruptions) == (
+            State.RUNNING,
+            1 + is_retry,
+            is_retry,
+            0,
+        )
+        assert row.receive.first_sent_at == sent
         life.complete(row)
         assert life.settle(row) == "SUCCEEDED"
         assert messages(life) == 0
@@ -116,7 +138,7 @@ def test_a_job_that_waits_for_weeks_for_a_slot_loses_nothing_and_is_not_doubled(
 
 
 def taken_by_retention(life: Life) -> None:
-    """The message stays unseen for longer than the queue keeps it."""
+    """Wait until the queue has deleted the message, which was never received again."""
     pass_time(life, 10 * DAY)
     assert messages(life) == 0
 
@@ -128,7 +150,7 @@ def nearly_too_old(life: Life) -> Lease:
     return running(life)
 
 
-def test_a_message_that_retention_takes_while_its_job_runs_is_not_needed(life: Life) -> None:
+def test_job_succeeds_although_retention_takes_its_message(life: Life) -> None:
     row = nearly_too_old(life)
     life.run_for(row, 2 * HOUR)
     assert messages(life) == 0
@@ -139,35 +161,37 @@ def test_a_message_that_retention_takes_while_its_job_runs_is_not_needed(life: L
 
 
 @pytest.mark.parametrize("hold", [True, False], ids=["held", "handed over"])
-def test_a_job_whose_message_retention_took_is_tried_again_all_the_same(life: Life, *, hold: bool) -> None:
+def test_job_is_retried_although_retention_took_its_message(life: Life, *, hold: bool) -> None:
     row = nearly_too_old(life)
     if hold:
         life.run_for(row, 2 * HOUR)
     else:
-        life.stack.parts.leases.hand_over(row.id, str(row.receipt_handle))
-        pass_time(life, 2 * HOUR)  # a long backlog: it is not received again in time
+        life.stack.parts.leases.hand_over(row.id, str(row.receive.receipt_handle))
+        pass_time(life, 2 * HOUR)  # a long backlog: it is not received in time
     assert life.settle(row, "exit-1") == "RELEASED"
     assert (messages(life), life.sweep()) == (0, {"looked_at": 1})
     pass_time(life, 6.5 * HOUR)
     assert life.sweep()["renewed"] == 1
     life.deliver()
     second = life.row(JOB)
-    assert (second.state, second.attempt, second.failures) == (State.RUNNING, 2, 1)
+    assert (second.state, second.attempt.number, second.failures) == (State.RUNNING, 2, 1)
     life.complete(second)
     assert life.settle(second) == "SUCCEEDED"
     assert (messages(life), life.stack.dead_letters()) == (0, [])
 
 
-def test_a_released_job_whose_message_retention_takes_in_the_queue_is_sent_anew(life: Life) -> None:
+def test_released_job_is_sent_again_after_retention_took_its_message_in_the_queue(
+    life: Life,
+) -> None:
     life.send(JOB)
     life.settle(running(life), "exit-1")
     taken_by_retention(life)
     assert life.sweep()["renewed"] == 1
     life.deliver()
-    assert (life.row(JOB).state, life.row(JOB).attempt) == (State.RUNNING, 2)
+    assert (life.row(JOB).state, life.row(JOB).attempt.number) == (State.RUNNING, 2)
 
 
-def test_a_copy_that_retention_takes_as_well_is_followed_by_another(life: Life) -> None:
+def test_copy_that_retention_takes_is_followed_by_another(life: Life) -> None:
     life.send(JOB)
     life.settle(running(life), "exit-1")
     for _ in range(3):
@@ -183,8 +207,10 @@ ENDS = {"exit-0": State.SUCCEEDED, "exit-65-permanent": State.DEAD, "cancelled":
 
 
 @pytest.mark.parametrize("end", ENDS)
-@pytest.mark.parametrize("owing", [(Owed.DELETE,), ()], ids=["its settle died before the delete", "handed over"])
-def test_an_ended_row_whose_message_retention_took_comes_to_its_end(
+@pytest.mark.parametrize(
+    "owing", [(Owed.DELETE,), ()], ids=["its settle died before the delete", "handed over"]
+)
+def test_ended_job_is_finished_although_retention_took_its_message(
     life: Life, end: str, owing: tuple[Owed, ...]
 ) -> None:
     state = ENDS[end]
@@ -194,7 +220,7 @@ def test_an_ended_row_whose_message_retention_took_comes_to_its_end(
     if owing:
         die_at(life, "DeleteMessage", lambda: life.settle(row, end))
     else:
-        life.stack.parts.leases.hand_over(row.id, str(row.receipt_handle))
+        life.stack.parts.leases.hand_over(row.id, str(row.receive.receipt_handle))
         life.settle(row, end)
     assert (life.row(JOB).state, life.row(JOB).owed) == (state, owing)
     taken_by_retention(life)
@@ -205,37 +231,15 @@ def test_an_ended_row_whose_message_retention_took_comes_to_its_end(
 
 
 def die_at(life: Life, operation: str, act: Callable[[], object]) -> None:
-    """The process dies when it comes to that call."""
+    """Kill the process at the first call of this operation."""
     kill = Kill(life.stack.aws.gate, 1, after=False)
 
     def watch(call: Call, proceed: Proceed) -> Answer:
-        return kill._call(call, proceed) if call.operation == operation or kill.happened else proceed()
+        return (
+            kill._call(call, proceed) if call.operation == operation or kill.happened else proceed()
+        )
 
     with kill:
         life.stack.aws.gate.around = watch
         act()
     assert kill.happened
-
-
-def test_a_correction_of_a_dead_job_does_not_wait_for_a_message_that_is_gone(life: Life) -> None:
-    life.send(JOB)
-    row = running(life)
-    life.stack.parts.leases.hand_over(row.id, str(row.receipt_handle))
-    life.settle(row, "exit-65-permanent")
-    life.stack.sqs.purge_queue(QueueUrl=life.stack.jobs_url)
-    life.send(JOB, params={"limit": 1})
-    life.deliver()
-    assert (life.row(JOB).state, life.row(JOB).run > row.run) == (State.RUNNING, True)
-
-
-def test_the_message_of_a_dead_jobs_older_run_is_a_duplicate_should_it_come_after_all(life: Life) -> None:
-    life.send(JOB)
-    row = running(life)
-    life.stack.parts.leases.hand_over(row.id, str(row.receipt_handle))
-    life.settle(row, "exit-65-permanent")
-    life.send(JOB, params={"limit": 1})
-    life.deliver()
-    pass_time(life, 120)  # the old one's visibility ends
-    life.run_for(life.row(JOB), 60)
-    assert (life.row(JOB).state, messages(life)) == (State.RUNNING, 1)
-    assert len(life.stack.dead_letters()) == 1  # the old run's own

@@ -1,4 +1,4 @@
-"""What the handlers measure, as CloudWatch Logs would read it from their output."""
+"""The handlers' metrics, as CloudWatch Logs extracts them from their output."""
 
 import json
 from dataclasses import replace
@@ -20,7 +20,10 @@ STAGE = frozenset({("stage", "main")})
 
 
 class Reader:
-    """The metrics since the last look, by name. Every one must have the stage as its only dimension, or be the sweeper's."""
+    """Reads the metrics since the last read, by name.
+
+    Each one must have the stage as its only dimension, or be one of the sweeper's.
+    """
 
     def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
         self._capsys = capsys
@@ -57,28 +60,40 @@ def fill_the_stage(stack: Stack) -> None:
     )
 
 
-def test_a_start_is_counted_and_a_redelivery_is_not(stack: Stack, context: Context, metrics: Reader) -> None:  # noqa: ARG001 - deployed
+@pytest.mark.usefixtures("stack")
+def test_start_is_counted_and_redelivery_is_not(context: Context, metrics: Reader) -> None:
     dispatch(context)
     assert metrics.new() == {StageMetric.STARTED: 1}
     dispatch(context)
     assert metrics.new() == {}
 
 
-def test_a_body_that_can_never_run_is_counted_as_dead_lettered(
-    stack: Stack,  # noqa: ARG001 - deployed
-    context: Context,
-    metrics: Reader,
-) -> None:
+@pytest.mark.usefixtures("stack")
+def test_invalid_body_is_counted_as_dead_lettered(context: Context, metrics: Reader) -> None:
     dispatch(context, "invalid-not-json")
     assert metrics.new() == {StageMetric.DEAD_LETTERED: 1}
 
 
-def test_a_job_without_a_slot_tells_how_long_it_has_waited(stack: Stack, context: Context, metrics: Reader) -> None:
+def test_job_without_a_slot_reports_how_long_it_has_waited(
+    stack: Stack, context: Context, metrics: Reader
+) -> None:
     fill_the_stage(stack)
     sent_ms = str(round((stack.parts.clock.now() - timedelta(hours=5)).timestamp() * 1000))
     record = event("dispatcher", "new-job")["Records"][0]
     dispatch(context, attributes=record["attributes"] | {"SentTimestamp": sent_ms})
     assert metrics.new() == {StageMetric.OLDEST_WAITING: 18_000}
+
+
+def test_waiting_message_that_comes_less_than_once_a_day_may_not_be_renewed(
+    stack: Stack, context: Context, metrics: Reader
+) -> None:
+    fill_the_stage(stack)
+    record = event("dispatcher", "new-job")["Records"][0]
+    sent_ms = str(round((stack.parts.clock.now() - timedelta(days=3)).timestamp() * 1000))
+    for receives, counted in (("3", 1), ("4", None)):
+        attributes = {"SentTimestamp": sent_ms, "ApproximateReceiveCount": receives}
+        dispatch(context, attributes=record["attributes"] | attributes)
+        assert metrics.new().get(StageMetric.NEAR_RETENTION) == counted
 
 
 @pytest.mark.parametrize(
@@ -88,7 +103,7 @@ def test_a_job_without_a_slot_tells_how_long_it_has_waited(stack: Stack, context
         ("exit-65-permanent", StageMetric.DEAD_LETTERED),
     ],
 )
-def test_an_outcome_is_counted_once_however_often_settle_is_called(
+def test_outcome_is_counted_once_however_often_settle_is_called(
     stack: Stack, context: Context, metrics: Reader, case: str, expected: StageMetric
 ) -> None:
     stack.claim()
@@ -97,13 +112,16 @@ def test_an_outcome_is_counted_once_however_often_settle_is_called(
     assert metrics.new() == {expected: 1}
 
 
-def test_a_beat_tells_what_was_left_of_the_lease(stack: Stack, context: Context, metrics: Reader) -> None:
+def test_beat_reports_the_seconds_left_of_the_lease(
+    stack: Stack, context: Context, metrics: Reader
+) -> None:
     lease = stack.claim(lease_expires_at=stack.parts.clock.now() + timedelta(seconds=40))
     heartbeat.lambda_handler(json.loads(lease.execution_input), context)
     assert metrics.new() == {StageMetric.LEASE_LEFT: 40}
 
 
-def test_a_sweep_of_an_idle_stage_says_so_with_every_value(stack: Stack, context: Context, metrics: Reader) -> None:  # noqa: ARG001 - deployed
+@pytest.mark.usefixtures("stack")
+def test_sweep_of_an_idle_stage_reports_every_metric(context: Context, metrics: Reader) -> None:
     sweep(context)
     assert metrics.new() == {
         StageMetric.BACKLOG: 0,
@@ -114,33 +132,44 @@ def test_a_sweep_of_an_idle_stage_says_so_with_every_value(stack: Stack, context
         StageMetric.NEAR_RETENTION: 0,
         SweeperMetric.SWEEPS: 1,
         SweeperMetric.REPAIRS: 0,
-        SweeperMetric.FAILED_REPAIRS: 0,
+        SweeperMetric.UNREADABLE_ROWS: 0,
+        SweeperMetric.OLDEST_OWED: 0,
     }
 
 
-def test_a_lease_that_nobody_renewed_is_one_without_a_beat(stack: Stack, context: Context, metrics: Reader) -> None:
+def test_overdue_lease_is_counted_as_without_a_beat(
+    stack: Stack, context: Context, metrics: Reader
+) -> None:
     stack.claim(lease_expires_at=stack.parts.clock.now() - timedelta(minutes=10))
     sweep(context)
     found = metrics.new()
     assert (found[StageMetric.WITHOUT_BEAT], found[SweeperMetric.REPAIRS]) == (1, 1)
 
 
-def test_a_released_job_waits_since_its_attempt_ended_whatever_was_sent_anew_since(
+def test_released_job_waits_since_the_end_of_its_attempt(
     stack: Stack, context: Context, metrics: Reader
 ) -> None:
     lease = stack.claim()
     now = stack.parts.clock.now()
-    ended = replace(lease, state=State.RELEASED, settled_attempt=1, settled_at=now - timedelta(hours=30), retry_at=now)
+    ended = replace(
+        lease,
+        state=State.RELEASED,
+        settled_attempt=1,
+        settled_at=now - timedelta(hours=30),
+        retry_at=now,
+    )
     stack.parts.leases.settle(lease, ended)
     sweep(context)
     assert metrics.new()[StageMetric.OLDEST_WAITING] == 108_000
 
 
-def test_a_message_that_should_have_been_renewed_by_now_is_near_its_end(
+def test_message_overdue_for_renewal_is_counted_as_near_retention(
     stack: Stack, context: Context, metrics: Reader
 ) -> None:
     now = stack.parts.clock.now()
-    lease = stack.claim(sent_at=now - timedelta(days=9) + timedelta(minutes=31))
+    lease = stack.claim(
+        sent_at=now - timedelta(days=7, hours=11, minutes=30) + timedelta(minutes=1)
+    )
     sweep(context)
     assert metrics.new()[StageMetric.NEAR_RETENTION] == 0
     stack.parts.clock.sleep(3600)
@@ -150,49 +179,74 @@ def test_a_message_that_should_have_been_renewed_by_now_is_near_its_end(
     assert metrics.new()[StageMetric.NEAR_RETENTION] == 1
 
 
-class TestBlocked:
-    """Messages are visible, slots are free, and nothing is claimed."""
+def test_job_without_room_waits_from_its_first_refusal_until_a_task_registers(
+    stack: Stack, context: Context, metrics: Reader
+) -> None:
+    clock = stack.parts.clock
+    lease = stack.claim(unplaced_since=clock.now() - timedelta(hours=1))
+    sweep(context)
+    assert metrics.new()[StageMetric.OLDEST_WAITING] == 3_600
+    stack.parts.leases.register_task(lease.id, "arn:task", clock.now())
+    sweep(context)
+    assert metrics.new()[StageMetric.OLDEST_WAITING] == 0
 
-    def seen_after(self, stack: Stack, context: Context, metrics: Reader, seconds: float = 300) -> float:
+
+class TestBlocked:
+    """The seconds in which messages are visible, slots are free, and nothing is claimed."""
+
+    def seen_after(
+        self, stack: Stack, context: Context, metrics: Reader, seconds: float = 300
+    ) -> float:
         stack.parts.clock.sleep(seconds)
         sweep(context)
         return metrics.new()[StageMetric.BLOCKED]
 
-    def test_it_grows_from_sweep_to_sweep(self, stack: Stack, context: Context, metrics: Reader) -> None:
+    def test_time_grows_from_sweep_to_sweep(
+        self, stack: Stack, context: Context, metrics: Reader
+    ) -> None:
         stack.sqs.send_message(QueueUrl=stack.jobs_url, MessageBody="{}")
         assert [self.seen_after(stack, context, metrics) for _ in range(4)] == [0, 300, 600, 900]
 
-    def test_a_claim_ends_it(self, stack: Stack, context: Context, metrics: Reader) -> None:
+    def test_claim_resets_the_time(self, stack: Stack, context: Context, metrics: Reader) -> None:
         stack.sqs.send_message(QueueUrl=stack.jobs_url, MessageBody="{}")
         self.seen_after(stack, context, metrics)
         dispatch(context)
         assert [self.seen_after(stack, context, metrics) for _ in range(2)] == [0, 300]
 
-    def test_an_empty_queue_ends_it(self, stack: Stack, context: Context, metrics: Reader) -> None:
+    def test_empty_queue_resets_the_time(
+        self, stack: Stack, context: Context, metrics: Reader
+    ) -> None:
         stack.sqs.send_message(QueueUrl=stack.jobs_url, MessageBody="{}")
         assert [self.seen_after(stack, context, metrics) for _ in range(2)] == [0, 300]
         stack.sqs.receive_message(QueueUrl=stack.jobs_url, VisibilityTimeout=310)
         assert [self.seen_after(stack, context, metrics) for _ in range(3)] == [0, 0, 300]
 
-    def test_full_slots_are_no_blockage(self, stack: Stack, context: Context, metrics: Reader) -> None:
+    def test_full_slots_do_not_count_as_blocked(
+        self, stack: Stack, context: Context, metrics: Reader
+    ) -> None:
         fill_the_stage(stack)
         stack.sqs.send_message(QueueUrl=stack.jobs_url, MessageBody=body())
         assert [self.seen_after(stack, context, metrics) for _ in range(2)] == [0, 0]
 
 
-def test_a_queue_that_cannot_be_asked_costs_the_metrics_and_not_the_sweep(
+def test_unreachable_queue_loses_the_metrics_of_its_stage_and_not_the_sweep(
     stack: Stack, context: Context, metrics: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def unreachable(*_: object) -> int:
         raise TimeoutError
 
-    monkeypatch.setattr("longhaul.adapters.sqs_queue.SqsQueue.backlog", unreachable)
+    monkeypatch.setattr("longhaul.adapters.sqs.SqsQueue.depth", unreachable)
     stack.claim(lease_expires_at=stack.parts.clock.now() - timedelta(minutes=10))
     sweep(context)
-    assert metrics.new() == {SweeperMetric.SWEEPS: 1, SweeperMetric.REPAIRS: 1, SweeperMetric.FAILED_REPAIRS: 0}
+    assert metrics.new() == {
+        SweeperMetric.SWEEPS: 1,
+        SweeperMetric.REPAIRS: 1,
+        SweeperMetric.UNREADABLE_ROWS: 0,
+        SweeperMetric.OLDEST_OWED: 0,
+    }
 
 
-def test_between_them_the_handlers_emit_every_metric_that_alarms_and_dashboard_may_name(
+def test_handlers_together_emit_every_metric(
     stack: Stack, context: Context, metrics: Reader
 ) -> None:
     emitted: set[str] = set()
@@ -201,7 +255,9 @@ def test_between_them_the_handlers_emit_every_metric_that_alarms_and_dashboard_m
     execution = json.loads(stack.executions()[0])
     heartbeat.lambda_handler(execution, context)
     lease = stack.row()
-    output = CommittedOutput(lease.attempt, pending_ref(lease.id), f"s3://{BUCKET}/out/", 0, 0)
+    output = CommittedOutput(
+        lease.attempt.number, pending_ref(lease.id), f"s3://{BUCKET}/out/", 0, 0
+    )
     stack.parts.leases.commit(lease.id, output)
     stack.parts.leases.mark_published(lease.id, stack.parts.clock.now())
     settle.lambda_handler(execution | {"task": {}}, context)

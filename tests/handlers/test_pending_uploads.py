@@ -1,4 +1,7 @@
-"""What attempts leave pending is aborted, by settle or by the sweeper, and nothing that may still become an output is."""
+"""Settle or the sweeper aborts the uploads that an attempt left pending.
+
+Uploads that may still become an output are kept.
+"""
 
 from collections import Counter
 from dataclasses import replace
@@ -8,12 +11,12 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from longhaul.adapters.s3_publisher import PendingOutput, Upload
+from longhaul.adapters.publisher import PendingOutput, Upload
 from longhaul.domain.lease import AttemptId, Lease, State
 from longhaul.domain.pending import pending_ref
+from simulation.aws.errors import unavailable
+from simulation.aws.service import Answer, Call, Proceed
 from tests.builders import BUCKET
-from tests.fakes.faults import unavailable
-from tests.fakes.service import Answer, Call, Proceed
 from tests.handlers.conftest import Stack
 from tests.handlers.life import Life
 
@@ -34,7 +37,7 @@ def running(life: Life) -> Lease:
 
 
 def uploading(life: Life) -> Lease:
-    """An attempt that has listed its uploads, sent them, and not committed."""
+    """An attempt that has listed and sent its uploads, and has not committed."""
     row = running(life)
     life.upload(row)
     return row
@@ -56,7 +59,9 @@ def failing(life: Life, operation: str, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(life.stack.aws.gate, "around", fails)
 
 
-def test_a_failed_attempts_uploads_are_aborted_by_settle_and_its_list_by_the_sweeper(life: Life) -> None:
+def test_settle_aborts_the_uploads_of_a_failed_attempt_and_a_sweep_removes_the_list(
+    life: Life,
+) -> None:
     row = uploading(life)
     life.settle(row, "killed")
     assert (life.pending_uploads(), len(life.pending_lists())) == ([], 1)
@@ -67,7 +72,7 @@ def test_a_failed_attempts_uploads_are_aborted_by_settle_and_its_list_by_the_swe
     assert "discarded" not in life.sweep()
 
 
-def test_uploads_that_settle_could_not_abort_are_aborted_by_the_sweeper(
+def test_sweep_aborts_the_uploads_that_settle_could_not_abort(
     life: Life, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row = uploading(life)
@@ -75,27 +80,20 @@ def test_uploads_that_settle_could_not_abort_are_aborted_by_the_sweeper(
         failing(life, "AbortMultipartUpload", trouble)
         with pytest.raises(ClientError, match="internal error"):
             life.settle(row, "killed")
-    assert life.settle(row, "killed") == "RELEASED"  # the state machine's next try
+    assert life.settle(row, "killed") == "RELEASED"  # the state machine retries
     assert len(life.pending_uploads()) == 1
     wait(life)
     assert life.sweep()["discarded"] == 1
     assert (life.pending_uploads(), life.pending_lists()) == ([], [])
 
 
-def test_uploads_that_a_task_began_after_its_attempt_was_settled_are_aborted(life: Life) -> None:
+def test_second_abort_removes_parts_that_outlived_the_first(
+    life: Life, monkeypatch: pytest.MonkeyPatch
+) -> None:
     row = uploading(life)
-    life.settle(row, "stalled")
-    life.upload(row)  # it has not heard yet
-    wait(life)
-    assert life.sweep()["discarded"] == 1
-    assert (life.pending_uploads(), life.pending_lists()) == ([], [])
-
-
-def test_parts_that_outlived_the_first_abort_go_with_the_second(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
-    row = uploading(life)
-    with monkeypatch.context() as on_its_way:
-        # S3 says 204, and a part that was on its way keeps the upload alive.
-        on_its_way.setattr(type(life.stack.aws.s3), "abort_multipart_upload", lambda *_, **__: {})
+    with monkeypatch.context() as in_transit:
+        # S3 returns 204, but a part in transit keeps the upload alive.
+        in_transit.setattr(type(life.stack.aws.s3), "abort_multipart_upload", lambda *_, **__: {})
         life.settle(row, "timed-out")
     assert len(life.pending_uploads()) == 1
     wait(life)
@@ -103,20 +101,14 @@ def test_parts_that_outlived_the_first_abort_go_with_the_second(life: Life, monk
     assert life.pending_uploads() == []
 
 
-def test_an_attempt_that_uploads_for_hours_keeps_its_uploads(life: Life) -> None:
+def test_uploads_of_an_older_attempt_are_aborted_while_the_next_one_keeps_its_own(
+    life: Life,
+) -> None:
     row = uploading(life)
-    for _ in range(10):
-        wait(life, 1800)
-        life.report(row)
-        life.beat(row)
-        assert "discarded" not in life.sweep()
-    assert len(life.pending_uploads()) == 1
-
-
-def test_what_one_attempt_left_is_cleared_away_while_the_next_one_uploads(life: Life) -> None:
-    row = uploading(life)
-    after = replace(row, state=State.RELEASED, settled_attempt=1, settled_at=life.stack.aws.clock.now())
-    life.stack.parts.leases.settle(row, after)  # and there its settle died
+    after = replace(
+        row, state=State.RELEASED, settled_attempt=1, settled_at=life.stack.aws.clock.now()
+    )
+    life.stack.parts.leases.settle(row, after)  # settle died after this write
     wait(life, 200)
     life.deliver()
     second = life.row(JOB)
@@ -124,11 +116,12 @@ def test_what_one_attempt_left_is_cleared_away_while_the_next_one_uploads(life: 
     life.commit(second)
     assert life.sweep()["discarded"] == 1
     assert len(life.pending_uploads()) == 1
-    assert life.settle(second, "killed") == "SUCCEEDED"  # published by settle, from the list that the sweep left
+    # Settle publishes from the list that the sweep has kept.
+    assert life.settle(second, "killed") == "SUCCEEDED"
     assert life.published(JOB)
 
 
-def test_a_committed_output_keeps_its_uploads_until_it_is_published_however_long_that_takes(
+def test_committed_output_keeps_its_uploads_until_it_is_published(
     life: Life, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row = running(life)
@@ -139,14 +132,15 @@ def test_a_committed_output_keeps_its_uploads_until_it_is_published_however_long
             life.settle(row, "killed")
         for _ in range(5):
             wait(life, 3600)
-            assert life.sweep() == {"looked_at": 1, "failed": 1}
+            found = life.sweep()
+            assert (found["looked_at"], found["failed"], "discarded" in found) == (1, 1, False)
     assert life.sweep()["finished"] == 1
     assert life.published(JOB)
     assert "discarded" not in life.sweep()
     assert (life.pending_uploads(), life.pending_lists()) == ([], [])
 
 
-def test_a_good_jobs_list_goes_with_the_next_sweep(life: Life) -> None:
+def test_sweep_removes_the_list_of_a_published_output(life: Life) -> None:
     life.send(JOB)
     life.deliver()
     life.complete(life.row(JOB))
@@ -158,7 +152,7 @@ def test_a_good_jobs_list_goes_with_the_next_sweep(life: Life) -> None:
 
 
 def left_by(life: Life, count: int) -> list[AttemptId]:
-    """Lists of attempts of which no row tells any more."""
+    """Create lists of attempts that have no row any more."""
     attempts = [AttemptId(f"main#gone/{n}", 1, 1) for n in range(count)]
     for attempt in attempts:
         key = f"out/{attempt.token}.json"
@@ -173,7 +167,9 @@ def listing(attempt: AttemptId, key: str, upload_id: str, bucket: str = BUCKET) 
     path = key.removeprefix("out/")
     upload = Upload(path=path, upload_id=upload_id, size=1)
     return (
-        PendingOutput(token=attempt.token, prefix=f"s3://{bucket}/out/", uploads=(upload,)).model_dump_json().encode()
+        PendingOutput(token=attempt.token, prefix=f"s3://{bucket}/out/", uploads=(upload,))
+        .model_dump_json()
+        .encode()
     )
 
 
@@ -183,36 +179,44 @@ def calls_of(life: Life, act: Any) -> Counter[str]:
     return life.stack.aws.gate.counts - before
 
 
-def test_any_number_is_cleared_page_by_page(life: Life) -> None:
+def test_lists_are_cleared_page_by_page(life: Life) -> None:
     left_by(life, 230)
     life.stack.aws.s3.page_size = 90
     calls = calls_of(life, life.sweep)
     assert (life.pending_uploads(), life.pending_lists()) == ([], [])
-    wanted = {"s3.ListObjectsV2": 3, "dynamodb.BatchGetItem": 3, "s3.DeleteObjects": 3, "s3.AbortMultipartUpload": 230}
+    wanted = {
+        "s3.ListObjectsV2": 3,
+        "dynamodb.BatchGetItem": 3,
+        "s3.DeleteObjects": 3,
+        "s3.AbortMultipartUpload": 230,
+    }
     assert {name: count for name, count in calls.items() if name in wanted} == wanted
 
 
-def test_with_nothing_pending_a_sweep_takes_one_call_more_than_looking_at_leases_and_tasks(life: Life) -> None:
+def test_sweep_with_nothing_pending_makes_one_call_for_pending_lists(life: Life) -> None:
     assert calls_of(life, life.sweep) == {
         "dynamodb.Query": 3,
-        "dynamodb.GetItem": 2,  # the slots, for the metrics; the queue too
+        "dynamodb.UpdateItem": 1,  # which stages there are, and were
+        "dynamodb.GetItem": 2,  # the slots, for the metrics
         "sqs.GetQueueAttributes": 1,
         "ecs.ListTasks": 1,
         "s3.ListObjectsV2": 1,
     }
 
 
-def test_one_list_that_cannot_be_read_never_blocks_the_rest(life: Life) -> None:
+def test_unreadable_list_does_not_block_the_others(life: Life) -> None:
     first, *_ = left_by(life, 3)
     life.stack.aws.s3.put_object(Bucket=BUCKET, Key=pending_ref(first), Body=b"{")
     assert life.sweep() == {"discarded": 2, "failed": 1}
     assert life.pending_lists() == [pending_ref(first)]
 
 
-def test_the_list_of_a_bucket_that_is_gone_comes_to_its_end_too(life: Life) -> None:
+def test_list_for_a_deleted_bucket_is_removed(life: Life) -> None:
     attempt = AttemptId("main#gone", 1, 1)
     life.stack.aws.s3.put_object(
-        Bucket=BUCKET, Key=pending_ref(attempt), Body=listing(attempt, "out/x", "u", bucket="no-more")
+        Bucket=BUCKET,
+        Key=pending_ref(attempt),
+        Body=listing(attempt, "out/x", "u", bucket="no-more"),
     )
     assert life.sweep() == {"discarded": 1}
     assert life.pending_lists() == []

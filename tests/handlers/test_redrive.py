@@ -1,4 +1,7 @@
-"""A dead letter goes back, by StartMessageMoveTask or corrected, and runs under its key; the tenant's group goes along wherever a message does."""
+"""Dead letters that StartMessageMoveTask moves back run under their keys.
+
+A copy of a message keeps the message's group, the tenant of a fair queue.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -36,38 +39,49 @@ def arn(life: Life, url: str) -> str:
     return life.stack.sqs.queues[url].arn
 
 
-def test_a_redriven_job_starts_a_new_run_under_its_key_with_a_clean_record(life: Life) -> None:
+def test_redriven_job_starts_a_new_run_under_its_key_without_failures(life: Life) -> None:
     dead(life)
     before = life.row(JOB)
     moved = redrive(life, DestinationArn=arn(life, life.stack.jobs_url))
     assert moved["ApproximateNumberOfMessagesMoved"] == 1
     life.deliver()
     row = life.row(JOB)
-    assert (row.state, row.attempt, row.failures, row.run > before.run) == (State.RUNNING, 2, 0, True)
-    assert row.message_id != before.message_id
+    assert (row.state, row.attempt.number, row.failures, row.run > before.run) == (
+        State.RUNNING,
+        2,
+        0,
+        True,
+    )
+    assert row.receive.message_id != before.receive.message_id
     life.complete(row)
     assert life.settle(row) == "SUCCEEDED"
     assert life.stack.messages() == (0, 0)
 
 
-def test_a_redrive_without_a_destination_moves_nothing(life: Life) -> None:
+def test_redrive_without_a_destination_moves_nothing(life: Life) -> None:
     dead(life)
     moved = redrive(life)
     assert (moved["Status"], moved["FailureReason"]) == ("FAILED", "CouldNotDetermineMessageSource")
     assert len(life.stack.dead_letters()) == 1
 
 
-def test_a_job_without_a_job_id_is_redriven_under_the_key_it_had(life: Life) -> None:
-    sent = life.stack.sqs.send_message(QueueUrl=life.stack.jobs_url, MessageBody=builders.body(max_attempts=1))
+def test_job_without_a_job_id_is_redriven_under_its_first_key(life: Life) -> None:
+    sent = life.stack.sqs.send_message(
+        QueueUrl=life.stack.jobs_url, MessageBody=builders.body(max_attempts=1)
+    )
     job_id = sent["MessageId"]
     life.deliver()
     life.settle(life.row(job_id), "exit-1")
     redrive(life, DestinationArn=arn(life, life.stack.jobs_url))
     life.deliver()
-    assert (life.row(job_id).state, life.row(job_id).attempt, len(life.rows())) == (State.RUNNING, 2, 1)
+    assert (life.row(job_id).state, life.row(job_id).attempt.number, len(life.rows())) == (
+        State.RUNNING,
+        2,
+        1,
+    )
 
 
-def test_the_explanation_of_the_first_death_does_not_come_back_with_the_second(life: Life) -> None:
+def test_second_dead_letter_explains_only_the_second_end(life: Life) -> None:
     dead(life)
     redrive(life, DestinationArn=arn(life, life.stack.jobs_url))
     life.deliver()
@@ -76,8 +90,8 @@ def test_the_explanation_of_the_first_death_does_not_come_back_with_the_second(l
     assert (why["class"], why["attempts"]) == ("permanent", 1)
 
 
-def test_a_message_that_sqs_itself_moved_after_a_thousand_receives_is_redriven_like_any_other(life: Life) -> None:
-    """The last resort, when for weeks no dispatcher came to its end."""
+def test_message_that_sqs_moved_after_a_thousand_receives_is_redriven(life: Life) -> None:
+    """SQS moves a message only if no dispatcher has finished for weeks."""
     life.send(JOB)
     for _ in range(1000):
         assert life.receive()
@@ -85,7 +99,7 @@ def test_a_message_that_sqs_itself_moved_after_a_thousand_receives_is_redriven_l
     assert life.receive() == []
     redrive(life)
     life.deliver()
-    assert (life.row(JOB).state, life.row(JOB).attempt) == (State.RUNNING, 1)
+    assert (life.row(JOB).state, life.row(JOB).attempt.number) == (State.RUNNING, 1)
 
 
 def groups(life: Life, url: str) -> list[str | None]:
@@ -93,9 +107,11 @@ def groups(life: Life, url: str) -> list[str | None]:
 
 
 @pytest.mark.parametrize("by", ["renewal", "sweeper", "dead letter"])
-def test_the_group_of_a_fair_queue_goes_along(life: Life, by: str) -> None:
+def test_copy_of_a_message_keeps_its_group(life: Life, by: str) -> None:
     body = builders.body(job_id=JOB)
-    life.stack.sqs.send_message(QueueUrl=life.stack.jobs_url, MessageBody=body, MessageGroupId="tenant-1")
+    life.stack.sqs.send_message(
+        QueueUrl=life.stack.jobs_url, MessageBody=body, MessageGroupId="tenant-1"
+    )
     records = life.receive()
     life.dispatch(records)
     url = life.stack.jobs_url

@@ -1,13 +1,14 @@
-"""The table of outcomes, from the payloads that `.sync` really hands over."""
+"""The outcome of each end of a task, from payloads that `.sync` really passes to settle."""
 
 import json
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from functions.settle import lambda_handler
 from longhaul.domain.errors import LeaseChangedError
-from longhaul.domain.lease import CommittedOutput, Owed, RecordedResult, State
+from longhaul.domain.lease import CommittedOutput, RecordedResult, State
 from longhaul.domain.pending import pending_ref
 from tests.builders import BUCKET
 from tests.events import cases, event
@@ -19,21 +20,31 @@ INTERRUPTED = {
     "emr-exit-73-superseded",
     "emr-exit-75-told-to-stop",
     "emr-never-started",
-    "emr-no-capacity",
-    "emr-start-throttled",
     "exit-73-superseded",
     "exit-75-told-to-stop",
     "infrastructure-health",
-    "no-capacity",
-    "run-task-failures",
-    "run-task-throttled",
-    "run-task-throttled-in-disguise",
     "spot-interruption",
     "stopped-by-hand",
-    "task-definition-inactive",
     "task-failed-to-start",
     "termination-notice",
 }
+NOT_PLACED = {
+    "ecs-unavailable",
+    "emr-no-capacity",
+    "emr-quota",
+    "emr-start-throttled",
+    "no-capacity",
+    "provisioning-limit",
+    "request-limit",
+    "run-task-failures",
+    "run-task-throttled",
+    "run-task-throttled-in-disguise",
+    "subnet-without-addresses",
+    "task-definition-inactive",
+    "task-quota",
+    "vcpu-quota",
+}
+NO_TASK = NOT_PLACED | {"cpu-above-the-limit"}
 COUNTED = {
     "emr-exit-1": "failed",
     "emr-out-of-memory": "out_of_memory",
@@ -51,22 +62,46 @@ def settle(case: str, context: Context) -> str:
     return str(lambda_handler(event("settle", case), context)["outcome"])
 
 
-def started(stack: Stack, **changes: Any) -> None:
+def started(
+    stack: Stack, reported_after: timedelta = timedelta(minutes=15), **changes: Any
+) -> None:
+    """A task that has made no progress since its start, and reported that until then."""
     lease = stack.claim(**changes)
-    stack.parts.leases.register_task(lease.id, TASK, lease.claimed_at)
-    stack.parts.leases.report_progress(lease.id, {"phase": "running"}, lease.claimed_at)
+    stack.parts.leases.register_task(lease.id, TASK, lease.attempt.claimed_at)
+    at = lease.attempt.claimed_at
+    stack.parts.leases.report_progress(lease.id, {"phase": "running"}, at, at + reported_after)
 
 
 @pytest.mark.parametrize("case", cases("settle"))
-def test_every_end_has_its_place_in_the_table(stack: Stack, context: Context, case: str) -> None:
-    started(stack)
+def test_end_of_a_task_has_its_outcome(stack: Stack, context: Context, case: str) -> None:
+    if case in NO_TASK:
+        stack.claim()
+    else:
+        started(stack)
     outcome = settle(case, context)
     row = stack.row()
-    if case in INTERRUPTED:
-        assert (outcome, row.last_class, row.failures, row.interruptions) == ("RELEASED", "interrupted", 0, 1)
+    if case in NOT_PLACED:
+        assert (outcome, row.last_class, row.failures, row.interruptions) == (
+            "RELEASED",
+            "not_placed",
+            0,
+            0,
+        )
+    elif case in INTERRUPTED:
+        assert (outcome, row.last_class, row.failures, row.interruptions) == (
+            "RELEASED",
+            "interrupted",
+            0,
+            1,
+        )
     elif case in COUNTED:
-        assert (outcome, row.last_class, row.failures, row.interruptions) == ("RELEASED", COUNTED[case], 1, 0)
-    elif case in ("exit-65-permanent", "emr-exit-65-permanent"):
+        assert (outcome, row.last_class, row.failures, row.interruptions) == (
+            "RELEASED",
+            COUNTED[case],
+            1,
+            0,
+        )
+    elif case in ("exit-65-permanent", "emr-exit-65-permanent", "cpu-above-the-limit"):
         assert (outcome, row.last_class, row.owed) == ("DEAD", "permanent", ())
         assert stack.messages() == (0, 0)
         assert len(stack.dead_letters()) == 1
@@ -74,19 +109,11 @@ def test_every_end_has_its_place_in_the_table(stack: Stack, context: Context, ca
         assert (outcome, row.state, row.owed) == ("CANCELLED", State.CANCELLED, ())
         assert stack.messages() == (0, 0)
     else:
-        # The lease-lost event reached settle although the row says that the attempt owns it: not a word of it is believed, the job is tried again.
+        # The row contradicts the lease-lost event: the attempt owns the lease. Settle believes the
+        # row, and the job is tried again.
         assert (case, outcome, row.interruptions) == ("lease-lost", "RELEASED", 1)
-    throttled = {
-        "emr-no-capacity",
-        "emr-start-throttled",
-        "no-capacity",
-        "run-task-failures",
-        "run-task-throttled",
-        "run-task-throttled-in-disguise",
-    }
-    assert stack.free_slots() == (
-        5 if case in throttled else 10
-    )  # all given back; fewer from now on when AWS could not keep up
+    # The slot is free again. After a refusal, the stage has fewer slots for a while.
+    assert stack.free_slots() == (5 if case in NOT_PLACED else 10)
     may_still_run = {
         "cancelled",
         "emr-exit-73-superseded",
@@ -98,14 +125,7 @@ def test_every_end_has_its_place_in_the_table(stack: Stack, context: Context, ca
     assert stack.stopped_tasks == ([TASK] if case in may_still_run else [])
 
 
-def test_an_attempt_that_lost_its_lease_writes_nothing(stack: Stack, context: Context) -> None:
-    stack.claim(attempt=2)
-    before = stack.row()
-    assert settle("exit-1", context) == "SUPERSEDED"
-    assert stack.row() == before
-
-
-def test_the_last_failure_is_dead_lettered_with_its_reason(stack: Stack, context: Context) -> None:
+def test_last_failure_is_dead_lettered_with_its_reason(stack: Stack, context: Context) -> None:
     started(stack, failures=2)
     assert settle("exit-1", context) == "DEAD"
     ((_, why),) = stack.dead_letters()
@@ -118,10 +138,11 @@ def test_the_last_failure_is_dead_lettered_with_its_reason(stack: Stack, context
     assert why["reason"].startswith("exit code 1")
 
 
-def test_what_the_runner_recorded_beats_its_exit_code(stack: Stack, context: Context) -> None:
+def test_recorded_result_overrides_the_exit_code(stack: Stack, context: Context) -> None:
     started(stack)
     stack.parts.leases.record_result(
-        stack.row().id, RecordedResult(1, "permanent", "input 'flights' is missing: s3://longhaul-data/raw/")
+        stack.row().id,
+        RecordedResult(1, "permanent", "input 'flights' is missing: s3://longhaul-data/raw/"),
     )
     assert settle("exit-1", context) == "DEAD"
     ((_, why),) = stack.dead_letters()
@@ -129,40 +150,33 @@ def test_what_the_runner_recorded_beats_its_exit_code(stack: Stack, context: Con
 
 
 @pytest.mark.parametrize(("case", "kind"), [("stalled", "stalled"), ("timed-out", "timed_out")])
-def test_a_runner_that_was_told_to_stop_does_not_know_that_its_job_had_stalled_or_overrun(
+def test_stall_or_timeout_overrides_what_the_stopped_runner_recorded(
     stack: Stack, context: Context, case: str, kind: str
 ) -> None:
     started(stack)
-    stack.parts.leases.record_result(stack.row().id, RecordedResult(1, "interrupted", "asked to stop (SIGTERM)"))
+    stack.parts.leases.record_result(
+        stack.row().id, RecordedResult(1, "interrupted", "asked to stop (SIGTERM)")
+    )
     assert settle(case, context) == "RELEASED"
     assert (stack.row().last_class, stack.row().failures, stack.row().interruptions) == (kind, 1, 0)
 
 
 def committed(stack: Stack) -> CommittedOutput:
-    """An attempt that committed an output of no files and published nothing."""
+    """Commit an output without files, and publish nothing."""
     started(stack)
     row = stack.row()
     prefix = f"s3://{BUCKET}/out/"
-    output = CommittedOutput(row.attempt, pending_ref(row.id), prefix, 0, 0)
-    manifest = {"key": row.key, "run": row.run, "attempt": row.attempt, "files": []}
+    output = CommittedOutput(row.attempt.number, pending_ref(row.id), prefix, 0, 0)
+    manifest = {"key": row.key, "run": row.run, "attempt": row.attempt.number, "files": []}
     pending = {"token": row.id.token, "prefix": prefix, "manifest": manifest}
-    stack.parts._s3.put_object(Bucket=BUCKET, Key=output.pending_ref, Body=json.dumps(pending).encode())
+    stack.parts._s3.put_object(
+        Bucket=BUCKET, Key=output.pending_ref, Body=json.dumps(pending).encode()
+    )
     stack.parts.leases.commit(row.id, output)
     return output
 
 
-@pytest.mark.parametrize("case", ["exit-0", "killed", "timed-out", "cancelled", "spot-interruption"])
-def test_an_attempt_that_committed_has_succeeded_whatever_ended_its_task(
-    stack: Stack, context: Context, case: str
-) -> None:
-    committed(stack)
-    assert settle(case, context) == "SUCCEEDED"
-    assert stack.row().is_finished
-    assert stack.messages() == (0, 0)
-    assert stack.parts._s3.get_object(Bucket=BUCKET, Key="out/_SUCCESS")["ContentLength"] > 0
-
-
-def test_a_commit_that_comes_between_look_and_write_wins(
+def test_commit_between_read_and_write_wins(
     stack: Stack, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started(stack)
@@ -173,88 +187,37 @@ def test_a_commit_that_comes_between_look_and_write_wins(
         calls.append(after.state)
         if len(calls) == 1:
             row = stack.row()
-            leases.commit(row.id, CommittedOutput(1, pending_ref(row.id), f"s3://{BUCKET}/out/", 0, 0))
-            leases.mark_published(row.id, row.claimed_at)
+            leases.commit(
+                row.id, CommittedOutput(1, pending_ref(row.id), f"s3://{BUCKET}/out/", 0, 0)
+            )
+            leases.mark_published(row.id, row.attempt.claimed_at)
         write(leases, before, after)
 
-    monkeypatch.setattr("longhaul.adapters.dynamodb_leases.DynamoLeases.settle", commit_meanwhile)
+    monkeypatch.setattr("longhaul.adapters.dynamodb.leases.DynamoLeases.settle", commit_meanwhile)
     assert settle("exit-1", context) == "SUCCEEDED"
     assert calls == ["RELEASED", "SUCCEEDED"]
 
 
-@pytest.mark.parametrize("act", ["publish", "send", "delete", "strike"])
-def test_whatever_was_left_undone_is_done_by_the_next_call(
-    stack: Stack, context: Context, monkeypatch: pytest.MonkeyPatch, act: str
-) -> None:
-    target = {
-        "publish": "longhaul.adapters.s3_publisher.S3Publisher.publish",
-        "send": "longhaul.adapters.sqs_queue.SqsQueue.send",
-        "delete": "longhaul.adapters.sqs_queue.SqsQueue.delete",
-        "strike": "longhaul.adapters.dynamodb_leases.DynamoLeases.strike",
-    }[act]
-    if act == "publish":
-        committed(stack)
-    else:
-        started(stack, failures=2)
-    expected = "SUCCEEDED" if act == "publish" else "DEAD"
-    with monkeypatch.context() as crash:
-        crash.setattr(target, lambda *_: (_ for _ in ()).throw(TimeoutError))
-        with pytest.raises(TimeoutError):
-            settle("exit-1", context)
-    assert stack.row().owed[-1] is Owed.DELETE
-    assert settle("exit-1", context) == expected
-    assert stack.row().is_finished
-    assert stack.messages() == (0, 0)
-
-
-def test_without_a_handle_only_the_state_changes_and_nothing_stays_owed_for_a_message_that_may_never_come(
-    stack: Stack, context: Context
-) -> None:
-    started(stack)
-    row = stack.row()
-    stack.parts.leases.hand_over(row.id, str(row.receipt_handle))
-    assert settle("exit-65-permanent", context) == "DEAD"
-    assert stack.row().is_finished
-    assert len(stack.dead_letters()) == 1
-    assert stack.messages() == (0, 1)
-
-
-def test_an_output_published_by_its_runner_behind_settles_back_is_not_void_though_its_list_is_gone(
+def test_output_that_its_runner_published_during_settle_is_valid_without_its_list(
     stack: Stack, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     output = committed(stack)
     write = type(stack.parts.leases).settle
 
     def published_meanwhile(leases: Any, before: Any, after: Any) -> None:
-        leases.mark_published(before.id, before.claimed_at)
+        leases.mark_published(before.id, before.attempt.claimed_at)
         write(leases, before, after)
         stack.aws.s3.delete_object(Bucket=BUCKET, Key=output.pending_ref)  # as the sweeper does
 
-    monkeypatch.setattr("longhaul.adapters.dynamodb_leases.DynamoLeases.settle", published_meanwhile)
+    monkeypatch.setattr(
+        "longhaul.adapters.dynamodb.leases.DynamoLeases.settle", published_meanwhile
+    )
     assert settle("timed-out", context) == "SUCCEEDED"
     assert stack.row().is_finished
     assert stack.messages() == (0, 0)
 
 
-def test_a_void_commit_is_run_again(stack: Stack, context: Context) -> None:
-    started(stack)
-    row = stack.row()
-    stack.parts.leases.commit(
-        row.id, CommittedOutput(1, pending_ref(row.id), f"s3://{BUCKET}/out/", 1, 1)
-    )  # its pending list is nowhere
-    assert settle("exit-0", context) == "RELEASED"
-    assert (stack.row().state, stack.row().output) == (State.RELEASED, None)
-
-
-def test_a_repeated_settle_of_a_released_attempt_only_releases_again(stack: Stack, context: Context) -> None:
-    started(stack)
-    assert settle("exit-1", context) == "RELEASED"
-    before = stack.row()
-    assert settle("exit-1", context) == "RELEASED"
-    assert stack.row() == before
-
-
-def test_a_row_that_keeps_changing_is_left_to_the_next_try(
+def test_settle_raises_when_the_row_keeps_changing(
     stack: Stack, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started(stack)
@@ -262,14 +225,18 @@ def test_a_row_that_keeps_changing_is_left_to_the_next_try(
     def changed(*_: Any) -> None:
         raise LeaseChangedError(stack.row())
 
-    monkeypatch.setattr("longhaul.adapters.dynamodb_leases.DynamoLeases.settle", changed)
+    monkeypatch.setattr("longhaul.adapters.dynamodb.leases.DynamoLeases.settle", changed)
     with pytest.raises(RuntimeError, match="keeps changing"):
         settle("exit-1", context)
 
 
-def test_a_stall_of_a_task_that_the_platform_had_ended_is_no_failure_of_the_job(stack: Stack, context: Context) -> None:
+def test_stall_of_a_task_that_the_platform_ended_is_an_interruption(
+    stack: Stack, context: Context
+) -> None:
     gone = stack.start_task(stack.claim())
-    stack.aws.ecs.end(gone, stop_code="InfrastructureHealth", reason="The underlying infrastructure is unhealthy.")
+    stack.aws.ecs.end(
+        gone, stop_code="InfrastructureHealth", reason="The underlying infrastructure is unhealthy."
+    )
 
     assert settle("stalled", context) == "RELEASED"
 
@@ -277,21 +244,66 @@ def test_a_stall_of_a_task_that_the_platform_had_ended_is_no_failure_of_the_job(
     assert (row.last_class, row.failures, row.interruptions) == ("interrupted", 0, 1)
 
 
-def test_an_attempt_that_died_before_it_registered_is_remembered_with_its_task_and_what_is_paid_for(
+def test_attempt_without_any_report_for_the_stall_timeout_is_an_interruption(
+    stack: Stack, context: Context
+) -> None:
+    """Its task is cut off from the network: that says nothing about the job."""
+    started(stack, reported_after=timedelta(seconds=5))
+
+    assert settle("stalled", context) == "RELEASED"
+
+    row = stack.row()
+    assert (row.last_class, row.failures, row.interruptions) == ("interrupted", 0, 1)
+    assert stack.stopped_tasks == [TASK]
+
+
+def test_history_has_task_and_paid_time_of_an_attempt_that_never_registered(
     stack: Stack, context: Context
 ) -> None:
     lease = stack.claim()
     assert settle("exit-1", context) == "RELEASED"
     (only,) = stack.parts.leases.history([stack.row()])[lease.key]
-    assert (only.kind, only.started_at) == ("failed", None)
-    assert only.task_arn == "arn:aws:ecs:us-east-1:123456789012:task/Longhaul/0123456789abcdef0123456789abcdef"
-    assert only.task_from is not None
-    assert only.task_until is not None
-    assert (only.task_until - only.task_from).total_seconds() == 285  # from the pull of its image to its stop
+    assert (only.kind, only.attempt.started_at) == ("failed", None)
+    task = "arn:aws:ecs:us-east-1:123456789012:task/Longhaul/0123456789abcdef0123456789abcdef"
+    assert only.attempt.task_arn == task
+    assert only.attempt.task_from is not None
+    assert only.attempt.task_until is not None
+    paid = only.attempt.task_until - only.attempt.task_from  # from the image pull to the stop
+    assert paid.total_seconds() == 285
 
 
-def test_the_dead_letter_of_a_task_that_never_registered_says_where_its_log_is(stack: Stack, context: Context) -> None:
+def test_dead_letter_of_a_task_that_never_registered_names_its_log(
+    stack: Stack, context: Context
+) -> None:
     stack.claim()
     assert settle("exit-65-permanent", context) == "DEAD"
     ((_, why),) = stack.dead_letters()
-    assert why["log_location"] == f"{stack.settings.job_log_group}:job/job/0123456789abcdef0123456789abcdef"
+    assert (
+        why["log_location"]
+        == f"{stack.settings.job_log_group}:job/job/0123456789abcdef0123456789abcdef"
+    )
+
+
+@pytest.mark.parametrize("case", ["no-capacity", "vcpu-quota", "run-task-throttled"])
+def test_refusal_of_an_attempt_whose_task_has_registered_is_an_interruption(
+    stack: Stack, context: Context, case: str
+) -> None:
+    """The answer of RunTask was lost, and its second try was refused: the task must be stopped."""
+    started(stack)
+    assert settle(case, context) == "RELEASED"
+    assert (stack.row().last_class, stack.row().interruptions) == ("interrupted", 1)
+    assert stack.stopped_tasks == [TASK]
+
+
+def test_size_above_the_quota_is_said_at_once(stack: Stack, context: Context) -> None:
+    stack.claim()
+    assert settle("cpu-above-the-limit", context) == "DEAD"
+    ((_, why),) = stack.dead_letters()
+    assert why["class"] == "permanent"
+    assert why["reason"].startswith("no other try will help: take a smaller size")
+
+
+def test_driver_that_has_registered_was_placed(stack: Stack, context: Context) -> None:
+    started(stack)
+    assert settle("emr-no-capacity", context) == "RELEASED"
+    assert stack.row().last_class == "interrupted"

@@ -1,4 +1,4 @@
-"""Pipelines of queues, with the real handlers: what a success leads to, and every crash on the way there."""
+"""Pipelines of stages with the real handlers: follow-ons, joins, and crashes on the way."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -8,24 +8,26 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from console.operations.cancel import Canceller
 from functions import dispatcher, settle, sweeper
-from longhaul.adapters.s3_publisher import Manifest, PendingOutput
-from longhaul.adapters.sqs_queue import SendError
-from longhaul.cancel import Canceller
+from longhaul.adapters.publisher import Manifest, PendingOutput
+from longhaul.adapters.sqs import SendError
 from longhaul.domain.lease import CommittedOutput, Lease, Owed, State, emitted_ref
-from longhaul.domain.message import MessageContent
+from longhaul.domain.message import Message
 from longhaul.domain.pending import pending_ref
 from longhaul.settings import Stage
-from tests.builders import BUCKET, body, stage
+from simulation.aws.errors import unavailable
+from simulation.aws.service import Answer, Call
+from tests.builders import BUCKET, body, changed, stage
 from tests.events import event
-from tests.fakes.faults import unavailable
-from tests.fakes.service import Answer, Call
 from tests.handlers.conftest import Context, Stack, deployed
 
 
 def queued(name: str, **changes: Any) -> Stage:
     url = f"https://sqs.us-east-1.amazonaws.com/123456789012/Longhaul-{name}"
-    return stage(name=name, queue_url=f"{url}-jobs", dead_letter_queue_url=f"{url}-dead-letters", **changes)
+    return stage(
+        name=name, queue_url=f"{url}-jobs", dead_letter_queue_url=f"{url}-dead-letters", **changes
+    )
 
 
 STAGES = (
@@ -45,17 +47,22 @@ def emitting(count: int) -> dict[str, Any]:
     return {"clean": [{"inputs": {"flights": f"s3://{BUCKET}/raw/{n}.csv"}} for n in range(count)]}
 
 
-def commit(stack: Stack, lease: Lease, emitted: Any = None) -> None:
-    """What the runner does at the end: an output without files, and what was emitted."""
+def commit(stack: Stack, lease: Lease, emitted: Any = None, seal: str | None = None) -> None:
+    """Commit an output without files and what was emitted, as the runner does at its end."""
     prefix = f"s3://{BUCKET}/out/{lease.id.token}/"
-    manifest = Manifest(key=lease.key, run=lease.run, attempt=lease.attempt, files=(), rows={})
+    manifest = Manifest(
+        key=lease.key, run=lease.run, attempt=lease.attempt.number, files=(), rows={}
+    )
     pending = PendingOutput(token=lease.id.token, prefix=prefix, uploads=(), manifest=manifest)
-    stack.aws.s3.put_object(Bucket=BUCKET, Key=pending_ref(lease.id), Body=pending.model_dump_json().encode())
+    stack.aws.s3.put_object(
+        Bucket=BUCKET, Key=pending_ref(lease.id), Body=pending.model_dump_json().encode()
+    )
     ref = None
     if emitted is not None:
         ref = emitted_ref(lease.id)
         stack.parts.requests.put_emitted(ref, emitted)
-    stack.parts.leases.commit(lease.id, CommittedOutput(lease.attempt, pending_ref(lease.id), prefix, 0, 0, ref))
+    output = CommittedOutput(lease.attempt.number, pending_ref(lease.id), prefix, 0, 0, ref)
+    stack.parts.leases.commit(lease.id, replace(output, seal=seal))
 
 
 def settled(lease: Lease, context: Context) -> str:
@@ -66,7 +73,10 @@ def settled(lease: Lease, context: Context) -> str:
 def receive(stack: Stack, stage_: Stage) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     while batch := stack.sqs.receive_message(
-        QueueUrl=stage_.queue_url, MaxNumberOfMessages=10, MessageSystemAttributeNames=["All"]
+        QueueUrl=stage_.queue_url,
+        MaxNumberOfMessages=10,
+        MessageSystemAttributeNames=["All"],
+        MessageAttributeNames=["All"],
     ).get("Messages", []):
         found += batch
     return found
@@ -77,25 +87,39 @@ def jobs_in(stack: Stack, stage_: Stage) -> list[str]:
 
 
 def dispatched(stack: Stack, stage_: Stage, context: Context) -> list[Lease]:
-    """Hand everything in a stage's queue to the dispatcher, and delete what it does not keep, as the mapping does. The rows that run now."""
+    """Dispatch the messages of a stage as the mapping does; return the rows that run now.
+
+    The mapping deletes each message that the dispatcher does not keep.
+    """
     template = event("dispatcher", "new-job")["Records"][0]
+    queue = stage_.queue_url.rpartition("/")[2]
     keys = []
     for message in receive(stack, stage_):
         record = template | {
             "messageId": message["MessageId"],
             "receiptHandle": message["ReceiptHandle"],
             "body": message["Body"],
-            "eventSourceARN": f"arn:aws:sqs:us-east-1:123456789012:{stage_.queue_url.rpartition('/')[2]}",
+            "attributes": message["Attributes"],
+            "messageAttributes": {
+                name: {"stringValue": value["StringValue"], "dataType": value["DataType"]}
+                for name, value in message.get("MessageAttributes", {}).items()
+            },
+            "eventSourceARN": f"arn:aws:sqs:us-east-1:123456789012:{queue}",
         }
         kept = dispatcher.lambda_handler({"Records": [record]}, context)["batchItemFailures"]
         if not kept:
-            stack.sqs.delete_message(QueueUrl=stage_.queue_url, ReceiptHandle=message["ReceiptHandle"])
+            stack.sqs.delete_message(
+                QueueUrl=stage_.queue_url, ReceiptHandle=message["ReceiptHandle"]
+            )
         keys.append(f"{stage_.name}#{json.loads(message['Body'])['job_id']}")
     rows = stack.parts.leases.load_many(keys)
-    return [row for key in dict.fromkeys(keys) if (row := rows[key]).state is State.RUNNING]
+    found = (rows.get(key) for key in dict.fromkeys(keys))
+    return [row for row in found if row is not None and row.state is State.RUNNING]
 
 
-def test_what_a_job_emitted_is_sent_before_its_message_is_deleted(pipeline: Stack, context: Context) -> None:
+def test_follow_ons_are_sent_before_the_message_is_deleted(
+    pipeline: Stack, context: Context
+) -> None:
     lease = pipeline.claim()
     commit(pipeline, lease, emitting(25))
     calls = pipeline.aws.gate.calls
@@ -107,9 +131,9 @@ def test_what_a_job_emitted_is_sent_before_its_message_is_deleted(pipeline: Stac
     assert pipeline.row().is_finished
 
 
-def test_the_tenants_group_goes_along(pipeline: Stack, context: Context) -> None:
+def test_follow_on_keeps_the_message_group(pipeline: Stack, context: Context) -> None:
     lease = pipeline.claim()
-    pipeline.parts.requests.put(lease.request_ref, MessageContent(body(), {}, "tenant-7"))
+    pipeline.parts.requests.put(lease.request_ref, Message(body(), {}, "tenant-7"))
     commit(pipeline, lease)
     settled(lease, context)
     (message,) = receive(pipeline, STAGES[1])
@@ -117,7 +141,7 @@ def test_the_tenants_group_goes_along(pipeline: Stack, context: Context) -> None
 
 
 def crash(at: int, *, after: bool) -> Callable[[Call, Callable[[], Answer]], Answer]:
-    """The process is gone at its nth call, before or after that took effect."""
+    """End the process at call number `at`, before or after the call takes effect."""
     count = iter(range(10_000))
 
     def around(call: Call, proceed: Callable[[], Answer]) -> Answer:
@@ -134,7 +158,7 @@ def crash(at: int, *, after: bool) -> Callable[[Call, Callable[[], Answer]], Ans
 
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("at", range(10))
-def test_a_settle_that_dies_at_any_call_is_finished_by_the_sweeper_and_every_follow_on_runs_once(
+def test_settle_that_dies_at_any_call_is_finished_and_each_follow_on_runs_once(
     pipeline: Stack, context: Context, at: int, *, after: bool
 ) -> None:
     lease = pipeline.claim()
@@ -156,7 +180,9 @@ def test_a_settle_that_dies_at_any_call_is_finished_by_the_sweeper_and_every_fol
     assert len(dispatched(pipeline, STAGES[1], context)) == 12
 
 
-def test_a_fan_out_is_joined_when_the_last_member_has_succeeded(pipeline: Stack, context: Context) -> None:
+def test_fan_out_is_joined_when_the_last_member_has_succeeded(
+    pipeline: Stack, context: Context
+) -> None:
     months = pipeline.claim()
     commit(pipeline, months, emitting(3))
     settled(months, context)
@@ -167,13 +193,15 @@ def test_a_fan_out_is_joined_when_the_last_member_has_succeeded(pipeline: Stack,
         commit(pipeline, member)
         assert settled(member, context) == "SUCCEEDED"
     (delays,) = dispatched(pipeline, STAGES[2], context)
-    inputs = json.loads(pipeline.parts.requests.get(delays.request_ref).body)["inputs"]
-    assert list(inputs) == ["clean_00000", "clean_00001", "clean_00002"]
+    assert delays.lineage
+    assert delays.lineage.inputs_ref
+    inputs = pipeline.parts.requests.get_inputs(delays.lineage.inputs_ref)
+    assert list(inputs or {}) == ["clean_00000", "clean_00001", "clean_00002"]
     assert (delays.root, delays.lineage and delays.lineage.groups) == (months.key, ())
 
 
 def joined_after_correction(pipeline: Stack, job_id: str, context: Context) -> Lease:
-    """The job that joins, after a correction by hand, without any lineage, has taken a member's place and succeeded."""
+    """Send a correction without a lineage, let it succeed, and return the job that joins."""
     correction = body(job_id=job_id, params={"corrected": True})
     pipeline.sqs.send_message(QueueUrl=STAGES[1].queue_url, MessageBody=correction)
     (again,) = dispatched(pipeline, STAGES[1], context)
@@ -183,7 +211,7 @@ def joined_after_correction(pipeline: Stack, job_id: str, context: Context) -> L
     return delays
 
 
-def test_a_member_that_died_holds_the_join_up_until_it_is_redriven_and_succeeds(
+def test_join_waits_until_a_dead_member_is_corrected_and_succeeds(
     pipeline: Stack, context: Context
 ) -> None:
     months = pipeline.claim()
@@ -197,7 +225,7 @@ def test_a_member_that_died_holds_the_join_up_until_it_is_redriven_and_succeeds(
     assert joined_after_correction(pipeline, bad.job_id, context).root == months.key
 
 
-def test_a_correction_takes_the_place_of_a_member_that_was_cancelled_before_it_was_claimed(
+def test_correction_replaces_a_member_that_was_cancelled_before_its_claim(
     pipeline: Stack, context: Context
 ) -> None:
     months = pipeline.claim()
@@ -206,15 +234,18 @@ def test_a_correction_takes_the_place_of_a_member_that_was_cancelled_before_it_w
     waiting = receive(pipeline, STAGES[1])
     unwanted = json.loads(waiting[1]["Body"])["job_id"]
     parts = pipeline.parts
-    Canceller(parts.clock, parts.leases, parts.finisher).cancel("clean", unwanted)
-    pipeline.aws.clock.advance(130)
+    pipeline.aws.clock.advance(1)
+    Canceller(parts.leases, parts.finisher).cancel("clean", unwanted)
+    pipeline.aws.clock.advance(129)
     (good,) = dispatched(pipeline, STAGES[1], context)
     commit(pipeline, good)
     settled(good, context)
     assert joined_after_correction(pipeline, unwanted, context).root == months.key
 
 
-def test_a_repeated_settle_of_a_member_does_not_advance_the_join(pipeline: Stack, context: Context) -> None:
+def test_repeated_settle_of_a_member_does_not_advance_the_join(
+    pipeline: Stack, context: Context
+) -> None:
     months = pipeline.claim()
     commit(pipeline, months, emitting(2))
     settled(months, context)
@@ -222,14 +253,18 @@ def test_a_repeated_settle_of_a_member_does_not_advance_the_join(pipeline: Stack
     commit(pipeline, first)
     for _ in range(3):
         settled(first, context)
-        pipeline.parts.finisher.finish(replace(pipeline.parts.leases.load(first.key), owed=(Owed.FOLLOW_ONS,)))  # type: ignore[type-var]
+        pipeline.parts.finisher.finish(
+            replace(pipeline.parts.leases.load(first.key), owed=(Owed.FOLLOW_ONS,))
+        )  # type: ignore[type-var]
     assert jobs_in(pipeline, STAGES[2]) == []
     commit(pipeline, second)
     settled(second, context)
     assert len(jobs_in(pipeline, STAGES[2])) == 1
 
 
-def test_a_job_that_emits_nothing_on_purpose_still_starts_the_join(pipeline: Stack, context: Context) -> None:
+def test_job_that_emits_an_empty_list_still_starts_the_join(
+    pipeline: Stack, context: Context
+) -> None:
     lease = pipeline.claim()
     commit(pipeline, lease, {"clean": []})
     settled(lease, context)
@@ -237,11 +272,15 @@ def test_a_job_that_emits_nothing_on_purpose_still_starts_the_join(pipeline: Sta
     assert len(jobs_in(pipeline, STAGES[2])) == 1
 
 
-def test_a_deploy_that_takes_the_next_stage_away_leaves_nothing_owed(pipeline: Stack) -> None:
+def test_deploy_that_removes_the_next_stage_leaves_nothing_owed(pipeline: Stack) -> None:
     lease = pipeline.claim()
     commit(pipeline, lease)
-    owing = replace(lease, state=State.SUCCEEDED, settled_attempt=1, owed=(Owed.FOLLOW_ONS, Owed.DELETE))
+    owing = replace(
+        lease, state=State.SUCCEEDED, settled_attempt=1, owed=(Owed.FOLLOW_ONS, Owed.DELETE)
+    )
     known = pipeline.settings.model_copy(update={"stages": (stage(),)})
     finisher = replace(pipeline.parts.finisher, settings=known)
-    pipeline.parts.leases.settle(pipeline.row(), replace(owing, output=pipeline.row().output))
+    pipeline.parts.leases.settle(
+        pipeline.row(), changed(owing, output=pipeline.row().attempt.output)
+    )
     assert finisher.finish(pipeline.row()).is_finished

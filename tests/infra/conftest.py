@@ -1,9 +1,8 @@
-"""One synthesis per session and set of settings: each costs seconds of Node."""
-
 import pytest
 from pydantic import JsonValue
 
 from tests.infra.synthesis import Synthesis, synthesize
+from tests.synthesized import once
 
 NIGHTLY: JsonValue = {
     "expression": "cron(30 2 ? * MON-FRI *)",
@@ -14,47 +13,73 @@ NIGHTLY: JsonValue = {
         "output": "s3://<data-bucket>/nightly/",
     },
 }
+WITH_EMR: dict[str, JsonValue] = {
+    "emr_serverless": {"max_vcpu": 40, "idle_stop_minutes": 5},
+    "stages": [{"name": "main", "slots": 10, "engine": "emr-serverless"}],
+}
+VARIED: dict[str, JsonValue] = {
+    "architecture": "x86_64",
+    "image_compression": "zstd",
+    "account": "123456789012",
+    "region": "eu-central-1",
+    "log_retention_days": 7,
+    "lease": {"stop_timeout_s": 60, "beat_ceiling_s": 290},
+    "stages": [
+        {"name": "main"},
+        {
+            "name": "clean-up",
+            "queue_prefix": "Longhaul-clean-up",
+            "slots": 3,
+            "max_wait_s": 3600,
+            "limits": {
+                "max_size": "large",
+                "max_timeout_s": 28_800,
+                "jobs": ["flights_clean", "jobs/nightly/"],
+                "input_prefixes": ["s3://their-input/"],
+                "output_prefixes": ["nightly/"],
+            },
+            "schedule": NIGHTLY,
+        },
+    ],
+    "input_buckets": ["their-input"],
+    "output_buckets": ["their-output"],
+    "job_prefixes": ["s3://their-code/production/", "jobs/"],
+    "kms_keys": {
+        "their-input": ["arn:aws:kms:eu-central-1:210987654321:key/in"],
+        "their-output": ["arn:aws:kms:eu-central-1:123456789012:key/out"],
+        "their-code": ["arn:aws:kms:eu-west-1:123456789012:key/mrk-code"],
+    },
+    "sizes": {
+        "small": {"cpu": 512, "memory_mib": 2048, "disk_gib": 20},
+        "xlarge": {"cpu": 32_768, "memory_mib": 249_856, "disk_gib": 200},
+    },
+    "network": {
+        "vpc_id": "vpc-0123456789abcdef0",
+        "subnet_ids": ["subnet-0123456789abcdef0"],
+        "assign_public_ip": False,
+    },
+}
 
 
 @pytest.fixture(scope="session")
 def usual(tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
-    """The stack as `cdk.json` sets it."""
-    return synthesize(tmp_path_factory.mktemp("usual") / "cdk.out", {})
+    """The stack with the settings of `cdk.json`."""
+    return _synthesis(tmp_path_factory, "usual", {})
 
 
 @pytest.fixture(scope="session")
 def with_emr(tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
-    """The usual stack with the engine emr-serverless, which is then the default of its stage."""
-    settings: dict[str, JsonValue] = {
-        "emr_serverless": {"max_vcpu": 40, "idle_stop_minutes": 5},
-        "stages": [{"name": "main", "slots": 10, "engine": "emr-serverless"}],
-    }
-    return synthesize(tmp_path_factory.mktemp("with-emr") / "cdk.out", settings)
+    """The usual stack with the engine emr-serverless as the default of its stage."""
+    return _synthesis(tmp_path_factory, "with-emr", WITH_EMR)
 
 
 @pytest.fixture(scope="session")
 def varied(tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
-    """The stack with everything set otherwise: two stages, x86, other buckets, an existing network."""
-    return synthesize(
-        tmp_path_factory.mktemp("varied") / "cdk.out",
-        {
-            "architecture": "x86_64",
-            "account": "123456789012",
-            "region": "eu-central-1",
-            "log_retention_days": 7,
-            "lease": {"stop_timeout_s": 60, "skip_wait_s": 5},
-            "stages": [{"name": "main"}, {"name": "clean-up", "slots": 3, "max_wait_s": 3600, "schedule": NIGHTLY}],
-            "input_buckets": ["their-input"],
-            "output_buckets": ["their-output"],
-            "job_prefixes": ["s3://their-code/production/", "jobs/"],
-            "sizes": {
-                "small": {"cpu": 512, "memory_mib": 2048, "disk_gib": 20},
-                "xlarge": {"cpu": 32_768, "memory_mib": 249_856, "disk_gib": 200},
-            },
-            "network": {
-                "vpc_id": "vpc-0123456789abcdef0",
-                "subnet_ids": ["subnet-0123456789abcdef0"],
-                "assign_public_ip": False,
-            },
-        },
-    )
+    """The stack with other settings: two stages, x86, more buckets, an existing network."""
+    return _synthesis(tmp_path_factory, "varied", VARIED)
+
+
+def _synthesis(
+    factory: pytest.TempPathFactory, name: str, settings: dict[str, JsonValue]
+) -> Synthesis:
+    return Synthesis(once(factory, name, lambda folder: synthesize(folder, settings)))

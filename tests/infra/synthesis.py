@@ -1,4 +1,4 @@
-"""A synthesized stack, readable: intrinsics as text, logical ids without their hashes."""
+"""A synthesized stack, easy to read: intrinsics as text, logical ids without their hashes."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from app import build
 
 # isort: split
-from aws_cdk import Validations  # below `app`, through which jsii learns where Node is
+from aws_cdk import Validations  # after `app`, which tells jsii where Node is
 from cdk_nag import AwsSolutionsChecks
 
 
@@ -33,9 +33,11 @@ class Synthesis:
 
     @cached_property
     def masked(self) -> dict[str, Any]:
-        """The template without what changes with code that is not its own: hashes of assets, names of jobs."""
+        """The template without what other code changes: hashes of assets, names of jobs."""
         text = re.sub(r"\b[0-9a-f]{64}\b", "<asset>", self.template_file.read_text())
-        content: dict[str, Any] = json.loads(re.sub(r'\\"jobs\\":\[[^\]]*\]', r'\\"jobs\\":[<jobs>]', text))
+        content: dict[str, Any] = json.loads(
+            re.sub(r'\\"jobs\\":\[[^\]]*\]', r'\\"jobs\\":[<jobs>]', text)
+        )
         return content
 
     @cached_property
@@ -44,7 +46,7 @@ class Synthesis:
         return content
 
     def resources(self, kind: str) -> dict[str, dict[str, Any]]:
-        """The properties of the resources of that type, readable, by their readable ids."""
+        """Readable properties of the resources of that type, by readable id."""
         return {
             readable_id(name): readable(resource.get("Properties", {}))
             for name, resource in self.template["Resources"].items()
@@ -57,7 +59,9 @@ class Synthesis:
 
     @cached_property
     def definition(self) -> dict[str, Any]:
-        content: dict[str, Any] = json.loads(self.only("AWS::StepFunctions::StateMachine")["DefinitionString"])
+        content: dict[str, Any] = json.loads(
+            self.only("AWS::StepFunctions::StateMachine")["DefinitionString"]
+        )
         return content
 
     def statements(self, role: str) -> list[dict[str, Any]]:
@@ -71,8 +75,17 @@ class Synthesis:
 
     def grants(self, role: str) -> dict[str, set[str]]:
         """Action → resources, for that role."""
+        return self._actions(role, "Allow")
+
+    def denials(self, role: str) -> dict[str, set[str]]:
+        """Action → resources for which it is denied, for that role."""
+        return self._actions(role, "Deny")
+
+    def _actions(self, role: str, effect: str) -> dict[str, set[str]]:
         granted: dict[str, set[str]] = {}
         for statement in self.statements(role):
+            if statement["Effect"] != effect:
+                continue
             for action in as_list(statement["Action"]):
                 granted.setdefault(action, set()).update(as_list(statement["Resource"]))
         return granted
@@ -90,7 +103,8 @@ def synthesize(folder: Path, settings: Mapping[str, JsonValue]) -> Synthesis:
     try:
         app.synth()
     except RuntimeError as error:
-        # Findings fail the synthesis after it wrote everything: the test of the report names them, and the others still have their template.
+        # Findings fail the synthesis after everything is written: the test of the report names
+        # them, and the other tests still get their template.
         if "ValidationFailed" not in str(error):
             raise
     return Synthesis(folder=folder)

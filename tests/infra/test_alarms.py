@@ -1,4 +1,4 @@
-"""Alarms that hold when metrics come late: CloudWatch's evaluation, played on each alarm of the template."""
+"""Each alarm of the template under CloudWatch's evaluation, with metrics that come late."""
 
 import random
 import re
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app import REPOSITORY
-from tests.cloudwatch import LATENESSES, Alarm, Missing, State, Value
+from simulation.aws.cloudwatch import LATENESSES, Alarm, Missing, State, Value
 from tests.infra.synthesis import Synthesis
 
 MINUTE, HOUR = 60, 3600
@@ -19,15 +19,17 @@ Level = Callable[[float], float]
 
 
 def sweeps(level: Level, lateness: str, rng: random.Random, until: float = END) -> list[Value]:
-    """A value from every sweep, none of which is quite on time."""
+    """A value from every sweep; each sweep is up to half a minute late."""
     times = [n * 300 + rng.uniform(0, 30) for n in range(int(until // 300))]
     return [Value(at, level(at), at + LATENESSES[lateness](at, rng)) for at in times]
 
 
 def minutes(level: Level, lateness: str, rng: random.Random) -> list[Value]:
-    """A value each minute, as a queue that is not idle has them; a level of -1 is an idle queue, which has none."""
+    """A value each minute. A level of -1 is an idle queue, which reports none."""
     times = [float(n * MINUTE) for n in range(END // MINUTE)]
-    return [Value(at, level(at), at + LATENESSES[lateness](at, rng)) for at in times if level(at) >= 0]
+    return [
+        Value(at, level(at), at + LATENESSES[lateness](at, rng)) for at in times if level(at) >= 0
+    ]
 
 
 def between(begin: float, end: float, bad: float, good: float = 0) -> Level:
@@ -35,7 +37,7 @@ def between(begin: float, end: float, bad: float, good: float = 0) -> Level:
 
 
 def rings(states: list[tuple[float, State]]) -> tuple[float, float] | None:
-    """When it began and ceased to ring; None when it never did. It must not ring twice."""
+    """When the alarm began and ceased to ring; None if it never rang. It must not ring twice."""
     seconds = [at for at, state in states if state == "ALARM"]
     if not seconds:
         return None
@@ -54,7 +56,7 @@ def lateness(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(params=[0, 2, 5], ids=lambda extra: f"{extra} periods more")
 def extra(request: pytest.FixtureRequest) -> int:
-    """How many periods CloudWatch looks at beyond those of the alarm: AWS does not say."""
+    """How many more periods than the alarm's own CloudWatch looks at: AWS does not say."""
     return int(request.param)
 
 
@@ -63,26 +65,28 @@ def rng() -> random.Random:
     return random.Random(1)
 
 
-# Name → a value with which it must ring, and one with which it must not, however long it lasts.
+# Name → a value with which it must ring, and one with which it must never ring.
 BY_SWEEPS = {
     "MainWithoutBeat": (1, 0),
     "MainBlocked": (900, 899),
     "MainWaiting": (86_400, 86_399),
     "MainNearRetention": (1, 0),
+    "UnreadableRows": (1, 0),
+    "Owed": (3_600, 3_599),
 }
 BY_QUEUES = {
     "MainDeadLetters": (1, 0),
-    "MainNeverReceived": (9 * 86_400, 9 * 86_400 - 1),
+    "MainNeverReceived": (8 * 86_400, 8 * 86_400 - 1),
     "RulesUndelivered": (1, 0),
 }
-# A value may come 15 minutes late; the alarm that asks for two waits for the next sweep.
+# A value may come 15 minutes late; an alarm that needs two values waits for the next sweep.
 MUST_RING_WITHIN_S = 15 * MINUTE + 2 * 330
-# It looks back half an hour, and up to five periods more when values are missing.
+# An alarm looks back half an hour, and up to five periods more when values are missing.
 MUST_CEASE_WITHIN_S = 15 * MINUTE + 30 * MINUTE + 25 * MINUTE
 
 
 @pytest.mark.parametrize("name", BY_SWEEPS)
-def test_what_a_sweep_measures_rings_soon_for_as_long_as_it_lasts_and_only_then(
+def test_an_alarm_on_a_sweeps_metric_rings_while_the_trouble_lasts(
     usual: Synthesis, name: str, lateness: str, extra: int, rng: random.Random
 ) -> None:
     bad, good = BY_SWEEPS[name]
@@ -96,7 +100,7 @@ def test_what_a_sweep_measures_rings_soon_for_as_long_as_it_lasts_and_only_then(
 
 
 @pytest.mark.parametrize("name", BY_QUEUES)
-def test_what_a_queue_holds_rings_though_the_queue_was_idle_before(
+def test_an_alarm_on_a_queue_rings_even_if_the_queue_was_idle_before(
     usual: Synthesis, name: str, lateness: str, extra: int, rng: random.Random
 ) -> None:
     bad, _ = BY_QUEUES[name]
@@ -119,7 +123,7 @@ def test_no_alarm_rings_while_all_is_well(
     assert rings(alarm(usual, name).play(values, END, extra=extra)) is None
 
 
-def test_a_dead_letter_that_was_there_for_a_minute_is_heard_of(
+def test_a_dead_letter_raises_an_alarm_even_if_it_stays_only_a_minute(
     usual: Synthesis, lateness: str, extra: int, rng: random.Random
 ) -> None:
     values = minutes(between(BEGINS, BEGINS + MINUTE, 1, -1), lateness, rng)
@@ -127,7 +131,7 @@ def test_a_dead_letter_that_was_there_for_a_minute_is_heard_of(
     assert rings(alarm(usual, "MainDeadLetters").play(values, END, extra=extra))
 
 
-def test_a_lease_that_the_next_sweep_finds_repaired_is_no_call_at_night(
+def test_a_lease_that_the_next_sweep_finds_repaired_raises_no_alarm(
     usual: Synthesis, lateness: str, extra: int, rng: random.Random
 ) -> None:
     values = sweeps(between(BEGINS, BEGINS + 5 * MINUTE, 1), lateness, rng)
@@ -137,18 +141,23 @@ def test_a_lease_that_the_next_sweep_finds_repaired_is_no_call_at_night(
 
 @pytest.mark.parametrize("name", BY_SWEEPS)
 @pytest.mark.parametrize("was_bad", [True, False])
-def test_a_sweeper_that_stops_neither_clears_an_alarm_nor_raises_one(
+def test_a_stopped_sweeper_neither_clears_an_alarm_nor_raises_another(
     usual: Synthesis, name: str, lateness: str, extra: int, rng: random.Random, *, was_bad: bool
 ) -> None:
     bad, good = BY_SWEEPS[name]
-    values = sweeps(between(HOUR, END, bad, good) if was_bad else between(0, 0, bad, good), lateness, rng, 3 * HOUR)
+    values = sweeps(
+        between(HOUR, END, bad, good) if was_bad else between(0, 0, bad, good),
+        lateness,
+        rng,
+        3 * HOUR,
+    )
 
     states = alarm(usual, name).play(values, END, extra=extra)
 
     assert {state for at, state in states if at >= 3 * HOUR} == {"ALARM" if was_bad else "OK"}
 
 
-def test_a_sweeper_that_stops_is_heard_of_within_an_hour_and_a_late_metric_is_not(
+def test_a_stopped_sweeper_raises_an_alarm_within_an_hour(
     usual: Synthesis, lateness: str, extra: int, rng: random.Random
 ) -> None:
     values = sweeps(lambda _: 1, lateness, rng, 3 * HOUR)
@@ -159,11 +168,17 @@ def test_a_sweeper_that_stops_is_heard_of_within_an_hour_and_a_late_metric_is_no
     rang = rings([(at, state) for at, state in states if at > first])
     assert rang
     assert 3 * HOUR < rang[0] <= 4 * HOUR
-    assert rang[1] == END  # until it runs again
+    assert rang[1] == END
 
 
-def test_two_sweeps_in_a_row_may_fail_to_come(usual: Synthesis, lateness: str, extra: int, rng: random.Random) -> None:
-    values = [value for value in sweeps(lambda _: 1, lateness, rng) if not HOUR <= value.at < HOUR + 10 * MINUTE]
+def test_two_missing_sweeps_in_a_row_raise_no_alarm(
+    usual: Synthesis, lateness: str, extra: int, rng: random.Random
+) -> None:
+    values = [
+        value
+        for value in sweeps(lambda _: 1, lateness, rng)
+        if not HOUR <= value.at < HOUR + 10 * MINUTE
+    ]
 
     states = alarm(usual, "SweeperStopped").play(values, END, extra=extra)
 
@@ -171,7 +186,7 @@ def test_two_sweeps_in_a_row_may_fail_to_come(usual: Synthesis, lateness: str, e
     assert rings([(at, state) for at, state in states if at > first]) is None
 
 
-def test_an_alarm_that_looks_back_one_minute_would_never_see_a_dead_letter_whose_metric_is_late(
+def test_an_alarm_that_looks_back_one_minute_misses_a_late_metric(
     rng: random.Random,
 ) -> None:
     one_minute = Alarm(60, 1, 1, "Maximum", "GreaterThanThreshold", 0, "notBreaching")
@@ -181,7 +196,8 @@ def test_an_alarm_that_looks_back_one_minute_would_never_see_a_dead_letter_whose
 
 
 TABLES: list[tuple[str, int, dict[Missing, State]]] = [
-    # From "How alarm state is evaluated when data is missing": 3 of 3, then 2 of 3. "RETAINED" is what was before.
+    # From "How alarm state is evaluated when data is missing": 3 of 3, then 2 of 3. Where it says
+    # "retained", the state is that of before.
     ("0-X-X", 3, {"ignore": "OK", "breaching": "OK", "notBreaching": "OK"}),
     ("----0", 3, {"ignore": "OK", "breaching": "OK", "notBreaching": "OK"}),
     ("-----", 3, {"ignore": "INSUFFICIENT_DATA", "breaching": "ALARM", "notBreaching": "OK"}),
@@ -198,20 +214,24 @@ TABLES: list[tuple[str, int, dict[Missing, State]]] = [
 def cases() -> Iterator[Any]:
     for series, to_alarm, expected in TABLES:
         for missing, state in expected.items():
-            yield pytest.param(series, to_alarm, missing, state, id=f"{series} {to_alarm} of 3, {missing}")
+            yield pytest.param(
+                series, to_alarm, missing, state, id=f"{series} {to_alarm} of 3, {missing}"
+            )
 
 
 @pytest.mark.parametrize(("series", "to_alarm", "missing", "expected"), list(cases()))
-def test_the_evaluation_is_the_one_of_the_documentations_tables(
+def test_the_evaluation_follows_the_tables_of_the_documentation(
     series: str, to_alarm: int, missing: Missing, expected: State
 ) -> None:
     rule = Alarm(60, 3, to_alarm, "Maximum", "GreaterThanThreshold", 0, missing)
-    values = [Value(60.0 * n + 30, float(what == "X"), 0) for n, what in enumerate(series) if what != "-"]
+    values = [
+        Value(60.0 * n + 30, float(what == "X"), 0) for n, what in enumerate(series) if what != "-"
+    ]
 
     assert rule.state(values, 60.0 * len(series), "INSUFFICIENT_DATA", extra=2) == expected
 
 
-def test_every_alarm_tells_the_topic_and_does_nothing_else(varied: Synthesis) -> None:
+def test_the_only_action_of_an_alarm_is_a_message_to_the_topic(varied: Synthesis) -> None:
     alarms = varied.resources("AWS::CloudWatch::Alarm")
 
     assert {
@@ -222,23 +242,33 @@ def test_every_alarm_tells_the_topic_and_does_nothing_else(varied: Synthesis) ->
         )
         for each in alarms.values()
     } == {(("<AlarmsTopic>",), ())}
-    assert len(alarms) == 2 * 6 + 3  # six for each stage, and three for the stack
+    assert len(alarms) == 2 * 6 + 5  # six for each stage, and four for the stack
 
 
-def test_cloudwatch_of_this_account_may_publish_and_nobody_without_tls(usual: Synthesis) -> None:
-    statements = {each["Sid"]: each for each in usual.only("AWS::SNS::TopicPolicy")["PolicyDocument"]["Statement"]}
+def test_only_cloudwatch_of_this_account_may_publish_and_only_with_tls(usual: Synthesis) -> None:
+    statements = {
+        each["Sid"]: each
+        for each in usual.only("AWS::SNS::TopicPolicy")["PolicyDocument"]["Statement"]
+    }
 
     publish = statements.pop("AlarmsPublish")
-    assert (publish["Principal"], publish["Action"]) == ({"Service": "cloudwatch.amazonaws.com"}, "sns:Publish")
+    assert (publish["Principal"], publish["Action"]) == (
+        {"Service": "cloudwatch.amazonaws.com"},
+        "sns:Publish",
+    )
     assert publish["Condition"] == {"StringEquals": {"aws:SourceAccount": "<AWS::AccountId>"}}
     (refusal,) = statements.values()
-    assert (refusal["Effect"], refusal["Condition"]) == ("Deny", {"Bool": {"aws:SecureTransport": "false"}})
+    assert (refusal["Effect"], refusal["Condition"]) == (
+        "Deny",
+        {"Bool": {"aws:SecureTransport": "false"}},
+    )
 
 
-def test_every_alarm_names_the_section_of_the_docs_that_says_what_to_do(varied: Synthesis) -> None:
+def test_every_alarm_names_a_section_of_the_operations_page(varied: Synthesis) -> None:
     page = (REPOSITORY / "docs" / "operations.md").read_text()
     sections = {
-        re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-") for title in re.findall(r"(?m)^#+ (.+)$", page)
+        re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-")
+        for title in re.findall(r"(?m)^#+ (.+)$", page)
     }
 
     named = set()
@@ -246,4 +276,4 @@ def test_every_alarm_names_the_section_of_the_docs_that_says_what_to_do(varied: 
         (anchor,) = re.findall(r"docs/operations\.md#([a-z-]+)$", each["AlarmDescription"])
         named.add(anchor)
     assert named <= sections
-    assert len(named) == 7
+    assert len(named) == 9

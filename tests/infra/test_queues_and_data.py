@@ -4,45 +4,62 @@ from tests.infra.synthesis import Synthesis
 DAY_S = 86_400
 
 
-def test_jobs_queue_keeps_messages_ten_days_and_redrives_only_as_a_last_resort(usual: Synthesis) -> None:
+def test_jobs_queue_keeps_messages_two_weeks_and_redrives_only_as_a_last_resort(
+    usual: Synthesis,
+) -> None:
     queue = usual.resources("AWS::SQS::Queue")["MainQueueJobs"]
 
     assert queue == {
         "MaximumMessageSize": 1_032_192,
-        "MessageRetentionPeriod": 10 * DAY_S,
+        "MessageRetentionPeriod": 14 * DAY_S,
         "QueueName": "Longhaul-main-jobs",
-        "RedrivePolicy": {"deadLetterTargetArn": "<MainQueueDeadLetters.Arn>", "maxReceiveCount": 1000},
+        "RedrivePolicy": {
+            "deadLetterTargetArn": "<MainQueueDeadLetters.Arn>",
+            "maxReceiveCount": 1000,
+        },
         "SqsManagedSseEnabled": True,
         "VisibilityTimeout": 120,
     }
 
 
-def test_dead_letters_outlive_the_jobs_queue_and_have_room_for_the_reason(usual: Synthesis) -> None:
+def test_dead_letters_are_kept_as_long_and_have_room_for_the_reason(usual: Synthesis) -> None:
     queues = usual.resources("AWS::SQS::Queue")
 
     dead_letters = queues["MainQueueDeadLetters"]
     assert dead_letters["MessageRetentionPeriod"] == 14 * DAY_S
-    assert dead_letters["MaximumMessageSize"] - queues["MainQueueJobs"]["MaximumMessageSize"] == 16 * 1024
+    assert (
+        dead_letters["MaximumMessageSize"] - queues["MainQueueJobs"]["MaximumMessageSize"]
+        == 16 * 1024
+    )
     assert dead_letters["SqsManagedSseEnabled"] is True
 
 
-def test_the_queues_of_every_stage_are_named_as_the_events_name_them(usual: Synthesis, varied: Synthesis) -> None:
+def test_queues_have_the_names_that_the_event_files_use(
+    usual: Synthesis, varied: Synthesis
+) -> None:
     record = event("dispatcher", "new-job")["Records"][0]
 
     names = {queue.get("QueueName") for queue in usual.resources("AWS::SQS::Queue").values()}
     assert record["eventSourceARN"].rpartition(":")[2] in names
     names = {queue.get("QueueName") for queue in varied.resources("AWS::SQS::Queue").values()}
-    assert names >= {f"{varied.stack_name}-clean-up-jobs", f"{varied.stack_name}-clean-up-dead-letters"}
+    assert names >= {
+        f"{varied.stack_name}-clean-up-jobs",
+        f"{varied.stack_name}-clean-up-dead-letters",
+    }
 
 
 def test_every_queue_and_bucket_refuses_requests_without_tls(usual: Synthesis) -> None:
-    policies = {**usual.resources("AWS::SQS::QueuePolicy"), **usual.resources("AWS::S3::BucketPolicy")}
+    policies = {
+        **usual.resources("AWS::SQS::QueuePolicy"),
+        **usual.resources("AWS::S3::BucketPolicy"),
+    }
 
     guarded = [
         policy.get("Queues", policy.get("Bucket"))
         for policy in policies.values()
         for statement in policy["PolicyDocument"]["Statement"]
-        if statement["Effect"] == "Deny" and statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+        if statement["Effect"] == "Deny"
+        and statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
     ]
     assert sorted(map(str, guarded)) == [
         "<Data>",
@@ -76,7 +93,7 @@ def test_each_stage_has_queues_and_outputs_of_its_own(varied: Synthesis) -> None
     ]
 
 
-def test_leases_table_is_on_demand_restorable_and_forgets_by_ttl(usual: Synthesis) -> None:
+def test_leases_table_is_on_demand_and_restorable_and_expires_rows_by_ttl(usual: Synthesis) -> None:
     table = usual.only("AWS::DynamoDB::Table")
 
     assert table["KeySchema"] == [
@@ -108,7 +125,9 @@ def test_the_indexes_of_leases_hold_keys_only(usual: Synthesis) -> None:
     ]
 
 
-def test_data_bucket_is_private_and_ends_abandoned_uploads_after_thirty_days(usual: Synthesis) -> None:
+def test_data_bucket_is_private_and_ends_abandoned_uploads_after_thirty_days(
+    usual: Synthesis,
+) -> None:
     bucket = usual.only("AWS::S3::Bucket")
 
     assert bucket["LifecycleConfiguration"]["Rules"] == [
@@ -123,10 +142,14 @@ def test_data_bucket_is_private_and_ends_abandoned_uploads_after_thirty_days(usu
     assert "VersioningConfiguration" not in bucket
 
 
-def test_leases_and_data_outlive_the_stack(usual: Synthesis) -> None:
-    retained = {
-        resource["Type"]
+def test_leases_and_data_outlive_the_stack_but_not_a_first_deployment_that_fails(
+    usual: Synthesis,
+) -> None:
+    policies = {
+        resource["Type"]: (resource["DeletionPolicy"], resource["UpdateReplacePolicy"])
         for resource in usual.template["Resources"].values()
-        if resource.get("DeletionPolicy") == "Retain" and resource.get("UpdateReplacePolicy") == "Retain"
+        if resource.get("DeletionPolicy", "Delete") != "Delete"
     }
-    assert retained == {"AWS::DynamoDB::Table", "AWS::S3::Bucket"}
+    # With `Retain` the table and the bucket of a failed creation would stay in the account.
+    kept = ("RetainExceptOnCreate", "Retain")
+    assert policies == {"AWS::DynamoDB::Table": kept, "AWS::S3::Bucket": kept}

@@ -1,4 +1,4 @@
-"""What general rules say about the template as a whole."""
+"""Linters and the snapshot, on the whole template."""
 
 import json
 import os
@@ -29,12 +29,13 @@ def test_cdk_nag_finds_nothing_that_is_not_acknowledged(synthesis: Synthesis) ->
         for place in violation["violatingConstructs"]
     ] == []
     assert nag["conclusion"] == "success"
-    # Nothing acknowledged would mean that nag did not look.
+    # If nothing is suppressed, nag did not run.
     assert nag["suppressedViolations"]
 
 
 def test_cfn_lint_finds_nothing(synthesis: Synthesis) -> None:
-    # W3005: a DependsOn that a GetAtt implies already. CDK writes those, so that a role's policy is there before what uses it.
+    # W3005: a DependsOn that a GetAtt already implies. CDK adds it, so that a role's policy exists
+    # before what uses it.
     config = ManualArgs(regions=["us-east-1", "eu-central-1"], ignore_checks=["W3005"])
 
     assert [str(match) for match in lint_file(synthesis.template_file, config=config)] == []
@@ -46,8 +47,8 @@ def test_there_is_no_custom_resource(synthesis: Synthesis) -> None:
     assert not {kind for kind in kinds if kind.startswith(("Custom::", "AWS::CloudFormation::"))}
 
 
-def test_the_template_is_the_one_that_was_reviewed(usual: Synthesis) -> None:
-    """`UPDATE_SNAPSHOTS=1 pytest tests/infra` takes the new template as reviewed: read its diff."""
+def test_the_template_equals_the_reviewed_snapshot(usual: Synthesis) -> None:
+    """`UPDATE_SNAPSHOTS=1 pytest tests/infra` writes a new snapshot: review its diff."""
     if os.environ.get("UPDATE_SNAPSHOTS") == "1":
         SNAPSHOT.parent.mkdir(exist_ok=True)
         SNAPSHOT.write_text(json.dumps(usual.masked, indent=1) + "\n")

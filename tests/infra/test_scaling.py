@@ -1,10 +1,10 @@
-"""Nothing scales in on a metric: nothing in the template could, because nothing in it reads one, and an alarm can only tell people."""
+"""Nothing scales in on a metric: no part reads metrics, and an alarm only notifies people."""
 
 from typing import Final
 
 from tests.infra.synthesis import Synthesis, as_list
 
-# What could end a task that works, or take away what it works on.
+# Actions that could end a running task, or remove what it needs.
 ENDS_WORK: Final = {
     "ecs:StopTask",
     "ecs:UpdateService",
@@ -28,10 +28,14 @@ def holders(synthesis: Synthesis, actions: set[str]) -> dict[str, set[str]]:
     return found
 
 
-def test_nothing_runs_that_has_a_desired_count(varied: Synthesis) -> None:
+def test_no_resource_has_a_desired_count(varied: Synthesis) -> None:
     kinds = {resource["Type"] for resource in varied.template["Resources"].values()}
 
-    assert not [kind for kind in kinds if "AutoScaling" in kind or kind in ("AWS::ECS::Service", "AWS::ECS::TaskSet")]
+    assert not [
+        kind
+        for kind in kinds
+        if "AutoScaling" in kind or kind in ("AWS::ECS::Service", "AWS::ECS::TaskSet")
+    ]
 
 
 def test_no_role_may_read_a_metric_or_an_alarm(varied: Synthesis) -> None:
@@ -42,10 +46,14 @@ def test_no_role_may_read_a_metric_or_an_alarm(varied: Synthesis) -> None:
         for action in as_list(statement["Action"])
     }
 
-    assert not [action for action in actions if action.startswith(("cloudwatch:", "application-autoscaling:"))]
+    assert not [
+        action
+        for action in actions
+        if action.startswith(("cloudwatch:", "application-autoscaling:"))
+    ]
 
 
-def test_an_alarm_reaches_a_topic_to_which_nothing_of_ours_listens(varied: Synthesis) -> None:
+def test_an_alarm_reaches_only_a_topic_without_subscriptions_of_ours(varied: Synthesis) -> None:
     reached = {
         action
         for alarm in varied.resources("AWS::CloudWatch::Alarm").values()
@@ -55,13 +63,17 @@ def test_an_alarm_reaches_a_topic_to_which_nothing_of_ours_listens(varied: Synth
 
     assert reached == {"<AlarmsTopic>"}
     assert varied.resources("AWS::SNS::Subscription") == {}
-    # Nor to an alarm's change of state, which EventBridge tells too.
-    sources = [rule.get("EventPattern", {}).get("source") for rule in varied.resources("AWS::Events::Rule").values()]
+    # EventBridge reports an alarm's change of state too: no rule matches it.
+    sources = [
+        rule.get("EventPattern", {}).get("source")
+        for rule in varied.resources("AWS::Events::Rule").values()
+    ]
     assert [source for source in sources if source] == [["aws.states"]]
 
 
-def test_who_may_stop_a_task_decides_by_its_lease(varied: Synthesis) -> None:
-    # The machine with its execution; the others for an attempt that was settled, or that holds no lease (the sweeper's orphans).
+def test_only_parts_that_decide_by_the_lease_may_stop_a_task(varied: Synthesis) -> None:
+    # The machine stops the task of its own execution; the others that of an attempt that is settled
+    # or holds no lease (the sweeper's orphans).
     assert holders(varied, ENDS_WORK) == {
         "ecs:StopTask": {"<WorkflowRole>", "<DispatcherRole>", "<SettleRole>", "<SweeperRole>"}
     }

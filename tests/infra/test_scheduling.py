@@ -1,4 +1,4 @@
-"""What recurs, and what starts once at a time."""
+"""Schedules of stages, and single starts."""
 
 import json
 import re
@@ -12,24 +12,30 @@ from botocore.validate import ParamValidator
 from pydantic import JsonValue
 
 from app import REPOSITORY
-from infra.settings import SettingsError, load
-from longhaul.domain.request import parse_request
+from infra.context import load
+from infra.settings import SettingsError
+from longhaul.domain.policy import parse_request
 from longhaul.settings import PathPolicy
 from tests.builders import settings, stage
 from tests.infra.synthesis import Synthesis
-from tests.infra.test_app import run_app
 
 PAGE = REPOSITORY / "docs" / "scheduling.md"
 REQUEST: Mapping[str, JsonValue] = {"job": "flights_clean", "output": "s3://<data-bucket>/x/"}
 
 
 def check_parameters(parameters: Mapping[str, Any]) -> None:
-    shape = botocore.session.get_session().get_service_model("scheduler").shape_for("CreateScheduleInput")
+    shape = (
+        botocore.session.get_session()
+        .get_service_model("scheduler")
+        .shape_for("CreateScheduleInput")
+    )
     report = ParamValidator().validate(parameters, shape)
     assert not report.has_errors(), report.generate_report()
 
 
-def test_a_schedule_sends_its_request_to_the_stages_queue_under_the_name_of_the_firing(varied: Synthesis) -> None:
+def test_a_schedule_sends_its_request_with_a_job_id_of_the_scheduled_time(
+    varied: Synthesis,
+) -> None:
     schedule = varied.only("AWS::Scheduler::Schedule")
 
     target = schedule.pop("Target")
@@ -54,22 +60,30 @@ def test_a_schedule_sends_its_request_to_the_stages_queue_under_the_name_of_the_
     }
 
 
-def test_scheduler_may_send_to_the_stages_queue_and_to_its_dead_letters_and_nothing_else(varied: Synthesis) -> None:
+def test_scheduler_may_send_only_to_the_stages_queue_and_its_dead_letter_queue(
+    varied: Synthesis,
+) -> None:
     assert varied.grants("SchedulingCleanUpRole") == {
         "sqs:SendMessage": {"<CleanUpQueueJobs.Arn>", "<SchedulingUndelivered.Arn>"}
     }
-    (trust,) = varied.resources("AWS::IAM::Role")["SchedulingCleanUpRole"]["AssumeRolePolicyDocument"]["Statement"]
+    (trust,) = varied.resources("AWS::IAM::Role")["SchedulingCleanUpRole"][
+        "AssumeRolePolicyDocument"
+    ]["Statement"]
     assert trust["Principal"] == {"Service": "scheduler.amazonaws.com"}
     assert trust["Condition"] == {"StringEquals": {"aws:SourceAccount": "123456789012"}}
 
 
-def test_a_stage_without_a_schedule_has_the_role_for_single_starts_and_no_schedule(usual: Synthesis) -> None:
+def test_a_stage_without_a_schedule_has_the_role_for_single_starts_and_no_schedule(
+    usual: Synthesis,
+) -> None:
     assert usual.resources("AWS::Scheduler::Schedule") == {}
     assert set(usual.grants("SchedulingMainRole")) == {"sqs:SendMessage"}
 
 
-def test_functions_are_not_told_of_schedules(varied: Synthesis) -> None:
-    known = varied.resources("AWS::Lambda::Function")["Dispatcher"]["Environment"]["Variables"]["LONGHAUL_SETTINGS"]
+def test_functions_do_not_get_what_only_the_stack_needs(varied: Synthesis) -> None:
+    known = varied.resources("AWS::Lambda::Function")["Dispatcher"]["Environment"]["Variables"][
+        "LONGHAUL_SETTINGS"
+    ]
 
     assert "schedule" not in known
     assert "max_wait_s" not in known
@@ -78,14 +92,14 @@ def test_functions_are_not_told_of_schedules(varied: Synthesis) -> None:
 @pytest.mark.parametrize(
     ("schedule", "message"),
     [
-        ({"expression": "at(2027-01-01T00:00:00)"}, "expression: 'at(2027-01-01T00:00:00)' is no schedule that recurs"),
-        ({"expression": "rate(0 minutes)"}, "expression: 'rate(0 minutes)' is no schedule that recurs"),
-        ({"expression": "every day"}, "expression: 'every day' is no schedule that recurs; allowed: rate(5 minutes), "),
-        ({"expression": "cron(0 2 * * *)"}, "expression: a cron expression has six fields"),
-        ({"expression": "cron(0 2 * * * *)"}, "expression: exactly one of a cron expression's day of month and day of"),
-        ({"expression": "cron(0 2 ? * ? *)"}, "expression: exactly one of a cron expression's day of month and day of"),
-        ({"expression": "cron(60 2 * * ? *)"}, "expression: '60' is no minutes of a cron expression; allowed: 0 to 59"),
-        ({"expression": "cron(0 2 ? * FUN *)"}, "expression: 'FUN' is no day of week of a cron expression"),
+        (
+            {"expression": "at(2027-01-01T00:00:00)"},
+            "expression: 'at(2027-01-01T00:00:00)' is no schedule that recurs",
+        ),
+        (
+            {"expression": "every day"},
+            "expression: 'every day' is no schedule that recurs; allowed: rate(5 minutes), ",
+        ),
         ({"timezone": "Europe/Bonn"}, "timezone: 'Europe/Bonn' is no time zone"),
         ({"request": {}}, "request: is {}; dictionary should have at least 1 item"),
         (
@@ -103,44 +117,14 @@ def test_functions_are_not_told_of_schedules(varied: Synthesis) -> None:
     ],
     ids=lambda value: json.dumps(value) if isinstance(value, dict) else "",
 )
-def test_a_wrong_schedule_is_refused_with_the_reason(schedule: Mapping[str, JsonValue], message: str) -> None:
+def test_a_wrong_schedule_is_refused_with_the_reason(
+    schedule: Mapping[str, JsonValue], message: str
+) -> None:
     whole = {"expression": "rate(1 day)", "request": dict(REQUEST), **schedule}
     with pytest.raises(SettingsError) as refused:
         load(None, {"stages": [{"schedule": whole}]})
 
     assert str(refused.value).startswith(f"longhaul.stages.0.schedule.{message}")
-
-
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "rate(1 minute)",
-        "rate(12 hours)",
-        "cron(0 2 * * ? *)",
-        "cron(0/15 8-17 ? * MON-FRI *)",
-        "cron(0 12 L * ? *)",
-        "cron(0 12 15W JAN,JUL ? 2027-2030)",
-        "cron(15 10 ? * 6L 2027)",
-        "cron(0 9 ? * 2#1 *)",
-    ],
-)
-def test_what_scheduler_takes_is_taken(expression: str) -> None:
-    schedule = {"expression": expression, "request": dict(REQUEST)}
-
-    (stage_,) = load(None, {"stages": [{"schedule": schedule}]}).stages
-
-    assert stage_.schedule
-    assert stage_.schedule.expression == expression
-
-
-def test_a_request_that_every_firing_would_dead_letter_is_refused_in_the_dispatchers_words(tmp_path: Any) -> None:
-    schedule = {"expression": "rate(1 day)", "request": {**REQUEST, "output": "s3://elsewhere/x/", "colour": 1}}
-
-    done = run_app(tmp_path, {"stages": [{"schedule": schedule}]})
-
-    assert done.returncode == 2
-    assert done.stderr.startswith("longhaul.stages.0.schedule.request: ")
-    assert "colour: unknown field" in done.stderr
 
 
 def blocks(kind: str) -> list[str]:
@@ -159,14 +143,19 @@ def test_the_docs_stage_with_a_schedule_is_a_valid_setting() -> None:
 
 def test_the_docs_command_for_a_single_start_is_one_that_aws_takes() -> None:
     (command,) = blocks("console")
-    program, service, operation, *options = shlex.split(command.removeprefix("$ ").replace("\\\n", " "))
+    program, service, operation, *options = shlex.split(
+        command.removeprefix("$ ").replace("\\\n", " ")
+    )
     target = json.loads(blocks("json")[1])
 
     given = dict(zip(options[::2], options[1::2], strict=True))
     assert (program, service, operation) == ("aws", "scheduler", "create-schedule")
     assert given.pop("--target") == "file://start.json"
     assert given.pop("--flexible-time-window") == "Mode=OFF"
-    parameters = {"".join(word.capitalize() for word in name[2:].split("-")): value for name, value in given.items()}
+    parameters = {
+        "".join(word.capitalize() for word in name[2:].split("-")): value
+        for name, value in given.items()
+    }
     check_parameters(parameters | {"Target": target, "FlexibleTimeWindow": {"Mode": "OFF"}})
     assert re.fullmatch(r"at\(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\)", parameters["ScheduleExpression"])
     assert parameters["ActionAfterCompletion"] == "DELETE"

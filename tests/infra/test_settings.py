@@ -7,24 +7,38 @@ import pytest
 from cfnlint.data.schemas.extensions import aws_ecs_taskdefinition
 from pydantic import JsonValue, ValidationError
 
-from infra.settings import FARGATE_MEMORY_MIB, Settings, SettingsError, Size, load, pascal
+from infra.context import load
+from infra.history import EVENTS_OF_A_BEAT, beats_of
+from infra.settings import (
+    Settings,
+    SettingsError,
+    StageDeployment,
+    pascal,
+    queue_prefix,
+)
+from infra.sizes import FARGATE_MEMORY_MIB, Size
 
 SMALL = {"cpu": 1024, "memory_mib": 4096}
 
 
-def test_no_context_at_all_gives_the_defaults() -> None:
+def test_no_context_gives_the_defaults() -> None:
     assert load(None, None) == Settings()
 
 
-def test_single_settings_override_the_usual_ones_and_leave_their_neighbours() -> None:
+def test_an_override_changes_single_settings_and_leaves_their_neighbours() -> None:
     settings = load(
-        {"lease": {"beat_floor_s": 20, "skip_wait_s": 7}, "architecture": "x86_64"}, {"lease": {"beat_floor_s": 2}}
+        {"lease": {"beat_floor_s": 20, "defer_min_s": 7}, "architecture": "x86_64"},
+        {"lease": {"beat_floor_s": 2}},
     )
 
-    assert (settings.lease.beat_floor_s, settings.lease.skip_wait_s, settings.architecture) == (2, 7, "x86_64")
+    assert (settings.lease.beat_floor_s, settings.lease.defer_min_s, settings.architecture) == (
+        2,
+        7,
+        "x86_64",
+    )
 
 
-def test_an_override_may_come_as_json_text_as_the_command_line_hands_it_over() -> None:
+def test_an_override_may_be_json_text_as_on_the_command_line() -> None:
     assert load({"architecture": "arm64"}, '{"architecture": "x86_64"}').architecture == "x86_64"
 
 
@@ -34,7 +48,7 @@ def test_a_list_replaces_the_usual_one() -> None:
     assert [(stage.name, stage.slots) for stage in settings.stages] == [("other", 10)]
 
 
-def test_the_pipeline_in_the_docs_is_one() -> None:
+def test_the_docs_example_of_a_pipeline_is_valid() -> None:
     page = Path(__file__).parents[2].joinpath("docs/stages.md").read_text("utf-8")
     (example,) = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
     stages = load(None, json.loads(example)).stages
@@ -45,12 +59,61 @@ def test_the_pipeline_in_the_docs_is_one() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("stage", "problem"),
+    [
+        (
+            {"timeout_s": 172_800},
+            "timeout_s (172,800) is above limits.max_timeout_s (86,400); raise the limit",
+        ),
+        (
+            {"size": "large", "limits": {"max_size": "medium"}},
+            "size large is above limits.max_size (medium); raise the limit",
+        ),
+        (
+            {"max_attempts": 11},
+            "max_attempts (11) is above limits.max_attempts (10); raise the limit",
+        ),
+        (
+            {"stall_timeout_s": 700, "limits": {"max_stall_timeout_s": 600}},
+            "stall_timeout_s (700) is above limits.max_stall_timeout_s (600); raise the limit",
+        ),
+        (
+            {"job": "flights_clean", "limits": {"jobs": ["sql"]}},
+            "the job 'flights_clean' is not in limits.jobs (sql); add it",
+        ),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_the_defaults_of_a_stage_are_within_its_limits(
+    stage: dict[str, JsonValue], problem: str
+) -> None:
+    with pytest.raises(SettingsError) as refused:
+        load(None, {"stages": [{"name": "main", **stage}]})
+    assert str(refused.value) == f"longhaul.stages.0: {problem}"
+
+
+def test_what_follows_may_write_where_it_is_sent() -> None:
+    stages = [
+        {"name": "main", "next": ["clean"]},
+        {"name": "clean", "job": "flights_clean", "limits": {"output_prefixes": ["clean/"]}},
+    ]
+    with pytest.raises(SettingsError, match="add 'stages/' to its limits"):
+        load(None, {"stages": stages})
+
+
+def test_a_whole_bucket_is_not_both_output_and_code() -> None:
+    buckets = {"output_buckets": ["theirs"], "job_prefixes": ["s3://theirs/"]}
+    with pytest.raises(SettingsError, match="the whole bucket 'theirs', which jobs write"):
+        load(None, buckets)
+
+
 def test_settings_are_frozen() -> None:
     with pytest.raises(ValidationError, match="frozen"):
         Settings().architecture = "x86_64"
 
 
-def test_a_stage_is_called_in_outputs_without_hyphens() -> None:
+def test_a_stages_name_in_outputs_has_no_hyphens() -> None:
     assert pascal("clean-up") == "CleanUp"
 
 
@@ -60,25 +123,57 @@ def test_a_stage_is_called_in_outputs_without_hyphens() -> None:
         ("{", "longhaul: is not JSON (Expecting property name"),
         ("[1]", "longhaul: is [1]; allowed: an object, as in cdk.json"),
         (7, "longhaul: is 7; allowed: an object, as in cdk.json"),
-        ({"foo": 1}, "longhaul.foo: is not a setting; allowed here: account, allow_file_paths, architecture,"),
-        ({"lease": {"beat": 1}}, "longhaul.lease.beat: is not a setting; allowed here: backoff_base_s, "),
-        ({"network": {"vpc": 1}}, "longhaul.network.vpc: is not a setting; allowed here: assign_public_ip, "),
+        (
+            {"foo": 1},
+            (
+                "longhaul.foo: is not a setting; "
+                "allowed here: account, allow_file_paths, architecture,"
+            ),
+        ),
+        (
+            {"lease": {"beat": 1}},
+            "longhaul.lease.beat: is not a setting; allowed here: backoff_base_s, ",
+        ),
+        (
+            {"network": {"vpc": 1}},
+            "longhaul.network.vpc: is not a setting; allowed here: assign_public_ip, ",
+        ),
         (
             {"stages": [{"slot": 1}]},
-            "longhaul.stages.0.slot: is not a setting; allowed here: engine, job, join, max_attempts,",
+            (
+                "longhaul.stages.0.slot: is not a setting; "
+                "allowed here: engine, job, join, limits, max_attempts,"
+            ),
         ),
-        ({"stages": [{"next": ["b"]}]}, "longhaul: stage 'main' leads to 'b', which is no stage; there are: main"),
         (
-            {"stages": [{"name": "a", "next": ["b"], "job": "sql"}, {"name": "b", "next": ["a"], "job": "sql"}]},
+            {"stages": [{"next": ["b"]}]},
+            "longhaul: stage 'main' leads to 'b', which is no stage; there are: main",
+        ),
+        (
+            {
+                "stages": [
+                    {"name": "a", "next": ["b"], "job": "sql"},
+                    {"name": "b", "next": ["a"], "job": "sql"},
+                ]
+            },
             "longhaul: stages must not lead back to themselves: a → b → a",
         ),
-        ({"stages": [{"name": "a", "next": ["a"], "job": "sql"}]}, "longhaul: stages must not lead back"),
-        ({"stages": [{"name": "a", "next": ["b"]}, {"name": "b"}]}, "longhaul: stage 'b' needs a `job`: what follows"),
+        (
+            {"stages": [{"name": "a", "next": ["a"], "job": "sql"}]},
+            "longhaul: stages must not lead back",
+        ),
+        (
+            {"stages": [{"name": "a", "next": ["b"]}, {"name": "b"}]},
+            "longhaul: stage 'b' needs a `job`: what follows",
+        ),
         (
             {"stages": [{"name": "a", "next": ["b", "b"]}, {"name": "b", "job": "sql"}]},
             "longhaul: stage 'b' is named twice in one `next`",
         ),
-        ({"stages": [{"join": True}]}, "longhaul: stage 'main' joins what comes through one stage; none leads to it"),
+        (
+            {"stages": [{"join": True}]},
+            "longhaul: stage 'main' joins what comes through one stage; none leads to it",
+        ),
         (
             {
                 "stages": [
@@ -89,24 +184,98 @@ def test_a_stage_is_called_in_outputs_without_hyphens() -> None:
             },
             "longhaul: stage 'c' joins what comes through one stage; a, b lead to it",
         ),
-        ({"architecture": "arm"}, "longhaul.architecture: is \"arm\"; input should be 'arm64' or 'x86_64'"),
-        ({"log_retention_days": 8}, "longhaul.log_retention_days: is 8; input should be 1, 3, 5, 7, 14,"),
+        (
+            {"architecture": "arm"},
+            "longhaul.architecture: is \"arm\"; input should be 'arm64' or 'x86_64'",
+        ),
+        (
+            {"log_retention_days": 8},
+            "longhaul.log_retention_days: is 8; input should be 1, 3, 5, 7, 14,",
+        ),
         ({"stack_name": "9lives"}, 'longhaul.stack_name: is "9lives"; string should match pattern'),
         ({"account": "12"}, 'longhaul.account: is "12"; string should match pattern'),
         ({"region": "Frankfurt"}, 'longhaul.region: is "Frankfurt"; string should match pattern'),
         ({"stages": []}, "longhaul.stages: is []; tuple should have at least 1 item"),
-        ({"stages": [{"slots": "2"}]}, 'longhaul.stages.0.slots: is "2"; input should be a valid integer'),
-        ({"stages": [{"slots": 0}]}, "longhaul.stages.0.slots: is 0; input should be greater than or equal to 1"),
-        ({"stages": [{"timeout_s": 604_801}]}, "longhaul.stages.0.timeout_s: is 604801; input should be less than"),
+        (
+            {"stages": [{"slots": "2"}]},
+            'longhaul.stages.0.slots: is "2"; input should be a valid integer',
+        ),
+        (
+            {"stages": [{"slots": 0}]},
+            "longhaul.stages.0.slots: is 0; input should be greater than or equal to 1",
+        ),
+        (
+            {"stages": [{"timeout_s": 604_801}]},
+            "longhaul.stages.0.timeout_s: is 604801; input should be less than",
+        ),
         ({"stages": [{}, {}]}, "longhaul: stage 'main' clashes with stage 'main'"),
         (
             {"stack_name": "L" * 60, "stages": [{"name": "m" * 31}]},
             "longhaul: stack_name and the name of stage 'mmm",
         ),
-        ({"stages": [{}, {"name": "jobs"}]}, "longhaul: stage 'jobs' clashes with the first stage's outputs"),
-        ({"lease": {"beat_floor_s": 40, "beat_ceiling_s": 20}}, "longhaul.lease: beat_floor_s (40) must not exceed"),
-        ({"lease": {"stop_timeout_s": 121}}, "longhaul.lease.stop_timeout_s: is 121; input should be less than"),
-        ({"input_buckets": ["No_Bucket"]}, 'longhaul.input_buckets.0: is "No_Bucket"; string should match pattern'),
+        (
+            {"stack_name": "Longhaul", "stages": [{"name": "b-main"}]},
+            (
+                "longhaul: stage 'b-main' would have the queue Longhaul-b-main-jobs, as would "
+                "a stage 'main' of a stack 'Longhaul-b'; name the stage without a hyphen"
+            ),
+        ),
+        (
+            {"stages": [{"name": "a"}, {"name": "b-c", "queue_prefix": "Longhaul-a"}]},
+            "longhaul: stage 'b-c' would have the queue Longhaul-a-jobs, which is that of stage",
+        ),
+        (
+            {"stages": [{"name": "a", "queue_prefix": "no/slash"}]},
+            'longhaul.stages.0.queue_prefix: is "no/slash"; string should match pattern',
+        ),
+        (
+            {"stages": [{}, {"name": "jobs"}]},
+            "longhaul: stage 'jobs' clashes with the first stage's outputs",
+        ),
+        (
+            {"lease": {"beat_floor_s": 40, "beat_ceiling_s": 20}},
+            "longhaul.lease: beat_floor_s (40) must not exceed",
+        ),
+        (
+            {
+                "stages": [
+                    {"name": "a", "next": ["b"]},
+                    {"name": "b", "job": "sql", "retired": True},
+                ]
+            },
+            (
+                "longhaul: stage 'a' leads to 'b', which is retired: what follows from its jobs "
+                "would wait without end; take 'b' out of its `next`, or retire 'a' first"
+            ),
+        ),
+        (
+            {
+                "stages": [
+                    {
+                        "name": "a",
+                        "retired": True,
+                        "schedule": {"expression": "rate(1 day)", "request": {"job": "sql"}},
+                    },
+                ]
+            },
+            "longhaul: stage 'a' is retired and has a schedule, which would go on sending jobs",
+        ),
+        (
+            {"lease": {"beat_ceiling_s": 219}},
+            "longhaul: with these beats a job of 7 days needs 25,110 events",
+        ),
+        (
+            {"lease": {"beat_floor_s": 1, "beat_ceiling_s": 1}},
+            "longhaul: with these beats a job of 7 days needs 5,443,200 events",
+        ),
+        (
+            {"lease": {"stop_timeout_s": 121}},
+            "longhaul.lease.stop_timeout_s: is 121; input should be less than",
+        ),
+        (
+            {"input_buckets": ["No_Bucket"]},
+            'longhaul.input_buckets.0: is "No_Bucket"; string should match pattern',
+        ),
         ({"sizes": {"small": {"cpu": 1024}}}, "longhaul.sizes.small.memory_mib: is missing"),
         (
             {"sizes": {"small": {**SMALL, "cpu": 3}}},
@@ -114,30 +283,69 @@ def test_a_stage_is_called_in_outputs_without_hyphens() -> None:
         ),
         (
             {"sizes": {"small": {**SMALL, "memory_mib": 5000}}},
-            "longhaul.sizes.small: memory_mib 5000 is not sold by Fargate with cpu 1024; allowed: 2048 to 8192 in steps",
+            (
+                "longhaul.sizes.small: memory_mib 5000 is not sold by Fargate with cpu 1024; "
+                "allowed: 2048 to 8192 in steps"
+            ),
         ),
-        ({"sizes": {"small": {**SMALL, "disk_gib": 19}}}, "longhaul.sizes.small.disk_gib: is 19; input should be"),
-        ({"sizes": {"small": {**SMALL, "disk_gib": 201}}}, "longhaul.sizes.small.disk_gib: is 201; input should be"),
+        (
+            {"sizes": {"small": {**SMALL, "disk_gib": 19}}},
+            "longhaul.sizes.small.disk_gib: is 19; input should be",
+        ),
+        (
+            {"sizes": {"small": {**SMALL, "disk_gib": 201}}},
+            "longhaul.sizes.small.disk_gib: is 201; input should be",
+        ),
         (
             {"sizes": {"small": {"cpu": 256, "memory_mib": 1536}}},
-            "longhaul.sizes.small: memory_mib 1536 is not sold by Fargate with cpu 256; allowed: 512, 1024, 2048",
+            (
+                "longhaul.sizes.small: memory_mib 1536 is not sold by Fargate with cpu 256; "
+                "allowed: 512, 1024, 2048"
+            ),
         ),
         (
             {"sizes": {"medium": {"cpu": 4096, "memory_mib": 16384, "disk_gib": 21}}},
             "longhaul.sizes: medium (21 GiB) must not have less disk than small (30 GiB)",
         ),
-        ({"job_prefixes": ["s3://code/jobs"]}, 'longhaul.job_prefixes.0: is "s3://code/jobs"; string should match'),
+        (
+            {"kms_keys": {"theirs": ["alias/theirs"]}},
+            'longhaul.kms_keys.theirs.0: is "alias/theirs"; string should match pattern',
+        ),
+        (
+            {"kms_keys": {"theirs": ["arn:aws:kms:eu-west-1:123456789012:key/a"]}},
+            (
+                "longhaul: kms_keys names the bucket 'theirs', which no job reads or writes; "
+                "there are: none"
+            ),
+        ),
+        (
+            {"input_buckets": ["ours"], "kms_keys": {"ours": []}},
+            "longhaul.kms_keys.ours: is []; tuple should have at least 1 item",
+        ),
+        (
+            {"job_prefixes": ["s3://code/jobs"]},
+            'longhaul.job_prefixes.0: is "s3://code/jobs"; string should match',
+        ),
         ({"job_prefixes": ["jobs"]}, 'longhaul.job_prefixes.0: is "jobs"; string should match'),
         ({"job_prefixes": ["/"]}, 'longhaul.job_prefixes.0: is "/"; string should match'),
-        ({"job_prefixes": ["s3://code/../"]}, 'longhaul.job_prefixes.0: is "s3://code/../"; string should match'),
+        (
+            {"job_prefixes": ["s3://code/../"]},
+            'longhaul.job_prefixes.0: is "s3://code/../"; string should match',
+        ),
         (
             {"sizes": {"medium": {"cpu": 1024, "memory_mib": 4096}}},
             "longhaul.sizes: medium (4096 MiB) must have more memory than small (4096 MiB)",
         ),
-        ({"network": {"vpc_id": "my-vpc"}}, 'longhaul.network.vpc_id: is "my-vpc"; string should match pattern'),
+        (
+            {"network": {"vpc_id": "my-vpc"}},
+            'longhaul.network.vpc_id: is "my-vpc"; string should match pattern',
+        ),
         ({"network": {"vpc_id": "vpc-01234567"}}, "longhaul.network: subnet_ids is missing"),
         ({"network": {"subnet_ids": ["subnet-01234567"]}}, "longhaul.network: vpc_id is missing"),
-        ({"network": {"assign_public_ip": False}}, "longhaul.network: assign_public_ip must be true without a vpc_id"),
+        (
+            {"network": {"assign_public_ip": False}},
+            "longhaul.network: assign_public_ip must be true without a vpc_id",
+        ),
     ],
     ids=lambda value: json.dumps(value) if not isinstance(value, str) else "",
 )
@@ -151,6 +359,40 @@ def test_a_wrong_setting_is_refused_with_its_name_the_reason_and_what_is_allowed
     assert "\n" not in str(refused.value)
 
 
+def test_a_stage_with_a_hyphen_keeps_the_queues_that_its_prefix_names() -> None:
+    stages = [{"name": "clean-up", "queue_prefix": "Longhaul-clean-up"}]
+    (stage,) = load(None, {"stages": stages}).stages
+
+    assert queue_prefix("Longhaul", stage) == "Longhaul-clean-up"
+
+
+def test_the_default_beats_of_seven_days_leave_a_quarter_of_the_history_to_trouble() -> None:
+    assert beats_of(604_800, Settings().lease) * EVENTS_OF_A_BEAT < 0.75 * 25_000
+
+
+@pytest.mark.parametrize("ceiling_s", [255, 300, 3600])
+def test_beats_that_fit_the_history_are_allowed(ceiling_s: int) -> None:
+    lease = {"beat_ceiling_s": ceiling_s, "hand_over_age_s": 36_000}
+    assert load(None, {"lease": lease}).lease.beat_ceiling_s == ceiling_s
+
+
+def test_the_local_profile_may_beat_every_few_seconds() -> None:
+    # Its executions are the embedded AWS's, and its jobs last for minutes.
+    lease = {"beat_floor_s": 2, "beat_ceiling_s": 10}
+
+    assert load(None, {"allow_file_paths": True, "lease": lease}).lease.beat_ceiling_s == 10
+
+
+def test_two_stacks_never_ask_for_the_same_queues() -> None:
+    names = ["Longhaul", "Longhaul-b", "Longhaul-b-c", "L"]
+    stages = ["main", "b", "bmain", "c", "cmain"]
+    prefixes = [
+        queue_prefix(name, StageDeployment(name=stage)) for name in names for stage in stages
+    ]
+
+    assert len(set(prefixes)) == len(prefixes)
+
+
 def test_every_wrong_setting_is_named_at_once() -> None:
     with pytest.raises(SettingsError) as refused:
         load(None, {"foo": 1, "architecture": "arm", "stages": [{"slots": "2"}]})
@@ -162,8 +404,10 @@ def test_every_wrong_setting_is_named_at_once() -> None:
     ]
 
 
-def test_the_sizes_that_fargate_sells_are_those_that_cfn_lint_knows() -> None:
-    rules = json.loads((files(aws_ecs_taskdefinition) / "fargate_cpu_memory.json").read_text())["then"]["anyOf"]
+def test_the_table_of_fargates_sizes_equals_that_of_cfn_lint() -> None:
+    rules = json.loads((files(aws_ecs_taskdefinition) / "fargate_cpu_memory.json").read_text())[
+        "then"
+    ]["anyOf"]
     known: dict[int, list[int]] = {}
     for rule in (each["properties"] for each in rules):
         memory = rule["Memory"]["then"]
@@ -174,5 +418,5 @@ def test_the_sizes_that_fargate_sells_are_those_that_cfn_lint_knows() -> None:
 
 
 @pytest.mark.parametrize("cpu", FARGATE_MEMORY_MIB)
-def test_each_of_them_is_a_size(cpu: int) -> None:
+def test_everything_that_fargate_sells_is_a_valid_size(cpu: int) -> None:
     assert [Size(cpu=cpu, memory_mib=memory).memory_mib for memory in FARGATE_MEMORY_MIB[cpu]]

@@ -1,4 +1,6 @@
+import json
 import re
+from typing import Any
 
 import pytest
 
@@ -21,7 +23,11 @@ def test_each_size_is_a_task_definition_with_a_family_that_executions_can_name(
     task = usual.resources("AWS::ECS::TaskDefinition")[f"Spark{size}"]
 
     assert task["Family"] == f"Longhaul-{size.lower()}"
-    assert (task["Cpu"], task["Memory"], task["EphemeralStorage"]) == (cpu, memory_mib, {"SizeInGiB": disk_gib})
+    assert (task["Cpu"], task["Memory"], task["EphemeralStorage"]) == (
+        cpu,
+        memory_mib,
+        {"SizeInGiB": disk_gib},
+    )
     assert (task["RequiresCompatibilities"], task["NetworkMode"]) == (["FARGATE"], "awsvpc")
     assert task["RuntimePlatform"] == {"CpuArchitecture": "ARM64", "OperatingSystemFamily": "LINUX"}
 
@@ -31,12 +37,14 @@ def test_the_largest_task_that_fargate_sells_is_a_size(varied: Synthesis) -> Non
     assert (task["Cpu"], task["Memory"]) == ("32768", "249856")
 
 
-def test_the_disk_that_every_task_has_is_not_asked_for(varied: Synthesis) -> None:
-    # Fargate refuses 20 GiB as a wish.
+def test_the_disk_that_every_task_has_is_not_requested(varied: Synthesis) -> None:
+    # Fargate refuses an explicit 20 GiB.
     assert "EphemeralStorage" not in varied.resources("AWS::ECS::TaskDefinition")["SparkSmall"]
 
 
-def test_the_container_runs_the_runner_on_a_read_only_root_with_scratch_space(usual: Synthesis) -> None:
+def test_the_container_runs_the_runner_on_a_read_only_root_with_scratch_space(
+    usual: Synthesis,
+) -> None:
     (container,) = usual.resources("AWS::ECS::TaskDefinition")["SparkSmall"]["ContainerDefinitions"]
 
     assert (container["Name"], container["Command"]) == ("job", ["python", "-m", "jobs.runner"])
@@ -45,7 +53,24 @@ def test_the_container_runs_the_runner_on_a_read_only_root_with_scratch_space(us
     assert container["LinuxParameters"]["InitProcessEnabled"] is True
 
 
-def test_the_container_logs_where_the_settings_say(usual: Synthesis) -> None:
+def test_the_layers_of_the_image_are_zstd_where_the_setting_says_so(
+    usual: Synthesis, varied: Synthesis
+) -> None:
+    """By an option of BuildKit: without the setting any builder will do."""
+
+    def source(found: Synthesis) -> dict[str, Any]:
+        manifest = json.loads(found.template_file.with_name("Longhaul.assets.json").read_text())
+        (image,) = manifest["dockerImages"].values()
+        asked: dict[str, Any] = image["source"]
+        return asked
+
+    (output,) = source(varied)["dockerOutputs"]
+    assert output.startswith("type=docker,")
+    assert "compression=zstd" in output
+    assert "dockerOutputs" not in source(usual)
+
+
+def test_the_container_logs_to_the_jobs_log_group_without_blocking(usual: Synthesis) -> None:
     (container,) = usual.resources("AWS::ECS::TaskDefinition")["SparkSmall"]["ContainerDefinitions"]
 
     assert container["LogConfiguration"] == {
@@ -59,18 +84,31 @@ def test_the_container_logs_where_the_settings_say(usual: Synthesis) -> None:
     }
 
 
-def test_a_stopped_task_gets_the_time_that_settle_waits_for(usual: Synthesis, varied: Synthesis) -> None:
+def test_a_stopped_task_has_the_stop_timeout_of_the_settings(
+    usual: Synthesis, varied: Synthesis
+) -> None:
     for synthesis, stop_timeout_s in ((usual, 120), (varied, 60)):
         for task in synthesis.resources("AWS::ECS::TaskDefinition").values():
             assert task["ContainerDefinitions"][0]["StopTimeout"] == stop_timeout_s
 
 
-def test_the_image_is_built_from_the_jobs_code_and_nothing_else(usual: Synthesis) -> None:
+def test_the_image_is_built_from_the_jobs_code_alone(usual: Synthesis) -> None:
     files = usual.asset_files("jobs/Dockerfile")
 
-    assert {"jobs/__init__.py", "longhaul/settings.py", "longhaul/domain/lease.py", "jobs/requirements.txt"} <= files
+    assert {
+        "jobs/__init__.py",
+        "longhaul/settings.py",
+        "longhaul/domain/lease.py",
+        "jobs/requirements.lock",
+    } <= files
     others = {file for file in files if not re.fullmatch(r"(jobs|longhaul)/.*\.py", file)}
-    assert others == {".dockerignore", "jobs/Dockerfile", "jobs/requirements.txt", "jobs/spark/log4j2.properties"}
+    assert others == {
+        ".dockerignore",
+        "jobs/Dockerfile",
+        "jobs/requirements.lock",
+        "jobs/build-requirements.lock",
+        "jobs/spark/log4j2.properties",
+    }
 
 
 def test_the_image_does_not_run_as_root() -> None:

@@ -16,25 +16,29 @@ from moto.server import ThreadedMotoServer
 from pydantic import BaseModel
 from pyspark.sql import SparkSession
 
-from jobs import attempt as attempt_module
+from embedded.moto_repairs import dynamodb_atomic
+from embedded.moto_repairs.patching import Patches
 from jobs.api import Job, Params
-from jobs.attempt import Attempt
+from jobs.attempt import AttemptRunner
 from jobs.emitting import Emitter
 from jobs.io.staging import StagedInput
 from jobs.io.work_area import DiskArea
-from jobs.loading import LoadedJob
+from jobs.loading import LoadedJob, load
+from jobs.spark.base import BaseSpark
 from jobs.spark.gateway import Gateway
+from jobs.spark.progress import ProcessTree
 from jobs.spark.session import build_session, session_options
+from jobs.stopping import Stop
 from jobs.task import Resources, Task
-from local.moto_repairs import dynamodb_atomic
-from local.moto_repairs.patching import Patches
+from longhaul.adapters.background import Threads
 from longhaul.adapters.clock import SystemClock
-from longhaul.adapters.dynamodb_leases import DynamoLeases
-from longhaul.adapters.s3_publisher import S3Publisher
-from longhaul.adapters.s3_requests import S3Requests
+from longhaul.adapters.dynamodb.leases import DynamoLeases
+from longhaul.adapters.dynamodb.table import creation
+from longhaul.adapters.publisher import S3Publisher
+from longhaul.adapters.s3 import S3Requests
 from longhaul.domain.claim import Claim
 from longhaul.domain.lease import Lease
-from longhaul.domain.message import MessageContent
+from longhaul.domain.message import Message
 from longhaul.settings import LeaseSettings
 from tests.builders import BUCKET, body, running, settings, stage
 
@@ -58,17 +62,24 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 def make_job(tmp_path: Path) -> MakeJob:
     """A job over local files: `make_job({"flights": path}, params)`."""
 
-    def make(inputs: Mapping[str, Path], params: BaseModel | None = None, emitter: Emitter | None = None) -> Job[Any]:
+    def make(
+        inputs: Mapping[str, Path], params: BaseModel | None = None, emitter: Emitter | None = None
+    ) -> Job[Any]:
         staged = {}
         for name, source in inputs.items():
             folder = tmp_path / "inputs" / name
             folder.mkdir(parents=True)
             (folder / f"00000-{source.name}").symlink_to(source)
             staged[name] = StagedInput(
-                folder.as_uri(), 1, source.stat().st_size, frozenset({source.suffix.removeprefix(".")})
+                folder.as_uri(),
+                1,
+                source.stat().st_size,
+                frozenset({source.suffix.removeprefix(".")}),
             )
-        alone = Emitter(settings(), stage())
-        return Job(params or Params(), staged, tmp_path / "output", lambda _: None, emitter or alone)
+        alone = Emitter(settings(), stage(), running())
+        return Job(
+            params or Params(), staged, tmp_path / "output", lambda _: None, emitter or alone
+        )
 
     return make
 
@@ -79,13 +90,12 @@ def written(spark: SparkSession) -> Callable[..., list[dict[str, Any]]]:
 
     def read(job: Job[Any], name: str = ".", format_: str = "parquet") -> list[dict[str, Any]]:
         (dataset,) = (dataset for dataset in job.written if dataset.name == name)
-        frame = spark.read.format(format_).option("header", value=True).load(dataset.folder.as_uri())
+        frame = (
+            spark.read.format(format_).option("header", value=True).load(dataset.folder.as_uri())
+        )
         return [row.asDict() for row in frame.collect()]
 
     return read
-
-
-KEY_SCHEMA = [{"AttributeName": "key", "KeyType": "HASH"}, {"AttributeName": "item", "KeyType": "RANGE"}]
 
 
 @dataclass
@@ -105,27 +115,33 @@ class Cloud:
         """A job with this request, claimed; its message is where the runner looks for it."""
         job = json.loads(body(**request))["job"]
         lease = running()
-        lease = replace(lease, execution_input=lease.input.model_copy(update={"job": job}).model_dump_json())
-        S3Requests(self.s3, BUCKET).put(lease.request_ref, MessageContent(body(**request), {}))
+        lease = replace(
+            lease, execution_input=lease.input.model_copy(update={"job": job}).model_dump_json()
+        )
+        S3Requests(self.s3, BUCKET).put(lease.request_ref, Message(body(**request), {}))
         self.leases.claim(Claim(lease, replaces=None), stage())
         return lease
 
     def objects(self, prefix: str) -> list[str]:
-        return [item["Key"] for item in self.s3.list_objects_v2(Bucket=BUCKET, Prefix=prefix).get("Contents", [])]
+        return [
+            item["Key"]
+            for item in self.s3.list_objects_v2(Bucket=BUCKET, Prefix=prefix).get("Contents", [])
+        ]
 
     def pending_uploads(self) -> list[str]:
-        return [upload["Key"] for upload in self.s3.list_multipart_uploads(Bucket=BUCKET).get("Uploads", [])]
+        return [
+            upload["Key"]
+            for upload in self.s3.list_multipart_uploads(Bucket=BUCKET).get("Uploads", [])
+        ]
 
 
 def build_cloud(endpoint: str | None = None) -> Cloud:
-    s3, dynamodb = boto3.client("s3", endpoint_url=endpoint), boto3.client("dynamodb", endpoint_url=endpoint)
-    s3.create_bucket(Bucket=BUCKET)
-    dynamodb.create_table(
-        TableName="leases",
-        KeySchema=KEY_SCHEMA,
-        AttributeDefinitions=[{"AttributeName": key["AttributeName"], "AttributeType": "S"} for key in KEY_SCHEMA],
-        BillingMode="PAY_PER_REQUEST",
+    s3, dynamodb = (
+        boto3.client("s3", endpoint_url=endpoint),
+        boto3.client("dynamodb", endpoint_url=endpoint),
     )
+    s3.create_bucket(Bucket=BUCKET)
+    dynamodb.create_table(**creation("leases"))
     return Cloud(s3, dynamodb, DynamoLeases(dynamodb, "leases", SystemClock(), random.Random(1)))
 
 
@@ -158,37 +174,43 @@ def remote(moto: str) -> Cloud:
 
 
 Run = Callable[[SparkSession, Job[Any]], None]
-MakeAttempt = Callable[..., Attempt]
+MakeAttempt = Callable[..., AttemptRunner]
+
+
+class SharedSpark(BaseSpark):
+    """The session of all tests, for one attempt."""
+
+    def __init__(self, session: SparkSession, stop: Stop) -> None:
+        super().__init__(RESOURCES, stop, tree=ProcessTree(), watch_every_s=0.025)
+        self._session.set_result(session)
+
+    def close(self) -> None:
+        """Leave it to the other tests."""
 
 
 @pytest.fixture
-def make_attempt(cloud: Cloud, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeAttempt:
+def make_attempt(cloud: Cloud, spark: SparkSession, tmp_path: Path) -> MakeAttempt:
     """The attempt that owns the lease; `run` takes the place of the job in the catalogue."""
 
-    class Shared:
-        def session(self) -> SparkSession:
-            return spark
-
-        def close(self) -> None:
-            """Other tests go on with it."""
-
-    def make(run: Run | None = None, **changes: Any) -> Attempt:
-        if run is not None:
-            monkeypatch.setattr(attempt_module.loading, "load", lambda *_: LoadedJob(run, Params()))
+    def make(run: Run | None = None, **changes: Any) -> AttemptRunner:
+        stop = changes.pop("stop", None) or Stop()
         values: dict[str, Any] = {
             "id": cloud.lease().id,
             "settings": settings(lease=LeaseSettings(progress_period_s=0.05)),
             "task": Task("arn:task/1", RESOURCES),
             "clock": SystemClock(),
+            "background": Threads(),
             "leases": cloud.leases,
             "reports": cloud.leases,
             "requests": S3Requests(cloud.s3, BUCKET),
-            "publisher": S3Publisher(cloud.s3, BUCKET, sleep=lambda _: None),
+            "publisher": S3Publisher(cloud.s3, BUCKET),
             "s3": cloud.s3,
             "scratch": tmp_path / "scratch",
             "area": DiskArea(cloud.s3, tmp_path / "scratch", {}),
-            "spark": Shared(),
+            "spark": SharedSpark(spark, stop),
+            "load": load if run is None else lambda *_: LoadedJob(run, Params()),
+            "stop": stop,
         }
-        return Attempt(**{**values, **changes})
+        return AttemptRunner(**{**values, **changes})
 
     return make

@@ -21,7 +21,9 @@ def installation(tmp_path: Path) -> tuple[Path, list[Path]]:
     return files[0], files[1:]
 
 
-def test_a_cache_belongs_to_one_jvm_one_class_path_and_one_set_of_flags(installation: tuple[Path, list[Path]]) -> None:
+def test_a_cache_belongs_to_one_jvm_one_class_path_and_one_set_of_flags(
+    installation: tuple[Path, list[Path]],
+) -> None:
     java, jars = installation
     paths = [aot_cache.cache_path(java, jars, ["-XX:+A"])]
     assert aot_cache.cache_path(java, jars, ["-XX:+A"]) == paths[0]
@@ -34,7 +36,7 @@ def test_a_cache_belongs_to_one_jvm_one_class_path_and_one_set_of_flags(installa
     assert len(set(paths)) == len(paths)
 
 
-def test_it_is_used_when_it_is_there_and_the_heap_is_one_that_it_fits(tmp_path: Path) -> None:
+def test_a_cache_is_used_if_it_exists_and_fits_the_heap(tmp_path: Path) -> None:
     there = tmp_path / "spark.aot"
     assert aot_cache.use(there, 2048) == []
     there.touch()
@@ -77,7 +79,9 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     return made
 
 
-def test_a_cache_appears_whole_and_replaces_those_of_other_installations(place: Path, trained: list[Path]) -> None:
+def test_a_cache_appears_whole_and_replaces_those_of_other_installations(
+    place: Path, trained: list[Path]
+) -> None:
     place.parent.mkdir()
     other = place.with_name("spark-2.aot")
     other.touch()
@@ -90,7 +94,7 @@ def test_a_cache_appears_whole_and_replaces_those_of_other_installations(place: 
     assert sorted(file.name for file in place.parent.iterdir()) == ["lock", "spark-1.aot"]
 
 
-def test_a_cache_that_is_there_is_not_made_again(place: Path, trained: list[Path]) -> None:
+def test_an_existing_cache_is_not_made_again(place: Path, trained: list[Path]) -> None:
     place.parent.mkdir()
     place.write_bytes(b"made before")
 
@@ -99,7 +103,7 @@ def test_a_cache_that_is_there_is_not_made_again(place: Path, trained: list[Path
     assert (place.read_bytes(), trained) == (b"made before", [])
 
 
-def test_of_two_that_would_make_it_one_leaves(place: Path, trained: list[Path]) -> None:
+def test_of_two_that_make_a_cache_at_once_one_leaves(place: Path, trained: list[Path]) -> None:
     place.parent.mkdir()
     with (place.parent / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -108,7 +112,7 @@ def test_of_two_that_would_make_it_one_leaves(place: Path, trained: list[Path]) 
     assert not place.exists()
 
 
-def test_a_cache_that_the_jvm_does_not_take_is_not_kept(
+def test_a_cache_that_the_jvm_refuses_is_not_kept(
     place: Path, trained: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: Path) -> None:
@@ -123,7 +127,7 @@ def test_a_cache_that_the_jvm_does_not_take_is_not_kept(
 
 
 @pytest.mark.slow
-def test_a_real_cache_is_taken_when_it_is_whole_and_not_kept_when_a_byte_of_it_is_wrong(
+def test_a_real_cache_is_accepted_whole_and_refused_with_a_wrong_byte(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(aot_cache, "cache_folder", lambda: tmp_path)

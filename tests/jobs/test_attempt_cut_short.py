@@ -1,4 +1,4 @@
-"""An attempt that does not get to its end by itself: its lease or its task is lost, it is cancelled, killed, silent or out of time."""
+"""Attempts that end early: lost, cancelled, out of time, without their JVM."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -14,12 +14,12 @@ from jobs import attempt as attempt_module
 from jobs.api import Job
 from jobs.stopping import Stop, StopReason
 from longhaul.adapters.clock import SystemClock
-from longhaul.adapters.s3_publisher import S3Publisher
+from longhaul.adapters.publisher import S3Publisher
 from longhaul.domain.lease import CommittedOutput, State
-from longhaul.domain.outcome import ExitCode
+from longhaul.domain.verdict import ExitCode
 from tests.builders import BUCKET
 from tests.jobs.attempts import OUTPUT, NoSpark, write_one_row
-from tests.jobs.conftest import Cloud, MakeAttempt
+from tests.jobs.conftest import Cloud, MakeAttempt, SharedSpark
 
 
 def work_until_stopped(stop: Stop) -> None:
@@ -28,7 +28,9 @@ def work_until_stopped(stop: Stop) -> None:
     raise Py4JNetworkError
 
 
-def test_a_second_task_of_the_same_attempt_withdraws(cloud: Cloud, make_attempt: MakeAttempt) -> None:
+def test_a_second_task_of_the_same_attempt_withdraws(
+    cloud: Cloud, make_attempt: MakeAttempt
+) -> None:
     lease = cloud.claim()
     cloud.leases.register_task(lease.id, "arn:task/other", SystemClock().now())
     before = cloud.lease()
@@ -45,13 +47,16 @@ def test_losing_the_lease_while_the_job_runs_ends_it_and_writes_nothing(
     stop = Stop()
 
     def lose(_spark: SparkSession, _job: Job[Any]) -> None:
-        cloud.leases.settle(cloud.lease(), replace(cloud.lease(), state=State.RELEASED, settled_attempt=lease.attempt))
+        cloud.leases.settle(
+            cloud.lease(),
+            replace(cloud.lease(), state=State.RELEASED, settled_attempt=lease.attempt.number),
+        )
         work_until_stopped(stop)
 
     assert make_attempt(lose, stop=stop).run() is ExitCode.SUPERSEDED
 
     assert stop.reason is StopReason.SUPERSEDED
-    assert cloud.lease().result is None
+    assert cloud.lease().attempt.result is None
 
 
 def test_losing_the_lease_before_the_commit_publishes_nothing_and_leaves_no_uploads(
@@ -66,7 +71,9 @@ def test_losing_the_lease_before_the_commit_publishes_nothing_and_leaves_no_uplo
         def commit(self, *arguments: Any) -> Any:
             assert len(cloud.pending_uploads()) > 0
             row = cloud.lease()
-            cloud.leases.settle(row, replace(row, state=State.RELEASED, settled_attempt=lease.attempt))
+            cloud.leases.settle(
+                row, replace(row, state=State.RELEASED, settled_attempt=lease.attempt.number)
+            )
             return cloud.leases.commit(*arguments)
 
     assert make_attempt(write_one_row, leases=LostAtCommit()).run() is ExitCode.SUPERSEDED
@@ -74,28 +81,25 @@ def test_losing_the_lease_before_the_commit_publishes_nothing_and_leaves_no_uplo
     assert (cloud.objects(OUTPUT), cloud.pending_uploads()) == ([], [])
 
 
-def test_the_cause_of_the_jvms_death_is_waited_for_when_its_connection_breaks_first(
-    cloud: Cloud, make_attempt: MakeAttempt
+def test_the_cause_of_the_jvms_death_is_awaited_when_its_connection_breaks_first(
+    cloud: Cloud, make_attempt: MakeAttempt, spark: SparkSession
 ) -> None:
     cloud.claim(inputs={})
     stop = Stop()
 
-    class Dying:
-        """Closed before its end was seen, it would end for no reason that anybody knows."""
-
-        def session(self) -> Any:
-            return spark
-
+    class Dying(SharedSpark):
         def close(self) -> None:
             raise AssertionError("closed before the cause is known")
 
-    spark = make_attempt().spark.session()
-
     def break_(_spark: SparkSession, _job: Job[Any]) -> None:
-        Timer(0.3, stop.request, [StopReason.OUT_OF_MEMORY, "Spark's JVM ran out of memory"]).start()
+        Timer(
+            0.3, stop.request, [StopReason.OUT_OF_MEMORY, "Spark's JVM ran out of memory"]
+        ).start()
         raise ConnectionRefusedError
 
-    assert make_attempt(break_, spark=Dying(), stop=stop).run() is ExitCode.OUT_OF_MEMORY
+    attempt = make_attempt(break_, spark=Dying(spark, stop), stop=stop)
+
+    assert attempt.run() is ExitCode.OUT_OF_MEMORY
 
 
 def test_a_cancelled_job_stops_within_a_period(cloud: Cloud, make_attempt: MakeAttempt) -> None:
@@ -113,12 +117,14 @@ def test_a_cancelled_job_stops_within_a_period(cloud: Cloud, make_attempt: MakeA
 
     assert make_attempt(cancel, stop=stop).run() is ExitCode.INTERRUPTED
 
-    result = cloud.lease().result
+    result = cloud.lease().attempt.result
     assert result is not None
     assert result.kind == "cancelled"
 
 
-def test_a_committed_output_is_published_without_spark(cloud: Cloud, make_attempt: MakeAttempt) -> None:
+def test_a_committed_output_is_published_without_spark(
+    cloud: Cloud, make_attempt: MakeAttempt
+) -> None:
     cloud.claim(inputs={})
 
     class DiesAfterCommit:
@@ -132,10 +138,10 @@ def test_a_committed_output_is_published_without_spark(cloud: Cloud, make_attemp
     assert make_attempt(spark=NoSpark()).run() is ExitCode.OK
 
     assert f"{OUTPUT}_SUCCESS" in cloud.objects(OUTPUT)
-    assert cloud.lease().published_at is not None
+    assert cloud.lease().attempt.published_at is not None
 
 
-def test_a_failed_publish_after_the_commit_keeps_the_uploads_for_whoever_comes_next(
+def test_a_failed_publish_after_the_commit_keeps_the_uploads(
     cloud: Cloud, make_attempt: MakeAttempt
 ) -> None:
     cloud.claim(inputs={})
@@ -144,17 +150,23 @@ def test_a_failed_publish_after_the_commit_keeps_the_uploads_for_whoever_comes_n
         def publish(self, _output: CommittedOutput) -> None:
             raise ClientError({"Error": {"Code": "SlowDown"}}, "PutObject")
 
-    assert make_attempt(write_one_row, publisher=Unavailable(cloud.s3, BUCKET)).run() is ExitCode.INTERRUPTED
+    assert (
+        make_attempt(write_one_row, publisher=Unavailable(cloud.s3, BUCKET)).run()
+        is ExitCode.INTERRUPTED
+    )
 
-    output = cloud.lease().output
+    output = cloud.lease().attempt.output
     assert output is not None
-    assert cloud.lease().result is None
+    assert cloud.lease().attempt.result is None
     S3Publisher(cloud.s3, BUCKET).publish(output)
     assert f"{OUTPUT}_SUCCESS" in cloud.objects(OUTPUT)
 
 
-def test_trouble_with_progress_writes_is_borne_for_a_while(cloud: Cloud, make_attempt: MakeAttempt) -> None:
-    cloud.claim(inputs={})
+def test_an_attempt_that_cannot_report_for_longer_than_the_stall_timeout_works_on(
+    cloud: Cloud, make_attempt: MakeAttempt
+) -> None:
+    """In an outage of DynamoDB nothing else can tell whether the job is still its own."""
+    lease = cloud.claim(inputs={})
     failures = []
 
     class Throttled:
@@ -165,26 +177,6 @@ def test_trouble_with_progress_writes_is_borne_for_a_while(cloud: Cloud, make_at
             failures.append(1)
             raise ClientError({"Error": {"Code": "ThrottlingException"}}, "UpdateItem")
 
-    def wait_for_failures(spark: SparkSession, job: Job[Any]) -> None:
-        waiter = Stop()
-        while len(failures) < 3:
-            waiter.wait(0.02)
-        write_one_row(spark, job)
-
-    assert make_attempt(wait_for_failures, reports=Throttled()).run() is ExitCode.OK
-
-
-def test_an_attempt_that_cannot_report_for_the_stall_timeout_gives_up(cloud: Cloud, make_attempt: MakeAttempt) -> None:
-    lease = cloud.claim(inputs={})
-    stop = Stop()
-
-    class Silent:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(cloud.leases, name)
-
-        def report_progress(self, *_: object) -> Any:
-            raise ClientError({"Error": {"Code": "ThrottlingException"}}, "UpdateItem")
-
     class Hasty:
         calls = 0
 
@@ -192,14 +184,17 @@ def test_an_attempt_that_cannot_report_for_the_stall_timeout_gives_up(cloud: Clo
             self.calls += 1
             return SystemClock().now() + timedelta(seconds=self.calls * lease.stall_timeout_s)
 
-    def wait(_spark: SparkSession, _job: Job[Any]) -> None:
-        work_until_stopped(stop)
+    def wait_for_failures(spark: SparkSession, job: Job[Any]) -> None:
+        waiter = Stop()
+        while len(failures) < 3:
+            waiter.wait(0.02)
+        write_one_row(spark, job)
 
-    assert make_attempt(wait, reports=Silent(), clock=Hasty(), stop=stop).run() is ExitCode.INTERRUPTED
-    assert stop.reason is StopReason.UNREPORTABLE
+    attempt = make_attempt(wait_for_failures, reports=Throttled(), clock=Hasty())
+    assert attempt.run() is ExitCode.OK
 
 
-def test_an_attempt_ends_itself_when_nobody_else_holds_it_to_its_timeout(
+def test_an_attempt_that_outlasts_its_timeout_ends_itself(
     cloud: Cloud, make_attempt: MakeAttempt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lease = cloud.claim(inputs={})
@@ -211,6 +206,6 @@ def test_an_attempt_ends_itself_when_nobody_else_holds_it_to_its_timeout(
 
     assert make_attempt(wait, stop=stop).run() is ExitCode.FAILED
 
-    result = cloud.lease().result
+    result = cloud.lease().attempt.result
     assert result is not None
     assert result.kind == "timed_out"

@@ -12,7 +12,10 @@ from jobs.catalogue import daily_delays
 from longhaul.domain.errors import PermanentJobError
 
 COLUMNS = "year int, month int, day int, carrier string, dep_time int, dep_delay int"
-RESULT = "day date, carrier string, flights long, cancelled long, mean_dep_delay double, p95_dep_delay double"
+RESULT = (
+    "day date, carrier string, flights long, cancelled long, mean_dep_delay double,"
+    " p95_dep_delay double"
+)
 
 
 def test_delays_by_day_and_carrier(spark: SparkSession) -> None:
@@ -34,12 +37,16 @@ def test_delays_by_day_and_carrier(spark: SparkSession) -> None:
     assertDataFrameEqual(result, spark.createDataFrame(expected, RESULT), checkRowOrder=True)
 
 
-def test_every_input_is_read(spark: SparkSession, make_job: Any, written: Any, tmp_path: Path) -> None:
+def test_every_input_is_read(
+    spark: SparkSession, make_job: Any, written: Any, tmp_path: Path
+) -> None:
     row = {"year": 2013, "day": 1, "carrier": "UA", "dep_time": 1, "dep_delay": 1}
     files = {}
     for month in (1, 2):
         folder = tmp_path / f"clean-{month}"
-        spark.createDataFrame([row | {"month": month}], COLUMNS).coalesce(1).write.parquet(str(folder))
+        spark.createDataFrame([row | {"month": month}], COLUMNS).coalesce(1).write.parquet(
+            str(folder)
+        )
         (files[f"m{month}"],) = folder.glob("*.parquet")
     job = make_job(files)
 

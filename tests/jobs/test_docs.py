@@ -15,22 +15,30 @@ from typer.testing import CliRunner
 
 import jobs.catalogue
 from console.cli import app
-from infra.settings import FARGATE_FREE_DISK_GIB, Settings
-from local.synth import REPOSITORY
-from longhaul.adapters.s3_publisher import read_manifest
+from console.synth import REPOSITORY
+from infra.settings import Settings
+from infra.sizes import FARGATE_FREE_DISK_GIB
+from longhaul.adapters.publisher import read_manifest
 from longhaul.domain.errors import InvalidRequestError
-from longhaul.domain.outcome import ExitCode
-from longhaul.domain.request import parse_request
+from longhaul.domain.policy import parse_request
+from longhaul.domain.verdict import ExitCode
 from longhaul.settings import LeaseSettings, PathPolicy, RuntimeSettings
 from tests.builders import BUCKET, settings, stage
 from tests.jobs.conftest import Cloud, MakeAttempt
 
 PAGE = (REPOSITORY / "docs" / "jobs.md").read_text().replace("my-data", BUCKET)
-SNIPPETS: list[tuple[str, str]] = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+SNIPPETS: list[tuple[str, str]] = re.findall(
+    r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL
+)
 # By the comment in their first line: where they belong.
-FILES = {code.partition("\n")[0].removeprefix("# "): code for kind, code in SNIPPETS if kind == "python"}
+FILES = {
+    code.partition("\n")[0].removeprefix("# "): code for kind, code in SNIPPETS if kind == "python"
+}
 MESSAGES = {json.loads(text)["job"]: json.loads(text) for kind, text in SNIPPETS if kind == "json"}
-FLIGHTS = b"year,month,day,carrier,distance\n2013,1,1,UA,1400\n2013,1,1,AA,1089\n2013,1,2,UA,200\n2013,2,1,UA,1\n2013,2,1,UA,2\n"
+FLIGHTS = (
+    b"year,month,day,carrier,distance\n2013,1,1,UA,1400\n2013,1,1,AA,1089\n2013,1,2,UA,200\n"
+    b"2013,2,1,UA,1\n2013,2,1,UA,2\n"
+)
 
 
 def known(*names: str) -> RuntimeSettings:
@@ -43,7 +51,7 @@ def known(*names: str) -> RuntimeSettings:
 
 @pytest.fixture
 def catalogue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The page's jobs of the catalogue, as if they were there; answers their names."""
+    """Put the page's jobs into the catalogue; returns their names."""
     names = []
     for place, code in FILES.items():
         if place.startswith("jobs/catalogue/"):
@@ -61,7 +69,9 @@ def run(cloud: Cloud, make_attempt: MakeAttempt, catalogue: list[str]) -> Callab
     def run_(job: str) -> ExitCode:
         cloud.s3.put_object(Bucket=BUCKET, Key="raw/2013-01.csv.gz", Body=compress(FLIGHTS))
         if job.startswith("s3://"):
-            cloud.s3.put_object(Bucket=BUCKET, Key=job.partition(f"{BUCKET}/")[2], Body=FILES[job].encode())
+            cloud.s3.put_object(
+                Bucket=BUCKET, Key=job.partition(f"{BUCKET}/")[2], Body=FILES[job].encode()
+            )
         cloud.claim(**MESSAGES[job])
         return make_attempt(settings=known(*catalogue)).run()
 
@@ -72,14 +82,23 @@ def output(cloud: Cloud, prefix: str, dataset: str = ".") -> list[bytes]:
     """Lines of the output, found by the reader that the page shows."""
     reader: dict[str, Any] = {}
     exec(FILES["any reader"], reader)  # noqa: S102 - our own page
-    keys = [path.partition(f"{BUCKET}/")[2] for path in reader["files_of"](cloud.s3, BUCKET, prefix, dataset)]
-    return b"".join(cloud.s3.get_object(Bucket=BUCKET, Key=key)["Body"].read() for key in keys).splitlines()
+    keys = [
+        path.partition(f"{BUCKET}/")[2]
+        for path in reader["files_of"](cloud.s3, BUCKET, prefix, dataset)
+    ]
+    return b"".join(
+        cloud.s3.get_object(Bucket=BUCKET, Key=key)["Body"].read() for key in keys
+    ).splitlines()
 
 
-def test_there_are_the_snippets_that_are_tested_here() -> None:
+def test_the_page_has_the_snippets_that_are_tested_here() -> None:
     assert [kind for kind, _ in SNIPPETS].count("console") == 1
     brought_along = {job for job in MESSAGES if job.startswith("s3://")}
-    assert set(FILES) == brought_along | {"any reader", "jobs/catalogue/busy_days.py", "tests/jobs/test_busy_days.py"}
+    assert set(FILES) == brought_along | {
+        "any reader",
+        "jobs/catalogue/busy_days.py",
+        "tests/jobs/test_busy_days.py",
+    }
     assert {kind for kind, _ in SNIPPETS} == {"console", "json", "python"}
 
 
@@ -92,18 +111,29 @@ def test_the_job_of_the_catalogue(cloud: Cloud, run: Callable[[str], ExitCode]) 
     assert {b"UA,4", b"AA,1"} <= set(output(cloud, "busy/2013/", "carriers"))
 
 
-def test_the_module_that_a_message_brings_along(cloud: Cloud, run: Callable[[str], ExitCode]) -> None:
+def test_the_module_that_a_message_names(cloud: Cloud, run: Callable[[str], ExitCode]) -> None:
     assert run(f"s3://{BUCKET}/jobs/longest.py") is ExitCode.OK
-    assert [json.loads(line)["distance"] for line in output(cloud, "longest/")] == [1400, 1089, 200, 2, 1]
+    assert [json.loads(line)["distance"] for line in output(cloud, "longest/")] == [
+        1400,
+        1089,
+        200,
+        2,
+        1,
+    ]
 
 
 def test_the_ordinary_script(cloud: Cloud, run: Callable[[str], ExitCode]) -> None:
     assert run(f"s3://{BUCKET}/jobs/by_carrier.py") is ExitCode.OK
-    assert output(cloud, "by-carrier/") == [b'{"carrier":"AA","count":1}', b'{"carrier":"UA","count":4}']
+    assert output(cloud, "by-carrier/") == [
+        b'{"carrier":"AA","count":1}',
+        b'{"carrier":"UA","count":4}',
+    ]
 
 
 @pytest.mark.usefixtures("catalogue")
-def test_the_test_of_a_job(spark: SparkSession, make_job: Any, written: Any, tmp_path: Path) -> None:
+def test_the_test_of_a_job(
+    spark: SparkSession, make_job: Any, written: Any, tmp_path: Path
+) -> None:
     module = ModuleType("test_of_the_page")
     exec(FILES["tests/jobs/test_busy_days.py"], vars(module))  # noqa: S102 - our own page
     (test,) = (value for name, value in vars(module).items() if name.startswith("test_"))
@@ -130,7 +160,10 @@ def test_the_command_exists() -> None:
 
 def test_the_table_of_sizes_is_that_of_the_settings() -> None:
     rows = re.findall(r"^\| `(\w+)` \| (\d+) \| (\d+) GiB \| (\d+) GiB \|$", PAGE, re.MULTILINE)
-    assert [(name, int(cpu) * 1024, int(memory) * 1024, int(disk)) for name, cpu, memory, disk in rows] == [
-        (name, size.cpu, size.memory_mib, size.disk_gib) for name, size in Settings().sizes.by_name().items()
+    assert [
+        (name, int(cpu) * 1024, int(memory) * 1024, int(disk)) for name, cpu, memory, disk in rows
+    ] == [
+        (name, size.cpu, size.memory_mib, size.disk_gib)
+        for name, size in Settings().sizes.by_name().items()
     ]
     assert f"{FARGATE_FREE_DISK_GIB} to 200 GiB of disk" in PAGE

@@ -1,13 +1,16 @@
-"""What a job may ask to be run next."""
+"""The jobs that a job may emit."""
 
 from typing import Any
 
 import pytest
 
+from jobs import failures
 from jobs.catalogue import months
-from jobs.emitting import EmitError, Emitter
-from longhaul.domain.lineage import MAX_GROUP
-from tests.builders import BUCKET, settings, stage
+from jobs.emitting import MAX_EMITTED_BYTES, EmitError, Emitter
+from longhaul.domain.lineage import MAX_DEPTH, MAX_FAMILY, MAX_GROUP, Group, Lineage
+from longhaul.domain.message import MAX_JOB_BYTES
+from longhaul.domain.verdict import OutcomeClass
+from tests.builders import BUCKET, running, settings, stage
 from tests.jobs.conftest import MakeJob
 
 STAGES = (
@@ -19,9 +22,14 @@ STAGES = (
 REQUEST = {"inputs": {"flights": f"s3://{BUCKET}/raw/01.csv"}}
 
 
-def emitter(of: str = "main") -> Emitter:
+def emitter(of: str = "main", groups: tuple[Group, ...] = ()) -> Emitter:
     known = settings(stages=STAGES)
-    return Emitter(known, known.stage(of))
+    lineage = Lineage(root="main#2013", parent="main#2013", groups=groups) if groups else None
+    return Emitter(known, known.stage(of), running(key=f"{of}#2013", lineage=lineage))
+
+
+def fan_out(*sizes: int) -> tuple[Group, ...]:
+    return tuple(Group(of="main#2013", run=1, n=0, size=size) for size in sizes)
 
 
 def test_requests_are_kept_by_stage_in_the_order_in_which_they_came() -> None:
@@ -35,7 +43,11 @@ def test_requests_are_kept_by_stage_in_the_order_in_which_they_came() -> None:
 @pytest.mark.parametrize(
     ("request_", "to", "problem"),
     [
-        ({"inputs": {"a": "s3://nobody/x"}}, "clean", "request 0: inputs.a: bucket 'nobody' is not allowed"),
+        (
+            {"inputs": {"a": "s3://nobody/x"}},
+            "clean",
+            "request 0: inputs.a: bucket 'nob…' is not allowed",
+        ),
         ({"colour": "red"}, "clean", "request 0: colour: unknown field"),
         ({"job": "flights_cleam"}, "clean", "request 0: job: unknown job"),
         ({"job_id": "mine"}, "clean", "request 0: job_id is ours to give"),
@@ -44,7 +56,9 @@ def test_requests_are_kept_by_stage_in_the_order_in_which_they_came() -> None:
         (REQUEST, None, "stage main leads to clean, other: name one with stage="),
     ],
 )
-def test_what_can_never_run_is_the_emitting_jobs_error(request_: Any, to: str | None, problem: str) -> None:
+def test_a_request_that_can_never_run_is_an_error_of_the_emitting_job(
+    request_: Any, to: str | None, problem: str
+) -> None:
     made = emitter()
     with pytest.raises(EmitError, match=problem):
         made.emit([request_], to)
@@ -58,11 +72,45 @@ def test_nothing_is_emitted_into_a_join_nor_where_nothing_follows() -> None:
         emitter("other").emit([REQUEST], None)
 
 
-def test_a_group_has_an_end() -> None:
+def test_a_group_has_a_largest_size() -> None:
     made = emitter()
     made.emit([REQUEST] * MAX_GROUP, "clean")
     with pytest.raises(EmitError, match="one job may emit 5,000 jobs into clean"):
         made.emit([REQUEST], "clean")
+
+
+def test_a_request_that_sqs_would_not_take_is_refused() -> None:
+    made = emitter()
+    with pytest.raises(
+        EmitError, match=r"request 1: the message is [\d,]+ bytes too long"
+    ) as raised:
+        made.emit([REQUEST, {**REQUEST, "params": {"x": "y" * MAX_JOB_BYTES}}], "clean")
+    assert made.requests is None
+    assert failures.of_error(raised.value).kind is OutcomeClass.PERMANENT
+
+
+def test_all_that_a_job_emits_has_a_largest_size() -> None:
+    made = emitter()
+    half = {**REQUEST, "params": {"x": "y" * (MAX_JOB_BYTES // 2)}}
+    fits = MAX_EMITTED_BYTES // (MAX_JOB_BYTES // 2) - 1
+    made.emit([half] * fits, "clean")
+    with pytest.raises(EmitError, match="one job may emit 67,108,864 bytes"):
+        made.emit([half] * 2, "clean")
+    assert len((made.requests or {})["clean"]) == fits
+
+
+def test_fan_outs_within_fan_outs_lead_to_so_many_jobs_at_most() -> None:
+    made = emitter(groups=fan_out(100, 50))
+    made.emit([REQUEST] * (MAX_FAMILY // 5_000), "clean")
+    with pytest.raises(EmitError, match="fan-outs of 100 by 50 by 21 may lead to 105,000 jobs"):
+        made.emit([REQUEST], "clean")
+    assert len((made.requests or {})["clean"]) == MAX_FAMILY // 5_000
+
+
+def test_fan_outs_are_only_so_deep() -> None:
+    emitter(groups=fan_out(*[1] * (MAX_DEPTH - 1))).emit([REQUEST], "clean")
+    with pytest.raises(EmitError, match="9 fan-outs within each other; at most 8"):
+        emitter(groups=fan_out(*[1] * MAX_DEPTH)).emit([REQUEST], "clean")
 
 
 def test_months_emits_a_request_for_each_month(make_job: MakeJob) -> None:

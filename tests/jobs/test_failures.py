@@ -5,28 +5,36 @@ from botocore.exceptions import NoCredentialsError, ReadTimeoutError
 from py4j.protocol import Py4JNetworkError
 
 from jobs import failures
-from jobs.spark.running import cause_of_death
+from jobs.spark.base import may_be_jvm_death
+from jobs.spark.local import cause_of_death
 from jobs.stopping import Stop, StopReason
 from longhaul.domain.errors import InvalidRequestError, LeaseChangedError, PermanentJobError
-from longhaul.domain.outcome import MAX_ERROR_CHARS, ExitCode, OutcomeClass
-from tests.fakes.service import client_error
+from longhaul.domain.verdict import MAX_ERROR_CHARS, ExitCode, OutcomeClass
+from simulation.aws.service import client_error
 
-WORKER = """Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 times, most recent failure: Lost task 0.0 in stage 1.0 (TID 1) (127.0.0.1 executor driver): org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+ABORTED = (
+    "Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 times, most recent failure: "
+    "Lost task 0.0 in stage 1.0 (TID 1) (127.0.0.1 executor driver): "
+)
+WORKER = f"""{ABORTED}org.apache.spark.api.PythonException: Traceback (most recent call last):
   File "worker.py", line 1, in main
 ValueError: no such tariff: X9
 
 \tat org.apache.spark.api.python.BasePythonRunner.handle(PythonRunner.scala:1)
 """
-LOST = "Job aborted due to stage failure: ExecutorLostFailure (executor 3 exited caused by one of the running tasks) Reason: {}"
-STAGE = """An error occurred while calling o52.save.
-: org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 times, most recent failure: Lost task 0.0 in stage 1.0 (TID 1) (127.0.0.1 executor driver): java.io.IOException: No space left on device
+LOST = (
+    "Job aborted due to stage failure: ExecutorLostFailure (executor 3 exited caused by one of the"
+    " running tasks) Reason: {}"
+)
+STAGE = f"""An error occurred while calling o52.save.
+: org.apache.spark.SparkException: {ABORTED}java.io.IOException: No space left on device
 \tat java.base/java.io.FileOutputStream.write(Unknown Source)
 
 Driver stacktrace:
 \tat org.apache.spark.scheduler.DAGScheduler.abort(DAGScheduler.scala:1)
 """
 NESTED = """An error occurred while calling o52.save.
-: org.apache.spark.SparkException: [FAILED_READ_FILE.NO_HINT] Encountered error while reading file x.csv.
+: org.apache.spark.SparkException: [FAILED_READ_FILE.NO_HINT] Encountered error while reading x.csv.
 \tat org.apache.spark.X.y(X.scala:1)
 Caused by: java.lang.RuntimeException: wrapper
 \tat org.apache.spark.X.y(X.scala:1)
@@ -45,7 +53,7 @@ Caused by: java.util.zip.ZipException: Not in GZIP format
         ("plain", "RuntimeError: plain"),
     ],
 )
-def test_the_cause_comes_first_and_the_stacks_are_gone(text: str, cause: str) -> None:
+def test_an_error_text_has_the_cause_first_and_no_stacks(text: str, cause: str) -> None:
     failure = failures.of_error(RuntimeError(text))
     assert failure == failures.Failure(OutcomeClass.FAILED, cause, ExitCode.FAILED)
 
@@ -58,20 +66,60 @@ def test_the_cause_comes_first_and_the_stacks_are_gone(text: str, cause: str) ->
         (failures.NoOutputError("nothing"), OutcomeClass.NO_OUTPUT, ExitCode.FAILED),
         (LeaseChangedError(None), OutcomeClass.SUPERSEDED, ExitCode.SUPERSEDED),
         (MemoryError(), OutcomeClass.OUT_OF_MEMORY, ExitCode.OUT_OF_MEMORY),
-        (RuntimeError("x: java.lang.OutOfMemoryError: Java heap space"), OutcomeClass.OUT_OF_MEMORY, ExitCode.OUT_OF_MEMORY),
-        (RuntimeError(LOST.format("Command exited with code 52")), OutcomeClass.OUT_OF_MEMORY, ExitCode.OUT_OF_MEMORY),
-        (RuntimeError(LOST.format("Container from a bad node. Exit status: 143. Exit code: 137")), OutcomeClass.OUT_OF_MEMORY, ExitCode.OUT_OF_MEMORY),
-        (RuntimeError(LOST.format("Command exited with code 1")), OutcomeClass.FAILED, ExitCode.FAILED),
+        (
+            RuntimeError("x: java.lang.OutOfMemoryError: Java heap space"),
+            OutcomeClass.OUT_OF_MEMORY,
+            ExitCode.OUT_OF_MEMORY,
+        ),
+        (
+            RuntimeError(LOST.format("Command exited with code 52")),
+            OutcomeClass.OUT_OF_MEMORY,
+            ExitCode.OUT_OF_MEMORY,
+        ),
+        (
+            RuntimeError(
+                LOST.format("Container from a bad node. Exit status: 143. Exit code: 137")
+            ),
+            OutcomeClass.OUT_OF_MEMORY,
+            ExitCode.OUT_OF_MEMORY,
+        ),
+        (
+            RuntimeError(LOST.format("Command exited with code 1")),
+            OutcomeClass.FAILED,
+            ExitCode.FAILED,
+        ),
         (KeyError("city"), OutcomeClass.FAILED, ExitCode.FAILED),
-        (ReadTimeoutError(endpoint_url="https://s3"), OutcomeClass.INTERRUPTED, ExitCode.INTERRUPTED),
-        (client_error("SlowDown", "", "UploadPart", status=503), OutcomeClass.INTERRUPTED, ExitCode.INTERRUPTED),
-        (client_error("ThrottlingException", "", "UpdateItem"), OutcomeClass.INTERRUPTED, ExitCode.INTERRUPTED),
-        (client_error("InternalError", "", "PutObject", status=500), OutcomeClass.INTERRUPTED, ExitCode.INTERRUPTED),
-        (client_error("AccessDenied", "", "PutObject", status=403), OutcomeClass.FAILED, ExitCode.FAILED),
+        (
+            ReadTimeoutError(endpoint_url="https://s3"),
+            OutcomeClass.INTERRUPTED,
+            ExitCode.INTERRUPTED,
+        ),
+        (
+            client_error("SlowDown", "", "UploadPart", status=503),
+            OutcomeClass.INTERRUPTED,
+            ExitCode.INTERRUPTED,
+        ),
+        (
+            client_error("ThrottlingException", "", "UpdateItem"),
+            OutcomeClass.INTERRUPTED,
+            ExitCode.INTERRUPTED,
+        ),
+        (
+            client_error("InternalError", "", "PutObject", status=500),
+            OutcomeClass.INTERRUPTED,
+            ExitCode.INTERRUPTED,
+        ),
+        (
+            client_error("AccessDenied", "", "PutObject", status=403),
+            OutcomeClass.FAILED,
+            ExitCode.FAILED,
+        ),
         (NoCredentialsError(), OutcomeClass.FAILED, ExitCode.FAILED),
     ],
-)  # fmt: skip
-def test_each_kind_of_error_has_its_class_and_exit_code(error: Exception, kind: OutcomeClass, code: ExitCode) -> None:
+)
+def test_each_kind_of_error_has_its_class_and_exit_code(
+    error: Exception, kind: OutcomeClass, code: ExitCode
+) -> None:
     failure = failures.of_error(error)
     assert (failure.kind, failure.exit_code) == (kind, code)
 
@@ -93,25 +141,49 @@ def test_the_first_reason_to_stop_wins() -> None:
     assert (stop.reason, called) == (StopReason.TERMINATED, ["before", "after"])
 
 
-def test_texts_are_cut_to_what_the_row_takes() -> None:
+def test_an_error_repeats_no_value_of_the_parameters() -> None:
+    secret = "correct horse battery staple"
+    for error in (
+        PermanentJobError(f"params.token: {secret} is no token"),
+        RuntimeError(f"x\n\tat a.B(C)\nCaused by: a.E: 401 for {secret}\n\tat a.B(C)"),
+        KeyError(secret),
+    ):
+        text = failures.of_error(error, {"login": {"token": secret}}).error
+        assert "corr…" in text
+        assert "correct" not in text
+
+
+def test_long_texts_are_cut_to_fit_the_row() -> None:
     assert len(failures.of_error(RuntimeError("x" * 10_000)).error) == MAX_ERROR_CHARS
 
 
 @pytest.mark.parametrize(
     ("code", "last_words", "reason"),
     [
-        (3, "Terminating due to java.lang.OutOfMemoryError: Java heap space", StopReason.OUT_OF_MEMORY),
+        (
+            3,
+            "Terminating due to java.lang.OutOfMemoryError: Java heap space",
+            StopReason.OUT_OF_MEMORY,
+        ),
         (-9, "", StopReason.OUT_OF_MEMORY),
         (-15, "", StopReason.JVM_DIED),
         (134, "# A fatal error has been detected", StopReason.JVM_DIED),
         (0, "", StopReason.JVM_DIED),
     ],
 )
-def test_a_jvm_that_ends_unasked_has_a_named_cause(code: int, last_words: str, reason: StopReason) -> None:
+def test_a_jvm_that_ends_by_itself_has_a_named_cause(
+    code: int, last_words: str, reason: StopReason
+) -> None:
     assert cause_of_death(code, last_words)[0] is reason
 
 
 def test_a_broken_connection_may_be_the_death_of_the_jvm() -> None:
-    assert failures.may_be_jvm_death(Py4JNetworkError())
-    assert failures.may_be_jvm_death(ConnectionRefusedError())
-    assert not failures.may_be_jvm_death(ValueError())
+    assert may_be_jvm_death(Py4JNetworkError())
+    assert may_be_jvm_death(ConnectionRefusedError())
+    assert not may_be_jvm_death(ValueError())
+
+
+def test_cause_at_the_end_of_a_huge_text_is_found_in_the_part_that_is_looked_at() -> None:
+    noise = "\n at a.b(c)( executor most recent failure: Lost task " * 200_000
+    failure = failures.of_error(RuntimeError(f"{noise}\nCaused by: java.io.IOException: no disk"))
+    assert failure.error == "java.io.IOException: no disk"

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from demo.flights import spoil
 from jobs.catalogue import flights_clean
 from jobs.catalogue.flights_clean import TYPES, Params
-from jobs.data.flights import spoil
 from longhaul.domain.errors import PermanentJobError
 
 HEADER = ",".join(TYPES)
@@ -30,7 +30,9 @@ def csv(tmp_path: Path) -> Callable[..., Path]:
 
 
 def changed(**values: str) -> str:
-    return ",".join(values.get(name, text) for name, text in zip(TYPES, GOOD.split(","), strict=True))
+    return ",".join(
+        values.get(name, text) for name, text in zip(TYPES, GOOD.split(","), strict=True)
+    )
 
 
 def test_good_rows_are_typed_and_cancelled_flights_keep_their_gaps(
@@ -42,7 +44,7 @@ def test_good_rows_are_typed_and_cancelled_flights_keep_their_gaps(
 
     rows = {row["flight"]: row for row in written(job)}
     assert rows[1545]["dep_delay"] == 2
-    assert rows[1545]["time_hour"] == datetime(2013, 1, 1, 10)  # noqa: DTZ001 - Spark answers naive times in the session's zone
+    assert rows[1545]["time_hour"] == datetime(2013, 1, 1, 10)  # noqa: DTZ001 - Spark returns naive times in the session's zone
     assert (rows[4308]["dep_time"], rows[4308]["tailnum"]) == (None, None)
     assert [dataset.rows for dataset in job.written] == [2, 0]
 
@@ -54,7 +56,10 @@ def test_clean_rows_lie_in_one_file_for_each_month(
 
     flights_clean.run(spark, job)
 
-    files = sorted(file.parent.relative_to(job.written[0].folder) for file in job.written[0].folder.rglob("*.parquet"))
+    files = sorted(
+        file.parent.relative_to(job.written[0].folder)
+        for file in job.written[0].folder.rglob("*.parquet")
+    )
     assert files == [Path("year=2013/month=1"), Path("year=2013/month=2")]
 
 
@@ -76,7 +81,9 @@ def test_clean_rows_lie_in_one_file_for_each_month(
         ("just some text", "row: not 19 columns"),
     ],
 )
-def test_a_bad_row_is_quarantined_with_its_reason(spark: SparkSession, tmp_path: Path, line: str, reason: str) -> None:
+def test_a_bad_row_is_quarantined_with_its_reason(
+    spark: SparkSession, tmp_path: Path, line: str, reason: str
+) -> None:
     file = tmp_path / "00007-bad.csv"
     file.write_text(f"{HEADER}\n{line}\n{GOOD}\n")
 
@@ -90,14 +97,18 @@ def test_a_bad_row_is_quarantined_with_its_reason(spark: SparkSession, tmp_path:
 def test_another_header_is_permanent_and_not_other_columns(
     spark: SparkSession, make_job: Any, csv: Callable[..., Path]
 ) -> None:
-    swapped = HEADER.replace("dep_delay", "x").replace("arr_delay", "dep_delay").replace("x", "arr_delay")
+    swapped = (
+        HEADER.replace("dep_delay", "x").replace("arr_delay", "dep_delay").replace("x", "arr_delay")
+    )
     job = make_job({"flights": csv(GOOD, header=swapped)}, Params())
 
     with pytest.raises(PermanentJobError, match="the header of a file is not year,month"):
         flights_clean.run(spark, job)
 
 
-def test_too_many_bad_rows_make_the_input_bad(spark: SparkSession, make_job: Any, csv: Callable[..., Path]) -> None:
+def test_too_many_bad_rows_make_the_input_bad(
+    spark: SparkSession, make_job: Any, csv: Callable[..., Path]
+) -> None:
     job = make_job({"flights": csv(GOOD, changed(month="0"))}, Params(max_bad_fraction=0.4))
 
     with pytest.raises(PermanentJobError, match="1 of 2 rows are bad"):

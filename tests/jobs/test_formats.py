@@ -13,7 +13,7 @@ from jobs.catalogue import sql
 from jobs.emitting import Emitter
 from jobs.io.staging import StagedInput, extension_of
 from longhaul.domain.errors import PermanentJobError
-from tests.builders import settings, stage
+from tests.builders import running, settings, stage
 
 
 @pytest.fixture
@@ -27,12 +27,20 @@ def staged(tmp_path: Path) -> Any:
             (folder / f"{number:05d}-{name}").write_bytes(content)
         extensions = frozenset(extension_of(name) for name in files)
         rows = StagedInput(folder.as_uri(), len(files), sum(map(len, files.values())), extensions)
-        return Job(params, {"rows": rows}, tmp_path / "output", lambda _: None, Emitter(settings(), stage()))
+        return Job(
+            params,
+            {"rows": rows},
+            tmp_path / "output",
+            lambda _: None,
+            Emitter(settings(), stage(), running()),
+        )
 
     return build
 
 
-def test_compressed_files_are_read_beside_plain_ones(spark: SparkSession, staged: Any, written: Any) -> None:
+def test_compressed_files_are_read_beside_plain_ones(
+    spark: SparkSession, staged: Any, written: Any
+) -> None:
     files = {
         "a.csv": b"n\n1\n",
         "b.csv.gz": gzip.compress(b"n\n2\n"),
@@ -47,9 +55,11 @@ def test_compressed_files_are_read_beside_plain_ones(spark: SparkSession, staged
 
 
 @pytest.mark.parametrize("name", ["a.csv.zip", "a.csv.xz", "a.CSV.ZST", "a.tar", "a.csv.gzip"])
-def test_what_spark_would_take_for_rows_is_refused(staged: Any, name: str) -> None:
+def test_compressions_that_spark_reads_as_rows_are_refused(staged: Any, name: str) -> None:
     job = staged({name: b"PK"}, Params())
-    with pytest.raises(PermanentJobError, match=r"Spark does not unpack \.\w+ files: send them as gz or bz2"):
+    with pytest.raises(
+        PermanentJobError, match=r"Spark does not unpack \.\w+ files: send them as gz or bz2"
+    ):
         job.input("rows")
 
 
@@ -57,13 +67,21 @@ def test_what_spark_would_take_for_rows_is_refused(staged: Any, name: str) -> No
 def test_each_format_is_written_in_partitions_and_read_back(
     spark: SparkSession, tmp_path: Path, format_: Format
 ) -> None:
-    job = Job(Params(), {}, tmp_path / "output", lambda _: None, Emitter(settings(), stage()))
-    frame = spark.createDataFrame([(1, "x", "a"), (2, "y", "b"), (3, None, "b")], "n int, text string, part string")
+    job = Job(
+        Params(), {}, tmp_path / "output", lambda _: None, Emitter(settings(), stage(), running())
+    )
+    frame = spark.createDataFrame(
+        [(1, "x", "a"), (2, "y", "b"), (3, None, "b")], "n int, text string, part string"
+    )
 
     assert job.write(frame, format=format_, partition_by=["part"]) == 3
 
     folder = job.written[0].folder
     assert {path.name for path in folder.iterdir() if path.is_dir()} == {"part=a", "part=b"}
-    read = spark.read.format(format_).schema("n int, text string, part string").option("header", value=True)
+    read = (
+        spark.read.format(format_)
+        .schema("n int, text string, part string")
+        .option("header", value=True)
+    )
     rows = read.load(folder.as_uri()).orderBy("n").collect()
     assert [tuple(row) for row in rows] == [(1, "x", "a"), (2, "y", "b"), (3, None, "b")]

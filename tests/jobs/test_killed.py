@@ -1,4 +1,7 @@
-"""SIGKILL to a process that publishes, at each step of it: no handler runs, no thread is waited for, and what comes next has only S3 and the row."""
+"""SIGKILL to a process that publishes, at each of its steps.
+
+No handler runs and no thread is awaited: the next attempt has only S3 and the row.
+"""
 
 import os
 import signal
@@ -9,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from console.synth import REPOSITORY
 from jobs.io.publisher import Uploader
 from jobs.io.written import Dataset
 from jobs.stopping import Stop
-from local.synth import REPOSITORY
-from longhaul.adapters.s3_publisher import S3Publisher, read_manifest
+from longhaul.adapters.publisher import S3Publisher, read_manifest
 from longhaul.domain.lease import AttemptId
 from tests.builders import BUCKET
 from tests.jobs.conftest import Cloud
@@ -22,7 +25,8 @@ PREFIX = "out/"
 OLD, NEW = [b"old 0", b"old 1"], [b"new 0", b"new 1", b"new 2"]
 LIMIT_S = 60
 
-# Uploads a folder, commits and publishes it, as an attempt does; ends by its own hand at the n-th call of an operation.
+# Uploads a folder, commits and publishes it, as an attempt does. Kills itself at the n-th call of
+# an operation.
 PUBLISH = """
 import os, random, signal, sys
 from pathlib import Path
@@ -32,8 +36,8 @@ from jobs.io.publisher import Uploader
 from jobs.io.written import Dataset
 from jobs.stopping import Stop
 from longhaul.adapters.clock import SystemClock
-from longhaul.adapters.dynamodb_leases import DynamoLeases
-from longhaul.adapters.s3_publisher import S3Publisher
+from longhaul.adapters.dynamodb.leases import DynamoLeases
+from longhaul.adapters.publisher import S3Publisher
 from longhaul.domain.lease import AttemptId
 
 bucket, prefix, key, attempt, folder, operation, left, moment = sys.argv[1:]
@@ -61,9 +65,20 @@ S3Publisher(s3, bucket).publish(output)
 """
 
 
-def publish_until_killed(endpoint: str, attempt: AttemptId, folder: Path, death: tuple[str, int, str]) -> None:
+def publish_until_killed(
+    endpoint: str, attempt: AttemptId, folder: Path, death: tuple[str, int, str]
+) -> None:
     operation, nth, moment = death
-    arguments = [BUCKET, PREFIX, attempt.key, str(attempt.attempt), str(folder), operation, str(nth), moment]
+    arguments = [
+        BUCKET,
+        PREFIX,
+        attempt.key,
+        str(attempt.attempt),
+        str(folder),
+        operation,
+        str(nth),
+        moment,
+    ]
     done = subprocess.run(
         [sys.executable, "-c", PUBLISH, *arguments],
         cwd=REPOSITORY,
@@ -79,13 +94,17 @@ def publish_until_killed(endpoint: str, attempt: AttemptId, folder: Path, death:
 def publish(cloud: Cloud, attempt: AttemptId, folder: Path) -> None:
     """The same in this process, to its end."""
     uploader = Uploader(cloud.s3, BUCKET, Stop(), begin=lambda _: None, advance=lambda _: None)
-    S3Publisher(cloud.s3, BUCKET).publish(uploader.upload(attempt, f"s3://{BUCKET}/{PREFIX}", [Dataset(".", folder)]))
+    S3Publisher(cloud.s3, BUCKET).publish(
+        uploader.upload(attempt, f"s3://{BUCKET}/{PREFIX}", [Dataset(".", folder)])
+    )
 
 
 def visible(cloud: Cloud) -> list[bytes]:
     manifest, _ = read_manifest(cloud.s3, BUCKET, PREFIX)
     files = manifest.files if manifest else ()
-    return sorted(cloud.s3.get_object(Bucket=BUCKET, Key=PREFIX + file.path)["Body"].read() for file in files)
+    return sorted(
+        cloud.s3.get_object(Bucket=BUCKET, Key=PREFIX + file.path)["Body"].read() for file in files
+    )
 
 
 def fill(folder: Path, contents: list[bytes]) -> Path:
@@ -111,8 +130,15 @@ def fill(folder: Path, contents: list[bytes]) -> Path:
         ("DeleteObjects", 1, "after", True),
     ],
 )
-def test_a_sigkill_leaves_the_old_or_the_new_output_and_what_comes_next_ends_it(
-    moto: str, remote: Cloud, tmp_path: Path, operation: str, nth: int, moment: str, *, committed: bool
+def test_a_sigkill_leaves_the_old_or_the_new_output_and_the_next_attempt_completes_it(
+    moto: str,
+    remote: Cloud,
+    tmp_path: Path,
+    operation: str,
+    nth: int,
+    moment: str,
+    *,
+    committed: bool,
 ) -> None:
     first = remote.claim().id
     publish(remote, replace(first, key="main#older"), fill(tmp_path / "old", OLD))
@@ -121,7 +147,7 @@ def test_a_sigkill_leaves_the_old_or_the_new_output_and_what_comes_next_ends_it(
     publish_until_killed(moto, first, new, (operation, nth, moment))
 
     assert visible(remote) in (OLD, NEW)
-    found = remote.lease().output
+    found = remote.lease().attempt.output
     assert (found is not None) == committed
     if found is not None:
         S3Publisher(remote.s3, BUCKET).publish(found)
@@ -130,5 +156,6 @@ def test_a_sigkill_leaves_the_old_or_the_new_output_and_what_comes_next_ends_it(
         publish(remote, replace(first, attempt=2), new)
     assert visible(remote) == NEW
     assert len(remote.objects(PREFIX)) == len(NEW) + 1
-    # Killed before the first list, its uploads have no parts, and end by the bucket's lifecycle rule.
+    # Killed before the first list, its uploads have no parts, and end by the bucket's lifecycle
+    # rule.
     assert remote.pending_uploads() == [] or (operation, nth, moment) == ("PutObject", 1, "before")

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from jobs.io.code import MAX_CODE_BYTES
-from longhaul.adapters.s3_publisher import read_manifest
+from jobs.loading import MAX_CODE_BYTES
+from longhaul.adapters.publisher import read_manifest
 from longhaul.domain.lease import RecordedResult
 from longhaul.domain.manifest import Manifest
-from longhaul.domain.outcome import ExitCode
+from longhaul.domain.verdict import ExitCode
 from longhaul.settings import LeaseSettings, PathPolicy
 from tests.builders import BUCKET, settings
 from tests.jobs.conftest import Cloud, MakeAttempt
@@ -32,14 +32,16 @@ def run(cloud: Cloud, make_attempt: MakeAttempt) -> Run:
             cloud.s3.put_object(Bucket=BUCKET, Key="jobs/own.py", Body=body)
         cloud.claim(**{"job": CODE, "inputs": {}, **changes})
         allowed = PathPolicy(data_bucket=BUCKET, job_prefixes=(f"s3://{BUCKET}/jobs/",))
-        attempt = make_attempt(settings=settings(lease=LeaseSettings(progress_period_s=0.05), paths=allowed))
+        attempt = make_attempt(
+            settings=settings(lease=LeaseSettings(progress_period_s=0.05), paths=allowed)
+        )
         return attempt.run()
 
     return run_
 
 
 def result(cloud: Cloud) -> RecordedResult:
-    found = cloud.lease().result
+    found = cloud.lease().attempt.result
     assert found is not None
     return found
 
@@ -52,7 +54,10 @@ def manifest(cloud: Cloud) -> Manifest:
 
 def read(cloud: Cloud, dataset: str = ".") -> bytes:
     files = [file.path for file in manifest(cloud).of_dataset(dataset)]
-    return b"".join(cloud.s3.get_object(Bucket=BUCKET, Key=OUTPUT + path)["Body"].read() for path in sorted(files))
+    return b"".join(
+        cloud.s3.get_object(Bucket=BUCKET, Key=OUTPUT + path)["Body"].read()
+        for path in sorted(files)
+    )
 
 
 MODULE = """
@@ -67,11 +72,14 @@ def shout(text):
 
 def run(spark, job):
     loud = F.udf(shout)
-    job.write(spark.createDataFrame([(job.params.word,)], "word string").select(loud("word").alias("word")), format="json")
+    words = spark.createDataFrame([(job.params.word,)], "word string")
+    job.write(words.select(loud("word").alias("word")), format="json")
 """
 
 
-def test_a_module_from_s3_runs_with_its_parameters_and_its_functions_in_sparks_workers(cloud: Cloud, run: Run) -> None:
+def test_a_module_from_s3_runs_with_its_parameters_and_its_functions_in_sparks_workers(
+    cloud: Cloud, run: Run
+) -> None:
     assert run(MODULE, params={"word": "hello"}) is ExitCode.OK
     assert read(cloud) == b'{"word":"HELLO"}\n'
     assert manifest(cloud).rows == {".": 1}
@@ -79,7 +87,10 @@ def test_a_module_from_s3_runs_with_its_parameters_and_its_functions_in_sparks_w
 
 def test_a_wrong_parameter_of_a_module_is_permanent_and_named(cloud: Cloud, run: Run) -> None:
     assert run(MODULE, params={"words": "secret"}) is ExitCode.PERMANENT
-    assert result(cloud).error == "params.word: Field required; params.words: Extra inputs are not permitted"
+    assert (
+        result(cloud).error
+        == "params.word: Field required; params.words: Extra inputs are not permitted"
+    )
 
 
 SCRIPT = """
@@ -93,7 +104,8 @@ def main():
     spark = SparkSession.builder.appName("any").master("local[1]").getOrCreate()
     source, target, label = sys.argv[1:]
     rows = spark.read.csv(source, header=True, inferSchema=True)
-    rows.rdd.map(lambda row: (double(row.n), label)).toDF(["n", "label"]).coalesce(1).write.mode("overwrite").json(target)
+    doubled = rows.rdd.map(lambda row: (double(row.n), label)).toDF(["n", "label"])
+    doubled.coalesce(1).write.mode("overwrite").json(target)
     spark.stop()
 
 if __name__ == "__main__":
@@ -101,7 +113,9 @@ if __name__ == "__main__":
 """
 
 
-def test_an_ordinary_script_runs_unchanged_with_our_session_and_its_argv(cloud: Cloud, run: Run) -> None:
+def test_an_ordinary_script_runs_unchanged_with_our_session_and_its_argv(
+    cloud: Cloud, run: Run
+) -> None:
     cloud.s3.put_object(Bucket=BUCKET, Key="raw/a.csv", Body=b"n\n1\n2\n")
     before = sys.argv
 
@@ -113,7 +127,9 @@ def test_an_ordinary_script_runs_unchanged_with_our_session_and_its_argv(cloud: 
     assert sys.argv is before
 
 
-def test_a_script_may_write_several_datasets_and_files_without_spark(cloud: Cloud, run: Run) -> None:
+def test_a_script_may_write_several_datasets_and_files_without_spark(
+    cloud: Cloud, run: Run
+) -> None:
     script = "import sys, pathlib\nfor word in sys.argv[1:]: pathlib.Path(word).write_text('x')"
     argv = ["{output}/a.txt", "{output.notes}/b.txt"]
     assert run(script, params={"argv": argv}) is ExitCode.OK
@@ -125,29 +141,66 @@ def test_a_script_may_write_several_datasets_and_files_without_spark(cloud: Clou
     [
         ("pass", {}, ExitCode.FAILED, "the job ended without writing anything"),
         ("import sys; sys.exit(3)", {}, ExitCode.FAILED, "ScriptError: the script exited with 3"),
-        ("import sys; sys.exit('no luck')", {}, ExitCode.FAILED, "ScriptError: the script exited with no luck"),
-        ("import sys; sys.exit(65)", {}, ExitCode.PERMANENT, "the script exited with 65: the job cannot succeed"),
+        (
+            "import sys; sys.exit('no luck')",
+            {},
+            ExitCode.FAILED,
+            "ScriptError: the script exited with no luck",
+        ),
+        (
+            "import sys; sys.exit(65)",
+            {},
+            ExitCode.PERMANENT,
+            "the script exited with 65: the job cannot succeed",
+        ),
         ("import sys; sys.exit()", {}, ExitCode.FAILED, "the job ended without writing anything"),
         ("raise KeyError('x')", {}, ExitCode.FAILED, "KeyError: 'x'"),
-        ("pass", {"argv": ["{inputs.a}"]}, ExitCode.PERMANENT, "params.argv: {inputs.a} is no input of the request"),
-        ("pass", {"argv": "text"}, ExitCode.PERMANENT, "params.argv: Input should be a valid tuple"),
+        (
+            "pass",
+            {"argv": ["{inputs.a}"]},
+            ExitCode.PERMANENT,
+            "params.argv: {inp… is no input of the request",
+        ),
+        (
+            "pass",
+            {"argv": "text"},
+            ExitCode.PERMANENT,
+            "params.argv: Input should be a valid tuple",
+        ),
         ("pass", {"args": []}, ExitCode.PERMANENT, "params.args: Extra inputs are not permitted"),
         ("def run(spark, job:", {}, ExitCode.PERMANENT, f"job: {CODE} is no Python (line 1)"),
         (b"\x00\xff", {}, ExitCode.PERMANENT, f"job: {CODE} is no Python"),
-        ("import nowhere\ndef run(spark, job): ...", {}, ExitCode.PERMANENT, f"job: {CODE} imports nowhere, which"),
-        ("#" * (MAX_CODE_BYTES + 1), {}, ExitCode.PERMANENT, f"job: {CODE} has 1048577 bytes, more than the 1048576"),
+        (
+            "import nowhere\ndef run(spark, job): ...",
+            {},
+            ExitCode.PERMANENT,
+            f"job: {CODE} imports nowhere, which",
+        ),
+        (
+            "#" * (MAX_CODE_BYTES + 1),
+            {},
+            ExitCode.PERMANENT,
+            f"job: {CODE} has 1048577 bytes, more than the 1048576",
+        ),
         (None, {}, ExitCode.PERMANENT, f"job: nothing at {CODE}"),
     ],
 )
-def test_what_cannot_run_says_why(
-    cloud: Cloud, run: Run, code: str | bytes | None, params: dict[str, Any], exit_code: ExitCode, error: str
+def test_code_that_cannot_run_says_why(
+    cloud: Cloud,
+    run: Run,
+    code: str | bytes | None,
+    params: dict[str, Any],
+    exit_code: ExitCode,
+    error: str,
 ) -> None:
     assert run(code, params=params) is exit_code
     assert result(cloud).error.startswith(error)
     assert cloud.objects(OUTPUT) == []
 
 
-def test_code_that_may_not_be_read_is_permanent(cloud: Cloud, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_that_may_not_be_read_is_permanent(
+    cloud: Cloud, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stock = cloud.s3.get_object
 
     def denied(**arguments: str) -> Any:

@@ -1,4 +1,4 @@
-"""What counts as work, and what the lease row is told of it."""
+"""What counts as work, and what the reporter writes about it."""
 
 import json
 import subprocess
@@ -23,6 +23,7 @@ from jobs.reporting import Phase, Progress, Reporter
 from jobs.spark.progress import Effort, ProcessTree, SparkSample, SparkWatch, StageCount
 from jobs.stopping import Stop
 from jobs.task import Resources, resources
+from longhaul.adapters.background import Threads
 from longhaul.adapters.clock import SystemClock
 from longhaul.domain.beat import Kill, beaten, decide_beat
 from longhaul.settings import LeaseSettings
@@ -34,7 +35,7 @@ IDLE, BUSY = Effort(1.0, 0.02, 500), Effort(1.0, 1.4, 0)
 
 @dataclass
 class Watched:
-    """A reporter whose surroundings a test sets: the effort of the process tree, Spark's sample and the time."""
+    """A reporter for which the test sets effort, sample and time."""
 
     reporter: Reporter
     written: list[tuple[dict[str, Any], datetime]]
@@ -48,17 +49,33 @@ class Watched:
         return self.written[-1]
 
 
+def reporter_of(leases: Any, period_s: float) -> Reporter:
+    return Reporter(
+        leases=leases,
+        attempt=running().id,
+        clock=SystemClock(),
+        background=Threads(),
+        stop=Stop(),
+        progress=Progress(),
+        period_s=period_s,
+        sample=SparkSample,
+        effort=ProcessTree().effort,
+    )
+
+
 @pytest.fixture
 def watched() -> Watched:
     written: list[tuple[dict[str, Any], datetime]] = []
 
     class Leases:
-        def report_progress(self, _attempt: Any, progress: dict[str, Any], progress_at: datetime) -> Any:
+        def report_progress(
+            self, _attempt: Any, progress: dict[str, Any], progress_at: datetime, _now: datetime
+        ) -> Any:
             written.append((progress, progress_at))
             return running()
 
     leases: Any = Leases()
-    reporter = Reporter(leases, running().id, Any, Stop(), Progress(), 1.0, 60.0)  # type: ignore[arg-type]  # set below
+    reporter = reporter_of(leases, period_s=1.0)
     watched_ = Watched(reporter, written)
 
     class Surroundings:
@@ -69,8 +86,8 @@ def watched() -> Watched:
             return watched_.effort
 
     surroundings: Any = Surroundings()
-    reporter.clock = reporter.tree = surroundings
-    reporter.spark = lambda: watched_.sample
+    reporter.clock, reporter.effort = surroundings, surroundings.effort
+    reporter.sample = lambda: watched_.sample
     return watched_
 
 
@@ -88,7 +105,9 @@ def test_a_long_task_that_burns_cpu_advances_although_no_task_ends(watched: Watc
     assert advances == sorted(set(advances))
 
 
-def test_a_task_on_an_executor_advances_although_nothing_of_it_can_be_seen(watched: Watched) -> None:
+def test_a_task_on_an_executor_advances_although_it_cannot_be_seen(
+    watched: Watched,
+) -> None:
     watched.sample = SparkSample(0, 1, (StageCount(0, 0, 1),), runs_elsewhere=True)
     advances = [watched.report()[1] for _ in range(3)]
     assert advances == sorted(set(advances))
@@ -98,6 +117,14 @@ def test_a_task_on_an_executor_advances_although_nothing_of_it_can_be_seen(watch
     watched.report()
     last = watched.report()[1]
     assert watched.report()[1] == last
+
+
+def test_a_job_without_executors_is_reported_as_waiting(watched: Watched) -> None:
+    watched.reporter.progress.enter(Phase.RUNNING)
+    watched.sample = SparkSample(0, 1, (StageCount(0, 0, 1),), waits_for_executors=True)
+    assert watched.report()[0]["phase"] == "waiting"
+    watched.sample = SparkSample(0, 1, (StageCount(0, 0, 1),), runs_elsewhere=True)
+    assert watched.report()[0]["phase"] == "running"
 
 
 def test_io_is_work(watched: Watched) -> None:
@@ -118,7 +145,10 @@ def test_an_ended_task_and_a_note_advance(watched: Watched) -> None:
 def test_a_quiet_period_counts_as_progress_until_it_has_lasted_too_long(watched: Watched) -> None:
     watched.report()
     watched.reporter.progress.be_quiet("waiting for the API", watched.now_ + timedelta(seconds=12))
-    assert [watched.report()[1] for _ in range(2)] == [NOW + timedelta(seconds=10), NOW + timedelta(seconds=15)]
+    assert [watched.report()[1] for _ in range(2)] == [
+        NOW + timedelta(seconds=10),
+        NOW + timedelta(seconds=15),
+    ]
     late = [watched.report()[1] for _ in range(3)]
     assert late == [NOW + timedelta(seconds=15)] * 3
 
@@ -142,7 +172,10 @@ def test_the_row_stays_small_whatever_spark_does(watched: Watched) -> None:
 def test_the_fraction_never_goes_back_when_spark_learns_of_more_stages() -> None:
     progress = Progress()
     progress.enter(Phase.RUNNING)
-    fractions = [progress.fraction(SparkSample(done, total)) for done, total in ((0, 4), (4, 4), (4, 40), (40, 40))]
+    fractions = [
+        progress.fraction(SparkSample(done, total))
+        for done, total in ((0, 4), (4, 4), (4, 40), (40, 40))
+    ]
     assert fractions == sorted(fractions) == [0.1, 0.9, 0.9, 0.9]
     progress.enter(Phase.PUBLISHING, 10)
     progress.advance(10)
@@ -170,7 +203,9 @@ def test_a_busy_child_process_is_work() -> None:
         time.sleep(0.2)
 
 
-@pytest.mark.parametrize("child", ["import time\nprint('up', flush=True)\ntime.sleep(600)"], indirect=True)
+@pytest.mark.parametrize(
+    "child", ["import time\nprint('up', flush=True)\ntime.sleep(600)"], indirect=True
+)
 @pytest.mark.usefixtures("child")
 def test_a_sleeping_child_process_is_no_work() -> None:
     tree = ProcessTree()
@@ -183,15 +218,41 @@ def test_sparks_tasks_are_counted_while_the_main_thread_waits_for_it(spark: Spar
     watch = SparkWatch(spark.sparkContext, period_s=0.02)
     watch.start()
     try:
-        spark.range(0, 200, 1, 8).select(F.udf(lambda n: time.sleep(0.02) or n, "long")("id")).collect()
+        spark.range(0, 200, 1, 8).select(
+            F.udf(lambda n: time.sleep(0.02) or n, "long")("id")
+        ).collect()
     finally:
         watch.stop()
     assert watch.latest.total >= 8
 
 
+def test_work_without_a_registered_executor_is_seen(spark: SparkSession) -> None:
+    """A local Spark has a driver's block manager, and no executor's."""
+    watch = SparkWatch(spark.sparkContext, period_s=0.02, has_executors=True)
+    waiting = threading.Event()
+    take = watch._sample
+
+    def sample() -> SparkSample:
+        found = take()
+        assert found.waits_for_executors == bool(found.active)
+        if found.waits_for_executors:
+            waiting.set()
+        return found
+
+    watch._sample = sample  # type: ignore[method-assign]
+    watch.start()
+    try:
+        spark.range(0, 100, 1, 8).select(
+            F.udf(lambda n: time.sleep(0.02) or n, "long")("id")
+        ).collect()
+    finally:
+        watch.stop()
+    assert waiting.is_set()
+
+
 @dataclass
-class Job:
-    """One task of Spark that runs while its reporter and its watch do, as in an attempt, but more often."""
+class WatchedTask:
+    """A running task of Spark, with the reporter and the watch of an attempt."""
 
     reporter: Reporter
     documents: list[dict[str, Any]]
@@ -204,27 +265,31 @@ class Job:
 
 
 @pytest.fixture
-def run_task(spark: SparkSession) -> Iterator[Callable[[str], Job]]:
+def run_task(spark: SparkSession) -> Iterator[Callable[[str], WatchedTask]]:
     """Runs Python in one task; the job is handed out when the task has begun."""
     documents, advanced_at, done = [], [], threading.Event()
     threads: list[threading.Thread] = []
     watch = SparkWatch(spark.sparkContext, period_s=0.5)
 
     class Leases:
-        def report_progress(self, _attempt: Any, progress: dict[str, Any], at: datetime) -> Any:
+        def report_progress(
+            self, _attempt: Any, progress: dict[str, Any], at: datetime, _now: datetime
+        ) -> Any:
             documents.append(progress)
             advanced_at.append(at)
             return running()
 
-    def run(code: str) -> Job:
+    def run(code: str) -> WatchedTask:
         def collect() -> None:
             with suppress(Py4JError, PySparkException):  # cancelled at the end
-                spark.range(0, 1, 1, 1).select(F.udf(lambda n: exec(code) or n, "long")("id")).collect()  # noqa: S102 - the test's own
+                spark.range(0, 1, 1, 1).select(
+                    F.udf(lambda n: exec(code) or n, "long")("id")  # noqa: S102 - code of these tests
+                ).collect()
             done.set()
 
         leases: Any = Leases()
-        reporter = Reporter(leases, running().id, SystemClock(), Stop(), Progress(), 0.5, 60.0)
-        reporter.spark = lambda: watch.latest
+        reporter = reporter_of(leases, period_s=0.5)
+        reporter.sample = lambda: watch.latest
         watch.start()
         threads.append(threading.Thread(target=collect))
         threads[0].start()
@@ -232,7 +297,7 @@ def run_task(spark: SparkSession) -> Iterator[Callable[[str], Job]]:
         while not watch.latest.active:
             assert time.monotonic() < end, "the task did not begin"
             time.sleep(0.05)
-        return Job(reporter, documents, advanced_at, done)
+        return WatchedTask(reporter, documents, advanced_at, done)
 
     yield run
     spark.sparkContext.cancelAllJobs()
@@ -240,7 +305,9 @@ def run_task(spark: SparkSession) -> Iterator[Callable[[str], Job]]:
     watch.stop()
 
 
-def test_a_healthy_task_that_looks_dead_to_spark_is_not_stalled(run_task: Callable[[str], Job]) -> None:
+def test_a_healthy_task_that_looks_dead_to_spark_is_not_stalled(
+    run_task: Callable[[str], WatchedTask],
+) -> None:
     job = run_task("import time; end = time.monotonic() + 5\nwhile time.monotonic() < end: pass")
     while not job.done.is_set():
         job.report()
@@ -250,7 +317,7 @@ def test_a_healthy_task_that_looks_dead_to_spark_is_not_stalled(run_task: Callab
     assert max(gaps) < 4  # far more than one report, far less than the task
 
 
-def test_a_task_that_hangs_is_stalled(run_task: Callable[[str], Job]) -> None:
+def test_a_task_that_hangs_is_stalled(run_task: Callable[[str], WatchedTask]) -> None:
     job = run_task("import time; time.sleep(120)")
     end = time.monotonic() + 60
     while len(set(job.advanced_at[-6:])) != 1 or len(job.advanced_at) < 6:
@@ -259,13 +326,17 @@ def test_a_task_that_hangs_is_stalled(run_task: Callable[[str], Job]) -> None:
     (stage,) = job.documents[-1]["stages"]
     assert stage[1:] == [0, 1]
     lease = running(progress_at=job.advanced_at[-1], task_arn="arn:task/1", stall_timeout_s=60)
-    lease = beaten(lease, job.advanced_at[-1] + timedelta(seconds=31))
-    beat = decide_beat(lease, lease.id, LeaseSettings(), job.advanced_at[-1] + timedelta(seconds=61))
+    lease = beaten(lease, job.advanced_at[-1] + timedelta(seconds=31), job.advanced_at[-1])
+    beat = decide_beat(
+        lease, lease.id, LeaseSettings(), job.advanced_at[-1] + timedelta(seconds=61)
+    )
     assert isinstance(beat, Kill)
     assert beat.reason == "JobStalled"
 
 
-def test_rows_read_and_written_are_counted_once_their_tasks_have_ended(spark: SparkSession, tmp_path: Path) -> None:
+def test_rows_read_and_written_are_counted_once_their_tasks_have_ended(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     watch = SparkWatch(spark.sparkContext, period_s=0.02)
     watch.start()
     try:

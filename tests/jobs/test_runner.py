@@ -1,4 +1,4 @@
-"""The runner as the container starts it: a process with an environment, a moto on loopback, and an end that others can read."""
+"""The runner as the container starts it: a process of its own, with a moto on loopback."""
 
 import json
 import os
@@ -17,7 +17,7 @@ import pytest
 
 from jobs.wiring import REPORTING
 from longhaul.domain.lease import Lease
-from longhaul.domain.outcome import ExitCode
+from longhaul.domain.verdict import ExitCode
 from longhaul.settings import VARIABLE, LeaseSettings
 from tests.builders import BUCKET, settings
 from tests.jobs.attempts import CSV, OUTPUT
@@ -25,9 +25,14 @@ from tests.jobs.conftest import Cloud
 
 DEADLINE_S = 120
 # Busy for hours, on one core, in one task.
-ENDLESS = "SELECT sum(a.id * b.id) AS x FROM range(0, 10000000, 1, 1) a CROSS JOIN range(10000000) b"
+ENDLESS = (
+    "SELECT sum(a.id * b.id) AS x FROM range(0, 10000000, 1, 1) a CROSS JOIN range(10000000) b"
+)
 # One string of 1.5 GB in a heap of half a GB.
-GREEDY = "SELECT length(array_join(array_repeat(repeat('x', 1000000 + CAST(id AS INT)), 1500), '')) AS x FROM range(1)"
+GREEDY = (
+    "SELECT length(array_join(array_repeat(repeat('x', 1000000 + CAST(id AS INT)), 1500), '')) AS x"
+    " FROM range(1)"
+)
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +41,9 @@ def metadata() -> Iterator[str]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            body = json.dumps({"TaskARN": "arn:task/1", "Limits": {"CPU": 2, "Memory": 1024}}).encode()
+            body = json.dumps(
+                {"TaskARN": "arn:task/1", "Limits": {"CPU": 2, "Memory": 1024}}
+            ).encode()
             self.send_response(200)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
@@ -61,10 +68,12 @@ def start(moto: str, metadata: str, tmp_path: Path) -> Iterator[Start]:
 
     def start_(lease: Lease) -> "subprocess.Popen[str]":
         environment = os.environ | {
-            VARIABLE: settings(lease=LeaseSettings(progress_period_s=0.2, stop_timeout_s=10)).model_dump_json(),
+            VARIABLE: settings(
+                lease=LeaseSettings(progress_period_s=0.2, stop_timeout_s=10)
+            ).model_dump_json(),
             "LONGHAUL_KEY": lease.key,
             "LONGHAUL_RUN": str(lease.run),
-            "LONGHAUL_ATTEMPT": str(lease.attempt),
+            "LONGHAUL_ATTEMPT": str(lease.attempt.number),
             "ECS_CONTAINER_METADATA_URI_V4": metadata,
             "AWS_ENDPOINT_URL": moto,
             "TMPDIR": str(tmp_path),
@@ -97,11 +106,11 @@ def eventually(condition: Callable[[], Any], what: str) -> Any:
 
 
 def computing(cloud: Cloud, process: "subprocess.Popen[str]") -> list[psutil.Process]:
-    """Wait until a Spark task runs; answers the processes below the runner, the JVM among them."""
+    """Wait until a Spark task runs; returns the runner's child processes, the JVM among them."""
 
     def active() -> bool:
         assert process.poll() is None, process.stderr.read() if process.stderr else ""
-        return bool(cloud.lease().progress.get("stages"))
+        return bool(cloud.lease().attempt.progress.get("stages"))
 
     eventually(active, "a stage is active")
     return psutil.Process(process.pid).children(recursive=True)
@@ -111,7 +120,9 @@ def gone(processes: list[psutil.Process]) -> bool:
     return all(not p.is_running() or p.status() == psutil.STATUS_ZOMBIE for p in processes)
 
 
-def test_a_job_runs_from_message_to_published_output(remote: Cloud, start: Start, tmp_path: Path) -> None:
+def test_a_job_runs_from_message_to_published_output(
+    remote: Cloud, start: Start, tmp_path: Path
+) -> None:
     lease = remote.claim(params={"max_bad_fraction": 0.75})
     remote.s3.put_object(Bucket=BUCKET, Key="raw/2013-01.csv", Body=CSV)
     process = start(lease)
@@ -119,7 +130,7 @@ def test_a_job_runs_from_message_to_published_output(remote: Cloud, start: Start
     _, log = process.communicate(timeout=DEADLINE_S)
 
     assert process.returncode == ExitCode.OK, log
-    assert remote.lease().published_at is not None
+    assert remote.lease().attempt.published_at is not None
     assert f"{OUTPUT}_SUCCESS" in remote.objects(OUTPUT)
     lines = [json.loads(line) for line in log.splitlines()]
     assert {(line["job_id"], line["attempt"], line["execution"]) for line in lines} == {
@@ -132,9 +143,12 @@ def test_a_job_runs_from_message_to_published_output(remote: Cloud, start: Start
 
 @pytest.mark.parametrize(
     "send",
-    [pytest.param(os.kill, id="to the runner"), pytest.param(os.killpg, id="to its group", marks=pytest.mark.slow)],
+    [
+        pytest.param(os.kill, id="to the runner"),
+        pytest.param(os.killpg, id="to its group", marks=pytest.mark.slow),
+    ],
 )
-def test_sigterm_stops_spark_and_records_an_interruption_within_the_stop_timeout(
+def test_sigterm_stops_spark_and_records_an_interruption_in_time(
     remote: Cloud, start: Start, send: Callable[[int, int], None]
 ) -> None:
     process = start(remote.claim(job="sql", inputs={}, params={"query": ENDLESS}))
@@ -143,13 +157,18 @@ def test_sigterm_stops_spark_and_records_an_interruption_within_the_stop_timeout
     send(process.pid, signal.SIGTERM)
 
     assert process.wait(10) == ExitCode.INTERRUPTED
-    result = remote.lease().result
+    result = remote.lease().attempt.result
     assert result is not None
-    assert (result.kind, result.error) == ("interrupted", "the platform asked the task to stop (SIGTERM)")
+    assert (result.kind, result.error) == (
+        "interrupted",
+        "the platform asked the task to stop (SIGTERM)",
+    )
     assert eventually(lambda: gone(children), "Spark's processes end")
 
 
-def test_spark_does_not_outlive_a_killed_runner_and_nothing_is_visible(remote: Cloud, start: Start) -> None:
+def test_spark_does_not_outlive_a_killed_runner_and_nothing_is_visible(
+    remote: Cloud, start: Start
+) -> None:
     process = start(remote.claim(job="sql", inputs={}, params={"query": ENDLESS}))
     children = computing(remote, process)
     assert any("java" in child.name() for child in children)
@@ -161,19 +180,21 @@ def test_spark_does_not_outlive_a_killed_runner_and_nothing_is_visible(remote: C
     assert remote.objects(OUTPUT) == []
 
 
-def test_a_jvm_out_of_memory_ends_the_runner_as_such(remote: Cloud, start: Start) -> None:
+def test_a_jvm_out_of_memory_ends_the_runner_with_its_exit_code(
+    remote: Cloud, start: Start
+) -> None:
     process = start(remote.claim(job="sql", inputs={}, params={"query": GREEDY}))
 
     _, log = process.communicate(timeout=DEADLINE_S)
 
-    assert process.returncode == ExitCode.OUT_OF_MEMORY, (remote.lease().result, log)
-    result = remote.lease().result
+    assert process.returncode == ExitCode.OUT_OF_MEMORY, (remote.lease().attempt.result, log)
+    result = remote.lease().attempt.result
     assert result is not None
     assert result.kind == "out_of_memory"
     assert "OutOfMemoryError" in result.error
 
 
-def test_a_report_that_aws_does_not_take_is_given_up_before_it_looks_like_a_stall() -> None:
+def test_a_report_that_fails_is_given_up_before_it_looks_like_a_stall() -> None:
     config: Any = REPORTING
     tries = config.retries["total_max_attempts"]
     longest_pause_s = 1  # of botocore's standard mode before the second try
@@ -204,7 +225,7 @@ def test_a_jvm_that_ends_under_a_running_job_ends_the_runner_with_its_cause(
     jvm.send_signal(number)
 
     assert process.wait(20) == code
-    result = remote.lease().result
+    result = remote.lease().attempt.result
     assert result is not None
     assert result.kind == kind
     assert result.error.startswith(error)

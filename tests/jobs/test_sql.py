@@ -1,15 +1,22 @@
 """One SELECT over the inputs, and nothing else."""
 
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from jobs.catalogue import sql
-from jobs.catalogue._select_only import require_select
+from jobs.catalogue._select_only import require_select, restricted_session
+from jobs.catalogue._sql_functions import FUNCTIONS, TABLE_FUNCTIONS
 from jobs.catalogue.sql import Params
 from longhaul.domain.errors import PermanentJobError
+from tests.jobs.sql_corpus import CALL, CALLS, HARMLESS, PLACES, hostile
 
 
 @pytest.fixture
@@ -17,6 +24,25 @@ def csv(tmp_path: Path) -> Path:
     file = tmp_path / "trips.csv"
     file.write_text("city,km\nOslo,3\nOslo,4\nRome,5\n")
     return file
+
+
+@pytest.fixture
+def calls() -> list[str]:
+    """The paths that the server behind `url` was asked for."""
+    return []
+
+
+@pytest.fixture
+def url(calls: list[str]) -> Iterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            calls.append(self.path)
+            self.send_error(404)
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/x.dtd"
+        server.shutdown()
 
 
 def test_a_query_over_an_input_is_written_in_the_asked_format(
@@ -27,29 +53,90 @@ def test_a_query_over_an_input_is_written_in_the_asked_format(
 
     sql.run(spark, job)
 
-    assert sorted((row["city"], row["km"]) for row in written(job, format_="json")) == [("Oslo", 7), ("Rome", 5)]
+    assert sorted((row["city"], row["km"]) for row in written(job, format_="json")) == [
+        ("Oslo", 7),
+        ("Rome", 5),
+    ]
     assert job.written[0].rows == 2
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
-        "WITH far AS (SELECT * FROM trips WHERE km > 3) SELECT f.city FROM far f JOIN trips t ON f.city = t.city",
-        "SELECT city FROM TRIPS WHERE km > (SELECT avg(km) FROM trips) AND EXISTS (SELECT 1 FROM trips)",
-        "SELECT city, row_number() OVER (PARTITION BY city ORDER BY km) FROM trips LIMIT 2 OFFSET 1",
-        "SELECT * FROM trips UNION ALL SELECT 'x', 1 EXCEPT SELECT 'y', 2 ORDER BY 1",
-        "SELECT id, e FROM range(3) LATERAL VIEW explode(array(1, 2)) t AS e",
-        "SELECT transform(array(1), x -> x + 1), CASE WHEN km > 1 THEN current_date() END FROM trips",
-        "SELECT * FROM trips PIVOT (sum(km) FOR city IN ('Oslo'))",
-        "SELECT city, count(*) FROM trips GROUP BY CUBE (city) HAVING count(*) > 1",
-        "SELECT * FROM VALUES (1, 2) AS t(a, b), LATERAL (SELECT a + b AS c)",
-        "FROM trips |> WHERE km > 3 |> SELECT city",
-    ],
-)
-def test_ordinary_queries_pass(spark: SparkSession, csv: Path, query: str) -> None:
-    spark.read.csv(str(csv), header=True, inferSchema=True).createOrReplaceTempView("trips")
-    require_select(spark, query, ["trips"])
-    spark.sql(query).collect()
+@pytest.fixture(scope="module")
+def restricted(spark: SparkSession) -> SparkSession:
+    """The session of a query, with the view that the corpus reads."""
+    session = restricted_session(spark)
+    trips = session.createDataFrame([("Oslo", 3), ("Oslo", 4), ("Rome", 5)], "city string, km int")
+    trips.createOrReplaceTempView("trips")
+    return session
+
+
+def test_the_corpus_is_large_enough() -> None:
+    assert len(hostile()) >= 200
+    assert len({family for family, _ in hostile()}) >= 20
+    assert len(set(HARMLESS)) >= 60
+
+
+@pytest.mark.parametrize("query", HARMLESS)
+def test_ordinary_queries_pass_both_layers(restricted: SparkSession, query: str) -> None:
+    require_select(restricted, query, ["trips"])
+    restricted.sql(query)  # resolves every name
+
+
+@pytest.mark.parametrize(("family", "query"), hostile())
+def test_a_hostile_query_is_refused_before_it_is_resolved(
+    restricted: SparkSession, family: str, query: str
+) -> None:
+    del family  # for the test's name
+    with pytest.raises(PermanentJobError, match=r"^params\.query: "):
+        require_select(restricted, query, ["trips"])
+
+
+@pytest.mark.parametrize("place", [place for places in PLACES.values() for place in places])
+def test_each_layer_alone_refuses_a_call_into_java_in_any_place(
+    restricted: SparkSession, place: str
+) -> None:
+    query = place.replace(CALL, CALLS[0])
+
+    with pytest.raises(PermanentJobError, match="function 'reflect' is not allowed"):
+        require_select(restricted, query, ["trips"])
+    with pytest.raises(AnalysisException, match=r"UNRESOLVED_ROUTINE.*`reflect`"):
+        restricted.sql(query)
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_the_session_of_a_query_has_no_function_that_reaches_out(
+    restricted: SparkSession, call: str
+) -> None:
+    with pytest.raises(AnalysisException, match="UNRESOLVED_ROUTINE"):
+        restricted.sql(f"SELECT {call}")
+
+
+def test_the_session_of_a_query_has_listed_functions_only(restricted: SparkSession) -> None:
+    state = restricted._jsparkSession.sessionState()
+    for registry, listed in (
+        (state.functionRegistry(), FUNCTIONS),
+        (state.tableFunctionRegistry(), TABLE_FUNCTIONS),
+    ):
+        text = registry.listFunction().mkString("\n")
+        names = {name.removeprefix("system.builtin.") for name in text.split("\n")}
+        assert names
+        assert names <= listed
+
+
+def test_functions_whose_library_refuses_this_jvm_are_not_listed(spark: SparkSession) -> None:
+    """Called by a task, the error would end the JVM, and each attempt with it."""
+    context: Any = spark.sparkContext
+    with pytest.raises(Py4JJavaError) as refused:
+        context._jvm.org.apache.datasketches.memory.WritableMemory.allocate(64)
+    assert "Error" in str(refused.value.java_exception)
+    kept = ("approx_top_k", "hll_", "kll_", "theta_", "tuple_")
+    assert not {name for name in FUNCTIONS if name.startswith(kept)}
+
+
+def test_the_session_that_was_given_keeps_its_functions(
+    spark: SparkSession, restricted: SparkSession
+) -> None:
+    assert restricted is not spark
+    assert spark.sql("SELECT reflect('java.lang.Math', 'abs', -1) AS x").first() == ("1",)
 
 
 @pytest.mark.parametrize(
@@ -58,11 +145,17 @@ def test_ordinary_queries_pass(spark: SparkSession, csv: Path, query: str) -> No
         ("SELECT * FROM parquet.`/etc`", "unknown table 'parquet./etc'"),
         ("SELECT * FROM text.`/etc/passwd`", "unknown table"),
         ("SELECT * FROM IDENTIFIER('text.`/etc/passwd`')", "unknown table"),
-        ("SELECT * FROM IDENTIFIER('text.`/etc/' || 'passwd`')", "UnresolvedIdentifier|unknown table"),
+        (
+            "SELECT * FROM IDENTIFIER('text.`/etc/' || 'passwd`')",
+            "IDENTIFIER",
+        ),
         ("SELECT (SELECT max(value) FROM text.`/etc/passwd`)", "unknown table"),
         ("SELECT 1 WHERE 1 IN (SELECT value FROM text.`/etc/passwd`)", "unknown table"),
         ("WITH a AS (SELECT * FROM text.`/etc/passwd`) SELECT * FROM a", "unknown table"),
-        ("WITH a AS (WITH b AS (SELECT * FROM csv.`/etc`) SELECT * FROM b) SELECT * FROM a", "unknown table"),
+        (
+            "WITH a AS (WITH b AS (SELECT * FROM csv.`/etc`) SELECT * FROM b) SELECT * FROM a",
+            "unknown table",
+        ),
         ("SELECT * FROM trips, LATERAL (SELECT * FROM json.`/etc`)", "unknown table"),
         ("SELECT * FROM trips WITH (path = '/etc/passwd')", "unknown table"),
         ("SELECT * FROM elsewhere", "unknown table 'elsewhere'; known: trips"),
@@ -74,17 +167,33 @@ def test_ordinary_queries_pass(spark: SparkSession, csv: Path, query: str) -> No
         ("SELECT reflect('java.lang.System', 'exit', 1)", "function 'reflect'"),
         ("SELECT `Try_Reflect`('java.lang.System', 'getenv')", "function 'Try_Reflect'"),
         ("SELECT builtin.reflect('java.lang.System', 'getenv')", "function 'builtin.reflect'"),
-        ("SELECT system.builtin.reflect('java.lang.System', 'getenv')", "function 'system.builtin.reflect'"),
+        (
+            "SELECT system.builtin.reflect('java.lang.System', 'getenv')",
+            "function 'system.builtin.reflect'",
+        ),
         ("SELECT IDENTIFIER('reflect')('java.lang.System', 'getenv')", "IDENTIFIER"),
-        ("SELECT transform(array(1), x -> reflect('java.lang.System', 'getenv'))", "function 'reflect'"),
+        (
+            "SELECT transform(array(1), x -> reflect('java.lang.System', 'getenv'))",
+            "function 'reflect'",
+        ),
         ("SELECT 1 FROM trips ORDER BY reflect('a', 'b')", "function 'reflect'"),
-        ("SELECT sum(km) FILTER (WHERE reflect('a', 'b') = '') OVER (PARTITION BY reflect('a', 'b')) FROM trips", "'reflect'"),
+        (
+            ("SELECT sum(km) FILTER (WHERE reflect('a', 'b') = '')"
+            " OVER (PARTITION BY reflect('a', 'b')) FROM trips"),
+            "'reflect'",
+        ),
         ("VALUES (reflect('a', 'b'))", "function 'reflect'"),
         ("SELECT * FROM range(reflect('a', 'b'))", "function 'reflect'"),
-        ("SELECT * FROM trips LATERAL VIEW explode(reflect('a', 'b')) t AS e", "function 'reflect'"),
+        (
+            "SELECT * FROM trips LATERAL VIEW explode(reflect('a', 'b')) t AS e",
+            "function 'reflect'",
+        ),
         ("SELECT * FROM trips LATERAL VIEW reflect('a', 'b') t AS e", "function 'reflect'"),
         ("FROM trips |> SELECT reflect('a', 'b')", "function 'reflect'"),
-        ("SELECT from_xml('<a/>', 'a INT', map('rowValidationXSDPath', '/etc/passwd'))", "function 'from_xml'"),
+        (
+            "SELECT from_xml('<a/>', 'a INT', map('rowValidationXSDPath', '/etc/passwd'))",
+            "function 'from_xml'",
+        ),
         ("SELECT * FROM read_files('/etc')", "function 'read_files'"),
         ("SELECT * FROM python_worker_logs()", "function 'python_worker_logs'"),
         ("SELECT TRANSFORM(km) USING 'cat /etc/passwd' AS (a) FROM trips", "ScriptTransformation"),
@@ -108,29 +217,76 @@ def test_ordinary_queries_pass(spark: SparkSession, csv: Path, query: str) -> No
         ("", "PARSE"),
     ],
 )  # fmt: skip
-def test_whatever_reaches_beyond_the_inputs_is_refused(spark: SparkSession, query: str, why: str) -> None:
+def test_a_query_that_reaches_beyond_the_inputs_is_refused(
+    spark: SparkSession, query: str, why: str
+) -> None:
     with pytest.raises(PermanentJobError, match=f"^params.query: .*({why})"):
         require_select(spark, query, ["trips"])
+
+
+def test_text_stays_text(restricted: SparkSession) -> None:
+    query = "SELECT '${env:PATH}${system:user.home}' AS x"
+    require_select(restricted, query, [])
+
+    (row,) = restricted.sql(query).collect()
+
+    assert row["x"] == "${env:PATH}${system:user.home}"
 
 
 @pytest.mark.parametrize(
     "query",
     [
-        "SELECT '${env:PATH}${system:user.home}' AS x",
-        """SELECT coalesce(xpath_string('<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]><a>&x;</a>', '/a'), '') AS x""",
+        "FROM trips |> SET city = reflect('java.lang.System', 'getenv', 'HOME')",
+        (
+            "SELECT city, max(km) OVER w AS m FROM trips"
+            " WINDOW w AS (ORDER BY reflect('java.lang.System', 'getenv', 'HOME'))"
+        ),
+        (
+            "FROM trips |> SET city = reflect('org.apache.hadoop.fs.FileUtil', 'symLink',"
+            " '{secret}', '{output}/link')"
+        ),
+        "FROM trips |> SET city = reflect('java.nio.file.Files', 'createFile', '{output}/made')",
+        "FROM trips |> SET city = (SELECT max(value) FROM text.`{secret}`)",
+        "SELECT xpath_string('<!DOCTYPE a SYSTEM \"{url}\"><a/>', '/a') AS city FROM trips",
     ],
 )
-def test_text_stays_text(spark: SparkSession, query: str) -> None:
-    require_select(spark, query, [])
+def test_a_run_reaches_no_environment_file_or_network(
+    spark: SparkSession,
+    make_job: Any,
+    csv: Path,
+    tmp_path: Path,
+    calls: list[str],
+    url: str,
+    query: str,
+) -> None:
+    secret, output = tmp_path / "secret.txt", tmp_path / "output"
+    secret.write_text("secret")
+    output.mkdir()
+    query = query.format(secret=secret, output=output, url=url)
 
-    (row,) = spark.sql(query).collect()
+    with pytest.raises(PermanentJobError, match=r"params\.query"):
+        sql.run(spark, make_job({"trips": csv}, Params(query=query)))
 
-    assert row["x"] in ("${env:PATH}${system:user.home}", "")
+    assert calls == []
+    assert list(output.iterdir()) == []
+
+
+def test_xml_fetches_no_document_type_even_where_xpath_is_at_hand(
+    spark: SparkSession, calls: list[str], url: str
+) -> None:
+    query = f"""SELECT xpath_string('<!DOCTYPE a SYSTEM "{url}"><a>1</a>', '/a')"""
+
+    with pytest.raises(Exception, match=r"accessExternalDTD|Error loading expression"):
+        spark.sql(query).collect()
+
+    assert calls == []
 
 
 def test_an_error_does_not_quote_the_query(spark: SparkSession, make_job: Any, csv: Path) -> None:
     for query in ("SELECT 'secret' FORM trips FROM", "SELECT 'secret', no_such_column FROM trips"):
-        job = make_job({f"trips{len(query)}": csv}, Params(query=query.replace("trips", f"trips{len(query)}")))
+        job = make_job(
+            {f"trips{len(query)}": csv}, Params(query=query.replace("trips", f"trips{len(query)}"))
+        )
         with pytest.raises(PermanentJobError, match=r"params\.query") as refused:
             sql.run(spark, job)
         assert "secret" not in str(refused.value)
@@ -145,6 +301,13 @@ def test_an_unknown_extension_asks_for_the_format(
         sql.run(spark, make_job({"trips": tmp_path / name}, Params(query="SELECT * FROM trips")))
 
 
-def test_a_partition_column_must_be_in_the_result(spark: SparkSession, make_job: Any, csv: Path) -> None:
+def test_a_partition_column_must_be_in_the_result(
+    spark: SparkSession, make_job: Any, csv: Path
+) -> None:
     with pytest.raises(PermanentJobError, match=r"params\.partition_by: .* country"):
-        sql.run(spark, make_job({"trips": csv}, Params(query="SELECT * FROM trips", partition_by=("country",))))
+        sql.run(
+            spark,
+            make_job(
+                {"trips": csv}, Params(query="SELECT * FROM trips", partition_by=("country",))
+            ),
+        )

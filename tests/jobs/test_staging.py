@@ -10,12 +10,14 @@ from urllib.parse import urlparse
 import boto3
 import pytest
 from moto import mock_aws
+from pydantic import ValidationError
 
-from jobs.io.listing import Listing
+from jobs.io.listing import InputListing
 from jobs.io.staging import StagedInput, Stager
 from jobs.io.transfer import InputChangingError
 from jobs.stopping import Stop, StopReason, StopRequestedError
 from longhaul.domain.errors import PermanentJobError
+from longhaul.domain.lease import AttemptId
 from longhaul.domain.manifest import Manifest, ManifestFile
 from longhaul.domain.paths import parse_input
 from longhaul.settings import PathPolicy
@@ -53,7 +55,7 @@ def stage(s3: Any, tmp_path: Path) -> Callable[..., Staged]:
         client = client or s3
         stager = Stager(
             client,
-            Listing(client, BUCKET),
+            InputListing(client, BUCKET),
             tmp_path / "inputs",
             stop or Stop(),
             disk_gib={"small": 30, "large": 120, "medium": 60},
@@ -61,11 +63,17 @@ def stage(s3: Any, tmp_path: Path) -> Callable[..., Staged]:
             advance=lambda _: None,
         )
         paths = {"flights": path, **more}
-        staged = stager.stage({name: parse_input(each, POLICY) for name, each in paths.items()})["flights"]
+        staged = stager.stage({name: parse_input(each, POLICY) for name, each in paths.items()})[
+            "flights"
+        ]
         folder = Path(urlparse(staged.path).path)
         return Staged(
             staged,
-            {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()},
+            {
+                str(file.relative_to(folder)): file.read_bytes()
+                for file in folder.rglob("*")
+                if file.is_file()
+            },
         )
 
     return stage_
@@ -81,6 +89,15 @@ def test_one_object(stage: Callable[..., Staged], put: Callable[..., None]) -> N
     assert staged.input.size_bytes == 3
 
 
+def test_files_of_an_output_that_no_manifest_names_yet_are_left_out(
+    stage: Callable[..., Staged], put: Callable[..., None]
+) -> None:
+    token = AttemptId("main#january", 1767323045000, 1).token
+    put("out/a.csv", f"out/part-00000-{token}-c000.csv")
+
+    assert stage(f"s3://{BUCKET}/out/").files.keys() == {"00000-a.csv"}
+
+
 def test_a_compressed_file_keeps_its_name_and_tells_its_format(
     stage: Callable[..., Staged], put: Callable[..., None]
 ) -> None:
@@ -92,11 +109,21 @@ def test_a_compressed_file_keeps_its_name_and_tells_its_format(
 def test_a_prefix_without_hidden_files_and_with_partition_folders(
     stage: Callable[..., Staged], put: Callable[..., None], path: str
 ) -> None:
-    put("raw/", "raw/a.csv", "raw/day=1/b.csv", "raw/deep/c.csv", "raw/_tmp/x.csv", "raw/.hidden", "raw2/d.csv")
+    put(
+        "raw/",
+        "raw/a.csv",
+        "raw/day=1/b.csv",
+        "raw/deep/c.csv",
+        "raw/_tmp/x.csv",
+        "raw/.hidden",
+        "raw2/d.csv",
+    )
     assert set(stage(path).files) == {"00000-a.csv", "day=1/00001-b.csv", "00002-c.csv"}
 
 
-def test_a_glob_over_objects_stays_within_its_segments(stage: Callable[..., Staged], put: Callable[..., None]) -> None:
+def test_a_glob_over_objects_stays_within_its_segments(
+    stage: Callable[..., Staged], put: Callable[..., None]
+) -> None:
     put("raw/a-1.csv", "raw/a-2.csv", "raw/b-1.csv", "raw/a-3.txt", "raw/a-x/y.csv")
     assert set(stage(f"s3://{BUCKET}/raw/a-?.csv").files) == {"00000-a-1.csv", "00001-a-2.csv"}
 
@@ -113,10 +140,31 @@ def test_a_glob_over_outputs_follows_each_manifest(
     }
 
 
-def test_no_glob_reaches_what_is_longhauls_own(stage: Callable[..., Staged], put: Callable[..., None]) -> None:
+def test_no_glob_reaches_what_is_longhauls_own(
+    stage: Callable[..., Staged], put: Callable[..., None]
+) -> None:
     put("longhaul/requests/secret.json", "other/requests/a.json", body=b"1")
     assert set(stage(f"s3://{BUCKET}/*/requests/*").files) == {"00000-a.json"}
     assert set(stage(f"s3://{BUCKET}/").files) == {"00000-a.json"}
+
+
+def test_manifest_at_the_buckets_root_opens_nothing_of_longhauls_own(
+    stage: Callable[..., Staged], put: Callable[..., None], s3: Any
+) -> None:
+    put("longhaul/requests/secret.json", "a.json", body=b"1")
+    named = [
+        ManifestFile(path="longhaul/requests/secret.json", size=1),
+        ManifestFile(path="a.json", size=1),
+    ]
+    manifest = Manifest(key="main#forged", run=1, attempt=1, files=tuple(named))
+    s3.put_object(Bucket=BUCKET, Key="_SUCCESS", Body=manifest.model_dump_json().encode())
+    assert set(stage(f"s3://{BUCKET}/").files) == {"00000-a.json"}
+
+
+@pytest.mark.parametrize("path", ["a\nb", "a\u202eb", "../a", "/a"])
+def test_manifest_with_a_path_that_is_none_is_no_manifest_of_ours(path: str) -> None:
+    with pytest.raises(ValidationError):
+        ManifestFile(path=path, size=1)
 
 
 def test_local_files_are_linked(stage: Callable[..., Staged], tmp_path: Path) -> None:
@@ -143,17 +191,20 @@ def test_a_missing_or_empty_input_is_permanent_and_named(
         stage(path)
 
 
-def test_every_missing_input_is_named_at_once(stage: Callable[..., Staged], put: Callable[..., None]) -> None:
+def test_every_missing_input_is_named_at_once(
+    stage: Callable[..., Staged], put: Callable[..., None]
+) -> None:
     put("empty.csv", body=b"")
     with pytest.raises(PermanentJobError) as error:
         stage("s3://data/none.csv", planes="s3://data/empty.csv", tails="s3://data/none/*")
     assert str(error.value) == (
-        "input 'flights': nothing at s3://data/none.csv; input 'planes': s3://data/empty.csv is empty (1 files of 0 bytes); "
+        "input 'flights': nothing at s3://data/none.csv; "
+        "input 'planes': s3://data/empty.csv is empty (1 files of 0 bytes); "
         "input 'tails': nothing at s3://data/none/*"
     )
 
 
-def test_a_bucket_that_is_not_there_holds_nothing(stage: Callable[..., Staged], s3: Any) -> None:
+def test_a_missing_bucket_is_an_empty_input(stage: Callable[..., Staged], s3: Any) -> None:
     s3.delete_bucket(Bucket="landing")
     with pytest.raises(PermanentJobError, match="nothing at s3://landing/a/"):
         stage("s3://landing/a/")
@@ -212,7 +263,8 @@ def test_the_disk_is_checked_before_the_download_and_the_error_says_which_size_w
     with pytest.raises(PermanentJobError) as error:
         stage(f"s3://{BUCKET}/large.csv", client=Large())
     assert str(error.value) == (
-        f"the inputs are {input_gib * 1024} MiB and need {input_gib * 1536} MiB of disk, of which {free_gib * 1024} MiB are free: {way_out}"
+        f"the inputs are {input_gib * 1024} MiB and need {input_gib * 1536} MiB of disk,"
+        f" of which {free_gib * 1024} MiB are free: {way_out}"
     )
 
 
@@ -239,12 +291,15 @@ def test_an_output_replaced_while_it_is_read_is_read_once_more(
     assert stage(f"s3://{BUCKET}/clean/", client=Replaced()).files == {"00000-new.csv": b"x"}
 
 
-def test_an_output_that_is_replaced_again_and_again_fails_the_attempt_and_not_the_job(
+def test_an_output_that_keeps_changing_fails_the_attempt_and_not_the_job(
     stage: Callable[..., Staged], s3: Any
 ) -> None:
     publish(s3, "clean/", "old.csv")
     s3.delete_object(Bucket=BUCKET, Key="clean/old.csv")
-    with pytest.raises(InputChangingError, match=r"keeps changing while it is read: s3://data/clean/old\.csv is gone"):
+    with pytest.raises(
+        InputChangingError,
+        match=r"keeps changing while it is read: s3://data/clean/old\.csv is gone",
+    ):
         stage(f"s3://{BUCKET}/clean/")
 
 
@@ -257,7 +312,10 @@ def test_a_stop_ends_the_transfer(stage: Callable[..., Staged], put: Callable[..
 
 
 def publish(s3: Any, prefix: str, *paths: str) -> None:
-    files = [ManifestFile(path=p, size=1, dataset="quarantine" if p.startswith("quarantine") else ".") for p in paths]
+    files = [
+        ManifestFile(path=p, size=1, dataset="quarantine" if p.startswith("quarantine") else ".")
+        for p in paths
+    ]
     for file in files:
         s3.put_object(Bucket=BUCKET, Key=prefix + file.path, Body=b"x")
     manifest = Manifest(key="main#x", run=1, attempt=1, files=tuple(files))

@@ -1,6 +1,8 @@
 """Local files become pending uploads: names, parts, memory, stops."""
 
+import os
 from pathlib import Path
+from socket import AF_UNIX, socket
 from threading import Lock
 from time import sleep
 from typing import Any, cast
@@ -11,9 +13,9 @@ from botocore.exceptions import ClientError
 from moto import mock_aws
 
 from jobs.io.publisher import Uploader
-from jobs.io.written import Dataset, final_name, local_files
+from jobs.io.written import Dataset, LocalFile, NotAFileError, final_name, local_files
 from jobs.stopping import Stop, StopReason, StopRequestedError
-from longhaul.adapters.s3_publisher import S3Publisher
+from longhaul.adapters.publisher import S3Publisher
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.manifest import PendingOutput
 
@@ -24,7 +26,10 @@ MIB = 1024 * 1024
 @pytest.mark.parametrize(
     ("name", "final"),
     [
-        ("part-00000-0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f-c000.zstd.parquet", "part-00000-TOKEN-c000.zstd.parquet"),
+        (
+            "part-00000-0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f-c000.zstd.parquet",
+            "part-00000-TOKEN-c000.zstd.parquet",
+        ),
         ("part-00003-0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f.c001.json", "part-00003-TOKEN.c001.json"),
         ("report.csv.gz", "report-TOKEN.csv.gz"),
         ("README", "README-TOKEN"),
@@ -34,8 +39,16 @@ def test_the_token_is_part_of_every_name(name: str, final: str) -> None:
     assert final_name(name, "TOKEN") == final
 
 
-def test_partition_folders_and_datasets_are_kept_and_sparks_own_marks_left_out(tmp_path: Path) -> None:
-    for path in ("day=1/part-0.csv", "_SUCCESS", ".part-0.csv.crc", "day=1/.part-0.csv.crc", "_temporary/0/x.csv"):
+def test_partition_folders_and_datasets_are_kept_and_sparks_markers_left_out(
+    tmp_path: Path,
+) -> None:
+    for path in (
+        "day=1/part-0.csv",
+        "_SUCCESS",
+        ".part-0.csv.crc",
+        "day=1/.part-0.csv.crc",
+        "_temporary/0/x.csv",
+    ):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text("x")
 
@@ -44,6 +57,62 @@ def test_partition_folders_and_datasets_are_kept_and_sparks_own_marks_left_out(t
 
     assert main == ["day=1/part-0-T.csv"]
     assert named == ["quarantine/day=1/part-0-T.csv"]
+
+
+def _link(path: Path, secret: Path) -> None:
+    path.symlink_to(secret)
+
+
+def _link_to_folder(path: Path, secret: Path) -> None:
+    path.symlink_to(secret.parent)
+
+
+def _dangling_link(path: Path, secret: Path) -> None:
+    path.symlink_to(secret.with_name("nothing"))
+
+
+def _pipe(path: Path, _secret: Path) -> None:
+    os.mkfifo(path)
+
+
+def _socket(path: Path, _secret: Path) -> None:
+    with socket(AF_UNIX) as bound:
+        bound.bind(os.path.relpath(path))
+
+
+@pytest.mark.parametrize("name", ["part-0.csv", "day=1/part-0.csv", ".hidden", "_temporary/x"])
+@pytest.mark.parametrize("make", [_link, _link_to_folder, _dangling_link, _pipe, _socket])
+def test_what_is_no_regular_file_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Any, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)  # a socket's path has at most 108 bytes
+    secret, folder = tmp_path / "elsewhere" / "secret.txt", tmp_path / "out"
+    secret.parent.mkdir()
+    secret.write_text("secret")
+    (folder / name).parent.mkdir(parents=True)
+    (folder / "part-1.csv").write_text("x")
+    make(folder / name, secret)
+
+    with pytest.raises(NotAFileError, match=f"'{name}', which is no regular file"):
+        local_files(Dataset(".", folder), folder, "T")
+
+
+def test_an_output_folder_that_is_a_link_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "secret.txt").write_text("secret")
+    (tmp_path / "out").symlink_to(tmp_path / "elsewhere")
+
+    with pytest.raises(NotAFileError, match="the output folder is a link"):
+        local_files(Dataset(".", tmp_path / "out"), tmp_path / "out", "T")
+
+
+def test_a_file_that_became_a_link_before_its_upload_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_text("secret")
+    (tmp_path / "part-0.csv").symlink_to(tmp_path / "secret.txt")
+    listed = LocalFile(tmp_path / "part-0.csv", "part-0-T.csv", ".", 6)
+
+    with pytest.raises(OSError, match="symbolic links"):
+        listed.put_part(cast("Any", None), "data", "key", cast("Any", None), 1)
 
 
 def test_a_large_file_goes_in_parts_and_arrives_whole(tmp_path: Path) -> None:
@@ -58,7 +127,9 @@ def test_a_large_file_goes_in_parts_and_arrives_whole(tmp_path: Path) -> None:
 
         output = uploader.upload(ATTEMPT, "s3://data/out/", [Dataset(".", tmp_path / "out")])
 
-        pending = PendingOutput.model_validate_json(s3.get_object(Bucket="data", Key=output.pending_ref)["Body"].read())
+        pending = PendingOutput.model_validate_json(
+            s3.get_object(Bucket="data", Key=output.pending_ref)["Body"].read()
+        )
         assert [part.n for part in pending.uploads[0].parts] == [1, 2, 3]
         assert moved[0] == sum(moved[1:]) == output.size_bytes == len(content)
         S3Publisher(s3, "data").publish(output)
@@ -66,7 +137,9 @@ def test_a_large_file_goes_in_parts_and_arrives_whole(tmp_path: Path) -> None:
         assert s3.get_object(Bucket="data", Key=key)["Body"].read() == content
 
 
-def test_a_stop_between_parts_leaves_uploads_that_can_be_found_and_discarded(tmp_path: Path) -> None:
+def test_a_stop_between_parts_leaves_uploads_that_can_be_found_and_discarded(
+    tmp_path: Path,
+) -> None:
     for n in range(20):
         (tmp_path / f"{n}.csv").write_text("x")
     stop = Stop()
@@ -146,13 +219,15 @@ def test_a_file_of_many_gb_is_sent_in_bounded_memory(tmp_path: Path) -> None:
             return {"ETag": "1"}
 
     meter = Meter()
-    uploader = Uploader(cast("Any", meter), "data", Stop(), begin=lambda _: None, advance=lambda _: None)
+    uploader = Uploader(
+        cast("Any", meter), "data", Stop(), begin=lambda _: None, advance=lambda _: None
+    )
     uploader.upload(ATTEMPT, "s3://data/out/", [Dataset(".", tmp_path / "out")])
     assert meter.sent == 2048 * MIB
     assert meter.most <= 64 * MIB
 
 
-def test_publishing_has_begun_before_s3_is_asked_for_anything(tmp_path: Path) -> None:
+def test_the_phase_is_publishing_before_the_first_call_of_s3(tmp_path: Path) -> None:
     (tmp_path / "part-0.csv").write_bytes(b"four")
     begun: list[int] = []
 

@@ -9,14 +9,14 @@ import pytest
 from moto import mock_aws
 
 from jobs.io.cluster_staging import reads_alike
-from jobs.io.listing import Listing, Source
+from jobs.io.listing import InputListing, Source
 from jobs.io.publisher import Uploader
 from jobs.io.staging import StagedInput
 from jobs.io.transfer import InputChangingError
 from jobs.io.work_area import BucketArea, DiskArea, area_at
 from jobs.io.written import Dataset, NoOutputError, S3File, S3Folder, files_of
 from jobs.stopping import Stop, StopReason, StopRequestedError
-from longhaul.adapters.s3_publisher import S3Publisher
+from longhaul.adapters.publisher import S3Publisher
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.manifest import Manifest, ManifestFile, Upload
@@ -46,7 +46,9 @@ def put(s3: Any, *keys: str) -> None:
 
 
 def keys(s3: Any, prefix: str = "") -> list[str]:
-    return [item["Key"] for item in s3.list_objects_v2(Bucket="data", Prefix=prefix).get("Contents", [])]
+    return [
+        item["Key"] for item in s3.list_objects_v2(Bucket="data", Prefix=prefix).get("Contents", [])
+    ]
 
 
 def manifest(s3: Any, prefix: str, *paths: str) -> None:
@@ -59,7 +61,9 @@ def manifest(s3: Any, prefix: str, *paths: str) -> None:
 def stage(s3: Any, area: BucketArea) -> Callable[[str], StagedInput]:
     def stage(key: str) -> StagedInput:
         inputs = {"x": DataPath("s3", "data", key)}
-        return area.stage(Listing(s3, "data"), inputs, Stop(), begin=lambda _: None, advance=lambda _: None)["x"]
+        return area.stage(
+            InputListing(s3, "data"), inputs, Stop(), begin=lambda _: None, advance=lambda _: None
+        )["x"]
 
     return stage
 
@@ -83,9 +87,11 @@ def test_what_spark_reads_as_we_do_stays_where_it_is(
     assert keys(s3, "longhaul/") == []
 
 
-def test_a_copy_takes_no_rights_to_tags(s3: Any, stage: Callable[[str], StagedInput]) -> None:
+def test_a_copy_needs_no_rights_to_tags(s3: Any, stage: Callable[[str], StagedInput]) -> None:
     put(s3, "raw/a/one.csv")
-    s3.put_object_tagging(Bucket="data", Key="raw/a/one.csv", Tagging={"TagSet": [{"Key": "team", "Value": "x"}]})
+    s3.put_object_tagging(
+        Bucket="data", Key="raw/a/one.csv", Tagging={"TagSet": [{"Key": "team", "Value": "x"}]}
+    )
 
     stage("raw")
 
@@ -93,7 +99,9 @@ def test_a_copy_takes_no_rights_to_tags(s3: Any, stage: Callable[[str], StagedIn
     assert s3.get_object_tagging(Bucket="data", Key=copy)["TagSet"] == []
 
 
-def test_an_output_of_ours_is_copied_as_its_manifest_says(s3: Any, stage: Callable[[str], StagedInput]) -> None:
+def test_an_output_of_ours_is_copied_as_its_manifest_says(
+    s3: Any, stage: Callable[[str], StagedInput]
+) -> None:
     put(s3, "clean/month=1/new.parquet", "clean/month=1/old.parquet", "clean/quarantine/bad.json")
     manifest(s3, "clean/", "month=1/new.parquet")
 
@@ -106,7 +114,9 @@ def test_an_output_of_ours_is_copied_as_its_manifest_says(s3: Any, stage: Callab
     assert copy == b"clean/month=1/new.parquet"
 
 
-def test_folders_that_spark_would_pass_over_are_copied_into_one(s3: Any, stage: Callable[[str], StagedInput]) -> None:
+def test_folders_that_spark_would_skip_are_copied_into_one(
+    s3: Any, stage: Callable[[str], StagedInput]
+) -> None:
     put(s3, "raw/a/one.csv", "raw/b/one.csv")
 
     stage("raw")
@@ -114,12 +124,12 @@ def test_folders_that_spark_would_pass_over_are_copied_into_one(s3: Any, stage: 
     assert keys(s3, PREFIX) == [f"{PREFIX}inputs/first/x/0000{n}-one.csv" for n in (0, 1)]
 
 
-def test_an_output_that_is_replaced_while_it_is_copied_is_copied_anew(
+def test_an_output_that_is_replaced_while_it_is_copied_is_copied_again(
     s3: Any, area: BucketArea, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(s3, "clean/new.parquet")
     manifest(s3, "clean/", "old.parquet")
-    listing = Listing(s3, "data")
+    listing = InputListing(s3, "data")
     sources_of = listing.sources_of
 
     def replaced_meanwhile(path: DataPath) -> list[Source]:
@@ -133,16 +143,19 @@ def test_an_output_that_is_replaced_while_it_is_copied_is_copied_anew(
     staged = area.stage(listing, inputs, Stop(), begin=lambda _: None, advance=lambda _: None)["x"]
 
     assert staged.path == f"s3://data/{PREFIX}inputs/again/x/"
-    assert keys(s3, staged.path.removeprefix("s3://data/")) == [f"{PREFIX}inputs/again/x/00000-new.parquet"]
+    assert keys(s3, staged.path.removeprefix("s3://data/")) == [
+        f"{PREFIX}inputs/again/x/00000-new.parquet"
+    ]
 
 
-def test_an_output_that_is_replaced_again_and_again_fails_the_attempt_and_not_the_job(
+def test_an_output_that_keeps_changing_fails_the_attempt_and_not_the_job(
     s3: Any, stage: Callable[[str], StagedInput]
 ) -> None:
     manifest(s3, "clean/", "old.parquet")
 
     with pytest.raises(
-        InputChangingError, match=r"keeps changing while it is read: s3://data/clean/old\.parquet is gone"
+        InputChangingError,
+        match=r"keeps changing while it is read: s3://data/clean/old\.parquet is gone",
     ):
         stage("clean")
 
@@ -156,15 +169,19 @@ def test_a_stop_ends_the_copies(s3: Any, area: BucketArea) -> None:
 
     inputs = {"x": DataPath("s3", "data", "raw/")}
     with pytest.raises(StopRequestedError):
-        area.stage(Listing(s3, "data"), inputs, stop, begin=lambda _: None, advance=moved)
+        area.stage(InputListing(s3, "data"), inputs, stop, begin=lambda _: None, advance=moved)
 
 
-def test_a_file_of_one_machine_is_refused_with_its_reason(area: BucketArea, s3: Any, tmp_path: Path) -> None:
+def test_a_file_of_one_machine_is_refused_with_its_reason(
+    area: BucketArea, s3: Any, tmp_path: Path
+) -> None:
     (tmp_path / "x.csv").write_text("1")
     inputs = {"x": DataPath("file", "", str(tmp_path / "x.csv"))}
 
     with pytest.raises(PermanentJobError, match="on one machine, which a cluster does not reach"):
-        area.stage(Listing(s3, "data"), inputs, Stop(), begin=lambda _: None, advance=lambda _: None)
+        area.stage(
+            InputListing(s3, "data"), inputs, Stop(), begin=lambda _: None, advance=lambda _: None
+        )
 
 
 @pytest.mark.parametrize("key", ["a{b}", "a[1]", "x/[ab].csv", "a^b"])
@@ -172,7 +189,9 @@ def test_a_path_that_means_something_else_to_hadoop_is_never_given_to_it(key: st
     assert not reads_alike(DataPath("s3", "data", key), [Source("data", key, 1)])
 
 
-def test_what_spark_wrote_is_published_by_copies_and_under_the_attempts_name(s3: Any, area: BucketArea) -> None:
+def test_what_spark_wrote_is_published_by_copies_and_under_the_attempts_name(
+    s3: Any, area: BucketArea
+) -> None:
     assert area.output == S3Folder("data", f"{PREFIX}output/")
     put(
         s3,
@@ -198,7 +217,9 @@ def test_what_spark_wrote_is_published_by_copies_and_under_the_attempts_name(s3:
         f"out/bad/part-00001-{token}.json",
         f"out/month=1/part-00000-{token}.c000.json",
     ]
-    published = s3.get_object(Bucket="data", Key=f"out/month=1/part-00000-{token}.c000.json")["Body"].read()
+    published = s3.get_object(Bucket="data", Key=f"out/month=1/part-00000-{token}.c000.json")[
+        "Body"
+    ].read()
     assert published.decode() == f"{PREFIX}output/main/month=1/part-00000-{UUID}.c000.json"
     assert sum(went) == output.size_bytes
 
@@ -209,19 +230,26 @@ def test_a_large_object_is_copied_in_parts_that_cover_it_once() -> None:
 
     class Client:
         def upload_part_copy(self, **call: Any) -> dict[str, Any]:
-            ranges.append(tuple(map(int, call["CopySourceRange"].removeprefix("bytes=").split("-"))))
+            ranges.append(
+                tuple(map(int, call["CopySourceRange"].removeprefix("bytes=").split("-")))
+            )
             return {"CopyPartResult": {"ETag": str(call["PartNumber"]), "ChecksumCRC32": "sum"}}
 
     file = S3File("data", "key", "x", ".", size)
     client: Any = Client()
-    done = [file.put_part(client, "data", "out/x", Upload(path="x", upload_id="u", size=size), n + 1) for n in range(3)]
+    done = [
+        file.put_part(client, "data", "out/x", Upload(path="x", upload_id="u", size=size), n + 1)
+        for n in range(3)
+    ]
 
     assert file.part_count == 3
     assert ranges[0][0] == 0
     assert [start for start, _ in ranges[1:]] == [end + 1 for _, end in ranges[:-1]]
     assert ranges[-1][1] == size - 1
     assert sum(moved for _, moved in done) == size
-    assert [(part.n, part.etag, part.crc32) for part, _ in done] == [(n, str(n), "sum") for n in (1, 2, 3)]
+    assert [(part.n, part.etag, part.crc32) for part, _ in done] == [
+        (n, str(n), "sum") for n in (1, 2, 3)
+    ]
 
 
 def test_a_script_that_wrote_nothing_has_no_output(s3: Any, area: BucketArea) -> None:
@@ -231,7 +259,7 @@ def test_a_script_that_wrote_nothing_has_no_output(s3: Any, area: BucketArea) ->
         uploader.upload(ATTEMPT, "s3://data/out/", [Dataset(".", area.output / "main")])
 
 
-def test_what_is_cleared_is_this_attempts_alone(s3: Any, area: BucketArea) -> None:
+def test_only_this_attempts_work_area_is_cleared(s3: Any, area: BucketArea) -> None:
     put(s3, f"{PREFIX}output/main/a", f"{PREFIX}inputs/first/x/b", "longhaul/work/other/1-1/c")
 
     area.clear()

@@ -1,36 +1,82 @@
-"""The seeded bugs themselves, and the gate that puts each into the code: `make mutants`."""
+"""The seeded bugs, and the gate that puts each into the code: `make mutants`."""
 
+import ast
 import subprocess
 import sys
 
 import pytest
 
-from tests.simulation.mutants.applied import ROOT, mutated
-from tests.simulation.mutants.catalogue import ALL, MUTANTS
+from simulation.tools.mutants.applied import ROOT, StaleMutantError, changed, mutated
+from simulation.tools.mutants.catalogue import ALL, MUTANTS
+from simulation.tools.mutants.mutant import Mutant
+
+SOURCE = """
+def settle(lease, verdict):
+    if verdict.failed:
+        # Why.
+        release(lease,
+                wait="a while",
+        )
+    return lease
+"""
 
 
 @pytest.mark.parametrize("name", MUTANTS)
-def test_a_mutant_still_fits_the_code_and_is_python(name: str) -> None:
-    for change in MUTANTS[name].changes:
-        compile(mutated(change), change.file, "exec")
+def test_mutant_applies_to_the_code_and_compiles(name: str) -> None:
+    for file, source in mutated(MUTANTS[name]).items():
+        compile(source, file, "exec")
 
 
-def test_no_name_is_taken_twice() -> None:
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("release(lease, wait='a while')", "keep(lease)", "        keep(lease)\n"),
+        ('release(\n    lease,\n    wait="a while",\n)', "", "        pass\n"),
+        (', wait="a while",', "", "        release(lease)\n"),
+        ("verdict.failed", "not verdict.failed", "    if not verdict.failed:\n"),
+        ("if verdict.failed:\n        release(lease", "if True:\n        release(None", "(None, "),
+    ],
+)
+def test_change_applies_whatever_the_format_of_the_code(old: str, new: str, expected: str) -> None:
+    found = changed(ast.unparse(ast.parse(SOURCE)), Mutant("m", "f.py", old, new))
+
+    assert expected in found
+    compile(found, "f.py", "exec")
+
+
+@pytest.mark.parametrize(("old", "times"), [("renew(lease)", 0), ("verdict", 2)])
+def test_change_that_is_not_in_the_code_once_is_stale(old: str, times: int) -> None:
+    with pytest.raises(StaleMutantError, match=f"{times} times in f.py"):
+        changed(ast.unparse(ast.parse(SOURCE)), Mutant("m", "f.py", old, ""))
+
+
+def test_two_changes_of_a_mutant_may_be_in_one_file() -> None:
+    file = "simulation/worlds/randomness.py"
+    second = Mutant("second", file, "_WHOLE = float(2**64)", "_WHOLE = 1.0")
+
+    found = mutated(Mutant("first", file, "digest_size=8", "digest_size=4", also=second))
+
+    assert list(found) == [file]
+    assert "digest_size=4" in found[file]
+    assert "_WHOLE = 1.0" in found[file]
+
+
+def test_names_of_mutants_are_unique() -> None:
     assert len(MUTANTS) == len(ALL) >= 20
 
 
-def test_a_mutant_is_found(capfd: pytest.CaptureFixture[str]) -> None:
+def test_gate_finds_a_mutant(capfd: pytest.CaptureFixture[str]) -> None:
     """One of them, as the gate does it."""
-    assert gate("delete before publish") == 0
+    assert gate("the message is deleted before the publish") == 0
     assert capfd.readouterr().out.splitlines()[-1] == "mutants=1 killed=1"
 
 
 @pytest.mark.slow
-def test_every_mutant_is_found(capfd: pytest.CaptureFixture[str]) -> None:
+def test_gate_finds_every_mutant(capfd: pytest.CaptureFixture[str]) -> None:
     assert gate() == 0
     assert capfd.readouterr().out.splitlines()[-1] == f"mutants={len(ALL)} killed={len(ALL)}"
 
 
 def gate(*names: str) -> int:
-    command = [sys.executable, "-m", "tests.simulation.mutants", "--processes", "1", *names]
+    command = [sys.executable, "-m", "simulation.tools.mutants", "--processes", "1", *names]
     return subprocess.run(command, cwd=ROOT, check=False).returncode

@@ -1,22 +1,22 @@
-"""What is typed after `python -m tests.simulation.replay`."""
+"""The arguments of `python -m simulation.tools.replay`."""
 
 from argparse import ArgumentTypeError
 from pathlib import Path
 
 import pytest
 
-from tests.simulation.generation import plan_of
-from tests.simulation.replay import read
-from tests.simulation.systematic import PIPELINES, RACES, SCENARIOS
+from simulation.tools.replay import read
+from simulation.worlds.generation import plan_of
+from simulation.worlds.systematic import PIPELINES, RACES, SCENARIOS
 
 
 @pytest.mark.parametrize("name", [*SCENARIOS, *PIPELINES, *RACES])
-def test_a_plan_is_read_as_it_is_written(name: str) -> None:
+def test_plan_is_read_as_it_is_written(name: str) -> None:
     plan = (SCENARIOS | PIPELINES | RACES)[name]
     assert read(plan.to_json()) == plan
 
 
-def test_a_world_has_a_seed_a_plan_or_a_file(tmp_path: Path) -> None:
+def test_world_is_named_by_a_seed_a_plan_or_a_file(tmp_path: Path) -> None:
     file = tmp_path / "world.json"
     file.write_text(plan_of(17).to_json())
     assert read("17") == read(str(file)) == plan_of(17)
@@ -28,11 +28,14 @@ def test_a_world_has_a_seed_a_plan_or_a_file(tmp_path: Path) -> None:
         ("nothing", "neither a seed nor a plan, and no file"),
         ("{bad", "the text: Invalid JSON"),
         ('{"jobs": [{"name": "j0", "colour": 3}]}', "jobs.0.colour"),
-        ('{"acts": [{"at_s": 1, "kind": "fly"}]}', "nobody can 'fly', only submit"),
+        ('{"acts": [{"at_s": 1, "kind": "fly"}]}', "there is no act 'fly', only submit"),
         ('{"acts": [{"at_s": 1, "kind": "cancel", "job": "j0"}]}', "there is no job 'j0'"),
-        ('{"jobs": [{"name": "j0", "endings": [{"kind": "well"}]}]}', "no job ends with 'well', only with crashes"),
+        (
+            '{"jobs": [{"name": "j0", "endings": [{"kind": "well"}]}]}',
+            "no job ends with 'well', only with crashes",
+        ),
     ],
 )
-def test_what_names_no_world_is_told_in_words(text: str, problem: str) -> None:
+def test_argument_that_names_no_world_is_refused_in_words(text: str, problem: str) -> None:
     with pytest.raises(ArgumentTypeError, match=problem):
         read(text)

@@ -1,4 +1,4 @@
-"""The world itself: it is the same each time, it sees what is wrong, and it says so in few words."""
+"""Worlds: the same each time, and each violation is shrunk and reported."""
 
 import gc
 import os
@@ -13,17 +13,17 @@ import pytest
 
 from longhaul import dispatch
 from longhaul.domain.claim import Duplicate, Probe
-from tests.simulation.generation import plan_of
-from tests.simulation.plan import Act, Ending, Fault, Job, Plan
-from tests.simulation.replay import report
-from tests.simulation.run import run, run_world
-from tests.simulation.shrink import Shrinker
-from tests.simulation.soak import State
-from tests.simulation.systematic import SCENARIOS
-from tests.simulation.world import World
+from simulation.tools.replay import report
+from simulation.tools.shrink import Shrinker
+from simulation.tools.soak import Progress
+from simulation.worlds.generation import plan_of
+from simulation.worlds.plan import Act, Ending, Fault, Job, Plan
+from simulation.worlds.run import run, run_world
+from simulation.worlds.systematic import SCENARIOS
+from simulation.worlds.world import World
 
 _ROOT = Path(__file__).resolve().parents[2]
-_FAULTY = 3  # a seed whose world has some of everything
+_FAULTY = 3  # a seed whose world has faults of many kinds
 
 
 def history(plan: Plan) -> list[str]:
@@ -46,7 +46,10 @@ def python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
 
 @pytest.fixture
 def deletes_running(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A dispatcher that takes a redelivery for a duplicate, and so lets the mapping delete the message of a job that runs."""
+    """A dispatcher that takes a redelivery for a duplicate.
+
+    So it lets the mapping delete the message of a running job.
+    """
     decide: Any = dispatch.decide_claim
 
     def mistaken(*arguments: Any) -> Any:
@@ -56,16 +59,16 @@ def deletes_running(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dispatch, "decide_claim", mistaken)
 
 
-def test_a_world_is_the_same_each_time_and_in_each_process() -> None:
+def test_world_is_the_same_each_time_and_in_each_process() -> None:
     here = history(plan_of(_FAULTY))
     assert len(here) > 100
     assert history(plan_of(_FAULTY)) == here
     for hash_seed in ("1", "2"):
-        there = python("tests.simulation.replay", str(_FAULTY), PYTHONHASHSEED=hash_seed)
+        there = python("simulation.tools.replay", str(_FAULTY), PYTHONHASHSEED=hash_seed)
         assert there.stdout.splitlines() == here
 
 
-def test_a_plan_with_its_faults_by_place_makes_the_world_of_its_seed() -> None:
+def test_plan_with_faults_by_place_makes_the_world_of_its_seed() -> None:
     plan = plan_of(_FAULTY)
     found = run(plan)
     assert found.faults
@@ -74,10 +77,14 @@ def test_a_plan_with_its_faults_by_place_makes_the_world_of_its_seed() -> None:
 
 
 @pytest.mark.usefixtures("deletes_running")
-def test_a_violation_is_shrunk_to_what_it_needs_and_replays() -> None:
+def test_violation_is_shrunk_and_replays() -> None:
     jobs = tuple(Job(f"j{n}", work_s=400.0) for n in range(4))
     acts = tuple(Act(1.0 + n, "submit", job.name) for n, job in enumerate(jobs))
-    plan = Plan(seed=5, jobs=jobs, acts=(*acts, Act(100.0, "redeliver", "j2"), Act(300.0, "redeliver", "j2")))
+    plan = Plan(
+        seed=5,
+        jobs=jobs,
+        acts=(*acts, Act(100.0, "redeliver", "j2"), Act(300.0, "redeliver", "j2")),
+    )
     violation = run_world(plan)
     assert violation is not None
     assert violation.code == "S8"
@@ -87,52 +94,70 @@ def test_a_violation_is_shrunk_to_what_it_needs_and_replays() -> None:
     assert smallest.code == "S8"
     assert [job.name for job in smallest.plan.jobs] == ["j2"]
     assert [act.kind for act in smallest.plan.acts] == ["submit", "redeliver"]
-    assert "python -m tests.simulation.replay '{" in report(smallest)
+    assert "python -m simulation.tools.replay '{" in report(smallest)
     again = run_world(Plan.from_json(report(smallest).rpartition("replay '")[2].removesuffix("'")))
     assert again == smallest
 
 
-def test_a_world_that_is_over_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A soak runs millions in a process; the stack of one process that waits for ever would keep its whole world."""
+def test_finished_world_is_garbage_collected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A soak runs millions; a process that waits for ever would keep its whole world."""
     worlds: list[ref[World]] = []
     began = World.run
     monkeypatch.setattr(World, "run", lambda world: (worlds.append(ref(world)), began(world)))
 
-    for name in ("a job is deaf", "a job is called dead, and works on", "an execution is stopped by hand"):
+    for name in (
+        "a job is deaf",
+        "a job is called dead, and works on",
+        "an execution is stopped by hand",
+    ):
         assert run_world(SCENARIOS[name]) is None
 
     gc.collect()
     assert [each() for each in worlds] == [None] * 3
 
 
-def test_a_soak_ends_with_a_line_for_machines_and_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_soak_continues_an_interrupted_one_and_ends_with_a_line_for_machines(
+    tmp_path: Path,
+) -> None:
     state = tmp_path / "soak.json"
-    State("drawn", first=7, wanted=4, done=2, worlds=2, seconds=1.0, virtual_s=3600.0).save(state)
+    Progress("drawn", first=7, wanted=4, done=2, worlds=2, seconds=1.0, virtual_s=3600.0).save(
+        state
+    )
 
-    ended = python("tests.simulation.soak", "--worlds=4", "--first=7", "--processes=1", f"--state={state}")
+    ended = python(
+        "simulation.tools.soak", "--worlds=4", "--first=7", "--processes=1", f"--state={state}"
+    )
 
-    assert "going on after 2 worlds" in ended.stderr
+    assert "continuing after 2 worlds" in ended.stderr
     assert re.fullmatch(
-        r"worlds=4 violations=0 worlds_per_s=[\d.]+ virtual_hours_per_s=[\d.]+", ended.stdout.splitlines()[-1]
+        r"worlds=4 violations=0 worlds_per_s=[\d.]+ virtual_hours_per_s=[\d.]+",
+        ended.stdout.splitlines()[-1],
     )
     assert ended.returncode == 0
 
 
-def test_a_world_in_which_nothing_was_claimed_is_judged_as_well() -> None:
+def test_invariants_hold_in_a_world_without_a_claim() -> None:
     acts = (Act(1.0, "submit", "j0"), Act(103.5, "cancel", "j0"))
     faults = (Fault("mapping#1", 1, "lost/before/all"), Fault("dispatcher@m2#1", 1, "hang/after"))
 
     assert run_world(Plan(jobs=(Job("j0"),), acts=acts, faults=faults)) is None
 
 
-def test_of_two_tasks_of_an_attempt_each_may_have_gone_wrong_in_its_own_way() -> None:
+def test_two_tasks_of_an_attempt_may_have_different_faults() -> None:
     job = Job("j2", endings=(Ending("fails_to_start", 8.6), Ending("permanent", 17.6)), files=1)
     faults = (Fault("runTask@j2-2#1", 1, "lost/after/1"), Fault("task@j2-2.1", 1, "crash/before"))
 
-    assert run_world(Plan(seed=2015601, jobs=(job,), acts=(Act(114.3, "submit", "j2"),), faults=faults)) is None
+    assert (
+        run_world(
+            Plan(seed=2015601, jobs=(job,), acts=(Act(114.3, "submit", "j2"),), faults=faults)
+        )
+        is None
+    )
 
 
-def test_a_mistake_of_the_simulation_itself_names_the_world(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_of_the_simulation_itself_names_the_world(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     plan = SCENARIOS["a job succeeds"]
 
     def mistaken(_: World) -> None:

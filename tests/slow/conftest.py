@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from local import ecs_driver
-from local.cloud import EmbeddedAws
-from local.synth import synth
+from console.local.aws import embedded_aws
+from console.synth import synth
+from embedded import ecs_driver
 from tests.e2e.conftest import Stack
 from tests.slow.containers import JOB, TaskContainer, build, why_no_containers
 
@@ -22,8 +22,8 @@ def job_image() -> str:
 
 @pytest.fixture
 def stack(job_image: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
-    del job_image  # it is there, which is all that is asked of it
+    del job_image  # only built
     monkeypatch.setattr(ecs_driver, "ProcessGroup", TaskContainer)
     assembly = synth(tmp_path / "cdk.out")
-    with EmbeddedAws(work_dir=tmp_path) as aws:
+    with embedded_aws(tmp_path) as aws:
         yield Stack(aws, aws.deploy(assembly, "Longhaul"))

@@ -1,4 +1,5 @@
-# Stands in for public.ecr.aws/lambda/python:3.13 where no registry can be reached: the same runtime client, started the same way.
+# The same runtime client as public.ecr.aws/lambda/python:3.13, started the same way, for machines
+# without access to a registry.
 ARG PYTHON_IMAGE
 FROM ${PYTHON_IMAGE}
 RUN python3 -m venv /var/lang && /var/lang/bin/pip install --no-cache-dir awslambdaric==4.2.2

@@ -1,4 +1,4 @@
-"""What the benchmarks print; never their figures."""
+"""The output of the benchmarks, without a check of the figures."""
 
 import json
 import subprocess
@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from local.synth import REPOSITORY
+from console.synth import REPOSITORY
 
 pytestmark = pytest.mark.slow
 
@@ -14,9 +14,10 @@ LIMIT_S = 900
 
 
 @pytest.mark.parametrize(
-    "arguments", [["spark_start.py", "--runs", "1"], ["spark_throughput.py", "--runs", "1", "--mb", "2"]]
+    "arguments",
+    [["spark_start.py", "--runs", "1"], ["spark_throughput.py", "--runs", "1", "--mb", "2"]],
 )
-def test_a_benchmark_prints_one_object_with_its_ratios_and_nothing_else(arguments: list[str]) -> None:
+def test_benchmark_prints_one_object_with_its_ratios_only(arguments: list[str]) -> None:
     name, *options = arguments
     done = subprocess.run(
         [sys.executable, REPOSITORY / "benchmarks" / name, "--json", *options],

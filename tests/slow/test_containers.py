@@ -1,4 +1,4 @@
-"""The job's image, built and run; and a function in a container, where `sam` is installed."""
+"""Jobs in containers of the job's image, and a function in a container where `sam` is installed."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from local.synth import REPOSITORY
+from console.synth import REPOSITORY
 from longhaul.domain.lease import State
 from tests.e2e.conftest import Stack
 from tests.slow.containers import LAMBDA, TaskContainer, build, docker, why_no_containers
@@ -22,15 +22,17 @@ pytestmark = pytest.mark.slow
 
 _READY_WITHIN_S = 120
 _SAM_LIMIT_S = 300
-# Strings that no aggregation can spill: the heap fills until something gives.
+# No aggregation can spill these strings, so the heap fills.
 _HOARD = "SELECT size(collect_list(repeat(CAST(id AS STRING), 200))) AS n FROM range(20000000)"
 
 
-def test_image_runs_without_root_and_holds_every_file_of_the_jobs(job_image: str) -> None:
+def test_image_runs_without_root_and_has_every_file_of_the_jobs(job_image: str) -> None:
     assert docker("run", "--rm", "--read-only", job_image, "id", "--user") == "10001"
-    found = set(docker("run", "--rm", job_image, "find", "jobs", "longhaul", "-type", "f").splitlines())
+    found = set(
+        docker("run", "--rm", job_image, "find", "jobs", "longhaul", "-type", "f").splitlines()
+    )
     tracked = subprocess.run(
-        ["git", "ls-files", "jobs", "longhaul"],  # noqa: S607 - whichever git the developer has
+        ["git", "ls-files", "jobs", "longhaul"],  # noqa: S607 - the git on PATH
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
@@ -40,34 +42,48 @@ def test_image_runs_without_root_and_holds_every_file_of_the_jobs(job_image: str
     assert "jobs/__pycache__" in docker("run", "--rm", job_image, "ls", "-d", "jobs/__pycache__")
 
 
-def test_image_holds_an_aot_cache_that_its_jvm_takes(job_image: str) -> None:
+def test_image_has_an_aot_cache_that_its_jvm_uses(job_image: str) -> None:
     code = """
 import pathlib, subprocess
 from jobs.spark import jvm
-*start, _ = jvm.command(1024, pathlib.Path("/tmp"), aot=[f"-XX:AOTCache={jvm.cache_path()}", "-XX:AOTMode=on"])
+aot = [f"-XX:AOTCache={jvm.cache_path()}", "-XX:AOTMode=on"]
+*start, _ = jvm.command(1024, pathlib.Path("/tmp"), aot=aot)
 subprocess.run([*start, "-version"], check=True)
 """
     docker("run", "--rm", "--read-only", job_image, "python", "-c", code)
 
 
-def test_a_job_runs_in_the_image_on_a_read_only_root_and_is_published(stack: Stack) -> None:
-    stack.send(stack.select("contained", "SELECT id % 3 AS rest, count(*) AS n FROM range(1000) GROUP BY 1 ORDER BY 1"))
+def test_job_runs_in_the_image_on_a_read_only_root_and_is_published(stack: Stack) -> None:
+    stack.send(
+        stack.select(
+            "contained",
+            "SELECT id % 3 AS rest, count(*) AS n FROM range(1000) GROUP BY 1 ORDER BY 1",
+        )
+    )
     row = stack.until("contained", State.SUCCEEDED)
-    assert stack.rows("contained") == [{"rest": 0, "n": 334}, {"rest": 1, "n": 333}, {"rest": 2, "n": 333}]
-    assert (row.attempt, row.failures, row.interruptions) == (1, 0, 0)
+    assert stack.rows("contained") == [
+        {"rest": 0, "n": 334},
+        {"rest": 1, "n": 333},
+        {"rest": 2, "n": 333},
+    ]
+    assert (row.attempt.number, row.failures, row.interruptions) == (1, 0, 0)
 
 
-def test_a_container_that_is_told_to_stop_is_an_interruption_and_its_successor_succeeds(stack: Stack) -> None:
-    stack.send(stack.select("told", "SELECT 1 AS one"))
-    task = stack.until_task("told").task_arn
+def test_stopped_container_is_an_interruption_and_the_next_attempt_succeeds(
+    stack: Stack,
+) -> None:
+    stack.send(stack.select("stopped", "SELECT 1 AS one"))
+    task = stack.until_task("stopped").attempt.task_arn
     assert task is not None
     stack.client("ecs").stop_task(cluster=task.split("/")[1], task=task, reason="by hand")
-    row = stack.until("told", State.SUCCEEDED)
-    assert (row.attempt, row.failures, row.interruptions) == (2, 0, 1)
+    row = stack.until("stopped", State.SUCCEEDED)
+    assert (row.attempt.number, row.failures, row.interruptions) == (2, 0, 1)
 
 
-def test_a_container_that_uses_up_its_memory_is_out_of_memory(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Less than the heap of the size `small`: the kernel kills the JVM before the JVM can notice.
+def test_container_that_fills_its_memory_is_out_of_memory(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Less than the heap of the size `small`, so that the kernel kills the JVM first.
     monkeypatch.setattr(TaskContainer, "memory_mib", 1200)
     stack.send(stack.select("hoard", _HOARD, max_attempts=1))
     row = stack.until("hoard", State.DEAD)
@@ -75,30 +91,45 @@ def test_a_container_that_uses_up_its_memory_is_out_of_memory(stack: Stack, monk
     assert "killed" in stack.dead_letter("hoard")["reason"]
 
 
-def test_a_jvm_that_fills_its_heap_is_out_of_memory(stack: Stack) -> None:
+def test_jvm_that_fills_its_heap_is_out_of_memory(stack: Stack) -> None:
     stack.send(stack.select("heap", _HOARD, max_attempts=1))
     row = stack.until("heap", State.DEAD)
     assert row.last_class == "out_of_memory"
     assert "OutOfMemoryError" in stack.dead_letter("heap")["reason"]
 
 
-def test_sam_invokes_the_dispatcher_with_an_event_file_against_the_embedded_aws(tmp_path: Path) -> None:
+def test_sam_invokes_the_dispatcher_with_an_event_file_against_the_embedded_aws(
+    tmp_path: Path,
+) -> None:
     bridge = _bridge()
     sam = shutil.which("sam")
     if sam is None:
         pytest.skip("no `sam` on PATH")
     build(LAMBDA, "-", dockerfile=(REPOSITORY / "tests/slow/lambda-runtime.Dockerfile").read_text())
-    up = [sys.executable, "-m", "console.cli", "up", "--host", bridge, "--port", "0", "--work-dir", str(tmp_path)]
+    up = [
+        sys.executable,
+        "-m",
+        "console.cli",
+        "up",
+        "--host",
+        bridge,
+        "--port",
+        "0",
+        "--work-dir",
+        str(tmp_path),
+    ]
     with subprocess.Popen(up, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as aws:
         try:
             assert aws.stdout is not None
             assert bridge in json.loads(aws.stdout.readline())["endpoint"]
-            answer = _invoke(sam, "Dispatcher", "events/dispatcher/new-job.json", tmp_path)
+            response = _invoke(sam, "Dispatcher", "events/dispatcher/new-job.json", tmp_path)
         finally:
             aws.send_signal(signal.SIGINT)
             aws.wait(_READY_WITHIN_S)
-    # Its job was started, so its message must stay.
-    assert answer == {"batchItemFailures": [{"itemIdentifier": "00000001-0000-4000-8000-000000000000"}]}
+    # The job was started, so its message stays.
+    assert response == {
+        "batchItemFailures": [{"itemIdentifier": "00000001-0000-4000-8000-000000000000"}]
+    }
 
 
 def _bridge() -> str:
@@ -106,17 +137,39 @@ def _bridge() -> str:
     reason = why_no_containers()
     if reason is not None:
         pytest.skip(reason)
-    addresses = [found.address for found in psutil.net_if_addrs().get("docker0", []) if found.family == socket.AF_INET]
+    addresses = [
+        found.address
+        for found in psutil.net_if_addrs().get("docker0", [])
+        if found.family == socket.AF_INET
+    ]
     if not addresses:
-        pytest.skip("Docker runs without its bridge docker0, through which `sam local invoke` talks with the container")
+        pytest.skip(
+            "Docker runs without its bridge docker0, through which `sam local invoke` "
+            "reaches the container"
+        )
     return addresses[0]
 
 
 def _invoke(sam: str, function: str, event: str, work_dir: Path) -> Any:
     done = subprocess.run(
         [
-            *(sam, "local", "invoke", function, "--event", event, "--skip-pull-image", "--invoke-image", LAMBDA),
-            *("--template", work_dir / "cdk.out" / "Longhaul.template.json", "--env-vars", work_dir / "sam-env.json"),
+            *(
+                sam,
+                "local",
+                "invoke",
+                function,
+                "--event",
+                event,
+                "--skip-pull-image",
+                "--invoke-image",
+                LAMBDA,
+            ),
+            *(
+                "--template",
+                work_dir / "cdk.out" / "Longhaul.template.json",
+                "--env-vars",
+                work_dir / "sam-env.json",
+            ),
         ],
         cwd=REPOSITORY,
         env=os.environ | {"SAM_CLI_TELEMETRY": "0"},

@@ -1,4 +1,4 @@
-"""The demo as a user runs it, piped."""
+"""The demo as a user runs it, with its output in a pipe."""
 
 import subprocess
 import sys
@@ -6,14 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from local.synth import REPOSITORY
+from console.synth import REPOSITORY
 
 pytestmark = pytest.mark.slow
 
 
 def test_the_demo_passes_its_own_checks(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "console.cli", "demo", "--work-dir", str(tmp_path)]
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=900, check=False)
+    done = subprocess.run(
+        command, cwd=REPOSITORY, capture_output=True, text=True, timeout=900, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "ok  336,776 rows in = " in done.stdout
     assert "SIGKILL sent to the process group of clean " in done.stdout
@@ -22,5 +24,5 @@ def test_the_demo_passes_its_own_checks(tmp_path: Path) -> None:
     report = (tmp_path / "report.html").read_text()
     assert f"report: {tmp_path / 'report.html'}" in done.stdout
     assert "interrupted" in report or "failed" in report
-    assert report.count("<li ") == 15  # the year, twelve months, the file with bad rows, the join
+    assert report.count("<li ") == 15  # the year, 12 months, the bad rows, the join
     assert "\x1b[" not in done.stdout

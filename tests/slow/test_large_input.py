@@ -1,4 +1,4 @@
-"""An input of several GB reaches the disk whole, in memory that does not grow with it."""
+"""An input of several GB is staged in memory that does not depend on its size."""
 
 import re
 import subprocess
@@ -10,13 +10,13 @@ from threading import Thread
 
 import pytest
 
-from local.synth import REPOSITORY
+from console.synth import REPOSITORY
 
 pytestmark = pytest.mark.slow
 
 GIB = 2**30
 SIZE = 4 * GIB
-# Python, boto3 and parts on their way; a tenth of the input.
+# Python, boto3 and parts in transfer: a tenth of the input.
 MEMORY_LIMIT = 400 * 2**20
 BLOCK = bytes(1024 * 1024)
 
@@ -24,21 +24,24 @@ STAGE = """
 import re, sys
 from pathlib import Path
 import boto3
-from jobs.io.listing import Listing
+from jobs.io.listing import InputListing
 from jobs.io.staging import Stager
 from jobs.stopping import Stop
 from longhaul.domain.paths import DataPath
 s3 = boto3.client("s3", endpoint_url=sys.argv[1])
-stager = Stager(s3, Listing(s3, "data"), Path(sys.argv[2]), Stop(), disk_gib={}, begin=lambda _: None, advance=lambda _: None)
+stager = Stager(
+    s3, InputListing(s3, "data"), Path(sys.argv[2]), Stop(),
+    disk_gib={}, begin=lambda _: None, advance=lambda _: None,
+)
 print(stager.stage({"large": DataPath("s3", "landing", "large.csv")})["large"].size_bytes)
-# Not ru_maxrss: that counts what the process that started this one had in memory.
+# Not ru_maxrss: it includes the memory of the parent process.
 print(int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]) * 1024)
 """
 
 
 @pytest.fixture
 def endpoint() -> Iterator[str]:
-    """One object of zeros, in ranges, as S3 hands it out; moto would hold it in memory."""
+    """An S3 with one object of zeros, served in ranges. moto would keep it in memory."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -66,7 +69,7 @@ def endpoint() -> Iterator[str]:
             self.end_headers()
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Do not log."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     Thread(target=server.serve_forever, daemon=True).start()
@@ -75,9 +78,13 @@ def endpoint() -> Iterator[str]:
     server.server_close()
 
 
-def test_an_input_of_several_gb_is_staged_in_a_tenth_of_its_size_of_memory(endpoint: str, tmp_path: Path) -> None:
+def test_input_of_several_gb_is_staged_in_memory_of_a_tenth_of_its_size(
+    endpoint: str, tmp_path: Path
+) -> None:
     command = [sys.executable, "-c", STAGE, endpoint, str(tmp_path / "inputs")]
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        command, cwd=REPOSITORY, capture_output=True, text=True, timeout=300, check=False
+    )
     assert done.returncode == 0, done.stderr
     size, memory = map(int, done.stdout.split())
     assert size == SIZE

@@ -1,5 +1,7 @@
+import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,37 +15,66 @@ def producers(count: int) -> dict[str, Any]:
     return {f"a{n}": text("x" * n) for n in range(1, count + 1)}
 
 
-def test_what_has_room_travels_as_it_is() -> None:
-    assert with_ours(producers(7), OURS) == {**producers(7), **{name: text(value) for name, value in OURS.items()}}
+def test_attributes_within_the_limit_are_sent_unchanged() -> None:
+    assert with_ours(producers(7), OURS) == {
+        **producers(7),
+        **{name: text(value) for name, value in OURS.items()},
+    }
 
 
-def test_no_more_attributes_than_sqs_takes_and_the_smallest_share_one() -> None:
+def test_attributes_beyond_the_sqs_limit_share_one_and_the_smallest_move_first() -> None:
     packed = with_ours(producers(10), OURS)
     assert len(packed) == 10
     assert {f"a{n}" for n in range(5, 11)} <= packed.keys()
 
 
 @given(st.integers(min_value=0, max_value=10), st.integers(min_value=1, max_value=4))
-def test_nothing_is_lost_however_often_a_message_is_renewed(count: int, renewals: int) -> None:
+def test_repeated_renewals_lose_no_attribute(count: int, renewals: int) -> None:
     theirs: Any = producers(count)
     for _ in range(renewals):
         packed = with_ours(theirs, OURS)
         assert len(packed) <= 10
-        theirs = {name: value for name, value in theirs_of(packed).items() if name != attributes.JOB_ID}
+        theirs = {
+            name: value for name, value in theirs_of(packed).items() if name != attributes.JOB_ID
+        }
     assert theirs == producers(count)
 
 
-def test_a_binary_attribute_survives() -> None:
+def test_binary_attribute_survives() -> None:
     theirs = {**producers(9), "b": {"dataType": "Binary", "binaryValue": "AA=="}}
     assert theirs_of(with_ours(theirs, OURS))["b"] == {"dataType": "Binary", "binaryValue": "AA=="}
 
 
-def test_a_producers_own_attribute_of_that_name_is_left_alone() -> None:
+def test_attribute_of_the_producer_with_our_name_is_left_alone() -> None:
     theirs = {attributes.MOVED: text("mine, and no JSON")}
     assert theirs_of(theirs) == theirs
 
 
-def test_what_only_looks_like_moved_attributes_is_the_producers_own() -> None:
+def test_json_that_only_resembles_moved_attributes_is_left_alone() -> None:
     for value in ('{"job_id": "january"}', "[" * 100_000, "[7]"):
         theirs = {attributes.MOVED: text(value)}
         assert theirs_of(theirs) == theirs
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("x", {}),
+        ("x", {"dataType": "String"}),
+        ("x", {"dataType": "String", "stringValue": ""}),
+        ("x", {"dataType": "String", "stringValue": "\u0000"}),
+        ("x", {"dataType": "String", "stringValue": 7}),
+        ("x", {"dataType": "Number", "stringValue": "seven"}),
+        ("x", {"dataType": "Binary", "binaryValue": "no base64"}),
+        ("x", {"dataType": "Binary", "stringValue": "x"}),
+        ("x", {"dataType": "List", "stringValue": "x"}),
+        ("", {"dataType": "String", "stringValue": "x"}),
+        ("AWS.x", {"dataType": "String", "stringValue": "x"}),
+        ("a b", {"dataType": "String", "stringValue": "x"}),
+        ("x" * 257, {"dataType": "String", "stringValue": "x"}),
+        (attributes.RENEWS, {"dataType": "String", "stringValue": "m-1"}),
+    ],
+)
+def test_what_sqs_would_not_take_is_never_unpacked(name: str, value: object) -> None:
+    theirs = {attributes.MOVED: text(json.dumps({name: value}))}
+    assert theirs_of(theirs) == theirs

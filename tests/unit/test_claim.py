@@ -1,32 +1,36 @@
-"""What a received message means for its job: every state of the row, and every kind of message."""
+"""What a claim writes. Which row and message lead to one is in the table of `docs/lease.md`."""
 
 import json
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
 from longhaul.domain.claim import (
+    Cancelled,
     CancelWaiting,
     Claim,
     Conflict,
     Decision,
     Duplicate,
-    Finish,
     Postpone,
     Probe,
+    adopted,
     decide_claim,
 )
-from longhaul.domain.lease import Lease, Message, Owed, State
+from longhaul.domain.lease import Lease, Owed, State
+from longhaul.domain.lineage import Lineage
+from longhaul.domain.message import JobMessage
 from longhaul.domain.request import JobRequest
 from longhaul.settings import LeaseSettings
-from tests.builders import BODY, NOW, message, running, stage
+from tests.builders import BODY, NOW, changed, message, running, stage
 
 LATER = NOW + timedelta(minutes=10)
 OTHER_WORK = JobRequest.model_validate({**BODY, "params": {"limit": 1}})
 
 
-def decide(lease: Lease | None, received: Message) -> Decision:
+def decide(lease: Lease | None, received: JobMessage) -> Decision:
     return decide_claim(lease, received, stage(), LeaseSettings(), LATER)
 
 
@@ -37,7 +41,7 @@ def decide_again(**changes: object) -> Claim:
 
 
 def released(**changes: object) -> Lease:
-    return replace(
+    return changed(
         running(),
         **{
             "state": State.RELEASED,
@@ -50,18 +54,32 @@ def released(**changes: object) -> Lease:
 
 
 def ended(state: State, *owed: Owed) -> Lease:
-    return replace(running(), state=state, settled_attempt=1, owed=owed)
+    """A job that ended at NOW."""
+    return replace(running(), state=state, settled_attempt=1, settled_at=NOW, owed=owed)
 
 
-def test_a_new_job_is_claimed_as_attempt_1_of_a_new_run() -> None:
+def sent(at: datetime, **changes: Any) -> JobMessage:
+    """A message of another chain than the row's."""
+    return message(**{"message_id": "m-9", "sent_at": at, "first_sent_at": at, **changes})
+
+
+def test_new_job_is_claimed_as_attempt_1_of_a_new_run() -> None:
     claim = decide(None, message())
     assert isinstance(claim, Claim)
     assert claim.starts_run
-    assert (claim.lease.attempt, claim.lease.run) == (1, int(LATER.timestamp() * 1000))
-    assert (claim.lease.state, claim.lease.message_id, claim.lease.receive_count) == (State.RUNNING, "m-1", 1)
+    assert (claim.lease.attempt.number, claim.lease.run) == (1, int(LATER.timestamp() * 1000))
+    assert (
+        claim.lease.state,
+        claim.lease.receive.message_id,
+        claim.lease.receive.receive_count,
+    ) == (
+        State.RUNNING,
+        "m-1",
+        1,
+    )
 
 
-def test_the_execution_input_is_fixed_at_claim_and_holds_nothing_that_changes_between_deliveries() -> None:
+def test_execution_input_holds_nothing_that_differs_between_deliveries() -> None:
     claim = decide(None, message(receipt_handle="handle-x", receive_count=7))
     assert isinstance(claim, Claim)
     assert json.loads(claim.lease.execution_input) == {
@@ -78,129 +96,224 @@ def test_the_execution_input_is_fixed_at_claim_and_holds_nothing_that_changes_be
         "timeout_s": 21_600,
         "first_wait_s": 15,
     }
-    assert claim.lease.execution_input == decide_again(receipt_handle="handle-y", receive_count=8).lease.execution_input
+    assert (
+        claim.lease.execution_input
+        == decide_again(receipt_handle="handle-y", receive_count=8).lease.execution_input
+    )
 
 
-def test_own_message_of_a_running_job_probes_its_execution() -> None:
-    assert decide(running(), message(receive_count=2)) == Probe(running())
-
-
-def test_same_work_under_the_key_of_a_running_job_is_a_duplicate() -> None:
-    assert decide(running(), message(message_id="m-2")) == Duplicate()
-
-
-def test_own_message_of_a_released_job_starts_the_next_attempt_in_the_same_run() -> None:
+def test_own_message_of_a_released_job_starts_the_next_attempt_of_the_same_run() -> None:
     claim = decide(released(), message(receipt_handle="handle-2", receive_count=2))
     assert isinstance(claim, Claim)
     assert not claim.starts_run
-    assert (claim.lease.attempt, claim.lease.run, claim.lease.failures) == (2, running().run, 1)
+    assert (claim.lease.attempt.number, claim.lease.run, claim.lease.failures) == (
+        2,
+        running().run,
+        1,
+    )
     assert claim.lease.input.attempt == 2
-    assert (claim.lease.receipt_handle, claim.lease.receive_count) == ("handle-2", 2)
+    assert (claim.lease.receive.receipt_handle, claim.lease.receive.receive_count) == (
+        "handle-2",
+        2,
+    )
 
 
-def test_nothing_of_the_attempt_before_shows_in_the_next() -> None:
-    before = released(task_arn="arn:task", progress={"fraction": 0.5}, progress_at=NOW, beats=7, beat_ages_s=(15,))
+def test_next_attempt_carries_nothing_over_from_the_previous_one() -> None:
+    before = released(
+        task_arn="arn:task", progress={"fraction": 0.5}, progress_at=NOW, beats=7, beat_ages_s=(15,)
+    )
     claim = decide(before, message(receive_count=2))
     assert isinstance(claim, Claim)
     assert (
-        claim.lease.task_arn,
-        claim.lease.progress,
-        claim.lease.progress_at,
-        claim.lease.beats,
-        claim.lease.beat_ages_s,
-        claim.lease.result,
+        claim.lease.attempt.task_arn,
+        claim.lease.attempt.progress,
+        claim.lease.attempt.progress_at,
+        claim.lease.attempt.beats,
+        claim.lease.attempt.beat_ages_s,
+        claim.lease.attempt.result,
     ) == (None, {}, None, 0, (), None)
 
 
-def test_what_the_stage_said_at_the_first_claim_stays_when_a_deploy_changes_it() -> None:
+def test_retry_keeps_the_stage_settings_of_the_first_claim_after_a_deploy() -> None:
     changed = stage(timeout_s=60, max_attempts=9, size="large")
     claim = decide_claim(released(), message(receive_count=2), changed, LeaseSettings(), LATER)
     assert isinstance(claim, Claim)
-    assert (claim.lease.input.timeout_s, claim.lease.input.size, claim.lease.max_attempts) == (21_600, "small", 3)
+    assert (claim.lease.input.timeout_s, claim.lease.input.size, claim.lease.max_attempts) == (
+        21_600,
+        "small",
+        3,
+    )
 
 
-def test_a_message_that_comes_before_its_back_off_has_passed_is_postponed() -> None:
+def test_message_is_postponed_until_the_back_off_has_passed() -> None:
     soon = LATER + timedelta(minutes=1)
     assert decide(released(retry_at=soon), message(receive_count=2)) == Postpone(soon)
 
 
-def test_same_work_from_another_message_takes_a_released_job_over_and_the_old_message_becomes_the_duplicate() -> None:
+def test_cancel_after_a_commit_counts_when_the_commit_turns_out_to_be_void() -> None:
+    reopened = released(cancelled_at=LATER)  # without a mark: it came too late for the commit
+
+    assert decide(reopened, message(receive_count=2)) == CancelWaiting(reopened, covers=True)
+
+
+def test_another_message_takes_over_a_released_job_and_the_old_one_becomes_a_duplicate() -> None:
     claim = decide(released(), message(message_id="m-2"))
     assert isinstance(claim, Claim)
-    assert claim.lease.message_id == "m-2"
-    assert decide(replace(claim.lease, state=State.RELEASED), message(receive_count=9)) == Duplicate()
+    assert claim.lease.receive.message_id == "m-2"
+    assert decide(claim.lease, message(receive_count=9)) == Duplicate()
 
 
-def test_a_copy_that_renews_the_message_takes_it_over() -> None:
-    claim = decide(released(), message(message_id="m-2", renews="m-1"))
-    assert isinstance(claim, Claim)
-    assert claim.lease.former_message_ids == ("m-1",)
-    assert decide(running(), message(message_id="m-2", renews="m-1")) == Probe(running())
+def test_copy_takes_over_from_any_earlier_message_of_its_chain() -> None:
+    copies = [
+        message(message_id=f"m-{n}", renews="m-1", sent_at=NOW + timedelta(minutes=n))
+        for n in (2, 3)
+    ]
+    for copy in copies:
+        assert decide(running(), copy) == Probe(running())
+        claim = decide(released(), copy)
+        assert isinstance(claim, Claim)
+        assert claim.lease.receive.message_id == copy.message_id
+    assert decide(claim.lease, message()) == Duplicate()
+    assert decide(claim.lease, copies[0]) == Duplicate()
 
 
-@pytest.mark.parametrize("lease", [running(), released(), ended(State.SUCCEEDED)], ids=lambda lease: lease.state)
-def test_other_work_under_a_key_in_use_is_a_conflict(lease: Lease) -> None:
-    assert decide(lease, message(message_id="m-2", request=OTHER_WORK)) == Conflict(lease)
+def test_of_two_copies_of_one_message_the_later_one_stays() -> None:
+    """A dispatcher or a sweeper sends a copy and dies before it notes that."""
+    first, second = (
+        message(message_id=f"m-{n}", renews="m-1", sent_at=NOW + timedelta(minutes=n))
+        for n in (2, 3)
+    )
+    row = adopted(adopted(running(), first), second)
+    assert row.receive.message_id == "m-3"
+    assert (decide(row, first), decide(row, second)) == (Duplicate(), Probe(row))
 
 
-@pytest.mark.parametrize("state", [State.SUCCEEDED, State.DEAD, State.CANCELLED])
-def test_own_message_of_an_ended_job_is_finished_and_deleted(state: State) -> None:
-    lease = ended(state, Owed.DELETE)
-    assert decide(lease, message(receive_count=2)) == Finish(lease, own=True)
+def test_copy_of_the_version_before_chains_is_adopted() -> None:
+    """It names only the message just before it."""
+    row = changed(running(), message_id="m-2")
+    copy = message(message_id="m-3", renews="m-2", sent_at=NOW)
+    assert decide(row, copy) == Probe(row)
+    renewed = message(message_id="m-2", renews="m-1", sent_at=NOW)
+    assert decide(row, renewed) == Probe(row)
 
 
-def test_work_that_succeeded_is_not_done_again() -> None:
-    assert decide(ended(State.SUCCEEDED), message(message_id="m-2")) == Duplicate()
+@pytest.mark.parametrize("state", [State.DEAD, State.CANCELLED])
+@pytest.mark.parametrize(
+    "leftover",
+    [
+        pytest.param({"renews": "m-5"}, id="copy of another chain"),
+        pytest.param({"is_follow_on": True}, id="follow-on sent again"),
+        pytest.param({"sent_at": NOW - timedelta(minutes=1)}, id="doubled by its producer"),
+    ],
+)
+def test_what_is_older_than_the_end_starts_no_run(state: State, leftover: dict[str, Any]) -> None:
+    row = ended(state)
+    if state is State.CANCELLED:
+        row = replace(row, cancel_requested_at=NOW, cancelled_at=NOW)
+    before = NOW - timedelta(minutes=1)
+    decision = decide(row, sent(LATER, first_sent_at=before, **leftover))
+    assert decision == (Cancelled() if state is State.CANCELLED else Duplicate())
+
+
+def test_copy_of_what_was_sent_after_the_end_starts_a_run() -> None:
+    """It waited for a slot for days."""
+    copy = sent(LATER, first_sent_at=NOW + timedelta(minutes=1), renews="m-5")
+    assert isinstance(decide(ended(State.DEAD), copy), Claim)
+
+
+LINEAGE = Lineage(root="main#year", parent="main#year")
+
+
+@pytest.mark.parametrize("state", [State.RUNNING, State.SUCCEEDED, State.DEAD, State.RELEASED])
+def test_follow_on_sent_again_is_a_duplicate_of_whatever_row_there_is(state: State) -> None:
+    request = OTHER_WORK.model_copy(update={"lineage": LINEAGE})
+    again = sent(LATER, first_sent_at=NOW, is_follow_on=True, request=request)
+    row = replace(ended(state), retry_at=NOW, lineage=LINEAGE)
+    assert decide(row, again) == Duplicate()
+
+
+def test_follow_on_whose_id_a_request_by_hand_took_is_no_duplicate_of_that() -> None:
+    request = OTHER_WORK.model_copy(update={"lineage": LINEAGE})
+    follow_on = sent(LATER, first_sent_at=NOW, is_follow_on=True, request=request)
+    assert decide(running(), follow_on) == Conflict(running())
+
+
+def test_void_success_that_was_cancelled_meanwhile_does_not_run_again() -> None:
+    row = released(cancelled_at=NOW)
+    assert decide(row, message(receive_count=2)) == CancelWaiting(row, covers=True)
+    assert decide(row, sent(LATER)) == CancelWaiting(row, covers=False)
+
+
+@pytest.mark.parametrize("state", [State.DEAD, State.CANCELLED])
+def test_message_of_the_millisecond_of_the_end_runs(state: State) -> None:
+    row = replace(ended(state), cancelled_at=NOW)
+    assert isinstance(decide(row, sent(NOW)), Claim)
+
+
+def test_row_of_the_version_before_cancel_times_covers_what_was_sent_before_its_mark() -> None:
+    row = replace(ended(State.CANCELLED), cancel_requested_at=NOW)
+    assert decide(row, sent(NOW - timedelta(milliseconds=1))) == Cancelled()
+    assert isinstance(decide(row, sent(NOW)), Claim)
 
 
 @pytest.mark.parametrize("state", [State.DEAD, State.CANCELLED])
 @pytest.mark.parametrize("request_", [message().request, OTHER_WORK], ids=["redriven", "corrected"])
-def test_a_dead_or_cancelled_job_starts_a_new_run_with_counters_cleared_and_the_fencing_token_going_on(
+def test_new_run_clears_the_counters_and_continues_the_fencing_token(
     state: State, request_: JobRequest
 ) -> None:
-    lease = replace(ended(state), attempt=3, settled_attempt=3, failures=3, interruptions=2, cancel_requested_at=NOW)
-    claim = decide(lease, message(message_id="m-2", request=request_))
+    lease = changed(
+        ended(state),
+        attempt=3,
+        settled_attempt=3,
+        failures=3,
+        interruptions=2,
+        cancel_requested_at=NOW,
+        cancelled_at=NOW,
+    )
+    claim = decide(lease, sent(LATER, request=request_))
     assert isinstance(claim, Claim)
     assert claim.starts_run
     assert claim.lease.run > lease.run
-    assert (claim.lease.attempt, claim.lease.failures, claim.lease.interruptions, claim.lease.cancel_requested_at) == (
+    assert (
+        claim.lease.attempt.number,
+        claim.lease.failures,
+        claim.lease.interruptions,
+        claim.lease.cancel_requested_at,
+        claim.lease.cancelled_at,
+    ) == (
         4,
         0,
         0,
         None,
+        NOW,
     )
     assert not claim.lease.has_settled(claim.lease.id)
 
 
-def test_a_new_run_waits_until_the_old_one_owes_nothing() -> None:
-    lease = ended(State.DEAD, Owed.DEAD_LETTER, Owed.DELETE)
-    assert decide(lease, message(message_id="m-2")) == Finish(lease, own=False)
-
-
-def test_an_old_message_of_a_re_run_job_never_starts_a_third_run() -> None:
-    rerun = decide(ended(State.DEAD), message(message_id="m-2"))
+def test_old_message_of_a_rerun_job_starts_no_third_run() -> None:
+    rerun = decide(ended(State.DEAD), sent(LATER))
     assert isinstance(rerun, Claim)
-    dead_again = replace(rerun.lease, state=State.DEAD, settled_attempt=rerun.lease.attempt)
+    dead_again = replace(
+        rerun.lease,
+        state=State.DEAD,
+        settled_attempt=rerun.lease.attempt.number,
+        settled_at=LATER,
+    )
     assert decide(dead_again, message(message_id="m-1", receive_count=3)) == Duplicate()
 
 
-def test_a_job_cancelled_between_attempts_does_not_start() -> None:
-    lease = released(cancel_requested_at=NOW)
-    assert decide(lease, message(receive_count=2)) == CancelWaiting(lease)
-
-
-def test_a_run_never_goes_back_even_when_the_clock_does() -> None:
+def test_run_number_grows_even_when_the_clock_goes_back() -> None:
     lease = replace(ended(State.DEAD), run=running().run + 10_000_000_000)
-    claim = decide(lease, message(message_id="m-2"))
+    claim = decide(lease, sent(LATER))
     assert isinstance(claim, Claim)
     assert claim.lease.run == lease.run + 1
 
 
-def test_an_execution_name_fits_step_functions() -> None:
-    assert len(replace(running(), key="main#" + "x" * 128, attempt=10**6).id.execution_name) <= 80
+def test_longest_execution_name_fits_step_functions() -> None:
+    assert len(changed(running(), key="main#" + "x" * 128, attempt=10**6).id.execution_name) <= 80
 
 
-def test_a_stage_may_run_on_spot_and_falls_back_to_on_demand_after_two_interruptions() -> None:
+def test_spot_stage_falls_back_to_on_demand_after_two_interruptions() -> None:
     first = decide_claim(None, message(), stage(spot=True), LeaseSettings(), LATER)
     assert isinstance(first, Claim)
     assert first.lease.input.capacity == "FARGATE_SPOT"
@@ -213,7 +326,19 @@ def test_a_stage_may_run_on_spot_and_falls_back_to_on_demand_after_two_interrupt
     assert capacities == ["FARGATE_SPOT", "FARGATE", "FARGATE"]
 
 
-def test_a_job_claimed_by_the_version_before_a_field_goes_on() -> None:
+def test_job_for_which_spot_has_no_room_runs_on_demand_after_the_start_timeout() -> None:
+    spot = running().input.model_copy(update={"capacity": "FARGATE_SPOT"}).model_dump_json()
+    capacities = []
+    for waited_s in (599, 600):
+        since = LATER - timedelta(seconds=waited_s)
+        refused = released(execution_input=spot, unplaced_since=since, retry_at=None)
+        claim = decide_claim(refused, message(), stage(spot=True), LeaseSettings(), LATER)
+        assert isinstance(claim, Claim)
+        capacities.append(claim.lease.input.capacity)
+    assert capacities == ["FARGATE_SPOT", "FARGATE"]
+
+
+def test_job_claimed_by_a_version_without_a_field_goes_on() -> None:
     before = released()
     older = json.loads(before.execution_input)
     del older["capacity"]

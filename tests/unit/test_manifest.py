@@ -1,4 +1,4 @@
-"""Which manifest follows which, whoever publishes when, and however often."""
+"""Which manifest follows which, for any order and number of publications."""
 
 from dataclasses import dataclass
 
@@ -8,15 +8,24 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from longhaul.domain.lease import AttemptId
-from longhaul.domain.manifest import Manifest, ManifestFile, PendingOutput, Switch, decide_switch, merged
+from longhaul.domain.manifest import (
+    Manifest,
+    ManifestFile,
+    PendingOutput,
+    Switch,
+    decide_switch,
+    merged,
+)
 from longhaul.domain.request import Mode
 
 FOREIGN = '"etag-of-another-tool"'
 OURS = '"etag"'
 
 
-def pending(number: int, mode: Mode = "overwrite", sees: Manifest | None = None, rows: int | None = 1) -> PendingOutput:
-    """An output of one file, uploaded when `sees` was in place."""
+def pending(
+    number: int, mode: Mode = "overwrite", sees: Manifest | None = None, rows: int | None = 1
+) -> PendingOutput:
+    """An output of one file. `sees` is the manifest that was in place at its upload."""
     attempt = AttemptId(f"main#job-{number}", 1, 1)
     replaced = sees if mode == "overwrite" else None
     return PendingOutput(
@@ -39,7 +48,7 @@ def files(manifest: Manifest) -> list[str]:
     return [file.path for file in manifest.files]
 
 
-def test_the_first_output_is_due_and_then_done_and_stays_done() -> None:
+def test_first_output_is_due_and_stays_done_once_published() -> None:
     first = pending(1)
     assert decide_switch(first, None, None) is Switch.DUE
     manifest = merged(first, None)
@@ -49,21 +58,23 @@ def test_the_first_output_is_due_and_then_done_and_stays_done() -> None:
     assert decide_switch(first, replaced, OURS) is Switch.DONE
 
 
-def test_of_two_overwrites_of_the_same_output_the_second_counts_as_the_earlier() -> None:
+def test_of_two_overwrites_of_one_output_the_second_to_publish_counts_as_replaced() -> None:
     old = merged(pending(1), None)
     one, other = pending(2, sees=old), pending(3, sees=old)
     assert decide_switch(other, merged(one, old), OURS) is Switch.REPLACED
 
 
-@pytest.mark.parametrize("sees", [None, merged(pending(1), None)], ids=["onto nothing", "onto an output"])
-def test_an_overwrite_keeps_what_was_appended_after_it_had_looked(sees: Manifest | None) -> None:
+@pytest.mark.parametrize(
+    "sees", [None, merged(pending(1), None)], ids=["onto nothing", "onto an output"]
+)
+def test_overwrite_keeps_what_was_appended_after_its_look(sees: Manifest | None) -> None:
     overwrite = pending(2, sees=sees)
     appended = merged(pending(3, "append"), sees)
     assert decide_switch(overwrite, appended, OURS) is Switch.DUE
     assert files(merged(overwrite, appended)) == ["part-3", "part-2"]
 
 
-def test_two_appends_lose_neither_whichever_comes_first() -> None:
+def test_two_concurrent_appends_are_both_kept() -> None:
     one, other = pending(1, "append"), pending(2, "append")
     first = merged(one, None)
     assert decide_switch(other, first, OURS) is Switch.DUE
@@ -73,61 +84,69 @@ def test_two_appends_lose_neither_whichever_comes_first() -> None:
     assert decide_switch(one, both, OURS) is Switch.DONE
 
 
-def test_an_append_that_was_overwritten_is_not_appended_again() -> None:
+def test_append_that_was_overwritten_is_not_appended_again() -> None:
     append = pending(1, "append")
     appended = merged(append, None)
     assert decide_switch(append, merged(pending(2, sees=appended), appended), OURS) is Switch.DONE
 
 
 @pytest.mark.parametrize(
-    ("mode", "switch"), [("error", Switch.OCCUPIED), ("append", Switch.DUE), ("overwrite", Switch.DUE)]
+    ("mode", "switch"),
+    [("error", Switch.OCCUPIED), ("append", Switch.DUE), ("overwrite", Switch.DUE)],
 )
-def test_an_output_of_ours_in_place(mode: Mode, switch: Switch) -> None:
+def test_existing_output_of_ours_occupies_the_prefix_only_in_mode_error(
+    mode: Mode, switch: Switch
+) -> None:
     old = merged(pending(1), None)
     assert decide_switch(pending(2, mode, sees=old), old, OURS) is switch
 
 
 @pytest.mark.parametrize(
-    ("mode", "switch"), [("error", Switch.OCCUPIED), ("append", Switch.OCCUPIED), ("overwrite", Switch.REPLACED)]
+    ("mode", "switch"),
+    [("error", Switch.OCCUPIED), ("append", Switch.OCCUPIED), ("overwrite", Switch.REPLACED)],
 )
-def test_an_output_of_another_tool_that_appeared_meanwhile(mode: Mode, switch: Switch) -> None:
+def test_output_of_another_tool_that_appeared_after_the_look_is_never_overwritten(
+    mode: Mode, switch: Switch
+) -> None:
     assert decide_switch(pending(2, mode), None, FOREIGN) is switch
 
 
-def test_an_output_of_another_tool_that_was_there_is_overwritten() -> None:
+def test_output_of_another_tool_seen_before_the_upload_is_overwritten() -> None:
     seen = pending(2).model_copy(update={"replaces_etag": FOREIGN})
     assert decide_switch(seen, None, FOREIGN) is Switch.DUE
 
 
-@pytest.mark.parametrize(("old_rows", "new_rows", "sum_"), [(3, 4, {".": 7}), (None, 4, {}), (3, None, {})])
-def test_rows_are_counted_only_where_all_are_known(
-    old_rows: int | None, new_rows: int | None, sum_: dict[str, int]
+@pytest.mark.parametrize(
+    ("old_rows", "new_rows", "total"), [(3, 4, {".": 7}), (None, 4, {}), (3, None, {})]
+)
+def test_rows_are_summed_only_where_all_counts_are_known(
+    old_rows: int | None, new_rows: int | None, total: dict[str, int]
 ) -> None:
     old = merged(pending(1, rows=old_rows), None)
-    assert merged(pending(2, "append", rows=new_rows), old).rows == sum_
+    assert merged(pending(2, "append", rows=new_rows), old).rows == total
 
 
-def test_rows_of_a_dataset_of_which_only_a_part_is_kept_are_not_known() -> None:
+def test_rows_are_unknown_where_only_a_part_of_a_dataset_is_kept() -> None:
     old = merged(pending(1), None)
     overwrite = pending(2, sees=old)
     assert merged(overwrite, merged(pending(3, "append"), old)).rows == {}
     assert merged(overwrite, old).rows == {".": 1}
 
 
-def test_an_unended_upload_is_no_output() -> None:
+def test_unfinished_upload_is_no_output() -> None:
     with pytest.raises(ValueError, match="has not ended"):
         merged(pending(1).model_copy(update={"manifest": None}), None)
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "../x", "a//b", "a/./b", ""])
-def test_a_path_out_of_the_output_is_no_manifest(path: str) -> None:
+def test_manifest_refuses_a_path_outside_the_output(path: str) -> None:
     with pytest.raises(ValidationError, match="must be a relative path"):
         ManifestFile(path=path, size=1)
 
 
 @dataclass
 class Output:
-    """A prefix, and what happened to it: who was visible when."""
+    """A prefix, and the manifest that is visible in it."""
 
     manifest: Manifest | None = None
 
@@ -141,8 +160,10 @@ class Output:
 STEPS = st.lists(st.tuples(st.integers(0, 5), st.sampled_from(["upload", "publish"])), max_size=40)
 
 
-@given(modes=st.lists(st.sampled_from(["overwrite", "append"]), min_size=6, max_size=6), steps=STEPS)
-def test_in_any_order_no_row_is_doubled_and_an_append_goes_only_with_an_overwrite_that_saw_it(
+@given(
+    modes=st.lists(st.sampled_from(["overwrite", "append"]), min_size=6, max_size=6), steps=STEPS
+)
+def test_in_any_order_rows_appear_once_and_only_an_overwrite_that_saw_an_append_removes_it(
     modes: list[Mode], steps: list[tuple[int, str]]
 ) -> None:
     output, pendings = Output(), dict[int, PendingOutput]()
@@ -151,11 +172,11 @@ def test_in_any_order_no_row_is_doubled_and_an_append_goes_only_with_an_overwrit
         if step == "upload":
             pendings.setdefault(number, pending(number, modes[number], sees=output.manifest))
         elif number in pendings:
-            mine, seen_by_me = f"part-{number}", set(pendings[number].replaces)
+            file, seen = f"part-{number}", set(pendings[number].replaces)
             if output.publish(pendings[number]) is Switch.DUE:
-                appended -= seen_by_me
+                appended -= seen
                 if modes[number] == "append":
-                    appended.add(mine)
+                    appended.add(file)
         visible = files(output.manifest) if output.manifest else []
         assert len(visible) == len(set(visible))
         assert appended <= set(visible)

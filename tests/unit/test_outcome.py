@@ -8,270 +8,392 @@ import pytest
 
 from jobs.reporting import Phase
 from longhaul.domain.lease import CommittedOutput, Lease, Owed, RecordedResult, State
-from longhaul.domain.outcome import Evidence, OutcomeClass, Settlement, Verdict, classify, settle
-from longhaul.settings import LeaseSettings
-from tests.builders import NOW, running, stage
+from longhaul.domain.outcome import Settlement, settle
+from longhaul.domain.verdict import Evidence, OutcomeClass, Verdict, classify
+from longhaul.settings import LeaseSettings, RequestLimits
+from tests.builders import NOW, changed, running, stage
 
 OUTPUT = CommittedOutput(
-    attempt=1, pending_ref="longhaul/pending/x", prefix="s3://longhaul-data/out/", files=2, size_bytes=10
+    attempt=1,
+    pending_ref="longhaul/pending/x",
+    prefix="s3://longhaul-data/out/",
+    files=2,
+    size_bytes=10,
 )
-STARTED = replace(running(), progress_at=NOW, task_arn="arn:task")
-AT_WORK = replace(STARTED, progress={"phase": Phase.RUNNING.value})
-PUBLISHING = replace(STARTED, progress={"phase": Phase.PUBLISHING.value})
-TOLD_TO_STOP = replace(AT_WORK, result=RecordedResult(1, "interrupted", "asked to stop (SIGTERM)"))
-UP = STARTED.claimed_at + timedelta(seconds=STARTED.input.timeout_s)  # when its time is up
+STARTED = changed(running(), progress_at=NOW, task_arn="arn:task")
+AT_WORK = changed(STARTED, progress={"phase": Phase.RUNNING.value})
+PUBLISHING = changed(STARTED, progress={"phase": Phase.PUBLISHING.value})
+INTERRUPTED = changed(AT_WORK, result=RecordedResult(1, "interrupted", "asked to stop (SIGTERM)"))
+TIMES_OUT_AT = STARTED.attempt.claimed_at + timedelta(seconds=STARTED.input.timeout_s)
 
 
 def task(
-    exit_code: int | None, reason: str = "", stop_code: str = "EssentialContainerExited", stopped: str = ""
+    exit_code: int | None,
+    reason: str = "",
+    stop_code: str = "EssentialContainerExited",
+    stopped: str = "",
 ) -> Evidence:
     container: dict[str, Any] = {"Name": "job", "Reason": reason}
     if exit_code is not None:
         container["ExitCode"] = exit_code
-    cause = {"TaskArn": "arn:task", "Containers": [container], "StopCode": stop_code, "StoppedReason": stopped}
+    cause = {
+        "TaskArn": "arn:task",
+        "Containers": [container],
+        "StopCode": stop_code,
+        "StoppedReason": stopped,
+    }
     return Evidence("States.TaskFailed", json.dumps(cause))
 
 
-@pytest.mark.parametrize(
-    ("lease", "evidence", "kind"),
-    [
-        pytest.param(replace(STARTED, output=OUTPUT), task(137), OutcomeClass.SUCCEEDED, id="committed-then-killed"),
-        pytest.param(
-            replace(STARTED, output=OUTPUT),
-            Evidence("JobCancelled"),
-            OutcomeClass.SUCCEEDED,
-            id="committed-then-cancelled",
-        ),
-        pytest.param(
-            STARTED,
-            Evidence(task={"TaskArn": "arn:task", "Containers": [{"ExitCode": 0}]}),
-            OutcomeClass.NO_OUTPUT,
-            id="exit-0-nothing-committed",
-        ),
-        pytest.param(
-            replace(STARTED, result=RecordedResult(1, "permanent", "no such input")),
-            task(65),
-            OutcomeClass.PERMANENT,
-            id="recorded-permanent",
-        ),
-        pytest.param(
-            replace(STARTED, result=RecordedResult(1, "out_of_memory", "heap")),
-            task(1),
-            OutcomeClass.OUT_OF_MEMORY,
-            id="recorded-out-of-memory",
-        ),
-        pytest.param(
-            replace(STARTED, result=RecordedResult(1, "from-the-future", "?")),
-            task(1),
-            OutcomeClass.FAILED,
-            id="recorded-unknown-class",
-        ),
-        pytest.param(
-            replace(STARTED, attempt=2, result=RecordedResult(1, "permanent", "old")),
-            task(1),
-            OutcomeClass.FAILED,
-            id="recorded-by-an-older-attempt",
-        ),
-        pytest.param(STARTED, task(65), OutcomeClass.PERMANENT, id="exit-65"),
-        pytest.param(
-            STARTED,
-            task(137, reason="OutOfMemoryError: Container killed due to memory usage"),
-            OutcomeClass.OUT_OF_MEMORY,
-            id="oom-killed",
-        ),
-        pytest.param(STARTED, task(137), OutcomeClass.FAILED, id="killed"),
-        pytest.param(STARTED, task(1), OutcomeClass.FAILED, id="exit-1"),
-        pytest.param(STARTED, task(75), OutcomeClass.INTERRUPTED, id="told-to-stop"),
-        pytest.param(AT_WORK, Evidence("States.Timeout"), OutcomeClass.TIMED_OUT, id="timed-out-at-work"),
-        pytest.param(
-            replace(PUBLISHING, progress_at=UP - timedelta(seconds=59)),
-            Evidence("States.Timeout"),
-            OutcomeClass.TIMED_OUT,
-            id="timed-out-while-publishing",
-        ),
-        pytest.param(
-            replace(PUBLISHING, progress_at=UP - timedelta(seconds=60)),
-            Evidence("States.Timeout"),
-            OutcomeClass.INTERRUPTED,
-            id="timed-out-while-nothing-was-published",
-        ),
-        pytest.param(running(), Evidence("States.Timeout"), OutcomeClass.INTERRUPTED, id="timed-out-before-it-started"),
-        pytest.param(
-            STARTED,
-            Evidence("JobStalled", "no progress"),
-            OutcomeClass.INTERRUPTED,
-            id="stalled-before-its-first-report",
-        ),
-        pytest.param(
-            running(), Evidence("JobStalled", "no sign of life"), OutcomeClass.INTERRUPTED, id="never-started"
-        ),
-        pytest.param(
-            AT_WORK,
-            Evidence("JobStalled", "no progress"),
-            OutcomeClass.STALLED,
-            id="stalled-at-work",
-        ),
-        pytest.param(
-            replace(STARTED, progress={"phase": Phase.STAGING.value}),
-            Evidence("JobStalled", "no progress"),
-            OutcomeClass.INTERRUPTED,
-            id="stalled-while-staging",
-        ),
-        pytest.param(
-            PUBLISHING,
-            Evidence("JobStalled", "no progress"),
-            OutcomeClass.INTERRUPTED,
-            id="stalled-while-publishing",
-        ),
-        pytest.param(STARTED, Evidence("JobCancelled"), OutcomeClass.CANCELLED, id="cancelled"),
-        pytest.param(STARTED, Evidence("LeaseLost"), OutcomeClass.SUPERSEDED, id="lease-lost"),
-        pytest.param(
-            STARTED,
-            task(143, stop_code="SpotInterruption", stopped="Your Spot Task was interrupted."),
-            OutcomeClass.INTERRUPTED,
-            id="spot",
-        ),
-        pytest.param(
-            STARTED, task(137, stop_code="TerminationNotice"), OutcomeClass.INTERRUPTED, id="termination-notice"
-        ),
-        pytest.param(
-            STARTED, task(None, stop_code="InfrastructureHealth"), OutcomeClass.INTERRUPTED, id="infrastructure"
-        ),
-        pytest.param(STARTED, task(143, stop_code="UserInitiated"), OutcomeClass.INTERRUPTED, id="stopped-by-hand"),
-        pytest.param(
-            running(),
-            Evidence(
-                "States.TaskFailed",
-                json.dumps(
-                    {
-                        "TaskArn": "arn:task",
-                        "StopCode": "TaskFailedToStart",
-                        "StoppedReason": "CannotPullContainerError",
-                    }
-                ),
+CASES = {
+    "committed-then-killed": (changed(STARTED, output=OUTPUT), task(137), OutcomeClass.SUCCEEDED),
+    "committed-then-cancelled": (
+        changed(STARTED, output=OUTPUT),
+        Evidence("JobCancelled"),
+        OutcomeClass.SUCCEEDED,
+    ),
+    "exit-0-without-a-commit": (
+        STARTED,
+        Evidence(task={"TaskArn": "arn:task", "Containers": [{"ExitCode": 0}]}),
+        OutcomeClass.NO_OUTPUT,
+    ),
+    "recorded-permanent": (
+        changed(STARTED, result=RecordedResult(1, "permanent", "no such input")),
+        task(65),
+        OutcomeClass.PERMANENT,
+    ),
+    "recorded-out-of-memory": (
+        changed(STARTED, result=RecordedResult(1, "out_of_memory", "heap")),
+        task(1),
+        OutcomeClass.OUT_OF_MEMORY,
+    ),
+    "recorded-unknown-class": (
+        changed(STARTED, result=RecordedResult(1, "from-the-future", "?")),
+        task(1),
+        OutcomeClass.FAILED,
+    ),
+    "recorded-by-an-older-attempt": (
+        changed(STARTED, attempt=2, result=RecordedResult(1, "permanent", "old")),
+        task(1),
+        OutcomeClass.FAILED,
+    ),
+    "exit-65": (STARTED, task(65), OutcomeClass.PERMANENT),
+    "oom-killed": (
+        STARTED,
+        task(137, reason="OutOfMemoryError: Container killed due to memory usage"),
+        OutcomeClass.OUT_OF_MEMORY,
+    ),
+    "killed": (STARTED, task(137), OutcomeClass.FAILED),
+    "exit-1": (STARTED, task(1), OutcomeClass.FAILED),
+    "exit-75": (STARTED, task(75), OutcomeClass.INTERRUPTED),
+    "timed-out-at-work": (AT_WORK, Evidence("States.Timeout"), OutcomeClass.TIMED_OUT),
+    "timed-out-while-publishing": (
+        changed(PUBLISHING, progress_at=TIMES_OUT_AT - timedelta(seconds=59)),
+        Evidence("States.Timeout"),
+        OutcomeClass.TIMED_OUT,
+    ),
+    "timed-out-while-the-publish-stood-still": (
+        changed(PUBLISHING, progress_at=TIMES_OUT_AT - timedelta(seconds=60)),
+        Evidence("States.Timeout"),
+        OutcomeClass.INTERRUPTED,
+    ),
+    "timed-out-before-it-started": (
+        running(),
+        Evidence("States.Timeout"),
+        OutcomeClass.INTERRUPTED,
+    ),
+    "stalled-before-its-first-report": (
+        STARTED,
+        Evidence("JobStalled", "no progress"),
+        OutcomeClass.INTERRUPTED,
+    ),
+    "never-started": (
+        running(),
+        Evidence("JobStalled", "no sign of life"),
+        OutcomeClass.INTERRUPTED,
+    ),
+    "stalled-at-work": (
+        changed(AT_WORK, reported_at=NOW + timedelta(seconds=841)),
+        Evidence("JobStalled", "no progress"),
+        OutcomeClass.STALLED,
+    ),
+    "cut-off-at-work": (
+        changed(AT_WORK, reported_at=NOW + timedelta(seconds=839)),
+        Evidence("JobStalled", "no report"),
+        OutcomeClass.INTERRUPTED,
+    ),
+    "stalled-at-work-in-an-older-version": (
+        AT_WORK,
+        Evidence("JobStalled", "no progress"),
+        OutcomeClass.STALLED,
+    ),
+    "stalled-while-staging": (
+        changed(STARTED, progress={"phase": Phase.STAGING.value}),
+        Evidence("JobStalled", "no progress"),
+        OutcomeClass.INTERRUPTED,
+    ),
+    "stalled-while-publishing": (
+        PUBLISHING,
+        Evidence("JobStalled", "no progress"),
+        OutcomeClass.INTERRUPTED,
+    ),
+    "cancelled": (STARTED, Evidence("JobCancelled"), OutcomeClass.CANCELLED),
+    "lease-lost": (STARTED, Evidence("LeaseLost"), OutcomeClass.SUPERSEDED),
+    "spot": (
+        STARTED,
+        task(143, stop_code="SpotInterruption", stopped="Your Spot Task was interrupted."),
+        OutcomeClass.INTERRUPTED,
+    ),
+    "termination-notice": (
+        STARTED,
+        task(137, stop_code="TerminationNotice"),
+        OutcomeClass.INTERRUPTED,
+    ),
+    "infrastructure": (
+        STARTED,
+        task(None, stop_code="InfrastructureHealth"),
+        OutcomeClass.INTERRUPTED,
+    ),
+    "stopped-by-hand": (STARTED, task(143, stop_code="UserInitiated"), OutcomeClass.INTERRUPTED),
+    "failed-to-start": (
+        running(),
+        Evidence(
+            "States.TaskFailed",
+            json.dumps(
+                {
+                    "TaskArn": "arn:task",
+                    "StopCode": "TaskFailedToStart",
+                    "StoppedReason": "CannotPullContainerError",
+                }
             ),
-            OutcomeClass.INTERRUPTED,
-            id="failed-to-start-without-containers",
         ),
-        pytest.param(
-            running(),
-            Evidence("ECS.AmazonECSException", "Capacity is unavailable at this time"),
-            OutcomeClass.INTERRUPTED,
-            id="capacity",
-        ),
-        pytest.param(
-            running(),
-            Evidence("ECS.InvalidParameterException", "Rate exceeded"),
-            OutcomeClass.INTERRUPTED,
-            id="throttle-in-disguise",
-        ),
-        pytest.param(
-            running(),
-            Evidence("ECS.ClientException", "TaskDefinition is inactive"),
-            OutcomeClass.INTERRUPTED,
-            id="inactive-task-definition",
-        ),
-        pytest.param(
-            running(), Evidence("AmazonECS.Unknown", "not json {"), OutcomeClass.INTERRUPTED, id="unreadable-cause"
-        ),
-        pytest.param(STARTED, Evidence.execution_closed("ABORTED"), OutcomeClass.INTERRUPTED, id="execution-closed"),
-        pytest.param(
-            TOLD_TO_STOP, Evidence("JobStalled", "no progress"), OutcomeClass.STALLED, id="stalled-and-stopped"
-        ),
-        pytest.param(TOLD_TO_STOP, Evidence("States.Timeout"), OutcomeClass.TIMED_OUT, id="timed-out-and-stopped"),
-        pytest.param(TOLD_TO_STOP, Evidence("JobCancelled"), OutcomeClass.CANCELLED, id="cancelled-and-stopped"),
-        pytest.param(TOLD_TO_STOP, task(75), OutcomeClass.INTERRUPTED, id="stopped-by-somebody-else"),
-        pytest.param(
-            TOLD_TO_STOP, Evidence.execution_closed("ABORTED"), OutcomeClass.INTERRUPTED, id="stopped-by-hand"
-        ),
-        pytest.param(
-            replace(STARTED, result=RecordedResult(1, "failed", "a bad row")),
-            Evidence("JobStalled", "no progress"),
-            OutcomeClass.FAILED,
-            id="failed-by-itself-as-it-was-called-stalled",
-        ),
-    ],
-)
-def test_an_attempt_is_classified(lease: Lease, evidence: Evidence, kind: OutcomeClass) -> None:
+        OutcomeClass.INTERRUPTED,
+    ),
+    "capacity": (
+        running(),
+        Evidence("ECS.AmazonECSException", "Capacity is unavailable at this time"),
+        OutcomeClass.NOT_PLACED,
+    ),
+    "throttle-under-another-error": (
+        running(),
+        Evidence("ECS.InvalidParameterException", "Rate exceeded"),
+        OutcomeClass.NOT_PLACED,
+    ),
+    "inactive-task-definition": (
+        running(),
+        Evidence("ECS.ClientException", "TaskDefinition is inactive"),
+        OutcomeClass.NOT_PLACED,
+    ),
+    "unreadable-cause": (
+        running(),
+        Evidence("AmazonECS.Unknown", "not json {"),
+        OutcomeClass.NOT_PLACED,
+    ),
+    "execution-closed": (STARTED, Evidence.execution_closed("ABORTED"), OutcomeClass.INTERRUPTED),
+    "stalled-after-a-stop": (
+        INTERRUPTED,
+        Evidence("JobStalled", "no progress"),
+        OutcomeClass.STALLED,
+    ),
+    "timed-out-after-a-stop": (INTERRUPTED, Evidence("States.Timeout"), OutcomeClass.TIMED_OUT),
+    "cancelled-after-a-stop": (INTERRUPTED, Evidence("JobCancelled"), OutcomeClass.CANCELLED),
+    "stopped-from-outside": (INTERRUPTED, task(75), OutcomeClass.INTERRUPTED),
+    "execution-stopped-by-hand": (
+        INTERRUPTED,
+        Evidence.execution_closed("ABORTED"),
+        OutcomeClass.INTERRUPTED,
+    ),
+    "failed-while-being-stopped-as-stalled": (
+        changed(STARTED, result=RecordedResult(1, "failed", "a bad row")),
+        Evidence("JobStalled", "no progress"),
+        OutcomeClass.FAILED,
+    ),
+}
+
+
+@pytest.mark.parametrize(("lease", "evidence", "kind"), CASES.values(), ids=CASES.keys())
+def test_evidence_and_row_determine_the_class_of_an_attempt(
+    lease: Lease, evidence: Evidence, kind: OutcomeClass
+) -> None:
     assert classify(lease, evidence).kind is kind
 
 
-@pytest.mark.parametrize("error", ["States.Timeout", "JobStalled", "JobCancelled", "ExecutionClosed"])
-def test_a_task_that_may_still_run_is_stopped(error: str) -> None:
+@pytest.mark.parametrize(
+    "error", ["States.Timeout", "JobStalled", "JobCancelled", "ExecutionClosed"]
+)
+def test_task_that_may_still_run_is_stopped(error: str) -> None:
     assert classify(STARTED, Evidence(error)).stop_task
 
 
-def test_a_task_that_ended_is_not_stopped() -> None:
+def test_task_that_has_ended_is_not_stopped() -> None:
     assert not classify(STARTED, task(1)).stop_task
 
 
 def settled(kind: OutcomeClass, lease: Lease = STARTED, *, stop_task: bool = False) -> Settlement:
-    return settle(lease, Verdict(kind, "why", stop_task), stage(), LeaseSettings(), NOW, random.Random(1))
-
-
-def test_success_owes_its_publish_and_the_delete() -> None:
-    after = settled(OutcomeClass.SUCCEEDED, replace(STARTED, output=OUTPUT)).lease
-    assert (after.state, after.owed, after.settled_attempt) == (State.SUCCEEDED, (Owed.PUBLISH, Owed.DELETE), 1)
-
-
-def test_success_in_a_stage_that_leads_on_owes_its_follow_ons_before_the_message_goes() -> None:
-    verdict = Verdict(OutcomeClass.SUCCEEDED, "")
-    after = settle(STARTED, verdict, stage(next=("other",)), LeaseSettings(), NOW, random.Random(1)).lease
-    assert after.owed == (Owed.PUBLISH, Owed.FOLLOW_ONS, Owed.DELETE)
-
-
-def test_success_that_the_runner_published_owes_only_the_delete() -> None:
-    assert settled(OutcomeClass.SUCCEEDED, replace(STARTED, output=OUTPUT, published_at=NOW)).lease.owed == (
-        Owed.DELETE,
+    return settle(
+        lease, Verdict(kind, "why", stop_task), stage(), LeaseSettings(), NOW, random.Random(1)
     )
 
 
-def test_a_failure_counts_and_is_released_within_its_back_off() -> None:
+REFUSED = {
+    "no-room": Evidence("ECS.ClientException", "Capacity is unavailable at this time."),
+    "full-quota": Evidence(
+        "ECS.ClientException",
+        "You've reached the limit on the number of vCPUs you can run concurrently",
+    ),
+    "throttled": Evidence("ECS.AmazonECSException", "Rate exceeded"),
+    "no-answer": Evidence("ECS.SdkClientException", ""),
+    "not-allowed": Evidence("ECS.AccessDeniedException", "not authorized to perform iam:PassRole"),
+    "emr-serverless": Evidence("EMRServerless.ServiceQuotaExceededException", ""),
+}
+
+
+@pytest.mark.parametrize("evidence", REFUSED.values(), ids=REFUSED.keys())
+def test_refusals_count_as_nothing_and_end_a_job_after_a_week_only(evidence: Evidence) -> None:
+    row, now, refusals = running(failures=2, interruptions=19), NOW, 0
+    while row.state is not State.DEAD:
+        row = replace(row, state=State.RUNNING)
+        settlement = settle(
+            row, classify(row, evidence), stage(), LeaseSettings(), now, random.Random(refusals)
+        )
+        row, refusals = settlement.lease, refusals + 1
+        assert (row.failures, row.interruptions, row.last_class) == (2, 19, "not_placed")
+        now += timedelta(seconds=max(1, settlement.retry_in_s or 0))
+    assert row.settled_at is not None
+    assert timedelta(days=7) <= row.settled_at - NOW <= timedelta(days=7, minutes=15)
+    assert 1_000 < refusals < 2_000  # under 15 minutes between two
+    assert (row.last_error or "").startswith("not placed for 7d")
+
+
+def test_task_that_starts_ends_the_time_without_a_place() -> None:
+    long_ago = NOW - timedelta(days=6, hours=23)
+    row = settled(OutcomeClass.INTERRUPTED, replace(STARTED, unplaced_since=long_ago)).lease
+    assert row.unplaced_since is None
+
+
+def test_stall_of_a_job_run_that_never_started_is_a_wait_for_a_place() -> None:
+    queued = running()
+    told = queued.input.model_copy(update={"engine": "emr-serverless"})
+    queued = replace(queued, execution_input=told.model_dump_json())
+    for evidence in (Evidence("JobStalled", "no sign of life"), Evidence("States.Timeout")):
+        verdict = classify(queued, evidence)
+        assert (verdict.kind, verdict.stop_task) == (OutcomeClass.NOT_PLACED, True)
+
+
+def test_stall_of_a_driver_whose_executors_never_came_is_a_wait_for_a_place() -> None:
+    at = NOW + timedelta(minutes=15)
+    alone = changed(STARTED, progress={"phase": Phase.WAITING.value}, reported_at=at)
+    verdict = classify(alone, Evidence("JobStalled", "no progress"))
+    assert (verdict.kind, verdict.stop_task) == (OutcomeClass.NOT_PLACED, True)
+
+
+def test_success_owes_its_publish_and_the_delete() -> None:
+    after = settled(OutcomeClass.SUCCEEDED, changed(STARTED, output=OUTPUT)).lease
+    assert (after.state, after.owed, after.settled_attempt) == (
+        State.SUCCEEDED,
+        (Owed.PUBLISH, Owed.DELETE),
+        1,
+    )
+
+
+def test_success_in_a_stage_with_next_owes_its_follow_ons_before_the_delete() -> None:
+    verdict = Verdict(OutcomeClass.SUCCEEDED, "")
+    after = settle(
+        STARTED, verdict, stage(next=("other",)), LeaseSettings(), NOW, random.Random(1)
+    ).lease
+    assert after.owed == (Owed.PUBLISH, Owed.FOLLOW_ONS, Owed.DELETE)
+
+
+def test_success_already_published_by_the_runner_owes_only_the_delete() -> None:
+    assert settled(
+        OutcomeClass.SUCCEEDED, changed(STARTED, output=OUTPUT, published_at=NOW)
+    ).lease.owed == (Owed.DELETE,)
+
+
+def test_failure_is_counted_and_released_within_its_back_off() -> None:
     settlement = settled(OutcomeClass.FAILED)
-    assert (settlement.lease.state, settlement.lease.failures, settlement.lease.interruptions) == (State.RELEASED, 1, 0)
+    assert (settlement.lease.state, settlement.lease.failures, settlement.lease.interruptions) == (
+        State.RELEASED,
+        1,
+        0,
+    )
     assert settlement.retry_in_s is not None
     assert 0 <= settlement.retry_in_s <= 10
     assert settlement.lease.retry_at == NOW + timedelta(seconds=settlement.retry_in_s)
 
 
-def test_the_last_failure_is_dead_lettered_before_the_message_goes() -> None:
+def test_last_failure_owes_a_dead_letter_before_the_delete() -> None:
     after = settled(OutcomeClass.FAILED, replace(STARTED, failures=2)).lease
-    assert (after.state, after.failures, after.owed) == (State.DEAD, 3, (Owed.DEAD_LETTER, Owed.DELETE))
+    assert (after.state, after.failures, after.owed) == (
+        State.DEAD,
+        3,
+        (Owed.DEAD_LETTER, Owed.DELETE),
+    )
 
 
-def test_a_permanent_failure_is_dead_lettered_at_once() -> None:
+def test_permanent_failure_is_dead_at_once() -> None:
     assert settled(OutcomeClass.PERMANENT).lease.state is State.DEAD
 
 
-def test_an_interruption_does_not_count_as_a_failure() -> None:
+def test_interruption_does_not_count_as_a_failure() -> None:
     after = settled(OutcomeClass.INTERRUPTED, replace(STARTED, failures=2)).lease
     assert (after.state, after.failures, after.interruptions) == (State.RELEASED, 2, 1)
 
 
-def test_interruptions_end_too() -> None:
-    assert settled(OutcomeClass.INTERRUPTED, replace(STARTED, interruptions=18)).lease.state is State.RELEASED
-    assert settled(OutcomeClass.INTERRUPTED, replace(STARTED, interruptions=19)).lease.state is State.DEAD
+def test_interruptions_are_limited_too() -> None:
+    assert (
+        settled(OutcomeClass.INTERRUPTED, replace(STARTED, interruptions=18)).lease.state
+        is State.RELEASED
+    )
+    assert (
+        settled(OutcomeClass.INTERRUPTED, replace(STARTED, interruptions=19)).lease.state
+        is State.DEAD
+    )
 
 
-def test_after_a_stop_the_next_attempt_waits_until_the_task_is_surely_gone() -> None:
+def test_after_a_stop_the_next_attempt_waits_for_the_stop_timeout() -> None:
     assert settled(OutcomeClass.STALLED, stop_task=True).retry_in_s == 150
 
 
-def test_out_of_memory_is_retried_with_the_next_size_and_the_largest_stays() -> None:
+def test_out_of_memory_is_retried_with_the_next_size_up_to_the_largest() -> None:
     assert settled(OutcomeClass.OUT_OF_MEMORY).lease.input.size == "medium"
-    largest = replace(STARTED, execution_input=STARTED.input.model_copy(update={"size": "xlarge"}).model_dump_json())
+    largest = replace(
+        STARTED,
+        execution_input=STARTED.input.model_copy(update={"size": "xlarge"}).model_dump_json(),
+    )
     assert settled(OutcomeClass.OUT_OF_MEMORY, largest).lease.input.size == "xlarge"
 
 
-def test_a_cancelled_job_is_deleted_and_not_retried_however_its_task_ended() -> None:
+@pytest.mark.parametrize(("size", "next_size"), [("small", "medium"), ("large", "large")])
+def test_out_of_memory_grows_a_job_to_the_ceiling_of_its_stage_alone(
+    size: str, next_size: str
+) -> None:
+    execution = STARTED.input.model_copy(update={"size": size})
+    after = settle(
+        replace(STARTED, execution_input=execution.model_dump_json()),
+        Verdict(OutcomeClass.OUT_OF_MEMORY, ""),
+        stage(limits=RequestLimits(max_size="medium")),
+        LeaseSettings(),
+        NOW,
+        random.Random(1),
+    ).lease
+    assert after.input.size == next_size
+
+
+def test_cancelled_job_is_not_retried_whatever_way_its_task_ended() -> None:
     assert settled(OutcomeClass.CANCELLED).lease.owed == (Owed.DELETE,)
     after = settled(OutcomeClass.INTERRUPTED, replace(STARTED, cancel_requested_at=NOW)).lease
     assert (after.state, after.last_class) == (State.CANCELLED, "cancelled")
 
 
-def test_a_long_error_is_cut() -> None:
+def test_long_error_is_cut() -> None:
     after = settle(
-        STARTED, Verdict(OutcomeClass.FAILED, "x" * 10_000), stage(), LeaseSettings(), NOW, random.Random(1)
+        STARTED,
+        Verdict(OutcomeClass.FAILED, "x" * 10_000),
+        stage(),
+        LeaseSettings(),
+        NOW,
+        random.Random(1),
     ).lease
     assert after.last_error is not None
     assert len(after.last_error) == 800

@@ -1,7 +1,7 @@
 from benchmarks.pairs import ratios, take_turns
 
 
-def test_rounds_alternate_the_order_and_the_first_does_not_count() -> None:
+def test_rounds_alternate_the_order_and_the_first_is_dropped() -> None:
     order = []
     seconds = iter(range(1, 100))
 
@@ -15,6 +15,11 @@ def test_rounds_alternate_the_order_and_the_first_does_not_count() -> None:
     assert (mine, theirs) == ([4.0, 5.0], {"plain": [3.0, 6.0]})
 
 
-def test_a_ratio_is_taken_within_each_round() -> None:
+def test_ratio_is_taken_within_each_round() -> None:
     found = ratios([1.0, 4.0, 3.0], [2.0, 4.0, 12.0])
-    assert (found["ratio_median"], found["ratio_min"], found["ratio_max"], found["runs"]) == (0.5, 0.25, 1.0, 3)
+    assert (found["ratio_median"], found["ratio_min"], found["ratio_max"], found["runs"]) == (
+        0.5,
+        0.25,
+        1.0,
+        3,
+    )

@@ -1,4 +1,7 @@
-"""What becomes of a list of pending uploads is in the table of `docs/lease.md`; here is whose list it is."""
+"""The names of lists of pending uploads.
+
+When a list is kept, struck off or aborted is in the table of `docs/lease.md`.
+"""
 
 import pytest
 from hypothesis import given
@@ -15,12 +18,12 @@ KEYS = st.builds(
 
 
 @given(KEYS, st.integers(0, 10**13), st.integers(1, 10_000))
-def test_a_lists_name_says_whose_it_is(key: str, run: int, attempt: int) -> None:
-    whose = AttemptId(key, run, attempt)
-    assert attempt_of(pending_ref(whose)) == whose
+def test_attempt_is_read_back_from_the_name_of_its_list(key: str, run: int, attempt: int) -> None:
+    owner = AttemptId(key, run, attempt)
+    assert attempt_of(pending_ref(owner)) == owner
 
 
-def test_a_lists_name_can_be_read_by_people_and_needs_no_folders_of_the_jobs_choosing() -> None:
+def test_name_of_a_list_is_readable_and_slashes_of_the_job_id_make_no_folders() -> None:
     ref = pending_ref(AttemptId("main#flights/2013-01", 1_767_323_045_000, 2))
     assert ref == "longhaul/pending/main!flights!2013-01/1767323045000-2.json"
 
@@ -35,5 +38,5 @@ def test_a_lists_name_can_be_read_by_people_and_needs_no_folders_of_the_jobs_cho
         "longhaul/pending/main!a/1-x.json",
     ],
 )
-def test_what_is_no_list_is_nobodys(name: str) -> None:
+def test_name_of_another_object_belongs_to_no_attempt(name: str) -> None:
     assert attempt_of(name) is None

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longhaul.domain.errors import InvalidRequestError
-from longhaul.domain.request import JobRequest, parse_request
+from longhaul.domain.policy import parse_request
+from longhaul.domain.request import JobRequest
 from longhaul.settings import EmrApplication, PathPolicy
 from tests.builders import BUCKET, body, settings, stage
 
@@ -17,15 +18,24 @@ def problems_of(text: str) -> list[str]:
     return caught.value.problems
 
 
-def test_a_valid_body_is_read_with_its_durations_in_seconds() -> None:
+def test_valid_body_is_parsed_with_durations_in_seconds() -> None:
     request = parse_request(
-        body(timeout="6h", stall_timeout="90s", max_attempts=5, size="large", params={"limit": 3}), settings(), stage()
+        body(timeout="6h", stall_timeout="90s", max_attempts=5, size="large", params={"limit": 3}),
+        settings(),
+        stage(),
     )
-    assert (request.timeout, request.stall_timeout, request.max_attempts, request.size) == (21_600, 90, 5, "large")
+    assert (request.timeout, request.stall_timeout, request.max_attempts, request.size) == (
+        21_600,
+        90,
+        5,
+        "large",
+    )
 
 
-def test_an_engine_that_the_stack_has_is_taken_and_one_that_it_has_not_is_named() -> None:
-    application = EmrApplication(application_arn="arn:aws:emr-serverless:…:/applications/a", work_area="s3://data/w/")
+def test_engine_of_the_stack_is_accepted_and_any_other_is_refused_by_name() -> None:
+    application = EmrApplication(
+        application_arn="arn:aws:emr-serverless:…:/applications/a", work_area="s3://data/w/"
+    )
     on_emr = settings(emr_serverless=application)
 
     assert parse_request(body(engine="emr-serverless"), on_emr, stage()).engine == "emr-serverless"
@@ -48,18 +58,27 @@ def test_an_engine_that_the_stack_has_is_taken_and_one_that_it_has_not_is_named(
         ('{"params": NaN}', "the body is not valid JSON"),
     ],
 )
-def test_a_body_that_is_no_json_object_says_so(text: str, problem: str) -> None:
+def test_body_that_is_no_json_object_is_refused(text: str, problem: str) -> None:
     assert problems_of(text) == [problem]
 
 
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"job": "no_such_job"}, "job: unknown job 'no_such_job'; known: daily_delays, flights_clean, sql"),
+        (
+            {"job": "no_such_job"},
+            "job: unknown job 'no_su…'; known: daily_delays, flights_clean, sql",
+        ),
         ({"priority": 1}, "priority: unknown field; known: version, job, job_id"),
         ({"job": 7}, "job: Input should be a valid string"),
-        ({"job": "../sql"}, "job: a job is a name of the catalogue (A-Z a-z 0-9 _), or s3://…/name.py"),
-        ({"job": f"s3://{BUCKET}/jobs/a.py"}, "job: code from S3 is not allowed here: the setting job_prefixes"),
+        (
+            {"job": "../sql"},
+            "job: a job is a name of the catalogue (A-Z a-z 0-9 _), or s3://…/name.py",
+        ),
+        (
+            {"job": f"s3://{BUCKET}/jobs/a.py"},
+            "job: code from S3 is not allowed here: the setting job_prefixes",
+        ),
         ({"mode": "upsert"}, "mode: Input should be 'overwrite', 'append' or 'error'"),
         ({"inputs": ["a"]}, "inputs: Input should be a valid dictionary"),
         ({"inputs": {"flights": 7}}, "inputs.flights: Input should be a valid string"),
@@ -78,56 +97,84 @@ def test_a_body_that_is_no_json_object_says_so(text: str, problem: str) -> None:
         ({"version": 2}, "version: Input should be 1"),
         (
             {"inputs": {"flights": "s3://other/x"}},
-            "inputs.flights: bucket 'other' is not allowed; allowed: longhaul-data, landing",
+            "inputs.flights: bucket 'ot…' is not allowed; allowed: longhaul-data, landing",
         ),
-        ({"inputs": {"flights": f"s3://{BUCKET}/a/../b"}}, "inputs.flights: must not contain '.' or '..' segments"),
-        ({"inputs": {"flights": f"s3://{BUCKET}//a"}}, "inputs.flights: must not contain empty segments"),
+        (
+            {"inputs": {"flights": f"s3://{BUCKET}/a/../b"}},
+            "inputs.flights: must not contain '.' or '..' segments",
+        ),
+        (
+            {"inputs": {"flights": f"s3://{BUCKET}//a"}},
+            "inputs.flights: must not contain empty segments",
+        ),
         (
             {"inputs": {"flights": f"s3://{BUCKET}/longhaul/requests/x"}},
             "inputs.flights: longhaul/ in the data bucket is Longhaul's own",
         ),
         ({"inputs": {"flights": "file:///etc/passwd"}}, "inputs.flights: must be s3://bucket/…"),
-        ({"inputs": {"flights": "http://169.254.169.254/x"}}, "inputs.flights: must be s3://bucket/…"),
+        (
+            {"inputs": {"flights": "http://169.254.169.254/x"}},
+            "inputs.flights: must be s3://bucket/…",
+        ),
         ({"inputs": {"flights": "/etc/passwd"}}, "inputs.flights: must be s3://bucket/…"),
-        ({"inputs": {"flights": f"s3://{BUCKET}/a\u0000b"}}, "inputs.flights: has control characters"),
-        ({"output": f"s3://{BUCKET}/"}, "output: an output needs a prefix of its own, not the root"),
+        (
+            {"inputs": {"flights": f"s3://{BUCKET}/a\u0000b"}},
+            "inputs.flights: has control characters",
+        ),
+        (
+            {"output": f"s3://{BUCKET}/"},
+            "output: an output needs a prefix of its own, not the root",
+        ),
         ({"output": f"s3://{BUCKET}/a*/"}, "output: an output is one prefix: no glob characters"),
-        ({"output": "s3://landing/x/"}, "output: bucket 'landing' is not allowed; allowed: longhaul-data"),
+        (
+            {"output": "s3://landing/x/"},
+            "output: bucket 'lan…' is not allowed; allowed: longhaul-data",
+        ),
         ({"output": f"s3://{BUCKET}/" + "a" * 900}, "output: longer than 768 bytes"),
     ],
 )
-def test_a_bad_field_is_named_with_what_is_allowed(change: dict[str, Any], problem: str) -> None:
+def test_invalid_field_is_named_with_what_is_allowed(change: dict[str, Any], problem: str) -> None:
     found = problems_of(body(**change))
     assert len(found) == 1
     assert found[0].startswith(problem)
 
 
-def test_every_problem_is_said_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     assert len(problems_of(body(size="huge", engine="mainframe", colour="red"))) == 3
 
 
-def test_the_reason_never_repeats_what_the_body_held() -> None:
+def test_problems_never_quote_values_of_the_body() -> None:
     assert "hunter2" not in "; ".join(
-        problems_of(body(timeout="hunter2", params=["hunter2"], job_id="hunter2 hunter2", size={"password": "hunter2"}))
+        problems_of(
+            body(
+                timeout="hunter2",
+                params=["hunter2"],
+                job_id="hunter2 hunter2",
+                size={"password": "hunter2"},
+            )
+        )
     )
 
 
-def test_many_problems_are_cut() -> None:
+def test_long_list_of_problems_is_cut() -> None:
     found = problems_of(body(**{f"field{n}": n for n in range(500)}))
     assert len(found) == 11
     assert found[-1] == "and 490 more"
 
 
-def test_a_field_name_cannot_forge_a_log_line() -> None:
+def test_field_name_cannot_forge_a_log_line() -> None:
     (problem,) = problems_of(body(**{"a\nERROR all is lost": 1}))
     assert "\n" not in problem
 
 
-def test_an_output_prefix_may_lack_its_slash() -> None:
-    assert parse_request(body(output=f"s3://{BUCKET}/clean"), settings(), stage()).output == f"s3://{BUCKET}/clean"
+def test_output_prefix_needs_no_trailing_slash() -> None:
+    assert (
+        parse_request(body(output=f"s3://{BUCKET}/clean"), settings(), stage()).output
+        == f"s3://{BUCKET}/clean"
+    )
 
 
-def test_file_paths_are_read_where_the_settings_allow_them() -> None:
+def test_file_paths_are_accepted_for_inputs_where_the_settings_allow_them() -> None:
     local = settings(paths=PathPolicy(data_bucket=BUCKET, allow_file=True))
     parse_request(body(inputs={"flights": "file:///data/flights.csv"}), local, stage())
     with pytest.raises(InvalidRequestError, match="file: paths serve for inputs only"):
@@ -136,18 +183,23 @@ def test_file_paths_are_read_where_the_settings_allow_them() -> None:
         parse_request(body(inputs={"flights": "file:///data/%2e%2e/flights.csv"}), local, stage())
 
 
-CODE_ALLOWED = settings(paths=PathPolicy(data_bucket=BUCKET, job_prefixes=(f"s3://{BUCKET}/jobs/", "s3://code/")))
+CODE_ALLOWED = settings(
+    paths=PathPolicy(data_bucket=BUCKET, job_prefixes=(f"s3://{BUCKET}/jobs/", "s3://code/"))
+)
 
 
 @pytest.mark.parametrize("path", [f"s3://{BUCKET}/jobs/clean/orders.py", "s3://code/orders.py"])
-def test_code_from_an_allowed_prefix_is_a_job(path: str) -> None:
+def test_code_from_an_allowed_prefix_is_accepted_as_a_job(path: str) -> None:
     assert parse_request(body(job=path), CODE_ALLOWED, stage()).job == path
 
 
 @pytest.mark.parametrize(
     ("path", "problem"),
     [
-        (f"s3://{BUCKET}/raw/a.py", f"not under a prefix that code may come from: s3://{BUCKET}/jobs/, s3://code/"),
+        (
+            f"s3://{BUCKET}/raw/a.py",
+            f"not under a prefix that code may come from: s3://{BUCKET}/jobs/, s3://code/",
+        ),
         (f"s3://{BUCKET}/jobs-of-others/a.py", "not under a prefix that code may come from"),
         ("s3://elsewhere/jobs/a.py", "not under a prefix that code may come from"),
         (f"s3://{BUCKET}/jobs/../raw/a.py", "must not contain '.' or '..' segments"),
@@ -156,27 +208,32 @@ def test_code_from_an_allowed_prefix_is_a_job(path: str) -> None:
         (f"s3://{BUCKET}/jobs/", "must be one Python file: s3://…/name.py"),
     ],
 )
-def test_code_from_elsewhere_is_refused(path: str, problem: str) -> None:
+def test_code_from_another_prefix_is_refused(path: str, problem: str) -> None:
     with pytest.raises(InvalidRequestError) as refused:
         parse_request(body(job=path), CODE_ALLOWED, stage())
     assert refused.value.problems[0].startswith(f"job: {problem}")
 
 
-def test_the_usual_mode_said_or_not_is_the_same_request() -> None:
+def test_default_mode_has_the_same_fingerprint_whether_written_or_not() -> None:
     plain = parse_request(body(), settings(), stage()).fingerprint()
     assert parse_request(body(mode="overwrite"), settings(), stage()).fingerprint() == plain
     assert parse_request(body(mode="append"), settings(), stage()).fingerprint() != plain
 
 
-def test_requests_for_the_same_work_have_one_fingerprint() -> None:
+def test_requests_for_the_same_work_have_the_same_fingerprint() -> None:
     plain = parse_request(body(), settings(), stage())
     assert (
         plain.fingerprint()
         == parse_request(
-            json.dumps(dict(reversed(json.loads(body(job_id="named")).items()))), settings(), stage()
+            json.dumps(dict(reversed(json.loads(body(job_id="named")).items()))),
+            settings(),
+            stage(),
         ).fingerprint()
     )
-    assert plain.fingerprint() != parse_request(body(params={"a": 1}), settings(), stage()).fingerprint()
+    assert (
+        plain.fingerprint()
+        != parse_request(body(params={"a": 1}), settings(), stage()).fingerprint()
+    )
     assert (
         parse_request(body(timeout="60m"), settings(), stage()).fingerprint()
         == parse_request(body(timeout="1h"), settings(), stage()).fingerprint()
@@ -190,8 +247,8 @@ def test_requests_for_the_same_work_have_one_fingerprint() -> None:
         max_leaves=8,
     )
 )
-def test_any_json_is_a_request_or_a_list_of_problems(document: Any) -> None:
+def test_any_json_is_either_a_request_or_a_list_of_problems(document: Any) -> None:
     try:
         assert isinstance(parse_request(json.dumps(document), settings(), stage()), JobRequest)
     except InvalidRequestError as error:
-        assert error.problems  # noqa: PT017 - either outcome is right; pytest.raises would demand the one
+        assert error.problems  # noqa: PT017 - pytest.raises would demand an error

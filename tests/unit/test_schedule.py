@@ -10,8 +10,12 @@ from longhaul.settings import SQS_VISIBILITY_CAP_S, LeaseSettings
 NUMBERS = LeaseSettings()
 
 
-@pytest.mark.parametrize(("age_s", "interval"), [(0, 15), (150, 15), (151, 16), (600, 60), (3_000, 300), (86_400, 300)])
-def test_the_interval_is_a_tenth_of_the_age_between_floor_and_ceiling(age_s: float, interval: int) -> None:
+@pytest.mark.parametrize(
+    ("age_s", "interval"), [(0, 15), (150, 15), (151, 16), (600, 60), (3_000, 300), (86_400, 300)]
+)
+def test_interval_is_a_tenth_of_the_age_between_floor_and_ceiling(
+    age_s: float, interval: int
+) -> None:
     assert schedule.interval_s(age_s, NUMBERS) == interval
 
 
@@ -19,7 +23,7 @@ def test_the_interval_is_a_tenth_of_the_age_between_floor_and_ceiling(age_s: flo
     ("interval", "held_s", "visibility"),
     [(15, 0, 79), (300, 0, 435), (300, 43_000, 195), (300, 43_195, 0), (300, 50_000, 0)],
 )
-def test_the_visibility_covers_a_late_beat_and_stays_below_the_cap(
+def test_visibility_covers_a_late_beat_and_stays_below_the_cap(
     interval: int, held_s: float, visibility: int
 ) -> None:
     assert schedule.visibility_s(interval, held_s, NUMBERS) == visibility
@@ -31,7 +35,7 @@ def test_no_extension_reaches_beyond_twelve_hours_from_the_receive(held_s: int) 
     assert visibility == 0 or held_s + visibility < SQS_VISIBILITY_CAP_S
 
 
-def test_a_job_of_twelve_hours_costs_fewer_than_two_hundred_beats() -> None:
+def test_job_of_twelve_hours_needs_fewer_than_two_hundred_beats() -> None:
     age, beats = 0, 0
     while age < 43_200:
         age += schedule.interval_s(age, NUMBERS)
@@ -39,7 +43,7 @@ def test_a_job_of_twelve_hours_costs_fewer_than_two_hundred_beats() -> None:
     assert beats < 200
 
 
-def test_the_longest_job_stays_within_the_history_limit() -> None:
+def test_longest_job_stays_within_the_history_limit_of_step_functions() -> None:
     age, beats = 0, 0
     while age < 604_800:
         age += schedule.interval_s(age, NUMBERS)
@@ -48,6 +52,6 @@ def test_the_longest_job_stays_within_the_history_limit() -> None:
 
 
 @given(st.integers(min_value=1, max_value=1_000), st.integers())
-def test_the_back_off_never_exceeds_its_ceiling(tries: int, seed: int) -> None:
+def test_back_off_never_exceeds_its_ceiling(tries: int, seed: int) -> None:
     wait = schedule.back_off_s(tries, NUMBERS, random.Random(seed))
     assert 0 <= wait <= min(900, 10 * 2 ** min(tries - 1, 20))

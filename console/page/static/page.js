@@ -1,15 +1,15 @@
-// What the page does by itself: it asks for itself anew and takes over what has changed, and asks questions in a dialog. Without it everything is there too.
+// Refreshes the page in place, and asks questions in a dialog. The page works without it too.
 "use strict";
 
 const main = document.getElementById("main");
 const dialog = document.getElementById("dialog");
 const pause = document.getElementById("pause");
-const SELDOM_MS = 10000; // a screen reader is not told more often
+const SELDOM_MS = 10000; // a screen reader announces changes no more often
 const LATE_MS = 30000;
 let paused = false;
 let lastSaid = Date.now();
 
-// Only what differs is touched: focus, scroll, selection and whatever is open stay as they are.
+// Changes only what differs, so that focus, scroll, selection and open elements stay as they are.
 function take(old, now) {
   if (old.isEqualNode(now)) return;
   if (old.nodeType !== now.nodeType || old.nodeName !== now.nodeName || address(old) !== address(now)) {
@@ -23,7 +23,7 @@ function take(old, now) {
   }
 }
 
-// A link or a row that means something else is another one: who has it under the finger must not press what has taken its place.
+// A link or row with another meaning is another node: a click must not hit one that took its place.
 function address(node) {
   return node.nodeType === Node.ELEMENT_NODE ? node.getAttribute("href") ?? node.dataset.key ?? node.id : "";
 }
@@ -60,7 +60,7 @@ function dropped(node) {
   return next;
 }
 
-// What is moved loses the focus.
+// A node that is moved loses the focus: restore it.
 function put(parent, node, before) {
   const active = node.contains(document.activeElement) ? document.activeElement : null;
   parent.insertBefore(node, before);
@@ -72,7 +72,7 @@ function replace(old, now) {
   drop(old);
 }
 
-// Whoever was there goes to the heading of that part, not to the top of the page.
+// The focus moves from a removed node to the heading of its part, not to the top of the page.
 function drop(node) {
   const heading = node.contains(document.activeElement) && node.parentElement?.closest("[data-live]")?.querySelector("h2[tabindex]");
   node.remove();
@@ -80,9 +80,9 @@ function drop(node) {
 }
 
 async function refresh() {
-  const answer = await fetch(location.href, { headers: { Accept: "text/html" }, redirect: "error" });
-  if (!answer.ok && answer.status !== 404) throw new Error(String(answer.status));
-  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const response = await fetch(location.href, { headers: { Accept: "text/html" }, redirect: "error" });
+  if (!response.ok && response.status !== 404) throw new Error(String(response.status));
+  const page = new DOMParser().parseFromString(await response.text(), "text/html");
   for (const now of page.querySelectorAll("[data-live]")) {
     const old = document.getElementById(now.id);
     if (!old || (old.dataset.seldom !== undefined && !mayBeSaid(old, now))) continue;
@@ -120,12 +120,12 @@ function show(id, shown) {
   if (element.hidden === shown) element.hidden = !shown;
 }
 
-// The question is a page of its own; here it is asked where one is.
+// A question is a page of its own. Show it in a dialog instead.
 async function ask(address) {
-  const answer = await fetch(address, { redirect: "error" });
-  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const response = await fetch(address, { redirect: "error" });
+  const page = new DOMParser().parseFromString(await response.text(), "text/html");
   const question = page.getElementById("question");
-  if (!answer.ok || !question) throw new Error("no question");
+  if (!response.ok || !question) throw new Error("no question");
   dialog.replaceChildren(document.importNode(question, true));
   dialog.showModal();
 }
@@ -170,6 +170,6 @@ if (tickAll) {
 const log = document.querySelector("[data-follow]");
 if (log) log.scrollTop = log.scrollHeight;
 const lanes = document.querySelector("#lanes .tl-scroll");
-if (lanes) lanes.scrollLeft = lanes.scrollWidth; // now is at the right
+if (lanes) lanes.scrollLeft = lanes.scrollWidth; // the present is at the right
 document.getElementById("notice")?.focus();
 if (main.dataset.refresh) keepFresh(Number(main.dataset.refresh));

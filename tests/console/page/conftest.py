@@ -1,4 +1,4 @@
-"""The page against the strict fakes: as a browser of the person who started it sees it."""
+"""The page against the strict fakes, as the browser of its user sees it."""
 
 import re
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ HOME = f"http://127.0.0.1:{PORT}"
 
 
 class Elements(HTMLParser):
-    """What a browser would make of a page."""
+    """The elements that a browser finds in a page."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ def words(html: str) -> str:
 
 @dataclass
 class Visitor:
-    """A browser, more or less: it keeps cookies and says where a form came from."""
+    """A simple browser: it keeps cookies and sends the Origin of a form."""
 
     client: Client
     guard: Guard
@@ -57,12 +57,12 @@ class Visitor:
         return answer.text
 
     def post(self, path: str, **form: Any) -> TestResponse:
-        """A form of ours, as it is sent from our page."""
+        """Send a form as the page does."""
         data = {"form_token": self.guard.form_token, **form}
         return self.client.post(path, data=data, base_url=HOME, headers={"Origin": HOME})
 
     def do(self, path: str, **form: Any) -> str:
-        """Post, and read the page that comes then."""
+        """Post, and read the page that follows."""
         done = self.post(path, **form)
         assert done.status_code == 303, done.text
         return self.read(done.headers["Location"])
@@ -75,7 +75,7 @@ def page(world: World, target: Target) -> Page:
 
 @pytest.fixture
 def stranger(page: Page) -> Visitor:
-    """Who has not come through the link."""
+    """A browser that has not opened the link."""
     return Visitor(Client(page), page.guard)
 
 

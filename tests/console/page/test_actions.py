@@ -1,11 +1,11 @@
-"""What the buttons do: the same as the commands, after a question."""
+"""The buttons do the same as the commands, after a question."""
 
 import json
 
 import pytest
 
 from longhaul.domain.lease import State
-from longhaul.domain.outcome import OutcomeClass
+from longhaul.domain.verdict import OutcomeClass
 from tests.builders import BODY
 from tests.console.conftest import World
 from tests.console.page.conftest import Elements, Visitor, words
@@ -13,7 +13,9 @@ from tests.console.page.scenes import EVIL, dead, started
 from tests.console.page.test_jobs import away
 
 
-def test_a_question_changes_nothing_and_names_job_and_place(world: World, visitor: Visitor) -> None:
+def test_a_question_changes_nothing_and_names_the_job_and_the_place(
+    world: World, visitor: Visitor
+) -> None:
     world.claim("job")
     asked = visitor.read("/ask/cancel", stage="main", id="job")
     assert "Cancel job? It runs: its task is stopped at the next report or beat" in words(asked)
@@ -21,11 +23,17 @@ def test_a_question_changes_nothing_and_names_job_and_place(world: World, visito
     row = world.parts.leases.load("main#job")
     assert row is not None
     assert row.cancel_requested_at is None
-    fields = {each["name"]: each["value"] for each in Elements(asked).of("input") if each.get("type") == "hidden"}
+    fields = {
+        each["name"]: each["value"]
+        for each in Elements(asked).of("input")
+        if each.get("type") == "hidden"
+    }
     assert visitor.do("/do/cancel", **{name: value for name, value in fields.items() if name})
 
 
-def test_a_running_job_is_marked_and_shown_so_at_once(world: World, visitor: Visitor) -> None:
+def test_cancelling_a_running_job_marks_it_and_shows_that_at_once(
+    world: World, visitor: Visitor
+) -> None:
     started(world, world.claim("job"))
     visitor.read("/job", stage="main", id="job")
     after = words(visitor.do("/do/cancel", stage="main", id="job"))
@@ -36,22 +44,26 @@ def test_a_running_job_is_marked_and_shown_so_at_once(world: World, visitor: Vis
     assert row.cancel_requested_at == world.clock.now()
 
 
-def test_a_job_between_attempts_ends_at_once(world: World, visitor: Visitor) -> None:
+def test_cancelling_a_job_between_attempts_ends_it_at_once(world: World, visitor: Visitor) -> None:
     world.end(world.claim("job"), OutcomeClass.FAILED)
-    assert "ends here and now" in visitor.read("/ask/cancel", stage="main", id="job")
+    assert "and ends at once" in visitor.read("/ask/cancel", stage="main", id="job")
     assert "✓ job: cancelled" in words(visitor.do("/do/cancel", stage="main", id="job"))
     assert world.state("job") is State.CANCELLED
 
 
-def test_what_has_ended_meanwhile_is_said_and_left(world: World, visitor: Visitor) -> None:
+def test_a_job_that_has_ended_meanwhile_is_reported_and_left_alone(
+    world: World, visitor: Visitor
+) -> None:
     world.end(world.claim("job"), OutcomeClass.SUCCEEDED)
     asked = visitor.read("/ask/cancel", stage="main", id="job")
     assert "It has ended already." in asked
     assert "Cancel the job" not in asked
-    assert "✗ job: has ended before: SUCCEEDED" in words(visitor.do("/do/cancel", stage="main", id="job"))
+    assert "✗ job: has ended before: SUCCEEDED" in words(
+        visitor.do("/do/cancel", stage="main", id="job")
+    )
 
 
-def test_a_dead_job_is_sent_again(world: World, visitor: Visitor) -> None:
+def test_retrying_a_dead_job_sends_it_again(world: World, visitor: Visitor) -> None:
     dead(world, "job", "why")
     assert "starts a new run under the old id" in visitor.read("/ask/retry", stage="main", id="job")
     after = words(visitor.do("/do/retry", stage="main", id="job"))
@@ -62,7 +74,7 @@ def test_a_dead_job_is_sent_again(world: World, visitor: Visitor) -> None:
 
 
 @pytest.mark.parametrize("job_id", ["running", "nobody"])
-def test_what_cannot_be_retried_says_why(world: World, visitor: Visitor, job_id: str) -> None:
+def test_a_job_that_cannot_be_retried_says_why(world: World, visitor: Visitor, job_id: str) -> None:
     world.claim("running")
     why = {"running": "it is running", "nobody": "Nothing is known of it"}[job_id]
     asked = visitor.read("/ask/retry", stage="main", id=job_id)
@@ -80,18 +92,24 @@ def test_chosen_letters_are_sent_back_and_the_others_stay(world: World, visitor:
     after = visitor.do("/do/redrive", stage="main", letter=ids[:2])
     assert "✓ 2 sent back to the jobs queue" in words(after)
     assert world.dead() == ids[2:]
-    assert sorted(json.loads(each["Body"])["params"]["of"] for each in world.queued()) == ["job-0", "job-1"]
+    assert sorted(json.loads(each["Body"])["params"]["of"] for each in world.queued()) == [
+        "job-0",
+        "job-1",
+    ]
 
 
-def test_a_letter_that_is_no_longer_there_is_said(world: World, visitor: Visitor) -> None:
+def test_a_letter_that_is_gone_is_reported(world: World, visitor: Visitor) -> None:
     (gone,) = [world.bury("job")]
     visitor.do("/do/redrive", stage="main", letter=[gone])
     after = words(visitor.do("/do/redrive", stage="main", letter=[gone]))
-    assert "✗ 0 sent back to the jobs queue; 1 were no longer there, or somebody else holds them" in after
+    assert (
+        "✗ 0 sent back to the jobs queue; 1 were no longer there, or another process holds them"
+        in after
+    )
     assert len(world.queued()) == 1
 
 
-def test_without_a_choice_nothing_is_sent_back(world: World, visitor: Visitor) -> None:
+def test_a_redrive_without_a_choice_sends_nothing(world: World, visitor: Visitor) -> None:
     world.bury("job")
     assert "No letter is chosen" in visitor.read("/ask/redrive", stage="main")
     visitor.do("/do/redrive", stage="main")
@@ -99,24 +117,28 @@ def test_without_a_choice_nothing_is_sent_back(world: World, visitor: Visitor) -
     assert world.queued() == []
 
 
-def test_what_aws_refuses_is_said_and_the_page_goes_on(world: World, visitor: Visitor) -> None:
+def test_a_refusal_of_aws_is_reported_and_the_page_goes_on(world: World, visitor: Visitor) -> None:
     dead(world, "job", "why")
     around, world.aws.gate.around = world.aws.gate.around, away
     answer = visitor.post("/do/retry", stage="main", id="job")
     assert visitor.get("/ask/cancel", stage="main", id="job").status_code == 502
     world.aws.gate.around = around
-    assert "✗ nobody answers at" in words(visitor.read(answer.headers["Location"]))
+    assert "✗ no answer from" in words(visitor.read(answer.headers["Location"]))
 
 
 @pytest.mark.parametrize("path", ["/do/cancel", "/do/retry"])
-@pytest.mark.parametrize("form", [{}, {"stage": "main", "id": EVIL}, {"stage": "nowhere", "id": "x"}])
-def test_what_names_no_job_does_nothing(world: World, visitor: Visitor, path: str, form: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "form", [{}, {"stage": "main", "id": EVIL}, {"stage": "nowhere", "id": "x"}]
+)
+def test_an_action_without_a_valid_job_does_nothing(
+    world: World, visitor: Visitor, path: str, form: dict[str, str]
+) -> None:
     world.aws.gate.counts.clear()
     assert visitor.post(path, **form).status_code == 404
     assert not world.aws.gate.counts
 
 
-def test_only_what_was_done_lately_is_told_again(world: World, visitor: Visitor) -> None:
+def test_only_recent_results_are_kept(world: World, visitor: Visitor) -> None:
     world.claim("job")
     first = visitor.post("/do/cancel", stage="main", id="job").headers["Location"]
     assert "being stopped" in visitor.read(first)

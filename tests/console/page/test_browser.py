@@ -10,7 +10,7 @@ import pytest
 
 from console.page.serve import serving
 from console.target import Target
-from longhaul.domain.outcome import OutcomeClass
+from longhaul.domain.verdict import OutcomeClass
 from tests.console.conftest import World
 from tests.console.page.scenes import EVIL, busy, crowd, dead, started
 
@@ -25,14 +25,14 @@ pytestmark = [
 
 
 LEFT = "net::ERR_ABORTED"
-"""What becomes of a renewal when the page is left meanwhile."""
+"""The error of a refresh that is cut off because the page is left."""
 OTHER_THAN = "text => document.querySelector('#as-of').textContent !== text"
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     with playwright.sync_playwright() as started_playwright:
-        # No sandbox: who tests in a container is root, and the pages are our own.
+        # No sandbox: in a container the tests run as root, and the pages are our own.
         found = started_playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield found
         found.close()
@@ -40,13 +40,15 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def amiss() -> list[str]:
-    """What browsers complained of: nothing, unless a test expects it and clears this."""
+    """Complaints of browsers: none, unless a test expects them and clears this."""
     return []
 
 
 @pytest.fixture
-def opened(world: World, target: Target, browser: Any, amiss: list[str]) -> Iterator[Callable[..., Any]]:
-    """Opens the link in a fresh browser; in the end nothing was amiss in any."""
+def opened(
+    world: World, target: Target, browser: Any, amiss: list[str]
+) -> Iterator[Callable[..., Any]]:
+    """Opens the link in a fresh browser; at the end no browser has complained."""
     del world
     with ExitStack() as stack:
         server, guard = stack.enter_context(serving(target, 0))
@@ -59,16 +61,23 @@ def opened(world: World, target: Target, browser: Any, amiss: list[str]) -> Iter
             fresh = stack.enter_context(browser.new_context(**context))
             shown = fresh.new_page()
             shown.on(
-                "console", lambda message: amiss.append(message.text) if message.type in ("error", "warning") else None
+                "console",
+                lambda message: (
+                    amiss.append(message.text) if message.type in ("error", "warning") else None
+                ),
             )
             shown.on("pageerror", lambda error: amiss.append(str(error)))
             shown.on(
                 "requestfailed",
-                lambda request: amiss.append(f"{request.url}: {request.failure}") if request.failure != LEFT else None,
+                lambda request: (
+                    amiss.append(f"{request.url}: {request.failure}")
+                    if request.failure != LEFT
+                    else None
+                ),
             )
             shown.goto(guard.link)
             shown.wait_for_selector("main")
-            shown.wait_for_load_state()  # the link leads on by itself: of what comes then, the style too
+            shown.wait_for_load_state()  # the link redirects: wait for the next page with its style
             if path != "/":
                 shown.goto(f"http://127.0.0.1:{guard.port}{path}")
             return shown
@@ -77,14 +86,16 @@ def opened(world: World, target: Target, browser: Any, amiss: list[str]) -> Iter
     assert amiss == []
 
 
-def test_progress_moves_without_a_reload_and_what_ends_goes_where_it_belongs(
+def test_progress_moves_without_a_reload_and_an_ended_job_moves_to_its_table(
     world: World, opened: Callable[..., Any]
 ) -> None:
     lease = started(world, world.claim("job"), 0.25)
     page = opened()
     page.evaluate("window.mark = 1")
     assert page.locator("#running progress").get_attribute("value") == "25.0"
-    world.parts.leases.report_progress(lease.id, {"fraction": 0.75, "phase": "writing"}, world.clock.now())
+    world.parts.leases.report_progress(
+        lease.id, {"fraction": 0.75, "phase": "writing"}, world.clock.now()
+    )
     world.clock.advance(2)
     page.wait_for_selector("#running progress[value='75.0']")
     world.end(lease, OutcomeClass.PERMANENT, EVIL)
@@ -94,7 +105,7 @@ def test_progress_moves_without_a_reload_and_what_ends_goes_where_it_belongs(
     assert page.evaluate("window.mark") == 1
 
 
-def test_a_job_is_cancelled_by_keys_alone(world: World, opened: Callable[..., Any]) -> None:
+def test_a_job_can_be_cancelled_by_keyboard_alone(world: World, opened: Callable[..., Any]) -> None:
     started(world, world.claim("first"))
     world.clock.advance(1)
     started(world, world.claim("second"))
@@ -103,7 +114,10 @@ def test_a_job_is_cancelled_by_keys_alone(world: World, opened: Callable[..., An
     def tab_to(text: str) -> None:
         for _ in range(40):
             page.keyboard.press("Tab")
-            if page.evaluate("document.activeElement.textContent.replace(/\\s+/g, ' ').trim()") == text:
+            if (
+                page.evaluate("document.activeElement.textContent.replace(/\\s+/g, ' ').trim()")
+                == text
+            ):
                 assert page.evaluate("document.activeElement.matches(':focus-visible')")
                 return
         pytest.fail(f"no way to {text}")
@@ -113,7 +127,7 @@ def test_a_job_is_cancelled_by_keys_alone(world: World, opened: Callable[..., An
     tab_to("Cancel second")
     page.keyboard.press("Enter")
     page.wait_for_selector("dialog[open]")
-    # The harmless answer first; Escape and it lead back to where one was.
+    # The harmless answer comes first. It and Escape restore the focus.
     assert page.evaluate("document.activeElement.textContent") == "No, go back"
     page.keyboard.press("Escape")
     page.wait_for_selector("dialog:not([open])", state="attached")
@@ -125,20 +139,26 @@ def test_a_job_is_cancelled_by_keys_alone(world: World, opened: Callable[..., An
     page.wait_for_selector("#notice >> text=second: running: it is being stopped")
     assert page.evaluate("document.activeElement.id") == "notice"
     marked = {
-        key: row.cancel_requested_at for key, row in world.parts.leases.load_many(["main#first", "main#second"]).items()
+        key: row.cancel_requested_at
+        for key, row in world.parts.leases.load_many(["main#first", "main#second"]).items()
     }
     assert (marked["main#first"], marked["main#second"] is not None) == (None, True)
 
 
-def test_focus_scroll_and_an_open_question_survive_a_refresh(world: World, opened: Callable[..., Any]) -> None:
+def test_focus_scroll_and_an_open_question_survive_a_refresh(
+    world: World, opened: Callable[..., Any]
+) -> None:
     crowd(world, 120)
     page = opened("/?window=7d&zoom=16")
-    page.evaluate("const lanes = document.querySelector('.tl-scroll'); lanes.scrollLeft = 500; lanes.scrollTop = 200")
+    page.evaluate(
+        "const lanes = document.querySelector('.tl-scroll');"
+        " lanes.scrollLeft = 500; lanes.scrollTop = 200"
+    )
     link = page.locator("#running tbody tr:nth-child(3) a").first
     link.focus()
     name = link.text_content()
     asked = page.locator("#as-of").text_content()
-    # The row above it ends: it moves up, and whoever has it keeps it.
+    # The row above ends, so this row moves up and keeps the focus.
     above = page.locator("#running tbody tr").first.get_attribute("data-key")
     first = world.parts.leases.load(above)
     assert first is not None
@@ -147,7 +167,8 @@ def test_focus_scroll_and_an_open_question_survive_a_refresh(world: World, opene
     page.wait_for_function(OTHER_THAN, arg=asked)
     assert page.evaluate("document.activeElement.textContent") == name
     assert page.evaluate(
-        "[document.querySelector('.tl-scroll').scrollLeft, document.querySelector('.tl-scroll').scrollTop]"
+        "(({ scrollLeft, scrollTop }) => [scrollLeft, scrollTop])"
+        "(document.querySelector('.tl-scroll'))"
     ) == [500, 200]
     page.locator("#running .actions a").first.click()
     page.wait_for_selector("dialog[open]")
@@ -157,7 +178,9 @@ def test_focus_scroll_and_an_open_question_survive_a_refresh(world: World, opene
     assert page.locator("dialog[open]").count() == 1
 
 
-def test_a_button_whose_job_is_gone_is_not_another_jobs(world: World, opened: Callable[..., Any]) -> None:
+def test_a_button_never_turns_into_that_of_another_job(
+    world: World, opened: Callable[..., Any]
+) -> None:
     one = started(world, world.claim("one"))
     world.clock.advance(1)
     started(world, world.claim("two"))
@@ -169,7 +192,9 @@ def test_a_button_whose_job_is_gone_is_not_another_jobs(world: World, opened: Ca
     assert page.evaluate("document.activeElement.id") == "running-title"
 
 
-def test_the_policy_holds_against_what_comes_from_outside(world: World, opened: Callable[..., Any]) -> None:
+def test_the_content_policy_holds_against_hostile_text(
+    world: World, opened: Callable[..., Any]
+) -> None:
     dead(world, "evil", EVIL)
     page = opened()
     page.on("dialog", lambda _: pytest.fail("a script of somebody else's ran"))
@@ -178,12 +203,12 @@ def test_the_policy_holds_against_what_comes_from_outside(world: World, opened: 
         assert page.locator("main script, main [onload], main [style]").count() == 0
 
 
-def test_letters_are_ticked_and_sent_back_in_a_dialog(world: World, opened: Callable[..., Any]) -> None:
+def test_ticked_letters_are_sent_back_in_a_dialog(world: World, opened: Callable[..., Any]) -> None:
     for n in range(3):
         world.bury(f"job-{n}")
     page = opened("/dead-letters?stage=main")
     page.get_by_label("Letter of job-1").check()
-    page.get_by_role("button", name="Redrive those that are ticked").click()
+    page.get_by_role("button", name="Redrive the ticked letters").click()
     page.wait_for_selector("dialog[open] >> text=Redrive 1 dead letter of main?")
     page.get_by_role("button", name="Redrive", exact=True).click()
     page.wait_for_selector("#notice >> text=1 sent back to the jobs queue")
@@ -200,7 +225,7 @@ def test_everything_can_be_done_without_scripts(world: World, opened: Callable[.
     assert "being stopped" in page.locator("#notice").text_content()
 
 
-def test_a_narrow_window_has_all_of_it(world: World, opened: Callable[..., Any]) -> None:
+def test_a_narrow_window_shows_everything(world: World, opened: Callable[..., Any]) -> None:
     busy(world)
     page = opened(viewport={"width": 390, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
@@ -209,7 +234,7 @@ def test_a_narrow_window_has_all_of_it(world: World, opened: Callable[..., Any])
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
-def test_a_pause_is_a_pause(world: World, opened: Callable[..., Any]) -> None:
+def test_a_paused_page_does_not_refresh(world: World, opened: Callable[..., Any]) -> None:
     page = opened()
     page.get_by_role("button", name="Pause updates").click()
     asked = page.locator("#as-of").text_content()
@@ -220,7 +245,7 @@ def test_a_pause_is_a_pause(world: World, opened: Callable[..., Any]) -> None:
     page.wait_for_function(OTHER_THAN, arg=asked)
 
 
-def test_a_console_that_has_ended_is_said_and_one_that_is_back_goes_on(
+def test_the_page_reports_that_its_server_ended_and_goes_on_when_it_is_back(
     world: World, opened: Callable[..., Any], amiss: list[str]
 ) -> None:
     page = opened()
@@ -236,7 +261,8 @@ def test_a_console_that_has_ended_is_said_and_one_that_is_back_goes_on(
 
 CONTRAST = """() => {
   const light = (rgb) => {
-    const [r, g, b] = rgb.map((c) => (c / 255 <= 0.03928 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4));
+    const linear = (c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+    const [r, g, b] = rgb.map((c) => linear(c / 255));
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
   };
   const parse = (text) => text.match(/[\\d.]+/g).map(Number);
@@ -251,7 +277,8 @@ CONTRAST = """() => {
   for (const node of document.querySelectorAll("body *")) {
     const texts = [...node.childNodes].some((each) => each.nodeType === 3 && each.nodeValue.trim());
     if (!texts || node.closest("svg, .unseen, .tl-words, [hidden], dialog:not([open])")) continue;
-    const [a, b] = [light(parse(getComputedStyle(node).color)), light(back(node))].sort((x, y) => y - x);
+    const front = light(parse(getComputedStyle(node).color));
+    const [a, b] = [front, light(back(node))].sort((x, y) => y - x);
     const ratio = (a + 0.05) / (b + 0.05);
     if (ratio < 4.5) found.push(`${node.textContent.trim().slice(0, 30)}: ${ratio.toFixed(2)}`);
   }
@@ -260,7 +287,9 @@ CONTRAST = """() => {
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_text_stands_out_from_what_is_behind_it(world: World, opened: Callable[..., Any], scheme: str) -> None:
+def test_every_text_has_enough_contrast(
+    world: World, opened: Callable[..., Any], scheme: str
+) -> None:
     busy(world)
     page = opened(color_scheme=scheme)
     seen = page.evaluate("getComputedStyle(document.body).backgroundColor")

@@ -1,14 +1,15 @@
-"""Attempts are read when they change, and are always what a fresh read would be."""
+"""Attempts are read only when they change, and always equal a fresh read."""
 
 from console.page.histories import Histories
 from longhaul.domain.lease import CommittedOutput, State
-from longhaul.domain.outcome import OutcomeClass, Verdict, settle
+from longhaul.domain.outcome import settle
+from longhaul.domain.verdict import OutcomeClass, Verdict
 from tests.builders import stage
 from tests.console.conftest import World
 from tests.console.page.scenes import started, succeeded
 
 
-def test_at_every_step_of_a_job_the_history_is_what_the_table_says(world: World) -> None:
+def test_the_history_equals_the_table_at_every_step_of_a_job(world: World) -> None:
     histories, leases = Histories(world.parts.leases), world.parts.leases
 
     def check() -> None:
@@ -30,11 +31,15 @@ def test_at_every_step_of_a_job_the_history_is_what_the_table_says(world: World)
     check()
 
 
-def test_a_commit_that_turns_out_to_be_void_changes_what_is_remembered(world: World) -> None:
+def test_a_voided_commit_changes_the_remembered_attempt(world: World) -> None:
     lease, leases = started(world, world.claim("job")), world.parts.leases
-    committed = leases.commit(lease.id, CommittedOutput(1, "pending", "s3://longhaul-data/clean/", 1, 1))
+    committed = leases.commit(
+        lease.id, CommittedOutput(1, "pending", "s3://longhaul-data/clean/", 1, 1)
+    )
     numbers, rng = world.settings.lease, world.parts.rng
-    row = settle(committed, Verdict(OutcomeClass.SUCCEEDED, ""), stage(), numbers, world.clock.now(), rng).lease
+    row = settle(
+        committed, Verdict(OutcomeClass.SUCCEEDED, ""), stage(), numbers, world.clock.now(), rng
+    ).lease
     leases.settle(committed, row)
     histories = Histories(leases)
     assert histories.of([row])[row.key][0].state is State.SUCCEEDED
@@ -43,7 +48,7 @@ def test_a_commit_that_turns_out_to_be_void_changes_what_is_remembered(world: Wo
     assert histories.of([reopened]) == leases.history([reopened])
 
 
-def test_what_is_no_longer_shown_is_forgotten(world: World) -> None:
+def test_jobs_that_are_no_longer_shown_are_forgotten(world: World) -> None:
     one, two = succeeded(world, "one", 5), succeeded(world, "two", 5)
     histories = Histories(world.parts.leases)
     histories.of([one, two])
@@ -55,5 +60,5 @@ def test_what_is_no_longer_shown_is_forgotten(world: World) -> None:
 
 
 def test_a_cancel_mark_has_no_attempts(world: World) -> None:
-    mark = world.parts.leases.request_cancel("main#queued", "main", world.clock.now())
+    mark = world.parts.leases.request_cancel("main#queued", "main")
     assert Histories(world.parts.leases).of([mark]) == {}

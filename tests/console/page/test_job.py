@@ -1,4 +1,4 @@
-"""The page of a job answers what people ask about one."""
+"""The page of a job."""
 
 import json
 from dataclasses import replace
@@ -12,15 +12,15 @@ from console.page.guard import Guard
 from console.page.job import MAX_FAMILY
 from console.page.latest import Views
 from console.target import Target
+from longhaul.domain.history import LOG_STREAM_PREFIX
 from longhaul.domain.lineage import Lineage
-from longhaul.domain.message import MessageContent
-from longhaul.domain.outcome import OutcomeClass
-from longhaul.job_logs import STREAM_PREFIX
+from longhaul.domain.message import Message
+from longhaul.domain.verdict import OutcomeClass
+from simulation.aws.service import Answer, Call, Proceed
 from tests.builders import stage
 from tests.console.conftest import PLACE, World
 from tests.console.page.conftest import PORT, Elements, Visitor, words
 from tests.console.page.scenes import EVIL, child_of, dead, started, succeeded
-from tests.fakes.service import Answer, Call, Proceed
 
 
 def test_it_shows_request_attempts_errors_log_and_output(world: World, visitor: Visitor) -> None:
@@ -32,7 +32,7 @@ def test_it_shows_request_attempts_errors_log_and_output(world: World, visitor: 
     assert "▶ running 50 % running Cancel job" in shown
     assert "1 out_of_memory 2026-01-02 03:04:05Z" in shown
     assert "Java heap space log of attempt 1" in shown
-    assert "Log of attempt 2 The end of it, at most 200 lines" in shown
+    assert "Log of attempt 2 The last 200 lines at most" in shown
     assert "INFO reading rows=7 plain line of job" in shown
     assert "&#34;job&#34;: &#34;flights_clean&#34;" in shown
     earlier = words(visitor.read("/job", stage="main", id="job", attempt=1))
@@ -48,34 +48,41 @@ def test_an_output_is_shown_with_its_size(world: World, visitor: Visitor) -> Non
 
 def test_the_end_of_a_long_log_is_shown(world: World, visitor: Visitor) -> None:
     lease = started(world, world.claim("job"))
-    world.aws.logs.write(world.settings.job_log_group, f"{STREAM_PREFIX}task-job-1", *(f"line {n}" for n in range(500)))
+    world.aws.logs.write(
+        world.settings.job_log_group,
+        f"{LOG_STREAM_PREFIX}task-job-1",
+        *(f"line {n}" for n in range(500)),
+    )
     shown = words(visitor.read("/job", stage=lease.stage, id=lease.job_id))
     assert "line 499" in shown
     assert "line 300" in shown
     assert "line 299" not in shown
 
 
-def test_jobs_that_came_of_the_same_one_are_shown_together(world: World, visitor: Visitor) -> None:
+def test_jobs_with_the_same_root_are_shown_together(world: World, visitor: Visitor) -> None:
     lineage = Lineage(root="main#year", parent="main#year")
     world.end(world.claim("year"), OutcomeClass.SUCCEEDED)
     world.claim("year/main/0", lineage=lineage)
     dead(world, "other", "why")
     shown = visitor.read("/job", stage="main", id="year/main/0")
     family = words(shown[shown.index('id="family"') :])
-    assert "Jobs that belong together 2 All that began with year" in family
+    assert "Jobs that belong together 2 All jobs with the root year" in family
     assert "year main ✓ succeeded 1" in family
     assert "other" not in family
     assert 'href="/job?stage=main&amp;id=year"' in shown
-    assert "Jobs that belong together" not in words(visitor.read("/job", stage="main", id="other")).replace(
-        "Jobs that belong together No other job belongs to it.", ""
-    )
+    assert "Jobs that belong together" not in words(
+        visitor.read("/job", stage="main", id="other")
+    ).replace("Jobs that belong together No other job belongs to it.", "")
 
 
-def test_nothing_that_a_job_says_is_obeyed(world: World, visitor: Visitor) -> None:
+def test_hostile_text_of_a_job_stays_text(world: World, visitor: Visitor) -> None:
     lease = started(world, world.claim("evil"), 0.5, EVIL)
-    world.parts.requests.put(lease.request_ref, MessageContent(json.dumps({"params": {EVIL: EVIL}}), {}))
+    world.parts.requests.put(lease.request_ref, Message(json.dumps({"params": {EVIL: EVIL}}), {}))
     world.aws.logs.write(
-        world.settings.job_log_group, f"{STREAM_PREFIX}task-evil-1", EVIL, json.dumps({"message": EVIL})
+        world.settings.job_log_group,
+        f"{LOG_STREAM_PREFIX}task-evil-1",
+        EVIL,
+        json.dumps({"message": EVIL}),
     )
     world.end(lease, OutcomeClass.FAILED, EVIL)
     page = visitor.read("/job", stage="main", id="evil")
@@ -83,51 +90,67 @@ def test_nothing_that_a_job_says_is_obeyed(world: World, visitor: Visitor) -> No
     assert len(elements.of("script")) == 1
     assert {each.get("src") for each in elements.of("img")} == {"/static/icon.svg"}
     assert not [
-        name for _, attributes in elements.found for name in attributes if name.startswith("on") or name == "style"
+        name
+        for _, attributes in elements.found
+        for name in attributes
+        if name.startswith("on") or name == "style"
     ]
     assert not set("\u202e\x1b\x07") & set(page)
     assert page.count("&lt;script&gt;") >= 5
 
 
-def test_a_request_that_is_no_json_or_gone_is_no_error(world: World, visitor: Visitor) -> None:
+def test_a_request_that_is_no_json_or_is_gone_causes_no_error(
+    world: World, visitor: Visitor
+) -> None:
     lease = world.claim("odd")
-    world.parts.requests.put(lease.request_ref, MessageContent("x" * 70_000, {}))
+    world.parts.requests.put(lease.request_ref, Message("x" * 70_000, {}))
     assert "… and 4464 more characters" in visitor.read("/job", stage="main", id="odd")
     gone = world.claim("gone")
     world.aws.s3.delete_object(Bucket="longhaul-data", Key=gone.request_ref)
-    assert "None is kept." in visitor.read("/job", stage="main", id="gone")
+    assert "None is stored." in visitor.read("/job", stage="main", id="gone")
 
 
-def test_a_job_of_which_nothing_is_known_may_be_queued_and_can_be_cancelled(visitor: Visitor) -> None:
+def test_an_unknown_job_may_be_queued_and_can_be_cancelled(
+    visitor: Visitor,
+) -> None:
     answer = visitor.get("/job", stage="main", id="queued")
     assert answer.status_code == 404
     assert "it may still be queued" in words(answer.text)
     asked = visitor.read("/ask/cancel", stage="main", id="queued")
-    assert "Nobody has claimed it: it ends when its message comes." in words(asked)
+    assert "It is still queued: it ends when its message comes." in words(asked)
     assert "not claimed yet: it ends when its message comes" in words(
         visitor.do("/do/cancel", stage="main", id="queued")
     )
     assert "cancelling" in visitor.read("/job", stage="main", id="queued")
 
 
-@pytest.mark.parametrize("query", [{"stage": "nowhere", "id": "x"}, {"stage": "main", "id": EVIL}, {"stage": "main"}])
-def test_what_can_be_no_job_is_not_found(world: World, visitor: Visitor, query: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "query", [{"stage": "nowhere", "id": "x"}, {"stage": "main", "id": EVIL}, {"stage": "main"}]
+)
+def test_an_impossible_job_id_is_not_found(
+    world: World, visitor: Visitor, query: dict[str, str]
+) -> None:
     world.aws.gate.counts.clear()
-    assert (visitor.get("/job", **query).status_code, visitor.get("/job", **query).mimetype) == (404, "text/plain")
+    assert (visitor.get("/job", **query).status_code, visitor.get("/job", **query).mimetype) == (
+        404,
+        "text/plain",
+    )
     assert not world.aws.gate.counts
 
 
-def test_of_many_that_belong_together_some_are_shown_the_job_itself_among_them(world: World, visitor: Visitor) -> None:
+def test_a_large_family_is_cut_and_keeps_the_job_itself(world: World, visitor: Visitor) -> None:
     for n in range(MAX_FAMILY):
         world.claim(f"year/main/{n:03}", lineage=child_of("year", n))
     world.claim("year")
     shown = visitor.read("/job", stage="main", id="year")
     family = words(shown[shown.index('id="family"') :])
-    assert f"All that began with year , the first {MAX_FAMILY} of them" in family
+    assert f"All jobs with the root year , the first {MAX_FAMILY} of them" in family
     assert shown.count('aria-current="true"') == 1
 
 
-def test_a_look_costs_a_row_the_log_and_the_family_and_the_request_is_read_once(world: World, visitor: Visitor) -> None:
+def test_a_look_reads_row_log_and_family_and_the_request_only_once(
+    world: World, visitor: Visitor
+) -> None:
     started(world, world.claim("job", lineage=Lineage(root="main#year", parent="main#year")))
     world.claim("year")
     visitor.read("/job", stage="main", id="job")
@@ -142,7 +165,9 @@ def test_a_look_costs_a_row_the_log_and_the_family_and_the_request_is_read_once(
     }
 
 
-def test_when_only_the_log_cannot_be_read_the_job_is_shown_as_it_was(world: World, visitor: Visitor) -> None:
+def test_when_the_log_cannot_be_read_the_last_state_is_shown(
+    world: World, visitor: Visitor
+) -> None:
     started(world, world.claim("job"))
     visitor.read("/job", stage="main", id="job")
     around = world.aws.gate.around
@@ -163,25 +188,29 @@ def test_when_only_the_log_cannot_be_read_the_job_is_shown_as_it_was(world: Worl
 class TestSeveralStages:
     @pytest.fixture
     def night(self, world: World) -> Visitor:
-        known = world.settings.model_copy(update={"stages": (*world.settings.stages, stage(name="night"))})
+        known = world.settings.model_copy(
+            update={"stages": (*world.settings.stages, stage(name="night"))}
+        )
         replace(world, settings=known).deploy()
         guard = Guard(PORT)
         target = Target(PLACE, None)
-        found = Visitor(Client(Page(target, guard, Views(world.clock.now, spawn=lambda work: work()))), guard)
+        found = Visitor(
+            Client(Page(target, guard, Views(world.clock.now, spawn=lambda work: work()))), guard
+        )
         found.enter()
         return found
 
-    def test_an_id_is_found_wherever_it_is(self, world: World, night: Visitor) -> None:
+    def test_an_id_is_found_in_any_stage(self, world: World, night: Visitor) -> None:
         world.claim("one", of=stage(name="night"))
         assert night.get("/find", id=" one ").headers["Location"] == "/job?stage=night&id=one"
 
-    def test_an_id_of_two_stages_is_asked_about(self, world: World, night: Visitor) -> None:
+    def test_an_id_in_two_stages_leads_to_a_question(self, world: World, night: Visitor) -> None:
         world.claim("both")
         world.claim("both", of=stage(name="night"))
         assert "used in several stages: main night" in words(night.read("/find", id="both"))
         assert "Nothing is known of it" in night.read("/find", id="nobody")
         assert night.get("/find", id=EVIL).status_code == 400
 
-    def test_each_stage_has_its_figures_and_its_dead_letters(self, night: Visitor) -> None:
+    def test_each_stage_has_its_counts_and_its_dead_letters(self, night: Visitor) -> None:
         shown = words(night.read("/"))
         assert "Dead letters: Dead letters of main Dead letters of night" in shown

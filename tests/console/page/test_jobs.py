@@ -1,4 +1,4 @@
-"""The first page: what is going on, asked for sparingly."""
+"""The first page: its content, and the calls that it makes."""
 
 import re
 
@@ -6,12 +6,12 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 
 from console.page.board import MAX_JOBS
-from longhaul.domain.outcome import OutcomeClass
+from longhaul.domain.verdict import OutcomeClass
+from simulation.aws.service import Answer, Call, Proceed
 from tests.builders import QUEUE_URL
 from tests.console.conftest import World
 from tests.console.page.conftest import Elements, Visitor, words
 from tests.console.page.scenes import EVIL, busy, crowd, dead, started, succeeded
-from tests.fakes.service import Answer, Call, Proceed
 
 
 def section(html: str, name: str) -> str:
@@ -21,13 +21,13 @@ def section(html: str, name: str) -> str:
 
 
 def calls(world: World) -> dict[str, int]:
-    """What was asked of AWS since the last time."""
+    """The calls to AWS since the last time."""
     found = dict(world.aws.gate.counts)
     world.aws.gate.counts.clear()
     return found
 
 
-def test_everything_is_there_without_a_script(world: World, visitor: Visitor) -> None:
+def test_the_first_page_works_without_scripts(world: World, visitor: Visitor) -> None:
     busy(world)
     page = visitor.read("/")
     assert words(section(page, "stages")).endswith("main about 37 5 of 1000 ✗ 1 in main")
@@ -50,7 +50,7 @@ def test_progress_has_a_name_and_a_value(world: World, visitor: Visitor) -> None
     assert {"aria-label": "Progress of unknown: not known"} in bars
 
 
-def test_only_what_can_be_done_is_offered(world: World, visitor: Visitor) -> None:
+def test_only_possible_actions_are_offered(world: World, visitor: Visitor) -> None:
     busy(world)
     links = {each["href"] for each in Elements(visitor.read("/")).of("a") if "data-ask" in each}
     assert "/ask/cancel?stage=main&id=delays-hourly" in links
@@ -59,7 +59,7 @@ def test_only_what_can_be_done_is_offered(world: World, visitor: Visitor) -> Non
     assert not [each for each in links if "flights-2013-01" in str(each) or "b2" in str(each)]
 
 
-def test_nothing_that_came_from_outside_is_markup_or_hides(world: World, visitor: Visitor) -> None:
+def test_hostile_text_is_neither_markup_nor_invisible(world: World, visitor: Visitor) -> None:
     dead(world, "evil", EVIL)
     started(world, world.claim("phase"), 0.5, EVIL)
     for n in range(2):
@@ -69,7 +69,10 @@ def test_nothing_that_came_from_outside_is_markup_or_hides(world: World, visitor
     assert [each.get("src") for each in elements.of("script")] == ["/static/page.js"]
     assert {each.get("src") for each in elements.of("img")} == {"/static/icon.svg"}
     assert not [
-        name for _, attributes in elements.found for name in attributes if name.startswith("on") or name == "style"
+        name
+        for _, attributes in elements.found
+        for name in attributes
+        if name.startswith("on") or name == "style"
     ]
     assert not set("\u202e\x1b\x07") & set(page)
     assert page.count("&lt;script&gt;") >= 4
@@ -83,7 +86,9 @@ def test_an_empty_deployment_says_so(visitor: Visitor) -> None:
     assert "No jobs to show." in page
 
 
-def test_a_refresh_asks_for_the_index_pages_and_for_what_has_changed_alone(world: World, visitor: Visitor) -> None:
+def test_a_refresh_reads_only_the_index_and_the_changed_rows(
+    world: World, visitor: Visitor
+) -> None:
     for n in range(120):
         world.end(world.claim(f"ended-{n}"), OutcomeClass.SUCCEEDED)
     lease = started(world, world.claim("running"))
@@ -91,7 +96,8 @@ def test_a_refresh_asks_for_the_index_pages_and_for_what_has_changed_alone(world
     calls(world)
     visitor.read("/")
     first = calls(world)
-    # Three kinds of open rows and three states of ended ones; a second page of 120 that have succeeded.
+    # Three kinds of open rows, three states of ended ones, and a second page of the 120 jobs that
+    # have succeeded.
     assert first["dynamodb.Query"] == 7
     # Running; succeeded, twice; histories of 122 jobs with 123 attempts, twice.
     assert first["dynamodb.BatchGetItem"] == 5
@@ -101,13 +107,15 @@ def test_a_refresh_asks_for_the_index_pages_and_for_what_has_changed_alone(world
     assert "90 %" in visitor.read("/")
     assert calls(world) == {
         "dynamodb.Query": 7,
-        "dynamodb.BatchGetItem": 1,  # what runs
+        "dynamodb.BatchGetItem": 1,  # running jobs
         "dynamodb.GetItem": 1,  # the slots
         "sqs.GetQueueAttributes": 2,
     }
 
 
-def test_two_windows_cost_no_more_than_one_and_nobody_looking_costs_nothing(world: World, visitor: Visitor) -> None:
+def test_two_windows_share_their_calls_and_an_unwatched_page_makes_none(
+    world: World, visitor: Visitor
+) -> None:
     visitor.read("/")
     calls(world)
     visitor.read("/")
@@ -120,7 +128,9 @@ def test_two_windows_cost_no_more_than_one_and_nobody_looking_costs_nothing(worl
     assert calls(world)["dynamodb.Query"] == 6
 
 
-def test_a_job_that_ends_is_shown_ended_with_its_attempts_at_the_next_look(world: World, visitor: Visitor) -> None:
+def test_an_ended_job_is_shown_with_its_attempts_at_the_next_look(
+    world: World, visitor: Visitor
+) -> None:
     lease = started(world, world.claim("job"))
     visitor.read("/")
     world.clock.advance(2)
@@ -131,7 +141,9 @@ def test_a_job_that_ends_is_shown_ended_with_its_attempts_at_the_next_look(world
     assert "tl-running tl-failed" in page
 
 
-def test_when_aws_fails_the_page_says_so_and_shows_what_it_knew(world: World, visitor: Visitor) -> None:
+def test_when_aws_fails_the_page_says_so_and_keeps_its_last_state(
+    world: World, visitor: Visitor
+) -> None:
     succeeded(world, "known", 5)
     visitor.read("/")
     at = world.clock.now()
@@ -139,23 +151,23 @@ def test_when_aws_fails_the_page_says_so_and_shows_what_it_knew(world: World, vi
     around, world.aws.gate.around = world.aws.gate.around, away
     world.clock.advance(2)
     page = visitor.read("/")
-    assert "nobody answers at https://dynamodb.us-east-1.amazonaws.com" in page
-    assert f"What you see is of {at:%H:%M:%S} UTC;" in page
+    assert "no answer from https://dynamodb.us-east-1.amazonaws.com" in page
+    assert f"This is the state at {at:%H:%M:%S} UTC;" in page
     assert "known" in section(page, "ended")
 
     world.aws.gate.around = around
     world.clock.advance(2)
-    assert "nobody answers" not in visitor.read("/")
+    assert "no answer" not in visitor.read("/")
 
 
-def test_when_aws_has_never_answered_the_page_is_there_all_the_same(world: World, visitor: Visitor) -> None:
+def test_the_page_is_shown_even_if_aws_has_never_answered(world: World, visitor: Visitor) -> None:
     world.aws.gate.around = away
     page = visitor.read("/")
-    assert "nobody answers at https://dynamodb" in words(page)
+    assert "no answer from https://dynamodb" in words(page)
     assert "Nothing is known yet" in page
 
 
-def test_five_hundred_jobs_are_shown_and_of_more_it_is_said(world: World, visitor: Visitor) -> None:
+def test_five_hundred_jobs_are_shown_and_more_are_mentioned(world: World, visitor: Visitor) -> None:
     crowd(world, 510)
     page = visitor.read("/", window="7d", zoom=16)
     assert page.count("<li title=") == 500
@@ -165,12 +177,14 @@ def test_five_hundred_jobs_are_shown_and_of_more_it_is_said(world: World, visito
 
 
 @pytest.mark.parametrize("query", [{"window": "1y"}, {"zoom": "3"}, {"window": EVIL}])
-def test_what_cannot_be_chosen_is_refused(visitor: Visitor, query: dict[str, str]) -> None:
+def test_an_unknown_window_or_zoom_is_refused(visitor: Visitor, query: dict[str, str]) -> None:
     answer = visitor.get("/", **query)
     assert (answer.status_code, answer.mimetype) == (400, "text/plain")
 
 
-def test_what_the_dispatcher_holds_back_counts_as_queued(world: World, visitor: Visitor) -> None:
+def test_messages_that_the_dispatcher_holds_back_count_as_queued(
+    world: World, visitor: Visitor
+) -> None:
     for n in range(5):
         world.aws.sqs.send_message(QueueUrl=QUEUE_URL, MessageBody=f"{{{n}}}")
     world.aws.sqs.receive_message(QueueUrl=QUEUE_URL, MaxNumberOfMessages=3, VisibilityTimeout=120)
@@ -178,7 +192,9 @@ def test_what_the_dispatcher_holds_back_counts_as_queued(world: World, visitor: 
     assert "about 4" in section(visitor.read("/"), "stages")
 
 
-def test_jobs_that_have_begun_and_are_not_shown_are_not_queued_either(world: World, visitor: Visitor) -> None:
+def test_begun_jobs_beyond_those_shown_do_not_count_as_queued(
+    world: World, visitor: Visitor
+) -> None:
     for n in range(MAX_JOBS + 20):
         world.aws.sqs.send_message(QueueUrl=QUEUE_URL, MessageBody=f"{{{n}}}")
     for n in range(MAX_JOBS + 10):
@@ -193,7 +209,7 @@ def test_jobs_that_ended_before_the_window_are_not_shown(world: World, visitor: 
     assert "old" in section(visitor.read("/", window="6h"), "ended")
 
 
-def test_the_page_has_landmarks_headings_and_heads_of_tables(world: World, visitor: Visitor) -> None:
+def test_the_page_has_landmarks_headings_and_table_headers(world: World, visitor: Visitor) -> None:
     busy(world)
     page = visitor.read("/")
     elements = Elements(page)

@@ -1,4 +1,4 @@
-"""AWS may be slow, or fail: the page goes on."""
+"""The page goes on when AWS is slow or fails."""
 
 from collections.abc import Callable
 from threading import Event, Thread
@@ -7,10 +7,10 @@ import pytest
 
 from console.errors import CommandError
 from console.page.latest import Views, in_thread
-from tests.fakes.clock import VirtualClock
+from simulation.aws.clock import VirtualClock
 
 
-def test_a_slow_answer_is_waited_for_a_little_and_shown_when_it_comes() -> None:
+def test_a_slow_value_is_awaited_briefly_and_shown_when_it_comes() -> None:
     clock, release = VirtualClock(), Event()
     views = Views(clock.now, patience_s=0.01)
     assert views.get("x", lambda: "first").value == "first"
@@ -27,7 +27,7 @@ def test_a_slow_answer_is_waited_for_a_little_and_shown_when_it_comes() -> None:
     assert views.get("x", slow).value == "second"
 
 
-def test_what_was_known_stays_while_the_next_answer_is_awaited() -> None:
+def test_the_last_value_stays_while_the_next_is_awaited() -> None:
     clock, release, asked = VirtualClock(), Event(), []
 
     def fetch() -> int:
@@ -43,11 +43,11 @@ def test_what_was_known_stays_while_the_next_answer_is_awaited() -> None:
     for _ in range(3):
         seen = views.get("x", fetch)
         assert (seen.value, seen.at, seen.problem) == (1, began, "AWS has not answered yet")
-    assert len(asked) == 2  # one at a time, however many look
+    assert len(asked) == 2  # one at a time, for any number of looks
     release.set()
 
 
-def test_many_who_look_at_once_ask_once() -> None:
+def test_simultaneous_looks_share_one_fetch() -> None:
     clock, asked, go = VirtualClock(), [], Event()
 
     def fetch() -> str:
@@ -66,7 +66,7 @@ def test_many_who_look_at_once_ask_once() -> None:
     assert (len(asked), seen) == (1, ["answer"] * 8)
 
 
-def test_after_an_action_it_is_asked_again_however_fresh_it_is(inline: Callable[[], Views]) -> None:
+def test_an_action_makes_the_next_look_fetch_again(inline: Callable[[], Views]) -> None:
     views, asked = inline(), []
     for _ in range(2):
         views.get("x", lambda: asked.append(1))
@@ -76,7 +76,9 @@ def test_after_an_action_it_is_asked_again_however_fresh_it_is(inline: Callable[
     assert len(asked) == 2
 
 
-def test_a_problem_is_a_sentence_and_is_not_asked_for_again_at_once(inline: Callable[[], Views]) -> None:
+def test_a_problem_is_a_sentence_and_is_not_retried_at_once(
+    inline: Callable[[], Views],
+) -> None:
     views, asked = inline(), []
 
     def fetch() -> None:
@@ -87,7 +89,7 @@ def test_a_problem_is_a_sentence_and_is_not_asked_for_again_at_once(inline: Call
     assert len(asked) == 1
 
 
-def test_a_defect_of_ours_is_no_problem_of_awss(inline: Callable[[], Views]) -> None:
+def test_a_defect_is_raised_and_not_shown_as_a_problem_of_aws(inline: Callable[[], Views]) -> None:
     def fetch() -> None:
         raise ZeroDivisionError
 
@@ -95,7 +97,7 @@ def test_a_defect_of_ours_is_no_problem_of_awss(inline: Callable[[], Views]) -> 
         inline().get("x", fetch)
 
 
-def test_what_nobody_looks_at_any_more_is_forgotten(inline: Callable[[], Views]) -> None:
+def test_views_that_are_no_longer_looked_at_are_forgotten(inline: Callable[[], Views]) -> None:
     views, asked = inline(), []
     for n in range(40):
         views.get(n, lambda n=n: asked.append(n))
@@ -104,7 +106,7 @@ def test_what_nobody_looks_at_any_more_is_forgotten(inline: Callable[[], Views])
     assert asked[-2:] == [39, "again"]
 
 
-def test_asking_does_not_keep_the_process() -> None:
+def test_a_pending_fetch_does_not_keep_the_process_alive() -> None:
     done = Event()
     in_thread(done.set)
     assert done.wait(30)

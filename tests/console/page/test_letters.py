@@ -1,4 +1,4 @@
-"""Dead letters are looked at when a person asks, and only then."""
+"""Dead letters are received only when a person asks."""
 
 import json
 
@@ -11,43 +11,58 @@ from tests.console.page.scenes import EVIL
 from tests.console.page.test_jobs import away
 
 
-def test_each_is_shown_with_its_reason_and_stays_visible_to_others(world: World, visitor: Visitor) -> None:
+def test_each_letter_is_shown_with_its_reason_and_stays_visible_to_others(
+    world: World, visitor: Visitor
+) -> None:
     ids = [world.bury(f"job-{n}", "failed", f"reason {n}") for n in range(12)]
     page = visitor.read("/dead-letters", stage="main")
     assert "job-7 failed 0s ago 3 reason 7" in words(page)
-    assert [each["value"] for each in Elements(page).of("input") if each.get("name") == "letter"] == ids
+    assert [
+        each["value"] for each in Elements(page).of("input") if each.get("name") == "letter"
+    ] == ids
     assert world.dead() == ids
 
 
-def test_the_other_pages_never_receive_one_and_this_one_does_not_look_again_by_itself(
+def test_only_this_page_receives_letters_and_it_does_not_refresh(
     world: World, visitor: Visitor
 ) -> None:
     world.bury("job")
-    for path, query in (("/", {}), ("/job", {"stage": "main", "id": "job"}), ("/ask/redrive", {"letter": "x"})):
+    for path, query in (
+        ("/", {}),
+        ("/job", {"stage": "main", "id": "job"}),
+        ("/ask/redrive", {"letter": "x"}),
+    ):
         visitor.get(path, **query)
     assert world.aws.gate.counts["sqs.ReceiveMessage"] == 0
     assert "data-refresh" not in visitor.read("/dead-letters")
     assert world.aws.gate.counts["sqs.ReceiveMessage"] > 0
 
 
-def test_a_letter_may_say_whatever_it_likes(world: World, visitor: Visitor) -> None:
+def test_hostile_text_in_a_letter_stays_text(world: World, visitor: Visitor) -> None:
     said = text(json.dumps({"class": EVIL, "reason": EVIL, "key": f"main#{EVIL}"}))
     world.aws.sqs.send_message(
         QueueUrl=DEAD_LETTER_QUEUE_URL,
         MessageBody=EVIL.replace("\x1b", "").replace("\x07", ""),
-        MessageAttributes={attributes.EXPLANATION: {"DataType": "String", "StringValue": said["stringValue"]}},
+        MessageAttributes={
+            attributes.EXPLANATION: {"DataType": "String", "StringValue": said["stringValue"]}
+        },
     )
     world.aws.sqs.send_message(QueueUrl=DEAD_LETTER_QUEUE_URL, MessageBody="whatever")
     page = visitor.read("/dead-letters", stage="main")
     elements = Elements(page)
     assert len(elements.of("script")) == 1
-    assert not [name for _, given in elements.found for name in given if name.startswith("on") or name == "style"]
+    assert not [
+        name
+        for _, given in elements.found
+        for name in given
+        if name.startswith("on") or name == "style"
+    ]
     assert not set("\u202e\x1b\x07") & set(page)
     assert all(str(each["href"]).startswith(("/", "#")) for each in elements.of("a"))
     assert "no reason attached" in page
 
 
-def test_of_many_some_are_shown_and_that_is_said(world: World, visitor: Visitor) -> None:
+def test_a_long_list_of_letters_is_cut_and_says_so(world: World, visitor: Visitor) -> None:
     for n in range(105):
         world.bury(f"job-{n}")
     page = visitor.read("/dead-letters", stage="main")
@@ -56,12 +71,12 @@ def test_of_many_some_are_shown_and_that_is_said(world: World, visitor: Visitor)
     assert len(world.dead()) == 105
 
 
-def test_none_is_said(visitor: Visitor) -> None:
+def test_an_empty_list_of_letters_says_so(visitor: Visitor) -> None:
     assert "No dead letters." in visitor.read("/dead-letters")
     assert visitor.get("/dead-letters", stage="nowhere").status_code == 404
 
 
-def test_when_aws_does_not_answer_it_is_said(world: World, visitor: Visitor) -> None:
+def test_an_aws_that_does_not_answer_is_reported(world: World, visitor: Visitor) -> None:
     world.aws.gate.around = away
     answer = visitor.get("/dead-letters", stage="main")
-    assert (answer.status_code, "nobody answers at" in answer.text) == (502, True)
+    assert (answer.status_code, "no answer from" in answer.text) == (502, True)

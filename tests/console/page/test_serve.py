@@ -1,9 +1,11 @@
-"""`longhaul console` as a process of its own would run it: a real server on loopback."""
+"""`longhaul console` with a real server on loopback."""
 
+import os
+import signal
 import socket
 import webbrowser
 from http.client import HTTPConnection
-from threading import Thread
+from threading import Thread, Timer
 from typing import Any
 
 import pytest
@@ -24,7 +26,9 @@ def asked(port: int, path: str, **headers: str) -> tuple[int, str, str]:
     return found
 
 
-def test_it_listens_on_loopback_and_logs_no_token(target: Target, capfd: pytest.CaptureFixture[str]) -> None:
+def test_it_listens_on_loopback_and_logs_no_token(
+    target: Target, capfd: pytest.CaptureFixture[str]
+) -> None:
     with serving(target, 0) as (server, guard):
         thread = Thread(target=server.serve_forever, daemon=True)
         thread.start()
@@ -33,24 +37,29 @@ def test_it_listens_on_loopback_and_logs_no_token(target: Target, capfd: pytest.
         assert status == 200
         assert asked(guard.port, "/", Cookie=cookie.partition(";")[0])[0] == 200
         assert asked(guard.port, "/")[0] == 403
-        assert asked(guard.port, "/", Cookie=cookie.partition(";")[0], Host="evil.example")[0] == 421
+        assert (
+            asked(guard.port, "/", Cookie=cookie.partition(";")[0], Host="evil.example")[0] == 421
+        )
         server.shutdown()
         thread.join()
     said = capfd.readouterr()
     assert guard.token not in said.out + said.err
 
 
-def test_a_port_that_is_taken_is_said(world: World) -> None:
+def test_a_taken_port_is_reported(world: World) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         done = world.run("console", "--port", str(port))
     assert done.exit_code == 1
-    assert f"port {port} cannot be had (Address already in use): --port 0 takes a free one" in done.stderr
+    assert (
+        f"cannot listen on port {port} (Address already in use); `--port 0` picks a free one"
+        in done.stderr
+    )
 
 
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> list[BaseWSGIServer]:
-    """The servers that would have served: it was Ctrl-C at once."""
+    """The servers that were started; each ends at once."""
     found: list[BaseWSGIServer] = []
 
     def end_at_once(server: BaseWSGIServer) -> None:
@@ -60,13 +69,20 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[BaseWSGIServer]:
     return found
 
 
-@pytest.mark.parametrize(("sits", "arguments", "opens"), [(True, (), 1), (True, ("--no-browser",), 0), (False, (), 0)])
-def test_the_link_is_data_and_opens_where_somebody_sits(
-    world: World, served: list[BaseWSGIServer], monkeypatch: pytest.MonkeyPatch, sits: Any, arguments: Any, opens: int
+@pytest.mark.parametrize(
+    ("sits", "arguments", "opens"), [(True, (), 1), (True, ("--no-browser",), 0), (False, (), 0)]
+)
+def test_the_link_goes_to_stdout_and_opens_only_for_a_person(
+    world: World,
+    served: list[BaseWSGIServer],
+    monkeypatch: pytest.MonkeyPatch,
+    sits: Any,
+    arguments: Any,
+    opens: int,
 ) -> None:
     seen: list[str] = []
     monkeypatch.setattr(webbrowser, "open", seen.append)
-    monkeypatch.setattr("console.commands.console.asked_here", lambda: sits)
+    monkeypatch.setattr("console.commands.console.is_interactive", lambda: sits)
     done = world.run("console", *arguments)
     assert done.exit_code == 0
     assert done.stdout.startswith(f"http://127.0.0.1:{served[0].port}/?token=")
@@ -74,6 +90,37 @@ def test_the_link_is_data_and_opens_where_somebody_sits(
     assert "→ stack Longhaul on AWS, us-east-1" in done.stderr
 
 
-def test_without_a_stack_it_does_not_begin(bare: World, served: list[BaseWSGIServer]) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_page_even_where_the_shell_had_it_ignored(
+    world: World, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    serve_forever, unheard = BaseWSGIServer.serve_forever, []
+
+    def serve(server: BaseWSGIServer) -> None:
+        def kill() -> None:
+            asked(server.port, "/")  # it serves now
+            os.kill(os.getpid(), number)
+
+        def give_up() -> None:
+            unheard.append(number)
+            server.shutdown()
+
+        late = Timer(10, give_up)
+        late.start()
+        Thread(target=kill).start()
+        serve_forever(server)
+        late.cancel()
+
+    monkeypatch.setattr(BaseWSGIServer, "serve_forever", serve)
+    before = signal.signal(number, signal.SIG_IGN)  # as a shell does for a job in the background
+    try:
+        done = world.run("console", "--no-browser")
+        assert signal.getsignal(number) is signal.SIG_IGN
+    finally:
+        signal.signal(number, before)
+    assert (done.exit_code, unheard) == (0, [])
+
+
+def test_the_page_is_not_served_without_a_stack(bare: World, served: list[BaseWSGIServer]) -> None:
     assert bare.run("console", "--no-browser").exit_code == 3
     assert served == []

@@ -1,7 +1,8 @@
-"""Plays a script in moto's interpreter, with the repairs under which the embedded AWS uses it.
+"""Plays a script in moto's interpreter, with the repairs of the embedded AWS.
 
-moto's backend is called in this process, and its AWS clients are scripted where `local/moto_repairs/sfn_clients.py` hooks them: there is no server and no process of
-a function. Waits and the pauses before retries last no time.
+moto's backend is called in this process, and its AWS clients are scripted where
+`embedded/moto_repairs/sfn_clients.py` hooks them: there is no server and no process of a function.
+Waits and pauses before retries take no time.
 """
 
 import json
@@ -24,10 +25,12 @@ from moto.stepfunctions.parser.asl.component.state.exec.state_task.service impor
     state_task_service_callback,
     state_task_service_ecs,
 )
-from moto.stepfunctions.parser.asl.component.state.wait.wait_function.wait_function import WaitFunction
+from moto.stepfunctions.parser.asl.component.state.wait.wait_function.wait_function import (
+    WaitFunction,
+)
 from moto.stepfunctions.parser.models import stepfunctions_parser_backends
 
-from local.moto_repairs import (
+from embedded.moto_repairs import (
     sfn_ecs_sync,
     sfn_errors,
     sfn_interrupts,
@@ -36,27 +39,41 @@ from local.moto_repairs import (
     sfn_start_stop,
     sfn_threads,
 )
-from local.moto_repairs.patching import Patches
-from tests.fakes.aws import FakeAws
-from tests.fakes.service import REGION, client_error
-from tests.local.support import eventually
+from embedded.moto_repairs.patching import Patches
+from simulation.aws.cloud import FakeAws
+from simulation.aws.service import REGION, client_error
+from tests.embedded.support import eventually
 from tests.simulation.conformance.played import Played, played
-from tests.simulation.conformance.scripts import DEFINITION, Answer, Player, Raises, Refuses, Script
+from tests.simulation.conformance.scripts import (
+    DEFINITION,
+    FunctionAnswer,
+    Player,
+    Raises,
+    Refuses,
+    Script,
+)
 
 ROLE_ARN = "arn:aws:iam::123456789012:role/any"
 DEADLINE_S = 30
 LONG_WAIT_S = 600
-"""A wait of that length lasts until it is interrupted; shorter ones are over at once."""
+"""Waits of this length last until they are interrupted; shorter ones end at once."""
 
 
 @contextmanager
 def repaired_moto() -> Iterator[Callable[[Script], Played]]:
-    """To play scripts one after the other."""
+    """A function that plays scripts, one after the other."""
     patches, log = Patches(), logging.getLogger("moto.stepfunctions")
     level = log.level
-    log.setLevel(logging.CRITICAL)  # each error that a Catch then handles, with the whole machine
+    log.setLevel(logging.CRITICAL)  # moto logs each caught error with the whole definition
     try:
-        for repair in (sfn_errors, sfn_interrupts, sfn_parameters, sfn_parse_once, sfn_start_stop, sfn_threads):
+        for repair in (
+            sfn_errors,
+            sfn_interrupts,
+            sfn_parameters,
+            sfn_parse_once,
+            sfn_start_stop,
+            sfn_threads,
+        ):
             repair.apply(patches)
         patches.replace(sfn_interrupts.Latch, "wait", _wait)
         patches.replace(WaitFunction, "_wait_interval", _wait_interval)
@@ -76,7 +93,9 @@ def _wait_interval(_function: Any, env: Any, wait_seconds: float) -> None:
 
 
 def _wait(latch: threading.Event, timeout: float | None = None) -> bool:
-    return threading.Event.wait(latch, 0 if timeout is not None and timeout < LONG_WAIT_S else timeout)
+    return threading.Event.wait(
+        latch, 0 if timeout is not None and timeout < LONG_WAIT_S else timeout
+    )
 
 
 def _play(script: Script, backend: Any, machine_arn: str) -> Played:
@@ -88,7 +107,9 @@ def _play(script: Script, backend: Any, machine_arn: str) -> Played:
         patches.replace(module, "boto_client_for", lambda service, **_: clients[service])
     sfn_ecs_sync.apply(patches, clients["ecs"].on_task_end)
     before = set(threading.enumerate())
-    execution = backend.start_execution(machine_arn, f"played-{len(backend._get_executions())}", player.input)
+    execution = backend.start_execution(
+        machine_arn, f"played-{len(backend._get_executions())}", player.input
+    )
 
     def events() -> list[tuple[str, str]]:
         return list(_named(backend.get_execution_history(execution.exec_arn)["events"]))
@@ -112,32 +133,42 @@ def _play(script: Script, backend: Any, machine_arn: str) -> Played:
 
 
 def _named(events: list[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """The events with the names of their states: an event without one belongs to the state of the event before it."""
+    """The events and their states; an event without one belongs to the previous event's state."""
     states = {0: ""}
     for event in events:
-        details = event.get("stateEnteredEventDetails") or event.get("stateExitedEventDetails") or {}
+        details = (
+            event.get("stateEnteredEventDetails") or event.get("stateExitedEventDetails") or {}
+        )
         states[event["id"]] = details.get("name") or states[event["previousEventId"]]
         yield str(event["type"].value), states[event["id"]]
 
 
 class LambdaClient:
-    """boto3's, as far as moto calls it."""
+    """The methods of boto3's client that moto calls."""
 
     def __init__(self, player: Player) -> None:
         self._player = player
 
     def invoke(self, FunctionName: str, Payload: bytes) -> dict[str, Any]:  # noqa: N803 - boto3's
-        answers = SimpleQueue[Answer]()
+        answers = SimpleQueue[FunctionAnswer]()
         self._player.invoke(FunctionName, json.loads(Payload), answers.put)
         match answer := answers.get(timeout=DEADLINE_S):
             case Raises():
-                return {"StatusCode": 200, "FunctionError": "Unhandled", "Payload": _stream(answer.payload)}
+                return {
+                    "StatusCode": 200,
+                    "FunctionError": "Unhandled",
+                    "Payload": _stream(answer.payload),
+                }
             case Refuses():
                 error = client_error(answer.code, answer.message, "Invoke", status=answer.status)
                 error.response["ResponseMetadata"]["RequestId"] = answer.request_id
                 raise error
             case _:
-                return {"StatusCode": 200, "ExecutedVersion": "$LATEST", "Payload": _stream(dict(answer))}
+                return {
+                    "StatusCode": 200,
+                    "ExecutedVersion": "$LATEST",
+                    "Payload": _stream(dict(answer)),
+                }
 
 
 def _stream(payload: Any) -> BytesIO:
@@ -145,12 +176,14 @@ def _stream(payload: Any) -> BytesIO:
 
 
 class EcsClient:
-    """boto3's, as far as moto and the repairs call it."""
+    """The methods of boto3's client that moto and the repairs call."""
 
     def __init__(self, aws: FakeAws) -> None:
         self._aws = aws
         self._waiting: dict[str, Callable[[], None]] = {}
-        self.meta = SimpleNamespace(service_model=botocore.session.get_session().get_service_model("ecs"))
+        self.meta = SimpleNamespace(
+            service_model=botocore.session.get_session().get_service_model("ecs")
+        )
         aws.ecs.task_ended.append(lambda task: self._waiting.pop(task.arn, lambda: None)())
 
     def run_task(self, **arguments: Any) -> dict[str, Any]:
@@ -163,7 +196,7 @@ class EcsClient:
         return self._aws.ecs.stop_task(**arguments)
 
     def on_task_end(self, arn: str, callback: Callable[[], None]) -> None:
-        """As `local.ecs_driver.EcsDriver.on_end`."""
+        """Like `embedded.ecs_driver.EcsDriver.on_end`."""
         self._waiting[arn] = callback
         (task,) = self._aws.ecs.describe_tasks(cluster=arn.split("/")[1], tasks=[arn])["tasks"]
         if task["lastStatus"] == "STOPPED":

@@ -6,18 +6,25 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from tests.fakes.aws import FakeAws
-from tests.fakes.stepfunctions import Execution
+from simulation.aws.cloud import FakeAws
+from simulation.aws.platform.timeline import Timeline
+from simulation.aws.stepfunctions.client import Execution
+from simulation.aws.stepfunctions.integration import Done, Failed, Result
+from simulation.aws.stepfunctions.interpreter import Interpreter
+from simulation.aws.stepfunctions.run_task_sync import RunTaskSync
 from tests.simulation.conformance.played import Played, played
-from tests.simulation.conformance.scripts import DEFINITION, Answer, Player, Raises, Refuses, Script
-from tests.simulation.integration import Done, Failed, Result
-from tests.simulation.run_task_sync import RunTaskSync
-from tests.simulation.states import StatesEngine
-from tests.simulation.timeline import Timeline
+from tests.simulation.conformance.scripts import (
+    DEFINITION,
+    FunctionAnswer,
+    Player,
+    Raises,
+    Refuses,
+    Script,
+)
 
 
 class _Invocation:
-    """Runs on, whether anybody waits for it or not."""
+    """Continues when it is cancelled."""
 
     def cancel(self) -> None: ...
 
@@ -27,17 +34,23 @@ def play(script: Script) -> Played:
     timeline = Timeline(aws.clock)
     player = Player(script, aws)
     sfn = aws.stepfunctions
-    machine = sfn.create_state_machine(name="Longhaul", definition=DEFINITION, roleArn="role")["stateMachineArn"]
+    machine = sfn.create_state_machine(name="Longhaul", definition=DEFINITION, roleArn="role")[
+        "stateMachineArn"
+    ]
 
     def invoke(parameters: dict[str, Any], done: Callable[[Result], None]) -> _Invocation:
-        player.invoke(parameters["FunctionName"], parameters["Payload"], lambda answer: done(_result_of_invoke(answer)))
+        player.invoke(
+            parameters["FunctionName"],
+            parameters["Payload"],
+            lambda answer: done(result_of_invoke(answer)),
+        )
         return _Invocation()
 
     integrations = {
         "arn:aws:states:::lambda:invoke": invoke,
         "arn:aws:states:::ecs:runTask.sync": RunTaskSync(timeline, aws.ecs),
     }
-    sfn.engine = engine = StatesEngine(timeline, sfn, integrations, random.Random(1))
+    sfn.engine = engine = Interpreter(timeline, sfn, integrations, random.Random(1))
     events: list[tuple[str, str]] = []
 
     def observe(execution: Execution, event: str, state: str) -> None:
@@ -45,23 +58,33 @@ def play(script: Script) -> Played:
         if event.endswith("StateEntered"):
             player.entered(state)
         if event.endswith("StateEntered") and state == script.stopped_in:
-            timeline.after(0, lambda: sfn.stop_execution(executionArn=execution.arn, error="Operator", cause="by hand"))
+            timeline.after(
+                0,
+                lambda: sfn.stop_execution(
+                    executionArn=execution.arn, error="Operator", cause="by hand"
+                ),
+            )
 
     engine.observers.append(observe)
-    arn = sfn.start_execution(stateMachineArn=machine, name="played", input=player.input)["executionArn"]
+    arn = sfn.start_execution(stateMachineArn=machine, name="played", input=player.input)[
+        "executionArn"
+    ]
     until = aws.clock.now() + timedelta(days=1)
     while timeline.step(until):
         pass
     return played(sfn.describe_execution(executionArn=arn), events, player, aws.gate)
 
 
-def _result_of_invoke(answer: Answer) -> Result:
-    """As Step Functions tells it: https://docs.aws.amazon.com/step-functions/latest/dg/connect-lambda.html."""
+def result_of_invoke(answer: FunctionAnswer) -> Result:
+    """https://docs.aws.amazon.com/step-functions/latest/dg/connect-lambda.html."""
     match answer:
         case Mapping():
             return Done({"ExecutedVersion": "$LATEST", "Payload": dict(answer), "StatusCode": 200})
         case Raises():
             return Failed(answer.kind, json.dumps(answer.payload))
         case Refuses():
-            details = f"Service: AWSLambda; Status Code: {answer.status}; Error Code: {answer.code}; Request ID: {answer.request_id}; Proxy: null"
+            details = (
+                f"Service: AWSLambda; Status Code: {answer.status}; Error Code: {answer.code};"
+                f" Request ID: {answer.request_id}; Proxy: null"
+            )
             return Failed(f"Lambda.{answer.code}", f"{answer.message} ({details})")

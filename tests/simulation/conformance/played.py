@@ -1,18 +1,20 @@
-"""What came of a script, in one form for both interpreters."""
+"""The result of a script, in one form for both interpreters."""
 
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tests.fakes.service import Gate
+from simulation.aws.service import Gate
 from tests.simulation.conformance.scripts import DEFINITION, Player
 
 _MACHINE = json.loads(DEFINITION)
 _PARALLEL = _MACHINE["States"]["RunUnderLease"]
 BRANCHES: Mapping[str, str] = {
     state: name
-    for name, states in zip(("execution", "job", "lease"), (_MACHINE, *_PARALLEL["Branches"]), strict=True)
+    for name, states in zip(
+        ("execution", "job", "lease"), (_MACHINE, *_PARALLEL["Branches"]), strict=True
+    )
     for state in states["States"]
 }
 """The branch of each state."""
@@ -21,12 +23,18 @@ UNNAMED = {
     *("ExecutionStarted", "ExecutionSucceeded", "ExecutionFailed", "ExecutionAborted"),
     *("ParallelStateStarted", "ParallelStateSucceeded", "ParallelStateFailed"),
 }
-"""Events that say nothing about their state; there is one Parallel state."""
+"""Events without the name of a state; there is only one Parallel state."""
 
 
 @dataclass(frozen=True)
 class Played:
-    """`steps`: by branch, the events of its history. `calls`: by function, the payloads. `ecs`: RunTask and StopTask."""
+    """The result of a script.
+
+    Attributes:
+        steps: The events of the history, by branch.
+        calls: The payloads, by function.
+        ecs: RunTask and StopTask with their arguments.
+    """
 
     status: str
     error: str | None
@@ -37,8 +45,10 @@ class Played:
     ecs: list[Any]
 
 
-def played(end: Mapping[str, Any], events: Iterable[tuple[str, str]], player: Player, gate: Gate) -> Played:
-    """From DescribeExecution's answer and the events with the names of their states."""
+def played(
+    end: Mapping[str, Any], events: Iterable[tuple[str, str]], player: Player, gate: Gate
+) -> Played:
+    """The result from DescribeExecution's answer and the events with their states."""
     steps: dict[str, list[str]] = {"execution": [], "job": [], "lease": []}
     for event, state in events:
         if event in UNNAMED:
@@ -53,16 +63,20 @@ def played(end: Mapping[str, Any], events: Iterable[tuple[str, str]], player: Pl
         steps=steps,
         calls=_comparable(player.calls),
         ecs=[
-            (call.operation, dict(call.arguments)) for call in gate.calls if call.operation in ("RunTask", "StopTask")
+            (call.operation, dict(call.arguments))
+            for call in gate.calls
+            if call.operation in ("RunTask", "StopTask")
         ],
     )
 
 
 def _comparable(value: Any) -> Any:
-    """JSON in strings as what it says, and times left out: moto's clock is another."""
+    """The value with JSON in strings parsed, and without times, since the clocks differ."""
     match value:
         case dict():
-            return {name: _comparable(inner) for name, inner in value.items() if not name.endswith("At")}
+            return {
+                name: _comparable(inner) for name, inner in value.items() if not name.endswith("At")
+            }
         case list():
             return [_comparable(inner) for inner in value]
         case str() if value[:1] in ("{", "[", '"'):

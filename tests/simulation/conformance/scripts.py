@@ -1,4 +1,7 @@
-"""One attempt as a script: what its functions answer and how its task goes. The same script is played in the simulation and in moto's interpreter."""
+"""One attempt as a script: what its functions answer and how its task goes.
+
+The same script is played in the simulation and in moto's interpreter.
+"""
 
 import json
 from collections import deque
@@ -8,19 +11,22 @@ from threading import RLock
 from typing import Any
 
 from infra.definition import definition
-from tests.fakes.aws import FakeAws
-from tests.fakes.ecs import Failure
-from tests.fakes.ecs_tasks import Task
+from simulation.aws.cloud import FakeAws
+from simulation.aws.ecs.client import Failure
+from simulation.aws.ecs.tasks import Task
 
 DEFINITION = json.dumps(
     definition(
-        run_task={"Cluster": "Longhaul", "NetworkConfiguration": {"AwsvpcConfiguration": {"Subnets": ["subnet-1"]}}},
+        run_task={
+            "Cluster": "Longhaul",
+            "NetworkConfiguration": {"AwsvpcConfiguration": {"Subnets": ["subnet-1"]}},
+        },
         task_families="Longhaul",
         heartbeat_arn="heartbeat",
         heartbeat_timeout_s=30,
         settle_arn="settle",
         settle_timeout_s=60,
-        skip_wait_s=15,
+        beat_ceiling_s=15,
         partition="aws",
     )
 )
@@ -39,7 +45,7 @@ INPUT: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class Raises:
-    """The function raised."""
+    """The function raises."""
 
     kind: str
     message: str = "no luck"
@@ -51,7 +57,7 @@ class Raises:
 
 @dataclass(frozen=True)
 class Refuses:
-    """Lambda's API answered with an error."""
+    """Lambda's API refuses the invocation."""
 
     code: str
     message: str = "not now"
@@ -59,22 +65,22 @@ class Refuses:
     request_id: str = "00000000-0000-0000-0000-000000000000"
 
 
-Answer = Mapping[str, Any] | Raises | Refuses
+FunctionAnswer = Mapping[str, Any] | Raises | Refuses
 
 
-def beat(following: str, wait_s: object = 15, cause: object = None) -> Answer:
-    """What the heartbeat answers."""
+def beat(following: str, wait_s: object = 15, cause: object = None) -> FunctionAnswer:
+    """An answer of the heartbeat."""
     return {"next": following, "wait_s": wait_s, "cause": cause}
 
 
 END = beat("end")
-SUCCEEDED: Answer = {"outcome": "SUCCEEDED"}
-RELEASED: Answer = {"outcome": "RELEASED"}
+SUCCEEDED: FunctionAnswer = {"outcome": "SUCCEEDED"}
+RELEASED: FunctionAnswer = {"outcome": "RELEASED"}
 
 
 @dataclass(frozen=True)
 class End:
-    """Of the task; `after_beat`: just before that beat is answered, 0 means at once."""
+    """The task's end; `after_beat`: just before the answer of that beat, 0 for at once."""
 
     after_beat: int = 1
     exit_code: int | None = 0
@@ -87,17 +93,17 @@ class Script:
     """One attempt.
 
     Attributes:
-        beats: What the heartbeat answers, in order.
-        settles: What settle answers, in order; the last one again and again.
-        end: Of the task; None: it runs until somebody stops it.
-        refusal: What RunTask refuses with.
-        ends_in: The state on whose entry the task ends, instead of after a number of beats.
-        stopped_in: The state on whose entry an operator stops the execution.
-        changes: To INPUT.
+        beats: Answers of the heartbeat, in order.
+        settles: Answers of settle, in order; the last one repeats.
+        end: The task's end; None: it runs until it is stopped.
+        refusal: The error of RunTask.
+        ends_in: The task ends on entry into this state, instead of after a number of beats.
+        stopped_in: An operator stops the execution on entry into this state.
+        changes: Changes of INPUT.
     """
 
-    beats: tuple[Answer, ...] = (beat("wait"),)
-    settles: tuple[Answer, ...] = (SUCCEEDED,)
+    beats: tuple[FunctionAnswer, ...] = (beat("wait"),)
+    settles: tuple[FunctionAnswer, ...] = (SUCCEEDED,)
     end: End | None = field(default_factory=End)
     refusal: Exception | None = None
     ends_in: str | None = None
@@ -106,10 +112,10 @@ class Script:
 
 
 class Player:
-    """Plays a script so that the order in which the branches get on does not matter.
+    """Plays a script so that the order of the branches does not matter.
 
-    A beat waits for the task's launch. A beat beyond those of the script waits until the attempt is settled, and is then told to end. In moto each call comes in
-    a thread of its own.
+    A beat waits for the task's launch. A beat beyond those of the script waits until the attempt is
+    settled, and then ends. In moto each call comes in a thread of its own.
     """
 
     def __init__(self, script: Script, aws: FakeAws) -> None:
@@ -117,12 +123,14 @@ class Player:
         self._script = script
         self._aws = aws
         self._task: Task | None = None
-        self._unanswered: deque[Callable[[Answer], None]] = deque()
+        self._unanswered: deque[Callable[[FunctionAnswer], None]] = deque()
         self._beats = 0
         self._settled = self._ends = False
         self._lock = RLock()
         aws.ecs.create_cluster(clusterName="Longhaul")
-        aws.ecs.register_task_definition(family="Longhaul-small", containerDefinitions=[{"name": "job"}])
+        aws.ecs.register_task_definition(
+            family="Longhaul-small", containerDefinitions=[{"name": "job"}]
+        )
         aws.ecs.containers = self
         aws.ecs.before_launch = self._before_launch
 
@@ -130,7 +138,7 @@ class Player:
     def input(self) -> str:
         return json.dumps({**INPUT, **self._script.changes})
 
-    def invoke(self, function: str, payload: Any, answer: Callable[[Answer], None]) -> None:
+    def invoke(self, function: str, payload: Any, answer: Callable[[FunctionAnswer], None]) -> None:
         with self._lock:
             self.calls[function].append(payload)
             if function == "settle":
@@ -140,13 +148,13 @@ class Player:
             self._go_on()
 
     def entered(self, state: str) -> None:
-        """Hear which state was entered."""
+        """An execution enters a state."""
         with self._lock:
             self._ends |= state == self._script.ends_in
             self._go_on()
 
     def let_go(self) -> None:
-        """Answer the beats that still wait: the execution is over."""
+        """FunctionAnswer the beats that still wait, since the execution is over."""
         with self._lock:
             self._settled = True
             self._go_on()
@@ -164,7 +172,7 @@ class Player:
         if self._script.refusal is not None:
             raise self._script.refusal
 
-    def _settle(self, answer: Callable[[Answer], None]) -> None:
+    def _settle(self, answer: Callable[[FunctionAnswer], None]) -> None:
         settles = self._script.settles
         answered = settles[min(len(self.calls["settle"]), len(settles)) - 1]
         answer(answered)
@@ -177,7 +185,7 @@ class Player:
             self._end_task_if_due()
             self._unanswered.popleft()(following)
 
-    def _next_beat(self) -> Answer | None:
+    def _next_beat(self) -> FunctionAnswer | None:
         if self._task is None and self._script.refusal is None and not self._settled:
             return None
         if self._beats < len(self._script.beats):
@@ -189,7 +197,9 @@ class Player:
         if task is None or end is None:
             return
         if self._ends or (self._script.ends_in is None and self._beats >= end.after_beat):
-            self._aws.ecs.end(task, stop_code=end.stop_code, reason=end.reason, exit_code=end.exit_code)
+            self._aws.ecs.end(
+                task, stop_code=end.stop_code, reason=end.reason, exit_code=end.exit_code
+            )
 
 
 NO_CAPACITY = Failure("Capacity is unavailable at this time")

@@ -1,5 +1,8 @@
-"""Takes the place of `jobs` for tasks that start here: its runner goes first, all else is the real package's."""
+"""Stands in for `jobs` in the tasks that start here. Only its runner differs from the real one."""
 
+import sys
 from pathlib import Path
 
-__path__.append(str(Path(__file__).parents[4] / "jobs"))
+_REPOSITORY = Path(__file__).parents[4]
+__path__.append(str(_REPOSITORY / "jobs"))
+sys.path.insert(1, str(_REPOSITORY))  # for this checkout's `longhaul`

@@ -1,102 +1,149 @@
-"""A runner without Spark: it registers, reports, uploads, commits and publishes by the product's own code, and dies where its request says.
+"""A runner without Spark: the real attempt, whose job sleeps, and dies where its request says.
 
-`params.plan` has one word for each attempt, the last of which holds for all that follow; `params.work_s` says how long each works.
+`params.plan` has one word for each attempt; the last one holds for all that follow. `params.work_s`
+says how long each works. The job `probe` is the catalogue's own, with a session that only counts.
 """
 
 import json
 import os
-import random
 import signal
 import sys
 import tempfile
 import time
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
-import boto3
-
-from jobs.io.publisher import Uploader
+from jobs.api import Job, Params
+from jobs.io.work_area import DiskArea
 from jobs.io.written import Dataset
-from jobs.stopping import Stop
+from jobs.loading import LoadedJob, load
+from jobs.spark.progress import Effort, SparkSample
+from jobs.stopping import Stop, end_when_stopped, stop_on_sigterm
 from jobs.task import this_task
-from longhaul.adapters.clock import SystemClock
-from longhaul.adapters.dynamodb_leases import DynamoLeases
-from longhaul.adapters.s3_publisher import S3Publisher
-from longhaul.adapters.s3_requests import S3Requests
-from longhaul.domain.errors import LeaseChangedError
+from jobs.wiring import attempt_from_environment, put_together, s3_client
+from longhaul.adapters.background import Threads
+from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.lease import AttemptId
-from longhaul.domain.outcome import ExitCode
 from longhaul.settings import runtime_settings
-
-PERIOD_S = 0.5
-EXITS = {"fails": ExitCode.FAILED, "cannot succeed": ExitCode.PERMANENT, "writes nothing": ExitCode.OK}
 
 
 def main() -> int:
-    attempt = AttemptId(
-        os.environ["LONGHAUL_KEY"], int(os.environ["LONGHAUL_RUN"]), int(os.environ["LONGHAUL_ATTEMPT"])
+    stop, background = Stop(), Threads()
+    stop_on_sigterm(stop, background)
+    attempt_id, settings, s3 = attempt_from_environment(), runtime_settings(), s3_client()
+    scratch = Path(tempfile.mkdtemp(prefix="longhaul-standin-"))
+    plan = Plan(attempt_id, stop, settings.lease.progress_period_s)
+    attempt = put_together(
+        attempt_id,
+        settings,
+        s3,
+        task=this_task(),
+        scratch=scratch,
+        area=DiskArea(s3, scratch, settings.tasks.disk_gib),
+        spark=plan,
+        stop=stop,
+        background=background,
+        load=plan.load,
     )
-    settings, clock, s3 = runtime_settings(), SystemClock(), boto3.client("s3")
-    leases = DynamoLeases(boto3.client("dynamodb"), settings.leases_table, clock, random.Random())
-    try:
-        lease = leases.register_task(attempt, this_task().arn, clock.now())
-        request = json.loads(S3Requests(s3, settings.paths.data_bucket).get(lease.request_ref).body)
-        plan = request["params"]["plan"]
-        step = plan[min(attempt.attempt, len(plan)) - 1]
-        if not work(leases, attempt, request["params"].get("work_s", 0)):
-            return ExitCode.INTERRUPTED
-        if step in EXITS:
-            return EXITS[step]
-        die_or_hang(step, "killed")
-        publish(leases, attempt, S3Publisher(s3, settings.paths.data_bucket), request["output"], step)
-    except LeaseChangedError:
-        return ExitCode.SUPERSEDED
-    return ExitCode.OK
+    attempt.leases = PlannedLeases(attempt.leases, plan)
+    end_when_stopped(attempt)
+    return int(attempt.run())
 
 
-def work(leases: DynamoLeases, attempt: AttemptId, seconds: float) -> bool:
-    """Take that long, and report; False when the job was cancelled meanwhile."""
-    done_at = time.monotonic() + seconds
-    while True:
-        if leases.report_progress(attempt, {"phase": "running"}, datetime.now(UTC)).cancel_requested_at:
-            return False
-        left_s = done_at - time.monotonic()
-        if left_s <= 0:
-            return True
-        time.sleep(min(PERIOD_S, left_s))
+class Plan:
+    """`jobs.attempt.Spark`, and what the request has in store for this attempt."""
+
+    def __init__(self, attempt: AttemptId, stop: Stop, report_period_s: float) -> None:
+        self._attempt = attempt
+        self._stop = stop
+        self._report_period_s = report_period_s
+        self._is_working = False
+        self._step = "ok"
+        self._work_s = 0.0
+
+    def load(self, job: str, params: Mapping[str, Any], fetch: Callable[[str], Path]) -> LoadedJob:
+        if job == "probe":
+            probe = load(job, params, fetch)
+            return LoadedJob(lambda _, running: self._probe(probe, running), probe.params)
+        plan = params["plan"]
+        self._step = plan[min(self._attempt.attempt, len(plan)) - 1]
+        self._work_s = params.get("work_s", 0)
+        return LoadedJob(lambda _session, job: self._work(job), Params())
+
+    def await_session(self, input_bytes: int) -> None:
+        """There is none."""
+
+    def run(self, loaded: LoadedJob, job: Job[Any]) -> None:
+        loaded.run(None, job)  # type: ignore[arg-type]  # it needs no session
+
+    def sample(self) -> SparkSample:
+        return SparkSample()
+
+    def effort(self) -> Effort:
+        return Effort(seconds=1.0, cpu_s=1.0 if self._is_working else 0.0, io_bytes=0)
+
+    def die_at(self, place: str) -> None:
+        """SIGKILL, if the plan says so for this place."""
+        if self._step == place:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def _probe(self, probe: LoadedJob, job: Job[Any]) -> None:
+        """The real probe. Its session's frames are counts, and written as so many rows."""
+
+        def write(rows: int, **_: Any) -> int:
+            self._write(job, [{"id": n} for n in range(rows)])
+            return rows
+
+        job.write = write  # type: ignore[method-assign,assignment]
+        self._is_working = True
+        probe.run(SimpleNamespace(range=lambda rows: rows), job)  # type: ignore[arg-type]
+
+    def _work(self, job: Job[Any]) -> None:
+        self._is_working = True
+        self._stop.wait(self._work_s)
+        self._stop.check()
+        self._is_working = False
+        self.die_at("killed")
+        match self._step:
+            case "fails":
+                raise RuntimeError(self._step)
+            case "cannot succeed":
+                raise PermanentJobError(self._step)
+            case "writes nothing":
+                return
+            case "hangs":  # the main thread: the attempt is ended after its grace period
+                while True:
+                    signal.pause()
+            case "hangs for good":  # after a report, and deaf to SIGTERM
+                time.sleep(2 * self._report_period_s)
+                os.kill(os.getpid(), signal.SIGSTOP)
+        self._write(job, [{"key": self._attempt.key, "attempt": self._attempt.attempt}])
+
+    def _write(self, job: Job[Any], rows: Sequence[Mapping[str, Any]]) -> None:
+        folder = Path(str(job.folder_of(".")))
+        folder.mkdir(parents=True)
+        lines = "".join(f"{json.dumps(row)}\n" for row in rows)
+        (folder / "part-00000.json").write_text(lines)
+        job.written.append(Dataset(".", folder, len(rows)))
 
 
-def publish(leases: DynamoLeases, attempt: AttemptId, publisher: S3Publisher, prefix: str, step: str) -> None:
-    uploader = Uploader(
-        boto3.client("s3"),
-        runtime_settings().paths.data_bucket,
-        Stop(),
-        begin=lambda _: None,
-        advance=lambda _: None,
-    )
-    output = uploader.upload(attempt, prefix, [Dataset(".", written(attempt), 1)])
-    die_or_hang(step, "killed with uploads")
-    leases.commit(attempt, output)
-    die_or_hang(step, "killed after its commit")
-    publisher.publish(output)
-    leases.mark_published(attempt, datetime.now(UTC))
+class PlannedLeases:
+    """The lease store, with the deaths around the commit."""
 
+    def __init__(self, leases: Any, plan: Plan) -> None:
+        self._leases = leases
+        self._plan = plan
 
-def written(attempt: AttemptId) -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="longhaul-standin-"))
-    (folder / "part-00000.json").write_text(json.dumps({"key": attempt.key, "attempt": attempt.attempt}) + "\n")
-    return folder
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._leases, name)
 
-
-def die_or_hang(step: str, here: str) -> None:
-    """If that is what is planned for this place."""
-    if step == here:
-        os.kill(os.getpid(), signal.SIGKILL)
-    if step == "hangs for good":
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    if step.startswith("hangs"):
-        while True:
-            signal.pause()
+    def commit(self, *arguments: Any) -> Any:
+        self._plan.die_at("killed with uploads")
+        row = self._leases.commit(*arguments)
+        self._plan.die_at("killed after its commit")
+        return row
 
 
 if __name__ == "__main__":

@@ -1,0 +1,232 @@
+"""Whether a deployment can work: the account that it goes to, and the stack that it changes.
+
+`make deploy` runs these before anything is built (`console.preflight`), and `longhaul doctor` those
+that stay of interest.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from botocore.exceptions import ClientError
+
+from console.checks.account import fargate_quota
+from console.checks.docker import builds
+from console.checks.finding import Finding, Level, ok, problem, skipped, warning
+from console.target import Target
+from infra.settings import Settings, queue_prefix
+from longhaul.adapters.errors import code_of
+from longhaul.settings import Stage
+
+# What `cdk bootstrap` writes; the template's own rule refuses a version below the least.
+VERSION_PARAMETER: Final = "/cdk-bootstrap/hnb659fds/version"
+LEAST_VERSION: Final = 6
+SERVICE_ROLE: Final = "AWSServiceRoleForECS"
+
+_WAITING: Final = (
+    "ApproximateNumberOfMessages",
+    "ApproximateNumberOfMessagesNotVisible",
+    "ApproximateNumberOfMessagesDelayed",
+)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A deployment that is about to be made: where it goes, and its settings."""
+
+    target: Target
+    settings: Settings
+
+
+def place(plan: Plan) -> Iterator[Finding]:
+    """Whether the credentials are those of the account and region of the settings."""
+    who = plan.target.client("sts").get_caller_identity()
+    wanted = plan.settings.account
+    if wanted is not None and who["Account"] != wanted:
+        yield problem(
+            f"account: the credentials are those of {who['Account']}, the settings say {wanted}",
+            "choose other credentials (AWS_PROFILE, or --profile in CDK_ARGS), or change the "
+            "setting account",
+        )
+    else:
+        yield ok(f"account: {who['Account']}, region {plan.target.region}, as {who['Arn']}")
+
+
+def bootstrap(target: Target) -> Iterator[Finding]:
+    """Whether the CDK has its bucket, its registry and its roles in this account and region."""
+    where = f"this account in {target.region}"
+    try:
+        parameter = target.client("ssm").get_parameter(Name=VERSION_PARAMETER)["Parameter"]
+    except ClientError as error:
+        if code_of(error) != "ParameterNotFound":
+            raise
+        yield problem(
+            f"bootstrap: {where} has none: there is no parameter {VERSION_PARAMETER}",
+            "run `make bootstrap` once for each account and region; it needs the rights of an "
+            "administrator",
+        )
+        return
+    version = int(parameter["Value"])
+    if version < LEAST_VERSION:
+        yield problem(
+            f"bootstrap: {where} has version {version}, and {LEAST_VERSION} is the least",
+            "run `make bootstrap` again: it upgrades",
+        )
+    else:
+        yield ok(f"bootstrap: version {version}")
+
+
+def service_role(target: Target) -> Iterator[Finding]:
+    """Whether ECS has its service-linked role; it is one for the whole account.
+
+    In an account that has never used ECS, the first cluster with capacity providers fails for want
+    of it, and the stack rolls back.
+    """
+    try:
+        target.client("iam").get_role(RoleName=SERVICE_ROLE)
+    except ClientError as error:
+        if code_of(error) != "NoSuchEntity":
+            raise
+        yield problem(
+            f"ecs: the account has no role {SERVICE_ROLE}, so its first cluster may fail",
+            "run `make bootstrap`, or `aws iam create-service-linked-role --aws-service-name "
+            "ecs.amazonaws.com`",
+        )
+    else:
+        yield ok(f"ecs: the account has the role {SERVICE_ROLE}")
+
+
+def quotas(plan: Plan) -> Iterator[Finding]:
+    """Whether the account may run the slots of all stages at once, or at least one job of each."""
+    sizes = plan.settings.sizes.by_name()
+    for spot, name in ((False, "Fargate On-Demand vCPU"), (True, "Fargate Spot vCPU")):
+        stages = [
+            each
+            for each in plan.settings.stages
+            if each.spot is spot and each.engine == "fargate" and not each.retired
+        ]
+        if not stages:
+            continue
+        quota = fargate_quota(plan.target, name)
+        needed = sum(each.slots * sizes[each.size].cpu for each in stages) / 1024
+        largest = max(sizes[each.size].cpu for each in stages) / 1024
+        if quota is None:
+            yield skipped(f"quotas: {name}s: the service does not say")
+        elif quota < largest:
+            yield problem(
+                f"quotas: the account has {quota:g} {name}s, and one job needs {largest:g}: "
+                "none would ever start",
+                f"ask for at least {needed:g} in Service Quotas (AWS Fargate, {name} resource "
+                "count), or make `size` smaller",
+            )
+        elif quota < needed:
+            yield warning(
+                f"quotas: the account has {quota:g} {name}s, and all slots at once need "
+                f"{needed:g}: ECS will refuse the tasks beyond that, and their jobs wait",
+                f"ask for {needed:g} in Service Quotas (AWS Fargate, {name} resource count); "
+                f"until then set slots so that they need no more than {quota:g}",
+            )
+        else:
+            yield ok(f"quotas: {quota:g} {name}s for the {needed:g} that all slots need")
+
+
+def stages(plan: Plan) -> Iterator[Finding]:
+    """Whether the deployment would delete queues that are in use, or ask for those of others."""
+    target = plan.target
+    deployed = {stage.name: stage for stage in _deployed(target)}
+    planned = {stage.name: stage for stage in plan.settings.stages}
+    found: list[Finding] = []
+    for name, gone in deployed.items():
+        if name not in planned:
+            found += _removed(target, gone)
+    for name, stage in planned.items():
+        prefix = queue_prefix(plan.settings.stack_name, stage)
+        if name in deployed:
+            before = deployed[name].queue_url.rpartition("/")[2].removesuffix("-jobs")
+            if before != prefix:
+                found.append(
+                    problem(
+                        f"stage {name}: its queues {before}-… would be replaced, and the messages "
+                        "in them deleted",
+                        f'keep them with "queue_prefix": "{before}"',
+                    )
+                )
+        elif _exists(target, f"{prefix}-jobs"):
+            found.append(
+                problem(
+                    f"stage {name}: the queue {prefix}-jobs is there already, and is not of the "
+                    f"stack {target.stack}: its creation would fail",
+                    "give the stage another name, or another queue_prefix",
+                )
+            )
+    yield from found or [
+        ok(
+            f"stack: {target.stack} keeps the queues of all its stages"
+            if deployed
+            else f"stack: {target.stack} is not deployed here yet"
+        )
+    ]
+
+
+def _deployed(target: Target) -> Sequence[Stage]:
+    """The stages of the stack as it is deployed; none if it is not."""
+    try:
+        target.client("cloudformation").describe_stacks(StackName=target.stack)
+    except ClientError as error:
+        if code_of(error) != "ValidationError":
+            raise
+        return ()
+    return target.settings.stages
+
+
+def _exists(target: Target, queue: str) -> bool:
+    try:
+        target.client("sqs").get_queue_url(QueueName=queue)
+    except ClientError as error:
+        # SQS has two codes for it, by protocol.
+        if code_of(error).endswith(("NonExistentQueue", "QueueDoesNotExist")):
+            return False
+        raise
+    return True
+
+
+def _removed(target: Target, stage: Stage) -> Iterator[Finding]:
+    """Why the stage cannot be taken out yet."""
+    sqs = target.client("sqs")
+    left = []
+    for url, what in (
+        (stage.queue_url, "messages"),
+        (stage.dead_letter_queue_url, "dead letters"),
+    ):
+        counts = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=list(_WAITING))["Attributes"]
+        if count := sum(int(value) for value in counts.values()):
+            left.append(f"{count} {what}")
+    if rows := len(target.jobs.unfinished([stage.name])):
+        left.append(f"{rows} unfinished jobs")
+    if left:
+        yield problem(
+            f"stage {stage.name}: is not in the settings any more, and still has "
+            f"{', '.join(left)}: the deployment would delete its queues with what is in them",
+            'put it back with "retired": true, and let it run empty '
+            "(docs/operations.md, Take a stage out)",
+        )
+    elif not stage.retired:
+        yield problem(
+            f"stage {stage.name}: is not in the settings any more, and was not retired: a job that "
+            "is sent or claimed during the deployment would be lost",
+            'put it back with "retired": true, deploy, and take it out with the next deployment',
+        )
+
+
+def again(target: Target) -> Iterator[Finding]:
+    """Whether this account and this machine are ready for the next deployment."""
+    if target.place.embedded:
+        yield skipped("deploying: `longhaul up` deploys to the embedded AWS")
+        return
+    for finding in (
+        *bootstrap(target),
+        *service_role(target),
+        *builds(target.settings.tasks.architecture),
+    ):
+        # What is deployed runs without these.
+        yield (warning(finding.what, finding.do) if finding.level is Level.PROBLEM else finding)

@@ -1,0 +1,65 @@
+"""`longhaul drain`."""
+
+from typing import Annotated
+
+import typer
+
+from console.checks.finding import Level
+from console.checks.teardown import queues
+from console.errors import CommandError, ExitStatus
+from console.insight.storage import stored
+from console.target import Target, say_where
+from console.terminal.options import on_target
+from console.terminal.output import Output
+
+
+@on_target
+def drain(
+    target: Target,
+    *,
+    stop: Annotated[
+        bool,
+        typer.Option("--stop", help="Stop what runs, instead of waiting for it."),
+    ] = False,
+    undo: Annotated[
+        bool, typer.Option("--undo", help="Switch the mappings on again: jobs start.")
+    ] = False,
+) -> None:
+    """Bring the stack to rest before it is taken down: nothing starts, and nothing runs any more.
+
+    It switches the mappings from the queues to the dispatcher off, waits for the jobs that run, and
+    stops the application of EMR Serverless. Messages stay in their queues. It can be repeated, and
+    after Ctrl-C the mappings stay off.
+
+    With --stop each running job is interrupted, which does not count as a failure: its message
+    waits for the next attempt.
+
+    Example: longhaul drain
+
+    Example: longhaul drain --undo
+    """
+    out = Output()
+    if stop and undo:
+        raise CommandError("give --stop or --undo, not both", ExitStatus.USAGE)
+    say_where(out, target)
+    drainer = target.drainer(out.note)
+    try:
+        if undo:
+            drainer.undo()
+            out.line("awake: jobs start again")
+            return
+        drainer.drain(stop=stop)
+    except KeyboardInterrupt:
+        out.note(
+            "interrupted: `longhaul drain` goes on, `longhaul drain --undo` lets jobs start again",
+            style="yellow",
+        )
+        raise
+    out.line("drained: nothing runs, and nothing starts")
+    for each in queues(drainer):
+        if each.level is not Level.OK:
+            out.line(each.what)
+    out.line("`make destroy` takes the stack down; what stays then:")
+    for kept in stored(target.settings, target.client("dynamodb"), target.client("s3")):
+        out.line(f"  {kept}")
+    out.line("`longhaul drain --undo` goes back")

@@ -1,0 +1,1 @@
+"""How jobs, attempts and dead letters read as text, on a terminal and on the page alike."""

@@ -1,0 +1,55 @@
+"""Text on a terminal and on the page: nothing that came from outside is shown raw."""
+
+import json
+import re
+import unicodedata
+from datetime import datetime
+
+from console.operations.ports import LogEvent
+from longhaul.domain.durations import format_duration
+
+_UNIT = re.compile(r"\d{1,9}[dhms]")
+_UNPRINTABLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+# Fields that all lines of an attempt share, or that are shown in front.
+_COMMON = {"timestamp", "level", "logger", "message", "job_id", "attempt", "execution"}
+
+
+def printable(text: object, *, lines: bool = False) -> str:
+    r"""Escape what a terminal obeys or hides, such as `\x1b`.
+
+    These are control characters and escape sequences, marks of text direction, and characters
+    without a shape. `lines` keeps line ends and tabs.
+    """
+    kept = "\n\t" if lines else ""
+    return "".join(
+        c
+        if c in kept or unicodedata.category(c) not in _UNPRINTABLE
+        else c.encode("unicode_escape").decode()
+        for c in str(text)
+    )
+
+
+def log_line(event: LogEvent) -> str:
+    """A line of a task's log, readable.
+
+    JSON of the runner becomes time, level, message and its own fields; another line is unchanged.
+    """
+    try:
+        found = json.loads(event.text)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or "message" not in found:
+        return printable(event.text, lines=True).replace("\n", " ")
+    clock, level = str(found.get("timestamp", ""))[11:23], str(found.get("level", ""))
+    rest = " ".join(f"{name}={value}" for name, value in found.items() if name not in _COMMON)
+    return printable(f"{clock} {level:7} {found['message']} {rest}").rstrip()
+
+
+def age(now: datetime, moment: datetime) -> str:
+    """The time since then, in at most two units: `3d4h`, `2m`, `12s`."""
+    return "".join(_UNIT.findall(format_duration(max(0.0, (now - moment).total_seconds())))[:2])
+
+
+def moment_text(moment: datetime | None) -> str:
+    """To the second, in UTC; empty for None."""
+    return f"{moment:%Y-%m-%d %H:%M:%S}Z" if moment else ""

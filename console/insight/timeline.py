@@ -1,0 +1,108 @@
+"""A job's life as a lane of segments: its waits, and what each attempt did. Pure.
+
+    waiting ─ starting ─ running (failed) ─ backing off ─ waiting ─ starting ─ running (succeeded)
+
+Between two runs there is a gap: the job had ended and was sent again.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from longhaul.domain.history import AttemptRecord
+from longhaul.domain.lease import Lease, State
+from longhaul.domain.verdict import OutcomeClass
+
+
+class SegmentKind(StrEnum):
+    WAITING = "waiting"  # for its message or for a slot
+    BACKING_OFF = "backing off"
+    STARTING = "starting"  # claimed; the task has not reported yet
+    RUNNING = "running"
+
+
+@dataclass(frozen=True)
+class Segment:
+    """`end` is None while it lasts. `record` is None where the job waits."""
+
+    kind: SegmentKind
+    begin: datetime
+    end: datetime | None
+    record: AttemptRecord | None = None
+
+    def seconds(self, now: datetime) -> float:
+        return max(0.0, ((self.end or now) - self.begin).total_seconds())
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One job. `segments` are in order; `ended_at` is None until the job ends."""
+
+    row: Lease
+    attempts: Sequence[AttemptRecord]
+    segments: Sequence[Segment]
+    ended_at: datetime | None
+
+    @property
+    def begin(self) -> datetime:
+        return min((each.begin for each in self.segments), default=self.row.attempt.claimed_at)
+
+    def seconds(self, now: datetime, *kinds: SegmentKind) -> float:
+        """The total of its segments of these kinds."""
+        return sum(each.seconds(now) for each in self.segments if each.kind in kinds)
+
+
+def lane(row: Lease, attempts: Sequence[AttemptRecord]) -> Lane:
+    """The lane of a job, from the attempts that are remembered."""
+    segments = [segment for record in attempts for segment in _of_attempt(record)]
+    waits_since = attempts[-1].ended_at if attempts else None
+    if row.state is State.RELEASED and waits_since is not None:
+        segments += _waits(waits_since, row.retry_at, None)
+    elif row.state is State.CANCELLED and waits_since is not None and row.settled_at is not None:
+        # No segment unless the job was cancelled while it waited.
+        segments += _waits(waits_since, row.retry_at, row.settled_at)
+    return Lane(
+        row,
+        attempts,
+        segments,
+        (row.settled_at or row.attempt.claimed_at) if row.state.is_terminal else None,
+    )
+
+
+def span(lanes: Iterable[Lane], now: datetime) -> tuple[datetime, datetime]:
+    """From the first begin to the last end; `now` is the end of what still lasts."""
+    begins, ends = [], []
+    for each in lanes:
+        begins.append(each.begin)
+        ends += [segment.end or now for segment in each.segments] or [now]
+        ends += [each.ended_at] if each.ended_at else []
+    return min(begins, default=now), max(ends, default=now)
+
+
+def went_wrong(record: AttemptRecord) -> bool:
+    """Whether an attempt has ended and was wasted."""
+    return record.ended_at is not None and not (
+        record.kind == OutcomeClass.SUCCEEDED and record.state is State.SUCCEEDED
+    )
+
+
+def _of_attempt(record: AttemptRecord) -> Iterator[Segment]:
+    if record.queued_at is not None:
+        yield from _waits(record.queued_at, record.due_at, record.attempt.claimed_at)
+    started, ended = record.attempt.started_at, record.ended_at
+    yield Segment(SegmentKind.STARTING, record.attempt.claimed_at, started or ended, record)
+    if started is not None:
+        yield Segment(SegmentKind.RUNNING, started, max(ended, started) if ended else None, record)
+
+
+def _waits(since: datetime, due: datetime | None, until: datetime | None) -> Iterator[Segment]:
+    """The back-off, then the wait for the message and for a slot.
+
+    Without an end both are shown: the wait begins when the back-off is due.
+    """
+    if due is not None and due > since and (until is None or until > since):
+        yield Segment(SegmentKind.BACKING_OFF, since, min(due, until) if until else due)
+        since = due
+    if until is None or until > since:
+        yield Segment(SegmentKind.WAITING, since, until)

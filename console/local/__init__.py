@@ -1,0 +1,1 @@
+"""The stack on the embedded AWS of this machine."""

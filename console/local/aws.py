@@ -1,0 +1,37 @@
+"""The embedded AWS with what Longhaul's stack needs of it."""
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Final
+
+from console.synth import DEFAULT_WORK_DIR, REPOSITORY
+from embedded.cloud import EmbeddedAws
+from embedded.http_services import LOOPBACK
+from embedded.work_dir import occupied
+
+# The archive of pinned wheels (`infra.emr_serverless`). They are for the stack's architecture and
+# the release's Python; this environment has the same packages.
+_PACKAGES: Final = "packages"
+
+
+def embedded_aws(
+    work_dir: Path, *, port: int = 0, host: str = LOOPBACK, task_dir: Path = REPOSITORY
+) -> EmbeddedAws:
+    """An embedded AWS for Longhaul's stack, not yet started. Tasks run in `task_dir`."""
+    return EmbeddedAws(
+        work_dir=work_dir,
+        task_dir=task_dir,
+        port=port,
+        host=host,
+        provided_archives=(_PACKAGES,),
+    )
+
+
+def work_in(work_dir: Path) -> AbstractContextManager[None]:
+    """Hold the folder for this process.
+
+    Raises:
+        WorkDirError: another embedded AWS works there, or it holds files of others.
+    """
+    is_ours = work_dir.resolve() == DEFAULT_WORK_DIR
+    return occupied(work_dir, is_ours=is_ours, option="--work-dir")

@@ -1,0 +1,141 @@
+"""Serves the embedded AWS with the stack deployed, in the foreground."""
+
+import errno
+import json
+import os
+import socket
+import sys
+from pathlib import Path
+from threading import Event
+
+import psutil
+from rich.console import Console
+
+from console.local.aws import embedded_aws, work_in
+from console.local.training import BackgroundTraining
+from console.synth import synth
+from console.terminal.signals import stop_signals
+from embedded.cloud import EmbeddedAws
+from embedded.credentials import aws_client
+from embedded.http_services import LOOPBACK
+from embedded.private_files import write_private
+from embedded.running import announce, withdraw
+from longhaul.settings import VARIABLE, RuntimeSettings
+
+STACK = "Longhaul"
+SAM_ENVIRONMENT = "sam-env.json"
+"""In the work dir: for `sam local invoke --env-vars`."""
+
+
+class AddressError(RuntimeError):
+    """Not an address to listen on: taken, of another machine, or open to others."""
+
+
+def serve(stderr: Console, *, host: str, port: int, work_dir: Path) -> None:
+    """Serve until SIGINT or SIGTERM; one JSON line on stdout says when it is ready.
+
+    Raises:
+        AddressError: the address cannot be used; nothing was synthesized.
+        WorkDirError: the work dir cannot be used; nothing was synthesized.
+        KeyboardInterrupt: a signal came before there was anything to stop.
+    """
+    check_address(host, port)
+    with stop_signals() as at_stop, work_in(work_dir), BackgroundTraining():
+        stderr.print("synthesizing the stack …")
+        assembly = synth(work_dir / "cdk.out")
+        stopping = Event()
+        at_stop(lambda *_: stopping.set())
+        with embedded_aws(work_dir, port=port, host=host) as aws:
+            outputs = _deploy(aws, assembly)
+            # Before the line on stdout: its readers may run a command that looks for this file.
+            announce(aws.work_dir, endpoint=aws.endpoint, region=aws.region, stack=STACK)
+            try:
+                _say_ready(stderr, aws, outputs)
+                stopping.wait()
+            finally:
+                withdraw(aws.work_dir)
+            stderr.print("stopping …")
+
+
+def _deploy(aws: EmbeddedAws, assembly: Path) -> dict[str, str]:
+    """Deploy the stack, and make what an account has beside it. Returns the stack's outputs."""
+    outputs = aws.deploy(assembly, STACK)
+    settings = deployed_settings(aws)
+    make_buckets(aws, settings)
+    write_sam_environment(aws, settings)
+    return outputs
+
+
+def _say_ready(stderr: Console, aws: EmbeddedAws, outputs: dict[str, str]) -> None:
+    sys.stdout.write(
+        json.dumps({"endpoint": aws.endpoint, "region": aws.region, "outputs": outputs}) + "\n"
+    )
+    sys.stdout.flush()
+    stderr.print(
+        f"ready: AWS_ENDPOINT_URL={aws.endpoint}, logs under {aws.work_dir}; Ctrl-C ends it",
+        soft_wrap=True,
+    )
+
+
+def check_address(host: str, port: int) -> None:
+    """Fail before the stack is synthesized, which takes many seconds.
+
+    Raises:
+        AddressError: the address cannot, or must not, be listened on.
+    """
+    # No credentials are checked, and a task is a command on this machine: nothing but this machine
+    # and its containers may reach the embedded AWS.
+    if host not in (allowed := _own_addresses()):
+        raise AddressError(
+            f"--host {host}: only this machine and its containers may reach it; "
+            f"here that is {' or '.join(allowed)}"
+        )
+    try:
+        socket.create_server((host, port)).close()
+    except OSError as error:
+        way_out = "; `--port 0` picks a free one" if error.errno == errno.EADDRINUSE else ""
+        raise AddressError(
+            f"cannot listen on port {port} of {host} ({os.strerror(error.errno or 0)}){way_out}"
+        ) from error
+
+
+def _own_addresses() -> list[str]:
+    """Loopback, and the addresses on Docker's bridges, which no other machine can reach."""
+    bridges = [
+        addresses
+        for name, addresses in sorted(psutil.net_if_addrs().items())
+        if name.startswith(("docker", "br-"))
+    ]
+    return [
+        LOOPBACK,
+        *(
+            each.address
+            for addresses in bridges
+            for each in addresses
+            if each.family is socket.AF_INET
+        ),
+    ]
+
+
+def deployed_settings(aws: EmbeddedAws) -> RuntimeSettings:
+    """The settings that the stack's functions have, all the same, with the deployed names."""
+    functions = aws_client("lambda", endpoint=aws.endpoint, region=aws.region).list_functions()[
+        "Functions"
+    ]
+    return RuntimeSettings.model_validate_json(functions[0]["Environment"]["Variables"][VARIABLE])
+
+
+def make_buckets(aws: EmbeddedAws, settings: RuntimeSettings) -> None:
+    """Make the other buckets that requests may name. In an account they exist already."""
+    s3 = aws_client("s3", endpoint=aws.endpoint, region=aws.region)
+    for bucket in sorted({*settings.paths.input_buckets, *settings.paths.output_buckets}):
+        s3.create_bucket(Bucket=bucket)
+
+
+def write_sam_environment(aws: EmbeddedAws, settings: RuntimeSettings) -> None:
+    """Write the functions' settings for `sam local invoke`, which does not resolve references."""
+    value = settings.model_copy(update={"endpoint_url": aws.endpoint}).model_dump_json(
+        exclude_defaults=True
+    )
+    document = {"Parameters": {VARIABLE: value}}
+    write_private(aws.work_dir / SAM_ENVIRONMENT, json.dumps(document, indent=2) + "\n")

@@ -1,0 +1,86 @@
+"""One dead letter as people see it, and the message that runs its job again. Pure."""
+
+import json
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any
+
+from longhaul.domain import attributes
+from longhaul.domain.dead_letter import Reason
+from longhaul.domain.errors import InvalidRequestError
+from longhaul.domain.message import Message
+from longhaul.domain.request import parse_job_id
+
+UNEXPLAINED = "unexplained"
+_TEXTS = ("kind", "reason", "key", "execution_arn", "log_location", "first_sent")
+
+
+@dataclass(frozen=True)
+class DeadLetter:
+    """One receive of a dead letter.
+
+    `reason` is None without our attribute: SQS moved it by itself, or it was sent by hand.
+    """
+
+    message_id: str
+    receipt_handle: str
+    sent_at: datetime
+    content: Message
+    reason: Reason | None
+
+    @property
+    def kind(self) -> str:
+        """Its class; `unexplained` without a reason."""
+        return self.reason.kind if self.reason else UNEXPLAINED
+
+    @property
+    def job_id(self) -> str | None:
+        """Id of its job; None when it has no valid one.
+
+        A request that is invalid for another reason still has its producer's id.
+        """
+        if self.reason and self.reason.key:
+            return self.reason.key.partition("#")[2]
+        return _id_in(self.content.body) or attributes.value_of(
+            self.content.attributes, attributes.JOB_ID
+        )
+
+
+def _id_in(body: str) -> str | None:
+    try:
+        document = json.loads(body)
+        return parse_job_id(document["job_id"])
+    except (ValueError, RecursionError, TypeError, KeyError, InvalidRequestError):
+        return None
+
+
+def explanation_of(content: Message) -> Reason | None:
+    """The reason in a dead letter's attribute.
+
+    Untrusted input: a field of a wrong type is left out.
+    """
+    try:
+        found = json.loads(attributes.value_of(content.attributes, attributes.EXPLANATION) or "")
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict) or not isinstance(found.get("class"), str):
+        return None
+    known: dict[str, Any] = {"reason": "", "kind": found["class"]}
+    for field in fields(Reason):
+        if isinstance(found.get(field.name), str if field.name in _TEXTS else int):
+            known[field.name] = found[field.name]
+    return Reason(**known)
+
+
+def redriven(letter: DeadLetter) -> Message:
+    """The message that runs a dead letter's job again, under its old key.
+
+    It has the producer's body and attributes.
+    """
+    theirs = dict(attributes.theirs_of(letter.content.attributes))
+    # A message that SQS moved by itself kept its id, which may be its job's id.
+    job_id = attributes.value_of(theirs, attributes.JOB_ID) or (
+        None if letter.reason else letter.message_id
+    )
+    ours = {attributes.JOB_ID: job_id} if job_id else {}
+    return Message(letter.content.body, attributes.with_ours(theirs, ours), letter.content.group_id)

@@ -1,0 +1,60 @@
+"""Run a dead or cancelled job again.
+
+Its stored request is sent once more, and the dispatcher starts a new run under the old key.
+"""
+
+from dataclasses import dataclass
+
+from longhaul.domain import attributes
+from longhaul.domain.errors import LonghaulError
+from longhaul.domain.lease import Lease, State
+from longhaul.domain.message import Message
+from longhaul.ports import JobQueue, Requests
+from longhaul.settings import RuntimeSettings
+
+
+class NotRetriableError(LonghaulError):
+    """This job cannot be retried; the message says why, and what can be done."""
+
+
+@dataclass(frozen=True)
+class Retrier:
+    settings: RuntimeSettings
+    queue: JobQueue
+    requests: Requests
+
+    def retry(self, lease: Lease) -> None:
+        """Send the job's request again.
+
+        Doing it twice is harmless: one message starts the run, the other is its duplicate.
+
+        Raises:
+            NotRetriableError: the job has not ended, has succeeded, or left no request.
+        """
+        if problem := why_not(lease):
+            raise NotRetriableError(problem)
+        content = self.requests.get(lease.request_ref)
+        # A body without an id took the id of its message, and the new message has another.
+        ours = {attributes.JOB_ID: lease.job_id}
+        again = Message(
+            content.body, attributes.with_ours(content.attributes, ours), content.group_id
+        )
+        self.queue.send(self.settings.stage(lease.stage).queue_url, again)
+
+
+def why_not(lease: Lease) -> str | None:
+    """Why this job cannot be retried; None when it can."""
+    if lease.is_mark or (lease.state is State.CANCELLED and not lease.request_ref):
+        return "it was cancelled before it began, so no request of it is kept: submit it again"
+    if lease.cancel_requested_at and not lease.state.is_terminal:
+        return "it is being cancelled: retry it once it is CANCELLED"
+    if lease.state is State.RUNNING:
+        return "it is running"
+    if lease.state is State.RELEASED:
+        return "it is between attempts and will be tried again by itself"
+    if lease.state is State.SUCCEEDED:
+        return (
+            "it has succeeded, and the same work under the same key is a duplicate: "
+            "to run it again, submit it under another job_id"
+        )
+    return None

@@ -1,0 +1,160 @@
+"""Job requests before they are sent: read from text, checked, named and put into batches. Pure.
+
+A request without a `job_id` gets one in its body. If a response is lost and it is sent twice, the
+second is then a duplicate and does no harm.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from longhaul.domain.errors import InvalidRequestError
+from longhaul.domain.message import Message, in_batches, size_problem
+from longhaul.domain.policy import parse_request
+from longhaul.domain.request import JobRequest
+from longhaul.settings import RuntimeSettings, Stage
+
+
+@dataclass(frozen=True)
+class Document:
+    """One JSON object of an input. `place` is where it stands, such as `line 3`."""
+
+    place: str
+    fields: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A valid request, as it is sent."""
+
+    place: str
+    job_id: str
+    body: str
+    request: JobRequest
+
+
+@dataclass(frozen=True)
+class Problem:
+    place: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.text}" if self.place else self.text
+
+
+def documents(text: str) -> tuple[list[Document], list[Problem]]:
+    """The JSON objects in a text: one, an array of them, or one a line."""
+    # Not `splitlines`: that also splits at characters that JSON text may hold, such as U+2028.
+    lines = [(f"line {n}", line) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
+    if not lines:
+        return [], [
+            Problem("", "the input is empty: one JSON object, an array of them, or one a line")
+        ]
+    if _is_json(lines[0][1]):
+        read = [_parsed(place, line) for place, line in lines]
+    else:  # a document over several lines
+        whole = _parsed("", text)
+        if isinstance(whole, Document | Problem):
+            read = [whole]
+        else:
+            read = [_object(f"entry {n}", value) for n, value in enumerate(whole, 1)]
+    flat: list[Document | Problem] = []
+    for each in read:
+        flat += (
+            [each]
+            if isinstance(each, Document | Problem)
+            else [_object(f"entry {n}", v) for n, v in enumerate(each, 1)]
+        )
+    return [each for each in flat if isinstance(each, Document)], [
+        each for each in flat if isinstance(each, Problem)
+    ]
+
+
+def submissions(
+    found: Iterable[Document],
+    settings: RuntimeSettings,
+    stage: Stage,
+    max_bytes: int,
+    new_id: Callable[[str], str],
+) -> tuple[list[Submission], list[Problem]]:
+    """The requests that can be sent, and every problem of the others.
+
+    Args:
+        found: the objects as they were read.
+        settings: what the deployment allows.
+        stage: where they go.
+        max_bytes: the queue's limit for one message.
+        new_id: makes a job id for a request of that job that has none.
+    """
+    good: list[Submission] = []
+    problems: list[Problem] = []
+    by_id: dict[str, Submission] = {}
+    for document in found:
+        try:
+            each = _submission(document, settings, stage, new_id)
+        except InvalidRequestError as error:
+            problems += [Problem(document.place, text) for text in error.problems]
+            continue
+        first = by_id.setdefault(each.job_id, each)
+        if problem := size_problem(Message(each.body, {}), max_bytes):
+            problems.append(Problem(each.place, problem))
+        elif first.request.fingerprint() != each.request.fingerprint():
+            problems.append(
+                Problem(
+                    each.place,
+                    f"job_id {each.job_id!r} belongs to a different request at {first.place}",
+                )
+            )
+        else:
+            good.append(each)
+    return good, problems
+
+
+def batches(found: Sequence[Submission]) -> Iterator[list[Submission]]:
+    """In the given order; each batch is at most what SQS takes in one call."""
+    return in_batches(found, lambda each: len(each.body.encode()))
+
+
+def _submission(
+    document: Document, settings: RuntimeSettings, stage: Stage, new_id: Callable[[str], str]
+) -> Submission:
+    body = json.dumps(document.fields)
+    request = parse_request(body, settings, stage)
+    if request.job_id is not None:
+        return Submission(document.place, request.job_id, body, request)
+    # A job may be the path of code that comes with the request: take the name of its file.
+    job = str(request.job or stage.job).rpartition("/")[2].removesuffix(".py")
+    job_id = new_id(job)
+    return Submission(
+        document.place, job_id, json.dumps({**document.fields, "job_id": job_id}), request
+    )
+
+
+def _is_json(line: str) -> bool:
+    try:
+        json.loads(line)
+    except (json.JSONDecodeError, RecursionError):
+        return False
+    except ValueError:  # a number with too many digits: JSON all the same
+        return True
+    return True
+
+
+def _parsed(place: str, text: str) -> Document | Problem | list[Any]:
+    try:
+        value = json.loads(text)
+    except RecursionError:
+        return Problem(place, "is nested too deeply")
+    except json.JSONDecodeError as error:
+        where = place or f"line {error.lineno}"
+        return Problem(where, f"is not valid JSON at column {error.colno}: {error.msg}")
+    except ValueError:
+        return Problem(place, "has a number with more digits than can be read")
+    return value if isinstance(value, list) else _object(place, value)
+
+
+def _object(place: str, value: object) -> Document | Problem:
+    if not isinstance(value, dict):
+        return Problem(place, 'is no JSON object: a request looks like {"job": …, "output": …}')
+    return Document(place, value)

@@ -1,0 +1,110 @@
+"""Wait for jobs: read their rows until each has its outcome."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from longhaul.domain.lease import Lease, State
+from longhaul.ports import Clock, Leases
+
+_MIN_PERIOD_S = 1.0
+# A call reads a hundred rows. At this pace reading takes only a fraction of the period.
+_S_PER_ROW = 0.005
+
+
+@dataclass(frozen=True)
+class Awaited:
+    """One submission.
+
+    `before` is the row before it was sent: only a newer row is about this message.
+    """
+
+    key: str
+    fingerprint: str
+    before: Lease | None
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The standing of a job. `done` and `succeeded` are final."""
+
+    key: str
+    lease: Lease | None
+    done: bool
+    conflict: bool = False
+
+    @property
+    def succeeded(self) -> bool:
+        return (
+            self.done
+            and not self.conflict
+            and self.lease is not None
+            and self.lease.state is State.SUCCEEDED
+        )
+
+
+def conflicts(awaited: Awaited) -> bool:
+    """Whether the dispatcher would dead-letter the message: its key belongs to another request."""
+    row = awaited.before
+    if row is None or row.fingerprint == awaited.fingerprint:
+        return False
+    # Behind a run that is being cancelled the message waits.
+    is_in_use = not row.state.is_terminal and not row.cancel_requested_at
+    return is_in_use or row.state is State.SUCCEEDED
+
+
+@dataclass(frozen=True)
+class Waiter:
+    clock: Clock
+    leases: Leases
+
+    def before(self, keys: Mapping[str, str]) -> list[Awaited]:
+        """What to wait for, given fingerprints by key. Call it before the messages are sent."""
+        rows = self.leases.load_many(keys)
+        return [Awaited(key, fingerprint, rows.get(key)) for key, fingerprint in keys.items()]
+
+    def watch(self, awaited: Sequence[Awaited]) -> Iterator[Mapping[str, Standing]]:
+        """The standing of all, at every look, until all are done. A done one is not read again."""
+        standings = {each.key: Standing(each.key, None, done=False) for each in awaited}
+        waiting = {each.key: each for each in awaited}
+        while True:
+            rows = self.leases.load_many(waiting)
+            for key, each in list(waiting.items()):
+                standings[key] = standing(each, rows.get(key))
+                if standings[key].done:
+                    del waiting[key]
+            yield standings
+            if not waiting:
+                return
+            self.clock.sleep(max(_MIN_PERIOD_S, _S_PER_ROW * len(waiting)))
+
+
+def standing(awaited: Awaited, row: Lease | None) -> Standing:
+    """What a row says about the message that was sent."""
+    before = awaited.before
+    if row is None:
+        return Standing(awaited.key, None, done=False)
+    if before is not None and row.run == before.run and _is_to_be_rerun(before, row):
+        return Standing(awaited.key, None, done=False)  # still the old run; the new one is queued
+    if not row.is_mark and row.fingerprint and row.fingerprint != awaited.fingerprint:
+        return Standing(awaited.key, row, done=True, conflict=True)
+    return Standing(awaited.key, row, done=row.is_finished)
+
+
+def _is_to_be_rerun(before: Lease, row: Lease) -> bool:
+    """Whether a message that was sent after `before` starts a new run, given the same run's row.
+
+    A cancel that comes too late leaves a success, of which the message is a duplicate.
+    """
+    if before.cancel_requested_at:
+        return row.state is not State.SUCCEEDED
+    return before.state in (State.DEAD, State.CANCELLED)
+
+
+def moved(before: Lease | None, after: Lease | None) -> bool:
+    """Whether the job has changed enough for a line of output."""
+    return _moment(before) != _moment(after)
+
+
+def _moment(lease: Lease | None) -> tuple[State, int, datetime | None] | None:
+    return (lease.state, lease.attempt.number, lease.cancel_requested_at) if lease else None

@@ -1,0 +1,133 @@
+"""Checks before `make deploy` builds anything: `python -m console.preflight [CDK's arguments]`.
+
+The exit code is 1 if the deployment would fail or lose something, and 2 if a setting is wrong.
+"""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    NoCredentialsError,
+    NoRegionError,
+    ProfileNotFound,
+)
+
+from console import pin_base
+from console.checks import deploying, docker
+from console.checks.deploying import Plan
+from console.checks.finding import Finding, Level, problem, skipped
+from console.errors import CommandError, translated
+from console.place import Place
+from console.target import Target
+from infra.context import load
+from infra.settings import CONTEXT_KEY, Settings, SettingsError
+
+REPOSITORY: Final = Path(__file__).resolve().parent.parent
+MARKS: Final = {Level.OK: "ok", Level.WARNING: "!!", Level.PROBLEM: "XX", Level.SKIPPED: "--"}
+
+Check = Callable[[], Iterator[Finding]]
+
+
+def main(arguments: Sequence[str]) -> int:
+    given = parsed(arguments, "make deploy")
+    try:
+        settings = given_settings(given.context)
+    except SettingsError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    problems = tell(findings(settings, given.profile))
+    if problems:
+        sys.stdout.write(f"{problems} to solve first; nothing was built or deployed\n")
+    return 1 if problems else 0
+
+
+def tell(found: Iterable[Finding]) -> int:
+    """Print the findings as they come; returns the number of problems."""
+    problems = 0
+    for finding in found:
+        problems += finding.level is Level.PROBLEM
+        sys.stdout.write(f"{MARKS[finding.level]}  {finding.what}\n")
+        if finding.do:
+            sys.stdout.write(f"    → {finding.do}\n")
+        sys.stdout.flush()
+    return problems
+
+
+def findings(settings: Settings, profile: str | None) -> Iterator[Finding]:
+    """All that can be known before anything is built.
+
+    The machine's part first: it needs no account.
+    """
+    yield from _guarded("docker", partial(docker.builds, settings.architecture))
+    yield from pin_base.check(settings.python_image)
+    try:
+        plan = Plan(target_of(settings, profile), settings)
+        yield from deploying.place(plan)
+    except NoRegionError:
+        yield problem(
+            "region: none is chosen",
+            "set AWS_DEFAULT_REGION, give the profile one "
+            "(`aws configure set region eu-central-1`), or set the setting region",
+        )
+        return
+    except (NoCredentialsError, ProfileNotFound) as error:
+        yield problem(
+            f"credentials: {error}",
+            "log in (`aws sso login`, `aws configure`), and choose a profile with AWS_PROFILE, or "
+            "with --profile in CDK_ARGS",
+        )
+        return
+    except (ClientError, BotoCoreError) as error:
+        yield problem(f"credentials: AWS does not take them: {translated(error)}", "log in again")
+        return
+    yield from _guarded("bootstrap", partial(deploying.bootstrap, plan.target))
+    yield from _guarded("ecs", partial(deploying.service_role, plan.target))
+    yield from _guarded("quotas", partial(deploying.quotas, plan))
+    yield from _guarded("stages", partial(deploying.stages, plan))
+
+
+def _guarded(name: str, check: Check) -> Iterator[Finding]:
+    """A check that may not look is skipped; the others run."""
+    try:
+        yield from check()
+    except CommandError as error:
+        yield skipped(f"{name}: could not be checked: {error}")
+    except (ClientError, BotoCoreError) as error:
+        yield skipped(f"{name}: could not be checked: {translated(error)}")
+
+
+def given_settings(contexts: Sequence[str]) -> Settings:
+    """The settings of `cdk.json`, overridden by the last `longhaul=…` of the contexts."""
+    usual = json.loads((REPOSITORY / "cdk.json").read_text())["context"][CONTEXT_KEY]
+    pairs = (each.partition("=") for each in contexts)
+    values = [value for key, _, value in pairs if key == CONTEXT_KEY]
+    return load(usual, values[-1] if values else None)
+
+
+def target_of(settings: Settings, profile: str | None) -> Target:
+    # Never the embedded AWS of this machine, which `locate` would find: the CDK does not deploy
+    # there.
+    endpoint = os.environ.get("AWS_ENDPOINT_URL") or None
+    # The CDK knows AWS_REGION; boto3 knows the other one and the profile's.
+    region = settings.region or os.environ.get("AWS_REGION") or None
+    return Target(Place(endpoint, region, profile, embedded=False), settings.stack_name)
+
+
+def parsed(arguments: Sequence[str], prog: str) -> argparse.Namespace:
+    """The arguments that concern us; the others are the CDK's alone."""
+    parser = argparse.ArgumentParser(prog=prog, allow_abbrev=False, add_help=False)
+    parser.add_argument("--profile")
+    parser.add_argument("-c", "--context", action="append", default=[])
+    return parser.parse_known_args(arguments)[0]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,57 @@
+"""Checks before `make destroy` deletes anything: `python -m console.teardown [CDK's arguments]`.
+
+The exit code is 1 if the deletion would hang, or lose messages, and 2 if a setting is wrong.
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from console.checks import teardown
+from console.checks.finding import Finding, problem
+from console.errors import CommandError, translated
+from console.insight.storage import stored
+from console.preflight import given_settings, parsed, target_of, tell
+from console.target import Target
+from infra.settings import SettingsError
+
+
+def main(arguments: Sequence[str]) -> int:
+    given = parsed(arguments, "make destroy")
+    try:
+        settings = given_settings(given.context)
+    except SettingsError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    try:
+        target = target_of(settings, given.profile)
+        problems = tell(findings(target))
+        if problems:
+            sys.stdout.write(f"{problems} to solve first; nothing was deleted\n")
+            return 1
+        sys.stdout.write(f"{target} can be deleted; what stays, and what it costs:\n")
+        for each in stored(target.settings, target.client("dynamodb"), target.client("s3")):
+            sys.stdout.write(f"    {each}\n")
+        sys.stdout.write(
+            "    the image of the jobs, in the registry of the CDK's bootstrap; "
+            "`cdk gc` removes it\n"
+        )
+    except (ClientError, BotoCoreError) as error:
+        tell([problem(f"stack: {translated(error)}", "choose credentials that may look at it")])
+        return 1
+    except CommandError as error:
+        # No such stack, or not one of Longhaul's.
+        tell([problem(f"stack: {error}", "name it in the setting stack_name, or in CDK_ARGS")])
+        return 1
+    return 0
+
+
+def findings(target: Target) -> Iterator[Finding]:
+    drainer = target.drainer()
+    yield from teardown.rest(drainer)
+    yield from teardown.queues(drainer)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

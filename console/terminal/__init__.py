@@ -1,0 +1,1 @@
+"""What the commands share at a terminal: options, output, errors, signals."""

@@ -1,0 +1,29 @@
+"""Ctrl-C and SIGTERM for the commands that run until one of them comes."""
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+Handler = Callable[[int, FrameType | None], object]
+_STOP = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextmanager
+def stop_signals() -> Iterator[Callable[[Handler], None]]:
+    """Raise KeyboardInterrupt at SIGINT and SIGTERM, until the function it yields sets a handler.
+
+    SIGINT too: a shell starts a background job with SIGINT ignored, and Python leaves it so.
+    """
+
+    def handle(handler: Handler) -> None:
+        for number in _STOP:
+            signal.signal(number, handler)
+
+    before = {number: signal.getsignal(number) for number in _STOP}
+    handle(signal.default_int_handler)
+    try:
+        yield handle
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,44 @@
+"""Starts the demo: `python -m demo`, which `longhaul demo` runs."""
+# ruff: noqa: PLC0415 - loading takes seconds, in which Ctrl-C must not end in a traceback
+
+import argparse
+import sys
+from pathlib import Path
+
+from console.synth import DEFAULT_WORK_DIR, SynthError
+
+_FAILED = 1
+_INTERRUPTED = 130
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m demo", description="Run the demo.")
+    parser.add_argument(
+        "--work-dir",
+        type=Path,
+        default=DEFAULT_WORK_DIR,
+        help="folder of the logs, the synthesized stack and the report (default: .longhaul)",
+    )
+    work_dir = parser.parse_args().work_dir
+    try:
+        return _run(work_dir)
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+
+
+def _run(work_dir: Path) -> int:
+    from rich.console import Console
+
+    from demo.run import run
+    from embedded.assembly import DeployError
+    from embedded.work_dir import WorkDirError
+
+    try:
+        return run(Console(), work_dir)
+    except (DeployError, SynthError, WorkDirError) as error:
+        sys.stderr.write(f"longhaul: {error}\n")
+        return _FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,41 @@
+"""Finds and kills the processes of tasks from outside, as the kernel or an operator would."""
+
+import os
+import signal
+
+import psutil
+
+
+def process_group_of(key: str) -> int | None:
+    """The process group of the task that runs the job; None without one."""
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get("LONGHAUL_KEY") == key:
+                return os.getpgid(process.pid)
+        except (psutil.Error, ProcessLookupError):
+            continue  # it has just ended, or is another user's
+    return None
+
+
+def kill(key: str) -> bool:
+    """Send SIGKILL to the process group of the job's task; False when no task runs."""
+    group = process_group_of(key)
+    if group is None:
+        return False
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def task_processes() -> list[int]:
+    """The ids of all task processes of this user."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if "LONGHAUL_KEY" in process.environ():
+                found.append(process.pid)
+        except psutil.Error:
+            continue
+    return found

@@ -1,0 +1,295 @@
+"""Runs the demo: the whole system on this machine, with a crash and checks of the results."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from console.local.aws import embedded_aws, work_in
+from console.local.training import BackgroundTraining
+from console.synth import REPOSITORY, synth
+from demo import check, kill, scenario
+from demo.flights import FetchError
+from demo.show import Show, show_on
+from demo.watch import DemoError, WatchedJob, Watcher
+from embedded.cloud import EmbeddedAws
+from embedded.credentials import aws_client, child_environment
+from longhaul.adapters.clock import SystemClock
+from longhaul.adapters.dynamodb.index import DynamoIndex
+from longhaul.adapters.dynamodb.leases import DynamoLeases
+from longhaul.domain.lease import State
+from longhaul.settings import LeaseSettings
+
+STACK = "Longhaul"
+STAGES = ("main", "months", "clean", "delays")
+# Generous, for slow machines: they only end a demo that hangs.
+_DONE_WITHIN_S = 600
+_SETTLED_WITHIN_S = 60
+_REPORT_WITHIN_S = 120
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """The time from the kill of an attempt to the start of the next, in seconds."""
+
+    noticed_s: float
+    back_off_s: float
+    redelivered_s: float
+    started_s: float
+
+    @property
+    def total_s(self) -> float:
+        return self.noticed_s + self.back_off_s + self.redelivered_s + self.started_s
+
+
+def run(console: Console, work_dir: Path, cache: Path = REPOSITORY / ".cache" / "flights") -> int:
+    """Run the demo, and write a report to the work dir.
+
+    Returns:
+        the exit code: 0 when every check passed, else 1, with the reason on the console.
+
+    Raises:
+        WorkDirError: another embedded AWS works in that folder, or it holds files of others.
+        SynthError: the stack could not be synthesized.
+        DeployError: the stack could not be deployed.
+    """
+    begun = time.monotonic()
+    try:
+        with work_in(work_dir), BackgroundTraining(), show_on(console) as show:
+            show.say("preparing 336,776 flights, synthesizing the stack")
+            inputs = scenario.prepare(cache)
+            assembly = synth(work_dir / "cdk.out")
+            with embedded_aws(work_dir) as aws:
+                outputs = aws.deploy(assembly, STACK)
+                show.say(f"stack {STACK} deployed to {aws.endpoint}; logs under {_short(work_dir)}")
+                lines = _Demo(aws, outputs, inputs, show).run()
+                file = _report(aws, work_dir / "report.html")
+            left = kill.task_processes()
+            check.require(not left, f"processes left after the end: {left}")
+    except (DemoError, FetchError) as error:
+        console.print(f"\nDEMO FAILED: {error}", style="bold red", markup=False, soft_wrap=True)
+        console.print(f"logs: {_short(work_dir)}/functions, {_short(work_dir)}/tasks")
+        return 1
+    console.print()
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    console.print(f"\nreport: {_short(file)}", markup=False, highlight=False, soft_wrap=True)
+    console.print(f"\nall checks passed in {time.monotonic() - begun:.0f} s", style="bold green")
+    return 0
+
+
+def _report(aws: EmbeddedAws, file: Path) -> Path:
+    """Write the report of all jobs by `longhaul report`, while the stack still stands.
+
+    Raises:
+        DemoError: the command failed.
+    """
+    own = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "console.cli", "report", "--output", str(file)],
+        env=own | child_environment(aws.endpoint, aws.region),
+        capture_output=True,
+        text=True,
+        timeout=_REPORT_WITHIN_S,
+        check=False,
+    )
+    check.require(done.returncode == 0, f"no report was written: {done.stderr}")
+    return file
+
+
+class _Demo:
+    def __init__(
+        self, aws: EmbeddedAws, outputs: dict[str, str], inputs: scenario.Inputs, show: Show
+    ) -> None:
+        def client(service: str) -> Any:  # noqa: ANN401 - one of boto3's clients
+            return aws_client(service, endpoint=aws.endpoint, region=aws.region)
+
+        self._sqs, self._s3, self._ecs, self._sfn = (
+            client("sqs"),
+            client("s3"),
+            client("ecs"),
+            client("stepfunctions"),
+        )
+        self._outputs = outputs
+        self._bucket = outputs["DataBucketName"]
+        self._inputs = inputs
+        self._show = show
+        self._timing = _local_timing()
+        clock = SystemClock()
+        dynamodb, table = client("dynamodb"), outputs["LeasesTableName"]
+        leases = DynamoLeases(dynamodb, table, clock, random.Random())  # noqa: S311 - jitter
+        self._watcher = Watcher(leases, DynamoIndex(dynamodb, table), clock, show.update)
+
+    def run(self) -> list[str]:
+        """Send the jobs, kill one, and check the results.
+
+        Returns:
+            the lines of the summary.
+
+        Raises:
+            DemoError: a check failed, or a job did not end in time.
+        """
+        for file in (*self._inputs.months, self._inputs.bad_rows):
+            self._s3.upload_file(str(file), self._bucket, f"raw/{file.name}")
+        timing = self._timing
+        self._show.say(
+            f"local numbers: first beat after {timing.beat_floor_s} s, "
+            f"back-off from {timing.backoff_base_s} s (on AWS: 15 s and 10 s)"
+        )
+        self._submit(scenario.year(self._bucket))
+        self._submit(scenario.bad_rows(self._bucket, self._inputs))
+        self._sqs.send_message(
+            QueueUrl=self._outputs["JobsQueueUrl"], MessageBody=scenario.INVALID_BODY
+        )
+        self._show.say("sent one submission for the year, 1 file with bad rows, 1 invalid body")
+        victim, killed_at = self._kill()
+        self._watcher.until(self._is_done, _DONE_WITHIN_S, "the whole pipeline")
+        return [*self._summary(victim, killed_at), "", *(f"ok  {line}" for line in self._checks())]
+
+    def _submit(self, job: scenario.SampleJob) -> None:
+        self._watcher.add(job.key)
+        self._sqs.send_message(
+            QueueUrl=self._outputs[queue_output(job.stage)], MessageBody=job.body
+        )
+        self._watcher.look()
+
+    def _is_done(self) -> bool:
+        """Whether the last stage has a job, and every job has ended."""
+        delays = self._watcher.of_stage("delays")
+        return bool(delays) and all(job.is_finished for job in self._watcher.jobs.values())
+
+    def _kill(self) -> tuple[WatchedJob, float]:
+        """Kill the month that was claimed last, as soon as its task runs.
+
+        Nothing else waits for a slot then, so the measured time is that of the retry alone.
+
+        Returns:
+            the job, and the Unix time of the kill.
+        """
+
+        def claimed() -> list[WatchedJob]:
+            return [job for job in self._watcher.of_stage("clean") if job.lease is not None]
+
+        self._watcher.until(
+            lambda: len(claimed()) == check.MONTHS, _DONE_WITHIN_S, "all months to be claimed"
+        )
+        victim = max(claimed(), key=lambda job: job.attempts[1].claimed_at)
+
+        def runs() -> bool:
+            return victim.lease is not None and (
+                victim.lease.attempt.task_arn is not None or victim.lease.state.is_terminal
+            )
+
+        self._watcher.until(runs, _DONE_WITHIN_S, f"{victim.label} to run")
+        killed_at = time.time()
+        running = victim.lease is not None and victim.lease.state is State.RUNNING
+        check.require(
+            running and kill.kill(victim.key), f"{victim.label} ended before it could be killed"
+        )
+        self._show.say(f"SIGKILL sent to the process group of {victim.label}")
+        return victim, killed_at
+
+    def _recovery(self, job: WatchedJob, killed_at: float) -> Recovery:
+        first, second = job.attempts.get(1), job.attempts.get(2)
+        row = job.lease
+        complete = (
+            row and first and second and first.settled_at and second.started_at and row.retry_at
+        )
+        check.require(bool(complete), f"{job.label} was killed, but not tried a second time")
+        if not (
+            row and first and second and first.settled_at and second.started_at and row.retry_at
+        ):
+            raise DemoError("unreachable")
+        settled, retry = first.settled_at.timestamp(), row.retry_at.timestamp()
+        claimed = second.claimed_at.timestamp()
+        return Recovery(
+            settled - killed_at,
+            retry - settled,
+            max(0.0, claimed - retry),
+            second.started_at.timestamp() - claimed,
+        )
+
+    def _summary(self, victim: WatchedJob, killed_at: float) -> list[str]:
+        recovery = self._recovery(victim, killed_at)
+        jobs = [job for stage in STAGES for job in self._watcher.of_stage(stage)]
+        return [
+            f"{'job':16} {'outcome':10} attempts  beats   time",
+            *(
+                f"{job.label:16} {job.state:10} {len(job.attempts):8} {job.beats:6} "
+                f"{job.seconds:5.1f} s"
+                for job in jobs
+            ),
+            "",
+            (
+                f"from the kill of {victim.label} to the start of its next attempt: "
+                f"{recovery.total_s:.1f} s"
+            ),
+            (
+                f"    noticed and released {recovery.noticed_s:.1f} s, "
+                f"back-off {recovery.back_off_s:.1f} s, "
+                f"received and claimed {recovery.redelivered_s:.1f} s, "
+                f"task up {recovery.started_s:.1f} s"
+            ),
+        ]
+
+    def _checks(self) -> list[str]:
+        jobs = list(self._watcher.jobs.values())
+        cleaned, (delays,) = self._watcher.of_stage("clean"), self._watcher.of_stage("delays")
+        self._until_quiet()
+        letters = [
+            letter
+            for stage in STAGES
+            for letter in check.dead_letters(self._sqs, self._outputs[dead_letter_output(stage)])
+        ]
+        cluster = self._ecs.list_clusters()["clusterArns"][0]
+        return [
+            check.every_job_succeeded(jobs),
+            check.one_submission_became(jobs, cleaned, delays),
+            check.no_row_was_lost(self._s3, cleaned),
+            check.bad_rows_were_quarantined(self._s3, self._bucket, self._inputs),
+            check.delays_are_right(self._s3, delays, self._inputs.months),
+            check.every_long_job_had_a_heartbeat(jobs, self._timing),
+            check.only_the_invalid_body_is_dead(letters),
+            *(f"    dead letter: {letter['class']}: {letter['reason']}" for letter in letters),
+            check.queues_are_empty(
+                self._sqs, [self._outputs[queue_output(stage)] for stage in STAGES]
+            ),
+            check.nothing_runs(self._ecs, self._sfn, cluster, self._outputs["StateMachineArn"]),
+        ]
+
+    def _until_quiet(self) -> None:
+        """Wait for the heartbeat branches, each of which ends at the next beat after its settle."""
+
+        def quiet() -> bool:
+            running = self._sfn.list_executions(
+                stateMachineArn=self._outputs["StateMachineArn"], statusFilter="RUNNING"
+            )
+            return not running["executions"]
+
+        self._watcher.until(quiet, _SETTLED_WITHIN_S, "the executions to end")
+
+
+def queue_output(stage: str) -> str:
+    """The name of the stack's output with the URL of a stage's queue."""
+    return "JobsQueueUrl" if stage == STAGES[0] else f"{stage.capitalize()}QueueUrl"
+
+
+def dead_letter_output(stage: str) -> str:
+    """The name of the stack's output with the URL of a stage's dead-letter queue."""
+    return "DeadLetterQueueUrl" if stage == STAGES[0] else f"{stage.capitalize()}DeadLetterQueueUrl"
+
+
+def _local_timing() -> LeaseSettings:
+    profile = json.loads((REPOSITORY / "console" / "profile.json").read_text())
+    return LeaseSettings.model_validate(profile["longhaul"]["lease"])
+
+
+def _short(path: Path) -> str:
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

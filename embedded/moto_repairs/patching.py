@@ -1,0 +1,48 @@
+"""Applies repairs to moto, and undoes them."""
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ABSENT = object()
+
+
+class Patches:
+    """Replaced attributes of moto.
+
+    moto keeps its code in modules and classes, so a repair replaces attributes. All of them are
+    restored when the embedded AWS stops, for other users of moto in the same process.
+    """
+
+    def __init__(self) -> None:
+        self._undo: list[Callable[[], object]] = []
+
+    def replace(self, owner: object, name: str, value: object) -> None:
+        """Set `owner.name` until `undo`.
+
+        The old value is read from the owner's own dictionary: static methods and properties are
+        restored as such.
+        """
+        before = vars(owner).get(name, ABSENT)
+        setattr(owner, name, value)
+        self._undo.append(
+            partial(delattr, owner, name)
+            if before is ABSENT
+            else partial(setattr, owner, name, before)
+        )
+
+    def replace_item(self, mapping: Any, key: str, value: object) -> None:  # noqa: ANN401 - moto's mappings are typed dictionaries
+        """Set an entry of a mapping until `undo`."""
+        before = mapping.get(key, ABSENT)
+        mapping[key] = value
+        self._undo.append(
+            partial(mapping.pop, key)
+            if before is ABSENT
+            else partial(mapping.__setitem__, key, before)
+        )
+
+    def undo(self) -> None:
+        while self._undo:
+            self._undo.pop()()

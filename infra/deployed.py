@@ -1,0 +1,171 @@
+"""What functions and tasks know about the deployment: the value of `LONGHAUL_SETTINGS`."""
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from aws_cdk import ArnFormat, Stack
+
+from infra.data_bucket import DataBucket
+from infra.emr_serverless import EmrServerless
+from infra.leases import Leases
+from infra.queues import StageQueues
+from infra.schedule import DATA_BUCKET, EXAMPLES
+from infra.settings import CONTEXT_KEY, Settings, SettingsError, StageDeployment
+from infra.spark_runtime import SparkRuntime
+from longhaul.domain.errors import InvalidRequestError
+from longhaul.domain.policy import parse_request
+from longhaul.settings import (
+    EmrApplication,
+    PathPolicy,
+    RequestLimits,
+    RuntimeSettings,
+    Stage,
+    StageSettings,
+    TaskSettings,
+    TaskSize,
+)
+
+# Lambda allows 4 KiB for all variables of a function; Powertools' variables take the rest.
+ROOM_FOR_SETTINGS: Final = 4096 - 128
+# What a token may become: CloudFormation's names have at most 80 characters, and a queue's URL or
+# an ARN adds 53; a region has at most 14.
+LONGEST_NAME: Final = 133
+LONGEST_PSEUDO: Final = 14
+_PSEUDO: Final = re.compile(r"\$\{Token\[AWS[^]]*]}")
+_NAME: Final = re.compile(r"\$\{Token\[[^]]*]}")
+
+
+def runtime_settings(
+    *,
+    settings: Settings,
+    repository: Path,
+    queues: Mapping[str, StageQueues],
+    leases: Leases,
+    data: DataBucket,
+    spark: SparkRuntime,
+    emr: EmrServerless | None,
+) -> str:
+    """`RuntimeSettings` as JSON with references that CloudFormation resolves.
+
+    Raises:
+        SettingsError: a stage's job is not in the catalogue, a schedule sends what the dispatcher
+            would refuse, or the JSON does not fit a function's environment.
+    """
+    stack = Stack.of(leases)
+    jobs = catalogue(repository)
+    known = RuntimeSettings(
+        leases_table=leases.table.table_name,
+        stages=tuple(
+            Stage(
+                **stage.model_dump(include=set(StageSettings.model_fields) - {"limits"}),
+                limits=_limits(stage, data),
+                queue_url=queues[stage.name].jobs.queue_url,
+                dead_letter_queue_url=queues[stage.name].dead_letters.queue_url,
+            )
+            for stage in settings.stages
+        ),
+        paths=PathPolicy(
+            data_bucket=data.bucket_name,
+            input_buckets=settings.input_buckets,
+            output_buckets=settings.output_buckets,
+            job_prefixes=tuple(map(data.absolute, settings.job_prefixes)),
+            allow_file=settings.allow_file_paths,
+        ),
+        jobs=jobs,
+        lease=settings.lease,
+        tasks=TaskSettings(
+            architecture=settings.architecture,
+            public_ip=settings.network.assign_public_ip,
+            sizes={
+                name: TaskSize(**size.model_dump())
+                for name, size in settings.sizes.by_name().items()
+            },
+        ),
+        # By name: the machine itself names functions that need these settings.
+        state_machine_arn=stack.format_arn(
+            service="states",
+            resource="stateMachine",
+            resource_name=settings.stack_name,
+            arn_format=ArnFormat.COLON_RESOURCE_NAME,
+        ),
+        cluster_arn=spark.cluster.attr_arn,
+        job_log_group=spark.log_group.log_group_name,
+        emr_serverless=_emr_application(emr) if emr else None,
+        metrics_namespace=settings.stack_name,
+    )
+    _check_jobs(known)
+    _check_schedules(settings, known)
+    # Without defaults, to save room in the environment.
+    content = known.model_dump(mode="json", exclude_defaults=True)
+    _check_length(content)
+    return stack.to_json_string(content)
+
+
+def catalogue(repository: Path) -> tuple[str, ...]:
+    """The names of the jobs: the modules of `jobs/catalogue/`, and `sql`."""
+    modules = (repository / "jobs" / "catalogue").glob("*.py")
+    return tuple(
+        sorted({"sql", *(module.stem for module in modules if not module.stem.startswith("_"))})
+    )
+
+
+def _limits(stage: StageDeployment, data: DataBucket) -> RequestLimits:
+    """The stage's limits, with whole prefixes."""
+    limits = stage.limits.model_dump()
+    for name in ("jobs", "input_prefixes", "output_prefixes"):
+        if limits[name] is not None:
+            # A name of the catalogue is no prefix.
+            limits[name] = tuple(
+                data.absolute(each) if each.endswith("/") else each for each in limits[name]
+            )
+    return RequestLimits(**limits)
+
+
+def _emr_application(emr: EmrServerless) -> EmrApplication:
+    return EmrApplication(application_arn=emr.application.attr_arn, work_area=emr.work_area)
+
+
+def _check_jobs(known: RuntimeSettings) -> None:
+    for stage in known.stages:
+        if stage.job is not None and stage.job not in known.jobs:
+            raise SettingsError(
+                f"{CONTEXT_KEY}.stages: {stage.name} has the job {stage.job!r}, "
+                f"which is not in jobs/catalogue; there are: {', '.join(known.jobs)}"
+            )
+        for name in stage.limits.jobs or ():
+            if name not in known.jobs and not name.startswith(known.paths.job_prefixes):
+                raise SettingsError(
+                    f"{CONTEXT_KEY}.stages: {stage.name} has {name!r} in limits.jobs, which is "
+                    "neither in jobs/catalogue nor below a prefix of job_prefixes; "
+                    f"in the catalogue are: {', '.join(known.jobs)}"
+                )
+
+
+def _check_schedules(settings: Settings, known: RuntimeSettings) -> None:
+    """Have the dispatcher's own parser read what each schedule will send."""
+    # The bucket gets its name only at deployment.
+    text = known.model_dump_json().replace(known.paths.data_bucket, EXAMPLES[DATA_BUCKET])
+    known = RuntimeSettings.model_validate_json(text)
+    for n, stage in enumerate(settings.stages):
+        if stage.schedule:
+            body = json.dumps(stage.schedule.example())
+            try:
+                parse_request(body, known, known.stage(stage.name))
+            except InvalidRequestError as error:
+                raise SettingsError(
+                    f"{CONTEXT_KEY}.stages.{n}.schedule.request: {error}"
+                ) from error
+
+
+def _check_length(content: Mapping[str, Any]) -> None:
+    text = _PSEUDO.sub("x" * LONGEST_PSEUDO, json.dumps(content))
+    length = len(_NAME.sub("x" * LONGEST_NAME, text))
+    if length > ROOM_FOR_SETTINGS:
+        raise SettingsError(
+            f"{CONTEXT_KEY}: needs up to {length} bytes of a function's environment, "
+            f"which has {ROOM_FOR_SETTINGS} for it; "
+            "use fewer stages or buckets, or shorter names"
+        )

@@ -1,0 +1,48 @@
+"""Logs as JSON lines on stderr; every line names the job, the attempt and the execution.
+
+Bodies and parameters of messages are never logged.
+"""
+
+import json
+import logging
+import traceback
+from datetime import UTC, datetime
+
+_OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+class JsonFormatter(logging.Formatter):
+    def __init__(self, always: dict[str, object]) -> None:
+        super().__init__()
+        self._always = always
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, object] = {
+            "timestamp": datetime.fromtimestamp(record.created, UTC).isoformat(
+                timespec="milliseconds"
+            ),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+            **self._always,
+            **{name: value for name, value in vars(record).items() if name not in _OWN},
+        }
+        if record.exc_info and record.exc_info[0]:
+            # Without the message: it may quote the parameters or the data of the job.
+            line["exception"] = record.exc_info[0].__name__
+            line["stack"] = [
+                f"{frame.filename}:{frame.lineno} {frame.name}"
+                for frame in traceback.extract_tb(record.exc_info[2])
+            ]
+        return json.dumps(line, default=str)
+
+
+def configure(**always: object) -> None:
+    """Log everything through one JSON handler. Each line also has the fields `always`."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonFormatter(always))
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+    for chatty in ("botocore", "boto3", "s3transfer", "urllib3", "py4j"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+    # PySpark's own handler would print failing queries with their text and plan.
+    logging.getLogger("SQLQueryContextLogger").disabled = True

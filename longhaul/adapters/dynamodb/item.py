@@ -1,0 +1,372 @@
+"""A lease as a DynamoDB item, and back; and its attempts that have ended, under the same key.
+
+The item is flat: the fields of the job, of its receive and of its attempt side by side. Times are
+whole epoch milliseconds; values with a structure are JSON text; None and empty values are left out.
+"""
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, fields
+from datetime import UTC, datetime, timedelta
+from itertools import accumulate, pairwise
+from operator import attrgetter
+from typing import Any, NamedTuple, TypeVar, get_type_hints
+
+from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
+
+from longhaul.adapters.dynamodb.table import ENDED, OPEN, PARTITION_KEY, ROOT, SORT_KEY, TTL
+from longhaul.domain.errors import UnreadableRowError
+from longhaul.domain.history import KEPT, AttemptRecord
+from longhaul.domain.lease import (
+    Attempt,
+    AttemptId,
+    CommittedOutput,
+    Lease,
+    Owed,
+    Receive,
+    RecordedResult,
+    State,
+)
+from longhaul.domain.lineage import Lineage
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Item = Mapping[str, Any]
+"""Attribute name to typed value, as the low-level client takes it: `{"attempt": {"N": "1"}}`."""
+
+TERMINAL_TTL = timedelta(days=120)
+"""Longer than Step Functions remembers execution names (90 days) and SQS keeps a message (14)."""
+
+_LEASE = "lease"
+_ATTEMPT = "attempt#"
+
+# Built once: they have no state.
+_SERIALIZE: Callable[[Any], Any] = TypeSerializer().serialize
+_DESERIALIZE: Callable[[Any], Any] = TypeDeserializer().deserialize
+
+
+def serialize(value: Any) -> dict[str, Any]:  # noqa: ANN401
+    """The typed value. Texts and integers, most of a row, need no look at all other types."""
+    if type(value) is str:
+        return {"S": value}
+    if type(value) is int:
+        return {"N": str(value)}
+    typed: dict[str, Any] = _SERIALIZE(value)
+    return typed
+
+
+def deserialize(typed: Mapping[str, Any]) -> Any:  # noqa: ANN401
+    """The plain value. A whole number is an `int`, where boto3 makes a `Decimal` of each."""
+    ((kind, content),) = typed.items()
+    if kind == "S":
+        return content
+    if kind == "N" and content.isdecimal():
+        return int(content)
+    return _DESERIALIZE(typed)
+
+
+def serialized(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: serialize(value) for name, value in values.items()}
+
+
+def milliseconds(time: datetime) -> int:
+    return round(time.timestamp() * 1000)
+
+
+def time_of(value: Any) -> datetime:  # noqa: ANN401 - a typed value
+    return datetime.fromtimestamp(int(deserialize(value)) / 1000, UTC)
+
+
+def primary_key(key: str, item: str) -> dict[str, Any]:
+    return {PARTITION_KEY: serialize(key), SORT_KEY: serialize(item)}
+
+
+def lease_key(key: str) -> dict[str, Any]:
+    return primary_key(key, _LEASE)
+
+
+def attempt_key(key: str, number: int) -> dict[str, Any]:
+    """Key of an ended attempt: of its place, so that a later attempt replaces the earliest."""
+    return primary_key(key, f"{_ATTEMPT}{number % KEPT:02}")
+
+
+def key_of(item: Item) -> str:
+    return str(deserialize(item[PARTITION_KEY]))
+
+
+def mine(attempt: AttemptId) -> dict[str, Any]:
+    """Values of the clause that fences: the attempt's run and number."""
+    return serialized({":run": attempt.run, ":attempt": attempt.attempt})
+
+
+def expiry(last_sign: datetime) -> dict[str, Any]:
+    """The time to live of an item whose job last showed a sign of life then."""
+    return serialize(int((last_sign + TERMINAL_TTL).timestamp()))
+
+
+class Codec(NamedTuple):
+    """How a field's value becomes a plain one (text, integer or list of texts), and back."""
+
+    to_plain: Callable[[Any], Any]
+    from_plain: Callable[[Any], Any]
+
+
+class _Column(NamedTuple):
+    """One field of a row and its attribute."""
+
+    attribute: str
+    part: str | None  # the row's field that holds the value with this one; None: the row itself
+    field: str
+    get: Callable[[Any], Any]
+    codec: Codec
+
+    def encode(self, row: Any) -> dict[str, Any]:  # noqa: ANN401 - a lease or a record
+        return serialize(self.codec.to_plain(self.get(row)))
+
+
+_json: Callable[[Any], str] = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode
+
+
+def _steps(ages: Sequence[int]) -> str:
+    """Ages as steps from each to the next, the first from zero: `15,15,16`.
+
+    Shorter than the ages themselves: 240 instead of 480 bytes for sixty beats after some days. An
+    item is billed by whole kilobytes.
+    """
+    return ",".join(str(after - before) for before, after in pairwise((0, *ages)))
+
+
+def _ages(steps: str) -> tuple[int, ...]:
+    return tuple(accumulate(map(int, steps.split(","))))
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401
+    return value
+
+
+def _nested(kind: type[Any]) -> Codec:
+    """A dataclass as JSON. Fields that only another version knows are ignored."""
+    known = {field.name for field in fields(kind)}
+
+    def read(plain: str) -> Any:  # noqa: ANN401 - a `kind`
+        found = json.loads(plain).items()
+        return kind(**{name: value for name, value in found if name in known})
+
+    return Codec(lambda value: _json(asdict(value)), read)
+
+
+_TEXT = Codec(_plain, _plain)
+_TIME = Codec(milliseconds, lambda plain: datetime.fromtimestamp(int(plain) / 1000, UTC))
+_BY_TYPE: dict[Any, Codec] = {
+    str: _TEXT,
+    str | None: _TEXT,
+    int: Codec(_plain, int),
+    datetime: _TIME,
+    datetime | None: _TIME,
+    tuple[str, ...]: Codec(list, tuple),
+    tuple[int, ...]: Codec(_steps, _ages),
+    dict[str, Any]: Codec(_json, json.loads),
+    State: Codec(lambda state: state.value, State),
+    tuple[Owed, ...]: Codec(
+        lambda owed: [each.value for each in owed],
+        lambda plain: tuple(Owed(each) for each in plain),
+    ),
+    Lineage | None: Codec(lambda lineage: lineage.model_dump_json(), Lineage.model_validate_json),
+    RecordedResult | None: _nested(RecordedResult),
+    CommittedOutput | None: _nested(CommittedOutput),
+}
+_PARTS: dict[Any, str] = {Receive: "receive", Attempt: "attempt"}
+_RENAMED: dict[tuple[type, str], str] = {(Attempt, "number"): "attempt"}
+# Of an attempt that has ended these are in the row alone.
+_NOT_REMEMBERED = {
+    "lease_expires_at",
+    "progress_at",
+    "reported_at",
+    "result",
+    "output",
+    "gone_at",
+    "published_at",
+}
+
+
+def _columns(kind: type, part: str | None = None) -> Iterable[_Column]:
+    """The fields of a row, those of its parts among them.
+
+    A field of a type that has no codec fails here, at import, and not at the first job.
+    """
+    for name, hint in get_type_hints(kind).items():
+        if hint in _PARTS:
+            yield from _columns(hint, _PARTS[hint])
+        else:
+            get = attrgetter(f"{part}.{name}" if part else name)
+            attribute = _RENAMED.get((kind, name), name)
+            yield _Column(attribute, part, name, get, _BY_TYPE[hint])
+
+
+_LEASE_COLUMNS = tuple(_columns(Lease))
+_RECORD_COLUMNS = tuple(
+    column for column in _columns(AttemptRecord) if column.attribute not in _NOT_REMEMBERED
+)
+_BY_ATTRIBUTE = {column.attribute: column for column in _LEASE_COLUMNS}
+
+# By attribute: part, field, and how it is read.
+_Readers = Mapping[str, tuple[str | None, str, Callable[[Any], Any]]]
+
+
+def _readers(columns: Iterable[_Column]) -> _Readers:
+    return {each.attribute: (each.part, each.field, each.codec.from_plain) for each in columns}
+
+
+_OF_LEASE, _OF_RECORD = _readers(_LEASE_COLUMNS), _readers(_RECORD_COLUMNS)
+
+
+def to_item(lease: Lease) -> dict[str, Any]:
+    """The whole item, with the attributes that follow from the others."""
+    return _encoded(lease, _LEASE_COLUMNS) | lease_key(lease.key) | _derived(lease)
+
+
+def from_item(item: Item) -> Lease:
+    """The row in an item.
+
+    Raises:
+        UnreadableRowError: a value has a form that this version does not know.
+    """
+
+    def lease() -> Lease:
+        found = _decoded(item, _OF_LEASE)
+        return Lease(
+            **found[None], receive=Receive(**found["receive"]), attempt=Attempt(**found["attempt"])
+        )
+
+    return _read(item, lease)
+
+
+def record_item(record: AttemptRecord) -> dict[str, Any]:
+    """The item of an attempt that has ended.
+
+    Without the attributes of the indexes: it is read by its key alone.
+    """
+    ended_at = record.ended_at or record.attempt.claimed_at
+    key = attempt_key(record.key, record.attempt.number)
+    return _encoded(record, _RECORD_COLUMNS) | key | {TTL: expiry(ended_at)}
+
+
+def record_from(item: Item) -> AttemptRecord:
+    """The attempt in an item that `record_item` made.
+
+    Raises:
+        UnreadableRowError: a value has a form that this version does not know.
+    """
+
+    def record() -> AttemptRecord:
+        found = _decoded(item, _OF_RECORD)
+        return AttemptRecord(**found[None], attempt=Attempt(**found["attempt"]))
+
+    return _read(item, record)
+
+
+def _read(item: Item, read: Callable[[], T]) -> T:
+    try:
+        return read()
+    except Exception as error:  # noqa: BLE001 - what another version writes is not foreseen
+        logger.error(  # noqa: TRY400 - without the values, which the traceback quotes
+            "this row cannot be read by this version",
+            extra={"lease": key_of(item), "error": type(error).__name__},
+        )
+        # Not `from error`: a traceback of this one would quote them too.
+        raise UnreadableRowError(key_of(item)) from None
+
+
+def attributes_of(lease: Lease, names: Iterable[str]) -> dict[str, Any]:
+    """Typed values of these attributes of a row. None of them may be None."""
+    return {name: _BY_ATTRIBUTE[name].encode(lease) for name in names}
+
+
+def attributes(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The same for values without a row."""
+    return {
+        name: serialize(_BY_ATTRIBUTE[name].codec.to_plain(value)) for name, value in values.items()
+    }
+
+
+def changes(before: Lease, after: Lease) -> tuple[dict[str, Any], list[str]]:
+    """What to SET and what to REMOVE to make the row `before` the row `after`.
+
+    An attribute that is equal in both is left alone.
+    """
+    sets: dict[str, Any] = {}
+    removes = []
+    for column in _LEASE_COLUMNS:
+        old, new = column.get(before), column.get(after)
+        if old == new:
+            continue
+        if not _is_left_out(new):
+            sets[column.attribute] = column.encode(after)
+        elif not _is_left_out(old):
+            removes.append(column.attribute)
+    old_derived, new_derived = _derived(before), _derived(after)
+    sets |= {name: value for name, value in new_derived.items() if old_derived.get(name) != value}
+    return sets, removes + [name for name in old_derived if name not in new_derived]
+
+
+def _derived(lease: Lease) -> dict[str, Any]:
+    """Attributes that follow from the others: those of the indexes, and the time to live."""
+    found = {ROOT.name: serialize(lease.root)}
+    if lease.state.is_terminal:
+        found[ENDED.name] = serialize(f"{lease.stage}#{lease.state.value}")
+    if lease.open_kind:
+        found[OPEN.name] = serialize(f"{lease.stage}#{lease.open_kind}")
+    else:
+        found[TTL] = expiry(lease.attempt.progress_at or lease.attempt.claimed_at)
+    return found
+
+
+def _is_left_out(value: Any) -> bool:  # noqa: ANN401 - any field of a row
+    return value is None or value in ((), {})
+
+
+def _encoded(row: Lease | AttemptRecord, columns: Iterable[_Column]) -> dict[str, Any]:
+    return {
+        column.attribute: column.encode(row)
+        for column in columns
+        if not _is_left_out(column.get(row))
+    }
+
+
+def _decoded(item: Item, readers: _Readers) -> dict[str | None, dict[str, Any]]:
+    """The known fields in an item, by the part that they belong to."""
+    found: dict[str | None, dict[str, Any]] = {None: {}, "receive": {}, "attempt": {}}
+    for name, value in item.items():
+        if reader := readers.get(name):
+            part, field, from_plain = reader
+            ((kind, content),) = value.items()
+            # The codec of a number reads its digits: each row has a dozen of them.
+            plain = content if kind in ("S", "N") else deserialize(value)
+            found[part][field] = from_plain(plain)
+    return found
+
+
+def update_expression(
+    sets: Mapping[str, Any], removes: Iterable[str] = (), add: Mapping[str, int] | None = None
+) -> dict[str, Any]:
+    """The arguments of UpdateItem that change an item.
+
+    Each name and value has a placeholder, because many of our names are DynamoDB's own words.
+    """
+    removes, add = list(removes), add or {}
+    parts = []
+    if sets:
+        parts.append("SET " + ", ".join(f"#n_{name} = :v_{name}" for name in sets))
+    if removes:
+        parts.append("REMOVE " + ", ".join(f"#n_{name}" for name in removes))
+    if add:
+        parts.append("ADD " + ", ".join(f"#n_{name} :a_{name}" for name in add))
+    values = {f":v_{name}": value for name, value in sets.items()}
+    return {
+        "UpdateExpression": " ".join(parts),
+        "ExpressionAttributeNames": {f"#n_{name}": name for name in (*sets, *removes, *add)},
+        "ExpressionAttributeValues": values
+        | {f":a_{name}": serialize(by) for name, by in add.items()},
+    }

@@ -1,0 +1,167 @@
+"""The slots of a stage: an item with the number of running jobs, and a limit that adapts.
+
+The number is written in the transactions that start and end attempts, never alone, so slots cannot
+leak. A throttle halves the limit; each calm minute raises it by one. The transactions of claims
+also write the stage's pace, by which messages wait (`domain.pace`).
+"""
+
+import random
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
+
+from longhaul.adapters.dynamodb.conflicts import Conflicts
+from longhaul.adapters.dynamodb.item import (
+    deserialize,
+    milliseconds,
+    primary_key,
+    serialized,
+    time_of,
+    update_expression,
+)
+from longhaul.adapters.errors import code_of
+from longhaul.domain.pace import Pace, Room
+from longhaul.ports import Clock
+from longhaul.settings import Stage
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+SLOT_FREE = (
+    "attribute_not_exists(running) OR "
+    "(running < :limit AND (attribute_not_exists(effective_limit) OR running < effective_limit))"
+)
+
+# A throttle halves the effective limit at most this often, and each such stretch without one raises
+# it by one: additive increase, multiplicative decrease.
+CALM = timedelta(seconds=60)
+
+
+class DynamoSlots:
+    """`ports.Slots`."""
+
+    def __init__(
+        self, client: "DynamoDBClient", table: str, clock: Clock, rng: random.Random
+    ) -> None:
+        self._client = client
+        self._table = table
+        self._conflicts = Conflicts(clock, rng)
+
+    def free(self, stage: Stage, now: datetime) -> int:
+        return self.room(stage, now).free
+
+    def room(self, stage: Stage, now: datetime) -> Room:
+        """A hint that saves failing transactions; the claim itself decides."""
+        return self.room_in(stage, self._item(stage), now)
+
+    def room_in(self, stage: Stage, slots: Mapping[str, Any], now: datetime) -> Room:
+        """The same for an item that was read already."""
+        running = _number(slots, "running", 0)
+        limit = min(stage.slots, _number(slots, "effective_limit", stage.slots))
+        if limit < stage.slots and now - time_of(slots["limit_changed_at"]) >= CALM:
+            limit = self._raise_limit(stage, limit, slots["limit_changed_at"], now)
+        pace = None
+        if "claimed_at" in slots:
+            pace = Pace(time_of(slots["claimed_at"]), _number(slots, "claim_gap_ms", 0) / 1000)
+        return Room(slots=limit, free=max(0, limit - running), running=running, pace=pace)
+
+    def in_use(self, stage: Stage) -> int:
+        return _number(self._item(stage), "running", 0)
+
+    def blocked_s(self, stage: Stage, *, waiting: bool, now: datetime) -> float:
+        """The item keeps since when; every claim removes that, in its own transaction."""
+        item = self._item(stage)
+        if waiting and self.room_in(stage, item, now).free:
+            return self._blocked_since(stage, now)
+        if "blocked_since" in item:
+            update = update_expression({}, ["blocked_since"])
+            del update["ExpressionAttributeValues"]  # DynamoDB refuses an empty one
+            self._update(stage, **update)
+        return 0.0
+
+    def throttled(self, stage: Stage, now: datetime) -> None:
+        limit = min(stage.slots, _number(self._item(stage), "effective_limit", stage.slots))
+        self._set_limit(
+            stage,
+            max(1, limit // 2),
+            now,
+            "attribute_not_exists(limit_changed_at) OR limit_changed_at <= :long_ago",
+            serialized({":long_ago": milliseconds(now - CALM)}),
+        )
+
+    def taken(self, stage: Stage, pace: Pace | None) -> dict[str, Any]:
+        """The part of a transaction that takes a slot, if one is free."""
+        update = self._change(stage.name, +1)
+        update["UpdateExpression"] += " REMOVE blocked_since"
+        update["ConditionExpression"] = SLOT_FREE
+        values = {":limit": stage.slots}
+        if pace is not None:
+            update["UpdateExpression"] += " SET claimed_at = :at, claim_gap_ms = :gap"
+            values |= {":at": milliseconds(pace.claimed_at), ":gap": round(pace.gap_s * 1000)}
+        update["ExpressionAttributeValues"] |= serialized(values)
+        return {"Update": update}
+
+    def given_back(self, stage: str) -> dict[str, Any]:
+        """The part of a transaction that gives a slot back."""
+        return {"Update": self._change(stage, -1)}
+
+    def _change(self, stage: str, by: int) -> dict[str, Any]:
+        return {
+            "TableName": self._table,
+            "Key": slots_key(stage),
+            "UpdateExpression": "ADD running :by",
+            "ExpressionAttributeValues": serialized({":by": by}),
+        }
+
+    def _item(self, stage: Stage) -> Mapping[str, Any]:
+        # Strongly: a dispatcher that reads of a slot that is taken tries to claim it again.
+        return self._client.get_item(
+            TableName=self._table, Key=slots_key(stage.name), ConsistentRead=True
+        ).get("Item", {})
+
+    def _blocked_since(self, stage: Stage, now: datetime) -> float:
+        answer = self._update(
+            stage,
+            UpdateExpression="SET blocked_since = if_not_exists(blocked_since, :now)",
+            ExpressionAttributeValues=serialized({":now": milliseconds(now)}),
+            ReturnValues="ALL_NEW",
+        )
+        return max(0.0, (now - time_of(answer["Attributes"]["blocked_since"])).total_seconds())
+
+    def _raise_limit(self, stage: Stage, limit: int, changed_at: Any, now: datetime) -> int:  # noqa: ANN401 - a typed value
+        unchanged = "limit_changed_at = :seen"
+        raised = self._set_limit(stage, limit + 1, now, unchanged, {":seen": changed_at})
+        return limit + 1 if raised else limit
+
+    def _set_limit(
+        self, stage: Stage, limit: int, now: datetime, condition: str, values: Mapping[str, Any]
+    ) -> bool:
+        """Whether the limit was changed; another function may have been first."""
+        update = update_expression(
+            serialized({"effective_limit": limit, "limit_changed_at": milliseconds(now)})
+        )
+        update["ExpressionAttributeValues"] |= values
+        try:
+            self._update(stage, ConditionExpression=condition, **update)
+        except ClientError as error:
+            if code_of(error) != "ConditionalCheckFailedException":
+                raise
+            return False
+        return True
+
+    def _update(self, stage: Stage, **request: Any) -> Mapping[str, Any]:  # noqa: ANN401 - UpdateItem's
+        """One write; every claim and every settle is a transaction on the same item."""
+        key = slots_key(stage.name)
+        return self._conflicts.outlast(
+            lambda: self._client.update_item(TableName=self._table, Key=key, **request)
+        )
+
+
+def slots_key(stage: str) -> dict[str, Any]:
+    return primary_key(f"slots#{stage}", "slots")
+
+
+def _number(item: Mapping[str, Any], name: str, default: int) -> int:
+    return int(deserialize(item[name])) if name in item else default

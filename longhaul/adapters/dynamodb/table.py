@@ -1,0 +1,67 @@
+"""The schema of the leases table, said once: the stack builds its table from this.
+
+Items of one job share its key: the lease itself, and its attempts that have ended. The slots of a
+stage and the arrivals at a join have keys of their own.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+PARTITION_KEY = "key"
+SORT_KEY = "item"
+TTL = "ttl"
+
+
+@dataclass(frozen=True)
+class Index:
+    """A global secondary index of keys only, named after its partition key.
+
+    Sparse: an item without the attribute is not in it. The partition key is a string, the sort key
+    a number.
+    """
+
+    name: str
+    sort_key: str | None = None
+
+
+OPEN = Index("open")
+"""Rows with something left to do. A progress write never touches it."""
+
+ROOT = Index("root")
+"""All jobs of a pipeline, by its first job. A job's root never changes: written once for a job."""
+
+ENDED = Index("ended", sort_key="settled_at")
+"""What ended lately, by its end. Written once, when a job ends."""
+
+INDEXES = (OPEN, ROOT, ENDED)
+
+
+def creation(table: str) -> dict[str, Any]:
+    """CreateTable's arguments, for a table that no stack deploys."""
+    sort_keys = [index.sort_key for index in INDEXES if index.sort_key]
+    return {
+        "TableName": table,
+        "KeySchema": _key_schema(PARTITION_KEY, SORT_KEY),
+        "AttributeDefinitions": [
+            *_typed("S", PARTITION_KEY, SORT_KEY, *(index.name for index in INDEXES)),
+            *_typed("N", *sort_keys),
+        ],
+        "GlobalSecondaryIndexes": [
+            {
+                "IndexName": index.name,
+                "KeySchema": _key_schema(index.name, index.sort_key),
+                "Projection": {"ProjectionType": "KEYS_ONLY"},
+            }
+            for index in INDEXES
+        ],
+        "BillingMode": "PAY_PER_REQUEST",
+    }
+
+
+def _key_schema(partition_key: str, sort_key: str | None) -> list[dict[str, str]]:
+    names = {"HASH": partition_key, "RANGE": sort_key}
+    return [{"AttributeName": name, "KeyType": kind} for kind, name in names.items() if name]
+
+
+def _typed(kind: str, *names: str) -> list[dict[str, str]]:
+    return [{"AttributeName": name, "AttributeType": kind} for name in names]

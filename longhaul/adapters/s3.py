@@ -1,0 +1,62 @@
+"""Requests, and what jobs emitted, as objects beside the leases.
+
+A body may have 1 MiB, an item 400 KiB, and a progress write should cost one unit.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
+
+from longhaul.adapters.errors import code_of
+from longhaul.domain.follow_ons import Emitted
+from longhaul.domain.message import Message
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+
+class S3Requests:
+    """`ports.Requests` in the data bucket."""
+
+    def __init__(self, client: "S3Client", bucket: str) -> None:
+        self._client = client
+        self._bucket = bucket
+
+    def put(self, ref: str, request: Message) -> None:
+        self._put(ref, asdict(request))
+
+    def get(self, ref: str) -> Message:
+        return Message(**self._get(ref))
+
+    def put_emitted(self, ref: str, emitted: Emitted) -> None:
+        self._put(ref, emitted)
+
+    def get_emitted(self, ref: str) -> Emitted:
+        emitted: Emitted = self._get(ref)
+        return emitted
+
+    def put_inputs(self, ref: str, inputs: Mapping[str, str | None]) -> None:
+        self._put(ref, inputs)
+
+    def get_inputs(self, ref: str) -> Mapping[str, str | None] | None:
+        try:
+            inputs: Mapping[str, str | None] = self._get(ref)
+        except ClientError as error:
+            if code_of(error) != "NoSuchKey":
+                raise
+            return None
+        return inputs
+
+    def _put(self, ref: str, document: object) -> None:
+        self._client.put_object(
+            Bucket=self._bucket,
+            Key=ref,
+            Body=json.dumps(document).encode(),
+            ContentType="application/json",
+        )
+
+    def _get(self, ref: str) -> Any:  # noqa: ANN401 - what JSON holds
+        return json.loads(self._client.get_object(Bucket=self._bucket, Key=ref)["Body"].read())

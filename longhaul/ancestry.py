@@ -1,0 +1,75 @@
+"""Ask the parent's row whether a job follows from it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from longhaul.domain.ancestry import is_child
+from longhaul.domain.errors import InvalidRequestError
+from longhaul.domain.follow_ons import with_stored
+from longhaul.domain.lease import Lease
+from longhaul.domain.lineage import Lineage, fan_out_problem
+from longhaul.domain.message import JobMessage
+from longhaul.domain.request import JobRequest
+from longhaul.ports import Leases, Requests
+from longhaul.settings import RuntimeSettings, Stage
+
+_FORGED = "lineage: is Longhaul's own, and no success led to this job: leave it out"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ancestry:
+    settings: RuntimeSettings
+    leases: Leases
+    requests: Requests
+
+    def proven(self, message: JobMessage, stage: Stage, row: Lease | None) -> JobRequest:
+        """A message's request, with the inputs of a join, if its lineage may enter the job's row.
+
+        Raises:
+            InvalidRequestError: nothing led to this job, too many fan-outs did, or inputs of the
+                join are no longer known.
+        """
+        request = message.request
+        if request.lineage is None:
+            return request
+        # A redrive of a job whose row has the same lineage was checked before.
+        if row is None or row.lineage != request.lineage:
+            self._check(request.lineage, message, stage)
+        if request.lineage.inputs_ref is None:
+            return request
+        stored = self.requests.get_inputs(request.lineage.inputs_ref)
+        if stored is None:
+            # Written when the last member has arrived. Before that, nothing sends this job.
+            raise InvalidRequestError([_FORGED])
+        return with_stored(request, stored)
+
+    def lineage_of(self, message: JobMessage, stage: Stage, row: Lease | None) -> Lineage | None:
+        """The lineage of a message that starts no run; None when it is not proven."""
+        try:
+            return self.proven(message, stage, row).lineage
+        except InvalidRequestError:
+            return None
+
+    def _check(self, lineage: Lineage, message: JobMessage, stage: Stage) -> None:
+        parent = self.leases.load(lineage.parent)
+        job_id = message.key.partition("#")[2]
+        is_ours = is_child(lineage, job_id, stage, parent, self._emitted(parent))
+        if parent is None or not is_ours or not self._leads_to(parent, stage):
+            raise InvalidRequestError([_FORGED])
+        if problem := fan_out_problem(lineage.groups):
+            raise InvalidRequestError([f"lineage: {problem}"])
+
+    def _emitted(self, parent: Lease | None) -> Mapping[str, int]:
+        """How many jobs the parent emitted, by stage; empty when its stage decided."""
+        output = parent.attempt.output if parent else None
+        if output is None or output.emitted_ref is None:
+            return {}
+        if output.emitted is not None:
+            return output.emitted
+        found = self.requests.get_emitted(output.emitted_ref)  # of the version before the field
+        return {stage: len(requests) for stage, requests in found.items()}
+
+    def _leads_to(self, parent: Lease, stage: Stage) -> bool:
+        """Whether the parent's stage leads to this one; also when it was taken out meanwhile."""
+        next_stages = (each.next for each in self.settings.stages if each.name == parent.stage)
+        return stage.join or stage.name in next(next_stages, (stage.name,))

@@ -1,0 +1,47 @@
+"""Whether a job follows from the job that it names. Pure.
+
+A sender can write a lineage as it likes. It counts only if the parent's row proves it: the parent
+succeeded, and made exactly this id, group and place. So a forged one cannot arrive at other
+people's joins. The ids can be derived by who knows the parent's run. So each success also has a
+seal, a random text that its row and its follow-ons share. A keyed digest would prove as much, and
+would need a key to keep and to rotate.
+"""
+
+from collections.abc import Mapping
+
+from longhaul.domain.lease import Lease, State, job_key, joined_ref
+from longhaul.domain.lineage import Group, Lineage, child_id
+from longhaul.settings import Stage
+
+
+def is_child(
+    lineage: Lineage, job_id: str, stage: Stage, parent: Lease | None, emitted: Mapping[str, int]
+) -> bool:
+    """Whether the job `job_id` of `stage` follows from `parent`, as its lineage says.
+
+    Args:
+        lineage: what the request claims.
+        job_id: of the job.
+        stage: of the job.
+        parent: the row that the lineage names.
+        emitted: how many jobs the parent emitted, by stage.
+    """
+    if parent is None or parent.state is not State.SUCCEEDED:
+        return False
+    outer = parent.lineage.groups if parent.lineage else ()
+
+    def follows(n: int | str, groups: tuple[Group, ...], **more: str | None) -> bool:
+        true = Lineage(root=parent.root, parent=parent.key, groups=groups, **more)
+        made = child_id(parent.root, stage.name, parent.key, parent.run, n)
+        return (lineage, job_id) == (true, made)
+
+    if stage.join:
+        # Without a seal: a member sends it, and its inputs are not in the message.
+        return follows("join", outer, inputs_ref=joined_ref(job_key(stage.name, job_id)))
+    seal = parent.attempt.output.seal if parent.attempt.output else None
+    if not emitted:
+        return follows(0, outer, seal=seal)
+    size = emitted.get(stage.name, 0)
+    n = lineage.groups[-1].n if lineage.groups else size
+    group = Group(of=parent.key, run=parent.run, n=n, size=size) if n < size else None
+    return group is not None and follows(n, (*outer, group), seal=seal)

@@ -1,0 +1,139 @@
+"""What the settings of now allow a request to ask for. Pure.
+
+Judged where a claim starts a run, by `longhaul submit` before it sends, by `emit`, and at synth for
+what a schedule sends: always by this one function. A run that has started is never judged again.
+"""
+
+from collections.abc import Iterator
+from typing import get_args
+
+from longhaul.domain.durations import format_duration
+from longhaul.domain.errors import InvalidRequestError
+from longhaul.domain.overlap import overlaps
+from longhaul.domain.paths import parse_input, parse_job, parse_output
+from longhaul.domain.quoting import cut, name_of
+from longhaul.domain.request import MAX_PROBLEMS, JobRequest, read_request
+from longhaul.settings import RuntimeSettings, SizeName, Stage
+
+
+def parse_request(body: str, settings: RuntimeSettings, stage: Stage) -> JobRequest:
+    """The request in a body, for a run that starts in `stage` now.
+
+    Raises:
+        InvalidRequestError: it cannot run; `problems` says why, without quoting the body.
+    """
+    request = read_request(body)
+    check_policy(request, settings, stage)
+    return request
+
+
+def check_policy(request: JobRequest, settings: RuntimeSettings, stage: Stage) -> None:
+    """Whether the settings of now let a run with this request start in `stage`.
+
+    A run that has started is never judged again: a deploy that narrows the settings must not take
+    the message of a job that runs or waits.
+
+    Raises:
+        InvalidRequestError: the catalogue, the engines, the limits of the stage or the allowed
+            places forbid it.
+    """
+    problems = [
+        *_job_problems(request, settings, stage),
+        *_ceiling_problems(request, stage),
+        *_place_problems(request, settings, stage),
+    ]
+    if problems:
+        raise InvalidRequestError(problems[:MAX_PROBLEMS])
+
+
+def _job_problems(request: JobRequest, settings: RuntimeSettings, stage: Stage) -> Iterator[str]:
+    if request.job is None:
+        if stage.job is None:
+            yield (
+                f"job: is missing, and stage {stage.name} has no default; "
+                f"known: {', '.join(settings.jobs)}"
+            )
+    elif request.job.startswith("s3://"):
+        try:
+            parse_job(request.job, settings.paths)
+        except ValueError as error:
+            yield f"job: {error}"
+        else:
+            yield from _unlisted_job(request.job, stage)
+    elif request.job not in settings.jobs:
+        yield f"job: unknown job {cut(request.job)}; known: {', '.join(settings.jobs)}"
+    else:
+        yield from _unlisted_job(request.job, stage)
+    engine = request.engine or stage.engine
+    if engine not in settings.engines:
+        yield f"engine: this stack has no {engine}; it has: {', '.join(settings.engines)}"
+
+
+def _unlisted_job(job: str, stage: Stage) -> Iterator[str]:
+    allowed = stage.limits.jobs
+    if allowed is None or job in allowed:
+        return
+    # A name of the catalogue has no slash, so only code on S3 is below a prefix.
+    if not job.startswith(tuple(each for each in allowed if each.endswith("/"))):
+        yield f"job: stage {stage.name} runs only {', '.join(allowed) or 'none'} (limits.jobs)"
+
+
+def _ceiling_problems(request: JobRequest, stage: Stage) -> Iterator[str]:
+    """What the request asks for by itself; the stage's defaults are checked at synth."""
+    limits = stage.limits
+    sizes: tuple[SizeName, ...] = get_args(SizeName)
+    if request.size is not None and sizes.index(request.size) > sizes.index(limits.max_size):
+        yield _above("size", request.size, stage, limits.max_size, "max_size")
+    for name, asked_s, ceiling_s in (
+        ("timeout", request.timeout, limits.max_timeout_s),
+        ("stall_timeout", request.stall_timeout, limits.max_stall_timeout_s),
+    ):
+        if asked_s is not None and asked_s > ceiling_s:
+            ceiling = format_duration(ceiling_s)
+            yield _above(name, format_duration(asked_s), stage, ceiling, f"max_{name}_s")
+    if request.max_attempts is not None and request.max_attempts > limits.max_attempts:
+        yield _above(
+            "max_attempts",
+            str(request.max_attempts),
+            stage,
+            str(limits.max_attempts),
+            "max_attempts",
+        )
+
+
+def _above(field: str, asked: str, stage: Stage, ceiling: str, setting: str) -> str:
+    return (
+        f"{field}: {asked} is above the ceiling of stage {stage.name}, {ceiling} (limits.{setting})"
+    )
+
+
+def _place_problems(request: JobRequest, settings: RuntimeSettings, stage: Stage) -> Iterator[str]:
+    limits = stage.limits
+    inputs = {}
+    for name, text in request.inputs.items():
+        try:
+            path = inputs[name] = parse_input(text, settings.paths)
+            _require_within(str(path), limits.input_prefixes, stage, "reads", "input_prefixes")
+        except ValueError as error:
+            yield f"inputs.{name_of(name)}: {error}"
+    try:
+        output = parse_output(request.output, settings.paths)
+        _require_within(str(output), limits.output_prefixes, stage, "writes", "output_prefixes")
+    except ValueError as error:
+        yield f"output: {error}"
+    else:
+        yield from overlaps(output, inputs, settings.paths)
+
+
+def _require_within(
+    path: str, prefixes: tuple[str, ...] | None, stage: Stage, does: str, setting: str
+) -> None:
+    """Raises ValueError for a path below none of the prefixes.
+
+    A glob has no place in a prefix, so what a glob matches is below it too.
+    """
+    if prefixes is not None and not path.startswith(prefixes):
+        raise ValueError(
+            f"stage {stage.name} {does} only below {', '.join(prefixes) or 'no prefix'} "
+            f"(limits.{setting})"
+        )

@@ -1,0 +1,79 @@
+"""Give up a job on which our own code keeps failing: it becomes a dead letter.
+
+Whatever raises for one job again and again would circle unseen: its message comes back, or its row
+is repaired anew, for ever. So errors are counted where they are caught, and the last one ends it.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from aws_lambda_powertools import Logger
+
+from longhaul.domain import attributes
+from longhaul.domain.dead_letter import Reason, dead_letter
+from longhaul.domain.errors import LeaseChangedError
+from longhaul.domain.giving_up import given_up
+from longhaul.domain.lease import Lease, State
+from longhaul.domain.message import Message
+from longhaul.ports import Clock, JobQueue, Leases, Troubles
+
+logger = Logger(child=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GivingUp:
+    clock: Clock
+    leases: Leases
+    queue: JobQueue
+    troubles: Troubles
+
+    def is_due(self, key: str, place: str, error: Exception) -> bool:
+        """Count an error of a job; whether the job is to be given up."""
+        return self.troubles.is_hopeless(key, place, error, self.clock.now())
+
+    def end(self, lease: Lease, error: Exception) -> Lease:
+        """Make the row DEAD, with a dead letter owed; returns the row that `finish` then does.
+
+        A row that changed meanwhile is left alone: something else went on with the job.
+        """
+        after = given_up(lease, error, self.leases.aws_time())
+        try:
+            if lease.state is State.RUNNING:
+                self.leases.settle(lease, after)
+            else:
+                self.leases.end_waiting(lease, after)
+        except LeaseChangedError as changed:
+            return changed.current or lease
+        logger.error("job given up", extra={"lease": lease.key, "error": type(error).__name__})
+        return after
+
+    def end_if_due(self, lease: Lease, place: str, error: Exception) -> Lease:
+        """`end` a job that has not ended, if that is due; `finish` counts for one that has."""
+        if lease.state.is_terminal or not self.is_due(lease.key, place, error):
+            return lease
+        return self.end(lease, error)
+
+    def send(self, queue_url: str, content: Callable[[], Message], reason: Reason) -> None:
+        """Send as much of a dead letter as there is, and as SQS takes.
+
+        Raises the errors of AWS's side: then nothing was sent, and the whole may be later.
+        """
+        bare = {"job_id": reason.key.partition("#")[2]} if reason.key else {}
+        explanation = Message(json.dumps(bare), {})
+        parts = (content, lambda: _with_id_alone(content()), lambda: explanation)
+        for part in parts:
+            try:
+                self.queue.send(queue_url, dead_letter(part(), reason))
+            except Exception as error:
+                if part is parts[-1] or not self.troubles.counts(error):
+                    raise
+                logger.exception("dead letter not sent whole", extra={"lease": reason.key})
+            else:
+                return
+
+
+def _with_id_alone(content: Message) -> Message:
+    """The content without attributes but the one that a redrive needs."""
+    kept = {k: v for k, v in content.attributes.items() if k == attributes.JOB_ID}
+    return replace(content, attributes=kept)

@@ -1,0 +1,31 @@
+"""The job of a function's log lines: every line in a block names it, whatever writes the line."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from aws_lambda_powertools import Logger
+
+from longhaul.domain.lease import AttemptId
+
+logger = Logger(child=True)
+
+
+@contextmanager
+def about(what: AttemptId | str) -> Iterator[None]:
+    """Every line of this thread has `job_id`; for an attempt also `attempt` and `execution`.
+
+    The runner's lines have the same names.
+
+    Args:
+        what: An attempt, or a job's key while it has none.
+    """
+    key = what if isinstance(what, str) else what.key
+    before = dict(logger.thread_safe_get_current_keys())
+    logger.thread_safe_append_keys(job_id=key.partition("#")[2])
+    if isinstance(what, AttemptId):
+        logger.thread_safe_append_keys(attempt=what.attempt, execution=what.execution_name)
+    try:
+        yield
+    finally:
+        logger.thread_safe_clear_keys()
+        logger.thread_safe_append_keys(**before)

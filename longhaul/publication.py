@@ -1,0 +1,74 @@
+"""Make a committed output visible, or find that it never can be.
+
+Uploads that are neither pending nor completed may be gone for good, or S3 is completing them for a
+publisher that died: that may take minutes, and no answer of S3 tells the two apart. So they are
+looked at twice, half an hour apart, and nobody completes an upload in between. What is still gone
+then makes the commit void.
+
+    looked   gone: note it        in place? publish        renew the note, complete what is
+    ───────────┴──────────────────────┴─────────────────────┬─ missing: still gone? void ───►
+               0                                            30 min
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from aws_lambda_powertools import Logger
+
+from longhaul.domain.errors import UploadsGoneError, VoidCommitError
+from longhaul.domain.lease import Lease
+from longhaul.ports import Clock, Leases, Publisher
+
+logger = Logger(child=True)
+
+LOOK_AGAIN_AFTER = timedelta(minutes=30)
+"""S3 says "several minutes" of a completion; and clocks differ by up to two."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Publication:
+    """Publishes what ended rows owe, in any function."""
+
+    clock: Clock
+    leases: Leases
+    publisher: Publisher
+
+    def publish(self, lease: Lease, until: datetime | None) -> None:
+        """Publish the row's committed output; repeatable.
+
+        Raises:
+            UnfinishedError: it is still owed.
+            VoidCommitError: it can never become visible.
+            LeaseChangedError: another function goes on with it.
+        """
+        output, gone_at = lease.attempt.output, lease.attempt.gone_at
+        if output is None:
+            raise AssertionError(f"{lease.key} owes a publish without a commit")
+        now = self.clock.now()
+        rests = gone_at is not None and now - gone_at < LOOK_AGAIN_AFTER
+        if gone_at is not None and not rests:
+            # Before the first completion: if this publisher dies, S3 may be at work again.
+            lease = self.leases.note_gone(lease, now)
+        try:
+            self.publisher.publish(output, until, looks_only=rests)
+        except UploadsGoneError as error:
+            if gone_at is None:
+                self.leases.note_gone(lease, self.clock.now())
+                logger.warning("uploads of a committed output are gone", extra={"lease": lease.key})
+            elif not rests:
+                raise VoidCommitError(str(error)) from error
+            raise
+
+    def reopen(self, lease: Lease) -> Lease:
+        """Let the job of a void commit run again.
+
+        Raises:
+            LeaseChangedError: it was published after all, or another function came first.
+        """
+        reopened = self.leases.reopen(lease, self.clock.now())
+        logger.warning("committed output is void: the job runs again", extra={"lease": lease.key})
+        return reopened
+
+    def discard(self, lease: Lease) -> None:
+        """Remove what the row's attempt left."""
+        self.publisher.discard(lease.id)

@@ -1,0 +1,234 @@
+"""Joins settings, clients, adapters and use cases: the one place that does.
+
+Built once per process, and only the parts that a function uses.
+"""
+
+import random
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import boto3
+from botocore.config import Config
+
+from longhaul.adapters.background import Threads
+from longhaul.adapters.clock import SystemClock
+from longhaul.adapters.dynamodb.index import DynamoIndex
+from longhaul.adapters.dynamodb.joins import DynamoJoins
+from longhaul.adapters.dynamodb.leases import DynamoLeases
+from longhaul.adapters.dynamodb.slots import DynamoSlots
+from longhaul.adapters.dynamodb.troubles import DynamoTroubles
+from longhaul.adapters.emf import EmfMetrics
+from longhaul.adapters.publisher import S3Publisher
+from longhaul.adapters.s3 import S3Requests
+from longhaul.adapters.sqs import SqsQueue
+from longhaul.adapters.stepfunctions import SfnExecutions
+from longhaul.adapters.tasks import AllTasks, EcsTasks, EmrJobRuns
+from longhaul.ancestry import Ancestry
+from longhaul.batch import Messages
+from longhaul.beat import Heartbeat
+from longhaul.dispatch import Dispatcher
+from longhaul.domain.pace import MAX_HIDDEN
+from longhaul.finish import Finisher
+from longhaul.giving_up import GivingUp
+from longhaul.hopeless import HopelessMessages
+from longhaul.ports import Tasks
+from longhaul.publication import Publication
+from longhaul.retries import Retries
+from longhaul.settings import RuntimeSettings, runtime_settings
+from longhaul.settle import Settler
+from longhaul.sweep import Sweeper
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_s3 import S3Client
+
+_QUICK = Config(
+    connect_timeout=2,
+    read_timeout=5,
+    retries={"mode": "standard", "max_attempts": 4},
+    max_pool_connections=20,
+)
+"""Every call takes milliseconds: retry a hanging one within the function's own timeout."""
+
+_PUBLISHING = Config(
+    connect_timeout=2,
+    read_timeout=60,
+    retries={"mode": "standard", "max_attempts": 6},
+    max_pool_connections=20,
+)
+"""CompleteMultipartUpload of a large file takes S3 some time."""
+
+
+class Wiring:
+    """Each part on first use."""
+
+    def __init__(self, settings: RuntimeSettings, client: Callable[..., Any] | None = None) -> None:
+        """`client` makes boto3's clients; by default those of the process's own session."""
+        self.settings = settings
+        self._make_client: Callable[..., Any] = client or boto3.client
+        self.clock = SystemClock()
+        self.background = Threads()
+        self.rng = random.Random()  # noqa: S311 - jitter, not secrets
+        self.metrics = EmfMetrics(settings.metrics_namespace)
+        self.most_hidden = MAX_HIDDEN
+
+    def _client(self, service: str, config: Config = _QUICK) -> Any:  # noqa: ANN401 - any client
+        return self._make_client(service, config=config, endpoint_url=self.settings.endpoint_url)
+
+    @cached_property
+    def _dynamodb(self) -> "DynamoDBClient":
+        client: DynamoDBClient = self._client("dynamodb")
+        return client
+
+    @cached_property
+    def _s3(self) -> "S3Client":
+        client: S3Client = self._client("s3", _PUBLISHING)
+        return client
+
+    @cached_property
+    def leases(self) -> DynamoLeases:
+        return DynamoLeases(self._dynamodb, self.settings.leases_table, self.clock, self.rng)
+
+    @cached_property
+    def slots(self) -> DynamoSlots:
+        return DynamoSlots(self._dynamodb, self.settings.leases_table, self.clock, self.rng)
+
+    @cached_property
+    def joins(self) -> DynamoJoins:
+        return DynamoJoins(self._dynamodb, self.settings.leases_table)
+
+    @cached_property
+    def index(self) -> DynamoIndex:
+        return DynamoIndex(self._dynamodb, self.settings.leases_table)
+
+    @cached_property
+    def queue(self) -> SqsQueue:
+        return SqsQueue(self._client("sqs"))
+
+    @cached_property
+    def executions(self) -> SfnExecutions:
+        return SfnExecutions(self._client("stepfunctions"), self.settings.state_machine_arn)
+
+    @cached_property
+    def tasks(self) -> Tasks:
+        fargate = EcsTasks(self._client("ecs"), self.settings.cluster_arn)
+        if self.settings.emr_serverless is None:
+            return fargate
+        application_arn = self.settings.emr_serverless.application_arn
+        job_runs = EmrJobRuns(self._client("emr-serverless"), application_arn)
+        return AllTasks(fargate=fargate, emr_serverless=job_runs)
+
+    @cached_property
+    def requests(self) -> S3Requests:
+        return S3Requests(self._s3, self.settings.paths.data_bucket)
+
+    @cached_property
+    def publisher(self) -> S3Publisher:
+        return S3Publisher(self._s3, self.settings.paths.data_bucket, self.clock, self.background)
+
+    @cached_property
+    def publication(self) -> Publication:
+        return Publication(clock=self.clock, leases=self.leases, publisher=self.publisher)
+
+    @cached_property
+    def finisher(self) -> Finisher:
+        return Finisher(
+            settings=self.settings,
+            clock=self.clock,
+            leases=self.leases,
+            joins=self.joins,
+            queue=self.queue,
+            requests=self.requests,
+            publication=self.publication,
+            executions=self.executions,
+            giving_up=self.giving_up,
+        )
+
+    @cached_property
+    def giving_up(self) -> GivingUp:
+        troubles = DynamoTroubles(self._dynamodb, self.settings.leases_table)
+        return GivingUp(clock=self.clock, leases=self.leases, queue=self.queue, troubles=troubles)
+
+    @cached_property
+    def settler(self) -> Settler:
+        return Settler(
+            settings=self.settings,
+            clock=self.clock,
+            rng=self.rng,
+            leases=self.leases,
+            slots=self.slots,
+            tasks=self.tasks,
+            publisher=self.publisher,
+            finisher=self.finisher,
+            giving_up=self.giving_up,
+            metrics=self.metrics,
+        )
+
+    @cached_property
+    def dispatcher(self) -> Dispatcher:
+        return Dispatcher(
+            settings=self.settings,
+            clock=self.clock,
+            rng=self.rng,
+            leases=self.leases,
+            slots=self.slots,
+            retries=Retries(
+                timing=self.settings.lease,
+                clock=self.clock,
+                leases=self.leases,
+                index=self.index,
+            ),
+            messages=Messages(
+                timing=self.settings.lease,
+                clock=self.clock,
+                rng=self.rng,
+                queue=self.queue,
+                most_hidden=self.most_hidden,
+            ),
+            executions=self.executions,
+            tasks=self.tasks,
+            requests=self.requests,
+            settler=self.settler,
+            finisher=self.finisher,
+            ancestry=Ancestry(settings=self.settings, leases=self.leases, requests=self.requests),
+            hopeless=HopelessMessages(
+                leases=self.leases, finisher=self.finisher, giving_up=self.giving_up
+            ),
+            metrics=self.metrics,
+            background=self.background,
+        )
+
+    @cached_property
+    def heartbeat(self) -> Heartbeat:
+        return Heartbeat(
+            settings=self.settings,
+            clock=self.clock,
+            leases=self.leases,
+            queue=self.queue,
+            metrics=self.metrics,
+        )
+
+    @cached_property
+    def sweeper(self) -> Sweeper:
+        return Sweeper(
+            settings=self.settings,
+            clock=self.clock,
+            leases=self.leases,
+            slots=self.slots,
+            index=self.index,
+            queue=self.queue,
+            executions=self.executions,
+            requests=self.requests,
+            tasks=self.tasks,
+            publisher=self.publisher,
+            settler=self.settler,
+            finisher=self.finisher,
+            giving_up=self.giving_up,
+            metrics=self.metrics,
+        )
+
+
+def wiring() -> Wiring:
+    """The parts for this process's settings."""
+    return Wiring(runtime_settings())

@@ -1,0 +1,164 @@
+"""Services that `longhaul doctor` asks: STS, IAM, quotas, metrics, alarms, rules.
+
+They return what the test has set.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, ClassVar
+
+from simulation.aws.service import ACCOUNT, Answer, Gate, Pages, RefusedError, Service, operation
+
+
+class FakeSts(Service):
+    service = "sts"
+
+    def __init__(self, gate: Gate) -> None:
+        super().__init__(gate)
+        self.arn = f"arn:aws:sts::{ACCOUNT}:assumed-role/Operator/me"
+
+    @operation
+    def get_caller_identity(self) -> Answer:
+        return {"Account": ACCOUNT, "Arn": self.arn, "UserId": "AIDAEXAMPLE"}
+
+
+class FakeIam(Service):
+    service = "iam"
+
+    def __init__(self, gate: Gate) -> None:
+        super().__init__(gate)
+        self.denied: set[str] = set()
+        self.simulated: list[str] = []  # principals
+        self.ecs_used = True  # then the account has the service-linked role of ECS
+
+    @operation
+    def create_service_linked_role(self, *, AWSServiceName: str) -> Answer:
+        if AWSServiceName != "ecs.amazonaws.com":
+            raise NotImplementedError(AWSServiceName)
+        if self.ecs_used:
+            raise RefusedError(
+                "InvalidInput",
+                "Service role name AWSServiceRoleForECS has been taken in this account, "
+                "please try a different suffix.",
+            )
+        self.ecs_used = True
+        return self.get_role(RoleName="AWSServiceRoleForECS")
+
+    @operation
+    def get_role(self, *, RoleName: str) -> Answer:
+        if RoleName == "AWSServiceRoleForECS" and not self.ecs_used:
+            raise RefusedError(
+                "NoSuchEntity", f"The role with name {RoleName} cannot be found.", status=404
+            )
+        arn = f"arn:aws:iam::{ACCOUNT}:role/path/{RoleName}"
+        date = datetime(2026, 1, 1, tzinfo=UTC)
+        return {
+            "Role": {
+                "Arn": arn,
+                "RoleName": RoleName,
+                "Path": "/path/",
+                "RoleId": "AROAEXAMPLE123456",
+                "CreateDate": date,
+            }
+        }
+
+    @operation
+    def simulate_principal_policy(
+        self, *, PolicySourceArn: str, ActionNames: Sequence[str], ResourceArns: Sequence[str]
+    ) -> Answer:
+        self.simulated.append(PolicySourceArn)
+        return {
+            "EvaluationResults": [
+                {
+                    "EvalActionName": action,
+                    "EvalResourceName": resource,
+                    "EvalDecision": "implicitDeny" if action in self.denied else "allowed",
+                }
+                for action in ActionNames
+                for resource in ResourceArns
+            ]
+        }
+
+
+class FakeSsm(Service):
+    """The parameters of a bootstrapped account."""
+
+    service = "ssm"
+
+    def __init__(self, gate: Gate) -> None:
+        super().__init__(gate)
+        self.parameters = {"/cdk-bootstrap/hnb659fds/version": "27"}
+
+    @operation
+    def get_parameter(self, *, Name: str) -> Answer:
+        if Name not in self.parameters:
+            raise RefusedError("ParameterNotFound")
+        return {"Parameter": {"Name": Name, "Type": "String", "Value": self.parameters[Name]}}
+
+
+class FakeServiceQuotas(Service):
+    service = "service-quotas"
+    paginators: ClassVar[Pages] = {"list_service_quotas": (("NextToken", "NextToken"),)}
+
+    def __init__(self, gate: Gate) -> None:
+        super().__init__(gate)
+        self.quotas: dict[str, float] = {"Fargate On-Demand vCPU resource count": 6_000.0}
+
+    @operation
+    def list_service_quotas(self, *, ServiceCode: str) -> Answer:
+        return {
+            "Quotas": [
+                {"ServiceCode": ServiceCode, "QuotaName": name, "Value": value}
+                for name, value in self.quotas.items()
+            ]
+        }
+
+
+class FakeCloudWatch(Service):
+    service = "cloudwatch"
+
+    def __init__(self, gate: Gate) -> None:
+        super().__init__(gate)
+        self.sweeps = {"Longhaul": 4.0}  # by namespace
+        self.ringing: dict[str, str] = {}  # description, by name of the alarm
+
+    @operation
+    def get_metric_statistics(
+        self, *, Namespace: str, MetricName: str, EndTime: datetime, **_: Any
+    ) -> Answer:
+        if MetricName != "Sweeps":
+            raise NotImplementedError(MetricName)
+        sweeps = self.sweeps.get(Namespace)
+        return {
+            "Label": MetricName,
+            "Datapoints": [{"Timestamp": EndTime, "Sum": sweeps}] if sweeps else [],
+        }
+
+    @operation
+    def describe_alarms(self, *, AlarmNames: Sequence[str]) -> Answer:
+        return {
+            "MetricAlarms": [
+                {
+                    "AlarmName": name,
+                    "AlarmDescription": self.ringing.get(name, name),
+                    "StateValue": "ALARM" if name in self.ringing else "OK",
+                }
+                for name in AlarmNames
+            ]
+        }
+
+
+class FakeEvents(Service):
+    service = "events"
+
+    def __init__(self, gate: Gate) -> None:
+        super().__init__(gate)
+        self.rules: dict[str, str] = {}  # state, by name
+
+    @operation
+    def describe_rule(self, *, Name: str) -> Answer:
+        if Name not in self.rules:
+            raise RefusedError(
+                "ResourceNotFoundException", f"Rule {Name} does not exist on EventBus default."
+            )
+        return {"Name": Name, "State": self.rules[Name]}

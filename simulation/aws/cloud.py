@@ -1,0 +1,27 @@
+"""The fakes of one world, with one clock and one gate."""
+
+from typing import Any
+
+from simulation.aws.clock import VirtualClock
+from simulation.aws.dynamodb.client import FakeDynamoDB
+from simulation.aws.ecs.client import FakeEcs
+from simulation.aws.s3.client import FakeS3
+from simulation.aws.service import Around, Gate, Service
+from simulation.aws.sqs.client import FakeSqs
+from simulation.aws.stepfunctions.client import FakeStepFunctions
+
+
+class FakeAws:
+    def __init__(self, clock: VirtualClock | None = None, around: Around | None = None) -> None:
+        self.clock = clock or VirtualClock()
+        self.gate = Gate(around)
+        self.dynamodb = FakeDynamoDB(self.gate, self.clock.now)
+        self.ecs = FakeEcs(self.gate, self.clock.now)
+        self.s3 = FakeS3(self.gate, self.clock.now, self.clock.advance)
+        self.sqs = FakeSqs(self.gate, self.clock.now)
+        self.stepfunctions = FakeStepFunctions(self.gate, self.clock.now)
+
+    def client(self, service_name: str, **_: Any) -> Any:
+        """Replaces `boto3.client`."""
+        client: Service = getattr(self, service_name)
+        return client

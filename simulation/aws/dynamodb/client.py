@@ -1,0 +1,368 @@
+"""DynamoDB in memory: conditional writes, transactions, queries.
+
+Strict: expressions are parsed and evaluated, and what DynamoDB's validation refuses is refused.
+Open to faults: `index_lag_s`, `weak_read_lag_s`, `batch_size`, `page_size`, `make_busy`.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import count
+from typing import Any, ClassVar
+
+from simulation.aws.dynamodb import expressions
+from simulation.aws.dynamodb.nodes import Environment
+from simulation.aws.dynamodb.requests import environment, evaluated, hash_value
+from simulation.aws.dynamodb.tables import PrimaryKey, Table, table_of
+from simulation.aws.dynamodb.values import (
+    MAX_ITEM_BYTES,
+    Item,
+    invalid,
+    item_size,
+    size_of,
+    stored,
+)
+from simulation.aws.service import Answer, Gate, Pages, RefusedError, Service, operation
+
+_TOKENS_LIVE = timedelta(minutes=10)
+_CONDITION_FAILED = ("ConditionalCheckFailed", "The conditional request failed")
+_CONFLICT = ("TransactionConflict", "Transaction is ongoing for the item")
+
+_CONDITIONAL = {
+    "TableName",
+    "ConditionExpression",
+    "ExpressionAttributeNames",
+    "ExpressionAttributeValues",
+    "ReturnValuesOnConditionCheckFailure",
+}
+_KNOWN = {
+    "Put": {*_CONDITIONAL, "Item"},
+    "Update": {*_CONDITIONAL, "Key", "UpdateExpression"},
+    "Delete": {*_CONDITIONAL, "Key"},
+    "ConditionCheck": {*_CONDITIONAL, "Key"},
+}
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """The effect of a write on the present items."""
+
+    table: Table
+    key: PrimaryKey
+    before: Item | None
+    after: Item | None
+    targets: Sequence[str]  # attributes that an update writes
+    holds: bool
+    shows_before: bool  # a failed condition returns the item
+    size: int  # bytes of the item afterwards
+
+
+class FakeDynamoDB(Service):
+    service = "dynamodb"
+    paginators: ClassVar[Pages] = {"query": (("ExclusiveStartKey", "LastEvaluatedKey"),)}
+
+    def __init__(self, gate: Gate, now: Callable[[], datetime]) -> None:
+        super().__init__(gate)
+        self.tables: dict[str, Table] = {}
+        self.index_lag_s: Callable[[], float] = lambda: 0.0  # of each write
+        self.weak_read_lag_s = 0.0
+        self.batch_size = 100  # keys that one BatchGetItem reads; the rest returns unprocessed
+        self.page_size = 1000  # items on a page of a query
+        self._now = now
+        self._busy: Counter[tuple[str, PrimaryKey]] = Counter()
+        self._done: dict[str, tuple[datetime, Any]] = {}
+        self._tokens = count(1)
+
+    def make_busy(self, table: str, key: Mapping[str, Any], times: int = 1) -> None:
+        """Let the next writes on an item conflict with another transaction."""
+        self._busy[table, self._table(table).key_of(key)] += times
+
+    @operation
+    def create_table(self, **request: Any) -> Answer:
+        table = table_of(request)
+        if table.name in self.tables:
+            raise RefusedError("ResourceInUseException", f"Table already exists: {table.name}")
+        self.tables[table.name] = table
+        return {"TableDescription": {"TableName": table.name, "TableStatus": "ACTIVE"}}
+
+    @operation
+    def describe_table(self, *, TableName: str) -> Answer:
+        table = self._table(TableName)
+        return {
+            "Table": {
+                "TableName": table.name,
+                "TableStatus": "ACTIVE",
+                "ItemCount": len(table.rows),
+                "TableSizeBytes": sum(table.size_of(key) for key in table.rows),
+            }
+        }
+
+    @operation
+    def get_item(
+        self, *, TableName: str, Key: Mapping[str, Any], ConsistentRead: bool = False
+    ) -> Answer:
+        table = self._table(TableName)
+        item = self._read(table, table.key_of(Key), consistent=ConsistentRead)
+        return {} if item is None else {"Item": dict(item)}
+
+    @operation
+    def batch_get_item(self, *, RequestItems: Mapping[str, Any]) -> Answer:
+        asked = [
+            (name, dict(key)) for name, request in RequestItems.items() for key in request["Keys"]
+        ]
+        if len(asked) > 100:
+            raise invalid("Too many items requested for the BatchGetItem call")
+        keys = [(name, self._table(name).key_of(key)) for name, key in asked]
+        if len(set(keys)) < len(keys):
+            raise invalid("Provided list of item keys contains duplicates")
+        responses: dict[str, list[Item]] = {name: [] for name in RequestItems}
+        for name, key in keys[: self.batch_size]:
+            consistent = RequestItems[name].get("ConsistentRead", False)
+            item = self._read(self._table(name), key, consistent=consistent)
+            if item is not None:
+                responses[name].append(dict(item))
+        left: dict[str, Any] = {}
+        for name, key_given in asked[self.batch_size :]:
+            left.setdefault(name, {**RequestItems[name], "Keys": []})["Keys"].append(key_given)
+        return {"Responses": responses, "UnprocessedKeys": left}
+
+    @operation
+    def put_item(self, *, ReturnValues: str = "NONE", **request: Any) -> Answer:
+        plan = self._write("Put", request)
+        return _returned(plan, ReturnValues, {"NONE", "ALL_OLD"})
+
+    @operation
+    def update_item(self, *, ReturnValues: str = "NONE", **request: Any) -> Answer:
+        plan = self._write("Update", request)
+        return _returned(
+            plan, ReturnValues, {"NONE", "ALL_OLD", "ALL_NEW", "UPDATED_OLD", "UPDATED_NEW"}
+        )
+
+    @operation
+    def delete_item(self, *, ReturnValues: str = "NONE", **request: Any) -> Answer:
+        plan = self._write("Delete", request)
+        return _returned(plan, ReturnValues, {"NONE", "ALL_OLD"})
+
+    def transact_write_items(self, **request: Any) -> Answer:
+        """A call without a token gets one, as in botocore, and its retries carry the same."""
+        return self._transact_write_items(
+            **{"ClientRequestToken": f"token-{next(self._tokens)}", **request}
+        )
+
+    @operation
+    def _transact_write_items(
+        self, *, TransactItems: Sequence[Mapping[str, Any]], ClientRequestToken: str
+    ) -> Answer:
+        now = self._now()
+        done_at, done = self._done.get(ClientRequestToken, (None, None))
+        if done_at is not None and now - done_at < _TOKENS_LIVE:
+            if done != TransactItems:
+                raise RefusedError(
+                    "IdempotentParameterMismatchException",
+                    "Your request was rejected because it reused a request token with different"
+                    " parameters",
+                )
+            return {}
+        self._transact(TransactItems)
+        self._done[ClientRequestToken] = now, TransactItems
+        return {}
+
+    def _transact(self, items: Sequence[Mapping[str, Any]]) -> None:
+        if not 1 <= len(items) <= 100:
+            raise invalid(
+                "Member must have length less than or equal to 100 and greater than or equal to 1"
+            )
+        plans = [self._plan(*_only(item)) for item in items]
+        touched = [(plan.table.name, plan.key) for plan in plans]
+        if len(set(touched)) < len(touched):
+            raise invalid("Transaction request cannot include multiple operations on one item")
+        reasons = [self._reason(plan) for plan in plans]
+        if any(reason["Code"] != "None" for reason in reasons):
+            codes = ", ".join(reason["Code"] for reason in reasons)
+            raise RefusedError(
+                "TransactionCanceledException",
+                "Transaction cancelled, please refer cancellation reasons for specific reasons"
+                f" [{codes}]",
+                CancellationReasons=reasons,
+            )
+        for plan in plans:
+            self._apply(plan)
+
+    @operation
+    def query(self, *, TableName: str, KeyConditionExpression: str, **request: Any) -> Answer:
+        table = self._table(TableName)
+        name = request.pop("IndexName", None)
+        start, limit = request.pop("ExclusiveStartKey", None), request.pop("Limit", self.page_size)
+        consistent, forward = (
+            request.pop("ConsistentRead", False),
+            request.pop("ScanIndexForward", True),
+        )
+        condition, env = self._parsed("KeyConditionExpression", KeyConditionExpression, request)
+        if name is None:
+            hash_key = table.key_names[0]
+            found = list(table.items_under(hash_value(condition, env, hash_key)))
+            sort_key = None
+        else:
+            if consistent:
+                raise invalid("Consistent reads are not supported on global secondary indexes")
+            if name not in table.indexes:
+                raise invalid(f"The table does not have the specified index: {name}")
+            index = table.indexes[name]
+            index.catch_up(self._now().timestamp())
+            hash_key = index.hash_key
+            found = list(index.shown.get(hash_value(condition, env, hash_key), {}).items())
+            sort_key = index.sort_key
+
+        def place(pair: tuple[PrimaryKey, Mapping[str, Any]]) -> tuple[float, PrimaryKey]:
+            return (float(pair[1][sort_key]["N"]) if sort_key else 0.0), pair[0]
+
+        found = [(key, item) for key, item in found if condition.holds(item, env)]
+        found.sort(key=place, reverse=not forward)
+        if start is not None:
+            after = place((table.key_in(start), start))
+            found = [
+                pair for pair in found if (place(pair) > after if forward else place(pair) < after)
+            ]
+        page = found[: min(limit, self.page_size)]
+        answer: Answer = {
+            "Items": [dict(item) for _, item in page],
+            "Count": len(page),
+            "ScannedCount": len(page),
+        }
+        if len(page) < len(found):
+            last = page[-1][1]
+            answer["LastEvaluatedKey"] = {
+                each: last[each] for each in (*table.key_names, hash_key, sort_key) if each in last
+            }
+        return answer
+
+    def _table(self, name: str) -> Table:
+        if name not in self.tables:
+            raise RefusedError("ResourceNotFoundException", "Requested resource not found")
+        return self.tables[name]
+
+    def _read(self, table: Table, key: PrimaryKey, *, consistent: bool) -> Item | None:
+        if consistent or not self.weak_read_lag_s:
+            return table.read(key)
+        return table.read_weakly(key, self._now().timestamp() - self.weak_read_lag_s)
+
+    def _write(self, kind: str, request: Mapping[str, Any]) -> _Plan:
+        """One write on its own."""
+        plan = self._plan(kind, request)
+        reason = self._reason(plan)
+        if reason["Code"] == _CONFLICT[0]:
+            raise RefusedError("TransactionConflictException", _CONFLICT[1])
+        if reason["Code"] != "None":
+            item = {"Item": reason["Item"]} if "Item" in reason else {}
+            raise RefusedError("ConditionalCheckFailedException", _CONDITION_FAILED[1], **item)
+        self._apply(plan)
+        return plan
+
+    def _plan(self, kind: str, request: Mapping[str, Any]) -> _Plan:
+        if unknown := request.keys() - _KNOWN[kind]:
+            raise TypeError(f"{kind}: this fake does not know {unknown}")
+        table = self._table(request["TableName"])
+        key = table.key_in(request["Item"]) if kind == "Put" else table.key_of(request["Key"])
+        before = table.read(key)
+        condition, update, env = self._expressions(kind, request)
+        targets: Sequence[str] = ()
+        after = before
+        holds = condition is None or evaluated(
+            "ConditionExpression", lambda: condition.holds(before or {}, env)
+        )
+        if kind == "Put":
+            after = {name: stored(value) for name, value in request["Item"].items()}
+        elif kind == "Delete":
+            after = None
+        elif update is not None:
+            targets = evaluated("UpdateExpression", lambda: update.targets(env))
+            for name in table.key_names:
+                if name in targets:
+                    raise invalid(
+                        "One or more parameter values were invalid: Cannot update attribute"
+                        f" {name}. This attribute is part of the key"
+                    )
+            if holds:  # otherwise the attributes that it reads may be missing
+                base = before or {name: stored(request["Key"][name]) for name in table.key_names}
+                after = evaluated("UpdateExpression", lambda: update.applied(base, env))
+        size = 0
+        if after is not None and after is not before:
+            table.check_index_keys(after, before)
+            # Of an update only what it writes is measured: measuring all is half the cost.
+            size = (
+                item_size(after)
+                if kind == "Put" or before is None
+                else table.size_of(key) + size_of(after, targets) - size_of(before, targets)
+            )
+            if size > MAX_ITEM_BYTES:
+                raise invalid(
+                    "Item size has exceeded the maximum allowed size"
+                    if kind == "Put"
+                    else "Item size to update has exceeded the maximum allowed size"
+                )
+        shows_before = request.get("ReturnValuesOnConditionCheckFailure") == "ALL_OLD"
+        return _Plan(table, key, before, after, targets, holds, shows_before, size)
+
+    def _expressions(
+        self, kind: str, request: Mapping[str, Any]
+    ) -> tuple[expressions.Condition | None, expressions.Update | None, Environment]:
+        update = condition = None
+        if kind == "Update" and "UpdateExpression" in request:
+            update = evaluated(
+                "UpdateExpression", lambda: expressions.update(request["UpdateExpression"])
+            )
+        if "ConditionExpression" in request:
+            condition = evaluated(
+                "ConditionExpression", lambda: expressions.condition(request["ConditionExpression"])
+            )
+        elif kind == "ConditionCheck":
+            raise invalid("The expression can not be empty;")
+        return (
+            condition,
+            update,
+            environment(request, [each for each in (condition, update) if each]),
+        )
+
+    def _parsed(
+        self, name: str, text: str, request: Mapping[str, Any]
+    ) -> tuple[expressions.Condition, Environment]:
+        if unknown := request.keys() - _CONDITIONAL:
+            raise TypeError(f"this fake does not know {unknown}")
+        condition = evaluated(name, lambda: expressions.condition(text))
+        return condition, environment(request, [condition])
+
+    def _reason(self, plan: _Plan) -> dict[str, Any]:
+        """The cancellation reason of a write; its code is `None` for one that is not refused."""
+        place = plan.table.name, plan.key
+        if self._busy[place]:
+            self._busy[place] -= 1
+            return {"Code": _CONFLICT[0], "Message": _CONFLICT[1]}
+        if plan.holds:
+            return {"Code": "None"}
+        shown = {"Item": dict(plan.before)} if plan.shows_before and plan.before is not None else {}
+        return {"Code": _CONDITION_FAILED[0], "Message": _CONDITION_FAILED[1], **shown}
+
+    def _apply(self, plan: _Plan) -> None:
+        if plan.after is not plan.before:
+            plan.table.write(
+                plan.key, plan.after, self._now().timestamp(), self.index_lag_s(), plan.size
+            )
+
+
+def _only(item: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    if len(item) != 1:
+        raise invalid("TransactItems can only contain one of Check, Put, Update or Delete")
+    ((kind, request),) = item.items()
+    return kind, request
+
+
+def _returned(plan: _Plan, wanted: str, allowed: set[str]) -> Answer:
+    if wanted not in allowed:
+        raise invalid("Return values set to invalid value")
+    item = plan.after if wanted.endswith("NEW") else plan.before
+    if wanted == "NONE" or item is None:
+        return {}
+    if wanted.startswith("UPDATED"):
+        return {"Attributes": {name: item[name] for name in plan.targets if name in item}}
+    return {"Attributes": dict(item)}

@@ -1,0 +1,189 @@
+"""Tables of the DynamoDB fake: rows by key, and KEYS_ONLY indexes that lag behind."""
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from simulation.aws.dynamodb.values import Item, Value, invalid, kind_of
+
+PrimaryKey = tuple[Any, ...]
+
+_MAX_HASH_BYTES = 2048
+_MAX_SORT_BYTES = 1024
+_MAX_BYTES_OF_CHARACTER = 4
+
+
+@dataclass
+class Row:
+    """`before` is what an eventually consistent read returns soon after `written_at`."""
+
+    item: Item | None
+    before: Item | None
+    written_at: float
+    size: int  # bytes of the item
+
+
+@dataclass
+class Index:
+    """A global secondary index: its rows by its hash key, then by primary key."""
+
+    name: str
+    hash_key: str
+    sort_key: str | None = None
+    shown: dict[Any, dict[PrimaryKey, Item]] = field(default_factory=dict)
+    names: tuple[str, ...] = ()  # of its own keys
+    _at: dict[PrimaryKey, Any] = field(default_factory=dict)
+    _coming: deque[tuple[float, PrimaryKey, Any, Item]] = field(default_factory=deque)
+
+    def __post_init__(self) -> None:
+        self.names = tuple(name for name in (self.hash_key, self.sort_key) if name)
+
+    def note(self, key: PrimaryKey, item: Item | None, keys: Item, shows_at: float) -> None:
+        value = self._hash_value(item or {})
+        if self._coming:  # changes appear in the order of their writes
+            shows_at = max(shows_at, self._coming[-1][0])
+        self._coming.append((shows_at, key, None if value is None else value[kind_of(value)], keys))
+
+    def keys_of(self, item: Item) -> tuple[Value | None, ...]:
+        """The item's index keys; an item that lacks one is not in the index."""
+        return tuple([item.get(name) for name in self.names])
+
+    def is_same(self, before: Item, item: Item) -> bool:
+        """Whether an update wrote none of its keys: values that it leaves alone are shared."""
+        return all([before.get(name) is item.get(name) for name in self.names])  # noqa: C419 - a list is faster
+
+    def _hash_value(self, item: Item) -> Value | None:
+        return None if None in self.keys_of(item) else item[self.hash_key]
+
+    def catch_up(self, now: float) -> None:
+        while self._coming and self._coming[0][0] <= now:
+            _, key, value, keys = self._coming.popleft()
+            if key in self._at:
+                self.shown[self._at.pop(key)].pop(key)
+            if value is not None:
+                self._at[key] = value
+                self.shown.setdefault(value, {})[key] = keys
+
+
+@dataclass
+class Table:
+    name: str
+    key_names: tuple[str, ...]  # partition key, then sort key if there is one
+    types: Mapping[str, str]
+    indexes: dict[str, Index]
+    rows: dict[PrimaryKey, Row] = field(default_factory=dict)
+
+    def key_of(self, key: Mapping[str, Value]) -> PrimaryKey:
+        """The primary key in a request, which has the key's attributes only."""
+        if len(key) != len(self.key_names):
+            raise invalid("The provided key element does not match the schema")
+        return self.key_in(key)
+
+    def key_in(self, item: Mapping[str, Value]) -> PrimaryKey:
+        """The primary key of an item."""
+        for name, limit in zip(self.key_names, (_MAX_HASH_BYTES, _MAX_SORT_BYTES), strict=False):
+            text = item[name].get("S") if name in item else None
+            if text and self.types[name] == "S" and len(text) < limit / _MAX_BYTES_OF_CHARACTER:
+                continue  # nearly always
+            if name not in item:
+                raise invalid(
+                    f"One or more parameter values were invalid: Missing the key {name} in the item"
+                )
+            self._check_type(name, item[name], f"Type mismatch for key {name}")
+            content = item[name][self.types[name]]
+            if not content:
+                raise invalid(
+                    "One or more parameter values are not valid. The AttributeValue for a key"
+                    f" attribute cannot contain an empty string value. Key: {name}"
+                )
+            if len(str(content).encode()) > limit:
+                raise invalid(
+                    f"One or more parameter values were invalid: Size of key {name} has exceeded"
+                    f" {limit} bytes"
+                )
+        return tuple([item[name][self.types[name]] for name in self.key_names])
+
+    def check_index_keys(self, item: Item, before: Item | None) -> None:
+        """Refuse a new index key that is empty or of another type; it may be absent."""
+        for index in self.indexes.values():
+            for name in index.names:
+                value = item.get(name)
+                if value is None or (before is not None and before.get(name) is value):
+                    continue
+                self._check_type(name, value, f"Type mismatch for Index Key {name}")
+                if not value[self.types[name]]:
+                    raise invalid(
+                        "One or more parameter values are not valid. A value specified for a"
+                        " secondary index key is not supported. The AttributeValue for a key"
+                        " attribute cannot contain an empty string value."
+                        f" IndexName: {index.name}, IndexKey: {name}"
+                    )
+
+    def read(self, key: PrimaryKey) -> Item | None:
+        row = self.rows.get(key)
+        return None if row is None else row.item
+
+    def read_weakly(self, key: PrimaryKey, seen_until: float) -> Item | None:
+        """The item at `seen_until`; after several later writes, the last value but one."""
+        row = self.rows.get(key)
+        if row is None:
+            return None
+        return row.before if row.written_at > seen_until else row.item
+
+    def size_of(self, key: PrimaryKey) -> int:
+        row = self.rows.get(key)
+        return 0 if row is None else row.size
+
+    def write(
+        self, key: PrimaryKey, item: Item | None, now: float, index_lag_s: float, size: int
+    ) -> None:
+        before = self.read(key)
+        self.rows[key] = Row(item, before, now, size)
+        for index in self.indexes.values():
+            if before is not None and item is not None and index.is_same(before, item):
+                continue
+            if index.keys_of(before or {}) != index.keys_of(item or {}):
+                whole = item or before or {}
+                names = (*self.key_names, *index.names)
+                keys = {name: whole[name] for name in names if name in whole}
+                index.note(key, item, keys, now + index_lag_s)
+
+    def items_under(self, hash_value: Any) -> Iterator[tuple[PrimaryKey, Item]]:
+        return (
+            (key, row.item)
+            for key, row in self.rows.items()
+            if key[0] == hash_value and row.item is not None
+        )
+
+    def _check_type(self, name: str, value: Value, problem: str) -> None:
+        if kind_of(value) != self.types[name]:
+            raise invalid(
+                f"One or more parameter values were invalid: {problem}"
+                f" Expected: {self.types[name]} Actual: {kind_of(value)}"
+            )
+
+
+def table_of(request: Mapping[str, Any]) -> Table:
+    """A table from CreateTable's arguments, or from a template's properties of the same names."""
+    types = {
+        each["AttributeName"]: each["AttributeType"] for each in request["AttributeDefinitions"]
+    }
+    keys = {each["KeyType"]: each["AttributeName"] for each in request["KeySchema"]}
+    indexes = {}
+    for each in request.get("GlobalSecondaryIndexes", []):
+        schema = {part["KeyType"]: part["AttributeName"] for part in each["KeySchema"]}
+        if (
+            each["Projection"] != {"ProjectionType": "KEYS_ONLY"}
+            or types.get(schema.get("RANGE", ""), "N") != "N"
+        ):
+            raise NotImplementedError(
+                "this fake knows KEYS_ONLY indexes, sorted by a number if at all"
+            )
+        indexes[each["IndexName"]] = Index(each["IndexName"], schema["HASH"], schema.get("RANGE"))
+    return Table(
+        request["TableName"],
+        tuple(keys[kind] for kind in ("HASH", "RANGE") if kind in keys),
+        types,
+        indexes,
+    )

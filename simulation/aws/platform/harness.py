@@ -1,0 +1,77 @@
+"""Gives the product the simulation's clients, clock, randomness and threads."""
+
+import logging
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import boto3
+from aws_lambda_powertools import Logger
+
+import longhaul.log_context
+import longhaul.wiring
+from jobs.attempt import AttemptRunner
+from longhaul.domain.verdict import ExitCode
+from simulation.aws.platform.background import HostBackground
+from simulation.aws.platform.hosts import HostClock
+from simulation.worlds.world import World, rng_for_product
+
+_QUIET = SimpleNamespace(
+    thread_safe_get_current_keys=dict,
+    thread_safe_append_keys=lambda **_: None,
+    thread_safe_clear_keys=lambda: None,
+)
+_fail = AttemptRunner._fail  # noqa: SLF001 - see `installed`
+
+
+@contextmanager
+def installed(world: World) -> Iterator[None]:
+    """For as long as the world runs. One world at a time in a process."""
+    clock = HostClock(world.timeline)
+    replacements = (
+        (boto3, "client", world.sdk.client),
+        (longhaul.wiring, "SystemClock", lambda: clock),
+        (longhaul.wiring, "random", SimpleNamespace(Random=rng_for_product)),
+        (longhaul.wiring, "runtime_settings", lambda: world.settings),
+        (longhaul.wiring, "Threads", HostBackground),
+        # An attempt records what its job raises. Mistakes of the code must be seen instead.
+        (AttemptRunner, "_fail", _raise_mistakes),
+        # Metrics go to stdout.
+        (longhaul.wiring, "EmfMetrics", lambda _: SimpleNamespace(put=world.seen.note_metrics)),
+        # No line is written, so none needs the names of its job.
+        (longhaul.log_context, "logger", _QUIET),
+        # What is caught and logged is seen all the same.
+        (Logger, "exception", _logged(world)),
+        (logging.Logger, "exception", _logged(world)),
+    )
+    originals = [(module, name, getattr(module, name)) for module, name, _ in replacements]
+    disabled = logging.root.manager.disable
+    _set(replacements)
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(disabled)
+        _set(originals)
+
+
+def _logged(world: World) -> Callable[..., None]:
+    def exception(*_: Any, **__: Any) -> None:
+        error = sys.exc_info()[1]
+        if error is not None:
+            world.seen.code_failed(error)
+
+    return exception
+
+
+def _set(attributes: Iterable[tuple[Any, str, Any]]) -> None:
+    for owner, name, value in attributes:
+        setattr(owner, name, value)
+
+
+def _raise_mistakes(attempt: AttemptRunner, error: Exception) -> ExitCode:
+    if isinstance(error, AssertionError | TypeError | KeyError | AttributeError):
+        raise error
+    return _fail(attempt, error)

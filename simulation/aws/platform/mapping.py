@@ -1,0 +1,160 @@
+"""The event source mapping: polls a jobs queue, invokes the dispatcher, deletes messages.
+
+With ReportBatchItemFailures the listed messages stay. An empty list, an empty response or null
+deletes all. A response of another shape, an error or a throttle deletes nothing. The mapping never
+changes a visibility timeout.
+https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from simulation.aws.platform.hosts import PLATFORM, Host
+from simulation.aws.platform.invocations import InvocationResult, Lambda
+from simulation.aws.platform.timeline import Event, Timeline
+from simulation.aws.sqs.queues import Queue
+from simulation.worlds.randomness import rng_of
+
+
+class EventSourceMapping:
+    """The pollers of one queue: `concurrency` of them, named after the stage by `label`.
+
+    An idle poller wakes when a message becomes visible, as a long poll returns at once then.
+
+    Attributes:
+        deleting: Called with each message id before it is deleted.
+    """
+
+    def __init__(
+        self,
+        *,
+        label: str,
+        seed: int,
+        timeline: Timeline,
+        sqs: Any,
+        queue: Queue,
+        platform: Lambda,
+        batch_size: int,
+        concurrency: int,
+    ) -> None:
+        self._label = label
+        self._seed = seed
+        self._timeline = timeline
+        self._sqs = sqs
+        self._queue = queue
+        self._platform = platform
+        self._batch_size = batch_size
+        self._free = concurrency
+        self._batches = 0
+        self._wake: Event | None = None
+        self.deleting: list[Callable[[str], None]] = []
+
+    def look(self) -> None:
+        """Schedule the next poll, if a poller is free and a message is to become visible."""
+        if self._wake is not None:
+            self._wake.cancel()
+            self._wake = None
+        if not self._free:
+            return
+        shows_at = self._queue.shows_next_at()
+        if shows_at is not None:
+            delay_s = max(0.0, shows_at - self._timeline.clock.now().timestamp()) + 0.05
+            self._wake = self._timeline.after(delay_s, self._poll)
+
+    def _poll(self) -> None:
+        self._wake = None
+        self._free -= 1
+        self._batches += 1
+        name = f"{self._label}mapping#{self._batches}"
+        host = Host(self._timeline, name, rng_of(self._seed, name), traits=PLATFORM)
+        host.run(self._receive, partial(self._received, host))
+
+    def _receive(self) -> list[Mapping[str, Any]]:
+        received = self._sqs.receive_message(
+            QueueUrl=self._queue.url,
+            MaxNumberOfMessages=self._batch_size,
+            WaitTimeSeconds=20,
+            AttributeNames=["All"],
+            MessageAttributeNames=["All"],
+        )
+        messages: list[Mapping[str, Any]] = received.get("Messages", [])
+        return messages
+
+    def _received(
+        self, host: Host, error: BaseException | None, messages: list[Mapping[str, Any]] | None
+    ) -> None:
+        if error is not None and not isinstance(error, ClientError | BotoCoreError):
+            raise error
+        if not messages:
+            self._free += 1
+            # A poll that failed is repeated a little later. Messages whose receive was lost become
+            # visible again when their timeout ends.
+            self._timeline.after(1.0 if error is not None else 0.0, self.look)
+            return
+        records = [record_of(message, self._queue.arn) for message in messages]
+        self._platform.invoke(
+            "dispatcher",
+            {"Records": records},
+            f"{self._label}m{self._batches}",
+            partial(self._invoked, host, messages),
+        )
+        self.look()
+
+    def _invoked(
+        self, host: Host, messages: list[Mapping[str, Any]], result: InvocationResult
+    ) -> None:
+        ids = [message["MessageId"] for message in messages]
+        kept = set(ids) if result.error is not None else items_to_keep(result.payload, ids)
+        doomed = [message for message in messages if message["MessageId"] not in kept]
+
+        def delete() -> None:
+            for message in doomed:
+                for listener in self.deleting:
+                    listener(message["MessageId"])
+                try:
+                    self._sqs.delete_message(
+                        QueueUrl=self._queue.url, ReceiptHandle=message["ReceiptHandle"]
+                    )
+                except (ClientError, BotoCoreError):
+                    continue  # it becomes visible again: SQS delivers at least once
+
+        def deleted(error: BaseException | None, _answer: Any) -> None:
+            if error is not None:
+                raise error
+            self._free += 1
+            self.look()
+
+        if doomed:
+            host.run(delete, deleted)
+        else:
+            deleted(None, None)
+
+
+def items_to_keep(response: Any, ids: list[str]) -> set[str]:
+    """The messages of a batch that stay in the queue, given the function's response."""
+    try:
+        named = [item["itemIdentifier"] for item in (response or {}).get("batchItemFailures") or []]
+    except (AttributeError, TypeError, KeyError):
+        return set(ids)
+    return set(named) if all(isinstance(name, str) and name in ids for name in named) else set(ids)
+
+
+def record_of(message: Mapping[str, Any], queue_arn: str) -> dict[str, Any]:
+    """A received message as Lambda hands it over."""
+    return {
+        "messageId": message["MessageId"],
+        "receiptHandle": message["ReceiptHandle"],
+        "body": message["Body"],
+        "attributes": dict(message["Attributes"]),
+        "messageAttributes": {
+            name: {"dataType": value["DataType"], "stringValue": value["StringValue"]}
+            for name, value in message.get("MessageAttributes", {}).items()
+        },
+        "md5OfBody": message["MD5OfBody"],
+        "eventSource": "aws:sqs",
+        "eventSourceARN": queue_arn,
+        "awsRegion": "us-east-1",
+    }

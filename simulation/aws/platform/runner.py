@@ -1,0 +1,269 @@
+"""What a container runs: the real attempt, with a Spark whose job only takes time.
+
+The plan says how the job goes. In the place of staging there is nothing, and what Spark would have
+written is a folder of small files.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from greenlet import getcurrent
+from pydantic import JsonValue
+
+from jobs.api import Job, Params
+from jobs.io.listing import InputListing
+from jobs.io.staging import StagedInput
+from jobs.io.written import Dataset
+from jobs.loading import LoadedJob
+from jobs.spark.progress import Effort, SparkSample
+from jobs.stopping import Stop, StopReason, end_when_stopped, hear_sigterm
+from jobs.task import Resources, Task
+from jobs.wiring import put_together, s3_client
+from longhaul.domain.errors import PermanentJobError
+from longhaul.domain.lease import AttemptId, CommittedOutput, Lease
+from longhaul.domain.paths import DataPath
+from longhaul.ports import Leases, Publisher
+from longhaul.settings import RuntimeSettings
+from simulation.aws.platform.background import HostBackground
+from simulation.aws.platform.hosts import HostClock, here, wait_for_good
+from simulation.worlds.endings import KINDS, OWN_FAULTS
+from simulation.worlds.requests import OWN_OUTPUT, emitted_of
+from simulation.worlds.stages import members_of
+
+if TYPE_CHECKING:
+    from simulation.aws.platform.containers import Container, Surroundings
+    from simulation.aws.platform.timeline import Event, Process
+    from simulation.worlds.plan import Ending
+    from simulation.worlds.plan import Job as PlannedJob
+
+_BOOT_S = 8.0
+_NO_SCRATCH = Path("/nonexistent/longhaul")
+_RESOURCES = Resources(cores=2, memory_mib=4096)
+# Long jobs report less often than every few seconds, so that a world of days stays cheap. They
+# report often enough that a few lost reports do not look like a stall.
+_REPORTS = 30
+_REPORTS_IN_A_STALL = 20
+
+# The job works as long as it has to; what happens to it comes from outside, or at its commit.
+_WORKS_ON = (KINDS - OWN_FAULTS) | {"dies_before_commit"}
+_EXITS = {"fails_silently": 1, "crashes": 139, "exits_with_0": 0}
+_KILLED = 137
+
+
+class Runner:
+    """The process of a container, from its main program to its end."""
+
+    def __init__(self, container: "Container", around: "Surroundings") -> None:
+        self._host = container.host
+        self._background = HostBackground(lambda: container.host)
+        self._stop = Stop()
+        self._container = container
+        self._around = around
+
+    def main(self) -> int:
+        """As `jobs.runner`."""
+        around, container = self._around, self._container
+        s3 = s3_client()
+        spark = PlannedSpark(container, around, self._stop)
+        attempt = put_together(
+            container.attempt,
+            _with_rare_reports(around.settings(), container.job),
+            s3,
+            task=Task(container.task.arn, _RESOURCES),
+            scratch=_NO_SCRATCH,
+            area=PlannedArea(around.output, container),
+            spark=spark,
+            stop=self._stop,
+            background=self._background,
+            load=spark.load,
+            clock=HostClock(around.timeline),
+            rng=container.host.rng,
+        )
+        leases = PlannedLeases(attempt.leases, container, attempt.publisher)
+        attempt.leases = cast("Leases", leases)
+        end_when_stopped(attempt, container.end_process)
+        code = attempt.run()
+        if "thread failed" in self._stop.detail:
+            raise AssertionError(self._stop.detail)
+        container.end_kind = code.name.lower()
+        return code
+
+    def hear_sigterm(self) -> None:
+        if self._host.alive:
+            hear_sigterm(self._stop, self._background)
+
+
+class PlannedArea:
+    """`jobs.io.work_area.WorkArea` whose output is there already.
+
+    Of the inputs only the job's own output is looked at.
+    """
+
+    def __init__(self, output: Path, container: "Container") -> None:
+        self.output = output
+        self._container = container
+
+    def stage(
+        self,
+        listing: InputListing,
+        inputs: Mapping[str, DataPath],
+        stop: Stop,
+        *,
+        begin: Callable[[int], None],
+        advance: Callable[[int], None],
+    ) -> Mapping[str, StagedInput]:
+        del stop, begin, advance
+        # The first compaction finds nothing; a real one would fail for good.
+        if OWN_OUTPUT in inputs and listing.sources_of(inputs[OWN_OUTPUT]):
+            self._container.read_own_at = self._container.host.timeline.clock.now()
+        return {name: StagedInput(str(path), 1, 1, frozenset()) for name, path in inputs.items()}
+
+    def clear(self) -> None:
+        """Others use it too."""
+
+
+class PlannedLeases:
+    """The lease store, with what the plan has in store for the attempt at its commit."""
+
+    def __init__(self, leases: Leases, container: "Container", publisher: Publisher) -> None:
+        self._leases = leases
+        self._container = container
+        self._publisher = publisher
+
+    def __getattr__(self, name: str) -> object:
+        found: object = getattr(self._leases, name)
+        return found
+
+    def register_task(self, attempt: AttemptId, task_arn: str, now: datetime) -> Lease:
+        lease = self._leases.register_task(attempt, task_arn, now)
+        self._container.has_worked = True
+        if self._container.job.work_s >= lease.input.timeout_s:
+            self._container.outlasts_timeout = True
+        return lease
+
+    def commit(self, attempt: AttemptId, output: CommittedOutput) -> Lease:
+        kind = self._container.ending.kind
+        if kind == "dies_before_commit":
+            self._container.fault_of_job = kind
+            self._container.end_as(kind, _KILLED)
+        lease = self._leases.commit(attempt, output)
+        if kind == "uploads_end":
+            self._publisher.discard(attempt)
+        if kind in ("dies_after_commit", "uploads_end"):
+            self._container.end_as(kind, _KILLED)
+        return lease
+
+
+class PlannedSpark:
+    """`jobs.attempt.Spark`, and its job.
+
+    As with the real one, a stop ends what the main process waits for.
+    """
+
+    def __init__(self, container: "Container", around: "Surroundings", stop: Stop) -> None:
+        self._container = container
+        self._around = around
+        self._timeline = around.timeline
+        self._stop = stop
+        self._is_working = False
+        self._waiting: tuple[Process, Event] | None = None
+        stop.on_request(self._wake)
+
+    def load(
+        self, _job: str, params: Mapping[str, JsonValue], _fetch: Callable[[str], Path]
+    ) -> LoadedJob:
+        """`jobs.loading.load`."""
+        work = cast("int", params.get("work", 0))
+        planned = self._container.job
+        self._container.work_known(work, planned.ending(self._container.attempt.attempt, work))
+        return LoadedJob(lambda _session, job: self._play(planned, job), Params())
+
+    def await_session(self, input_bytes: int) -> None:
+        del input_bytes
+        self._pause(_BOOT_S)
+
+    def run(self, loaded: LoadedJob, job: Job[Any]) -> None:
+        loaded.run(cast("Any", None), job)
+
+    def sample(self) -> SparkSample:
+        return SparkSample()
+
+    def effort(self) -> Effort:
+        return Effort(seconds=1.0, cpu_s=1.0 if self._is_working else 0.0, io_bytes=0)
+
+    def _play(self, planned: "PlannedJob", job: Job[Any]) -> None:
+        self._go_through(self._container.ending, planned.work_s)
+        if self._container.ending.kind == "no_output":
+            return
+        job.written.append(Dataset(".", self._around.output / str(planned.files), 3))
+        if planned.fan_out is not None and job.emitter.stage.next:
+            bucket = self._around.settings().paths.data_bucket
+            members = [self._around.jobs[name] for name in members_of(planned)]
+            job.emit(*[emitted_of(each, bucket) for each in members])
+
+    def _go_through(self, ending: "Ending", work_s: float) -> None:
+        container, kind = self._container, ending.kind
+        if kind in _WORKS_ON:
+            if container.outlasts_timeout:
+                container.fault_of_job = "endless"
+            self._work(work_s)
+            return
+        if kind == "endless":
+            container.fault_of_job = kind
+            while True:
+                self._work(3_600)
+        self._work(ending.after_s)
+        container.fault_of_job = kind
+        match kind:
+            case "fails":
+                raise ValueError(kind)
+            case "permanent":
+                raise PermanentJobError(kind)
+            case "no_output":
+                return
+            case "oom_in_jvm":  # as `jobs.spark.local` notices it
+                self._stop.request(StopReason.OUT_OF_MEMORY, "Spark's JVM ran out of memory")
+                raise ConnectionResetError
+            case "jvm_hangs":  # and no stop frees the main thread
+                wait_for_good()
+            case "hangs":  # with all its threads
+                container.host.kill()
+                wait_for_good()
+            case "oom_killed":
+                reason = "OutOfMemoryError: Container killed due to memory usage"
+                container.end_as(kind, _KILLED, reason)
+        container.end_as(kind, _EXITS[kind])
+
+    def _work(self, seconds: float) -> None:
+        self._is_working = True
+        self._pause(seconds)
+        self._is_working = False
+
+    def _pause(self, seconds: float) -> None:
+        """Wait; a stop ends it with an error."""
+        here()
+        self._stop.check()
+        process = cast("Process", getcurrent())
+        self._waiting = process, self._timeline.after(seconds, process.go_on)
+        process.give_way()
+        self._waiting = None
+        self._stop.check()
+
+    def _wake(self) -> None:
+        if self._waiting is not None:
+            process, event = self._waiting
+            event.cancel()
+            self._timeline.after(0, process.go_on)
+
+
+def _with_rare_reports(settings: RuntimeSettings, job: "PlannedJob") -> RuntimeSettings:
+    stage = settings.stages[0]
+    longest_s = min(job.work_s, job.timeout_s or stage.timeout_s)
+    stall_s = job.stall_timeout_s or stage.stall_timeout_s
+    period_s = min(longest_s / _REPORTS, stall_s / _REPORTS_IN_A_STALL)
+    if period_s <= settings.lease.progress_period_s:
+        return settings
+    lease = settings.lease.model_copy(update={"progress_period_s": period_s})
+    return settings.model_copy(update={"lease": lease})

@@ -1,0 +1,155 @@
+"""Step Functions in a world: the interpreter, its integrations, and their faults."""
+
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+from simulation.aws.ecs.tasks import Task
+from simulation.aws.platform.containers import attempt_of
+from simulation.aws.platform.hosts import PLATFORM, Host
+from simulation.aws.platform.invocations import InvocationResult, Lambda
+from simulation.aws.platform.sdk import Sdk
+from simulation.aws.platform.timeline import Cancellable, Timeline
+from simulation.aws.stepfunctions.client import FakeStepFunctions
+from simulation.aws.stepfunctions.integration import Done, Failed, Tell
+from simulation.aws.stepfunctions.interpreter import Interpreter
+from simulation.aws.stepfunctions.run_task_sync import RunTaskSync, described
+from simulation.worlds.injection import Injector
+from simulation.worlds.plan import Plan
+from simulation.worlds.randomness import rng_of, unit
+
+TWICE: Any = SimpleNamespace(retries={"total_max_attempts": 2})
+"""Step Functions repeats a call to ECS whose response was lost: one state may start two tasks."""
+
+_LATE_S = 1_200.0
+_HALF = 0.5
+
+
+def engine(
+    plan: Plan,
+    timeline: Timeline,
+    stepfunctions: FakeStepFunctions,
+    sdk: Sdk,
+    injector: Injector,
+    platform: Lambda,
+    label_of: Callable[[str, int | str], str],
+) -> Interpreter:
+    """The interpreter of this world's executions."""
+    made = Interpreter(
+        timeline,
+        stepfunctions,
+        {
+            "arn:aws:states:::lambda:invoke": LambdaInvoke(platform, label_of),
+            "arn:aws:states:::ecs:runTask.sync": RunTask(plan, timeline, sdk, injector, label_of),
+        },
+        rng_of(plan.seed, "states"),
+    )
+    made.timeout_stops_sync = lambda: plan.mix.timeout_stops_task
+    return made
+
+
+class LambdaInvoke:
+    """`simulation.aws.stepfunctions.integration.Integration` for `lambda:invoke`."""
+
+    def __init__(self, platform: Lambda, label_of: Callable[[str, int | str], str]) -> None:
+        self._platform = platform
+        self._label_of = label_of
+
+    def __call__(self, parameters: dict[str, Any], tell: Tell) -> Cancellable:
+        def answered(result: InvocationResult) -> None:
+            if result.error is not None:
+                tell(Failed(result.error, result.cause))
+            else:
+                shown = {"ExecutedVersion": "$LATEST", "Payload": result.payload, "StatusCode": 200}
+                tell(Done(shown))
+
+        payload = parameters["Payload"]
+        site = self._label_of(payload["key"], payload["attempt"])
+        self._platform.invoke(
+            parameters["FunctionName"].rpartition(":")[2], payload, site, answered
+        )
+        # An invocation continues when its execution stops; the interpreter ignores its result.
+        return SimpleNamespace(cancel=lambda: None)
+
+
+class RunTask:
+    """`ecs:runTask.sync`, where the plan decides what AWS leaves open.
+
+    That is: how late Step Functions hears of a task's end, and whether a cancelled task is stopped.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        timeline: Timeline,
+        sdk: Sdk,
+        injector: Injector,
+        label_of: Callable[[str, int | str], str],
+    ) -> None:
+        self._plan = plan
+        self._label_of = label_of
+        self._injector = injector
+        self._hosted = _Hosted(timeline, plan.seed)
+        self._run = RunTaskSync(self._hosted, sdk.client("ecs", config=TWICE))  # type: ignore[arg-type]  # as a Timeline
+        self._run.told_after_s = self._told_after_s
+        self._run.description = self._description
+        self._run.tries_to_stop = self._tries_to_stop
+
+    def __call__(self, parameters: dict[str, Any], tell: Tell) -> Cancellable:
+        label = self._label(parameters["Overrides"])
+        self._hosted.label = f"runTask@{label}"
+        running = self._run(parameters, tell)
+
+        def cancel() -> None:
+            self._hosted.label = f"stopTask@{label}"
+            running.cancel()
+
+        return SimpleNamespace(cancel=cancel)
+
+    def _label(self, overrides: Mapping[str, Any]) -> str:
+        """The label of the attempt that the container's environment names."""
+        names = {
+            each["Name"]: each["Value"]
+            for each in overrides["ContainerOverrides"][0]["Environment"]
+        }
+        return self._label_of(names["LONGHAUL_KEY"], names["LONGHAUL_ATTEMPT"])
+
+    def _told_after_s(self, task: Task) -> float:
+        attempt = attempt_of(task)
+        site = f"told:{self._label_of(attempt.key, attempt.attempt)}"
+        late = self._injector.of_event(site, ("late",), self._plan.mix.events / 4)
+        return _LATE_S if late else 1 + 3 * unit(self._plan.seed, site)
+
+    def _tries_to_stop(self) -> bool:
+        site = f"stop:{self._hosted.label}"
+        return self._injector.of_event(site, ("not stopped",), self._plan.mix.events / 2) is None
+
+    def _description(self, task: Task) -> dict[str, Any]:
+        """Some tasks that never started are described without containers."""
+        shown = described(task)
+        if (
+            task.stop_code == "TaskFailedToStart"
+            and unit(self._plan.seed, f"described:{task.arn}") < _HALF
+        ):
+            del shown["Containers"]
+        return shown
+
+
+class _Hosted:
+    """A timeline whose processes have hosts of their own, for the calls of Step Functions."""
+
+    def __init__(self, timeline: Timeline, seed: int) -> None:
+        self.label = ""
+        self._timeline = timeline
+        self._seed = seed
+        self._counts: dict[str, int] = {}
+        self.after = timeline.after
+        self.clock = timeline.clock
+
+    def spawn(
+        self, work: Callable[[], Any], *, ended: Callable[[BaseException | None, Any], None]
+    ) -> Any:
+        self._counts[self.label] = n = self._counts.get(self.label, 0) + 1
+        name = f"{self.label}#{n}"
+        host = Host(self._timeline, name, rng_of(self._seed, name), traits=PLATFORM)
+        return host.run(work, ended)

@@ -1,0 +1,124 @@
+"""What the fakes share: the gate for every call, botocore's errors, and its paginators.
+
+A fake has those methods of a botocore client that the product calls, with the same keyword
+arguments, responses and errors. Any other argument is a TypeError, so that none is ignored.
+"""
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping
+from functools import wraps
+from threading import RLock
+from typing import Any, ClassVar, NamedTuple
+
+from botocore.exceptions import ClientError
+
+Answer = dict[str, Any]
+Pages = Mapping[str, tuple[tuple[str, str], ...]]
+"""By operation: each argument of the next page's request, and the member of the answer it takes."""
+
+ACCOUNT, REGION = "123456789012", "us-east-1"
+
+
+class Call(NamedTuple):
+    service: str  # boto3's name of the client
+    operation: str  # the API's name, such as `PutItem`
+    arguments: Mapping[str, Any]
+
+
+Proceed = Callable[[], Answer]
+Around = Callable[[Call, Proceed], Answer]
+"""Wraps a call.
+
+It may raise before `proceed()` (the call has no effect) or after it (the answer is lost), or call
+it twice (the SDK retries).
+"""
+
+
+class Gate:
+    """All calls of a world go through it: counted, one at a time, wrapped by `around`."""
+
+    def __init__(self, around: Around | None = None) -> None:
+        self.around = around
+        self.counts: Counter[str] = Counter()  # by `service.Operation`
+        self.calls: deque[Call] = deque(maxlen=1000)  # the latest
+        # The handlers call from several threads; each call is atomic, as it is on AWS.
+        self._lock = RLock()
+
+    def __call__(self, call: Call, proceed: Proceed) -> Answer:
+        with self._lock:
+            self.calls.append(call)
+            self.counts[f"{call.service}.{call.operation}"] += 1
+            return proceed() if self.around is None else self.around(call, proceed)
+
+
+class RefusedError(Exception):
+    """The service refuses a call; `operation` turns this into botocore's ClientError."""
+
+    def __init__(self, code: str, message: str = "", *, status: int = 400, **extra: Any) -> None:
+        super().__init__(code, message)
+        self.code, self.message, self.status, self.extra = code, message, status, extra
+
+
+def client_error(
+    code: str, message: str, operation: str, *, status: int = 400, **extra: Any
+) -> ClientError:
+    """The error that botocore raises; `extra` are further members, such as CancellationReasons."""
+    response: Any = {
+        "Error": {"Code": code, "Message": message},
+        "ResponseMetadata": {"HTTPStatusCode": status},
+        **extra,
+    }
+    return ClientError(response, operation)
+
+
+class Service:
+    """Base of the fakes."""
+
+    service: ClassVar[str]
+    paginators: ClassVar[Pages] = {}
+
+    def __init__(self, gate: Gate) -> None:
+        self.gate = gate
+
+    def get_paginator(self, operation_name: str) -> "Paginator":
+        return Paginator(getattr(self, operation_name), self.paginators[operation_name])
+
+
+class Paginator:
+    def __init__(self, call: Callable[..., Answer], tokens: tuple[tuple[str, str], ...]) -> None:
+        self._call = call
+        self._tokens = tokens
+
+    def paginate(
+        self, *, PaginationConfig: Mapping[str, int] | None = None, **arguments: Any
+    ) -> Iterator[Answer]:
+        if PaginationConfig is not None:
+            arguments["Limit"] = PaginationConfig["PageSize"]  # DynamoDB only; others refuse it
+        while True:
+            page = self._call(**arguments)
+            yield page
+            following = {
+                argument: page[member] for argument, member in self._tokens if page.get(member)
+            }
+            if not following:
+                return
+            arguments |= following
+
+
+def operation(effect: Callable[..., Answer]) -> Callable[..., Answer]:
+    """A method of a client: it goes through the gate, and a refusal becomes botocore's error."""
+    name = "".join(word.capitalize() for word in effect.__name__.split("_"))
+
+    @wraps(effect)
+    def call(self: Service, **arguments: Any) -> Answer:
+        def proceed() -> Answer:
+            try:
+                return effect(self, **arguments)
+            except RefusedError as refused:
+                raise client_error(
+                    refused.code, refused.message, name, status=refused.status, **refused.extra
+                ) from None
+
+        return self.gate(Call(self.service, name, arguments), proceed)
+
+    return call

@@ -1,0 +1,347 @@
+"""SQS in memory: standard queues.
+
+Strict about visibility: a new receipt handle at each receive, at most 12 h from the receive, native
+redrive at the receive after the last allowed one, retention from the first send. A receive returns
+at once; a long poll does not wait.
+
+Open to faults: `stale_handles`, `entry_fault`, `reorder`, `redeliver`.
+"""
+
+import json
+from collections.abc import Callable, Mapping, MutableSequence, Sequence
+from datetime import datetime
+from itertools import count
+from typing import Any
+
+from simulation.aws.service import Answer, Gate, RefusedError, Service, operation
+from simulation.aws.sqs import receipts as sqs_receipts
+from simulation.aws.sqs.batch import MAX_ENTRIES, Faults, run
+from simulation.aws.sqs.messages import check_message, md5, shown, size_of
+from simulation.aws.sqs.queues import (
+    MAX_IN_FLIGHT,
+    MIB,
+    Message,
+    MoveTask,
+    Queue,
+    invalid,
+    queue_numbers,
+)
+
+_PREFIX = "AWS.SimpleQueueService."
+
+
+class FakeSqs(Service):
+    service = "sqs"
+
+    def __init__(self, gate: Gate, now: Callable[[], datetime]) -> None:
+        super().__init__(gate)
+        self.queues: dict[str, Queue] = {}  # by URL
+        self.stale_handles: sqs_receipts.Policy = "fail"
+        self.entry_fault: Faults = lambda _operation, _entry: None
+        # Changes the order of the messages that a receive could take.
+        self.reorder: Callable[[MutableSequence[Message]], None] | None = None
+        self.max_in_flight = MAX_IN_FLIGHT
+        self._now = now
+        self._ids = count(1)
+        self._handles = count(1)
+        self._moves: list[MoveTask] = []
+
+    def redeliver(self, queue_url: str, message_id: str) -> None:
+        """Let the next receive get a message again, even one in flight or deleted.
+
+        SQS delivers at least once.
+        """
+        self._queue(queue_url).bring_back(message_id)
+
+    @operation
+    def create_queue(
+        self, *, QueueName: str, Attributes: Mapping[str, str] | None = None
+    ) -> Answer:
+        attributes = dict(Attributes or {})
+        queue = Queue(QueueName, queue_numbers(attributes))
+        if policy := json.loads(attributes.get("RedrivePolicy", "null")):
+            queue.dead_letter_arn, queue.max_receive_count = (
+                policy["deadLetterTargetArn"],
+                int(policy["maxReceiveCount"]),
+            )
+            self._queue_of_arn(policy["deadLetterTargetArn"])
+            if not 1 <= queue.max_receive_count <= 1000:
+                raise RefusedError(
+                    "InvalidAttributeValue", "maxReceiveCount must be between 1 and 1000"
+                )
+        known = self.queues.setdefault(queue.url, queue)
+        if not known.has_attributes_of(queue):
+            raise RefusedError(
+                "QueueAlreadyExists",
+                "A queue already exists with the same name and a different value for an attribute.",
+            )
+        return {"QueueUrl": queue.url}
+
+    @operation
+    def delete_queue(self, *, QueueUrl: str) -> Answer:
+        del self.queues[self._queue(QueueUrl).url]
+        return {}
+
+    @operation
+    def get_queue_url(self, *, QueueName: str) -> Answer:
+        return {"QueueUrl": self._queue(Queue(QueueName, {}).url).url}
+
+    @operation
+    def get_queue_attributes(self, *, QueueUrl: str, AttributeNames: Sequence[str] = ()) -> Answer:
+        queue, now = self._queue(QueueUrl), self._time()
+        alive = [
+            m
+            for m in queue.messages.values()
+            if now - m.sent_at < queue.numbers["MessageRetentionPeriod"]
+        ]
+        hidden = sum(message.is_in_flight(now) for message in alive)
+        delayed = sum(message.shows_at > now for message in alive) - hidden
+        known: dict[str, Any] = {
+            **queue.numbers,
+            "QueueArn": queue.arn,
+            "ApproximateNumberOfMessages": len(alive) - hidden - delayed,
+            "ApproximateNumberOfMessagesNotVisible": hidden,
+            "ApproximateNumberOfMessagesDelayed": delayed,
+        }
+        if queue.dead_letter_arn:
+            policy = {
+                "deadLetterTargetArn": queue.dead_letter_arn,
+                "maxReceiveCount": queue.max_receive_count,
+            }
+            known["RedrivePolicy"] = json.dumps(policy)
+        wanted = (
+            known if "All" in AttributeNames else [name for name in AttributeNames if name in known]
+        )
+        found = {name: str(known[name]) for name in wanted}
+        return {"Attributes": found} if found else {}
+
+    @operation
+    def purge_queue(self, *, QueueUrl: str) -> Answer:
+        queue, now = self._queue(QueueUrl), self._time()
+        if queue.purged_at is not None and now - queue.purged_at < 60:
+            raise RefusedError(
+                f"{_PREFIX}PurgeQueueInProgress",
+                f"Only one PurgeQueue operation on {queue.name} is allowed every 60 seconds.",
+                status=403,
+            )
+        queue.purged_at = now
+        for message in list(queue.messages.values()):
+            queue.remove(message)
+        return {}
+
+    @operation
+    def send_message(self, *, QueueUrl: str, **entry: Any) -> Answer:
+        return self._send(self._queue(QueueUrl), entry)
+
+    @operation
+    def send_message_batch(self, *, QueueUrl: str, Entries: Sequence[Mapping[str, Any]]) -> Answer:
+        queue = self._queue(QueueUrl)
+        total = sum(
+            size_of(each["MessageBody"], each.get("MessageAttributes") or {}) for each in Entries
+        )
+        if total > MIB:
+            raise RefusedError(
+                f"{_PREFIX}BatchRequestTooLong",
+                f"Batch requests cannot be longer than {MIB} bytes. You have sent {total} bytes.",
+            )
+        return run("SendMessage", Entries, self.entry_fault, lambda entry: self._send(queue, entry))
+
+    @operation
+    def receive_message(
+        self,
+        *,
+        QueueUrl: str,
+        MaxNumberOfMessages: int = 1,
+        VisibilityTimeout: int | None = None,
+        WaitTimeSeconds: int | None = None,
+        AttributeNames: Sequence[str] = (),
+        MessageSystemAttributeNames: Sequence[str] = (),
+        MessageAttributeNames: Sequence[str] = (),
+    ) -> Answer:
+        queue, now = self._queue(QueueUrl), self._time()
+        if not 1 <= MaxNumberOfMessages <= MAX_ENTRIES:
+            raise invalid(
+                f"Value {MaxNumberOfMessages} for parameter MaxNumberOfMessages is invalid."
+                " Reason: Must be between 1 and 10, if provided."
+            )
+        hidden_s = (
+            queue.numbers["VisibilityTimeout"] if VisibilityTimeout is None else VisibilityTimeout
+        )
+        sqs_receipts.check_visibility(hidden_s)
+        if len(queue.messages) >= self.max_in_flight and queue.in_flight(now) >= self.max_in_flight:
+            if WaitTimeSeconds or (
+                WaitTimeSeconds is None and queue.numbers["ReceiveMessageWaitTimeSeconds"]
+            ):
+                return {}  # a long poll reports no error
+            raise RefusedError(
+                "OverLimit",
+                f"Too many messages in flight (limit {self.max_in_flight}).",
+                status=403,
+            )
+        taken = self._take(queue, now, MaxNumberOfMessages)
+        for message in taken:
+            self._receive(queue, message, now, hidden_s)
+        system_names = (*AttributeNames, *MessageSystemAttributeNames)  # the older name of the same
+        messages = [shown(message, system_names, MessageAttributeNames) for message in taken]
+        return {"Messages": messages} if messages else {}
+
+    @operation
+    def change_message_visibility(
+        self, *, QueueUrl: str, ReceiptHandle: str, VisibilityTimeout: int
+    ) -> Answer:
+        return self._change(self._queue(QueueUrl), ReceiptHandle, VisibilityTimeout)
+
+    @operation
+    def change_message_visibility_batch(
+        self, *, QueueUrl: str, Entries: Sequence[Mapping[str, Any]]
+    ) -> Answer:
+        queue = self._queue(QueueUrl)
+        return run(
+            "ChangeMessageVisibility",
+            Entries,
+            self.entry_fault,
+            lambda entry: self._change(queue, entry["ReceiptHandle"], entry["VisibilityTimeout"]),
+        )
+
+    @operation
+    def delete_message(self, *, QueueUrl: str, ReceiptHandle: str) -> Answer:
+        return self._delete(self._queue(QueueUrl), ReceiptHandle)
+
+    @operation
+    def delete_message_batch(
+        self, *, QueueUrl: str, Entries: Sequence[Mapping[str, Any]]
+    ) -> Answer:
+        queue = self._queue(QueueUrl)
+        return run(
+            "DeleteMessage",
+            Entries,
+            self.entry_fault,
+            lambda entry: self._delete(queue, entry["ReceiptHandle"]),
+        )
+
+    @operation
+    def start_message_move_task(
+        self, *, SourceArn: str, DestinationArn: str | None = None
+    ) -> Answer:
+        """Moves the visible messages at once; each arrives as a new message."""
+        source = self._queue_of_arn(SourceArn)
+        if not any(queue.dead_letter_arn == SourceArn for queue in self.queues.values()):
+            raise invalid("Source queue must be configured as a Dead Letter Queue.")
+        task = MoveTask(
+            f"move-{next(self._ids)}", SourceArn, DestinationArn, "COMPLETED", 0, None, self._time()
+        )
+        self._moves.append(task)
+        for message in list(source.visible(task.started_at)):
+            target = DestinationArn or message.source_arn
+            if target is None:
+                # It was sent to this queue, not moved to it by SQS.
+                source.show(message, message.shows_at)
+                task.status, task.failure = "FAILED", "CouldNotDetermineMessageSource"
+                continue
+            del source.messages[message.id]
+            self._add(
+                self._queue_of_arn(target), message.body, message.attributes, message.group_id, 0
+            )
+            task.moved += 1
+        return {"TaskHandle": task.handle}
+
+    @operation
+    def list_message_move_tasks(self, *, SourceArn: str, MaxResults: int = 1) -> Answer:
+        self._queue_of_arn(SourceArn)
+        newest = [task for task in reversed(self._moves) if task.source_arn == SourceArn]
+        return {"Results": [task.described() for task in newest[:MaxResults]]}
+
+    def _time(self) -> float:
+        return self._now().timestamp()
+
+    def _queue(self, url: str) -> Queue:
+        if url not in self.queues:
+            raise RefusedError(f"{_PREFIX}NonExistentQueue", "The specified queue does not exist.")
+        self.queues[url].expire(self._time())
+        return self.queues[url]
+
+    def _queue_of_arn(self, arn: str) -> Queue:
+        for queue in self.queues.values():
+            if queue.arn == arn:
+                return queue
+        raise RefusedError(
+            "ResourceNotFoundException",
+            "The resource that you specified doesn't exist.",
+            status=404,
+        )
+
+    def _send(self, queue: Queue, entry: Mapping[str, Any]) -> Answer:
+        if unknown := entry.keys() - {
+            "Id",
+            "MessageBody",
+            "MessageAttributes",
+            "DelaySeconds",
+            "MessageGroupId",
+        }:
+            raise TypeError(f"SendMessage: this fake does not know {unknown}")
+        body, attributes = entry["MessageBody"], entry.get("MessageAttributes") or {}
+        delay_s, group_id = (
+            entry.get("DelaySeconds", queue.numbers["DelaySeconds"]),
+            entry.get("MessageGroupId"),
+        )
+        check_message(queue, body, attributes, delay_s, group_id)
+        copied = {name: dict(value) for name, value in attributes.items()}
+        message = self._add(queue, body, copied, group_id, delay_s)
+        return {"MessageId": message.id, "MD5OfMessageBody": md5(body)}
+
+    def _add(
+        self,
+        queue: Queue,
+        body: str,
+        attributes: Mapping[str, Mapping[str, Any]],
+        group_id: str | None,
+        delay_s: int,
+    ) -> Message:
+        now = self._time()
+        message = Message(
+            f"{next(self._ids):08d}-feed-4000-8000-000000000000",
+            body,
+            attributes,
+            group_id,
+            now,
+            now,
+        )
+        queue.add(message, now + delay_s)
+        return message
+
+    def _take(self, queue: Queue, now: float, wanted: int) -> list[Message]:
+        """The messages of a receive; those received too often move to the dead-letter queue."""
+        visible = queue.visible(now)
+        if self.reorder is not None:
+            everything = list(visible)
+            self.reorder(everything)
+            visible = iter(everything)
+        taken: list[Message] = []
+        for message in visible:
+            if len(taken) == wanted:
+                queue.show(message, message.shows_at)
+            elif queue.dead_letter_arn and message.receive_count >= queue.max_receive_count:
+                del queue.messages[message.id]
+                message.source_arn = queue.arn
+                self._queue_of_arn(queue.dead_letter_arn).add(message, now)
+            else:
+                taken.append(message)
+                if len(taken) == wanted and self.reorder is None:
+                    break
+        return taken
+
+    def _receive(self, queue: Queue, message: Message, now: float, hidden_s: int) -> None:
+        message.receipt_handle = f"AQEB{queue.name}+{next(self._handles)}"
+        queue.by_handle[message.receipt_handle] = message
+        message.received_at = now
+        message.first_received_at = message.first_received_at or now
+        message.receive_count += 1
+        queue.show(message, now + hidden_s)
+
+    def _change(self, queue: Queue, handle: str, seconds: int) -> Answer:
+        sqs_receipts.change_visibility(queue, handle, seconds, self._time(), self.stale_handles)
+        return {}
+
+    def _delete(self, queue: Queue, handle: str) -> Answer:
+        sqs_receipts.delete(queue, handle, self.stale_handles)
+        return {}

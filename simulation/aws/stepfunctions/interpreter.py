@@ -1,0 +1,108 @@
+"""Executions run the definition of their state machine, in virtual time.
+
+Each entry into a state is an event of the timeline, `transition_s` after the end of the last state.
+So nothing of an execution happens inside the call that starts it, or that returns a task's result.
+"""
+
+import json
+import random
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from simulation.aws.platform.timeline import Timeline
+from simulation.aws.stepfunctions.asl.errors import StateError, UnsupportedError
+from simulation.aws.stepfunctions.asl.history import History, Observer
+from simulation.aws.stepfunctions.asl.loading import load
+from simulation.aws.stepfunctions.asl.machine import Machine
+from simulation.aws.stepfunctions.branches import Branch
+from simulation.aws.stepfunctions.client import Execution, FakeStepFunctions
+from simulation.aws.stepfunctions.integration import Integration
+
+
+class Interpreter:
+    """`simulation.aws.stepfunctions.client.Engine`.
+
+    Attributes:
+        transition_s: Called at each transition: seconds from the end of one state to the entry
+            into the next.
+        timeout_stops_sync: Called at each timeout of a `.sync` task: whether Step Functions stops
+            the task. AWS does not say.
+        observers: Called with each event of the histories.
+        runs: The running executions, by ARN.
+    """
+
+    def __init__(
+        self,
+        timeline: Timeline,
+        stepfunctions: FakeStepFunctions,
+        integrations: Mapping[str, Integration],
+        rng: random.Random,
+    ) -> None:
+        """Machines that exist are loaded now, others at their first start.
+
+        Args:
+            timeline: Where the events happen.
+            stepfunctions: The API whose executions it runs.
+            integrations: By resource, such as `arn:aws:states:::lambda:invoke`.
+            rng: For the jitter of retries.
+
+        Raises:
+            UnsupportedError: A machine's definition has something that is not interpreted.
+        """
+        self.timeline = timeline
+        self.stepfunctions = stepfunctions
+        self.integrations = integrations
+        self.rng = rng
+        self.transition_s: Callable[[], float] = lambda: 0.02
+        self.timeout_stops_sync: Callable[[], bool] = lambda: False
+        self.observers: list[Observer] = []
+        self.runs: dict[str, RunningExecution] = {}
+        for machine in stepfunctions.machines.values():
+            self._load(machine.definition)
+
+    def started(self, execution: Execution) -> None:
+        machine = self._load(self.stepfunctions.machines[execution.machine_arn].definition)
+        run = self.runs[execution.arn] = RunningExecution(self, execution, machine)
+        run.start()
+
+    def stopped(self, execution: Execution) -> None:
+        self.runs.pop(execution.arn).stop()
+
+    def _load(self, definition: str) -> Machine:
+        machine = load(definition)
+        if unknown := machine.resources - self.integrations.keys():
+            raise UnsupportedError("the machine", f"no integration for {sorted(unknown)}")
+        return machine
+
+
+class RunningExecution:
+    """A running execution."""
+
+    def __init__(self, engine: Interpreter, execution: Execution, machine: Machine) -> None:
+        self.engine = engine
+        self.history = History(execution, engine.observers)
+        self._execution = execution
+        self._top = Branch(self, machine.top, self._succeeded, self.fail)
+
+    def start(self) -> None:
+        self.history.write("ExecutionStarted")
+        self._top.start(json.loads(self._execution.input))
+
+    def stop(self) -> None:
+        """StopExecution has ended the execution."""
+        self._top.cancel()
+        self.history.close("ExecutionAborted")
+
+    def fail(self, failure: StateError) -> None:
+        """The execution fails, and its states end."""
+        self._top.cancel()
+        self.history.close("ExecutionFailed")
+        self._close("FAILED", error=failure.error, cause=failure.cause or None)
+
+    def _succeeded(self, output: Any) -> None:
+        self.history.close("ExecutionSucceeded")
+        self._close("SUCCEEDED", output=json.dumps(output))
+
+    def _close(self, status: str, **how: str | None) -> None:
+        del self.engine.runs[self._execution.arn]
+        self.engine.stepfunctions.close(self._execution, status, **how)

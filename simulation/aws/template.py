@@ -1,0 +1,196 @@
+"""The deployed stack: state machine, functions, queues, table, mapping, rules and tasks.
+
+It is read from the snapshot of the template, which `tests/infra` compares with a fresh synthesis.
+So a world needs no Node, and replays from a clean checkout.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from longhaul.settings import VARIABLE, RuntimeSettings
+from simulation.aws.service import ACCOUNT, REGION
+
+_ROOT = Path(__file__).resolve().parents[2]
+_SNAPSHOT = _ROOT / "tests" / "infra" / "snapshots" / "Longhaul.template.json"
+_PSEUDO = {
+    "AWS::Partition": "aws",
+    "AWS::Region": REGION,
+    "AWS::AccountId": ACCOUNT,
+    "AWS::URLSuffix": "amazonaws.com",
+}
+_RATE = re.compile(r"rate\((\d+) minutes?\)")
+FUNCTIONS = ("dispatcher", "heartbeat", "settle", "sweeper")
+
+
+@dataclass(frozen=True)
+class Function:
+    name: str
+    arn: str
+    timeout_s: int
+
+
+@dataclass(frozen=True)
+class Rule:
+    """An EventBridge rule whose target is a function; `every_s` is None for an event pattern."""
+
+    every_s: int | None
+    statuses: tuple[str, ...]
+    function: str
+    max_age_s: int
+    retries: int
+
+
+@dataclass(frozen=True)
+class Deployed:
+    settings: RuntimeSettings
+    definition: str
+    functions: Mapping[str, Function]  # by name
+    batch_size: int
+    concurrency: int
+    queues: Mapping[str, Mapping[str, str]]  # attributes by name, dead-letter queues first
+    table: Mapping[str, Any]
+    rules: tuple[Rule, ...]
+    families: Mapping[str, int]  # stop timeout by task family
+
+
+@cache
+def deployed() -> Deployed:
+    return _Template(json.loads(_SNAPSHOT.read_text())["Resources"]).read()
+
+
+class _Template:
+    def __init__(self, resources: Mapping[str, Any]) -> None:
+        self._resources = resources
+
+    def read(self) -> Deployed:
+        functions = {each.name: each for each in self._functions()}
+        mapping = self._only("AWS::Lambda::EventSourceMapping")
+        if mapping["FunctionResponseTypes"] != ["ReportBatchItemFailures"] or mapping.get(
+            "FilterCriteria"
+        ):
+            raise NotImplementedError(
+                "the simulated mapping reports batch item failures, and filters nothing"
+            )
+        return Deployed(
+            settings=RuntimeSettings.model_validate_json(self._settings()),
+            definition=self._text(
+                self._only("AWS::StepFunctions::StateMachine")["DefinitionString"]
+            ),
+            functions=functions,
+            batch_size=mapping["BatchSize"],
+            concurrency=mapping["ScalingConfig"]["MaximumConcurrency"],
+            queues=dict(self._queues()),
+            table={**self._only("AWS::DynamoDB::Table"), "TableName": "leases"},
+            rules=tuple(self._rules()),
+            families={
+                each["Family"]: each["ContainerDefinitions"][0]["StopTimeout"]
+                for each in self._all("AWS::ECS::TaskDefinition")
+            },
+        )
+
+    def _functions(self) -> list[Function]:
+        found = []
+        for logical_id, resource in self._resources.items():
+            if resource["Type"] == "AWS::Lambda::Function":
+                name = resource["Properties"]["Handler"].split(".")[1]
+                found.append(
+                    Function(name, self._attribute(logical_id), resource["Properties"]["Timeout"])
+                )
+        return found
+
+    def _settings(self) -> str:
+        """The settings of all functions, with the names of the jobs, which the snapshot lacks."""
+        (variables,) = [
+            each["Environment"]["Variables"]
+            for each in self._all("AWS::Lambda::Function")
+            if each["Handler"].startswith("functions.dispatcher.")
+        ]
+        modules = (_ROOT / "jobs" / "catalogue").glob("[!_]*.py")
+        jobs = sorted({"sql", *(module.stem for module in modules)})
+        return self._text(variables[VARIABLE]).replace("[<jobs>]", json.dumps(jobs))
+
+    def _queues(self) -> list[tuple[str, dict[str, str]]]:
+        found = []
+        for each in self._all("AWS::SQS::Queue"):
+            if "QueueName" not in each:
+                continue  # of undelivered events: no world reads it
+            numbers = ("VisibilityTimeout", "MessageRetentionPeriod", "MaximumMessageSize")
+            attributes = {name: str(each[name]) for name in numbers if name in each}
+            if policy := each.get("RedrivePolicy"):
+                attributes["RedrivePolicy"] = json.dumps(
+                    {**policy, "deadLetterTargetArn": self._text(policy["deadLetterTargetArn"])}
+                )
+            found.append((each["QueueName"], attributes))
+        return sorted(found, key=lambda pair: "RedrivePolicy" in pair[1])
+
+    def _rules(self) -> list[Rule]:
+        found = []
+        for each in self._all("AWS::Events::Rule"):
+            (target,) = each["Targets"]
+            (function,) = [
+                name for name in FUNCTIONS if self._text(target["Arn"]).endswith(f":{name}")
+            ]
+            rate = _RATE.fullmatch(each.get("ScheduleExpression", ""))
+            found.append(
+                Rule(
+                    every_s=60 * int(rate[1]) if rate else None,
+                    statuses=tuple(
+                        each.get("EventPattern", {}).get("detail", {}).get("status", ())
+                    ),
+                    function=function,
+                    max_age_s=target["RetryPolicy"]["MaximumEventAgeInSeconds"],
+                    retries=target["RetryPolicy"]["MaximumRetryAttempts"],
+                )
+            )
+        return found
+
+    def _all(self, kind: str) -> list[Mapping[str, Any]]:
+        return [each["Properties"] for each in self._resources.values() if each["Type"] == kind]
+
+    def _only(self, kind: str) -> Mapping[str, Any]:
+        (found,) = self._all(kind)
+        return found
+
+    def _text(self, value: Any) -> str:
+        """A value with its intrinsics resolved."""
+        match value:
+            case str():
+                return value
+            case {"Fn::Join": [str(separator), [*parts]]}:
+                return separator.join(self._text(part) for part in parts)
+            case {"Ref": str(name)}:
+                return _PSEUDO.get(name) or self._reference(name)
+            case {"Fn::GetAtt": [str(name), str()]}:
+                return self._attribute(name)
+        raise NotImplementedError(f"an intrinsic that the simulation does not resolve: {value}")
+
+    def _reference(self, name: str) -> str:
+        resource = self._resources[name]
+        match resource["Type"]:
+            case "AWS::SQS::Queue":
+                name = resource["Properties"]["QueueName"]
+                return f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/{name}"
+            case "AWS::DynamoDB::Table":
+                return "leases"
+            case "AWS::S3::Bucket":
+                return "longhaul-data"
+        return name
+
+    def _attribute(self, name: str) -> str:
+        """The ARN of a resource."""
+        resource = self._resources[name]
+        match resource["Type"]:
+            case "AWS::SQS::Queue":
+                queue = resource["Properties"].get("QueueName", name)
+                return f"arn:aws:sqs:{REGION}:{ACCOUNT}:{queue}"
+            case "AWS::Lambda::Function":
+                function = resource["Properties"]["Handler"].split(".")[1]
+                return f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{function}"
+            case "AWS::ECS::Cluster":
+                return f"arn:aws:ecs:{REGION}:{ACCOUNT}:cluster/Longhaul"
+        return name

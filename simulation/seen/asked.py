@@ -1,0 +1,68 @@
+"""When work was asked for, and which cancels came after that."""
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from simulation.aws.platform.hosts import current_host
+from simulation.seen.sightings import Sent
+from simulation.seen.trace import Row
+
+if TYPE_CHECKING:
+    from simulation.seen.record import Seen
+
+_DOUBT = timedelta(seconds=2)  # of AWS's time, as a host with a wrong clock knows it
+
+
+class Asked:
+    """Of each message the time of its request, however often the product sends it again.
+
+    Attributes:
+        cancels: When the row noted the latest cancel, by key.
+        cancelled_before: When the latest cancel began that somebody saw done, by key.
+        copied_at: When the sweeper sent its latest copy, by key.
+    """
+
+    def __init__(self, seen: "Seen") -> None:
+        self._seen = seen
+        self.cancels: dict[str, datetime] = {}
+        self.cancelled_before: dict[str, datetime] = {}
+        self.copied_at: dict[str, datetime] = {}
+
+    @property
+    def doubt(self) -> timedelta:
+        """How far a person's idea of AWS's time may be off."""
+        return _DOUBT if self._seen.world.plan.mix.skew_s else timedelta()
+
+    def note_cancel(self, key: str, began_at: datetime) -> None:
+        """Somebody has cancelled a job: that covers what was sent before it began."""
+        self.cancelled_before[key] = began_at
+
+    def note_row(self, before: Row | None, row: Row) -> None:
+        if row.get("cancelled_at") != (before or {}).get("cancelled_at"):
+            self.cancels[row["key"]["S"]] = self._seen.now
+
+    def chain_of(self, sent: Sent) -> str:
+        """Id of the message with which a chain of copies began."""
+        return sent.renews or sent.message.id
+
+    def at(self, sent: Sent) -> datetime:
+        """When the work of a message was asked for.
+
+        Of a copy: when the message was sent with which its chain began. Of a follow-on: when it was
+        sent for the first time.
+        """
+        sent = self._seen.sent[self.chain_of(sent)]
+        if not sent.is_follow_on:
+            return sent.at
+        return min(each.at for each in self._seen.sent.values() if each.is_follow_on_like(sent))
+
+    def is_cancelled(self, sent: Sent) -> bool:
+        """Whether a cancel came after the message was sent."""
+        cancelled_at = self.cancels.get(sent.key)
+        return cancelled_at is not None and self.at(sent) <= cancelled_at + self.doubt
+
+
+def is_sent_by_product() -> bool:
+    """Whether a function sends now, and not somebody who redrives or corrects."""
+    host = current_host()
+    return host is not None and "@" in host.name

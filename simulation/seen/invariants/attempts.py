@@ -1,0 +1,93 @@
+"""Attempts: no two work at once without a fault, and none that lives is given up."""
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from simulation.seen.invariants.table import invariant
+from simulation.seen.sightings import Token
+
+if TYPE_CHECKING:
+    from simulation.aws.platform.containers import Container
+    from simulation.aws.stepfunctions.client import Execution
+    from simulation.seen.record import Seen
+    from simulation.seen.trace import Row
+
+
+# Faults that excuse no overlap: the product stops a task itself, and slowness is no failure.
+_NO_EXCUSE = frozenset({"not stopped", "slow/6"})
+
+
+@invariant(
+    "S5",
+    "container began",
+    "no two attempts of a job overlap unless a fault was injected that can hide one",
+)
+def no_overlap(seen: "Seen", container: "Container") -> str | None:
+    if (
+        {fault.kind for _, fault in seen.world.injector.fired} - _NO_EXCUSE
+        or seen.redelivered
+        or seen.redriven
+    ):
+        return None
+    for other in seen.world.containers.running.values():
+        is_same_job = other is not container and other.attempt.key == container.attempt.key
+        if is_same_job and other.has_worked and not other.is_cut_off:
+            return f"{container.host.name} begins while {other.host.name} still works"
+    return None
+
+
+@invariant(
+    "S5", "row written", "no attempt is given up while its execution runs and does not settle it"
+)
+def none_given_up_alive(seen: "Seen", written: "tuple[Row | None, Row]") -> str | None:
+    before, row = written
+    if before is None or before["state"]["S"] != "RUNNING" or row["state"]["S"] == "RUNNING":
+        return None
+    token = Token(row["key"]["S"], int(row["run"]["N"]), int(row["attempt"]["N"]))
+    execution = seen.execution_of(token)
+    if execution is None or not execution.is_running or token in seen.settling or seen.redriven:
+        return None
+    return f"{token} is {row['state']['S']}, and its execution runs"
+
+
+@invariant(
+    "S5", "row written", "an outage ends no attempt that works: it goes on, and reports when it can"
+)
+def works_through_outages(seen: "Seen", written: "tuple[Row | None, Row]") -> str | None:
+    before, row = written
+    if before is None or before["state"]["S"] != "RUNNING" or row["state"]["S"] == "RUNNING":
+        return None
+    if row.get("last_class", {}).get("S") not in ("stalled", "interrupted"):
+        return None
+    token = Token(row["key"]["S"], int(row["run"]["N"]), int(row["attempt"]["N"]))
+    attempt, world = seen.attempts[token], seen.world
+    faults = world.injector.fired_since(attempt.started_at - timedelta(seconds=1_000))
+    stopped = any(act.kind == "stop_execution" for act in world.plan.acts)
+    if stopped or seen.redriven or any(fault.kind != "outage" for fault in faults):
+        return None
+    working = [
+        each.host.name
+        for each in attempt.containers
+        if each.host.alive and each.has_worked and each.ending.kind == "done"
+    ]
+    return f"{working[0]} works, and is given up: {row['last_error']['S']}" if working else None
+
+
+@invariant("S15", "execution ended", "no execution reaches the limit of its history")
+def history_has_room(seen: "Seen", execution: "Execution") -> str | None:
+    del seen
+    is_full = "maximum number of history events" in (execution.cause or "")
+    return f"{execution.name} has reached the limit of its history" if is_full else None
+
+
+@invariant(
+    "S5",
+    "container over",
+    "of an attempt's tasks, started by RunTasks whose answers were lost, only one works",
+)
+def one_task_works(seen: "Seen", container: "Container") -> str | None:
+    if not container.has_worked:
+        return None
+    given = next(each for each in seen.attempts.values() if container in each.containers).containers
+    workers = [each.host.name for each in given if each.has_worked]
+    return f"{' and '.join(workers)} worked" if len(workers) > 1 else None

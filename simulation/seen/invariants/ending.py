@@ -1,0 +1,150 @@
+"""What must be true at the end, when the faults are over and the world is quiet."""
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from longhaul.domain.history import KEPT
+from simulation.seen.invariants.table import invariant
+from simulation.worlds.endings import OWN_FAULTS
+
+if TYPE_CHECKING:
+    from simulation.seen.record import Seen
+
+_OWED_S = 3_600
+_SWEEP = timedelta(minutes=6)  # and the time that one takes
+
+
+@invariant("L1", "the end", "every message ends deleted or in the dead-letter queue")
+def queue_is_empty(seen: "Seen", _: None) -> str | None:
+    left = [each for queue in seen.world.queues.values() for each in queue.messages]
+    return f"{len(left)} messages left, such as {_described(seen, left[0])}" if left else None
+
+
+@invariant("L6", "the end", "all that is owed gets done: no row is left running, released or owing")
+def nothing_is_owed(seen: "Seen", _: None) -> str | None:
+    for key in sorted(seen.open_rows):
+        row = seen.rows[key]
+        owed = [each["S"] for each in row.get("owed", {}).get("L", [])]
+        return f"{key} is {row['state']['S']}, owes {owed}"
+    return None
+
+
+@invariant("L6", "no longer owed", "nothing is owed for more than an hour without an alarm")
+def owed_with_an_alarm(seen: "Seen", key: str) -> str | None:
+    since = seen.owed_since[key]
+    due = since + timedelta(seconds=_OWED_S)
+    # An alarm of its own says that no sweep runs. The first sweep after an outage repairs.
+    sweeps = [age for at, age in seen.sweeps if due + _SWEEP <= at < seen.now - _SWEEP]
+    if not sweeps or max(sweeps) >= _OWED_S:
+        return None
+    return f"{key} owed since {since}, and of {len(sweeps)} sweeps none said so"
+
+
+@invariant("S10", "the end", "no task, execution, slot or pending upload is left")
+def nothing_is_left(seen: "Seen", _: None) -> str | None:
+    world = seen.world
+    if world.containers.running:
+        return f"tasks run: {[each.host.name for each in world.containers.running.values()]}"
+    if world.engine.runs:
+        return f"executions run: {sorted(world.engine.runs)}"
+    rows = world.aws.dynamodb.tables[world.settings.leases_table].rows
+    for stage in world.queues:
+        slots = rows.get((f"slots#{stage}", "slots"))
+        item = (slots.item if slots else None) or {}
+        # Without any claim, the item may count throttling and waiting alone.
+        if (taken := item.get("running", {"N": "0"})["N"]) != "0":
+            return f"{taken} slots of {stage} are taken"
+    pending = {
+        upload.id: upload.key for upload in world.aws.s3.buckets[world.bucket].uploads.values()
+    }
+    left = sorted(pending[each] for each in pending.keys() & seen.listed)
+    # An upload in no list was created by a call whose answer was lost, or just before a crash. The
+    # bucket's lifecycle rule ends it.
+    return f"pending uploads: {left}" if left else None
+
+
+@invariant("S11", "the end", "every attempt is remembered, with its end and outcome")
+def attempts_are_remembered(seen: "Seen", _: None) -> str | None:
+    items = seen.world.aws.dynamodb.tables[seen.world.settings.leases_table].rows
+    for key, row in seen.rows.items():
+        for n in range(max(1, int(row["attempt"]["N"]) - KEPT + 1), int(row["attempt"]["N"]) + 1):
+            kept = items.get((key, f"attempt#{n % KEPT:02}"))
+            item = (kept and kept.item) or {}
+            if item.get("attempt", {}).get("N") != str(n) or not item.keys() >= {
+                "ended_at",
+                "kind",
+                "state",
+            }:
+                return f"attempt {n} of {key} is remembered as {item}"
+    return None
+
+
+@invariant(
+    "L3", "the end", "a poison message reaches the dead-letter queue after exactly max_attempts"
+)
+def poison_dies_in_time(seen: "Seen", _: None) -> str | None:
+    if seen.world.injector.fired or any(
+        act.kind != "submit" or act.work for act in seen.world.plan.acts
+    ):
+        return None
+    for letter in seen.dead_letters:
+        key = letter.reason.get("key")
+        if key is None or letter.reason["class"] in (
+            "conflicting_job_id",
+            "permanent",
+            "interrupted",
+        ):
+            continue
+        job = seen.job_of(key)
+        wanted = job.max_attempts or seen.world.plan.max_attempts
+        failures = [each.faults_of_job for each in seen.own_faults(key, letter.reason["run"])]
+        # A process that hangs before it reports the job's own phase may not count as a failure.
+        if not wanted <= len(failures) <= wanted + sum("hangs" in each for each in failures):
+            return f"{key} died after {len(failures)} failures, not {wanted}"
+    return None
+
+
+@invariant("L1", "the end", "every job that was asked for is published, dead-lettered or cancelled")
+def every_job_has_ended(seen: "Seen", _: None) -> str | None:
+    for sent in seen.sent.values():
+        if sent.work is None or seen.asked.is_cancelled(sent) or sent.key in seen.purged_keys:
+            continue
+        if not seen.is_published(sent.key, sent.work) and not seen.letters_of(sent):
+            return f"{_described(seen, sent.message.id)} came to nothing"
+    return None
+
+
+@invariant("L1", "the end", "an attempt that its job fails does not publish")
+def failures_are_not_published(seen: "Seen", _: None) -> str | None:
+    for token in seen.published:
+        work = seen.attempts[token].work
+        ending = seen.job_of(token.key).ending(token.attempt, work or 0)
+        if work is not None and ending.kind in OWN_FAULTS:
+            return f"{token} was published, and its ending is {ending.kind}"
+    return None
+
+
+@invariant("L1", "the end", "where nothing goes wrong, every job is published by its first attempt")
+def calm_is_uneventful(seen: "Seen", _: None) -> str | None:
+    plan = seen.world.plan
+    if seen.world.injector.fired or any(act.kind != "submit" or act.work for act in plan.acts):
+        return None
+    good = {
+        job.name for job in seen.world.jobs.values() if not job.endings and job.timeout_s is None
+    }
+    for sent in seen.sent.values():
+        attempts = [each for each in seen.attempts if each.key == sent.key]
+        if sent.job in good and len(attempts) != 1:
+            return f"{sent.key} took {len(attempts)} attempts"
+        if (
+            sent.job in good
+            and sent.work is not None
+            and not seen.is_published(sent.key, sent.work)
+        ):
+            return f"{sent.key} was not published"
+    return None
+
+
+def _described(seen: "Seen", message_id: str) -> str:
+    sent = seen.sent[message_id]
+    return f"{message_id} ({sent.key}, work {sent.work})"

@@ -1,0 +1,115 @@
+"""Pipelines: what follows from a success, and how a fan-out is joined."""
+
+from typing import TYPE_CHECKING, Any
+
+from simulation.seen.invariants.table import invariant
+from simulation.worlds.stages import CLEAN, MAIN, SUM, members_of
+
+if TYPE_CHECKING:
+    from simulation.seen.record import Seen
+    from simulation.seen.sightings import Sent, Token
+
+
+@invariant(
+    "S12", "message added", "nothing follows from a job that has not committed and published"
+)
+def follows_a_success(seen: "Seen", sent: "Sent") -> str | None:
+    if sent.parent is None or seen.success_of(sent.parent) is not None:
+        return None
+    return f"{sent.key} follows from {sent.parent}, which is not published"
+
+
+@invariant("S12", "message added", "each job that follows has one id, however often it is sent")
+def one_id_for_each(seen: "Seen", sent: "Sent") -> str | None:
+    if sent.parent is None:
+        return None
+    keys = seen.families.keys_at(sent.parent, seen.families.place_of(sent))
+    return (
+        f"{' and '.join(keys)} are the same follow-on of {sent.parent}" if len(keys) > 1 else None
+    )
+
+
+@invariant("S12", "message added", "what a job emitted is sent as it was emitted, and nothing else")
+def sent_as_emitted(seen: "Seen", sent: "Sent") -> str | None:
+    if sent.parent is None or sent.stage != CLEAN:
+        return None
+    parent, place, groups = (
+        seen.job_of(sent.parent),
+        seen.families.place_of(sent),
+        sent.request["lineage"]["groups"],
+    )
+    success = seen.success_of(sent.parent)
+    if (
+        sent.job not in members_of(parent)
+        or not sent.parent.startswith(f"{MAIN}#")
+        or success is None
+    ):
+        return f"{sent.parent} emitted no {sent.job}"
+    if parent.fan_out is None:
+        wanted: list[Any] = []
+        as_asked = list(sent.request["inputs"].values()) == [_output(seen, sent.parent)]
+    else:
+        wanted = [{"of": sent.parent, "run": success.run, "n": place, "size": parent.fan_out}]
+        as_asked = sent.request["params"]["name"] == members_of(parent)[int(place)]
+    return (
+        None
+        if groups == wanted and as_asked
+        else f"{sent.key} is sent as {sent.request}, in {groups}, not {wanted}"
+    )
+
+
+@invariant(
+    "S12", "execution started", "what claims to follow from another job, and does not, never starts"
+)
+def forged_never_starts(seen: "Seen", token: "Token") -> str | None:
+    if token.key not in seen.forged_keys:
+        return None
+    # A genuine follow-on may have the same id.
+    genuine = any(
+        each.key == token.key and each.message.id not in seen.forged for each in seen.sent.values()
+    )
+    return None if genuine else f"{token.key} started, which nothing led to"
+
+
+@invariant(
+    "S13",
+    "message added",
+    "a join is sent when every member is published, with the output of each once, in order",
+)
+def join_is_whole(seen: "Seen", sent: "Sent") -> str | None:
+    if sent.parent is None or sent.stage != SUM:
+        return None
+    parent, members = seen.families.group_of(sent.parent) or ("", [])
+    if parent != sent.parent:
+        return f"{sent.key} joins {sent.parent}, which is in the fan-out of {parent or 'no job'}"
+    missing = [n for n, key in enumerate(members) if key is None or seen.success_of(key) is None]
+    if missing:
+        return f"{sent.key} is sent, and members {missing} of {parent} are not published"
+    wanted = {f"{CLEAN}_{n:05}": _output(seen, str(key)) for n, key in enumerate(members)}
+    found = seen.stored_inputs(sent.request["lineage"]["inputs_ref"])
+    return (
+        None
+        if list(found.items()) == list(wanted.items())
+        else f"{sent.key} gets {found}, not {wanted}"
+    )
+
+
+@invariant(
+    "L8",
+    "the end",
+    "what follows from a success is sent: all that was emitted, and the join when all is there",
+)
+def everything_follows(seen: "Seen", _: None) -> str | None:
+    if not seen.labels and not seen.world.plan.clean_slots:
+        return None
+    successes = (
+        key for key in seen.rows if key not in seen.lost and seen.success_of(key) is not None
+    )
+    return next(
+        (unsent for key in successes if (unsent := seen.families.unsent(key)) is not None), None
+    )
+
+
+def _output(seen: "Seen", key: str) -> str:
+    success = seen.success_of(key)
+    return f"s3://{seen.world.bucket}/{seen.prefixes[success]}" if success else ""

@@ -1,0 +1,172 @@
+"""Messages: why each is deleted or dead-lettered, and the handle that holds it."""
+
+from typing import TYPE_CHECKING, Any
+
+from simulation.seen.invariants.table import invariant
+
+if TYPE_CHECKING:
+    from simulation.seen.record import Seen
+    from simulation.seen.sightings import DeadLetter, Sent
+
+_PLATFORM_FAULTS_MAY_END_A_JOB = 20
+_LONGEST_INVOCATION_S = 90.0
+# Our own code fails, outputs expire after months: nothing in a world makes these.
+_NEVER_DRAWN = ("internal_error", "incomplete_join", "unsendable")
+
+
+@invariant(
+    "S1",
+    "message removed",
+    "a message is deleted only when its output is published and what follows is in its queue,"
+    " when it is cancelled or dead-lettered, or while another message stands for the same work",
+)
+def deleted_for_a_reason(seen: "Seen", sent: "Sent") -> str | None:
+    what = f"message {sent.message.id} of {sent.key}, work {sent.work}"
+    if seen.letters_of(sent):
+        return None
+    if sent.work is None:
+        return f"{what}, which can never run, was deleted without a dead letter"
+    published = seen.is_published(sent.key, sent.work)
+    if seen.asked.is_cancelled(sent) or (
+        published and seen.families.unsent(sent.key, once_finished=True) is None
+    ):
+        return None
+    if any(other.work == sent.work for other in seen.live_by_key[sent.key].values()):
+        return None
+    if sent.key in seen.purged_keys and sent.key in seen.open_rows:
+        # The message that it doubles was purged. The row stands for both, and the sweeper sends a
+        # copy when it misses the message.
+        return None
+    why = seen.families.unsent(sent.key) if published else "nothing of it is published"
+    return f"{what} was deleted, and {why}"
+
+
+@invariant("S8", "mapping deletes", "the mapping never deletes the message of a job that runs")
+def mapping_spares_running_jobs(seen: "Seen", message_id: str) -> str | None:
+    sent = seen.sent[message_id]
+    row = seen.rows.get(sent.key)
+    if row is None or row["state"]["S"] != "RUNNING" or row["message_id"]["S"] != message_id:
+        return None
+    chain = sent.renews or message_id
+    if any(other.renews == chain for other in seen.live_by_key[sent.key].values()):
+        return None  # its copy takes over
+    return (
+        f"the mapping deletes message {message_id}, with which {sent.key} runs as attempt"
+        f" {row['attempt']['N']}"
+    )
+
+
+@invariant(
+    "S7",
+    "handle used",
+    "a message is extended and deleted with its newest receipt handle, or with the one that the row"
+    " had when the invocation began",
+)
+def newest_handle(seen: "Seen", used: tuple[Any, Any]) -> str | None:
+    call, host = used
+    handle = call.arguments["ReceiptHandle"]
+    message = seen.world.aws.sqs.queues[call.arguments["QueueUrl"]].by_handle[handle]
+    began_at = host.facts.get("began_at")
+    if message.receipt_handle == handle or began_at is None:
+        return None
+    if any(
+        record.get("receiptHandle") == handle for record in host.facts["event"].get("Records", ())
+    ):
+        return None
+    history = seen.handles[seen.sent[message.id].key]
+    for (_, had), (until, _) in zip(history, [*history[1:], (seen.now, "")], strict=True):
+        if had == handle and until >= began_at:
+            return None
+    return f"{host.name} uses {handle}, though {message.receipt_handle} is newer and in the row"
+
+
+@invariant(
+    "S6",
+    "extension refused",
+    "nothing asks SQS to hide a message for longer than 12 h from its receive",
+)
+def within_twelve_hours(seen: "Seen", refused: tuple[Any, Any]) -> str | None:
+    call, host = refused
+    if seen.world.plan.mix.skew_s or seen.world.injector.fired:
+        return None  # a wrong clock may ask for too much, and the product accepts the refusal
+    return f"{host.name} asked for {call.arguments['VisibilityTimeout']} s too many"
+
+
+@invariant(
+    "S9",
+    "dead letter",
+    "a job is dead-lettered for max_attempts failures of its own, for a permanent one, or when the"
+    " platform has ended 20 of its tasks; never for waiting, nor for a lack of room",
+)
+def dead_for_its_own_faults(seen: "Seen", letter: "DeadLetter") -> str | None:
+    if letter.reason.get("key") in seen.lost:
+        return None  # people deleted what the job needs
+    senders = [each for each in seen.sent.values() if each.message.body == letter.body]
+    if not letter.reason:
+        return f"SQS itself gave up on {senders[0].message.id if senders else letter.body[:60]}"
+    kind = letter.reason["class"]
+    if kind in _NEVER_DRAWN:
+        return f"{letter.reason.get('key')} is dead, {kind}: {letter.reason['reason']}"
+    if not senders:
+        return f"a dead letter without a message: {letter.body[:80]}"
+    if kind == "invalid_request":
+        if senders[0].work is None or _may_be_refused(seen, letter.reason.get("key")):
+            return None
+        return f"a valid request was called invalid: {letter.reason['reason']}"
+    if kind == "conflicting_job_id":
+        key = letter.reason["key"]
+        others = [
+            each for each in seen.sent.values() if each.key == key and each.work != senders[0].work
+        ]
+        return None if others else f"{key} conflicts with nothing"
+    key, run = letter.reason["key"], letter.reason["run"]
+    faults = seen.own_faults(key, run)
+    job = seen.job_of(key)
+    if len(faults) >= (job.max_attempts or seen.world.plan.max_attempts):
+        return None
+    if any("permanent" in each.faults_of_job for each in faults):
+        return None
+    placed_n = sum(
+        each.token[:2] == (key, run) and each.is_placed for each in seen.attempts.values()
+    )
+    if placed_n - len(faults) >= _PLATFORM_FAULTS_MAY_END_A_JOB:
+        return None
+    return (
+        f"{key} is dead ({kind}: {letter.reason['reason'][:120]}) after {len(faults)} faults of its"
+        f" own and {placed_n - len(faults)} other tasks"
+    )
+
+
+def _may_be_refused(seen: "Seen", key: str | None) -> bool:
+    """Whether settings that once allowed less excuse it: not for a job that has a run.
+
+    An invocation that began just before the run did not see it.
+    """
+    if not seen.was_narrowed or key is None:
+        return False
+    row, since = seen.rows.get(key), seen.runs_since(key)
+    has_run = since is not None and since <= seen.since_s(_LONGEST_INVOCATION_S)
+    return row is None or not has_run or row["state"]["S"] in ("DEAD", "CANCELLED")
+
+
+@invariant("S7", "row written", "of two receives of a message the row keeps the newer one")
+def newer_receive_stays(seen: "Seen", written: tuple[Any, dict[str, Any]]) -> str | None:
+    del seen
+    before, row = written
+    if before is None or before["message_id"] != row["message_id"]:
+        return None
+    old, new = (int(each.get("receive_count", {"N": "0"})["N"]) for each in (before, row))
+    return f"{row['key']['S']} knew receive {old} and now names {new}" if new < old else None
+
+
+@invariant("S7", "row written", "a row that names another receive has the handle of that receive")
+def handle_of_its_receive(seen: "Seen", written: tuple[Any, dict[str, Any]]) -> str | None:
+    del seen
+    before, row = written
+    if before is None or "receipt_handle" not in row or before["message_id"] != row["message_id"]:
+        return None
+    is_received = before.get("receive_count") != row.get("receive_count")
+    if is_received and before.get("receipt_handle") == row["receipt_handle"]:
+        receive = row["receive_count"]["N"]
+        return f"{row['key']['S']} names receive {receive} and keeps the handle of an earlier one"
+    return None

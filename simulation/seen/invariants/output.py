@@ -1,0 +1,192 @@
+"""Outputs: committed once, by the latest attempt, visible only after that, and always whole."""
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from simulation.seen.invariants.table import invariant
+
+if TYPE_CHECKING:
+    from simulation.seen.record import Seen
+    from simulation.seen.sightings import Token
+
+_FAILED = ("RELEASED", "DEAD", "CANCELLED")
+
+
+@invariant(
+    "S2",
+    "commit",
+    "at most one commit per job and run, unless the one before turned out to be void",
+)
+def one_commit(seen: "Seen", commit: "tuple[Token, Any]") -> str | None:
+    token, _ = commit
+    others = [
+        each
+        for each in seen.committed
+        if each[:2] == token[:2] and each != token and each not in seen.voided
+    ]
+    return f"{token} committed after {others[0]}" if others else None
+
+
+@invariant("S2", "commit voided", "a commit is void only when an upload of it is gone")
+def void_for_a_reason(seen: "Seen", token: "Token") -> str | None:
+    if token in seen.published:
+        return f"{token} is void, and it was published"
+    objects, pending = seen.objects(), seen.bucket().uploads
+    uploads = seen.uploads[token]
+    if all(key in objects or id_ in pending for key, id_ in uploads.items()):
+        return f"{token} is void, and each of its {len(uploads)} uploads is pending or completed"
+    return None
+
+
+@invariant(
+    "S2", "upload aborted", "the uploads of a committed output are not aborted before it is void"
+)
+def committed_uploads_stay(seen: "Seen", key: str) -> str | None:
+    token = seen.token_in(key)
+    if token is None or not _must_stay(seen, token):
+        return None
+    return f"the upload of {key} is aborted, and {token} has committed"
+
+
+@invariant(
+    "S2", "files deleted", "the files of a committed output are not deleted before it is void"
+)
+def committed_files_stay(seen: "Seen", names: list[str]) -> str | None:
+    for name in names:
+        token = seen.token_in(name)
+        if token is not None and _must_stay(seen, token):
+            return f"{name} is deleted, and {token} is still to be published"
+    return None
+
+
+def _must_stay(seen: "Seen", token: "Token") -> bool:
+    """Whether the attempt's output is still to be published, and the plan does not end it now."""
+    running = seen.world.containers.running
+    is_ended = any(
+        each.ending.kind == "uploads_end" and each.task.arn in running
+        for each in seen.attempts[token].containers
+    )
+    return seen.is_to_be_published(token) and not is_ended
+
+
+@invariant("S3", "commit", "only the latest attempt commits, while its row is RUNNING")
+def latest_commits(seen: "Seen", commit: "tuple[Token, Any]") -> str | None:
+    token, row = commit
+    if row["state"]["S"] != "RUNNING" or int(row["attempt"]["N"]) != token.attempt:
+        state, attempt = row["state"]["S"], row["attempt"]["N"]
+        return f"{token} committed in a row that is {state} for attempt {attempt}"
+    if seen.latest.get(token.key) != token.attempt:
+        return f"{token} committed after attempt {seen.latest.get(token.key)} had begun"
+    return None
+
+
+@invariant("S3", "commit", "a job that was cancelled in time does not commit")
+def no_commit_after_cancel(seen: "Seen", commit: "tuple[Token, Any]") -> str | None:
+    del seen
+    token, row = commit
+    return (
+        f"{token} committed in a row with a cancel mark" if "cancel_requested_at" in row else None
+    )
+
+
+@invariant("S3", "row written", "what has committed succeeds: no later verdict fails it")
+def commits_stand(seen: "Seen", written: "tuple[Any, dict[str, Any]]") -> str | None:
+    del seen
+    _, row = written
+    state = row["state"]["S"]
+    return (
+        f"{row['key']['S']} is {state} and has committed"
+        if "output" in row and state in _FAILED
+        else None
+    )
+
+
+@invariant("S4", "file shows", "no file shows before its attempt has committed")
+def committed_files_show(seen: "Seen", name: str) -> str | None:
+    token = seen.token_in(name)
+    if token is None:
+        return f"{name} carries no attempt's token"
+    return None if token in seen.committed else f"{name} shows, but its attempt has not committed"
+
+
+@invariant(
+    "S4",
+    "manifest put",
+    "only committed output is published, and none replaces what a later attempt published",
+)
+def manifests_go_forward(seen: "Seen", put: "tuple[Token, str]") -> str | None:
+    token, prefix = put
+    if token not in seen.committed:
+        return f"{token} published under {prefix} without a commit"
+    before = seen.manifests.get(prefix)
+    if before is not None and before.key == token.key and before > token:
+        return f"{token} replaced the later {before} under {prefix}"
+    return None
+
+
+@invariant(
+    "S4",
+    "manifest put",
+    "an append takes nothing away, an overwrite nothing that was appended since its commit, and a"
+    " compaction nothing that was appended since it read",
+)
+def appended_stays(seen: "Seen", put: "tuple[Token, str]") -> str | None:
+    token, prefix = put
+    manifest = seen.manifest_at(prefix) or {"files": ()}
+    lost = seen.named.get(prefix, frozenset()) - {each["path"] for each in manifest["files"]}
+    for path in sorted(lost):
+        owner = seen.token_in(path)
+        if seen.mode_of(token) == "append":
+            return f"{token} appends to {prefix}, and {path} of {owner} is gone"
+        if (
+            owner
+            and seen.mode_of(owner) == "append"
+            and seen.published[owner] > _replaces_until(seen, token)
+        ):
+            return f"{token} took away {path} of {owner}, which came later"
+    return None
+
+
+def _replaces_until(seen: "Seen", token: "Token") -> datetime:
+    read = [each.read_own_at for each in seen.attempts[token].containers if each.read_own_at]
+    return max(read, default=seen.committed[token])
+
+
+@invariant("S4", "manifest put", "beside appends, a manifest names the files of one attempt")
+def of_one_overwrite(seen: "Seen", put: "tuple[Token, str]") -> str | None:
+    token, prefix = put
+    manifest = seen.manifest_at(prefix) or {"files": ()}
+    owners = {seen.token_in(each["path"]) for each in manifest["files"]}
+    whole = sorted(each for each in owners if each and seen.mode_of(each) != "append")
+    return f"{token} put files of {whole} under {prefix}" if len(whole) > 1 else None
+
+
+@invariant("S2", "manifest put", "at most one attempt of a run publishes")
+def one_publishes(seen: "Seen", put: "tuple[Token, str]") -> str | None:
+    token, _ = put
+    others = [each for each in seen.published if each[:2] == token[:2] and each != token]
+    return f"{token} published, as {others[0]} had before" if others else None
+
+
+@invariant(
+    "S4", "manifest put", "what is published is whole: the manifest names only files that are there"
+)
+def whole_when_put(seen: "Seen", put: "tuple[Token, str]") -> str | None:
+    return _missing(seen, put[1])
+
+
+@invariant("S4", "files deleted", "what is published stays whole")
+def whole_after_deletes(seen: "Seen", names: list[str]) -> str | None:
+    prefixes = {prefix for name in names for prefix in seen.manifests if name.startswith(prefix)}
+    return next((wrong for prefix in sorted(prefixes) if (wrong := _missing(seen, prefix))), None)
+
+
+def _missing(seen: "Seen", prefix: str) -> str | None:
+    manifest = seen.manifest_at(prefix)
+    objects = seen.objects()
+    missing = [
+        each["path"]
+        for each in (manifest or {}).get("files", ())
+        if prefix + each["path"] not in objects
+    ]
+    return f"{prefix}_SUCCESS names {missing[0]}, which is not there" if missing else None

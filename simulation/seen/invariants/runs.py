@@ -1,0 +1,103 @@
+"""Runs: which messages start one, and which do not any more."""
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from simulation.aws.platform.hosts import current_host
+from simulation.seen.invariants.table import invariant
+
+if TYPE_CHECKING:
+    from simulation.seen.record import Seen
+    from simulation.seen.sightings import Sent
+    from simulation.seen.trace import Row
+
+_MISSED_AFTER = timedelta(hours=5, minutes=50)  # six hours, by clocks that may be wrong
+# Between a settle's look at the time and its write, also when calls are slow.
+_A_SETTLE = timedelta(seconds=90)
+_DOUBT = timedelta(seconds=2)  # of AWS's time, as a host knows it
+
+
+@invariant("S14", "row written", "an attempt starts only for what no cancel covers")
+def cancelled_work_does_not_start(seen: "Seen", written: "tuple[Row | None, Row]") -> str | None:
+    before, row = written
+    if not _is_claim(before, row):
+        return None
+    sent = seen.sent[row["message_id"]["S"]]
+    asked_at, before_at = seen.asked.at(sent), seen.asked.cancelled_before.get(sent.key)
+    is_covered = before_at is not None and asked_at < before_at - seen.asked.doubt
+    if before is not None and "cancelled_at" in before:
+        is_covered = is_covered or asked_at < _time(before, "cancelled_at")
+    return (
+        f"{sent.key} starts for {sent.message.id}, and was cancelled later" if is_covered else None
+    )
+
+
+@invariant("S14", "row written", "a cancel is never forgotten")
+def cancels_are_kept(seen: "Seen", written: "tuple[Row | None, Row]") -> str | None:
+    del seen
+    before, row = written
+    if before is None or "cancelled_at" not in before:
+        return None
+    if "cancelled_at" in row and _time(before, "cancelled_at") <= _time(row, "cancelled_at"):
+        return None
+    return f"{row['key']['S']} no longer knows that it was cancelled"
+
+
+@invariant("S14", "row written", "a dead job runs again only for what was sent after its end")
+def dead_work_does_not_start(seen: "Seen", written: "tuple[Row | None, Row]") -> str | None:
+    before, row = written
+    if before is None or before["state"]["S"] != "DEAD" or not _is_claim(before, row):
+        return None
+    sent = seen.sent[row["message_id"]["S"]]
+    early = _time(before, "settled_at") - seen.asked.at(sent)
+    if early <= _DOUBT:
+        return None
+    return f"{sent.key} runs again for {sent.message.id}, sent {early} before its end"
+
+
+@invariant("S14", "row written", "the end of a dead job is in AWS's time")
+def ends_are_in_aws_time(seen: "Seen", written: "tuple[Row | None, Row]") -> str | None:
+    before, row = written
+    if row["state"]["S"] != "DEAD" or (before is not None and before["state"]["S"] == "DEAD"):
+        return None
+    ended_at = _time(row, "settled_at")
+    if -_DOUBT <= seen.now - ended_at <= _A_SETTLE:
+        return None
+    return f"{row['key']['S']} died at {seen.now}, and its row says {ended_at}"
+
+
+@invariant("S14", "row written", "of a message and its copies, only a later one replaces another")
+def chains_go_forward(seen: "Seen", written: "tuple[Row | None, Row]") -> str | None:
+    before, row = written
+    if before is None or not before.get("message_id", {}).get("S"):
+        return None
+    old, new = (seen.sent[each["message_id"]["S"]] for each in (before, row))
+    is_one_chain = seen.asked.chain_of(old) == seen.asked.chain_of(new)
+    return (
+        f"{old.message.id} is replaced by the earlier {new.message.id}"
+        if (is_one_chain and new.at < old.at)
+        else None
+    )
+
+
+@invariant("S15", "message added", "the sweeper misses a message at most once in six hours")
+def copies_are_rare(seen: "Seen", sent: "Sent") -> str | None:
+    host = current_host()
+    if sent.renews is None or host is None or not host.name.startswith("sweeper"):
+        return None
+    before, seen.asked.copied_at[sent.key] = seen.asked.copied_at.get(sent.key), seen.now
+    if before is None or seen.now - before >= _MISSED_AFTER:
+        return None
+    if seen.world.injector.fired_since(before - _MISSED_AFTER):
+        return None  # a sweeper or a dispatcher that died could not note what it had seen
+    return f"a copy of {sent.key} was sent {seen.now - before} after the one before"
+
+
+def _is_claim(before: "Row | None", row: "Row") -> bool:
+    return row["state"]["S"] == "RUNNING" and (
+        before is None or before["attempt"] != row["attempt"]
+    )
+
+
+def _time(row: "Row", name: str) -> datetime:
+    return datetime.fromtimestamp(int(row[name]["N"]) / 1000, UTC)

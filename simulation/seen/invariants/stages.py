@@ -1,0 +1,85 @@
+"""Stages: each has its own slots, and no stage waits for another."""
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from simulation.seen.invariants.table import invariant
+
+if TYPE_CHECKING:
+    from simulation.seen.record import Seen
+    from simulation.seen.sightings import Token
+    from simulation.seen.trace import Row
+
+_OUTAGE_S = 10_000  # longer than any outage
+# Two sweeps, each of which raises a limit that has been calm for a minute.
+_LIMIT_RISES_WITHIN_S = 2 * 300 + 120
+_STARTED_WITHIN_S = 45  # two cold starts, a poll, slow calls
+
+
+@invariant(
+    "S10",
+    "slots written",
+    "a stage's taken slots are those of its running jobs, and no more than it has",
+)
+def slots_are_those_that_run(seen: "Seen", counter: "Row") -> str | None:
+    stage = counter["key"]["S"].partition("#")[2]
+    taken = int(counter.get("running", {"N": "0"})["N"])
+    running = sum(
+        row["state"]["S"] == "RUNNING"
+        for key, row in seen.rows.items()
+        if key.startswith(f"{stage}#")
+    )
+    limit = seen.world.settings.stage(stage).slots
+    if taken != running or taken > limit:
+        return f"{taken} of {limit} slots of {stage} are taken, and {running} of its jobs run"
+    return None
+
+
+@invariant("L9", "execution ended", "a limit that a refusal has lowered rises again, step by step")
+@invariant("L9", "the end", "a limit that a refusal has lowered rises again, step by step")
+def limit_recovers(seen: "Seen", _: object) -> str | None:
+    world = seen.world
+    if world.injector.fired_since(seen.since_s(_LIMIT_RISES_WITHIN_S + _OUTAGE_S)):
+        return None
+    rows = world.aws.dynamodb.tables[world.settings.leases_table].rows
+    for stage in world.settings.stages:
+        found = rows.get((f"slots#{stage.name}", "slots"))
+        item = (found and found.item) or {}
+        if int(item.get("effective_limit", {"N": stage.slots})["N"]) >= stage.slots:
+            continue
+        changed_at = datetime.fromtimestamp(int(item["limit_changed_at"]["N"]) / 1000, UTC)
+        still_s = (seen.now - changed_at).total_seconds()
+        if still_s > _LIMIT_RISES_WITHIN_S + 2 * world.plan.mix.skew_s:
+            limit = item["effective_limit"]["N"]
+            return f"{stage.name} has had {limit} of {stage.slots} slots for {still_s:.0f} s"
+    return None
+
+
+@invariant(
+    "L7",
+    "execution started",
+    "a job starts when it is sent if its stage has room, whatever happens in other stages",
+)
+def starts_when_sent(seen: "Seen", token: "Token") -> str | None:
+    world = seen.world
+    if (
+        token.attempt != 1
+        or world.plan.mix.skew_s
+        or seen.was_narrowed  # a refused job may be redriven later
+        or not seen.has_room(token.key.partition("#")[0])
+    ):
+        return None
+    sent_at = min(
+        each.at
+        for each in seen.sent.values()
+        if each.key == token.key and each.message.id not in seen.forged
+    )
+    troubled = world.injector.fired_since(sent_at - timedelta(seconds=_OUTAGE_S))
+    if troubled or token.key in seen.purged_keys or token.key in seen.asked.cancels:
+        return None
+    waited_s = (seen.now - sent_at).total_seconds()
+    return (
+        f"{token} began {waited_s:.0f} s after it was sent"
+        if waited_s > _STARTED_WITHIN_S
+        else None
+    )

@@ -1,0 +1,77 @@
+"""The table of invariants: when each is checked, what it says, and how."""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from simulation.seen.record import Seen
+
+Moment = Literal[
+    "message added",
+    "message removed",
+    "mapping deletes",
+    "dead letter",
+    "handle used",
+    "extension refused",
+    "commit",
+    "commit voided",
+    "upload aborted",
+    "file shows",
+    "files deleted",
+    "manifest put",
+    "row written",
+    "no longer owed",
+    "slots written",
+    "execution started",
+    "execution ended",
+    "container began",
+    "container over",
+    "beat",
+    "code failed",
+    "the end",
+]
+"""What has just changed, or is about to; the check gets the thing itself."""
+
+Check = Callable[["Seen", Any], str | None]
+
+
+class Invariant(NamedTuple):
+    code: str  # as in docs/reliability.md: S1 to S15, L1 to L9
+    says: str
+    holds: Check
+
+
+TABLE: dict[Moment, list[Invariant]] = {}
+
+
+def invariant(code: str, moment: Moment, says: str) -> Callable[[Check], Check]:
+    """Enter a check into the table. It returns what is wrong, in words, or None."""
+
+    def enter(holds: Check) -> Check:
+        TABLE.setdefault(moment, []).append(Invariant(code, says, holds))
+        return holds
+
+    return enter
+
+
+class Violated(NamedTuple):
+    """An invariant that did not hold, and how and when."""
+
+    code: str
+    says: str
+    how: str
+    at: datetime
+
+    def __str__(self) -> str:
+        at = self.at.isoformat(timespec="milliseconds")
+        return f"{self.code}: {self.says}\n  but at {at}: {self.how}"
+
+
+def violated_by(seen: "Seen", moment: Moment, what: Any) -> Violated | None:
+    """The first invariant of that moment that does not hold."""
+    for each in TABLE.get(moment, ()):
+        wrong = each.holds(seen, what)
+        if wrong is not None:
+            return Violated(each.code, each.says, wrong, seen.now)
+    return None

@@ -1,0 +1,95 @@
+"""The record's entries: messages, dead letters and attempts."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from simulation.aws.platform.containers import Container
+from simulation.aws.sqs.queues import Message
+from simulation.worlds.requests import FORGED
+
+
+class Token(NamedTuple):
+    """An attempt, as in its execution's name, its task's environment and its manifest."""
+
+    key: str
+    run: int
+    attempt: int
+
+
+@dataclass(eq=False)
+class Sent:
+    """A message of a jobs queue and its request; `work` is None when it can never run."""
+
+    message: Message
+    key: str
+    job: str
+    work: int | None
+    renews: str | None
+    at: datetime
+    request: Mapping[str, Any]
+    is_follow_on: bool  # sent by the product; a redrive or a correction of one is not
+
+    @property
+    def stage(self) -> str:
+        return self.key.partition("#")[0]
+
+    def is_follow_on_like(self, other: "Sent") -> bool:
+        """Whether both are sends of one follow-on."""
+        return self.is_follow_on and self.key == other.key
+
+    @property
+    def parent(self) -> str | None:
+        """The key of the job that it follows, or whose fan-out it joins.
+
+        A forged lineage says nothing.
+        """
+        if "lineage" not in self.request or FORGED in self.request.get("params", {}):
+            return None
+        parent: str = self.request["lineage"]["parent"]
+        return parent
+
+
+@dataclass(eq=False)
+class DeadLetter:
+    body: str
+    job_id: str | None
+    reason: Mapping[str, Any]
+    at: datetime
+
+    def is_for(self, body: str) -> bool:
+        """Whether it is about the request of that body, which may name its job or leave it out."""
+        return bool(_without_job_id(self.body) == _without_job_id(body))
+
+
+@dataclass(eq=False)
+class SeenAttempt:
+    token: Token
+    started_at: datetime
+    containers: list[Container] = field(default_factory=list)
+    ended_at: datetime | None = None
+    is_placed: bool = False  # a task of it came to be
+
+    @property
+    def faults_of_job(self) -> frozenset[str]:
+        """The job's own faults in the tasks of this attempt."""
+        return frozenset(
+            each.fault_of_job for each in self.containers if each.fault_of_job is not None
+        )
+
+    @property
+    def work(self) -> int | None:
+        """The work of the request that it read; None if it read none."""
+        return next((each.work for each in self.containers if each.work is not None), None)
+
+
+def _without_job_id(body: str) -> Any:
+    try:
+        request = json.loads(body)
+    except ValueError:
+        return body
+    if isinstance(request, dict):
+        request.pop("job_id", None)
+    return request

@@ -1,0 +1,62 @@
+"""Put seeded bugs into the real code, one by one; the simulation has to find each.
+
+`make mutants`, or `python -m simulation.tools.mutants`. Progress goes to stderr. The last line on
+stdout is `mutants=N killed=N`. The exit code is 1 when a mutant survives: an invariant is missing.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import Any
+
+from simulation.tools.mutants.applied import ROOT
+from simulation.tools.mutants.catalogue import MUTANTS
+
+_WORLDS = 1_000
+"""The most worlds for each mutant. The slowest to be found takes fewer than two hundred."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m simulation.tools.mutants", description=__doc__)
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="only these mutants; all without a name"
+    )
+    parser.add_argument(
+        "--worlds", type=int, default=_WORLDS, help="the most worlds to try for each"
+    )
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    arguments = parser.parse_args()
+    if unknown := [name for name in arguments.names if name not in MUTANTS]:
+        parser.error(f"no such mutant: {', '.join(unknown)}; there are: {', '.join(MUTANTS)}")
+    names = arguments.names or list(MUTANTS)
+    killed = 0
+    with ThreadPoolExecutor(arguments.processes) as pool:
+        hunts = {pool.submit(_hunt, name, arguments.worlds): name for name in names}
+        for hunt in as_completed(hunts):
+            name, found = hunts[hunt], hunt.result()
+            killed += found["violated"] is not None
+            said = (
+                f"killed in {found['worlds']:5} worlds by {found['violated']}"
+                if found["violated"]
+                else found["why"]
+            )
+            print(f"{name:45} {said}", file=sys.stderr, flush=True)
+    print(f"mutants={len(names)} killed={killed}")
+    return 0 if killed == len(names) else 1
+
+
+def _hunt(name: str, worlds: int) -> dict[str, Any]:
+    command = [sys.executable, "-m", "simulation.tools.mutants.hunt", name, str(worlds)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        # The bug broke the simulation itself, and no invariant found it. The others still run.
+        return {"violated": None, "why": f"BROKE THE SIMULATION: {done.stderr[-2000:]}"}
+    found: dict[str, Any] = json.loads(done.stdout)
+    return {"why": "SURVIVED", **found}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

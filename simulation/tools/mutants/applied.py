@@ -1,0 +1,114 @@
+"""Loads modules of the product with a mutant's changes in them.
+
+The files stay as they are: Python gets the changed source when it imports the module. Changes are
+matched in the module as `ast.unparse` writes it, without regard to white space, quotes and trailing
+commas. So neither formatting nor comments make a mutant stale.
+"""
+
+import ast
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from textwrap import dedent, indent
+from types import ModuleType
+
+from simulation.tools.mutants.mutant import Mutant
+
+ROOT = Path(__file__).resolve().parents[3]
+
+_IGNORED = re.compile(r",?\s*(?=[)\]}]|\Z)|\s+")
+
+
+class StaleMutantError(Exception):
+    """The code that a mutant changes is not in its file exactly once."""
+
+
+def mutated(mutant: Mutant) -> Mapping[str, str]:
+    """The sources of the mutant's modules with its changes in them, by file.
+
+    Raises:
+        StaleMutantError: a change does not apply.
+    """
+    sources: dict[str, str] = {}
+    for change in mutant.changes:
+        if change.file not in sources:
+            sources[change.file] = ast.unparse(ast.parse((ROOT / change.file).read_text()))
+        sources[change.file] = changed(sources[change.file], change)
+    return sources
+
+
+def changed(source: str, change: Mutant) -> str:
+    """The source, as `ast.unparse` writes it, with one change."""
+    text, places = _essence(source)
+    wanted, _ = _essence(_normal(change.old))
+    found = text.count(wanted)
+    if found != 1:
+        raise StaleMutantError(f"{change.name}: its code is {found} times in {change.file}")
+    at = text.index(wanted)
+    start, end = places[at], places[at + len(wanted) - 1] + 1
+    line = source.rfind("\n", 0, start) + 1
+    margin = source[line:start]
+    new = change.new.strip().removesuffix(",")  # the old code's trailing comma stays
+    if not margin.strip() and source[end : end + 1] in ("", "\n"):
+        # Whole statements: indented like the old ones, and a body never becomes empty.
+        new = indent(_normal(new) or "pass", margin).lstrip()
+    return source[:start] + new + source[end:]
+
+
+def apply(mutant: Mutant) -> None:
+    """Import the mutant from now on in this process.
+
+    Raises:
+        RuntimeError: one of its modules is loaded already.
+    """
+    for file, source in mutated(mutant).items():
+        name = file.removesuffix(".py").replace("/", ".")
+        if name in sys.modules:
+            raise RuntimeError(f"{name} is loaded already")
+        sys.meta_path.insert(0, _Finder(name, source))
+
+
+def _normal(fragment: str) -> str:
+    """As `ast.unparse` writes it; a fragment that is no whole statement stays as it is."""
+    first, newline, rest = fragment.partition("\n")
+    # The second form is a copy of some lines of a body without the first one's indentation.
+    for statements in (dedent(fragment), first + newline + dedent(rest)):
+        with suppress(SyntaxError):
+            return ast.unparse(ast.parse(statements))
+    return fragment.strip()
+
+
+def _essence(text: str) -> tuple[str, list[int]]:
+    """The text without white space and trailing commas, and the place of each of its characters."""
+    ignored = {place for match in _IGNORED.finditer(text) for place in range(*match.span())}
+    places = [place for place in range(len(text)) if place not in ignored]
+    return "".join(text[place] for place in places).replace('"', "'"), places
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    def __init__(self, name: str, source: str) -> None:
+        self._name = name
+        self._source = source
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        del path, target
+        if fullname != self._name:
+            return None
+        return importlib.util.spec_from_loader(fullname, _Loader(fullname, self._source))
+
+
+class _Loader(importlib.abc.InspectLoader):
+    def __init__(self, name: str, source: str) -> None:
+        self._name = name
+        self._source = source
+
+    def get_source(self, fullname: str) -> str:
+        del fullname
+        return self._source

@@ -1,0 +1,75 @@
+"""Runs worlds with one mutant until an invariant does not hold.
+
+`python -m simulation.tools.mutants.hunt NAME WORLDS`, in a process of its own.
+"""
+
+import itertools
+import json
+import random
+import sys
+from collections.abc import Iterator
+from typing import TypeVar
+
+from simulation.tools.mutants.applied import apply
+from simulation.tools.mutants.catalogue import MUTANTS
+
+T = TypeVar("T")
+
+
+def main() -> int:
+    """Print a JSON object: the number of worlds, and what was violated (null: it survived)."""
+    name, limit = sys.argv[1], int(sys.argv[2])
+    apply(MUTANTS[name])
+    # Only now, so that all imports of the product get the mutant.
+    from simulation.worlds.plan import Plan  # noqa: PLC0415
+    from simulation.worlds.run import run_world  # noqa: PLC0415
+    from simulation.worlds.systematic import (  # noqa: PLC0415
+        PIPELINES,
+        RACES,
+        SCENARIOS,
+        single_faults,
+        sites_of,
+    )
+
+    def worlds() -> Iterator[Plan | int]:
+        """The scenarios, then drawn worlds and single faults in turn.
+
+        Some bugs need many faults, others one fault at the right place.
+        """
+        yield from SCENARIOS.values()
+        yield from RACES.values()
+        yield from PIPELINES.values()
+        drawn = iter(range(limit))
+        counted = _alternating(
+            [
+                single_faults(plan)
+                for plan in (*SCENARIOS.values(), *PIPELINES.values())
+                if sites_of(plan)
+            ]
+        )
+        for one, other in itertools.zip_longest(drawn, counted):
+            yield from (each for each in (one, other) if each is not None)
+
+    violated, tried = None, 0
+    for world in itertools.islice(worlds(), limit):
+        tried += 1
+        violation = run_world(world)
+        if violation is not None:
+            violated = violation.text.partition("\n")[0]
+            break
+    json.dump({"worlds": tried, "violated": violated}, sys.stdout)
+    return 0
+
+
+def _alternating(streams: list[Iterator[T]]) -> Iterator[T]:
+    rng = random.Random(7)
+    while streams:
+        stream = rng.choice(streams)
+        try:
+            yield next(stream)
+        except StopIteration:
+            streams.remove(stream)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+"""Bugs about the time at which a message was sent, and about its chain of copies."""
+
+from typing import Final
+
+from simulation.tools.mutants.mutant import Mutant
+
+_CLAIM: Final = "longhaul/domain/claim.py"
+_LEASE: Final = "longhaul/domain/lease.py"
+_LEASES: Final = "longhaul/adapters/dynamodb/leases.py"
+_DISPATCH: Final = "longhaul/dispatch.py"
+
+WHEN_SENT: Final = (
+    Mutant(
+        "a correction inherits the cancel mark",
+        _CLAIM,
+        "cancelled_at=old.cancelled_at if old else None",
+        "cancelled_at=old.cancelled_at if old else None,"
+        " cancel_requested_at=old.cancel_requested_at if old else None",
+    ),
+    Mutant(
+        "a new run forgets the cancel before it",
+        _CLAIM,
+        "cancelled_at=old.cancelled_at if old else None",
+        "",
+    ),
+    Mutant(
+        "a cancel covers only the row's own message",
+        _CLAIM,
+        "    if covered:\n        return Cancelled()\n",
+        "",
+    ),
+    Mutant(
+        "a cancel covers what is sent after it",
+        _LEASE,
+        "return cancelled_at is not None and sent_at < cancelled_at",
+        "return cancelled_at is not None",
+    ),
+    Mutant(
+        "a second cancel covers nothing",
+        _CLAIM,
+        "cancelled_at=max(now, lease.cancelled_at or now)",
+        "cancelled_at=lease.cancelled_at or now",
+    ),
+    Mutant(
+        "a cancelled run's stop takes what was sent meanwhile for its duplicate",
+        _CLAIM,
+        "    if lease.state is State.RUNNING and lease.cancel_requested_at:\n"
+        "        return Postpone(now + _STOPPING)\n",
+        "",
+    ),
+    Mutant(
+        "a dead job runs again for what was sent before its end",
+        _LEASE,
+        "return self.settled_at is None or sent_at >= self.settled_at",
+        "return True",
+    ),
+    Mutant(
+        "a follow-on that is sent again is a request of its own",
+        _CLAIM,
+        "if message.is_follow_on and message.request.lineage == lease.lineage:",
+        "if message.is_follow_on and lease is None:",
+        also=Mutant(
+            "and it is as new as its send",
+            "longhaul/domain/message.py",
+            "ours = {attributes.FIRST_SENT: _as_text(parent_ended_at)}",
+            "ours: dict[str, str] = {}",
+        ),
+    ),
+    Mutant(
+        "an older receive is adopted over a newer one",
+        _LEASES,
+        "clauses.append(NEWER_RECEIVE)\n"
+        '            values[":receive_count"] = message.receive_count',
+        "values.update()",
+    ),
+    Mutant(
+        "nothing notes that a released job's message was seen",
+        _LEASES,
+        "after = seen(lease, now)\n"
+        "        self._write("
+        "self._change(lease, after, [SAME_STATE, MINE], _same_state(lease)))",
+        "after = seen(lease, now)",
+    ),
+    Mutant(
+        "a worn-out message of a running job is not renewed",
+        _DISPATCH,
+        "                    self._probe(message, probed, batch)\n"
+        "                self.messages.renew_if_worn_out(batch, message)\n",
+        "                    self._probe(message, probed, batch)\n",
+    ),
+    Mutant(
+        "any overwrite replaces any other",
+        "longhaul/domain/manifest.py",
+        "return Switch.DUE if current.base == pending.replaces_base else Switch.REPLACED",
+        "return Switch.DUE",
+    ),
+)

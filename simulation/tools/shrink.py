@@ -1,0 +1,132 @@
+"""The smallest plan that still shows a violation.
+
+Faults, acts, jobs and settings that the violation does not need are left out.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from simulation.worlds.plan import Ending, Mix, Plan
+from simulation.worlds.run import Violation, run
+
+_MOST_RUNS = 600
+
+
+class Shrinker:
+    """Tries smaller plans, and keeps each that violates the same invariant."""
+
+    def __init__(self, violation: Violation, most_runs: int = _MOST_RUNS) -> None:
+        self.found = violation
+        self._runs = most_runs
+
+    def shrink(self) -> Violation:
+        """The smallest plan found within the permitted runs."""
+        before = None
+        while before != self.found.plan and self._runs > 0:
+            before = self.found.plan
+            self._leave_out("faults")
+            self._leave_out("acts")
+            self._leave_out_jobs()
+            self._simplify()
+        return self.found
+
+    def _holds(self, plan: Plan) -> bool:
+        """Whether this plan violates the same invariant; if so, keep it."""
+        if self._runs <= 0 or plan == self.found.plan:
+            return False
+        self._runs -= 1
+        violation = run(plan).violation
+        if violation is None or violation.code != self.found.code:
+            return False
+        # Its plan names the faults that fired, which may be fewer than were planned.
+        self.found = violation
+        return True
+
+    def _leave_out(self, what: str) -> None:
+        """Try without halves, quarters, and so on, down to single items."""
+        size = len(getattr(self.found.plan, what))
+        while size >= 1 and self._runs > 0:
+            start = 0
+            while start < len(items := getattr(self.found.plan, what)):
+                if not self._holds(
+                    replace(self.found.plan, **{what: items[:start] + items[start + size :]})
+                ):
+                    start += size
+            size //= 2
+
+    def _leave_out_jobs(self) -> None:
+        for job in self.found.plan.jobs:
+            plan = self.found.plan
+            acts = tuple(act for act in plan.acts if act.job != job.name)
+            jobs = tuple(each for each in plan.jobs if each is not job)
+            self._holds(replace(plan, jobs=jobs, acts=acts))
+
+    def _simplify(self) -> None:
+        for simpler in _simpler_worlds(self.found.plan):
+            self._holds(simpler(self.found.plan))
+        for number in range(len(self.found.plan.jobs)):
+            for changes in _SIMPLER_JOBS:
+                plan = self.found.plan
+                job = plan.jobs[number]
+                simple = replace(job, **changes)
+                # A job that did not fan out stays so: fanning out is no simpler, and the world
+                # may have no stage for it.
+                if simple != job and (simple.fan_out or 0) <= (job.fan_out or 0):
+                    self._holds(replace(plan, jobs=_with(plan.jobs, number, simple)))
+
+
+_SIMPLER_JOBS: Sequence[dict[str, Any]] = (
+    {"endings": (), "poison": False},
+    {"poison": False},
+    {"fan_out": None},
+    {"fan_out": 1},
+    {"fan_out": 2},
+    {"files": 1},
+    {"compacts": False},
+    {"output": ""},
+    {"named": True},
+    {"max_attempts": None},
+    {"stall_timeout_s": None},
+    {"timeout_s": None},
+    {"work_s": 30.0},
+)
+
+
+def _simpler_worlds(plan: Plan) -> Iterator[Callable[[Plan], Plan]]:
+    usual = Mix()
+    yield lambda each: replace(each, mix=usual)
+    for name in (
+        "skew_s",
+        "stale_handles",
+        "index_lag_s",
+        "reorder",
+        "timeout_stops_task",
+        "short_pages",
+    ):
+        if getattr(plan.mix, name) != getattr(usual, name):
+            yield partial(_with_mix, **{name: getattr(usual, name)})
+    yield partial(
+        _with_mix, calls=0.0, kinds=(), swarm=False, invokes=0.0, events=0.0, launches=0.0
+    )
+    yield lambda each: replace(each, slots=10)
+    yield lambda each: replace(each, clean_slots=0)
+    yield lambda each: replace(each, renew_receives=900)
+    yield lambda each: replace(each, spot=False)
+    yield lambda each: replace(each, max_attempts=3)
+    yield lambda each: replace(
+        each, jobs=tuple(replace(job, endings=_fewer(job.endings)) for job in each.jobs)
+    )
+
+
+def _with_mix(plan: Plan, **changes: Any) -> Plan:
+    return replace(plan, mix=replace(plan.mix, **changes))
+
+
+def _fewer(endings: tuple[Ending, ...]) -> tuple[Ending, ...]:
+    return endings[:-1]
+
+
+def _with(items: tuple[Any, ...], number: int, item: Any) -> tuple[Any, ...]:
+    return (*items[:number], item, *items[number + 1 :])

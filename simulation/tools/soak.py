@@ -1,0 +1,201 @@
+"""Run many worlds on all cores.
+
+`make soak WORLDS=1000000`, or `python -m simulation.tools.soak --worlds 1000000`, runs worlds drawn
+from seeds. With `--pairs` it runs the shortest scenario with every pair of faults: `deaths` for
+processes that die, `all` for all kinds. Progress and violations go to stderr. The last stdout line
+is `worlds=N violations=N worlds_per_s=N virtual_hours_per_s=N`. The exit code is 1 on a violation.
+After an interruption the same command continues: the state is a file under `.longhaul/`.
+"""
+
+import argparse
+import itertools
+import json
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from pydantic import TypeAdapter, ValidationError
+
+from simulation.tools.replay import report
+from simulation.tools.shrink import Shrinker
+from simulation.worlds.generation import plan_of
+from simulation.worlds.plan import Fault, Plan
+from simulation.worlds.run import Violation, run
+from simulation.worlds.systematic import CORE, DEATHS, faults_of, pairs_with, sites_of
+
+_STATE = Path(__file__).resolve().parents[2] / ".longhaul" / "soak.json"
+_CHUNK = 20
+_KINDS: Mapping[str, frozenset[str] | None] = {"deaths": DEATHS, "all": None}
+_PROGRESS_S = 10.0
+_MOST_SHRUNK = 5  # violations to shrink; the others are probably the same
+INTERRUPTED = 130
+
+
+class Source(NamedTuple):
+    """Where worlds come from, in numbered units.
+
+    A unit is a seed (`drawn`), or the first fault of pairs (`deaths`, `all`).
+    """
+
+    name: Literal["drawn", "deaths", "all"]
+
+    def units(self, worlds: int) -> int:
+        return worlds if self.name == "drawn" else len(_firsts(self.name))
+
+    def plans(self, unit: int) -> Iterator[Plan]:
+        if self.name == "drawn":
+            yield plan_of(unit)
+        else:
+            yield from pairs_with(CORE, _firsts(self.name)[unit], _KINDS[self.name])
+
+    def chunk(self) -> int:
+        """The number of units that a process takes at once."""
+        return _CHUNK if self.name == "drawn" else 1
+
+
+@cache
+def _firsts(name: str) -> list[Fault]:
+    return list(faults_of(sites_of(CORE), _KINDS[name]))
+
+
+class Chunk(NamedTuple):
+    """The result of the worlds of some consecutive units."""
+
+    units: int
+    worlds: int
+    virtual_s: float
+    violations: list[tuple[str, str]]  # text and plan
+
+
+@dataclass
+class Progress:
+    """The progress of a soak."""
+
+    source: Literal["drawn", "deaths", "all"]
+    first: int
+    wanted: int
+    done: int = 0
+    worlds: int = 0
+    seconds: float = 0.0
+    virtual_s: float = 0.0
+    violations: list[str] = field(default_factory=list)  # plans
+
+    @classmethod
+    def load(cls, path: Path, source: Source, first: int, wanted: int) -> "Progress":
+        """The progress of the same soak if it was interrupted, else a new one."""
+        new = cls(source.name, first, wanted)
+        try:
+            found = TypeAdapter(cls).validate_json(path.read_bytes())
+        except (FileNotFoundError, ValidationError):  # no file, or one of another version
+            return new
+        is_same = (found.source, found.first, found.wanted) == (
+            source.name,
+            first,
+            wanted,
+        ) and found.done < wanted
+        return found if is_same else new
+
+    def save(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_suffix(".new")
+        temporary.write_text(json.dumps(asdict(self)))
+        temporary.replace(path)
+
+    def line(self) -> str:
+        seconds = self.seconds or 1.0
+        return (
+            f"worlds={self.worlds} violations={len(self.violations)}"
+            f" worlds_per_s={self.worlds / seconds:.1f}"
+            f" virtual_hours_per_s={self.virtual_s / 3600 / seconds:.1f}"
+        )
+
+
+def main() -> int:
+    """Exit code 1 on a violation, 130 when interrupted."""
+    parser = argparse.ArgumentParser(prog="python -m simulation.tools.soak", description=__doc__)
+    parser.add_argument("--worlds", type=_count, default=10_000)
+    parser.add_argument("--pairs", choices=("deaths", "all"), help="run pairs of faults instead")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--processes", type=_count, default=os.cpu_count() or 1)
+    parser.add_argument("--state", type=Path, default=_STATE)
+    arguments = parser.parse_args()
+    source = Source(arguments.pairs or "drawn")
+    state = Progress.load(arguments.state, source, arguments.first, source.units(arguments.worlds))
+    if state.done:
+        print(f"continuing after {state.worlds} worlds", file=sys.stderr)
+    try:
+        soak(state, arguments.state, arguments.processes)
+    except KeyboardInterrupt:
+        print("interrupted: the same command continues", file=sys.stderr)
+        return INTERRUPTED
+    finally:
+        state.save(arguments.state)
+        print(state.line())
+    return 1 if state.violations else 0
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"needs a number from 1, not {text!r}")
+    return int(text)
+
+
+def soak(state: Progress, path: Path, processes: int) -> None:
+    """Run the rest of a soak; its state is saved with each report of progress."""
+    began, before_s, reported = time.monotonic(), state.seconds, time.monotonic()
+    # Spawned, not forked: a world must not inherit state of this process.
+    with multiprocessing.get_context("spawn").Pool(
+        processes, initializer=_ignore_interrupts
+    ) as pool:
+        for chunk in pool.imap(run_chunk, _chunks(state)):
+            state.done += chunk.units
+            state.worlds += chunk.worlds
+            state.virtual_s += chunk.virtual_s
+            state.seconds = before_s + time.monotonic() - began
+            for text, plan in chunk.violations:
+                _tell(text, plan, shrink=len(state.violations) < _MOST_SHRUNK)
+                state.violations.append(plan)
+            if time.monotonic() - reported >= _PROGRESS_S:
+                reported = time.monotonic()
+                state.save(path)
+                print(f"{state.done / state.wanted:6.1%}  {state.line()}", file=sys.stderr)
+
+
+def run_chunk(chunk: tuple[Source, int, int]) -> Chunk:
+    """Run the worlds of some units, from the first number up to the second, in a child process."""
+    source, start, end = chunk
+    worlds, virtual_s, violations = 0, 0.0, []
+    for plan in itertools.chain.from_iterable(map(source.plans, range(start, end))):
+        found = run(plan)
+        worlds += 1
+        virtual_s += found.virtual_s
+        if found.violation is not None:
+            violations.append((found.violation.text, found.violation.plan.to_json()))
+    return Chunk(end - start, worlds, virtual_s, violations)
+
+
+def _chunks(state: Progress) -> Iterator[tuple[Source, int, int]]:
+    source = Source(state.source)
+    for start in range(state.done, state.wanted, source.chunk()):
+        yield source, state.first + start, state.first + min(start + source.chunk(), state.wanted)
+
+
+def _tell(text: str, plan: str, *, shrink: bool) -> None:
+    violation = Violation(text.partition(":")[0], text, Plan.from_json(plan))
+    print(report(Shrinker(violation).shrink() if shrink else violation), file=sys.stderr)
+
+
+def _ignore_interrupts() -> None:
+    """Ctrl-C goes to the whole group; the parent ends its children."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

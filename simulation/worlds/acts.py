@@ -1,0 +1,250 @@
+"""The acts of a plan: what people do to the system, and what SQS may do by itself."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from console.operations.cancel import Canceller
+from longhaul.domain.errors import LonghaulError
+from longhaul.domain.lease import key_hash
+from longhaul.wiring import wiring
+from simulation.aws.platform.hosts import Host
+from simulation.worlds.plan import Act
+from simulation.worlds.randomness import rng_of
+from simulation.worlds.requests import (
+    INVALID_BODIES,
+    PRODUCERS_JOB,
+    body_of,
+    corrected_of,
+    forged_of,
+    hostile_of,
+)
+from simulation.worlds.stages import CLEAN, MAIN
+from simulation.worlds.versions import leave_newer_fields
+
+if TYPE_CHECKING:
+    from simulation.worlds.world import World
+
+
+def submit(world: "World", act: Act) -> None:
+    body = body_of(world.jobs[act.job], act.work, world.bucket)
+    world.sdk.client("sqs").send_message(QueueUrl=world.queues[MAIN].url, MessageBody=body)
+
+
+def submit_twice(world: "World", act: Act) -> None:
+    """A producer sends a request twice in one batch."""
+    body = body_of(world.jobs[act.job], act.work, world.bucket)
+    entries = [{"Id": str(n), "MessageBody": body} for n in range(2)]
+    world.sdk.client("sqs").send_message_batch(QueueUrl=world.queues[MAIN].url, Entries=entries)
+
+
+def submit_invalid(world: "World", act: Act) -> None:
+    body = INVALID_BODIES[act.work % len(INVALID_BODIES)]
+    world.sdk.client("sqs").send_message(QueueUrl=world.queues[MAIN].url, MessageBody=body)
+
+
+def submit_hostile(world: "World", act: Act) -> None:
+    body, attributes = hostile_of(world.jobs[act.job], act.work, world.bucket)
+    world.sdk.client("sqs").send_message(
+        QueueUrl=world.queues[MAIN].url, MessageBody=body, MessageAttributes=attributes
+    )
+
+
+def submit_forged(world: "World", act: Act) -> None:
+    """A sender claims to follow from a job, as soon as that has a row."""
+    for key in world.keys_of(act.job):
+        if (row := world.seen.rows.get(key)) is not None and len(world.queues) > 1:
+            stage, body = forged_of(world.jobs[act.job], act.work, row, world.bucket)
+            world.sdk.client("sqs").send_message(QueueUrl=world.queues[stage].url, MessageBody=body)
+
+
+def lose(world: "World", act: Act) -> None:
+    """Somebody deletes what is kept beside a job's row: its request, and what it emitted."""
+    for key in world.keys_of(act.job):
+        world.seen.note_lost(key)
+        digest = key_hash(key)
+        for kind in ("requests", "emitted"):
+            for name in list(world.seen.objects()):
+                if name.startswith(f"longhaul/{kind}/{digest}/"):
+                    world.sdk.client("s3").delete_object(Bucket=world.bucket, Key=name)
+
+
+def cancel(world: "World", act: Act) -> None:
+    parts = wiring()
+    for key in world.keys_of(act.job):
+        stage, _, job_id = key.partition("#")
+        began_at = world.seen.now
+        Canceller(parts.leases, parts.finisher).cancel(stage, job_id)
+        world.seen.asked.note_cancel(key, began_at)
+
+
+def stop_execution(world: "World", act: Act) -> None:
+    """An operator stops the running execution."""
+    for execution in world.executions_of(act.job):
+        if execution.is_running:
+            world.sdk.client("stepfunctions").stop_execution(
+                executionArn=execution.arn, cause="by hand"
+            )
+
+
+def redrive_execution(world: "World", act: Act) -> None:
+    """An operator redrives a stopped execution.
+
+    It continues from the state that did not succeed: the Parallel state, at the start.
+    """
+    for execution in world.executions_of(act.job):
+        if execution.status == "ABORTED":
+            execution.status, execution.stopped_at = "RUNNING", None
+            world.seen.note_redrive(execution)
+            world.engine.started(execution)
+
+
+def redrive_dead_letters(world: "World", _act: Act) -> None:
+    for stage, queue in world.queues.items():
+        world.sdk.client("sqs").start_message_move_task(
+            SourceArn=world.dead_letter_queues[stage].arn, DestinationArn=queue.arn
+        )
+
+
+def correct(world: "World", act: Act) -> None:
+    """Submit a corrected request under the id of a job that is dead or cancelled."""
+    for key in world.keys_of(act.job):
+        stage, _, job_id = key.partition("#")
+        row = world.seen.rows.get(key)
+        if row is not None and row["state"]["S"] in ("DEAD", "CANCELLED"):
+            body = corrected_of(world.jobs[act.job], act.work, world.bucket, job_id)
+            world.sdk.client("sqs").send_message(QueueUrl=world.queues[stage].url, MessageBody=body)
+
+
+def resubmit(world: "World", act: Act) -> None:
+    """Submit a request under the id of a job, whatever it is doing.
+
+    Under a follow-on's once that was claimed: before, the request would be no member.
+    """
+    for key in world.keys_of(act.job):
+        if "." in act.job and "lineage" not in world.seen.rows.get(key, {}):
+            continue
+        stage, _, job_id = key.partition("#")
+        body = corrected_of(world.jobs[act.job], act.work, world.bucket, job_id)
+        world.sdk.client("sqs").send_message(QueueUrl=world.queues[stage].url, MessageBody=body)
+
+
+def renewer_dies(world: "World", _act: Act) -> None:
+    """A dispatcher dies after it has sent a copy, or a dead letter: the message stays too."""
+    world.injector.doom("dispatcher", "SendMessage")
+
+
+def lose_released(world: "World", _act: Act) -> None:
+    """The message of the job that is released next is lost; then a sweeper dies as it sends a copy.
+
+    It dies after the send, before it notes that. Dispatchers die as they receive the copy, until
+    the next sweep has sent a second one.
+    """
+    world.injector.doom("sweeper", "SendMessage")
+    for _ in range(3):
+        world.injector.doom("dispatcher", "BatchGetItem")
+
+    def lose_messages(key: str) -> None:
+        queue = world.queues[key.partition("#")[0]]
+        world.seen.is_purging = True
+        for message_id in list(world.seen.live_by_key[key]):
+            queue.remove(queue.messages[message_id])
+        world.seen.is_purging = False
+
+    def soon(key: str) -> None:
+        world.timeline.after(0.5, lambda: lose_messages(key))
+
+    world.seen.when_released(soon)
+
+
+def purge(world: "World", act: Act) -> None:
+    """Purge the queue of the job's stage, or the first stage's when the act names no job."""
+    stage = CLEAN if "." in act.job else MAIN
+    world.seen.is_purging = True
+    try:
+        world.sdk.client("sqs").purge_queue(QueueUrl=world.queues[stage].url)
+    finally:
+        world.seen.is_purging = False
+
+
+def redeliver(world: "World", act: Act) -> None:
+    """SQS delivers at least once: a message in flight, or one just deleted, comes again."""
+    ids = world.seen.message_ids_of(act.job)
+    if ids:
+        found = world.seen.sent[ids[act.work % len(ids)]]
+        world.aws.sqs.redeliver(world.queues[found.stage].url, found.message.id)
+        world.seen.note_redelivery(found.message.id)
+        world.mappings[found.stage].look()
+
+
+def outage(world: "World", act: Act) -> None:
+    world.injector.begin_outage(act.service, act.for_s)
+
+
+def replace_manifest(world: "World", act: Act) -> None:
+    """Another tool writes its own marker over the manifest of the job's output."""
+    output = json.loads(body_of(world.jobs[act.job], act.work, world.bucket))["output"]
+    key = f"{output.removeprefix(f's3://{world.bucket}/').rstrip('/')}/_SUCCESS"
+    world.aws.s3.put_object(Bucket=world.bucket, Key=key, Body=b"")
+
+
+def narrow(world: "World", act: Act) -> None:
+    """Deploy settings without the job that requests name; deploy the usual ones `for_s` later."""
+    usual = world.settings
+    fewer = tuple(name for name in usual.jobs if name != PRODUCERS_JOB)
+    world.seen.note_narrowed()
+    world.redeploy(usual.model_copy(update={"jobs": fewer}))
+    world.timeline.after(act.for_s, lambda: world.redeploy(usual))
+
+
+def roll_back(world: "World", act: Act) -> None:
+    """Deploy this version over a newer one, which has written the job's row and lists."""
+    for key in world.keys_of(act.job):
+        leave_newer_fields(world, key)
+    world.platform.redeployed()
+
+
+KINDS: Mapping[str, Callable[["World", Act], None]] = {
+    "submit": submit,
+    "roll_back": roll_back,
+    "submit_twice": submit_twice,
+    "submit_invalid": submit_invalid,
+    "submit_hostile": submit_hostile,
+    "submit_forged": submit_forged,
+    "lose": lose,
+    "cancel": cancel,
+    "stop_execution": stop_execution,
+    "redrive_execution": redrive_execution,
+    "redrive_dead_letters": redrive_dead_letters,
+    "correct": correct,
+    "resubmit": resubmit,
+    "lose_released": lose_released,
+    "renewer_dies": renewer_dies,
+    "purge": purge,
+    "redeliver": redeliver,
+    "outage": outage,
+    "narrow": narrow,
+    "replace_manifest": replace_manifest,
+}
+
+
+def plan_act(world: "World", number: int, act: Act) -> None:
+    """Schedule an act at its time, in a shell of its own."""
+    name, seed = f"{act.kind}.{number}", world.plan.seed
+    skew_s = world.plan.mix.skew_s * rng_of(seed, f"{name} clock").uniform(-1, 1)
+    host = Host(world.timeline, name, rng_of(seed, name), skew_s)
+
+    def ended(error: BaseException | None, _answer: Any) -> None:
+        world.acts_to_come -= 1
+        # The person sees the error and can repeat the act. What it left half done, the product
+        # has to repair.
+        if error is not None and not isinstance(error, ClientError | BotoCoreError | LonghaulError):
+            raise error
+
+    def begin() -> None:
+        host.run(lambda: KINDS[act.kind](world, act), ended)
+
+    host.crashed = lambda: ended(None, None)
+    world.timeline.after(act.at_s, begin)

@@ -1,0 +1,367 @@
+"""Plans drawn from seeds.
+
+In most worlds about half of all kinds of acts, endings and faults are off (see `swarm`). Most have
+a few jobs and a few faults. Some have bursts, jobs of days, or faults everywhere.
+"""
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from simulation.worlds.endings import OWN_FAULTS, PLATFORM_FAULTS
+from simulation.worlds.faults import ALL_KINDS
+from simulation.worlds.files import COUNTS
+from simulation.worlds.long_outages import with_long_outage
+from simulation.worlds.plan import Act, Ending, Job, Mix, Plan
+from simulation.worlds.randomness import rng_of
+from simulation.worlds.stages import SUM, members_of
+from simulation.worlds.swarm import Swarm
+
+T = TypeVar("T")
+
+_SERVICES = ("dynamodb", "sqs", "s3", "stepfunctions", "ecs")
+_HOUR_S = 3_600.0
+_SMALL_SKEW_S = 30.0
+_LONGEST_TIMEOUT_S = 604_800  # the most that a request may ask for
+_PIPELINES = 0.15  # of all worlds
+_NARROWED = 0.05
+_ROLLED_BACK = 0.08
+_HOSTILE = 0.06
+_LOST = 0.03
+_FORGED = 0.3  # of pipelines
+_LONG_OUTAGE = 0.02
+_SWARMS = 0.6
+_COMPACTIONS = 0.08
+_AFTER_CANCEL = 0.5
+_CANCEL_AGAIN = 0.2
+_DOUBLED = 0.06
+_ROOTS = 2
+_OWN, _PLATFORM = sorted(OWN_FAULTS), sorted(PLATFORM_FAULTS)
+
+
+def plan_of(seed: int) -> Plan:
+    """The world of a seed."""
+    rng = rng_of(seed, "plan")
+    swarm = Swarm(seed, rng_of(seed, "swarm").random() < _SWARMS)
+    jobs = tuple(_job(rng, f"j{number}", _work_s(rng), swarm) for number in range(_jobs(rng)))
+    mix = _with_completions(rng_of(seed, "completions"), _mix(rng))
+    mix = replace(mix, swarm=swarm.is_one)
+    if mix.skew_s > _SMALL_SKEW_S:
+        # A clock's error counts as silence, so minutes of error would look like a stall.
+        jobs = tuple(replace(job, stall_timeout_s=None) for job in jobs)
+    plan = Plan(
+        seed=seed,
+        jobs=jobs,
+        acts=_in_order(_acts(rng, jobs, swarm)),
+        mix=mix,
+        slots=_pick(rng, (10, 60), (1, 15), (2, 15), (3, 10)),
+        spot=rng.random() < 0.2,
+        max_attempts=_pick(rng, (3, 60), (1, 10), (2, 20), (5, 10)),
+        # 900 receives take days of waiting; a renewal after five is the same.
+        renew_receives=_pick(rng, (900, 85), (5, 15)),
+    )
+    plan = replace(plan, jobs=_compacting(rng_of(seed, "compactions"), plan.jobs))
+    # A source of its own: worlds without a pipeline stay as they were before there were any.
+    stages = rng_of(seed, "pipeline")
+    plan = _pipeline(stages, plan, swarm) if stages.random() < _PIPELINES else plan
+    more = [act for draw in range(swarm.draws) for act in _more_of_world(seed, draw, plan)]
+    first = {act.job: act for act in reversed(plan.acts) if act.kind == "submit"}.values()
+    acts = [act for act in [*plan.acts, *more] if swarm.keeps(act, [*first])]
+    plan = replace(plan, acts=_in_order(acts))
+    return with_long_outage(rng_of(seed, "long outage"), plan)
+
+
+def _more_of_world(seed: int, draw: int, plan: Plan) -> list[Act]:
+    """Acts that are drawn when jobs and stages are known; each kind from a source of its own."""
+
+    def rng(name: str) -> random.Random:
+        return rng_of(seed, f"{name}{draw or ''}")
+
+    return [
+        *_again(rng("again"), plan.acts),
+        *_deploys(rng("deploys")),
+        *_roll_backs(rng("roll-backs"), plan.jobs),
+        *_echoes(rng("echoes"), plan.acts),
+        *_harm(rng("harm"), plan.jobs),
+        *_in_between(rng("in between"), plan),
+    ]
+
+
+def _jobs(rng: random.Random) -> int:
+    low, high = _pick(rng, ((1, 1), 45), ((2, 3), 38), ((4, 7), 14), ((10, 18), 3))
+    return rng.randint(low, high)
+
+
+def _job(rng: random.Random, name: str, work_s: float, swarm: Swarm) -> Job:
+    endings: list[Ending] = []
+    poison = False
+    if rng.random() < 0.45:
+        kinds = [
+            rng.choice(swarm.some(_OWN if rng.random() < 0.5 else _PLATFORM))
+            for _ in range(rng.randint(1, 3))
+        ]
+        if rng.random() < 0.15:
+            kinds = [rng.choice(("dies_after_commit", "dies_after_commit", "uploads_end"))]
+        endings = [Ending(kind, round(rng.random() * min(work_s, 2_000.0), 1)) for kind in kinds]
+        poison = kinds[-1] in OWN_FAULTS and rng.random() < 0.4
+    endless = any(each.kind == "endless" for each in endings)
+    return Job(
+        name=name,
+        work_s=work_s,
+        named=rng.random() < 0.8,
+        endings=tuple(endings),
+        poison=poison,
+        output="shared" if rng.random() < 0.1 else "",
+        mode="append" if rng.random() < 0.15 else "overwrite",
+        timeout_s=round(work_s * 1.5) + 600
+        if endless
+        else min(_LONGEST_TIMEOUT_S, max(21_600, round(2 * work_s)))
+        if work_s > _HOUR_S
+        else None,
+        stall_timeout_s=_pick(rng, (None, 70), (120, 15), (1_800, 15))
+        if work_s < _HOUR_S
+        else None,
+        max_attempts=_pick(rng, (None, 80), (2, 20)),
+        files=rng.choice(COUNTS),
+    )
+
+
+def _work_s(rng: random.Random) -> float:
+    low, high = _pick(
+        rng,
+        ((1.0, 60.0), 4_500),
+        ((60.0, _HOUR_S), 1_300),
+        ((_HOUR_S, 8 * _HOUR_S), 180),
+        ((11 * _HOUR_S, 30 * _HOUR_S), 18),
+        ((48 * _HOUR_S, 120 * _HOUR_S), 2),
+    )
+    return round(low * math.pow(high / low, rng.random()), 1)
+
+
+def _acts(rng: random.Random, jobs: Sequence[Job], swarm: Swarm) -> list[Act]:
+    burst = rng.random() < 0.3
+    acts = []
+    for job in jobs:
+        at_s = 1.0 if burst else round(1 + 300 * rng.random(), 1)
+        acts.append(Act(at_s, "submit", job.name))
+        for _ in range(swarm.draws):
+            acts += _more(rng, job, at_s)
+    for _ in range(swarm.draws):
+        acts += _rarely(rng)
+    return acts
+
+
+def _rarely(rng: random.Random) -> list[Act]:
+    """What happens to no job in particular."""
+    acts = []
+    if rng.random() < 0.05:
+        acts.append(Act(_soon(rng), "submit_invalid", work=rng.randrange(3)))
+    if rng.random() < 0.12:
+        acts.append(
+            Act(
+                _soon(rng),
+                "outage",
+                for_s=round(5 + 900 * rng.random() ** 3),
+                service=rng.choice(_SERVICES),
+            )
+        )
+    if rng.random() < 0.06:
+        acts.append(Act(_soon(rng) + 1_500, "redrive_dead_letters"))
+    if rng.random() < 0.03:
+        acts.append(Act(_soon(rng), "purge"))
+    return acts
+
+
+def _more(rng: random.Random, job: Job, at_s: float) -> list[Act]:
+    """What else happens to a job."""
+    life_s = job.work_s + 120
+    found = []
+
+    def maybe(chance: float, kind: str, work: int = 0, later_s: float = 0.0) -> None:
+        if rng.random() < chance:
+            found.append(
+                Act(round(at_s + later_s + 1.3 * life_s * rng.random(), 1), kind, job.name, work)
+            )
+
+    maybe(0.10, "submit")  # the same work again
+    maybe(0.06, "submit", work=1)  # other work under its key
+    maybe(0.06, "submit", work=2, later_s=2_500)  # corrected, when it may be dead
+    maybe(0.08, "cancel")
+    maybe(0.08, "stop_execution")
+    maybe(0.03, "redrive_execution", later_s=60)
+    maybe(0.12, "redeliver", work=rng.randrange(4))
+    maybe(0.05, "redeliver", work=rng.randrange(4), later_s=life_s)
+    return found
+
+
+def _again(rng: random.Random, acts: Sequence[Act]) -> list[Act]:
+    """Corrections soon after a cancel or a stop.
+
+    A correction of a job that is neither dead nor cancelled does nothing.
+    """
+    chances = {"cancel": 0.6, "stop_execution": 0.2, "submit": 0.05}
+    found = []
+    for act in acts:
+        if rng.random() < chances.get(act.kind, 0.0):
+            at_s = round(act.at_s + 300 * rng.random() ** 2, 1)
+            # An emitted request is never repeated to the letter: its author was a job.
+            work = 3 if "." in act.job else rng.choice((0, 3))
+            found.append(Act(at_s, "correct", act.job, work))
+    return found
+
+
+def _deploys(rng: random.Random) -> list[Act]:
+    """Settings that allow less for a while."""
+    if rng.random() >= _NARROWED:
+        return []
+    return [Act(_soon(rng), "narrow", for_s=round(30 + 30_000 * rng.random() ** 3))]
+
+
+def _echoes(rng: random.Random, acts: Sequence[Act]) -> list[Act]:
+    """Messages that come again soon after a cancel, a stop or another submission."""
+    return [
+        Act(round(act.at_s + 90 * rng.random() ** 2, 1), "redeliver", act.job, rng.randrange(4))
+        for act in acts
+        if act.kind in ("cancel", "stop_execution", "submit") and rng.random() < 0.15
+    ]
+
+
+def _roll_backs(rng: random.Random, jobs: Sequence[Job]) -> list[Act]:
+    """A newer version ran for a while, and wrote more than this one knows."""
+    if rng.random() >= _ROLLED_BACK:
+        return []
+    at_s = _soon(rng)
+    return [Act(at_s, "roll_back", job.name) for job in jobs]
+
+
+def _harm(rng: random.Random, jobs: Sequence[Job]) -> list[Act]:
+    """Senders who mean harm, and people who delete what is not theirs."""
+    found = []
+    if rng.random() < _HOSTILE:
+        name = rng.choice([job.name for job in jobs if "." not in job.name])
+        found.append(Act(_soon(rng), "submit_hostile", name, work=rng.randrange(8)))
+    if any("." in job.name for job in jobs) and rng.random() < _FORGED:
+        root = rng.choice([job for job in jobs if "." not in job.name])
+        at_s = _soon(rng) + root.work_s
+        found.append(Act(round(at_s, 1), "submit_forged", root.name, work=rng.randrange(4)))
+    if rng.random() < _LONG_OUTAGE:
+        service = rng.choice(("sqs", "s3"))
+        found.append(Act(_soon(rng), "outage", for_s=round(9_000 * rng.random()), service=service))
+    if rng.random() < _LOST:
+        found.append(Act(_soon(rng), "lose", rng.choice(jobs).name))
+    return found
+
+
+def _compacting(rng: random.Random, jobs: tuple[Job, ...]) -> tuple[Job, ...]:
+    """The jobs; in some worlds the first compacts an output to which some others append."""
+    if rng.random() >= _COMPACTIONS:
+        return jobs
+    first = replace(jobs[0], output="log", mode="overwrite", compacts=True)
+    others = [
+        replace(job, output="log", mode="append") if rng.random() < 0.7 else job for job in jobs[1:]
+    ]
+    return first, *others
+
+
+def _in_between(rng: random.Random, plan: Plan) -> list[Act]:
+    """Requests that come while a cancel takes effect, or twice; a message that is lost."""
+    found = []
+    for act in plan.acts:
+        if act.kind == "cancel" and rng.random() < _AFTER_CANCEL:
+            at_s = round(act.at_s + 0.5 + 60 * rng.random() ** 2, 1)
+            work = 3 if "." in act.job else rng.choice((0, 3))
+            found.append(Act(at_s, "resubmit", act.job, work))
+            if rng.random() < _CANCEL_AGAIN:
+                found.append(Act(round(at_s + 60 * rng.random(), 1), "cancel", act.job))
+        elif act.kind == "submit" and rng.random() < _DOUBLED:
+            found.append(Act(act.at_s, "submit_twice", act.job, act.work))
+    if rng.random() < _LOST:
+        found.append(Act(0.0, "lose_released"))
+    return found
+
+
+def _pipeline(rng: random.Random, plan: Plan, swarm: Swarm) -> Plan:
+    """The plan with stages behind its own, and few jobs, since each becomes several."""
+    jobs = [replace(job, fan_out=_fan_out(rng)) for job in plan.jobs[:_ROOTS]]
+    names = {job.name for job in jobs}
+    acts = [act for act in plan.acts if not act.job or act.job in names]
+    members = []
+    for job in jobs:
+        at_s = next(act.at_s for act in acts if act.job == job.name) + job.work_s + 120
+        for name in (*members_of(job), f"{job.name}.{SUM}"):
+            member = _job(rng, name, round(1 + 600 * rng.random() ** 3, 1), swarm)
+            members.append(
+                replace(member, stall_timeout_s=None) if plan.mix.skew_s > _SMALL_SKEW_S else member
+            )
+            for _ in range(swarm.draws):
+                acts += _more_of_member(rng, member, at_s)
+    if rng.random() < 0.05:
+        acts.append(Act(_soon(rng) + 120, "purge", members[0].name))
+    return replace(
+        plan,
+        jobs=(*jobs, *members),
+        acts=_in_order(acts),
+        clean_slots=_pick(rng, (10, 50), (1, 20), (2, 30)),
+    )
+
+
+def _fan_out(rng: random.Random) -> int | None:
+    return _pick(rng, (None, 20), (0, 8), (1, 10), (2, 30), (3, 20), (5, 8), (11, 4))
+
+
+def _more_of_member(rng: random.Random, member: Job, at_s: float) -> list[Act]:
+    """What else happens to a follow-on whose parent may have ended at that time."""
+    found = []
+
+    def maybe(chance: float, kind: str, work: int = 0, for_s: float = 400.0) -> None:
+        if rng.random() < chance:
+            found.append(Act(round(at_s + for_s * rng.random(), 1), kind, member.name, work))
+
+    maybe(0.08, "cancel")
+    maybe(0.05, "stop_execution")
+    maybe(0.08, "redeliver", work=rng.randrange(4))
+    # A correction of a job that is neither dead nor cancelled does nothing.
+    maybe(0.15, "correct", work=1, for_s=1_500)
+    maybe(0.30, "correct", work=2, for_s=9_000)
+    return found
+
+
+def _in_order(acts: Sequence[Act]) -> tuple[Act, ...]:
+    return tuple(sorted(acts, key=lambda act: act.at_s))
+
+
+def _soon(rng: random.Random) -> float:
+    return round(2 + 800 * rng.random() ** 2, 1)
+
+
+def _mix(rng: random.Random) -> Mix:
+    kinds: tuple[str, ...] = ()
+    if rng.random() < 0.3:
+        kinds = tuple(sorted(rng.sample(ALL_KINDS, rng.randint(1, 4))))
+    return Mix(
+        calls=_pick(rng, (0.0, 30), (0.005, 25), (0.02, 25), (0.08, 20)),
+        kinds=kinds,
+        invokes=_pick(rng, (0.0, 50), (0.03, 30), (0.15, 20)),
+        events=_pick(rng, (0.0, 50), (0.3, 30), (1.0, 20)),
+        launches=_pick(rng, (0.0, 60), (0.1, 30), (0.4, 10)),
+        skew_s=_pick(rng, (0.0, 70), (5.0, 15), (120.0, 15)),
+        stale_handles=rng.choice(("fail", "work", "ignore", "any")),
+        index_lag_s=_pick(rng, (0.0, 60), (1.0, 30), (20.0, 10)),
+        reorder=rng.random() < 0.3,
+        timeout_stops_task=rng.random() < 0.5,
+        short_pages=rng.random() < 0.2,
+    )
+
+
+def _with_completions(rng: random.Random, mix: Mix) -> Mix:
+    return replace(
+        mix,
+        completes=_pick(rng, (0.0, 60), (0.1, 25), (0.6, 15)),
+        repeats_answers=rng.random() < 0.5,
+    )
+
+
+def _pick(rng: random.Random, *weighted: tuple[T, int]) -> T:
+    return rng.choices([value for value, _ in weighted], [weight for _, weight in weighted])[0]

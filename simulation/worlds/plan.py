@@ -1,0 +1,171 @@
+"""A world as data: submissions, how each attempt ends, acts of operators, and faults.
+
+The same plan always makes the same world. A generated plan leaves the faults to its `mix`, and the
+world records those that fired. A plan to shrink or replay names each fault by its place (`faults`),
+so that leaving one out moves none of the others.
+"""
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from pydantic import ConfigDict, TypeAdapter
+
+_STRICT = ConfigDict(extra="forbid")
+"""Every field of a plan on a command line must be known."""
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How one attempt ends.
+
+    Attributes:
+        kind: One of `endings.KINDS`.
+        after_s: Seconds of work before it happens.
+    """
+
+    __pydantic_config__ = _STRICT
+
+    kind: str = "done"
+    after_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job of the plan.
+
+    Attributes:
+        named: Whether its request has a job_id.
+        endings: Of its attempts, in order, as far as they carry out work 0. Later attempts succeed.
+        poison: Later attempts end like the last of `endings` instead.
+        output: A prefix shared with other jobs; its own one when empty.
+        mode: `overwrite` or `append`.
+        compacts: It reads what its output has, and replaces that; its mode is `overwrite`.
+        fan_out: How many jobs it emits. None: it emits nothing and leaves one follow-on to its
+            stage. It has no effect outside pipelines (see `stages`).
+    """
+
+    __pydantic_config__ = _STRICT
+
+    name: str
+    work_s: float = 30.0
+    named: bool = True
+    endings: tuple[Ending, ...] = ()
+    poison: bool = False
+    output: str = ""
+    mode: str = "overwrite"
+    timeout_s: int | None = None
+    stall_timeout_s: int | None = None
+    max_attempts: int | None = None
+    files: int = 2
+    compacts: bool = False
+    fan_out: int | None = None
+
+    def ending(self, attempt: int, work: int) -> Ending:
+        if work or not self.endings:
+            return Ending()
+        if attempt <= len(self.endings):
+            return self.endings[attempt - 1]
+        return self.endings[-1] if self.poison else Ending()
+
+
+@dataclass(frozen=True)
+class Act:
+    """Something that people or SQS do at a time; `kind` is one of `acts.KINDS`.
+
+    `work` distinguishes the requests under one key.
+    """
+
+    __pydantic_config__ = _STRICT
+
+    at_s: float
+    kind: str
+    job: str = ""
+    work: int = 0
+    for_s: float = 0.0  # how long an outage lasts, or settings that allow less
+    service: str = ""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """The fault of the `n`th decision at a site, such as a host's calls or an event's delivery."""
+
+    __pydantic_config__ = _STRICT
+
+    site: str
+    n: int
+    kind: str
+
+
+@dataclass(frozen=True)
+class Mix:
+    """The probabilities of faults, and this world's choice where AWS leaves a behaviour open."""
+
+    __pydantic_config__ = _STRICT
+
+    calls: float = 0.0
+    kinds: tuple[str, ...] = ()  # the only faults of calls; empty for all
+    swarm: bool = False  # about half of all kinds of faults are off; see `swarm`
+    invokes: float = 0.0
+    events: float = 0.0
+    launches: float = 0.0
+    completes: float = 0.0  # uploads that S3 completes slowly
+    repeats_answers: bool = True  # of completions that are over
+    skew_s: float = 0.0
+    stale_handles: str = "fail"
+    index_lag_s: float = 0.0
+    reorder: bool = False
+    timeout_stops_task: bool = True
+    short_pages: bool = False  # lists come in many small pages
+
+
+@dataclass(frozen=True)
+class Plan:
+    __pydantic_config__ = _STRICT
+
+    seed: int = 0
+    jobs: tuple[Job, ...] = ()
+    acts: tuple[Act, ...] = ()
+    mix: Mix = field(default_factory=Mix)
+    faults: tuple[Fault, ...] | None = None  # None: drawn by the mix
+    slots: int = 10
+    clean_slots: int = 0  # of the stage behind `main`; 0 for a world without a pipeline
+    spot: bool = False
+    max_attempts: int = 3
+    renew_receives: int = 900
+    retention_s: int = 0  # of the queues; 0 for the days that the template gives them
+
+    def to_json(self) -> str:
+        return json.dumps(_brief(asdict(self), asdict(Plan())), separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> "Plan":
+        """Read a plan that `to_json` wrote.
+
+        Raises:
+            pydantic.ValidationError: the text is no plan.
+        """
+        return TypeAdapter(cls).validate_json(text)
+
+
+_USUAL: dict[str, dict[str, Any]] = {
+    "jobs": asdict(Job("")),
+    "acts": asdict(Act(0, "")),
+    "endings": asdict(Ending()),
+    "faults": {},
+}
+
+
+def _brief(document: dict[str, Any], usual: dict[str, Any]) -> dict[str, Any]:
+    """The document without defaults, so that a plan fits on a command line."""
+    brief: dict[str, Any] = {}
+    for name, value in document.items():
+        if name in usual and value == usual[name] and name != "kind":
+            continue
+        if isinstance(value, dict):
+            brief[name] = _brief(value, usual.get(name, {}))
+        elif name in _USUAL and value is not None:
+            brief[name] = [_brief(each, _USUAL[name]) for each in value]
+        else:
+            brief[name] = value
+    return brief

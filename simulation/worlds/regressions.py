@@ -1,0 +1,167 @@
+"""The smallest worlds that once showed a defect; every invariant must hold in them."""
+
+from collections.abc import Mapping
+
+from simulation.worlds.plan import Act, Ending, Fault, Job, Mix, Plan
+
+_SUBMIT = Act(1.0, "submit", "j0")
+
+REGRESSIONS: Mapping[str, Plan] = {
+    "an upload that S3 refused for a while was the job's failure": Plan(
+        jobs=(Job("j0", work_s=9.0, files=1),),
+        acts=(_SUBMIT,),
+        faults=(Fault("task@j0-1.1", 10, "unavailable/before/all"),),
+        max_attempts=1,
+    ),
+    "a task that never started was a job that ran too long": Plan(
+        jobs=(Job("j0", endings=(Ending("never_starts"),), timeout_s=300),),
+        acts=(_SUBMIT,),
+        faults=(),
+        max_attempts=1,
+    ),
+    "a progress report that was tried for minutes made a healthy job look stalled": Plan(
+        jobs=(Job("j0", work_s=300.0, stall_timeout_s=120),),
+        acts=(_SUBMIT,),
+        faults=(Fault("task@j0-1.1", 6, "lost/before/all"),),
+        max_attempts=1,
+    ),
+    "a stall while S3 kept an upload waiting was the job's": Plan(
+        jobs=(Job("j0", work_s=9.0, stall_timeout_s=60, files=1),),
+        acts=(_SUBMIT,),
+        faults=(Fault("task@j0-1.1", 10, "lost/before/all"),),
+        max_attempts=1,
+    ),
+    "a registration that DynamoDB kept waiting was a stalled job": Plan(
+        jobs=(Job("j0", stall_timeout_s=120, files=1),),
+        acts=(_SUBMIT,),
+        faults=(Fault("task@j0-1.1", 1, "lost/after/all"),),
+        max_attempts=1,
+    ),
+    "a stall at the publisher's first look at S3 was the job's": Plan(
+        jobs=(Job("j0", work_s=9.0, stall_timeout_s=60, files=1),),
+        acts=(_SUBMIT,),
+        faults=(Fault("task@j0-1.1", 8, "lost/before/all"),),
+        max_attempts=1,
+    ),
+    "a task that the platform had ended an hour before was a stalled job": Plan(
+        jobs=(Job("j0", work_s=600.0, endings=(Ending("infrastructure", 200.0),)),),
+        acts=(_SUBMIT,),
+        faults=(Fault("told:j0-1", 1, "late"),),
+        max_attempts=1,
+    ),
+    "a call that S3 did not answer until the job's time was up was the job's failure": Plan(
+        seed=2002960,
+        jobs=(
+            Job(
+                "j0",
+                work_s=18.1,
+                endings=(Ending("endless", 3.6), Ending("spot", 14.1)),
+                timeout_s=627,
+                files=1,
+            ),
+        ),
+        acts=(Act(23.6, "submit", "j0"),),
+        faults=(
+            Fault("task@j0-3.1", 2, "lost/before/all"),
+            Fault("task@j0-4.1", 10, "lost/before/all"),
+        ),
+        max_attempts=2,
+    ),
+    "a job whose reports DynamoDB did not take for minutes was a stalled one": Plan(
+        jobs=(Job("j0", work_s=600.0, stall_timeout_s=120),),
+        acts=(_SUBMIT, Act(300.0, "outage", for_s=143.0, service="dynamodb")),
+        max_attempts=1,
+    ),
+    "a clock that was ahead let the next attempt begin beside a task that was being stopped": Plan(
+        seed=2002784,
+        jobs=(
+            Job("j0", files=1),
+            Job("j1", endings=(Ending("fails_silently", 580.2), Ending("hangs", 530.6)), files=1),
+        ),
+        acts=(Act(42.7, "submit", "j0"), Act(90.2, "submit", "j1")),
+        mix=Mix(skew_s=120.0),
+    ),
+    "a new run began beside the task of the one that was cancelled": Plan(
+        seed=3001128,
+        jobs=(Job("j0", endings=(Ending("hangs", 2.1),), files=1),),
+        acts=(Act(105.1, "submit", "j0"), Act(227.8, "cancel", "j0"), Act(254.8, "submit", "j0")),
+    ),
+    "the first manifest of an output to which two jobs append was taken for another tool's": Plan(
+        seed=8274,
+        jobs=(Job("j0", work_s=72.2, named=False, mode="append"),),
+        acts=(
+            Act(113.9, "submit", "j0", work=1),
+            Act(181.6, "submit", "j0"),
+            Act(184.0, "stop_execution", "j0"),
+        ),
+        faults=(Fault("task@00000001-feed-4000-8000-000000000000-2.1", 28, "lost/after/1"),),
+    ),
+    "a member that was cancelled before it was claimed lost its place in the fan-out": Plan(
+        jobs=(Job("j0", work_s=9.0, files=1, fan_out=2),),
+        acts=(_SUBMIT, Act(180.0, "cancel", "j0.1"), Act(900.0, "correct", "j0.1", work=1)),
+        faults=(),
+        clean_slots=1,
+    ),
+    "settings that allowed less dead-lettered the messages of a running and of a waiting job": Plan(
+        jobs=(
+            Job("j0", work_s=900.0, files=1),
+            Job("j1", work_s=90.0, endings=(Ending("fails", 9.0),), files=1),
+        ),
+        acts=(
+            _SUBMIT,
+            Act(1.0, "submit", "j1"),
+            Act(60.0, "narrow", for_s=30_000.0),
+            Act(300.0, "redeliver", "j0"),
+        ),
+        faults=(),
+    ),
+    "uploads of an attempt stayed pending when runner and settle were throttled": Plan(
+        seed=168,
+        jobs=(Job("j0", work_s=112.1, files=1),),
+        acts=(Act(123.5, "submit", "j0"),),
+        faults=(
+            Fault("launch:j0-1", 1, "RESOURCE:ENI"),
+            Fault("task@j0-2.1", 35, "throttle/before/all"),
+            Fault("settle@j0-2#1", 4, "throttle/before/all"),
+        ),
+    ),
+    "attributes that only resembled ours kept a dead letter from being sent": Plan(
+        jobs=(Job("j0", work_s=9.0, endings=(Ending("permanent", 2.0),)),),
+        acts=(Act(1.0, "submit_hostile", "j0"),),
+        faults=(),
+    ),
+    "a lineage without a root was refused by the table at each receive": Plan(
+        jobs=(Job("j0", work_s=9.0),),
+        acts=(Act(1.0, "submit_hostile", "j0", work=1),),
+        faults=(),
+    ),
+    "a dead letter whose request was deleted was owed for ever": Plan(
+        jobs=(Job("j0", work_s=90.0, endings=(Ending("fails", 60.0),)),),
+        acts=(_SUBMIT, Act(60.0, "lose", "j0")),
+        faults=(),
+        max_attempts=1,
+    ),
+    "a job that had committed died of a newer version's pending list": Plan(
+        jobs=(Job("j0", work_s=9.0, endings=(Ending("dies_after_commit"),)),),
+        acts=(_SUBMIT, Act(74.0, "roll_back", "j0")),
+        faults=(),
+    ),
+    "a cancel after a commit was forgotten when the commit turned out to be void": Plan(
+        seed=5173,
+        jobs=(Job("j1", endings=(Ending("uploads_end", 11.9),), mode="append", files=1),),
+        acts=(Act(1.0, "submit", "j1"), Act(77.3, "cancel", "j1")),
+        faults=(),
+    ),
+    "a place that was not emitted was taken for a member, and started the join": Plan(
+        jobs=(Job("j0", work_s=9.0, files=1, fan_out=2), Job("j0.0", work_s=600.0)),
+        acts=(_SUBMIT, Act(200.0, "submit_forged", "j0")),
+        faults=(),
+        clean_slots=10,
+    ),
+    "a join could be started before its members, with inputs of a sender's choice": Plan(
+        jobs=(Job("j0", work_s=9.0, files=1, fan_out=2), Job("j0.0", work_s=600.0)),
+        acts=(_SUBMIT, Act(200.0, "submit_forged", "j0", work=2)),
+        faults=(),
+        clean_slots=10,
+    ),
+}

@@ -1,0 +1,92 @@
+"""The stages of a world: `main` as deployed; in a pipeline also `clean` and the join `sum`.
+
+Each has queues like those of `main`. The plan names a pipeline's jobs like others: `j0.2` is the
+third that `j0` emits, `j0.0` its follow-on when it emits nothing, and `j0.sum` the join. Jobs that
+the plan does not name are short, and succeed.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from longhaul.domain.request import MAX_TIMEOUT_S
+from longhaul.settings import Stage
+from simulation.worlds.plan import Job, Plan
+
+MAIN, CLEAN, SUM = "main", "clean", "sum"
+
+
+def stages_of(main: Stage, plan: Plan) -> tuple[Stage, ...]:
+    # Some jobs of the worlds run for days.
+    limits = main.limits.model_copy(update={"max_timeout_s": MAX_TIMEOUT_S})
+    first = main.model_copy(
+        update={
+            "slots": plan.slots,
+            "spot": plan.spot,
+            "max_attempts": plan.max_attempts,
+            "limits": limits,
+        }
+    )
+    if not plan.clean_slots:
+        return (first,)
+    return (
+        first.model_copy(update={"next": (CLEAN,)}),
+        _like(first, CLEAN).model_copy(
+            update={"slots": plan.clean_slots, "job": "flights_clean", "next": (SUM,)}
+        ),
+        _like(first, SUM).model_copy(update={"slots": 1, "job": "daily_delays", "join": True}),
+    )
+
+
+def queues_of(
+    queues: Mapping[str, Mapping[str, str]], stages: Sequence[Stage], retention_s: int
+) -> dict[str, Mapping[str, str]]:
+    """Each stage's queues, like those of `main`; dead-letter queues first.
+
+    `retention_s`: how long the jobs queues keep a message; 0 as `main`'s.
+    """
+    found = {
+        _of(stage.name, queue): {name: _of(stage.name, value) for name, value in attributes.items()}
+        for stage in stages
+        for queue, attributes in queues.items()
+    }
+    if retention_s:
+        for attributes in found.values():
+            if "RedrivePolicy" in attributes:
+                attributes["MessageRetentionPeriod"] = str(retention_s)
+    return dict(found)
+
+
+def jobs_of(plan: Plan) -> dict[str, Job]:
+    """All jobs that a world may see, by name."""
+    jobs = {job.name: job for job in plan.jobs}
+    for job in plan.jobs if plan.clean_slots else ():
+        if "." not in job.name:
+            join = f"{job.name}.{SUM}"
+            for name in (*members_of(job), join):
+                jobs.setdefault(name, Job(name, work_s=9.0, files=1))
+            for name in (join,) if job.fan_out is not None else (join, f"{job.name}.0"):
+                jobs[name] = _unasked(jobs[name])
+    return jobs
+
+
+def _unasked(job: Job) -> Job:
+    """The job without the fields of a request, which a follow-on of the stage does not have."""
+    return replace(
+        job, output="", mode="overwrite", timeout_s=None, stall_timeout_s=None, max_attempts=None
+    )
+
+
+def members_of(job: Job) -> list[str]:
+    """The names of the jobs that follow from it, in order."""
+    return [f"{job.name}.{n}" for n in range(1 if job.fan_out is None else job.fan_out)]
+
+
+def _like(main: Stage, name: str) -> Stage:
+    urls = {
+        field: _of(name, getattr(main, field)) for field in ("queue_url", "dead_letter_queue_url")
+    }
+    return main.model_copy(update={"name": name, **urls})
+
+
+def _of(stage: str, text: str) -> str:
+    return text.replace(f"-{MAIN}-", f"-{stage}-")

@@ -1,0 +1,331 @@
+"""Scenarios, and every fault at every place of them, alone and in pairs."""
+
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from simulation.worlds.injection import Site
+from simulation.worlds.leftovers import LEFTOVERS
+from simulation.worlds.plan import Act, Ending, Fault, Job, Plan
+from simulation.worlds.run import run
+
+# The faults of a call that differ in their effect: nothing done, done without an answer, done
+# twice, a process dead before or after, a process that acts on what it read seconds ago.
+_TELLING = frozenset(
+    {
+        "unavailable/before/all",
+        "lost/after/all",
+        "lost/after/1",
+        "crash/before",
+        "crash/after",
+        "hang/after",
+        "slow/6",
+        "conflict/before/1",
+        "disguised/before/all",
+        "gone/400",
+        "repeats/400",
+        "fails/40",
+    }
+)
+_SUBMIT = Act(1.0, "submit", "j0")
+
+
+def _plan(job: Job, *acts: Act, **changes: Any) -> Plan:
+    return replace(Plan(seed=0, jobs=(job,), acts=(_SUBMIT, *acts), faults=()), **changes)
+
+
+def _slow(*completions: str) -> Plan:
+    """A runner dies after its commit, and S3 completes its upload like this, time after time."""
+    faults = tuple(Fault("complete:j0-1", n, kind) for n, kind in enumerate(completions, 1))
+    job = Job("j0", work_s=9.0, files=1, endings=(Ending("dies_after_commit"),))
+    return _plan(job, faults=faults)
+
+
+SCENARIOS: Mapping[str, Plan] = {
+    "a job succeeds": _plan(Job("j0", work_s=9.0)),
+    "a job fails, then succeeds": _plan(Job("j0", work_s=9.0, endings=(Ending("fails", 2.0),))),
+    "a job fails for good": _plan(
+        Job("j0", work_s=9.0, endings=(Ending("crashes", 2.0),), poison=True), max_attempts=2
+    ),
+    "a job cannot succeed": _plan(Job("j0", work_s=9.0, endings=(Ending("permanent", 2.0),))),
+    "a job dies as it commits": _plan(
+        Job("j0", work_s=9.0, endings=(Ending("dies_before_commit"),))
+    ),
+    "a job's uploads end before they are published": _plan(
+        Job("j0", work_s=9.0, endings=(Ending("uploads_end"),))
+    ),
+    "a job is deaf": _plan(
+        Job("j0", work_s=9.0, stall_timeout_s=60, endings=(Ending("hangs", 2.0),))
+    ),
+    "a job hangs": _plan(
+        Job("j0", work_s=9.0, stall_timeout_s=60, endings=(Ending("jvm_hangs", 2.0),))
+    ),
+    "a job dies between commit and publish": _plan(
+        Job("j0", work_s=9.0, endings=(Ending("dies_after_commit"),))
+    ),
+    "a job is called dead, and works on": _plan(
+        Job("j0", work_s=300.0, endings=(Ending("cut_off", 5.0),))
+    ),
+    "a job is called dead as it commits": _plan(
+        Job("j0", work_s=9.0, endings=(Ending("cut_off", 9.5),))
+    ),
+    "a job outlasts what SQS holds a message": _plan(
+        Job("j0", work_s=13 * 3_600.0, timeout_s=86_400)
+    ),
+    "a job is interrupted": _plan(Job("j0", work_s=60.0, endings=(Ending("spot", 5.0),))),
+    "a job is cancelled": _plan(Job("j0", work_s=120.0), Act(90.0, "cancel", "j0")),
+    "a job is cancelled as it commits": _plan(Job("j0", work_s=9.0), Act(73.0, "cancel", "j0")),
+    "a deaf job is cancelled, and submitted again while it is being stopped": _plan(
+        Job("j0", work_s=9.0, endings=(Ending("hangs", 2.0),)),
+        Act(90.0, "cancel", "j0"),
+        Act(120.0, "submit", "j0"),
+    ),
+    "a deaf job is cancelled while its next attempt waits, and submitted again": _plan(
+        Job("j0", work_s=9.0, stall_timeout_s=60, endings=(Ending("hangs", 2.0),)),
+        Act(150.0, "cancel", "j0"),
+        Act(160.0, "submit", "j0"),
+    ),
+    "an execution is stopped by hand": _plan(
+        Job("j0", work_s=900.0), Act(800.0, "stop_execution", "j0")
+    ),
+    "the same work is submitted twice": _plan(Job("j0", work_s=9.0), Act(20.0, "submit", "j0")),
+    "other work is submitted under the key": _plan(
+        Job("j0", work_s=9.0), Act(20.0, "submit", "j0", work=1)
+    ),
+    "a message comes again": _plan(
+        Job("j0", work_s=9.0), Act(60.0, "redeliver", "j0"), Act(150.0, "redeliver", "j0")
+    ),
+    "a message wears out": _plan(
+        Job("j0", work_s=9.0), Act(40.0, "redeliver", "j0"), renew_receives=2
+    ),
+    "two jobs append to one output": replace(
+        _plan(Job("j0", work_s=9.0), Act(1.0, "submit", "j1")),
+        jobs=(
+            Job("j0", work_s=9.0, output="log", mode="append"),
+            Job("j1", work_s=9.0, output="log", mode="append"),
+        ),
+    ),
+    "a job compacts an output to which another appends meanwhile": replace(
+        _plan(
+            Job("j0", work_s=9.0),
+            Act(300.0, "submit", "j1"),
+            Act(390.0, "submit", "j2"),
+        ),
+        jobs=(
+            Job("j0", work_s=9.0, output="log", mode="append"),
+            Job("j1", work_s=400.0, output="log", compacts=True),
+            Job("j2", work_s=9.0, output="log", mode="append"),
+        ),
+    ),
+    "a job waits for a slot": replace(
+        _plan(Job("j0", work_s=9.0), Act(2.0, "submit", "j1"), slots=1),
+        jobs=(Job("j0", work_s=9.0), Job("j1", work_s=9.0)),
+    ),
+}
+
+
+def _pipeline(*jobs: Job, acts: tuple[Act, ...] = (), **changes: int) -> Plan:
+    return replace(_plan(jobs[0], *acts, **{"clean_slots": 10, **changes}), jobs=jobs)
+
+
+_THREE = Job("j0", work_s=9.0, files=1, fan_out=3)
+
+PIPELINES: Mapping[str, Plan] = {
+    "a fan-out is joined": _pipeline(_THREE),
+    "a job is followed by one in each stage": _pipeline(Job("j0", work_s=9.0, files=1)),
+    "a job emits nothing on purpose": _pipeline(Job("j0", work_s=9.0, files=1, fan_out=0)),
+    "a member fails, then succeeds": _pipeline(
+        _THREE, Job("j0.1", work_s=9.0, endings=(Ending("fails", 2.0),))
+    ),
+    "a member dies for good, and is corrected": _pipeline(
+        _THREE,
+        Job("j0.1", work_s=9.0, endings=(Ending("fails", 2.0),), poison=True),
+        acts=(Act(900.0, "correct", "j0.1", work=1),),
+        max_attempts=2,
+    ),
+    "a member is cancelled while it waits, and corrected": _pipeline(
+        _THREE,
+        acts=(Act(180.0, "cancel", "j0.1"), Act(900.0, "correct", "j0.1", work=1)),
+        clean_slots=1,
+    ),
+    "a fan-out's uploads end before they are published": _pipeline(
+        Job("j0", work_s=9.0, files=1, fan_out=2, endings=(Ending("uploads_end"),)),
+        Job("j0.0", work_s=9.0, endings=(Ending("uploads_end"),)),
+    ),
+    "a job dies between commit and publish, and a member as it commits": _pipeline(
+        Job("j0", work_s=9.0, files=1, fan_out=2, endings=(Ending("dies_after_commit"),)),
+        Job("j0.1", work_s=9.0, endings=(Ending("dies_before_commit"),)),
+    ),
+    "more members than SQS takes at once": _pipeline(Job("j0", work_s=9.0, files=1, fan_out=12)),
+}
+"""Three stages each: what `j0` emits, or its follow-on, goes through `clean`; `sum` joins it."""
+
+RACES: Mapping[str, Plan] = {
+    **LEFTOVERS,
+    "SQS is out for two hours": _plan(
+        Job("j0", work_s=9.0),
+        Act(20.0, "outage", for_s=7_200.0, service="sqs"),
+        Act(7_500.0, "submit", "j0"),  # the faults of a world end an hour after its last act
+    ),
+    **{
+        f"a sender forges a lineage, {variant}": replace(
+            _plan(Job("j0", work_s=9.0, files=1, fan_out=2)),
+            jobs=(Job("j0", work_s=9.0, files=1, fan_out=2), Job("j0.0", work_s=600.0)),
+            acts=(_SUBMIT, Act(200.0, "submit_forged", "j0", work=variant)),
+            clean_slots=10,
+        )
+        for variant in range(4)
+    },
+    "S3 is out for an hour": _plan(
+        Job("j0", work_s=9.0), Act(0.5, "outage", for_s=3_600.0, service="s3")
+    ),
+    "a job fails, and its request is lost": _plan(
+        Job("j0", work_s=90.0, endings=(Ending("fails", 60.0),)), Act(60.0, "lose", "j0")
+    ),
+    "a sender's attributes resemble ours, and the job is dead": replace(
+        _plan(Job("j0", work_s=9.0, endings=(Ending("permanent", 2.0),))),
+        acts=(Act(1.0, "submit_hostile", "j0"),),
+    ),
+    # Settle has read the row, and is slow to write: meanwhile the runner commits.
+    "a job commits while its failure is settled": replace(
+        SCENARIOS["a job is called dead as it commits"],
+        faults=(Fault("settle@j0-1#1", 2, "slow/6"),),
+    ),
+    # The beat has read the row, and is slow to extend: meanwhile the attempt is settled, and its
+    # message released. No event wakes the sweeper.
+    "a beat extends what settle has released": replace(
+        _plan(Job("j0", work_s=9.0, endings=(Ending("fails", 7.0),))),
+        faults=(Fault("heartbeat@j0-1#5", 2, "slow/6"), Fault("event:j0-1", 1, "lost")),
+    ),
+    "two appends are published at once": replace(
+        SCENARIOS["two jobs append to one output"], faults=(Fault("task@j1-1.1", 25, "slow/40"),)
+    ),
+    "settle dies right after it has sent what a job emitted": replace(
+        PIPELINES["a fan-out is joined"], faults=(Fault("settle@j0-1#1", 5, "crash/after"),)
+    ),
+    "settle dies right after a member has arrived": replace(
+        PIPELINES["a fan-out is joined"], faults=(Fault("settle@j0.1-1#1", 4, "crash/after"),)
+    ),
+    "SQS takes some of what a job emitted, and not all": replace(
+        PIPELINES["a fan-out is joined"], faults=(Fault("entry:SendMessage", 2, "fails"),)
+    ),
+    "nothing stops a task that is deaf but settle": replace(
+        SCENARIOS["a job is deaf"], faults=(Fault("stop:stopTask@j0-1", 1, "not stopped"),)
+    ),
+    # Only the sweep sees what is left: there is no try of settle, no event, no message.
+    "settle dies right after it has deleted the message": replace(
+        _plan(Job("j0", work_s=9.0), Act(82.6, "stop_execution", "j0")),
+        faults=(Fault("settle@j0-1#1", 3, "crash/after"), Fault("event:j0-1", 1, "lost")),
+    ),
+    "an execution is stopped, its event is lost and its message purged": replace(
+        _plan(Job("j0", work_s=900.0), Act(800.0, "stop_execution", "j0"), Act(801.0, "purge")),
+        faults=(Fault("event:j0-1", 1, "lost"),),
+    ),
+    # The sweep has read the row: meanwhile the runner publishes, and another tool replaces the
+    # manifest, so that the published output seems to have another one in its way.
+    "a published output's manifest is replaced while its attempt is settled": replace(
+        _plan(
+            Job("j0", work_s=9.0, files=1, mode="append"),
+            Act(75.0, "stop_execution", "j0"),
+            Act(100.0, "replace_manifest", "j0"),
+        ),
+        faults=(Fault("complete:j0-1", 1, "waits/5"), Fault("sweeper@j0-1#1", 2, "slow/40")),
+    ),
+    # The SDK sends it again, and the row says that it is committed.
+    "the answer to a commit is lost": replace(
+        _plan(Job("j0", work_s=9.0, files=1)), faults=(Fault("task@j0-1.1", 15, "lost/after/1"),)
+    ),
+    # S3 is still at work for the runner that died: the next publisher finds nothing.
+    "a runner dies while S3 completes its uploads": replace(
+        _plan(Job("j0", work_s=9.0, endings=(Ending("infrastructure", 10.0),))),
+        faults=(Fault("complete:j0-1", 1, "gone/400"), Fault("complete:j0-1", 2, "repeats/400")),
+    ),
+    # Settle tries until its time is up; meanwhile the uploads look gone to others. They are pending
+    # again at the second look, and S3 is at work for that publisher when the next one comes.
+    "completions fail for long, and look gone to two publishers": _slow(
+        "fails/400", "fails/400", "fails/120", "gone/400"
+    ),
+    "completions fail for an hour, and look gone to all publishers": _slow(
+        *["fails/400"] * 5, "gone/400"
+    ),
+    # Its beats fail, and its lease expires, but the job lives.
+    "SQS is out while a job works": _plan(
+        Job("j0", work_s=1_500.0), Act(300.0, "outage", for_s=900.0, service="sqs")
+    ),
+    # Twenty refusals take an hour or two.
+    "Fargate has no room for half a day": _plan(
+        Job("j0", work_s=9.0),
+        Act(2.0, "outage", for_s=43_200.0, service="capacity"),
+        Act(44_400.0, "submit", "j1"),
+        jobs=(Job("j0", work_s=9.0), Job("j1", work_s=9.0)),
+        slots=3,
+    ),
+    # 16 events each 20 s would fill the history of 25,000 within nine hours.
+    "a job's beats fail for half a day": _plan(
+        Job("j0", work_s=86_400.0, timeout_s=172_800),
+        Act(900.0, "outage", for_s=43_200.0, service="heartbeat"),
+    ),
+    "DynamoDB is out for longer than a stall timeout while a job works": _plan(
+        Job("j0", work_s=3_000.0, stall_timeout_s=120),
+        Act(600.0, "outage", for_s=900.0, service="dynamodb"),
+        max_attempts=1,
+    ),
+    # Its one attempt may not count as a failure.
+    "a task is cut off from the network": _plan(
+        Job("j0", work_s=900.0, stall_timeout_s=120, endings=(Ending("partitioned", 60.0),)),
+        max_attempts=1,
+    ),
+    "a task never starts": _plan(Job("j0", work_s=9.0, endings=(Ending("never_starts"),))),
+    # Only the sweep sees the end, by a lease that has expired.
+    "an execution is stopped, and its event is lost": replace(
+        SCENARIOS["an execution is stopped by hand"], faults=(Fault("event:j0-1", 1, "lost"),)
+    ),
+}
+"""Two things at one moment: single faults lead there once in a thousand times."""
+
+
+CORE = SCENARIOS["a job succeeds"]
+"""Short enough to run with all pairs of faults."""
+
+DEATHS = frozenset({"crash/before", "crash/after"})
+"""A process dies before or after a call."""
+
+
+def faults_of(sites: list[Site], kinds: frozenset[str] | None = None) -> Iterator[Fault]:
+    """The faults of every place: those of `kinds`, or all that differ in their effect."""
+    for site, n, menu in sites:
+        for kind in menu.split("|"):
+            is_asked = kind in kinds if kinds else (kind in _TELLING or "/" not in kind)
+            if is_asked:
+                yield Fault(site, n, kind)
+
+
+def sites_of(plan: Plan) -> list[Site]:
+    """The places that a world passes."""
+    sites: list[Site] = []
+    run(plan, sites=sites)
+    return sites
+
+
+def single_faults(plan: Plan) -> Iterator[Plan]:
+    """The scenario with each single fault."""
+    for fault in faults_of(sites_of(plan)):
+        yield replace(plan, faults=(fault,))
+
+
+def pairs(plan: Plan, rng: random.Random, count: int) -> Iterator[Plan]:
+    """Draw pairs of faults, the second anywhere after the first, also where only that one leads."""
+    firsts = list(faults_of(sites_of(plan)))
+    for _ in range(count):
+        seconds = list(pairs_with(plan, rng.choice(firsts)))
+        if seconds:
+            yield rng.choice(seconds)
+
+
+def pairs_with(plan: Plan, first: Fault, kinds: frozenset[str] | None = None) -> Iterator[Plan]:
+    """Every pair of faults that begins with this one."""
+    sites = sites_of(replace(plan, faults=(first,)))
+    places = [(site, n) for site, n, _ in sites]
+    for second in faults_of(sites[places.index((first.site, first.n)) + 1 :], kinds):
+        yield replace(plan, faults=(first, second))

@@ -1,0 +1,284 @@
+"""One world: the real handlers, adapters and state machine over the fakes, on one timeline."""
+
+import random
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from longhaul.settings import RuntimeSettings
+from simulation.aws.clock import VirtualClock
+from simulation.aws.cloud import FakeAws
+from simulation.aws.platform.containers import Containers, Surroundings
+from simulation.aws.platform.eventbridge import EventBridge
+from simulation.aws.platform.hosts import Host, here
+from simulation.aws.platform.invocations import Lambda
+from simulation.aws.platform.mapping import EventSourceMapping
+from simulation.aws.platform.sdk import Sdk
+from simulation.aws.platform.state_machine import engine
+from simulation.aws.platform.timeline import Timeline
+from simulation.aws.s3.completion import AT_ONCE, KINDS, Completion
+from simulation.aws.service import Call
+from simulation.aws.sqs.batch import EntryFault
+from simulation.aws.stepfunctions.client import Execution
+from simulation.aws.template import Deployed, deployed
+from simulation.seen.record import Seen
+from simulation.worlds.acts import plan_act
+from simulation.worlds.files import spark_output
+from simulation.worlds.injection import Injector
+from simulation.worlds.plan import Job, Plan
+from simulation.worlds.randomness import rng_of
+from simulation.worlds.stages import MAIN, jobs_of, queues_of, stages_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_SETTLING_S = 320.0  # longer than a sweep: a quiet world must stay quiet
+_RENEWED_BEFORE_S = 43_200 + 3_600
+_PATIENCE_S = 3 * 86_400.0  # after the faults: back-offs, missing messages, twenty interruptions
+
+
+class World:
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.stack: Deployed = deployed()
+        self.settings = _settings(self.stack.settings, plan)
+        self.jobs = jobs_of(plan)
+        self.timeline = Timeline(VirtualClock())
+        self.injector = Injector(plan, self.timeline)
+        self.aws = FakeAws(self.timeline.clock)
+        self.bucket = self.settings.paths.data_bucket
+        self._deploy()
+        self._be_open_to_faults()
+        self.sdk = Sdk(self.aws, self.timeline, self.injector, self._saw, self._refused)
+        self.platform = Lambda(plan, self.timeline, self.injector, self.stack.functions)
+        self.mappings = {name: self._mapping(name) for name in self.queues}
+        around = Surroundings(
+            plan,
+            self.timeline,
+            self.sdk,
+            lambda: self.settings,
+            spark_output(),
+            self.jobs,
+            self._job_of,
+            self.attempt_label,
+            self.injector,
+        )
+        self.containers = Containers(around, self.aws.ecs, self.injector)
+        self.engine = engine(
+            plan,
+            self.timeline,
+            self.aws.stepfunctions,
+            self.sdk,
+            self.injector,
+            self.platform,
+            self.attempt_label,
+        )
+        self.aws.stepfunctions.engine = self.engine
+        self.events = EventBridge(
+            plan, self.timeline, self.injector, self.platform, self.stack.rules, self.attempt_label
+        )
+        self.aws.stepfunctions.status_changed.append(self.events.execution_changed)
+        self.trace: Callable[[str], None] | None = None
+        self.seen = Seen(self)
+        self.acts_to_come = len(plan.acts)
+        for number, act in enumerate(plan.acts):
+            plan_act(self, number, act)
+
+    def run(self) -> None:
+        """Run until no work is left, patience ends, or an invariant fails (`seen.violated`)."""
+        start = self.timeline.clock.now()
+        longest_s = len(self.queues) * max((job.work_s for job in self.jobs.values()), default=0.0)
+        last_act_s = max((act.at_s + act.for_s for act in self.plan.acts), default=0.0)
+        calm_at = start + timedelta(seconds=last_act_s + 2 * longest_s + 3_600)
+        self._come_to_rest(calm_at)
+        self.injector.calm()
+        if not self.is_quiet():
+            self._come_to_rest(calm_at + timedelta(seconds=_PATIENCE_S + 6 * longest_s))
+        self.seen.check_end()
+
+    @property
+    def virtual_s(self) -> float:
+        return (self.timeline.clock.now() - self.seen.began_at).total_seconds()
+
+    def is_quiet(self) -> bool:
+        return (
+            not self.acts_to_come
+            and not any(queue.messages for queue in self.queues.values())
+            and not self.platform.running
+            and not self.engine.runs
+            and not self.containers.running
+            and not self.seen.open_rows
+            and not any(name.startswith("longhaul/pending/") for name in self.seen.objects())
+        )
+
+    def _come_to_rest(self, end: Any) -> None:
+        """Run until the world is quiet and stays so, or until `end`."""
+        while self._go_on_until(end):
+            self._step_until(self.timeline.clock.now() + timedelta(seconds=_SETTLING_S))
+            if self.seen.violated is not None or self.is_quiet():
+                return
+
+    def _go_on_until(self, end: Any) -> bool:
+        """Run until the world is quiet; False if `end` comes first."""
+        if self.is_quiet():
+            return True
+        step, seen, first = self.timeline.step, self.seen, self.queues[MAIN]
+        while step(end) and seen.violated is None:
+            if not self.acts_to_come and not first.messages and self.is_quiet():
+                return True
+        return False
+
+    def _step_until(self, end: Any) -> None:
+        while self.timeline.step(end) and self.seen.violated is None:
+            pass
+
+    def keys_of(self, job: str) -> list[str]:
+        """The lease keys of a job.
+
+        They come from its job_id, or without one from the ids of its messages. A follow-on has the
+        keys under which it was sent.
+        """
+        if "." in job:
+            return [key for key, name in self.seen.names.items() if name == job]
+        if self.jobs[job].named:
+            return [f"{MAIN}#{job}"]
+        return [f"{MAIN}#{each}" for each in self.seen.message_ids_of(job)]
+
+    def executions_of(self, job: str) -> list[Execution]:
+        keys = set(self.keys_of(job))
+        return [
+            each
+            for each in self.aws.stepfunctions.executions.values()
+            if self.seen.started[each.arn].key in keys
+        ]
+
+    def label_of(self, key: str) -> str:
+        """The job's name in the sites of a plan.
+
+        The id of a follow-on would not do: it depends on when its parent was claimed.
+        """
+        return self.seen.labels.get(key) or key.partition("#")[2]
+
+    def attempt_label(self, key: str, attempt: int | str) -> str:
+        return f"{self.label_of(key)}-{attempt}"
+
+    def _job_of(self, key: str) -> Job:
+        return self.jobs[self.seen.names[key]]
+
+    def redeploy(self, settings: RuntimeSettings) -> None:
+        """New functions and tasks get these settings; what runs keeps its own."""
+        self.settings = settings
+        self.platform.redeployed()
+
+    def _deploy(self) -> None:
+        aws, stack = self.aws, self.stack
+        for name, attributes in queues_of(
+            stack.queues, self.settings.stages, self.plan.retention_s
+        ).items():
+            aws.sqs.create_queue(QueueName=name, Attributes=attributes)
+        self.queues = {each.name: aws.sqs.queues[each.queue_url] for each in self.settings.stages}
+        self.dead_letter_queues = {
+            each.name: aws.sqs.queues[each.dead_letter_queue_url] for each in self.settings.stages
+        }
+        aws.dynamodb.create_table(**stack.table)
+        aws.s3.create_bucket(Bucket=self.bucket)
+        aws.ecs.create_cluster(clusterName="Longhaul")
+        for family, stop_timeout_s in stack.families.items():
+            aws.ecs.register_task_definition(
+                family=family, containerDefinitions=[{"name": "job", "stopTimeout": stop_timeout_s}]
+            )
+        aws.stepfunctions.create_state_machine(
+            name="Longhaul", definition=stack.definition, roleArn=""
+        )
+
+    def _mapping(self, stage: str) -> EventSourceMapping:
+        return EventSourceMapping(
+            label="" if stage == MAIN else f"{stage}.",
+            seed=self.plan.seed,
+            timeline=self.timeline,
+            sqs=self.sdk.client("sqs"),
+            queue=self.queues[stage],
+            platform=self.platform,
+            batch_size=self.stack.batch_size,
+            concurrency=self.stack.concurrency,
+        )
+
+    def _be_open_to_faults(self) -> None:
+        """Let the plan decide what AWS leaves open, or lets happen at any time."""
+        mix, rng = self.plan.mix, rng_of(self.plan.seed, "aws")
+        sqs = self.aws.sqs
+        if mix.stale_handles == "any":
+            sqs.stale_handles = lambda _use: rng.choice(("work", "ignore", "fail"))
+        else:
+            sqs.stale_handles = mix.stale_handles  # type: ignore[assignment]  # one of the three
+        if mix.reorder:
+            sqs.reorder = rng.shuffle
+        sqs.entry_fault = self._fault_of_entry
+        self.aws.s3.completion = self._completion
+        self.aws.s3.repeats_answers = lambda: mix.repeats_answers
+        self.aws.s3.sleep = self.timeline.sleep
+        if mix.short_pages:
+            self.aws.dynamodb.batch_size = 2
+            self.aws.dynamodb.page_size = self.aws.s3.page_size = 1
+        if mix.index_lag_s:
+            self.aws.dynamodb.index_lag_s = lambda: mix.index_lag_s * rng.random()
+            self.aws.dynamodb.weak_read_lag_s = mix.index_lag_s
+
+    def _fault_of_entry(self, operation: str, _entry: Any) -> EntryFault | None:
+        """One entry of a batch may fail alone."""
+        if self.injector.of_event(f"entry:{operation}", ("fails",), self.plan.mix.calls) is None:
+            return None
+        return EntryFault("InternalError", "We encountered an internal error.")
+
+    def _completion(self, key: str) -> Completion:
+        """S3 may take minutes to complete an upload."""
+        token = self.seen.token_in(key)
+        if token is None:
+            return AT_ONCE
+        site = f"complete:{self.attempt_label(token.key, token.attempt)}"
+        return Completion.of(self.injector.of_event(site, KINDS, self.plan.mix.completes))
+
+    def _saw(self, call: Call, host: Host) -> None:
+        """A call took effect."""
+        if call.service == "sqs":
+            self._wake_mappings(call)
+        if self.trace is not None:
+            self.trace(f"{host.name}  {call.service}.{call.operation}{_about(call)}")
+        self.seen.call(call, host)
+
+    def _wake_mappings(self, call: Call) -> None:
+        """Wake the mapping of the called queue; a move of dead letters names none and wakes all."""
+        url = call.arguments.get("QueueUrl")
+        for stage, queue in self.queues.items():
+            if url in (None, queue.url, self.dead_letter_queues[stage].url):
+                self.mappings[stage].look()
+
+    def _refused(self, call: Call, host: Host, text: str) -> None:
+        if self.trace is not None:
+            self.trace(
+                f"{host.name}  {call.service}.{call.operation}{_about(call)}  refused: {text[:90]}"
+            )
+        self.seen.refused(call, host, text)
+
+
+def _about(call: Call) -> str:
+    """The arguments of a call that identify its object."""
+    shown = [
+        str(call.arguments[name])
+        for name in ("Key", "VisibilityTimeout", "name", "task")
+        if name in call.arguments
+    ]
+    return f" {' '.join(shown)}" if shown and call.service != "dynamodb" else ""
+
+
+def _settings(usual: RuntimeSettings, plan: Plan) -> RuntimeSettings:
+    lease = usual.lease.model_copy(update={"renew_receives": plan.renew_receives})
+    if plan.retention_s:
+        # As of ten days: a hand-over, which is every half day, comes in time.
+        lease = lease.model_copy(update={"renew_age_s": plan.retention_s - _RENEWED_BEFORE_S})
+    return usual.model_copy(update={"stages": stages_of(usual.stages[0], plan), "lease": lease})
+
+
+def rng_for_product() -> random.Random:
+    """Replaces `random.Random()` in the product: seeded by the calling host."""
+    host = here()
+    return random.Random(host.rng.getrandbits(64))

@@ -1,0 +1,56 @@
+"""Many jobs in a few numbers."""
+
+from datetime import timedelta
+
+import pytest
+
+from console.insight.summary import Spread, summarize
+from console.insight.timeline import lane
+from longhaul.domain.lease import State
+from tests.builders import NOW, changed, record, running
+
+
+@pytest.mark.parametrize(
+    ("seconds", "wanted"),
+    [
+        ([], Spread(0, 0, 0, 0)),
+        ([5], Spread(1, 5, 5, 5)),
+        ([4, 1, 3, 2], Spread(4, 2, 4, 4)),
+        (range(1, 101), Spread(100, 50, 95, 100)),
+    ],
+)
+def test_a_spread_has_median_95th_percentile_and_maximum(
+    seconds: list[float], wanted: Spread
+) -> None:
+    assert Spread.of(seconds) == wanted
+
+
+def test_outcomes_retries_and_waits_are_counted() -> None:
+    def at(seconds: float) -> timedelta:
+        return timedelta(seconds=seconds)
+
+    row = running()
+    first = record(
+        claimed_at=NOW + at(10), queued_at=NOW, started_at=NOW + at(20), ended_at=NOW + at(50)
+    )
+    failed = changed(first, kind="failed", state=State.RELEASED)
+    again = changed(
+        first, attempt=2, queued_at=NOW + at(50), due_at=NOW + at(80), claimed_at=NOW + at(90)
+    )
+    again = changed(
+        again,
+        started_at=NOW + at(95),
+        ended_at=NOW + at(200),
+        kind="succeeded",
+        state=State.SUCCEEDED,
+    )
+    done = changed(
+        row, attempt=2, state=State.SUCCEEDED, settled_attempt=2, settled_at=NOW + at(200)
+    )
+    found = summarize([lane(done, [failed, again]), lane(row, [])], NOW + at(300))
+    assert (found.jobs, found.attempts, found.retries) == (2, 2, 1)
+    assert found.states == {State.SUCCEEDED: 1, State.RUNNING: 1}
+    assert found.wrong == {"failed": 1}
+    assert found.waits == Spread(2, 10, 10, 10)
+    assert found.back_offs == Spread(1, 30, 30, 30)
+    assert found.runs == Spread(2, 30, 105, 105)

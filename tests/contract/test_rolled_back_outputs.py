@@ -1,0 +1,69 @@
+"""A rollback: a newer version has written pending lists and manifests with fields of its own."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.io.publisher import Uploader
+from jobs.io.written import Dataset
+from jobs.stopping import Stop
+from longhaul.adapters.publisher import S3Publisher, read_manifest
+from longhaul.domain.lease import AttemptId, CommittedOutput
+from longhaul.domain.manifest import MANIFEST
+from longhaul.domain.pending import pending_ref
+from simulation.aws.clock import VirtualClock
+from tests.contract.conftest import Aws
+
+BUCKET, PREFIX = "data", "out/flights/"
+ATTEMPT = AttemptId("main#daily", 1, 1)
+
+
+@pytest.fixture
+def s3(aws: Aws) -> Any:
+    client = aws.client("s3")
+    client.create_bucket(Bucket=BUCKET)
+    return client
+
+
+@pytest.fixture
+def output(s3: Any, tmp_path: Path) -> CommittedOutput:
+    (tmp_path / "part-0.csv").write_bytes(b"rows")
+    uploader = Uploader(s3, BUCKET, Stop(), begin=lambda _: None, advance=lambda _: None)
+    return uploader.upload(ATTEMPT, f"s3://{BUCKET}/{PREFIX}", [Dataset(".", tmp_path, 3)])
+
+
+def write_as_newer(s3: Any, key: str, *lists: str) -> None:
+    """Add a field to the document, and to each entry of its lists."""
+    document = json.loads(s3.get_object(Bucket=BUCKET, Key=key)["Body"].read())
+    document["colour"] = "green"
+    for name in lists:
+        for entry in document[name]:
+            entry["colour"] = "green"
+    s3.put_object(Bucket=BUCKET, Key=key, Body=json.dumps(document).encode())
+
+
+def test_output_is_published_from_a_newer_versions_list(s3: Any, output: CommittedOutput) -> None:
+    write_as_newer(s3, pending_ref(ATTEMPT), "uploads")
+    S3Publisher(s3, BUCKET, VirtualClock()).publish(output)
+
+    manifest, _ = read_manifest(s3, BUCKET, PREFIX)
+    assert manifest is not None
+    assert manifest.attempt == 1
+
+
+def test_uploads_in_a_newer_versions_list_are_aborted(s3: Any, output: CommittedOutput) -> None:
+    write_as_newer(s3, output.pending_ref, "uploads")
+    S3Publisher(s3, BUCKET, VirtualClock()).discard(ATTEMPT)
+
+    assert "Uploads" not in s3.list_multipart_uploads(Bucket=BUCKET)
+
+
+def test_manifest_of_a_newer_version_is_read(s3: Any, output: CommittedOutput) -> None:
+    S3Publisher(s3, BUCKET, VirtualClock()).publish(output)
+    write_as_newer(s3, PREFIX + MANIFEST, "files")
+
+    manifest, _ = read_manifest(s3, BUCKET, PREFIX)
+    assert manifest is not None
+    assert [file.size for file in manifest.files] == [4]

@@ -1,0 +1,111 @@
+"""`longhaul verify` against the embedded AWS: every case, and a page about them."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from console.local.aws import embedded_aws
+from console.synth import REPOSITORY
+from tests.e2e.conftest import DEADLINE_S, STAND_IN, Stack
+
+CASES = {
+    "success",
+    "failure",
+    "refusal",
+    "invalid",
+    "duplicate",
+    "cancel",
+    "stopped-task",
+    "stopped-execution",
+    "fan-out",
+    "nothing left",
+}
+
+
+@pytest.fixture(scope="module")
+def with_probes(tmp_path_factory: pytest.TempPathFactory, assembly: Path) -> Path:
+    """The local profile, where the join of the last stage is the probe."""
+    copy = tmp_path_factory.mktemp("with-probes") / "cdk.out"
+    shutil.copytree(assembly, copy)
+    file = copy / "Longhaul.template.json"
+    # In the functions' variables as JSON in JSON, in the state machine once more as deep.
+    text, count = re.subn(r'((\\+)"job\2":\2")daily_delays(\2")', r"\1probe\3", file.read_text())
+    assert count
+    file.write_text(text)
+    return copy
+
+
+@pytest.fixture
+def probed(tmp_path_factory: pytest.TempPathFactory, with_probes: Path) -> Iterator[Stack]:
+    """With a runner without Spark."""
+    with embedded_aws(tmp_path_factory.mktemp("embedded-aws"), task_dir=STAND_IN) as aws:
+        yield Stack(aws, aws.deploy(with_probes, "Longhaul"))
+
+
+def verify(stack: Stack, *arguments: str) -> tuple[int, list[dict[str, Any]], str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "console.cli", "verify", "--json", *arguments],
+        capture_output=True,
+        cwd=REPOSITORY,
+        env={**os.environ, "AWS_ENDPOINT_URL": stack.aws.endpoint},
+        text=True,
+        timeout=2 * DEADLINE_S,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr
+
+
+def test_a_deployed_stack_passes_every_case_and_nothing_is_left(
+    probed: Stack, tmp_path: Path
+) -> None:
+    page = tmp_path / "verify.html"
+    code, found, err = verify(probed, "-o", str(page))
+    story = f"{err}\n{probed.story()}"
+    assert {each["case"]: each["verdict"] for each in found} == dict.fromkeys(CASES, "passed"), (
+        story
+    )
+    assert code == 0
+    legs = {(each["case"], leg["attempt"], leg["leg"]) for each in found for leg in each["legs"]}
+    assert {
+        ("success", 1, "queue → claim"),
+        ("success", 1, "claim → task running"),
+        ("success", 1, "end → message deleted"),
+        ("failure", 2, "end → next attempt"),
+        ("stopped-task", 2, "kill → next attempt"),
+        ("stopped-execution", 2, "kill → next attempt"),
+        ("cancel", 1, "cancel → end"),
+    } <= legs
+    assert all(name in page.read_text() for name in CASES)
+    probed.wait_for(probed.is_quiet, "no message, no execution and no slot left")
+    for queue in ("JobsQueueUrl", "DeadLetterQueueUrl"):
+        assert (
+            not probed.client("sqs").receive_message(QueueUrl=probed.outputs[queue]).get("Messages")
+        )
+    s3 = probed.client("s3")
+    for prefix in ("verify/", "stages/"):
+        assert not s3.list_objects_v2(Bucket=probed.bucket, Prefix=prefix).get("Contents")
+
+
+@pytest.mark.slow  # some twenty starts of Spark
+def test_the_same_with_spark_and_a_soak(
+    tmp_path_factory: pytest.TempPathFactory, with_probes: Path, tmp_path: Path
+) -> None:
+    page = tmp_path / "verify.html"
+    with embedded_aws(tmp_path_factory.mktemp("embedded-aws")) as aws:
+        stack = Stack(aws, aws.deploy(with_probes, "Longhaul"))
+        code, found, err = verify(stack, "--soak", "45s", "-o", str(page))
+        story = f"{err}\n{stack.story()}"
+    verdicts = {each["case"]: each["verdict"] for each in found if "case" in each}
+    assert verdicts == dict.fromkeys(CASES | {"soak"}, "passed"), story
+    assert code == 0
+    minutes = [each for each in found if "minute" in each]
+    assert sum(each["receives"] for each in minutes) >= sum(each["deletes"] for each in minutes) > 1

@@ -1,0 +1,133 @@
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier, BrokenBarrierError
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+from moto.dynamodb.models.table import Table
+
+from embedded.moto_repairs import dynamodb_atomic
+from tests.embedded.support import Moto, error_code
+
+LOST = {"ConditionalCheckFailedException", "TransactionCanceledException"}
+KEY = {"key": {"S": "a"}, "item": {"S": "row"}}
+
+
+@pytest.fixture
+def table(moto: Moto, *, repaired: bool) -> Any:
+    if repaired:
+        dynamodb_atomic.apply(moto.patches)
+    client = moto.client("dynamodb")
+    client.create_table(
+        TableName="rows",
+        KeySchema=[
+            {"AttributeName": "key", "KeyType": "HASH"},
+            {"AttributeName": "item", "KeyType": "RANGE"},
+        ],
+        AttributeDefinitions=[
+            {"AttributeName": name, "AttributeType": "S"} for name in ("key", "item")
+        ],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    return client
+
+
+@pytest.fixture
+def race(
+    monkeypatch: pytest.MonkeyPatch, *, repaired: bool
+) -> Callable[[Callable[[int], Any]], list[bool]]:
+    """Runs two writes. Without a lock, both read the item before either writes."""
+
+    def run(write: Callable[[int], Any]) -> list[bool]:
+        both_read = Barrier(2)
+        # With stock moto the other write comes, however late. With the repair it never does.
+        patience_s = 0.3 if repaired else 30
+        stock_get = Table.get_item
+
+        def get_item(self: Any, *args: Any, **kwargs: Any) -> Any:
+            found = stock_get(self, *args, **kwargs)
+            try:
+                both_read.wait(patience_s)
+            except BrokenBarrierError:
+                return found
+            return found
+
+        def wins(number: int) -> bool:
+            try:
+                write(number)
+            except ClientError as error:
+                if error_code(error) not in LOST:
+                    raise
+                return False
+            return True
+
+        monkeypatch.setattr(Table, "get_item", get_item)
+        with ThreadPoolExecutor(2) as pool:
+            won = list(pool.map(wins, range(2)))
+        monkeypatch.undo()
+        return won
+
+    return run
+
+
+def test_of_two_conditional_updates_one_wins(table: Any, race: Any, *, repaired: bool) -> None:
+    def claim(number: int) -> None:
+        table.update_item(
+            TableName="rows",
+            Key=KEY,
+            UpdateExpression="SET attempt = :mine",
+            ConditionExpression="attribute_not_exists(attempt)",
+            ExpressionAttributeValues={":mine": {"N": str(number)}},
+        )
+
+    assert sorted(race(claim)) == ([False, True] if repaired else [True, True])
+
+
+def test_of_two_transactions_on_one_item_one_wins_and_the_loser_changes_nothing(
+    table: Any, race: Any, *, repaired: bool
+) -> None:
+    counter = {"key": {"S": "all"}, "item": {"S": "counter"}}
+    table.put_item(TableName="rows", Item=counter | {"running": {"N": "0"}})
+
+    def claim(number: int) -> None:
+        row = {
+            "TableName": "rows",
+            "Item": KEY | {"attempt": {"N": str(number)}},
+            "ConditionExpression": "attribute_not_exists(attempt)",
+        }
+        count = {
+            "TableName": "rows",
+            "Key": counter,
+            "UpdateExpression": "SET running = running + :one",
+            "ExpressionAttributeValues": {":one": {"N": "1"}},
+        }
+        table.transact_write_items(TransactItems=[{"Put": row}, {"Update": count}])
+
+    won = race(claim)
+
+    running = table.get_item(TableName="rows", Key=counter)["Item"]["running"]["N"]
+    assert (sorted(won) == [False, True] and running == "1") is repaired
+
+
+def test_lost_condition_comes_with_the_item_that_won(table: Any) -> None:
+    table.put_item(TableName="rows", Item=KEY | {"attempt": {"N": "7"}})
+
+    with pytest.raises(ClientError) as lost:
+        table.transact_write_items(
+            TransactItems=[
+                {
+                    "Update": {
+                        "TableName": "rows",
+                        "Key": KEY,
+                        "UpdateExpression": "SET attempt = :new",
+                        "ConditionExpression": "attempt = :old",
+                        "ExpressionAttributeValues": {":new": {"N": "2"}, ":old": {"N": "1"}},
+                        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+                    }
+                }
+            ]
+        )
+
+    (reason,) = lost.value.response["CancellationReasons"]
+    assert (reason["Code"], reason["Item"]["attempt"]) == ("ConditionalCheckFailed", {"N": "7"})

@@ -1,0 +1,163 @@
+import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from embedded import lambda_driver
+from embedded.cloud import EmbeddedAws
+from tests.embedded.support import eventually, function
+
+CODE = """
+    import json, os, pathlib, time
+
+    def echo(event, context):
+        return {
+            "event": event,
+            "pid": os.getpid(),
+            "name": context.function_name,
+            "arn": context.invoked_function_arn,
+            "left_ms": context.get_remaining_time_in_millis(),
+            "env": dict(os.environ),
+        }
+
+    def meet(event, context):
+        # Returns when as many invocations run at once as the event says.
+        room = pathlib.Path(event["room"])
+        (room / str(os.getpid())).touch()
+        while len(list(room.iterdir())) < event["guests"]:
+            time.sleep(0.01)
+        return os.getpid()
+
+    def hang(event, context):
+        time.sleep(event.get("seconds", 600))
+        return "done"
+
+    def die(event, context):
+        os._exit(7)
+
+    def fail(event, context):
+        with open(event["log"], "a") as log:
+            log.write("x")
+        raise LookupError("no such row")
+"""
+
+
+@pytest.fixture
+def invoke(
+    aws: EmbeddedAws, assembly: Callable[..., Path], client: Callable[[str], Any]
+) -> Callable[..., Any]:
+    """`invoke(name, event)` returns the payload and the FunctionError."""
+    handlers = {
+        "Echo": function(
+            "echo",
+            FunctionName="echo",
+            Environment={"Variables": {"GIVEN": "by the template", "AWS_REGION": "elsewhere"}},
+        ),
+        "Meet": function("meet", FunctionName="meet"),
+        "Hang": function("hang", FunctionName="hang", Timeout=1),
+        "Die": function("die", FunctionName="die"),
+        "Fail": function("fail", FunctionName="fail"),
+        "Broken": function("echo", FunctionName="broken", Handler="nowhere.handler"),
+    }
+    aws.deploy(assembly(handlers, CODE), "Tiny")
+    functions = client("lambda")
+
+    def call(name: str, event: Any = None, **options: Any) -> tuple[Any, str | None]:
+        response = functions.invoke(FunctionName=name, Payload=json.dumps(event or {}), **options)
+        payload = response["Payload"].read()
+        return json.loads(payload) if payload else None, response.get("FunctionError")
+
+    return call
+
+
+def test_function_runs_in_a_warm_process_with_the_context_and_environment_of_lambda(
+    aws: EmbeddedAws, invoke: Callable[..., Any]
+) -> None:
+    first, error = invoke("echo", {"a": 1})
+    second, _ = invoke("echo")
+
+    assert error is None
+    assert first["event"] == {"a": 1}
+    assert second["pid"] == first["pid"]
+    assert first["name"] == "echo"
+    assert first["arn"].endswith(":function:echo")
+    assert 0 < first["left_ms"] <= 20_000
+    given = {
+        name: first["env"].get(name)
+        for name in ("GIVEN", "AWS_REGION", "AWS_ENDPOINT_URL", "AWS_XRAY_SDK_ENABLED")
+    }
+    assert given == {
+        "GIVEN": "by the template",
+        "AWS_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL": aws.endpoint,
+        "AWS_XRAY_SDK_ENABLED": "false",
+    }
+
+
+def test_concurrent_invocations_run_in_separate_processes(
+    invoke: Callable[..., Any], tmp_path: Path
+) -> None:
+    room = tmp_path / "room"
+    room.mkdir()
+    with ThreadPoolExecutor(2) as pool:
+        pids = {
+            pid
+            for pid, _ in pool.map(
+                lambda _: invoke("meet", {"room": str(room), "guests": 2}), range(2)
+            )
+        }
+
+    assert len(pids) == 2
+
+
+def test_timeout_kills_the_process_and_the_next_invocation_gets_a_new_one(
+    invoke: Callable[..., Any],
+) -> None:
+    payload, error = invoke("hang")
+
+    assert (error, payload["errorType"]) == ("Unhandled", "Sandbox.Timedout")
+    assert "Task timed out after 1.00 seconds" in payload["errorMessage"]
+    assert invoke("hang", {"seconds": 0}) == ("done", None)
+
+
+def test_death_of_the_process_is_an_exit_error(invoke: Callable[..., Any]) -> None:
+    payload, error = invoke("die")
+
+    assert (error, payload["errorType"]) == ("Unhandled", "Runtime.ExitError")
+    assert payload["errorMessage"].endswith("exit status 7")
+
+
+def test_exception_is_an_error_with_its_type_and_message_and_is_in_the_log(
+    aws: EmbeddedAws, invoke: Callable[..., Any], tmp_path: Path
+) -> None:
+    payload, error = invoke("fail", {"log": str(tmp_path / "calls")})
+
+    assert (error, payload["errorType"], payload["errorMessage"]) == (
+        "Unhandled",
+        "LookupError",
+        "no such row",
+    )
+    assert "no such row" in (aws.work_dir / "functions" / "fail.log").read_text()
+
+
+def test_handler_that_cannot_be_imported_is_an_error_of_each_invocation(
+    invoke: Callable[..., Any],
+) -> None:
+    payload, error = invoke("broken")
+
+    assert error == "Unhandled"
+    assert payload["errorType"] in {"Runtime.ImportModuleError", "Runtime.ExitError"}
+
+
+def test_asynchronous_invocation_is_tried_three_times(
+    invoke: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lambda_driver, "ASYNC_RETRY_DELAYS_S", (0.01, 0.01))
+    calls = tmp_path / "calls"
+
+    assert invoke("fail", {"log": str(calls)}, InvocationType="Event") == (None, None)
+
+    eventually(lambda: calls.exists() and calls.read_text() == "xxx", "three tries")

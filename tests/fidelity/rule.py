@@ -1,0 +1,45 @@
+"""A rule of AWS and its answers."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tests.contract.conftest import Aws
+
+Answer = str | tuple[str, ...]
+"""An error code, `ok`, or a value. Several: each of them may come."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A call whose answer matters to Longhaul.
+
+    Attributes:
+        probe: Makes the call and returns the answer. Its name is the name of the rule.
+        aws: AWS's answer. Several where AWS leaves it open.
+        source: The page of AWS's documentation, or who recorded the answer.
+        fake: The strict fakes' answer, where it differs.
+        embedded: The answer of the embedded AWS (moto with its repairs), where it differs.
+        oracle: The answer of DynamoDB Local or LocalStack, where it differs.
+        why: Who is right where one differs, and what follows for Longhaul.
+    """
+
+    probe: Callable[[Aws], Any]
+    aws: Answer
+    source: str
+    fake: Answer | None = None
+    embedded: Answer | None = None
+    oracle: Answer | None = None
+    why: str = ""
+
+    @property
+    def name(self) -> str:
+        """The rule in words."""
+        return self.probe.__name__.replace("_", " ")
+
+    def expected(self, engine: str) -> tuple[str, ...]:
+        """The answers that the engine `fake`, `embedded` or `oracle` may give."""
+        answer: Answer | None = getattr(self, engine)
+        if answer is None:
+            answer = self.aws
+        return (answer,) if isinstance(answer, str) else answer

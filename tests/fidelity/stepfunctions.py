@@ -1,0 +1,100 @@
+"""Rules of Step Functions' API."""
+
+from typing import Any
+
+from tests.builders import MACHINE
+from tests.contract.conftest import Aws
+from tests.contract.refusals import code_of
+from tests.fidelity.rule import Rule
+
+ROLE_ARN = "arn:aws:iam::123456789012:role/x"
+WAITING = '{"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 600, "End": true}}}'
+
+
+def machine(aws: Aws, definition: str = MACHINE) -> tuple[Any, str]:
+    sfn = aws.client("stepfunctions")
+    made = sfn.create_state_machine(name="Longhaul", definition=definition, roleArn=ROLE_ARN)
+    return sfn, str(made["stateMachineArn"])
+
+
+def execution_name_with_a_hash_sign(aws: Aws) -> str:
+    sfn, arn = machine(aws)
+    return code_of(lambda: sfn.start_execution(stateMachineArn=arn, name="main#a", input="{}"))
+
+
+def execution_name_of_81_characters(aws: Aws) -> str:
+    sfn, arn = machine(aws)
+    return code_of(lambda: sfn.start_execution(stateMachineArn=arn, name="a" * 81, input="{}"))
+
+
+def execution_input_beyond_256_kib(aws: Aws) -> str:
+    sfn, arn = machine(aws)
+    return code_of(
+        lambda: sfn.start_execution(stateMachineArn=arn, name="a", input=f'"{"x" * 262_143}"')
+    )
+
+
+def execution_started_again_after_its_stop(aws: Aws) -> str:
+    sfn, arn = machine(aws)
+    started = sfn.start_execution(stateMachineArn=arn, name="a", input="{}")
+    sfn.stop_execution(executionArn=started["executionArn"])
+    return code_of(lambda: sfn.start_execution(stateMachineArn=arn, name="a", input="{}"))
+
+
+def execution_started_again_with_the_same_input_while_it_runs(aws: Aws) -> str:
+    sfn, arn = machine(aws, WAITING)
+    first = sfn.start_execution(stateMachineArn=arn, name="a", input="{}")
+    again = sfn.start_execution(stateMachineArn=arn, name="a", input="{}")
+    return "the same" if again["executionArn"] == first["executionArn"] else "another"
+
+
+def execution_started_again_with_other_input_while_it_runs(aws: Aws) -> str:
+    sfn, arn = machine(aws, WAITING)
+    sfn.start_execution(stateMachineArn=arn, name="a", input="{}")
+    return code_of(lambda: sfn.start_execution(stateMachineArn=arn, name="a", input='{"b": 1}'))
+
+
+def input_that_is_no_json(aws: Aws) -> str:
+    sfn, arn = machine(aws)
+    return code_of(lambda: sfn.start_execution(stateMachineArn=arn, name="a", input="{"))
+
+
+def stop_of_an_execution_that_does_not_exist(aws: Aws) -> str:
+    sfn, arn = machine(aws)
+    missing = arn.replace(":stateMachine:", ":execution:") + ":missing"
+    return code_of(lambda: sfn.stop_execution(executionArn=missing))
+
+
+def definition_without_states(aws: Aws) -> str:
+    sfn = aws.client("stepfunctions")
+    return code_of(
+        lambda: sfn.create_state_machine(name="Longhaul", definition="{}", roleArn=ROLE_ARN)
+    )
+
+
+START = "API_StartExecution"
+RULES = [
+    Rule(execution_name_with_a_hash_sign, "InvalidName", START),
+    Rule(execution_name_of_81_characters, "ValidationException", START),
+    Rule(execution_input_beyond_256_kib, "ValidationException", START),
+    Rule(execution_started_again_after_its_stop, "ExecutionAlreadyExists", START),
+    Rule(execution_started_again_with_the_same_input_while_it_runs, "the same", START),
+    Rule(
+        execution_started_again_with_other_input_while_it_runs,
+        "ExecutionAlreadyExists",
+        START,
+    ),
+    Rule(input_that_is_no_json, "InvalidExecutionInput", START),
+    Rule(
+        stop_of_an_execution_that_does_not_exist,
+        "ExecutionDoesNotExist",
+        "API_StopExecution",
+    ),
+    Rule(
+        definition_without_states,
+        "InvalidDefinition",
+        "API_CreateStateMachine",
+        embedded="",
+        why="moto fails with a 500; our definition comes from the template",
+    ),
+]

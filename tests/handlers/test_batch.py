@@ -1,0 +1,161 @@
+"""What the messages of one batch may do to each other."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from longhaul.adapters.publisher import S3Publisher
+from longhaul.domain.lease import CommittedOutput, Lease, State
+from simulation.aws.service import Answer, Call, Proceed, client_error
+from tests.handlers.conftest import Stack
+from tests.handlers.life import Kill, Life
+
+SLOW_S = 60  # real seconds: far more than a claim takes, on a busy machine too
+
+
+@pytest.fixture
+def life(stack: Stack, output: Path) -> Life:
+    return Life(stack, output)
+
+
+def owing_its_publish(life: Life, job_id: str) -> Lease:
+    """A job that succeeded, and whose settle died before it published."""
+    life.send(job_id)
+    life.deliver()
+    row = life.row(job_id)
+    life.start_work(row)
+    life.commit(row)
+    with Kill(life.stack.aws.gate, 2, after=True):
+        life.settle(row)
+    assert life.row(job_id).state is State.SUCCEEDED
+    assert not life.published(job_id)
+    return life.row(job_id)
+
+
+def closed_with_its_commit(life: Life, job_id: str) -> Lease:
+    """A job that committed, and whose execution ended before it was settled."""
+    life.send(job_id)
+    life.deliver()
+    row = life.row(job_id)
+    life.start_work(row)
+    life.commit(row)
+    life.close(row, "ABORTED")
+    return row
+
+
+@pytest.mark.parametrize("prepare", [owing_its_publish, closed_with_its_commit])
+def test_a_job_of_the_batch_is_claimed_before_another_is_published(
+    life: Life, prepare: Callable[[Life, str], Lease], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare(life, "published")
+    life.stack.aws.clock.advance(120)
+    life.send("claimed")
+    started = threading.Event()
+    was_started = []
+    publish = S3Publisher.publish
+
+    # Not in the gate of the fakes: a call that waits there holds up all others.
+    def publish_late(
+        self: S3Publisher, output: CommittedOutput, *arguments: Any, **options: Any
+    ) -> None:
+        was_started.append(started.wait(SLOW_S))
+        publish(self, output, *arguments, **options)
+
+    def around(call: Call, proceed: Proceed) -> Answer:
+        answer = proceed()
+        if call.operation == "StartExecution" and "claimed" in str(call.arguments["input"]):
+            started.set()
+        return answer
+
+    records = life.receive()
+    assert len(records) == 2
+    monkeypatch.setattr(S3Publisher, "publish", publish_late)
+    life.stack.aws.gate.around = around
+    life.dispatch(records)
+    assert was_started == [True], "the claim waited for the publication"
+    assert life.row("claimed").state is State.RUNNING
+    assert life.published("published")
+
+
+def out(*operations: str) -> Callable[[Call, Proceed], Answer]:
+    def around(call: Call, proceed: Proceed) -> Answer:
+        if call.operation in operations:
+            raise client_error("ServiceUnavailable", "try again", call.operation)
+        return proceed()
+
+    return around
+
+
+def send_invalid(life: Life) -> str:
+    sent = life.stack.sqs.send_message(QueueUrl=life.stack.jobs_url, MessageBody="not JSON")
+    return str(sent["MessageId"])
+
+
+def fill(life: Life) -> None:
+    for n in range(life.stage.slots):
+        life.send(f"busy-{n}")
+    life.deliver()
+    life.deliver()
+
+
+@pytest.mark.parametrize(
+    "operation",
+    ["BatchGetItem", "GetItem", "TransactWriteItems", "ChangeMessageVisibilityBatch", "PutObject"],
+)
+@pytest.mark.parametrize("is_full", [False, True])
+def test_an_invalid_message_is_dead_lettered_once_whatever_fails_after_it(
+    life: Life,
+    operation: str,
+    is_full: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    if is_full:
+        fill(life)
+    invalid, valid = send_invalid(life), life.send("valid")
+    life.stack.aws.gate.around = out(operation)
+    for _ in range(3):
+        life.deliver()
+        life.stack.aws.clock.advance(301)
+    messages = life.stack.sqs.queues[life.stack.jobs_url].messages
+    assert invalid not in messages
+    assert valid in messages
+    life.stack.aws.gate.around = None
+    assert len(life.stack.dead_letters()) == 1
+
+
+def test_a_settle_goes_on_when_the_limit_cannot_be_lowered(life: Life) -> None:
+    life.send("throttled")
+    life.deliver()
+    life.stack.aws.gate.around = out("UpdateItem")
+    assert life.settle(life.row("throttled"), "run-task-throttled") == "RELEASED"
+    life.stack.aws.gate.around = None
+    left_s = {
+        round(each.shows_at - life.stack.aws.clock.now().timestamp())
+        for each in life.stack.sqs.queues[life.stack.jobs_url].messages.values()
+    }
+    assert max(left_s) < 120, "the message was released with its back-off"
+
+
+def test_a_write_to_the_slots_outlasts_transactions_on_the_same_item(life: Life) -> None:
+    slots, clock = life.stack.parts.slots, life.stack.aws.clock
+    conflicts = 3
+
+    def around(call: Call, proceed: Proceed) -> Answer:
+        nonlocal conflicts
+        if call.operation == "UpdateItem" and conflicts:
+            conflicts -= 1
+            raise client_error("TransactionConflictException", "ongoing", call.operation)
+        return proceed()
+
+    life.stack.aws.gate.around = around
+    slots.throttled(life.stage, clock.now())
+    assert slots.free(life.stage, clock.now()) == life.stage.slots // 2
+    conflicts = 3
+    clock.advance(61)
+    assert slots.free(life.stage, clock.now()) == life.stage.slots // 2 + 1
+    conflicts = 3
+    assert slots.blocked_s(life.stage, waiting=True, now=clock.now()) == 0
+    conflicts = 3
+    assert slots.blocked_s(life.stage, waiting=False, now=clock.now()) == 0

@@ -1,0 +1,44 @@
+"""A claimed message stays invisible until its first beat, however late the settings let that be."""
+
+from pathlib import Path
+
+import pytest
+
+from longhaul.domain import schedule
+from longhaul.settings import LeaseSettings
+from tests.handlers.conftest import deployed
+from tests.handlers.life import Life
+
+
+@pytest.mark.parametrize("floor_s", [15, 60, 120, 300])
+def test_the_message_stays_invisible_until_the_first_beat_has_come(
+    output: Path, floor_s: int
+) -> None:
+    with deployed(lease={"beat_floor_s": floor_s}) as stack:
+        life = Life(stack, output)
+        life.send("january")
+        life.deliver()
+        row = life.row("january")
+        life.start_work(row)
+        # A beat that is as late as the margin allows.
+        stack.aws.clock.advance(schedule.interval_s(0, stack.settings.lease) + 30)
+        assert stack.messages() == (0, 1)
+        life.beat(row)
+        stack.aws.clock.advance(floor_s + 30)
+        assert stack.messages() == (0, 1)
+
+
+@pytest.mark.parametrize(("floor_s", "calls"), [(15, 0), (300, 1)])
+def test_a_claim_extends_only_where_the_queues_visibility_would_not_do(
+    output: Path, floor_s: int, calls: int
+) -> None:
+    with deployed(lease={"beat_floor_s": floor_s}) as stack:
+        life = Life(stack, output)
+        life.send("january")
+        life.deliver()
+        made = [call.operation for call in stack.aws.gate.calls]
+        assert made.count("ChangeMessageVisibility") == calls
+
+
+def test_the_usual_first_beat_comes_in_time_after_a_slow_batch() -> None:
+    assert not schedule.must_extend(schedule.interval_s(0, LeaseSettings()), 60)

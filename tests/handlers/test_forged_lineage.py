@@ -1,0 +1,205 @@
+"""A sender writes a lineage: it counts only if the parent's row proves it."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from longhaul.domain.lease import CommittedOutput, Lease, RecordedResult, joined_ref
+from longhaul.domain.lineage import MAX_FAMILY, Group, Lineage, child_id
+from tests.builders import BUCKET, body
+from tests.handlers.conftest import Context, Stack, deployed
+from tests.handlers.test_stages import STAGES, commit, dispatched, emitting, jobs_in, settled
+
+MAIN, CLEAN, DELAYS = STAGES
+
+
+@pytest.fixture
+def pipeline() -> Iterator[Stack]:
+    with deployed(check=True, stages=STAGES) as stack:
+        yield stack
+
+
+@pytest.fixture
+def parent(pipeline: Stack, context: Context) -> Lease:
+    """A job that has succeeded and emitted three; the three run, and one has succeeded."""
+    row = pipeline.claim()
+    commit(pipeline, row, emitting(3), seal="5ea1")
+    settled(row, context)
+    first, _, _ = dispatched(pipeline, CLEAN, context)
+    commit(pipeline, first)
+    settled(first, context)
+    return row
+
+
+def member_id(parent: Lease, n: int, stage: str = "clean") -> str:
+    return child_id(parent.root, stage, parent.key, parent.run, n)
+
+
+def lineage(parent: Lease, **group: Any) -> dict[str, Any]:
+    place = {"of": parent.key, "run": parent.run, "n": 0, "size": 3, **group}
+    return {"root": parent.key, "parent": parent.key, "groups": [place]}
+
+
+def letters_of(stack: Stack, url: str) -> list[dict[str, Any]]:
+    answer = stack.sqs.receive_message(
+        QueueUrl=url, MaxNumberOfMessages=10, MessageAttributeNames=["All"]
+    )
+    return [
+        json.loads(each["MessageAttributes"]["longhaul"]["StringValue"])
+        for each in answer.get("Messages", [])
+    ]
+
+
+def send(stack: Stack, url: str, **request: Any) -> None:
+    stack.sqs.send_message(QueueUrl=url, MessageBody=body(**request))
+
+
+def is_refused(stack: Stack, context: Context, stage: Any = CLEAN) -> bool:
+    assert dispatched(stack, stage, context) == []
+    (why,) = letters_of(stack, stage.dead_letter_queue_url)
+    return why["class"] == "invalid_request" and "lineage" in why["reason"]
+
+
+@pytest.mark.parametrize(
+    "group",
+    [{"size": 1}, {"n": 5, "size": 6}, {"run": 7}, {"of": "main#another"}],
+    ids=["size of one", "place beyond the group", "another run", "another group"],
+)
+def test_a_forged_member_never_starts(
+    pipeline: Stack, parent: Lease, context: Context, group: dict[str, Any]
+) -> None:
+    forged = lineage(parent, **group)
+    forged_id = member_id(parent, group.get("n", 7))
+    send(pipeline, CLEAN.queue_url, job_id=forged_id, lineage=forged)
+    assert is_refused(pipeline, context)
+    assert jobs_in(pipeline, DELAYS) == []
+
+
+def test_a_member_without_the_seal_of_its_parent_never_starts(
+    pipeline: Stack, context: Context
+) -> None:
+    parent = pipeline.claim()
+    commit(pipeline, parent, emitting(3), seal="5ea1")
+    settled(parent, context)
+    pipeline.sqs.purge_queue(QueueUrl=CLEAN.queue_url)  # the forged message comes first
+    send(pipeline, CLEAN.queue_url, job_id=member_id(parent, 0), lineage=lineage(parent))
+    assert is_refused(pipeline, context)
+    sealed = lineage(parent) | {"seal": "5ea1"}
+    send(pipeline, CLEAN.queue_url, job_id=member_id(parent, 0), lineage=sealed)
+    assert len(dispatched(pipeline, CLEAN, context)) == 1
+
+
+def test_a_member_under_an_id_of_its_own_never_starts(
+    pipeline: Stack, parent: Lease, context: Context
+) -> None:
+    send(pipeline, CLEAN.queue_url, job_id="mine", lineage=lineage(parent))
+    assert is_refused(pipeline, context)
+
+
+def test_a_child_of_a_job_that_has_not_succeeded_never_starts(
+    pipeline: Stack, context: Context
+) -> None:
+    parent = pipeline.claim()
+    send(pipeline, CLEAN.queue_url, job_id=member_id(parent, 0), lineage=lineage(parent))
+    assert is_refused(pipeline, context)
+
+
+def test_a_child_of_no_job_never_starts(pipeline: Stack, context: Context) -> None:
+    forged = {"root": "main#nobody", "parent": "main#nobody"}
+    send(pipeline, CLEAN.queue_url, job_id="mine", lineage=forged)
+    assert is_refused(pipeline, context)
+
+
+def test_a_forged_join_never_starts(pipeline: Stack, parent: Lease, context: Context) -> None:
+    join_id = child_id(parent.root, "delays", parent.key, parent.run, "join")
+    forged = {"root": parent.key, "parent": parent.key}
+    inputs = {"clean_00000": f"s3://{BUCKET}/raw/forged.csv"}
+    send(pipeline, DELAYS.queue_url, job_id=join_id, lineage=forged, inputs=inputs)
+    assert is_refused(pipeline, context, DELAYS)
+    # With the right reference: the members have not arrived.
+    forged |= {"inputs_ref": joined_ref(f"delays#{join_id}")}
+    send(pipeline, DELAYS.queue_url, job_id=join_id, lineage=forged, inputs=inputs)
+    assert is_refused(pipeline, context, DELAYS)
+
+
+def test_a_join_gets_the_outputs_of_its_members_whatever_its_message_says(
+    pipeline: Stack, context: Context
+) -> None:
+    parent = pipeline.claim()
+    commit(pipeline, parent, emitting(1))
+    settled(parent, context)
+    (only,) = dispatched(pipeline, CLEAN, context)
+    commit(pipeline, only)
+    settled(only, context)
+    join_id = child_id(parent.root, "delays", parent.key, parent.run, "join")
+    key = f"delays#{join_id}"
+    stored = pipeline.parts.requests.get_inputs(joined_ref(key))
+    assert list(stored or {}) == ["clean_00000"]
+    assert str((stored or {})["clean_00000"]).endswith(f"{only.id.token}/")
+
+
+def test_a_lineage_of_a_cancelled_message_is_checked_when_it_is_corrected(
+    pipeline: Stack, parent: Lease, context: Context
+) -> None:
+    send(pipeline, CLEAN.queue_url, job_id="mine", lineage=lineage(parent, size=1))
+    pipeline.aws.clock.advance(10)
+    pipeline.parts.leases.request_cancel("clean#mine", "clean")
+    assert dispatched(pipeline, CLEAN, context) == []
+    pipeline.aws.clock.advance(10)
+    send(pipeline, CLEAN.queue_url, job_id="mine")
+    (corrected,) = dispatched(pipeline, CLEAN, context)
+    assert corrected.lineage is None
+
+
+def test_children_of_a_version_that_did_not_count_what_it_emitted_are_proven(
+    pipeline: Stack, context: Context
+) -> None:
+    parent = pipeline.claim()
+    commit(pipeline, parent, emitting(2))
+    row = pipeline.parts.leases.load(parent.key)
+    assert row is not None
+    assert isinstance(row.attempt.output, CommittedOutput)
+    assert row.attempt.output.emitted is None
+    settled(parent, context)
+    assert len(dispatched(pipeline, CLEAN, context)) == 2
+
+
+def test_a_redriven_child_keeps_its_place_when_its_parent_has_expired(
+    pipeline: Stack, parent: Lease, context: Context
+) -> None:
+    key = f"clean#{member_id(parent, 1)}"
+    child = pipeline.parts.leases.load(key)
+    assert child is not None
+    sent = json.loads(pipeline.parts.requests.get(child.request_ref).body)
+    settle_badly(pipeline, child, context)
+    pipeline.aws.clock.advance(10)
+    row_key = {"key": {"S": parent.key}, "item": {"S": "lease"}}
+    pipeline.aws.dynamodb.delete_item(TableName=pipeline.settings.leases_table, Key=row_key)
+    pipeline.sqs.send_message(QueueUrl=CLEAN.queue_url, MessageBody=json.dumps(sent))
+    (again,) = dispatched(pipeline, CLEAN, context)
+    assert (again.key, again.lineage) == (key, child.lineage)
+
+
+def settle_badly(stack: Stack, row: Lease, context: Context) -> None:
+    stack.parts.leases.record_result(
+        row.id, RecordedResult(row.attempt.number, "permanent", "no such column")
+    )
+    assert settled(row, context) == "DEAD"
+
+
+def test_fan_outs_that_lead_to_too_many_jobs_stop_at_the_claim(
+    pipeline: Stack, context: Context
+) -> None:
+    """Where a job's code goes around `emit`."""
+    outer = tuple(
+        Group(of="main#x", run=1, n=0, size=size) for size in (5_000, MAX_FAMILY // 5_000)
+    )
+    parent = pipeline.claim(lineage=Lineage(root="main#x", parent="main#x", groups=outer))
+    commit(pipeline, parent, emitting(2))
+    settled(parent, context)
+    assert dispatched(pipeline, CLEAN, context) == []
+    letters = letters_of(pipeline, CLEAN.dead_letter_queue_url)
+    assert [why["class"] for why in letters] == ["invalid_request"] * 2
+    assert "may lead to 200,000 jobs; at most 100,000" in letters[0]["reason"]

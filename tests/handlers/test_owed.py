@@ -1,0 +1,165 @@
+"""What an ended job owes: done at last, or a dead letter, and never unseen."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from console.operations.submission import Document, submissions
+from functions import sweeper
+from longhaul.domain.giving_up import MAX_ERRORS
+from longhaul.domain.lease import Lease, Owed, State
+from longhaul.domain.message import MAX_DEAD_LETTER_BYTES, MAX_JOB_BYTES, Message, size_of
+from longhaul.metrics import SweeperMetric
+from simulation.aws.errors import unavailable
+from simulation.aws.service import Answer, Call, Proceed, client_error
+from simulation.aws.sqs.batch import Entry, EntryFault
+from tests.builders import body
+from tests.emf import metrics_in
+from tests.events import event
+from tests.handlers.conftest import Context, Stack, deployed
+from tests.handlers.life import Life
+from tests.handlers.test_forged_lineage import letters_of
+from tests.handlers.test_poison import failing
+from tests.handlers.test_stages import STAGES, commit, dispatched, emitting, jobs_in, settled
+
+MAIN, CLEAN, DELAYS = STAGES
+
+
+@pytest.fixture
+def pipeline() -> Iterator[Stack]:
+    with deployed(check=True, stages=STAGES) as stack:
+        yield stack
+
+
+def third(entry: Entry) -> bool:
+    return "raw/2.csv" in entry["MessageBody"]
+
+
+@pytest.mark.parametrize("whole_call", [False, True], ids=["one entry", "the whole call"])
+def test_a_follow_on_that_sqs_never_takes_is_dead_lettered_and_no_longer_owed(
+    pipeline: Stack, context: Context, *, whole_call: bool
+) -> None:
+    parent = pipeline.claim()
+    commit(pipeline, parent, emitting(12))
+    usual = pipeline.aws.gate.around
+
+    def around(call: Call, proceed: Proceed) -> Answer:
+        if call.operation == "SendMessageBatch" and any(map(third, call.arguments["Entries"])):
+            raise client_error("InvalidMessageContents", "not allowed", call.operation)
+        return usual(call, proceed) if usual else proceed()
+
+    if whole_call:
+        pipeline.aws.gate.around = around
+    else:
+        pipeline.sqs.entry_fault = lambda _, entry: (
+            EntryFault("InvalidMessageContents", "not allowed", sender_fault=True)
+            if third(entry)
+            else None
+        )
+    assert settled(parent, context) == "SUCCEEDED"
+    pipeline.aws.gate.around = usual
+    assert pipeline.row().is_finished
+    assert len(set(jobs_in(pipeline, CLEAN))) == 11
+    (why,) = letters_of(pipeline, CLEAN.dead_letter_queue_url)
+    assert (why["class"], why["key"].partition("/")[0]) == ("unsendable", "clean#flights-2013-01")
+    assert "InvalidMessageContents" in why["reason"]
+
+
+def test_a_follow_on_sent_twice_is_a_duplicate_of_a_job_that_has_ended(
+    pipeline: Stack, context: Context
+) -> None:
+    """Siblings of one that SQS did not take are sent again every five minutes."""
+    parent = pipeline.claim()
+    commit(pipeline, parent, emitting(2))
+    with failing(pipeline, unavailable, "DeleteMessage"), pytest.raises(Exception, match="Delete"):
+        settled(parent, context)
+    children = dispatched(pipeline, CLEAN, context)
+    for each in children:
+        pipeline.parts.leases.settle(each, _dead(each))
+    row = pipeline.row()
+    pipeline.parts.finisher._follow_on(row)
+    assert dispatched(pipeline, CLEAN, context) == []
+    assert jobs_in(pipeline, CLEAN) == []
+
+
+def _dead(lease: Lease) -> Lease:
+    return replace(lease, state=State.DEAD, settled_attempt=1, settled_at=lease.attempt.claimed_at)
+
+
+def test_a_sweep_tells_the_age_of_what_it_could_not_do(
+    pipeline: Stack, context: Context, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def age() -> float:
+        sweeper.lambda_handler(event("sweeper", "schedule"), context)
+        found = metrics_in(capsys.readouterr().out)
+        return next(each.value for each in found if each.name == SweeperMetric.OLDEST_OWED)
+
+    parent = pipeline.claim()
+    commit(pipeline, parent, emitting(2))
+    with failing(pipeline, unavailable, "SendMessageBatch"):
+        with pytest.raises(Exception, match="SQS did not take"):
+            settled(parent, context)
+        pipeline.aws.clock.advance(3_700)
+        assert age() >= 3_700
+    assert Owed.FOLLOW_ONS in pipeline.row().owed
+    # After the outage one sweep repairs it, and there is nothing to ring for.
+    assert age() == 0
+    assert len(jobs_in(pipeline, CLEAN)) == 2
+
+
+def large(extra: int) -> str:
+    """A request with as many bytes as the queue takes, less some."""
+    empty = len(body(job_id="large", params={"x": ""}))
+    return body(job_id="large", params={"x": "y" * (MAX_JOB_BYTES - empty - extra)})
+
+
+def test_a_body_that_could_not_be_renewed_is_refused_at_its_claim(
+    pipeline: Stack, context: Context
+) -> None:
+    for text, starts in ((large(0), False), (large(1_000), True)):
+        pipeline.sqs.send_message(QueueUrl=MAIN.queue_url, MessageBody=text)
+        assert [row.key for row in dispatched(pipeline, MAIN, context)] == ["main#large"] * starts
+    ((sent, why),) = pipeline.dead_letters()
+    assert sent == large(0)
+    assert why["class"] == "invalid_request"
+    assert "bytes too long" in why["reason"]
+    assert "object on S3" in why["reason"]
+
+
+def test_submit_refuses_the_same_before_it_sends(pipeline: Stack) -> None:
+    found = [Document("line 1", json.loads(large(0))), Document("line 2", json.loads(large(1_000)))]
+    good, (problem,) = submissions(
+        found[:1], pipeline.settings, MAIN, MAX_JOB_BYTES, lambda job: job
+    )
+    assert good == []
+    assert "bytes too long" in str(problem)
+    good, problems = submissions(found[1:], pipeline.settings, MAIN, MAX_JOB_BYTES, lambda job: job)
+    assert (len(good), problems) == (1, [])
+
+
+def test_attributes_that_no_dead_letter_can_hold_are_left_out_of_it(
+    pipeline: Stack, output: Path
+) -> None:
+    """Ten attributes full of quotes grow when they are packed into one."""
+    life = Life(pipeline, output)
+    attributes = {f"a{n}": {"DataType": "String", "StringValue": '"' * 100_000} for n in range(10)}
+    pipeline.sqs.send_message(
+        QueueUrl=MAIN.queue_url, MessageBody="no JSON", MessageAttributes=attributes
+    )
+    for _ in range(MAX_ERRORS):
+        records = life.receive()
+        kept = life.dispatch(records)
+        pipeline.aws.clock.advance(130)
+    assert kept == []
+    ((sent, why),) = pipeline.dead_letters()
+    assert (sent, why["class"]) == ("no JSON", "internal_error")
+
+
+def test_sizes_count_as_sqs_counts_them() -> None:
+    value = {"dataType": "String", "stringValue": "é"}
+    blob = {"dataType": "Binary", "binaryValue": "aGk="}
+    assert size_of(Message("é", {"name": value, "b": blob})) == 2 + (4 + 6 + 2) + (1 + 6 + 3)
+    assert MAX_JOB_BYTES < MAX_DEAD_LETTER_BYTES

@@ -1,0 +1,240 @@
+"""Messages and rows on which our own code fails: they become dead letters, and nothing circles.
+
+An outage is no fault of a message: it never counts.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from longhaul.domain.giving_up import MAX_ERRORS
+from longhaul.domain.lease import Lease, Owed, State
+from simulation.aws.errors import lost_answer, throttle, unavailable
+from simulation.aws.service import Answer, Call, Proceed, client_error
+from tests.builders import BUCKET, body
+from tests.handlers.conftest import Stack
+from tests.handlers.life import Life
+
+JOB = "january"
+OWED_LETTER = (Owed.DEAD_LETTER, Owed.DELETE)
+
+
+@pytest.fixture
+def life(stack: Stack, output: Path) -> Life:
+    return Life(stack, output)
+
+
+@contextmanager
+def failing(
+    stack: Stack, error: Callable[[Call], Exception], *operations: str, about: str = ""
+) -> Iterator[None]:
+    """These operations raise, if their arguments mention `about`."""
+    usual = stack.aws.gate.around
+
+    def around(call: Call, proceed: Proceed) -> Answer:
+        if call.operation in operations and about in str(call.arguments):
+            raise error(call)
+        return usual(call, proceed) if usual else proceed()
+
+    stack.aws.gate.around = around
+    try:
+        yield
+    finally:
+        stack.aws.gate.around = usual
+
+
+def refused(call: Call) -> ClientError:
+    return client_error("ValidationException", "One or more values are invalid", call.operation)
+
+
+def denied(call: Call) -> ClientError:
+    return client_error("AccessDeniedException", "not authorized", call.operation)
+
+
+def defect(call: Call) -> Exception:
+    return KeyError(call.operation)
+
+
+def again_and_again(stack: Stack, act: Callable[[], object], times: int = MAX_ERRORS) -> None:
+    for _ in range(times):
+        stack.aws.clock.advance(130)
+        with suppress(ClientError, KeyError):
+            act()
+
+
+def ended_badly(life: Life) -> Lease:
+    """A running job whose last attempt has just failed, with its letter owed."""
+    life.send(JOB, max_attempts=1)
+    life.deliver()
+    row = life.row(JOB)
+    with failing(life.stack, unavailable, "SendMessage"), pytest.raises(ClientError):
+        life.settle(row, "exit-1")
+    assert life.row(JOB).owed == OWED_LETTER
+    return life.row(JOB)
+
+
+def lost_request(stack: Stack, row: Lease) -> None:
+    stack.aws.s3.delete_object(Bucket=BUCKET, Key=row.request_ref)
+
+
+@pytest.mark.parametrize("moved", ['{"x":{}}', '{"x":{"dataType":"Number","stringValue":"y"}}'])
+def test_attributes_that_sqs_would_refuse_are_kept_as_they_came(life: Life, moved: str) -> None:
+    given: Any = {"moved_attributes": {"DataType": "String", "StringValue": moved}}
+    life.stack.sqs.send_message(
+        QueueUrl=life.stack.jobs_url,
+        MessageBody=body(job_id=JOB, max_attempts=1),
+        MessageAttributes=given,
+    )
+    life.deliver()
+    assert life.settle(life.row(JOB), "exit-1") == "DEAD"
+    assert life.row(JOB).is_finished
+    (letter,) = life.stack.sqs.receive_message(
+        QueueUrl=life.stack.dead_letters_url, MessageAttributeNames=["All"]
+    )["Messages"]
+    assert letter["MessageAttributes"]["moved_attributes"]["StringValue"] == moved
+
+
+@pytest.mark.parametrize(
+    "lineage",
+    [
+        {"root": "", "parent": "main#x"},
+        {"root": "main#x", "parent": "no key"},
+        {"root": "main#x", "parent": "main#x", "groups": [{"of": "", "run": 1, "n": 0, "size": 1}]},
+        {
+            "root": "main#x",
+            "parent": "main#x",
+            "groups": [{"of": "main#x", "run": int("9" * 4_000), "n": 0, "size": 1}],
+        },
+    ],
+    ids=["empty root", "parent is no key", "empty group", "run of 4,000 digits"],
+)
+def test_a_lineage_that_can_be_none_is_refused_at_once(life: Life, lineage: Any) -> None:
+    life.send(JOB, lineage=lineage)
+    life.deliver()
+    ((_, why),) = life.stack.dead_letters()
+    assert why["class"] == "invalid_request"
+    assert "lineage" in why["reason"]
+    assert life.stack.messages() == (0, 0)
+
+
+@pytest.mark.parametrize("error", [refused, defect])
+def test_a_message_whose_claim_always_fails_is_dead_lettered(
+    life: Life, error: Callable[[Call], Exception]
+) -> None:
+    life.send(JOB)
+    life.send("february")
+    with failing(life.stack, error, "TransactWriteItems", about=f"main#{JOB}"):
+        again_and_again(life.stack, life.deliver, MAX_ERRORS - 1)
+        assert life.stack.dead_letters() == []
+        again_and_again(life.stack, life.deliver, 1)
+    ((text, why),) = life.stack.dead_letters()
+    assert json.loads(text)["job_id"] == JOB
+    assert (why["class"], why["key"]) == ("internal_error", f"main#{JOB}")
+    assert why["reason"].startswith(type(error(Call("s3", "X", {}))).__name__)
+    assert life.row("february").state is State.RUNNING
+    assert life.stack.messages() == (0, 1)
+
+
+@pytest.mark.parametrize("error", [throttle, unavailable, denied, lost_answer])
+def test_an_outage_never_counts(life: Life, error: Callable[[Call], Exception]) -> None:
+    life.send(JOB)
+    with failing(life.stack, error, "TransactWriteItems", about=f"main#{JOB}"):
+        again_and_again(life.stack, life.deliver, 3 * MAX_ERRORS)
+    assert life.stack.dead_letters() == []
+    life.stack.aws.clock.advance(130)
+    life.deliver()
+    assert life.row(JOB).state is State.RUNNING
+
+
+def test_errors_that_are_hours_apart_are_no_row(life: Life) -> None:
+    life.send(JOB)
+    with failing(life.stack, refused, "TransactWriteItems", about=f"main#{JOB}"):
+        for _ in range(2 * MAX_ERRORS):
+            life.deliver()
+            life.stack.aws.clock.advance(3_700)
+    assert life.stack.dead_letters() == []
+
+
+def test_a_waiting_job_that_cannot_start_again_is_dead(life: Life) -> None:
+    life.send(JOB)
+    life.deliver()
+    assert life.settle(life.row(JOB), "exit-1") == "RELEASED"
+    with failing(life.stack, refused, "TransactWriteItems", about=f"main#{JOB}"):
+        again_and_again(life.stack, life.deliver)
+    row = life.row(JOB)
+    assert (row.state, row.last_class, row.owed) == (State.DEAD, "internal_error", ())
+    ((text, why),) = life.stack.dead_letters()
+    assert (json.loads(text)["job_id"], why["class"]) == (JOB, "internal_error")
+    assert life.stack.messages() == (0, 0)
+
+
+def test_a_dead_job_whose_request_is_lost_still_gets_a_dead_letter(life: Life) -> None:
+    row = ended_badly(life)
+    lost_request(life.stack, row)
+    again_and_again(life.stack, life.sweep)
+    ((text, why),) = life.stack.dead_letters()
+    assert (json.loads(text), why["class"]) == ({"job_id": JOB}, "failed")
+    assert life.row(JOB).is_finished
+
+
+def test_a_letter_that_is_owed_outlasts_an_outage_of_any_length(life: Life) -> None:
+    ended_badly(life)
+    with failing(life.stack, unavailable, "SendMessage"):
+        again_and_again(life.stack, life.sweep, 5 * MAX_ERRORS)
+    assert life.row(JOB).owed == OWED_LETTER
+    life.sweep()
+    assert life.row(JOB).is_finished
+
+
+@pytest.mark.parametrize("error", [refused, defect])
+def test_an_output_that_can_never_be_published_ends_as_a_dead_letter(
+    life: Life, error: Callable[[Call], Exception]
+) -> None:
+    life.send(JOB)
+    life.deliver()
+    row = life.row(JOB)
+    life.start_work(row)
+    life.commit(row)
+    with failing(life.stack, error, "CompleteMultipartUpload"):
+        again_and_again(life.stack, lambda: life.settle(row))
+        again_and_again(life.stack, life.sweep, 2)
+    row = life.row(JOB)
+    assert (row.state, row.last_class, row.owed) == (State.DEAD, "internal_error", ())
+    ((_, why),) = life.stack.dead_letters()
+    assert "publish" in why["reason"]
+    # A redrive runs the job again.
+    life.send(JOB)
+    life.deliver()
+    assert life.row(JOB).run > row.run
+
+
+def test_an_attempt_that_can_never_be_settled_ends_as_a_dead_letter(life: Life) -> None:
+    life.send(JOB)
+    life.deliver()
+    row = life.row(JOB)
+    life.start_work(row)
+    with failing(life.stack, refused, "StopTask"):
+        again_and_again(life.stack, lambda: life.settle(row, "stalled"))
+    row = life.row(JOB)
+    assert (row.state, row.last_class, row.owed) == (State.DEAD, "internal_error", ())
+    assert life.slots_taken() == 0
+    ((_, why),) = life.stack.dead_letters()
+    assert why["class"] == "internal_error"
+
+
+def test_a_waiting_job_whose_message_and_request_are_lost_is_dead(life: Life) -> None:
+    life.send(JOB)
+    life.deliver()
+    life.settle(life.row(JOB), "exit-1")
+    life.stack.sqs.purge_queue(QueueUrl=life.stack.jobs_url)
+    lost_request(life.stack, life.row(JOB))
+    life.stack.aws.clock.advance(8 * 3_600)
+    again_and_again(life.stack, life.sweep)
+    ((text, why),) = life.stack.dead_letters()
+    assert (json.loads(text), why["class"]) == ({"job_id": JOB}, "internal_error")
+    assert life.row(JOB).is_finished

@@ -1,0 +1,118 @@
+"""A stage is retired, or removed while its jobs run or wait: rows go on, nothing is lost unseen."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from longhaul.domain.lease import State
+from longhaul.settings import VARIABLE
+from tests.builders import stage
+from tests.handlers.conftest import deployed, forget_runtimes
+from tests.handlers.life import Life
+
+HOUR_S = 3_600
+JOB = "job"
+
+
+@pytest.fixture
+def life(output: Path) -> Iterator[Life]:
+    with deployed() as stack:
+        yield Life(stack, output)
+
+
+def remove_the_stage(life: Life, patch: pytest.MonkeyPatch) -> None:
+    """Deploy another stage in its place: its queues are deleted with all messages."""
+    life.sweep()  # notes which stages there are
+    for url in (life.stack.jobs_url, life.stack.dead_letters_url):
+        life.stack.sqs.delete_queue(QueueUrl=url)
+    other = stage(name="other")
+    for url in (other.queue_url, other.dead_letter_queue_url):
+        life.stack.sqs.create_queue(QueueName=url.rpartition("/")[2])
+    settings = life.stack.settings.model_copy(update={"stages": (other,)})
+    patch.setenv(VARIABLE, settings.model_dump_json())
+    forget_runtimes()
+
+
+def test_job_that_runs_ends_well_although_its_stage_was_removed(
+    life: Life, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    life.send(JOB)
+    life.deliver()
+    remove_the_stage(life, monkeypatch)
+
+    row = life.row(JOB)
+    assert life.beat(row)["next"] == "wait"
+    life.complete(row)
+    assert life.settle(row) == "SUCCEEDED"
+    assert life.published(JOB)
+    assert life.row(JOB).is_finished
+
+
+def test_failure_in_a_removed_stage_is_the_last_one_and_says_why(
+    life: Life, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    life.send(JOB)
+    life.deliver()
+    remove_the_stage(life, monkeypatch)
+
+    assert life.settle(life.row(JOB), "exit-1") == "DEAD"
+    row = life.row(JOB)
+    assert row.is_finished
+    assert "its stage was removed" in (row.last_error or "")
+    assert "exit code 1" in (row.last_error or "")
+
+
+def test_sweep_finds_what_was_left_in_a_removed_stage(
+    life: Life, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    life.send(JOB)
+    life.send("waits")
+    life.deliver()
+    assert life.settle(life.row("waits"), "exit-1") == "RELEASED"
+    life.close(life.row(JOB), "ABORTED")
+    remove_the_stage(life, monkeypatch)
+    life.stack.aws.clock.advance(HOUR_S)
+    life.sweep()
+
+    assert {row.state for row in life.rows()} == {State.DEAD}
+    assert all(row.is_finished for row in life.rows())
+    waited = life.row("waits")
+    assert waited.last_class == "stage_removed"
+    assert "its stage was removed" in (waited.last_error or "")
+
+
+def test_sweep_without_the_list_of_stages_repairs_those_that_are_deployed(
+    life: Life, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreachable(*_: object) -> None:
+        raise TimeoutError
+
+    monkeypatch.setattr("longhaul.adapters.dynamodb.index.DynamoIndex.stages", unreachable)
+    life.send(JOB)
+    life.deliver()
+    life.close(life.row(JOB), "ABORTED")
+    life.stack.aws.clock.advance(HOUR_S)
+    assert life.sweep()["settled"] == 1
+
+
+def test_job_of_a_retired_stage_keeps_its_handle_beyond_the_hand_over(life: Life) -> None:
+    """Nothing would receive the message: the mapping is off."""
+    life.send(JOB)
+    life.deliver()
+    life.stack.redeploy(retired=True)
+    row = life.row(JOB)
+    handle = row.receive.receipt_handle
+    began = life.stack.aws.clock.now()
+    while life.stack.aws.clock.now() - began < timedelta(hours=14):
+        life.report(row)
+        assert life.beat(row)["next"] == "wait"
+        life.stack.aws.clock.advance(300)
+
+    row = life.row(JOB)
+    assert row.receive.receipt_handle == handle
+    assert row.attempt.hand_overs == 0
+    life.complete(row)
+    assert life.settle(row) == "SUCCEEDED"
+    assert life.stack.messages() == (0, 0), "the newest handle deletes after its 12 hours too"

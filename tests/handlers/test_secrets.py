@@ -1,0 +1,137 @@
+"""A secret in a message shows in no log line, no row's reason and no dead letter's explanation.
+
+Only its beginning may, as long as a name that is quoted.
+"""
+
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from functions.dispatcher import logger as functions_logger
+from longhaul.domain.lease import State
+from tests.builders import BODY, BUCKET
+from tests.handlers.any_message import JSON, TEXT, message_attribute
+from tests.handlers.conftest import Stack, deployed
+from tests.handlers.life import Life
+from tests.handlers.test_any_message import EXAMPLES, records_of
+from tests.handlers.test_logs import Kept
+
+SECRET = "hunter2! correct horse battery staple {}"
+MOST_SHOWN = 24
+FIELDS = st.sampled_from([*BODY, "mode", "size", "timeout", "max_attempts", "job_id", "lineage"])
+
+Body = dict[str, Any]
+
+# Each puts the secret somewhere into a body.
+PLACES = (
+    st.builds(lambda name: {name: SECRET}, FIELDS)
+    | st.builds(lambda name: {name: {SECRET: 1}}, FIELDS)
+    | st.builds(lambda name: {name: [SECRET]}, FIELDS)
+    | st.builds(lambda value: {SECRET: value}, JSON)
+    | st.builds(lambda name, value: {"params": {name: [value, SECRET]}}, TEXT, JSON)
+    | st.just({"inputs": {SECRET: f"s3://{BUCKET}/x"}})
+    | st.sampled_from(
+        [f"s3://{SECRET}/x", f"s3://{BUCKET}/{SECRET}/../x", f"s3://{BUCKET}/*{SECRET}", SECRET]
+    ).map(lambda place: {"inputs": {"flights": place}, "output": place})
+    | st.just({"job": f"s3://{SECRET}/{SECRET}.py"})
+    | st.just({"job": "hunter2_correct_horse_battery_staple"})
+)
+BODIES = PLACES.map(lambda changes: json.dumps({**BODY, **changes})) | st.sampled_from(
+    [SECRET, json.dumps(SECRET), f'{{"params": "{SECRET}"', f'{{"params": NaN, "x": "{SECRET}"}}']
+)
+ATTRIBUTES = st.dictionaries(
+    st.sampled_from(["job_id", "first_sent", "renews", "longhaul", "moved_attributes", "theirs"]),
+    st.sampled_from(
+        [SECRET, json.dumps({"x": message_attribute(SECRET)}), json.dumps({"x": SECRET})]
+    ).map(message_attribute),
+)
+
+
+@pytest.fixture(scope="module")
+def life(output: Path) -> Iterator[Life]:
+    with deployed(slots=10_000) as stack:
+        yield Life(stack, output)
+
+
+@pytest.fixture(scope="module")
+def log() -> Iterator[list[dict[str, Any]]]:
+    kept, parent = Kept(), logging.getLogger(functions_logger.name)
+    parent.addHandler(kept)
+    yield kept.lines
+    parent.removeHandler(kept)
+
+
+def explanations(stack: Stack) -> list[str]:
+    letters = stack.sqs.queues[stack.dead_letters_url].messages
+    found = [letter.attributes["longhaul"]["StringValue"] for letter in letters.values()]
+    letters.clear()
+    return found
+
+
+def assert_not_shown(text: str) -> None:
+    for secret in (SECRET, "hunter2_correct_horse_battery_staple"):
+        assert secret[: MOST_SHOWN + 1] not in text
+
+
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@given(body=BODIES, attributes=ATTRIBUTES)
+@example(body=json.dumps({**BODY, SECRET: 1}), attributes={})
+@example(body=json.dumps({**BODY, "job": "hunter2_correct_horse_battery_staple"}), attributes={})
+def test_no_reason_and_no_log_line_shows_a_secret_of_a_message(
+    life: Life, log: list[dict[str, Any]], body: str, attributes: dict[str, Any]
+) -> None:
+    log.clear()
+    life.dispatch(records_of(life.stack, body, attributes))
+    for text in (*map(json.dumps, log), *explanations(life.stack)):
+        assert_not_shown(text)
+    for row in life.rows():
+        if row.state is State.RUNNING:
+            life.settle(row, "exit-65-permanent")
+            settled = life.stack.parts.leases.load(row.key)
+            assert settled is not None
+            assert settled.state is State.DEAD
+            assert_not_shown(str(settled.last_error))
+    for text in (*map(json.dumps, log), *explanations(life.stack)):
+        assert_not_shown(text)
+
+
+class QuotingError(Exception):
+    """As botocore's ParamValidationError and pydantic's ValidationError: quotes what it refuses."""
+
+
+@pytest.mark.parametrize("cause", [None, ValueError(SECRET)], ids=["alone", "caused"])
+def test_an_error_is_logged_with_its_class_and_frames_and_without_its_text(
+    life: Life, log: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, cause: Exception | None
+) -> None:
+    def put(*_: Any) -> None:
+        raise QuotingError(SECRET) from cause
+
+    monkeypatch.setattr("longhaul.adapters.s3.S3Requests.put", put)
+    log.clear()
+    life.send(f"fails-{type(cause).__name__}")
+    life.deliver()
+    (line,) = log
+    assert line["message"] == "this message stays in the queue"
+    assert "QuotingError" in line["exception"]
+    assert "dispatch.py" in line["exception"]
+    assert ("ValueError" in line["exception"]) is (cause is not None)
+    assert "hunter2" not in json.dumps(line)
+
+
+def test_an_error_of_aws_is_logged_with_its_code_and_text(
+    life: Life, log: list[dict[str, Any]]
+) -> None:
+    log.clear()
+    life.send("no-bucket")
+    buckets = dict(life.stack.aws.s3.buckets)
+    life.stack.aws.s3.buckets.clear()
+    life.deliver()
+    life.stack.aws.s3.buckets.update(buckets)
+    (line,) = log
+    assert "ClientError: NoSuchBucket at PutObject: The specified bucket" in line["exception"]

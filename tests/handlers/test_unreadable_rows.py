@@ -1,0 +1,188 @@
+"""Rows that a newer version wrote before a rollback."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from longhaul.adapters.dynamodb.item import lease_key
+from longhaul.domain.errors import UnreadableRowError
+from longhaul.domain.lease import RecordedResult, State
+from longhaul.domain.lineage import Group, Lineage
+from tests.builders import changed
+from tests.handlers.conftest import Context, Stack, deployed
+from tests.handlers.life import Life
+from tests.handlers.test_stages import STAGES, commit, dispatched, emitting, receive, settled
+
+DAY_S = 86_400
+
+
+@pytest.fixture
+def life(stack: Stack, output: Path) -> Life:
+    return Life(stack, output)
+
+
+def item(stack: Stack, job_id: str) -> dict[str, Any]:
+    table = stack.aws.dynamodb.tables[stack.settings.leases_table]
+    (found,) = (
+        row.item
+        for row in table.rows.values()
+        if row.item and row.item.items() >= lease_key(f"main#{job_id}").items()
+    )
+    return dict(found)
+
+
+def write(stack: Stack, changed_item: dict[str, Any]) -> None:
+    stack.aws.dynamodb.put_item(TableName=stack.settings.leases_table, Item=changed_item)
+
+
+def make_unreadable(stack: Stack, job_id: str, attribute: str = "output") -> dict[str, Any]:
+    """As a version would that stores this attribute in a form of its own."""
+    before = item(stack, job_id)
+    write(stack, before | {attribute: {"S": '["no such form"]'}})
+    return before
+
+
+def with_more(value: Any) -> Any:
+    """The value with a field at each depth that only a newer version knows."""
+    if isinstance(value, dict):
+        return {name: with_more(each) for name, each in value.items()} | {"colour": "green"}
+    return [with_more(each) for each in value] if isinstance(value, list) else value
+
+
+def test_unknown_fields_are_ignored_at_every_depth(life: Life) -> None:
+    lineage = Lineage(
+        root="main#a", parent="main#a", groups=(Group(of="main#a", run=1, n=0, size=2),)
+    )
+    stack = life.stack
+    row = changed(stack.claim(), lineage=lineage)
+    stack.parts.leases._write(
+        stack.parts.leases._change(stack.row(), row, ["run = :run"], {":run": {"N": str(row.run)}})
+    )
+    life.start_work(row)
+    stack.parts.leases.record_result(row.id, RecordedResult(1, "failed", "the job says so"))
+    stack.parts.leases._write(
+        stack.parts.leases._change(
+            stack.row(),
+            changed(stack.row(), output=life.upload(row)),
+            ["run = :run"],
+            {":run": {"N": str(row.run)}},
+        )
+    )
+    before = stack.row()
+    found = item(stack, row.job_id)
+    nested = {
+        name: {"S": json.dumps(with_more(json.loads(found[name]["S"])))}
+        for name in ("lineage", "result", "output", "execution_input")
+    }
+    write(stack, found | nested)
+    assert changed(stack.row(), execution_input=before.execution_input) == before
+    assert stack.row().input == before.input
+
+
+def test_a_follow_on_of_a_newer_version_runs(context: Context) -> None:
+    """What that version sent before the rollback, with a lineage that knows more."""
+    with deployed(check=True, stages=STAGES) as stack:
+        parent = stack.claim()
+        commit(stack, parent, emitting(1))
+        settled(parent, context)
+        (message,) = receive(stack, STAGES[1])
+        request = json.loads(message["Body"])
+        request["lineage"] = with_more(request["lineage"])
+        stack.sqs.send_message(QueueUrl=STAGES[1].queue_url, MessageBody=json.dumps(request))
+        (row,) = dispatched(stack, STAGES[1], context)
+        group = Group(of=parent.key, run=parent.run, n=0, size=1)
+        assert row.lineage == Lineage(root=parent.key, parent=parent.key, groups=(group,))
+
+
+def test_the_message_of_an_unreadable_row_waits_and_holds_up_no_other(life: Life) -> None:
+    life.send("newer")
+    life.deliver()
+    make_unreadable(life.stack, "newer")
+    life.stack.aws.clock.advance(120)
+    other = life.send("other")
+    records = life.receive()
+    assert len(records) == 2
+    assert len(life.dispatch(records)) == 2
+    assert life.row("other").state is State.RUNNING
+    assert life.row("other").receive.message_id == other
+    assert len(life.stack.executions()) == 2
+    assert life.stack.dead_letters() == []
+    (waits,) = (
+        message
+        for message in life.stack.sqs.queues[life.stack.jobs_url].messages.values()
+        if message.id != other
+    )
+    assert waits.shows_at - life.stack.aws.clock.now().timestamp() == 300
+
+
+def test_the_message_of_an_unreadable_row_never_wears_out(life: Life) -> None:
+    life.send("newer")
+    life.deliver()
+    before = make_unreadable(life.stack, "newer")
+    for _ in range(12):
+        life.stack.aws.clock.advance(DAY_S)
+        life.deliver()
+    assert len(life.stack.sqs.queues[life.stack.jobs_url].messages) == 1
+    assert life.stack.dead_letters() == []
+    write(life.stack, before)  # the newer version is deployed again
+    life.stack.aws.clock.advance(600)
+    life.deliver()
+    assert life.row("newer").attempt.adoptions == 1, "the copy of its message is the job's own"
+
+
+def test_a_sweep_repairs_the_others_counts_the_row_and_spares_what_belongs_to_it(
+    life: Life,
+) -> None:
+    for job_id in ("newer", "other"):
+        life.send(job_id)
+    life.deliver()
+    newer = life.row("newer")
+    task = life.stack.start_task(newer)
+    life.upload(newer)
+    life.close(life.row("other"), "ABORTED")
+    make_unreadable(life.stack, "newer", "result")
+    life.stack.aws.clock.advance(3_600)
+    report = life.sweep()
+    assert (report["unreadable"], report["settled"]) == (1, 1)
+    assert life.row("other").state is State.RELEASED
+    assert life.pending_lists()
+    assert "stopped" not in report
+    assert task.arn not in life.stack.stopped_tasks
+
+
+def test_a_row_that_cannot_be_read_is_not_taken_for_absent(life: Life) -> None:
+    life.send("newer")
+    life.send("other")
+    life.deliver()
+    make_unreadable(life.stack, "newer")
+    leases = life.stack.parts.leases
+    rows = leases.load_many(["main#newer", "main#other", "main#absent"])
+    assert list(rows) == ["main#other"]
+    assert rows.get("main#absent") is None
+    for read in (rows.get, rows.__getitem__, leases.load):
+        with pytest.raises(UnreadableRowError, match="main#newer"):
+            read("main#newer")
+
+
+def test_the_log_names_the_row_and_not_what_is_in_it(
+    life: Life, caplog: pytest.LogCaptureFixture
+) -> None:
+    life.send("newer")
+    life.deliver()
+    make_unreadable(life.stack, "newer")
+    life.stack.parts.leases.load_many(["main#newer"])
+    (record,) = (each for each in caplog.records if "cannot be read" in each.getMessage())
+    assert vars(record)["lease"] == "main#newer"
+    assert "no such form" not in str(vars(record))
+
+
+def test_an_attempt_of_a_newer_version_is_left_out_of_the_history(life: Life) -> None:
+    life.send("newer")
+    life.deliver()
+    row = life.row("newer")
+    life.settle(row, "exit-1")
+    kept = next(each for each in life.items() if each["item"]["S"].startswith("attempt#"))
+    write(life.stack, kept | {"state": {"S": "PONDERING"}})
+    assert len(life.stack.parts.leases.history([life.row("newer")])[row.key]) == 1

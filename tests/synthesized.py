@@ -1,0 +1,38 @@
+"""Cloud assemblies for tests, each synthesized once in a test run.
+
+A synthesis costs seconds of Node, so the workers of a run share the assemblies. Tests must not
+write into them.
+"""
+
+import fcntl
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from console.synth import synth
+
+
+def local_profile(factory: pytest.TempPathFactory) -> Path:
+    """The assembly that `longhaul up` deploys."""
+    return once(factory, "local-profile", synth)
+
+
+def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
+    """The folder that `make` writes for the first caller. Other workers wait for it."""
+    base = factory.getbasetemp()
+    # A worker's base folder is a subfolder of the run's.
+    run = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    folder = run / "synthesized" / name
+    folder.parent.mkdir(exist_ok=True)
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            # Renamed once complete, so that a failed synthesis leaves no folder behind.
+            unfinished = folder.with_suffix(".unfinished")
+            shutil.rmtree(unfinished, ignore_errors=True)
+            make(unfinished)
+            unfinished.rename(folder)
+    return folder

@@ -1,0 +1,82 @@
+"""The conventions of the repository's Markdown pages."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+GENERATED = {"cdk.out", "build"}
+PAGES = sorted(
+    page
+    for page in (*ROOT.glob("*.md"), *ROOT.glob("[a-z]*/**/*.md"))
+    if page.relative_to(ROOT).parts[0] not in GENERATED
+)
+LINK = re.compile(r"\]\((?!https?://)([^)#]+)(?:#[^)]*)?\)")
+# docs/jobs.md invents these; the tests of that page run them.
+INVENTED = {"jobs/catalogue/busy_days.py", "tests/jobs/test_busy_days.py"}
+
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+
+
+def prose(page: Path) -> list[str]:
+    """The lines of a page outside fenced code blocks."""
+    return re.sub(r"(?ms)^ *```.*?^ *```$", "", page.read_text()).splitlines()
+
+
+def anchors(page: Path) -> set[str]:
+    """The headings of a page, as GitHub names them in links."""
+    titles = (line.lstrip("#").strip() for line in prose(page) if line.startswith("#"))
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@each_page
+def test_lines_of_prose_end_at_100_columns(page: Path) -> None:
+    def may_be_longer(line: str) -> bool:
+        is_table = line.startswith("|")
+        is_one_link = re.fullmatch(r"\s*([*-] )?(\S+|\[[^]]*\]\(\S+\))[.,:;]?", line)
+        return is_table or bool(is_one_link)
+
+    long = [line for line in prose(page) if len(line) > 100 and not may_be_longer(line)]
+    assert long == []
+
+
+@each_page
+def test_links_lead_to_existing_files(page: Path) -> None:
+    for target in LINK.findall(page.read_text()):
+        assert (page.parent / target).exists(), target
+
+
+@each_page
+def test_links_to_headings_find_them(page: Path) -> None:
+    for target, anchor in re.findall(r"\]\((?!https?://)([^)#]*)#([^)]+)\)", page.read_text()):
+        assert anchor in anchors(page.parent / target if target else page), f"{target}#{anchor}"
+
+
+@each_page
+def test_paths_of_the_repository_that_a_page_names_exist(page: Path) -> None:
+    # Hidden ones hold what was made here: `.longhaul` is there after a demo, and not before.
+    folders = {each.name for each in ROOT.iterdir() if each.is_dir() and each.name[0] != "."}
+    for path in re.findall(r"`([\w.-]+/[\w./-]*)`", "\n".join(prose(page))):
+        if path.partition("/")[0] in folders - GENERATED and path not in INVENTED:
+            assert (ROOT / path).exists(), path
+
+
+def test_readme_has_at_most_900_words() -> None:
+    assert len((ROOT / "README.md").read_text().split()) <= 900
+
+
+def test_every_decision_is_listed_and_their_numbers_have_no_holes() -> None:
+    folder = ROOT / "docs" / "decisions"
+    pages = sorted(page.name for page in folder.glob("0*.md"))
+    assert LINK.findall((folder / "README.md").read_text()) == pages
+    assert [int(page[:4]) for page in pages] == list(range(1, len(pages) + 1))
+
+
+def test_every_decision_that_the_code_names_exists() -> None:
+    numbers = {page.name[:4] for page in (ROOT / "docs" / "decisions").glob("0*.md")}
+    for package in ("console", "demo", "embedded", "functions", "infra", "jobs", "longhaul"):
+        for file in (ROOT / package).rglob("*"):
+            if file.suffix == ".py" or file.name == "Dockerfile":
+                named = set(re.findall(r"decision (\d{4})", file.read_text()))
+                assert named <= numbers, file
