@@ -22,7 +22,7 @@ from jobs.spark.aot_training import work
 from jobs.spark.gateway import Gateway
 from jobs.spark.session import build_session, session_options
 from jobs.task import Resources
-from tests.builders import settings, stage
+from tests.builders import running, settings, stage
 from tests.jobs.attempts import CSV
 
 RESOURCES = Resources(cores=2, memory_mib=2048)
@@ -40,7 +40,7 @@ def job(folder: Path, params: Any, **inputs: Path) -> Job[Any]:
         files = [each for each in source.rglob("*") if each.is_file()] if source.is_dir() else []
         extensions = {each.suffix[1:] for each in files} or {source.suffix[1:]}
         staged[name] = StagedInput(source.as_uri(), 1, 1, frozenset(extensions))
-    return Job(params, staged, folder, lambda _: None, Emitter(settings(), stage()))
+    return Job(params, staged, folder, lambda _: None, Emitter(settings(), stage(), running()))
 
 
 thing(work)  # CSV, Parquet, JSON, ORC, joins, windows, SQL, a Python function

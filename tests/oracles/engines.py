@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -97,4 +97,5 @@ class Account:
             for page in s3.get_paginator("list_objects_v2").paginate(**name):
                 for each in page.get("Contents", []):
                     s3.delete_object(**name, Key=each["Key"])
-            s3.delete_bucket(**name)
+            with suppress(s3.exceptions.NoSuchBucket):  # boto3 repeats a call that got no answer
+                s3.delete_bucket(**name)
