@@ -1,5 +1,6 @@
 """docs/settings.md: each field of each model, with its default, its range and its reason."""
 
+import re
 import typing
 from typing import Any
 
@@ -37,6 +38,16 @@ def test_every_field_is_on_the_page_with_its_reason(model: type[BaseModel]) -> N
     for name in model.model_fields:
         assert f"| `{name}` |" in text
         assert reasons[name] in text.replace("\\|", "|")
+
+
+def test_the_pages_name_no_time_of_the_lease_that_does_not_exist() -> None:
+    named = {
+        name
+        for page in settings_page.PAGE.parent.rglob("*.md")
+        for name in re.findall(r"`lease\.(\w+)`", page.read_text("utf-8"))
+    }
+    assert named
+    assert named <= set(LeaseSettings.model_fields)
 
 
 @pytest.mark.parametrize(
