@@ -23,7 +23,7 @@ _HEAD = """\
 Nothing here can reach AWS, so Longhaul is tested on engines that stand in for it: the strict fakes
 of the simulation, the embedded AWS (moto with repairs), and two oracles that others wrote, Amazon's
 DynamoDB Local and LocalStack. A third oracle, aws-local-stepfunctions, interprets the state machine
-(`tests/simulation/conformance`).
+with either engine (`tests/simulation/conformance`).
 
 Each rule below is a call whose answer matters to Longhaul. AWS's answer comes from its
 documentation, named by the last part of the page's address, or from answers that LocalStack's

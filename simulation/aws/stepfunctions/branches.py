@@ -12,6 +12,7 @@ from simulation.aws.stepfunctions.asl.machine import (
     Choice,
     Fail,
     Parallel,
+    Pass,
     State,
     States,
     Task,
@@ -103,6 +104,9 @@ class Branch:
                     state.seconds(data),
                     lambda: self.guarded(lambda: self.leave(state, state.next, data)),
                 )
+            case Pass():
+                output = sized(state.put(data, state.result), state.name)
+                self.leave(state, state.next, output)
             case Choice():
                 self.leave(state, state.decide(data), data)
             case Parallel():

@@ -80,6 +80,7 @@ class RunningExecution:
 
     def __init__(self, engine: Interpreter, execution: Execution, machine: Machine) -> None:
         self.engine = engine
+        self.name = execution.name
         self.history = History(execution, engine.observers)
         self._execution = execution
         self._top = Branch(self, machine.top, self._succeeded, self.fail)

@@ -32,7 +32,7 @@ class Tries:
 
     def begin(self) -> None:
         state = self._state
-        parameters = sized(state.parameters(self._data), state.name)
+        parameters = sized(state.parameters(self._data, self._around.run.name), state.name)
         timeout_s = state.timeout_s(self._data)
         self._write("TaskScheduled", state.name)
         self._write("TaskStarted", state.name)

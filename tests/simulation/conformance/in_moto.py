@@ -108,7 +108,7 @@ def _play(script: Script, backend: Any, machine_arn: str) -> Played:
     sfn_ecs_sync.apply(patches, clients["ecs"].on_task_end)
     before = set(threading.enumerate())
     execution = backend.start_execution(
-        machine_arn, f"played-{len(backend._get_executions())}", player.input
+        machine_arn, f"played-{len(backend._get_executions())}", script.input
     )
 
     def events() -> list[tuple[str, str]]:

@@ -19,7 +19,7 @@ from simulation.aws.stepfunctions.run_task_sync import RunTaskSync
 from tests.oracles.install import node, npm_packages
 from tests.simulation.conformance.in_simulation import result_of_invoke
 from tests.simulation.conformance.played import Played, played
-from tests.simulation.conformance.scripts import DEFINITION, Player, Script
+from tests.simulation.conformance.scripts import Player, Script
 
 _PROGRAM = Path(__file__).parents[2] / "oracles" / "interpreter.mjs"
 
@@ -56,8 +56,8 @@ class _Execution:
         self._end: dict[str, Any] = {}
 
     def play(self) -> Played:
-        given = json.loads(self._player.input)
-        machine = _with_timeouts(json.loads(DEFINITION), given)
+        given = json.loads(self._script.input)
+        machine = _with_timeouts(json.loads(self._script.definition), given)
         timeouts_ms = [1000 * seconds for seconds in _timeouts(machine)]
         self._send(run={"definition": machine, "input": given, "timeouts_ms": timeouts_ms})
         assert self._process.stdout
@@ -89,6 +89,8 @@ class _Execution:
                 given["FunctionName"], given["Payload"], lambda got: done(result_of_invoke(got))
             )
         else:
+            if "ApplicationId" in given:
+                given = self._player.start_job_run(given)
             self._tasks[number] = self._run_task(dict(given), done)
 
     def _observe(self, event: Mapping[str, Any]) -> None:

@@ -14,7 +14,6 @@ from simulation.aws.stepfunctions.interpreter import Interpreter
 from simulation.aws.stepfunctions.run_task_sync import RunTaskSync
 from tests.simulation.conformance.played import Played, played
 from tests.simulation.conformance.scripts import (
-    DEFINITION,
     FunctionAnswer,
     Player,
     Raises,
@@ -34,9 +33,10 @@ def play(script: Script) -> Played:
     timeline = Timeline(aws.clock)
     player = Player(script, aws)
     sfn = aws.stepfunctions
-    machine = sfn.create_state_machine(name="Longhaul", definition=DEFINITION, roleArn="role")[
-        "stateMachineArn"
-    ]
+    machine = sfn.create_state_machine(
+        name="Longhaul", definition=script.definition, roleArn="role"
+    )["stateMachineArn"]
+    run_task = RunTaskSync(timeline, aws.ecs)
 
     def invoke(parameters: dict[str, Any], done: Callable[[Result], None]) -> _Invocation:
         player.invoke(
@@ -48,7 +48,10 @@ def play(script: Script) -> Played:
 
     integrations = {
         "arn:aws:states:::lambda:invoke": invoke,
-        "arn:aws:states:::ecs:runTask.sync": RunTaskSync(timeline, aws.ecs),
+        "arn:aws:states:::ecs:runTask.sync": run_task,
+        "arn:aws:states:::emr-serverless:startJobRun.sync": lambda parameters, done: run_task(
+            player.start_job_run(parameters), done
+        ),
     }
     sfn.engine = engine = Interpreter(timeline, sfn, integrations, random.Random(1))
     events: list[tuple[str, str]] = []
@@ -66,7 +69,7 @@ def play(script: Script) -> Played:
             )
 
     engine.observers.append(observe)
-    arn = sfn.start_execution(stateMachineArn=machine, name="played", input=player.input)[
+    arn = sfn.start_execution(stateMachineArn=machine, name="played", input=script.input)[
         "executionArn"
     ]
     until = aws.clock.now() + timedelta(days=1)

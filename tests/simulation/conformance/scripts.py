@@ -10,26 +10,47 @@ from dataclasses import dataclass, field
 from threading import RLock
 from typing import Any
 
-from infra.definition import definition
+from infra.definition import EmrJobRun, definition
 from simulation.aws.cloud import FakeAws
 from simulation.aws.ecs.client import Failure
 from simulation.aws.ecs.tasks import Task
 
-DEFINITION = json.dumps(
-    definition(
-        run_task={
-            "Cluster": "Longhaul",
-            "NetworkConfiguration": {"AwsvpcConfiguration": {"Subnets": ["subnet-1"]}},
+RUN_TASK: Mapping[str, Any] = {
+    "Cluster": "Longhaul",
+    "NetworkConfiguration": {"AwsvpcConfiguration": {"Subnets": ["subnet-1"]}},
+}
+
+
+def _machine(emr_job_run: EmrJobRun | None = None) -> str:
+    return json.dumps(
+        definition(
+            run_task=RUN_TASK,
+            task_families="Longhaul",
+            heartbeat_arn="heartbeat",
+            heartbeat_timeout_s=30,
+            settle_arn="settle",
+            settle_timeout_s=60,
+            beat_ceiling_s=15,
+            partition="aws",
+            emr_job_run=emr_job_run,
+        )
+    )
+
+
+DEFINITION = _machine()
+WITH_EMR = _machine(
+    EmrJobRun(
+        run={
+            "ApplicationId": "00fq5n6h21j9rn09",
+            "ExecutionRoleArn": "arn:aws:iam::123456789012:role/job",
+            "EntryPoint": "s3://assets/entry.py",
+            "EntryPointArguments": ["{}"],
         },
-        task_families="Longhaul",
-        heartbeat_arn="heartbeat",
-        heartbeat_timeout_s=30,
-        settle_arn="settle",
-        settle_timeout_s=60,
-        beat_ceiling_s=15,
-        partition="aws",
+        spark="--conf spark.archives=s3://assets/code.zip#code",
+        workers={"small": "--conf spark.driver.cores=1", "large": "--conf spark.driver.cores=8"},
     )
 )
+"""The machine of a stack that has the engine emr-serverless too."""
 
 INPUT: Mapping[str, Any] = {
     "version": 1,
@@ -100,6 +121,8 @@ class Script:
         ends_in: The task ends on entry into this state, instead of after a number of beats.
         stopped_in: An operator stops the execution on entry into this state.
         changes: Changes of INPUT.
+        engine: The engine that the job asks for, on the machine that knows both. None: on the
+            machine of a stack without EMR Serverless.
     """
 
     beats: tuple[FunctionAnswer, ...] = (beat("wait"),)
@@ -109,6 +132,16 @@ class Script:
     ends_in: str | None = None
     stopped_in: str | None = None
     changes: Mapping[str, Any] = field(default_factory=dict)
+    engine: str | None = None
+
+    @property
+    def definition(self) -> str:
+        return DEFINITION if self.engine is None else WITH_EMR
+
+    @property
+    def input(self) -> str:
+        engine = {"engine": self.engine} if self.engine else {}
+        return json.dumps({**INPUT, **engine, **self.changes})
 
 
 class Player:
@@ -119,7 +152,7 @@ class Player:
     """
 
     def __init__(self, script: Script, aws: FakeAws) -> None:
-        self.calls: dict[str, list[Any]] = {"heartbeat": [], "settle": []}
+        self.calls: dict[str, list[Any]] = {"heartbeat": [], "settle": [], "startJobRun": []}
         self._script = script
         self._aws = aws
         self._task: Task | None = None
@@ -134,9 +167,10 @@ class Player:
         aws.ecs.containers = self
         aws.ecs.before_launch = self._before_launch
 
-    @property
-    def input(self) -> str:
-        return json.dumps({**INPUT, **self._script.changes})
+    def start_job_run(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """The RunTask that plays the job run: the machine looks into neither's result."""
+        self.calls["startJobRun"].append(dict(parameters))
+        return {**RUN_TASK, "TaskDefinition": "Longhaul-small"}
 
     def invoke(self, function: str, payload: Any, answer: Callable[[FunctionAnswer], None]) -> None:
         with self._lock:

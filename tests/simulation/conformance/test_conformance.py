@@ -94,6 +94,16 @@ IN_ORACLE = {
     # The oracle does not know States.DataLimitExceeded. AWS documents it.
     if name != "settle's answer is too long"
 }
+ON_EMR = {
+    "a size that the definition does not know": Script(
+        beats=LONG_WAIT, engine="emr-serverless", changes={"size": "huge"}
+    ),
+    "a job for Fargate on the machine that knows both engines": Script(engine="fargate"),
+    **{
+        f"on EMR Serverless, {name}": replace(script, engine="emr-serverless")
+        for name, script in IN_ORACLE.items()
+    },
+}
 Play = Callable[[Script], Played]
 
 
@@ -175,7 +185,9 @@ def test_run_task_that_starts_nothing_is_settled_under_the_same_error(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("script", IN_ORACLE.values(), ids=IN_ORACLE.keys())
+@pytest.mark.parametrize(
+    "script", [*IN_ORACLE.values(), *ON_EMR.values()], ids=[*IN_ORACLE.keys(), *ON_EMR.keys()]
+)
 def test_interpreter_of_others_has_the_same_states_calls_and_end(
     in_oracle: Play, script: Script
 ) -> None:

@@ -75,7 +75,7 @@ def test_unknown_field_is_refused_anywhere() -> None:
 @pytest.mark.parametrize(
     ("mutation", "said"),
     [
-        (set_in("Wait", Type="Pass"), "Wait: states of type 'Pass'"),
+        (set_in("Wait", Type="Pass"), "'SecondsPath'] is not interpreted"),
         (set_in("Outcome", Type="Map"), "Outcome: states of type 'Map'"),
         (drop_from("Done", "Type"), "Done: states of type None"),
         (set_in("Beat", InputPath="$.x"), "InputPath"),

@@ -29,6 +29,18 @@ def test_start_execution_returns_before_the_first_state() -> None:
     assert [call.parameters for call in world.calls] == [{"In": {"a": 1}}]
 
 
+def test_pass_state_adds_its_result_to_the_input() -> None:
+    world = World(
+        chain(
+            Add={"Type": "Pass", "Result": "fixed", "ResultPath": "$.b", "Next": "Do"},
+            Do={**CALL, "End": True},
+        )
+    )
+    world.start({"a": 1}).run(1)
+    assert [call.parameters for call in world.calls] == [{"In": {"a": 1, "b": "fixed"}}]
+    assert world.history[1:3] == ["PassStateEntered Add", "PassStateExited Add"]
+
+
 def test_each_transition_takes_its_time() -> None:
     world = World(
         chain(First={"Type": "Wait", "Seconds": 10, "Next": "Second"}, Second={**CALL, "End": True})
@@ -140,7 +152,7 @@ def test_resource_without_an_integration_is_refused_at_once() -> None:
 def test_machine_created_later_is_refused_at_its_first_start() -> None:
     world = World(chain(Do={**CALL, "End": True}))
     later = world.sfn.create_state_machine(
-        name="Later", definition=json.dumps(chain(P={"Type": "Pass"})), roleArn="r"
+        name="Later", definition=json.dumps(chain(M={"Type": "Map"})), roleArn="r"
     )
-    with pytest.raises(UnsupportedError, match="Pass"):
+    with pytest.raises(UnsupportedError, match="Map"):
         world.sfn.start_execution(stateMachineArn=later["stateMachineArn"], name="x", input="{}")

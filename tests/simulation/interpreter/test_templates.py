@@ -19,16 +19,24 @@ constants: Any = st.recursive(
 
 @given(template=constants)
 def test_template_without_paths_is_its_own_payload(template: Any) -> None:
-    assert compile_template(template, "here")({"any": "input"}) == template
+    assert compile_template(template, "here")({"any": "input"}, "name") == template
 
 
 def test_paths_are_read_at_any_depth_and_lose_their_suffix() -> None:
     template = {"Fixed": 1, "All.$": "$", "List": [{"Name": "KEY", "Value.$": "$.key"}]}
     data = {"key": "main#x"}
 
-    made = compile_template(template, "here")(data)
+    made = compile_template(template, "here")(data, "name")
 
     assert made == {"Fixed": 1, "All": data, "List": [{"Name": "KEY", "Value": "main#x"}]}
+
+
+def test_name_of_the_execution_is_read_at_any_depth() -> None:
+    template = {"Token.$": "$$.Execution.Name", "List": [{"Value.$": "$$.Execution.Name"}]}
+
+    made = compile_template(template, "here")({}, "main-x.1")
+
+    assert made == {"Token": "main-x.1", "List": [{"Value": "main-x.1"}]}
 
 
 @pytest.mark.parametrize(
@@ -40,7 +48,9 @@ def test_paths_are_read_at_any_depth_and_lose_their_suffix() -> None:
     ],
 )
 def test_format_fills_its_placeholders_in_order(call: str, text: str) -> None:
-    assert compile_template({"x.$": call}, "here")({"size": "small", "attempt": 3}) == {"x": text}
+    assert compile_template({"x.$": call}, "here")({"size": "small", "attempt": 3}, "x") == {
+        "x": text
+    }
 
 
 @pytest.mark.parametrize(
@@ -59,6 +69,7 @@ def test_format_fills_its_placeholders_in_order(call: str, text: str) -> None:
         "States.Format('it\\'s {}', $.a)",
         "States.Format('{}', $..a)",
         "$.a or so",
+        "$$.Execution.Id",
         1,
         None,
     ],
@@ -71,4 +82,4 @@ def test_other_intrinsic_functions_are_refused(call: object) -> None:
 @pytest.mark.parametrize("value", [None, True, 1.5, [], {}])
 def test_format_of_other_values_is_not_implemented(value: object) -> None:
     with pytest.raises(NotImplementedError):
-        compile_template({"x.$": "States.Format('{}', $.a)"}, "here")({"a": value})
+        compile_template({"x.$": "States.Format('{}', $.a)"}, "here")({"a": value}, "name")

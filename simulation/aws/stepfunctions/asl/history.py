@@ -1,7 +1,7 @@
 """The events of an execution, as GetExecutionHistory lists them.
 
-A Wait or a Choice state writes 2, a task that succeeds 5 and 6 with `.sync`, each further try of a
-task 3, a Parallel state 4 around what its branches write.
+A Wait, a Choice or a Pass state writes 2, a task that succeeds 5 and 6 with `.sync`, each further
+try of a task 3, a Parallel state 4 around what its branches write.
 https://docs.aws.amazon.com/step-functions/latest/apireference/API_HistoryEvent.html
 """
 

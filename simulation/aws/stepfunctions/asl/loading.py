@@ -23,6 +23,7 @@ from simulation.aws.stepfunctions.asl.machine import (
     Fail,
     Machine,
     Parallel,
+    Pass,
     Retrier,
     State,
     States,
@@ -35,7 +36,7 @@ from simulation.aws.stepfunctions.asl.templates import compile_template
 
 Fields = Mapping[str, Any]
 
-_RESOURCE = re.compile(r"arn:aws[\w-]*:states:::\w+:\w+(\.sync)?")
+_RESOURCE = re.compile(r"arn:aws[\w-]*:states:::[\w-]+:\w+(\.sync)?")
 
 # The least values of a retrier's numbers.
 _LEAST = {"IntervalSeconds": 1, "BackoffRate": 1, "MaxAttempts": 0, "MaxDelaySeconds": 1}
@@ -87,7 +88,7 @@ def _targets(state: State) -> set[str]:
     match state:
         case Task() | Parallel():
             return {each.next for each in state.catchers} | ({state.next} if state.next else set())
-        case Wait():
+        case Wait() | Pass():
             return {state.next} if state.next else set()
         case Choice():
             return {rule.next for rule in state.rules} | {state.default}
@@ -100,6 +101,7 @@ def _state(name: str, fields: Fields) -> State:
         raise UnsupportedError(name, f"{fields!r} is no object")
     makers: Mapping[Any, Callable[[str, Fields], State]] = {
         "Task": _task,
+        "Pass": _pass,
         "Wait": _wait,
         "Choice": _choice,
         "Parallel": _parallel,
@@ -140,6 +142,12 @@ def _task(name: str, fields: Fields) -> Task:
         catchers=tuple(_catcher(name, each) for each in fields.get("Catch", [])),
         next=_next(name, fields),
     )
+
+
+def _pass(name: str, fields: Fields) -> Pass:
+    _check_fields(fields, name, required={"Result", "ResultPath"}, optional={"Next", "End"})
+    put = compile_result_path(fields["ResultPath"], name)
+    return Pass(name, fields["Result"], put, _next(name, fields))
 
 
 def _wait(name: str, fields: Fields) -> Wait:
@@ -244,7 +252,8 @@ def _matcher(name: str, errors: Sequence[str]) -> Callable[[StateError], bool]:
 def _select(name: str, fields: Fields) -> Read:
     if "ResultSelector" not in fields:
         return lambda result: result
-    return compile_template(fields["ResultSelector"], f"{name}.ResultSelector")
+    fill = compile_template(fields["ResultSelector"], f"{name}.ResultSelector")
+    return lambda result: fill(result, "")
 
 
 def _seconds(name: str, fields: Fields, literal: str, path: str, *, least: int) -> Read:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from simulation.aws.stepfunctions.asl.errors import StateError
 from simulation.aws.stepfunctions.asl.paths import Read, Write
+from simulation.aws.stepfunctions.asl.templates import Fill
 
 
 @dataclass(frozen=True)
@@ -52,13 +53,21 @@ class Task(_State):
     resource: str  # such as arn:aws:states:::ecs:runTask.sync
     service: str
     is_sync: bool
-    parameters: Read
+    parameters: Fill
     select: Read
     put: Write
     output: Read
     timeout_s: Read
     retriers: tuple[Retrier, ...]
     catchers: tuple[Catcher, ...]
+    next: str | None
+
+
+@dataclass(frozen=True)
+class Pass(_State):
+    name: str
+    result: Any
+    put: Write
     next: str | None
 
 
@@ -110,7 +119,7 @@ class Fail(_State):
     cause: Read
 
 
-State = Task | Wait | Choice | Parallel | Succeed | Fail
+State = Task | Pass | Wait | Choice | Parallel | Succeed | Fail
 
 
 @dataclass(frozen=True)

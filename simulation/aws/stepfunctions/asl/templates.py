@@ -1,12 +1,13 @@
 """Payload templates: the values of Parameters and ResultSelector.
 
-Fields whose names end in `.$` hold a path or a call of States.Format.
+Fields whose names end in `.$` hold a path, a call of States.Format, or the name of the execution.
 
 https://docs.aws.amazon.com/step-functions/latest/dg/input-output-inputpath-params.html
 https://docs.aws.amazon.com/step-functions/latest/dg/intrinsic-functions.html
 """
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 from simulation.aws.stepfunctions.asl.errors import UnsupportedError
@@ -15,33 +16,43 @@ from simulation.aws.stepfunctions.asl.paths import Read, compile_path
 _FORMAT = re.compile(r"States\.Format\('([^'\\]*)'((?:, *[^,()]+)+)\)")
 
 
-def compile_template(template: object, where: str) -> Read:
-    """A function from a state's data to the payload."""
+Fill = Callable[[Any, str], Any]
+"""From a state's data and the execution's name to a payload."""
+
+
+def compile_template(template: object, where: str) -> Fill:
+    """The function that fills the template.
+
+    Raises:
+        UnsupportedError: a part of the template that is not interpreted.
+    """
     match template:
         case dict():
             fields = [_field(name, value, where) for name, value in template.items()]
-            return lambda data: {name: make(data) for name, make in fields}
+            return lambda data, execution: {name: fill(data, execution) for name, fill in fields}
         case list():
             items = [
                 compile_template(item, f"{where}[{index}]") for index, item in enumerate(template)
             ]
-            return lambda data: [make(data) for make in items]
+            return lambda data, execution: [fill(data, execution) for fill in items]
         case str() | int() | float() | None:
-            return lambda _data: template
+            return lambda _data, _execution: template
         case _:
             raise UnsupportedError(where, f"{template!r} is not JSON")
 
 
-def _field(name: str, value: object, where: str) -> tuple[str, Read]:
+def _field(name: str, value: object, where: str) -> tuple[str, Fill]:
     if not name.endswith(".$"):
         return name, compile_template(value, f"{where}.{name}")
-    where = f"{where}.{name}"
-    if isinstance(value, str) and value.startswith("States."):
-        return name.removesuffix(".$"), _compile_format(value, where)
-    return name.removesuffix(".$"), compile_path(value, where)
+    where, name = f"{where}.{name}", name.removesuffix(".$")
+    if value == "$$.Execution.Name":
+        return name, lambda _data, execution: execution
+    is_call = isinstance(value, str) and value.startswith("States.")
+    read = _compile_format(value, where) if is_call else compile_path(value, where)
+    return name, lambda data, _execution: read(data)
 
 
-def _compile_format(call: str, where: str) -> Read:
+def _compile_format(call: Any, where: str) -> Read:
     match = _FORMAT.fullmatch(call)
     if match is None:
         raise UnsupportedError(
