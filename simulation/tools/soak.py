@@ -4,7 +4,8 @@
 from seeds. With `--pairs` it runs the shortest scenario with every pair of faults: `deaths` for
 processes that die, `all` for all kinds. Progress and violations go to stderr. The last stdout line
 is `worlds=N violations=N worlds_per_s=N virtual_hours_per_s=N`. The exit code is 1 on a violation.
-After an interruption the same command continues: the state is a file under `.longhaul/`.
+After an interruption, or when a worker was killed, the same command continues: the state is a file
+under `.longhaul/`.
 """
 
 import argparse
@@ -16,6 +17,8 @@ import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
@@ -35,6 +38,7 @@ _CHUNK = 20
 _KINDS: Mapping[str, frozenset[str] | None] = {"deaths": DEATHS, "all": None}
 _PROGRESS_S = 10.0
 _MOST_SHRUNK = 5  # violations to shrink; the others are probably the same
+WORKER_DIED = 3
 INTERRUPTED = 130
 
 
@@ -118,7 +122,7 @@ class Progress:
 
 
 def main() -> int:
-    """Exit code 1 on a violation, 130 when interrupted."""
+    """Exit code 1 on a violation, 3 when a worker was killed, 130 when interrupted."""
     parser = argparse.ArgumentParser(prog="python -m simulation.tools.soak", description=__doc__)
     parser.add_argument("--worlds", type=_count, default=10_000)
     parser.add_argument("--pairs", choices=("deaths", "all"), help="run pairs of faults instead")
@@ -135,6 +139,9 @@ def main() -> int:
     except KeyboardInterrupt:
         print("interrupted: the same command continues", file=sys.stderr)
         return INTERRUPTED
+    except BrokenProcessPool:
+        print("a worker was killed (no memory left?): the same command continues", file=sys.stderr)
+        return WORKER_DIED
     finally:
         state.save(arguments.state)
         print(state.line())
@@ -150,11 +157,13 @@ def _count(text: str) -> int:
 def soak(state: Progress, path: Path, processes: int) -> None:
     """Run the rest of a soak; its state is saved with each report of progress."""
     began, before_s, reported = time.monotonic(), state.seconds, time.monotonic()
-    # Spawned, not forked: a world must not inherit state of this process.
-    with multiprocessing.get_context("spawn").Pool(
-        processes, initializer=_ignore_interrupts
-    ) as pool:
-        for chunk in pool.imap(run_chunk, _chunks(state)):
+    # Spawned, not forked: a world must not inherit state of this process. An executor notices when
+    # a worker is killed; a `multiprocessing.Pool` waits for it for ever.
+    workers = ProcessPoolExecutor(
+        processes, multiprocessing.get_context("spawn"), initializer=_ignore_interrupts
+    )
+    try:
+        for chunk in workers.map(run_chunk, _chunks(state)):
             state.done += chunk.units
             state.worlds += chunk.worlds
             state.virtual_s += chunk.virtual_s
@@ -166,6 +175,8 @@ def soak(state: Progress, path: Path, processes: int) -> None:
                 reported = time.monotonic()
                 state.save(path)
                 print(f"{state.done / state.wanted:6.1%}  {state.line()}", file=sys.stderr)
+    finally:
+        workers.shutdown(cancel_futures=True)
 
 
 def run_chunk(chunk: tuple[Source, int, int]) -> Chunk:
