@@ -65,10 +65,21 @@ class Stack:
             }
         )
 
-    def plan(self, job_id: str, *plan: str, work_s: float = 0, **changes: Any) -> str:
-        """Body of a job for the runner without Spark: one word for each of its attempts."""
+    def plan(
+        self,
+        job_id: str,
+        *plan: str,
+        work_s: float = 0,
+        until: Path | None = None,
+        **changes: Any,
+    ) -> str:
+        """Body of a job for the runner without Spark: one word for each of its attempts.
+
+        Each works for `work_s` seconds, or until there is a file at `until`.
+        """
         request = {"job": "sql", "job_id": job_id, "output": f"s3://{self.bucket}/{job_id}/"}
-        return json.dumps({**request, "params": {"plan": plan, "work_s": work_s}, **changes})
+        params = {"plan": plan, "work_s": work_s, "until": until and str(until)}
+        return json.dumps({**request, "params": params, **changes})
 
     def send(self, body: str) -> None:
         self.client("sqs").send_message(QueueUrl=self.outputs["JobsQueueUrl"], MessageBody=body)

@@ -5,6 +5,7 @@ Nothing runs twice, and nothing is left. On the embedded AWS, with a runner with
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +23,12 @@ def stack(sparkless: Stack) -> Iterator[Stack]:
     sparkless.wait_for(sparkless.is_quiet, "no message, no execution and no slot left")
 
 
+@pytest.fixture
+def done(tmp_path: Path) -> Path:
+    """Jobs that work until there is a file here work as long as the test needs."""
+    return tmp_path / "done"
+
+
 def ran_once(stack: Stack, row: Lease) -> None:
     assert (row.attempt.number, row.failures, row.interruptions) == (1, 0, 0)
     assert stack.executions_of(row) == [row.id.execution_name]
@@ -29,13 +36,15 @@ def ran_once(stack: Stack, row: Lease) -> None:
 
 
 def test_a_job_whose_heartbeat_and_settle_are_killed_runs_once_and_is_settled(
-    stack: Stack,
+    stack: Stack, done: Path
 ) -> None:
     with Tripwire(stack.aws) as wire:
         beat = wire.lay("UpdateItem", "n_beats", after=False)
         settle_before = wire.lay("TransactWriteItems", "n_settled_attempt", after=False)
         settle_after = wire.lay("TransactWriteItems", "n_settled_attempt", after=True)
-        stack.send(stack.plan("killed-around", "ok", work_s=5))
+        stack.send(stack.plan("killed-around", "ok", until=done))
+        assert beat.sprung.wait(DEADLINE_S)
+        done.touch()
         row = stack.until("killed-around", State.SUCCEEDED)
     assert all(trap.sprung.is_set() for trap in (beat, settle_before, settle_after))
     ran_once(stack, row)
@@ -43,16 +52,17 @@ def test_a_job_whose_heartbeat_and_settle_are_killed_runs_once_and_is_settled(
 
 @pytest.mark.parametrize("after", [False, True], ids=["before the start", "after the start"])
 def test_a_job_whose_dispatcher_is_killed_around_the_start_runs_once(
-    stack: Stack, *, after: bool
+    stack: Stack, done: Path, *, after: bool
 ) -> None:
     job_id = f"killed-dispatcher-{after}"
     with Tripwire(stack.aws) as wire:
         trap = wire.lay("StartExecution", f"main#{job_id}", after=after)
-        stack.send(stack.plan(job_id, "ok", work_s=2))
+        stack.send(stack.plan(job_id, "ok", until=done))
         assert trap.sprung.wait(DEADLINE_S)
         claimed = stack.row(job_id)
         assert claimed is not None
         assert (claimed.state, claimed.attempt.number) == (State.RUNNING, 1)
+        done.touch()
         row = stack.until(job_id, State.SUCCEEDED)
     # The redelivery starts what was not started. A started job has a heartbeat, which prevents the
     # redelivery.
@@ -60,8 +70,10 @@ def test_a_job_whose_dispatcher_is_killed_around_the_start_runs_once(
     ran_once(stack, row)
 
 
-def test_a_message_that_lapses_while_its_job_runs_is_adopted_each_time(stack: Stack) -> None:
-    stack.send(stack.plan("lapses", "ok", work_s=8))
+def test_a_message_that_lapses_while_its_job_runs_is_adopted_each_time(
+    stack: Stack, done: Path
+) -> None:
+    stack.send(stack.plan("lapses", "ok", until=done))
     for receives in (1, 2, 3):
         row = stack.wait_for(lambda n=receives: received(stack, "lapses", n), f"receive {receives}")
         stack.client("sqs").change_message_visibility(
@@ -69,6 +81,7 @@ def test_a_message_that_lapses_while_its_job_runs_is_adopted_each_time(stack: St
             ReceiptHandle=row.receive.receipt_handle,
             VisibilityTimeout=0,
         )
+    done.touch()
     row = stack.until("lapses", State.SUCCEEDED)
     assert row.receive.receive_count >= 3
     ran_once(stack, row)
@@ -79,10 +92,8 @@ def received(stack: Stack, job_id: str, times: int) -> Lease | None:
     return row if row and row.attempt.task_arn and row.receive.receive_count >= times else None
 
 
-def test_a_batch_that_is_delivered_again_starts_nothing(
-    stack: Stack,
-) -> None:
-    body = stack.plan("handed-over-twice", "ok", work_s=5)
+def test_a_batch_that_is_delivered_again_starts_nothing(stack: Stack, done: Path) -> None:
+    body = stack.plan("handed-over-twice", "ok", until=done)
     stack.send(body)
     row = stack.until_task("handed-over-twice")
     batch = {"Records": [record(row, body)]}
@@ -90,6 +101,7 @@ def test_a_batch_that_is_delivered_again_starts_nothing(
         assert dispatch(stack, batch) == {
             "batchItemFailures": [{"itemIdentifier": row.receive.message_id}]
         }
+    done.touch()
     row = stack.until("handed-over-twice", State.SUCCEEDED)
     assert dispatch(stack, batch) == {"batchItemFailures": []}
     ran_once(stack, row)
@@ -103,10 +115,13 @@ def test_the_same_work_sent_three_times_runs_once(stack: Stack) -> None:
     ran_once(stack, row)
 
 
-def test_a_killed_job_is_released_at_once_and_succeeds_at_the_second_attempt(stack: Stack) -> None:
-    stack.send(stack.plan("killed", "ok", work_s=3))
+def test_a_killed_job_is_released_at_once_and_succeeds_at_the_second_attempt(
+    stack: Stack, done: Path
+) -> None:
+    stack.send(stack.plan("killed", "ok", until=done))
     stack.until_task("killed")
     assert kill.kill("main#killed")
+    done.touch()
     row = stack.until("killed", State.SUCCEEDED)
     assert (row.attempt.number, row.failures, row.interruptions) == (2, 1, 0)
     assert stack.rows("killed") == [{"key": row.key, "attempt": 2}]
@@ -115,9 +130,9 @@ def test_a_killed_job_is_released_at_once_and_succeeds_at_the_second_attempt(sta
 
 
 def test_an_execution_stopped_by_hand_ends_its_task_and_is_an_interruption(
-    stack: Stack,
+    stack: Stack, done: Path
 ) -> None:
-    stack.send(stack.plan("stopped", "ok", work_s=3))
+    stack.send(stack.plan("stopped", "ok", until=done))
     row = stack.until_task("stopped")
     executions = stack.outputs["StateMachineArn"].replace(":stateMachine:", ":execution:")
     arn = f"{executions}:{row.id.execution_name}"
@@ -126,6 +141,7 @@ def test_an_execution_stopped_by_hand_ends_its_task_and_is_an_interruption(
         lambda: stack.row("stopped") != row and kill.process_group_of("main#stopped") is None,
         "the task to be stopped",
     )
+    done.touch()
     row = stack.until("stopped", State.SUCCEEDED)
     assert (row.attempt.number, row.failures, row.interruptions) == (2, 0, 1)
 

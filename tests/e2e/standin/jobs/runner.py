@@ -1,7 +1,8 @@
 """A runner without Spark: the real attempt, whose job sleeps, and dies where its request says.
 
-`params.plan` has one word for each attempt; the last one holds for all that follow. `params.work_s`
-says how long each works. The job `probe` is the catalogue's own, with a session that only counts.
+`params.plan` has one word for each attempt; the last one holds for all that follow. Each works for
+`params.work_s` seconds, or until there is a file at `params.until`. The job `probe` is the
+catalogue's own, with a session that only counts.
 """
 
 import json
@@ -27,6 +28,8 @@ from longhaul.adapters.background import Threads
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.lease import AttemptId
 from longhaul.settings import runtime_settings
+
+_LOOKS_EVERY_S = 0.05
 
 
 def main() -> int:
@@ -62,6 +65,7 @@ class Plan:
         self._is_working = False
         self._step = "ok"
         self._work_s = 0.0
+        self._until: Path | None = None
 
     def load(self, job: str, params: Mapping[str, Any], fetch: Callable[[str], Path]) -> LoadedJob:
         if job == "probe":
@@ -70,6 +74,7 @@ class Plan:
         plan = params["plan"]
         self._step = plan[min(self._attempt.attempt, len(plan)) - 1]
         self._work_s = params.get("work_s", 0)
+        self._until = Path(params["until"]) if params.get("until") else None
         return LoadedJob(lambda _session, job: self._work(job), Params())
 
     def await_session(self, input_bytes: int) -> None:
@@ -103,6 +108,9 @@ class Plan:
     def _work(self, job: Job[Any]) -> None:
         self._is_working = True
         self._stop.wait(self._work_s)
+        while self._until and not self._until.exists():
+            self._stop.wait(_LOOKS_EVERY_S)
+            self._stop.check()
         self._stop.check()
         self._is_working = False
         self.die_at("killed")
