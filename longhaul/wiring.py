@@ -27,16 +27,17 @@ from longhaul.adapters.tasks import AllTasks, EcsTasks, EmrJobRuns
 from longhaul.ancestry import Ancestry
 from longhaul.batch import Messages
 from longhaul.beat import Heartbeat
+from longhaul.claiming import Claimer
 from longhaul.dispatch import Dispatcher
 from longhaul.domain.pace import MAX_HIDDEN
 from longhaul.finish import Finisher
 from longhaul.giving_up import GivingUp
-from longhaul.hopeless import HopelessMessages
+from longhaul.guard import Guard
 from longhaul.ports import Tasks
 from longhaul.publication import Publication
-from longhaul.retries import Retries
 from longhaul.settings import RuntimeSettings, runtime_settings
 from longhaul.settle import Settler
+from longhaul.starting import Starter
 from longhaul.sweep import Sweeper
 
 if TYPE_CHECKING:
@@ -167,34 +168,53 @@ class Wiring:
 
     @cached_property
     def dispatcher(self) -> Dispatcher:
-        return Dispatcher(
-            settings=self.settings,
+        timing = self.settings.lease
+        messages = Messages(
+            timing=timing,
             clock=self.clock,
             rng=self.rng,
+            queue=self.queue,
+            most_hidden=self.most_hidden,
+        )
+        guard = Guard(
+            clock=self.clock,
             leases=self.leases,
-            slots=self.slots,
-            retries=Retries(
-                timing=self.settings.lease,
-                clock=self.clock,
-                leases=self.leases,
-                index=self.index,
-            ),
-            messages=Messages(
-                timing=self.settings.lease,
-                clock=self.clock,
-                rng=self.rng,
-                queue=self.queue,
-                most_hidden=self.most_hidden,
-            ),
+            finisher=self.finisher,
+            giving_up=self.giving_up,
+            background=self.background,
+        )
+        starter = Starter(
+            timing=timing,
+            clock=self.clock,
+            leases=self.leases,
+            messages=messages,
             executions=self.executions,
             tasks=self.tasks,
             requests=self.requests,
             settler=self.settler,
+        )
+        claimer = Claimer(
+            timing=timing,
+            clock=self.clock,
+            leases=self.leases,
+            slots=self.slots,
+            index=self.index,
+            messages=messages,
+            starter=starter,
+            guard=guard,
+            background=self.background,
+        )
+        return Dispatcher(
+            settings=self.settings,
+            clock=self.clock,
+            leases=self.leases,
+            slots=self.slots,
+            messages=messages,
+            starter=starter,
+            claimer=claimer,
             finisher=self.finisher,
             ancestry=Ancestry(settings=self.settings, leases=self.leases, requests=self.requests),
-            hopeless=HopelessMessages(
-                leases=self.leases, finisher=self.finisher, giving_up=self.giving_up
-            ),
+            guard=guard,
             metrics=self.metrics,
             background=self.background,
         )

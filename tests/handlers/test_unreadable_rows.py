@@ -57,12 +57,12 @@ def test_unknown_fields_are_ignored_at_every_depth(life: Life) -> None:
     )
     stack = life.stack
     row = changed(stack.claim(), lineage=lineage)
-    stack.parts.leases._write(
+    stack.parts.leases._writes.update(
         stack.parts.leases._change(stack.row(), row, ["run = :run"], {":run": {"N": str(row.run)}})
     )
     life.start_work(row)
     stack.parts.leases.record_result(row.id, RecordedResult(1, "failed", "the job says so"))
-    stack.parts.leases._write(
+    stack.parts.leases._writes.update(
         stack.parts.leases._change(
             stack.row(),
             changed(stack.row(), output=life.upload(row)),

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import longhaul.beat
+import longhaul.claiming
 import longhaul.dispatch
 import longhaul.sweep
 from console.operations.cancel import Canceller
@@ -71,6 +72,7 @@ class Cells:
         """For as long as worlds run; `world` is the one that runs."""
         watchers: Sequence[tuple[Any, str, Callable[[Any], Any]]] = (
             (longhaul.dispatch, "decide_claim", self._received),
+            (longhaul.claiming, "decide_claim", self._received),
             (longhaul.beat, "decide_beat", self._beat),
             (longhaul.sweep, "decide_pending", self._pending),
             (Settler, "settle", self._settle),

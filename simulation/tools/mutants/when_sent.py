@@ -76,17 +76,15 @@ WHEN_SENT: Final = (
     Mutant(
         "nothing notes that a released job's message was seen",
         _LEASES,
-        "after = seen(lease, now)\n"
-        "        self._write("
-        "self._change(lease, after, [SAME_STATE, MINE], _same_state(lease)))",
+        "after = seen(lease, now)\n        self._replace(lease, after)",
         "after = seen(lease, now)",
     ),
     Mutant(
         "a worn-out message of a running job is not renewed",
         _DISPATCH,
-        "                    self._probe(message, probed, batch)\n"
+        "                    self.starter.probe(message, probed, batch)\n"
         "                self.messages.renew_if_worn_out(batch, message)\n",
-        "                    self._probe(message, probed, batch)\n",
+        "                    self.starter.probe(message, probed, batch)\n",
     ),
     Mutant(
         "any overwrite replaces any other",

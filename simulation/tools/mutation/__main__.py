@@ -26,9 +26,12 @@ _MODULES = (
     "longhaul/domain/*.py",
     "longhaul/batch.py",
     "longhaul/beat.py",
+    "longhaul/claiming.py",
     "longhaul/dispatch.py",
     "longhaul/finish.py",
+    "longhaul/guard.py",
     "longhaul/settle.py",
+    "longhaul/starting.py",
     "longhaul/sweep.py",
 )
 _TESTS = ("tests/unit", "tests/handlers", "tests/contract")

@@ -1,6 +1,13 @@
-"""Messages on which the dispatcher fails again and again: they become dead letters."""
+"""Errors of one message: it stays in the queue, and the others of its batch go on.
 
+A message that fails again and again becomes a dead letter.
+"""
+
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
+
+from aws_lambda_powertools import Logger
 
 from longhaul.batch import Batch
 from longhaul.domain.dead_letter import Reason
@@ -9,16 +16,62 @@ from longhaul.domain.lease import State, with_handle
 from longhaul.domain.message import Delivery, JobMessage, Message
 from longhaul.finish import Finisher
 from longhaul.giving_up import GivingUp
-from longhaul.ports import Leases
+from longhaul.log_context import about
+from longhaul.ports import Background, Clock, Leases
+
+logger = Logger(child=True)
 
 
 @dataclass(frozen=True, kw_only=True)
-class HopelessMessages:
+class Guard:
+    clock: Clock
     leases: Leases
     finisher: Finisher
     giving_up: GivingUp
+    background: Background
 
-    def failed_to_read(self, delivery: Delivery, batch: Batch, error: Exception) -> None:
+    def each(
+        self, batch: Batch, messages: Iterable[JobMessage], do: Callable[[JobMessage], None]
+    ) -> None:
+        """Do it for the messages, in parallel."""
+        tasks = [partial(self.one, batch, each, do) for each in messages]
+        self.background.run_all(tasks, at_once=len(tasks))
+
+    def one(self, batch: Batch, message: JobMessage, do: Callable[[JobMessage], None]) -> None:
+        with about(message.key):
+            self._unless_it_fails(
+                batch,
+                message.message_id,
+                lambda: do(message),
+                partial(self._failed, message, batch),
+            )
+
+    def reading(self, batch: Batch, delivery: Delivery, do: Callable[[], None]) -> None:
+        """The same before the job of a message is known."""
+        self._unless_it_fails(
+            batch, delivery.message_id, do, partial(self._failed_to_read, delivery, batch)
+        )
+
+    def _unless_it_fails(
+        self,
+        batch: Batch,
+        message_id: str,
+        do: Callable[[], None],
+        give_up: Callable[[Exception], None],
+    ) -> None:
+        if batch.is_over(self.clock.now()):
+            return
+        try:
+            do()
+        except Exception as error:
+            # Any error: the message stays in the queue and comes again; the others go on.
+            logger.exception("this message stays in the queue", extra={"message_id": message_id})
+            try:
+                give_up(error)
+            except Exception:
+                logger.exception("not given up: the next error does", extra={"id": message_id})
+
+    def _failed_to_read(self, delivery: Delivery, batch: Batch, error: Exception) -> None:
         """Count an error before the job of a message was known."""
         place = f"{batch.stage.name}#{delivery.message_id}"
         if self.giving_up.is_due(place, delivery.message_id, error):
@@ -27,7 +80,7 @@ class HopelessMessages:
             reason = Reason(kind=INTERNAL_ERROR, reason=text, first_sent=sent)
             self._dead_letter(batch, delivery.message_id, delivery.content, reason)
 
-    def failed(self, message: JobMessage, batch: Batch, error: Exception) -> None:
+    def _failed(self, message: JobMessage, batch: Batch, error: Exception) -> None:
         """Count an error; in the end give up the waiting job, or a message that has no job.
 
         A running job and an ended one are left to the sweeper and to `finish`, which count too.

@@ -1,0 +1,118 @@
+"""Conditional writes: one that fails becomes LeaseChangedError with the row that won.
+
+A conflict with another transaction is over in milliseconds, and tried again with jitter. Other
+errors are raised as they are.
+"""
+
+import random
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from botocore.exceptions import ClientError
+
+from longhaul.adapters.dynamodb import item as items
+from longhaul.adapters.dynamodb.conflicts import Conflicts
+from longhaul.adapters.errors import code_of
+from longhaul.domain.errors import LeaseChangedError, NoFreeSlotError
+from longhaul.domain.lease import Lease
+from longhaul.ports import Clock
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+T = TypeVar("T")
+
+# Some names are DynamoDB's own words.
+_PLACEHOLDERS = {"#key": "key", "#state": "state", "#output": "output"}
+
+
+class ConditionalWrites:
+    def __init__(
+        self, client: "DynamoDBClient", table: str, clock: Clock, rng: random.Random
+    ) -> None:
+        self._client = client
+        self._table = table
+        self._conflicts = Conflicts(clock, rng)
+
+    def put(self, lease: Lease, clauses: Iterable[str]) -> None:
+        request: dict[str, Any] = condition(clauses, {}, {})
+        item = items.to_item(lease)
+        self._outlast(lambda: self._client.put_item(TableName=self._table, Item=item, **request))
+
+    def update(self, request: Mapping[str, Any], returns: str = "NONE") -> Mapping[str, Any]:
+        """One conditional update; returns the attributes that were asked for."""
+        answer = self._outlast(
+            lambda: self._client.update_item(
+                **request,
+                ReturnValues=returns,  # type: ignore[arg-type]  # a Literal in the stubs
+                ReturnValuesOnConditionCheckFailure="ALL_OLD",
+            )
+        )
+        return answer.get("Attributes", {})
+
+    def transact(self, row: dict[str, Any], *others: dict[str, Any]) -> None:
+        """Write the row and the others, or nothing.
+
+        Of the others only a slots' counter has a condition: NoFreeSlotError when it fails.
+        """
+        ((kind, write),) = row.items()
+        of_row = {kind: write | {"ReturnValuesOnConditionCheckFailure": "ALL_OLD"}}
+        transaction: Any = [of_row, *others]
+        for is_last in self._conflicts.tries():
+            try:
+                self._client.transact_write_items(TransactItems=transaction)
+            except ClientError as error:
+                if code_of(error) != "TransactionCanceledException":
+                    raise
+                _raise_failed_condition(error)
+                if is_last:
+                    raise
+            else:
+                return
+
+    def _outlast(self, write: Callable[[], T]) -> T:
+        try:
+            return self._conflicts.outlast(write)
+        except ClientError as error:
+            if code_of(error) != "ConditionalCheckFailedException":
+                raise
+            raise LeaseChangedError(_winner(error.response)) from error
+
+
+def condition(
+    clauses: Iterable[str], names: Mapping[str, str], values: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The arguments of a conditional write: DynamoDB refuses empty and unused ones."""
+    condition = " AND ".join(clauses)
+    used = {mark: name for mark, name in _PLACEHOLDERS.items() if mark in condition}
+    arguments: dict[str, Any] = {"ConditionExpression": condition}
+    if all_names := {**names, **used}:
+        arguments["ExpressionAttributeNames"] = all_names
+    if values:
+        arguments["ExpressionAttributeValues"] = values
+    return arguments
+
+
+def own_write(error: LeaseChangedError, is_ours: Callable[[Lease], bool]) -> Lease:
+    """The row that won, if this very write made it: the SDK retries after a lost answer.
+
+    Raises:
+        LeaseChangedError: another write won.
+    """
+    if error.current is None or not is_ours(error.current):
+        raise error
+    return error.current
+
+
+def _raise_failed_condition(error: ClientError) -> None:
+    """Raise what a cancelled transaction's conditions say; return when none failed."""
+    of_row, *of_others = error.response["CancellationReasons"]
+    if of_row.get("Code") == "ConditionalCheckFailed":
+        raise LeaseChangedError(_winner(of_row)) from error
+    if any(reason.get("Code") == "ConditionalCheckFailed" for reason in of_others):
+        raise NoFreeSlotError from error
+
+
+def _winner(response: Any) -> Lease | None:  # noqa: ANN401 - an error response, or a reason
+    item = response.get("Item")
+    return items.from_item(item) if item else None

@@ -1,0 +1,174 @@
+"""Give the free slots of a stage to the messages that wait, and put the others back.
+
+Nothing runs while messages wait: each comes again after a part of its likely wait.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from itertools import islice
+from typing import TypeVar
+
+from aws_lambda_powertools import Logger
+
+from longhaul.batch import Batch, Messages
+from longhaul.domain.claim import Claim, decide_claim
+from longhaul.domain.errors import LeaseChangedError, NoFreeSlotError
+from longhaul.domain.lease import Lease, State
+from longhaul.domain.message import JobMessage
+from longhaul.domain.pace import Pace
+from longhaul.domain.retry import decide_retry
+from longhaul.guard import Guard
+from longhaul.log_context import about
+from longhaul.ports import Background, Clock, LeaseIndex, Leases, Slots
+from longhaul.settings import LeaseSettings, Stage
+from longhaul.starting import Starter
+
+logger = Logger(child=True)
+
+T = TypeVar("T")
+Decide = Callable[[JobMessage, Lease | None, Batch], None]
+
+_LOOKED_AT = 100
+"""Released jobs of a stage that are looked at: one read of the index, one of the rows."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claimer:
+    timing: LeaseSettings
+    clock: Clock
+    leases: Leases
+    slots: Slots
+    index: LeaseIndex
+    messages: Messages
+    starter: Starter
+    guard: Guard
+    background: Background
+
+    def claim_waiting(self, batch: Batch, decide: Decide) -> None:
+        """Claim what waits while slots are free; put the rest back at once.
+
+        `decide` is called for a message whose row has changed.
+        """
+        try:
+            self._claim_waiting(batch, decide)
+        except Exception:
+            # Any error of a call for all of them: they come again when their visibility lapses.
+            logger.exception("the messages without a slot stay in the queue")
+            batch.waiting.clear()
+
+    def _claim_waiting(self, batch: Batch, decide: Decide) -> None:
+        # With more slots than messages there is no backlog in which a retry could be far behind.
+        if 0 < batch.room.free <= len(batch.waiting):
+            self._claim_retries(batch)
+        while batch.waiting and batch.room.free and not batch.is_over(self.clock.now()):
+            now_claiming = _taken(batch.waiting, batch.room.free)
+            pace = batch.room.after(len(now_claiming), self.clock.now())
+            rows = {message.key: row for message, row in now_claiming}
+            claim = partial(self._claim, rows=rows, batch=batch, pace=pace, decide=decide)
+            self.guard.each(batch, [message for message, _ in now_claiming], claim)
+            if batch.waiting:
+                batch.room = self.slots.room(batch.stage, self.clock.now())
+        if batch.waiting:
+            self._put_back(batch)
+
+    def _claim(
+        self,
+        message: JobMessage,
+        *,
+        rows: Mapping[str, Lease | None],
+        batch: Batch,
+        pace: Pace,
+        decide: Decide,
+    ) -> None:
+        row = rows[message.key]
+        # Decided again: the wait for a slot must not count as the attempt's age.
+        claim = decide_claim(row, message, batch.stage, self.timing, self.clock.now())
+        if not isinstance(claim, Claim):
+            decide(message, row, batch)
+            return
+        try:
+            with about(claim.lease.id):
+                self.starter.start(message, claim, batch, pace)
+        except NoFreeSlotError:
+            batch.waiting.append((message, row))
+        except LeaseChangedError as error:
+            decide(message, error.current, batch)
+
+    def _claim_retries(self, batch: Batch) -> None:
+        """Give free slots to jobs that ran before, before any new job that waits here."""
+        here = {message.key for message, _ in batch.waiting}
+        claims = self._due(batch.stage, batch.room.free, but=here)
+        if not claims:
+            return
+        pace = batch.room.after(len(claims), self.clock.now())
+
+        def start(claim: Claim) -> None:
+            with about(claim.lease.id):
+                try:
+                    self.starter.claim_and_start(claim, batch, pace)
+                except (NoFreeSlotError, LeaseChangedError):
+                    logger.info("its message, or another dispatcher, was first")
+                except Exception:
+                    # Any error: the sweeper starts what was claimed, and the others go on.
+                    logger.exception("could not start this retry")
+
+        self.background.run_all([partial(start, claim) for claim in claims], at_once=len(claims))
+        batch.room = self.slots.room(batch.stage, self.clock.now())
+
+    def _due(self, stage: Stage, most: int, *, but: Collection[str]) -> list[Claim]:
+        """The claims of at most so many jobs, the longest due first.
+
+        `but`: keys of jobs whose messages are in hand.
+        """
+        keys = islice(self.index.open_keys(stage.name, "RELEASED"), _LOOKED_AT)
+        rows = self.leases.load_many([key for key in keys if key not in but]).values()
+        now = self.clock.now()
+        found = [claim for row in rows if (claim := decide_retry(row, self.timing, now))]
+        found.sort(key=lambda claim: claim.lease.retry_at or now)
+        return found[:most]
+
+    def _put_back(self, batch: Batch) -> None:
+        """Hide the messages without a slot until they are to be looked at again."""
+        without_slot = _taken(batch.waiting, len(batch.waiting))
+        waiting = [message for message, _ in without_slot]
+        self.messages.defer(batch, waiting)
+        batch.deferred_s += [self._waited_s(message, row) for message, row in without_slot]
+        batch.rarely_seen += [
+            message.message_id
+            for message in waiting
+            if message.comes_rarely(self.timing, self.clock.now())
+        ]
+        rows = {message.key: row for message, row in without_slot}
+
+        def keep_up(message: JobMessage) -> None:
+            self.messages.renew_if_worn_out(batch, message)
+            self._note_seen(rows[message.key])
+
+        self.guard.each(batch, waiting, keep_up)
+
+    def _note_seen(self, row: Lease | None) -> None:
+        """Note that the message of a released job is there, or the sweeper would send a copy.
+
+        Not at every receive, because the message may wait for a slot for days.
+        """
+        now = self.clock.now()
+        if row is None or row.state is not State.RELEASED:
+            return
+        if row.unseen_for(now) >= timedelta(seconds=self.timing.missing_after_s / 2):
+            with suppress(LeaseChangedError):  # claimed or cancelled a moment ago
+                self.leases.note_seen(row, now)
+
+    def _waited_s(self, message: JobMessage, row: Lease | None) -> float:
+        """Seconds since the job was sent, or since its last attempt ended."""
+        ended_at = row.settled_at if row and row.state is State.RELEASED else None
+        return (self.clock.now() - (ended_at or message.first_sent_at)).total_seconds()
+
+
+def _taken(waiting: list[T], count: int) -> list[T]:
+    """The first of the list, taken out of it. Other threads may append meanwhile."""
+    first = waiting[:count]
+    del waiting[: len(first)]
+    return first

@@ -1,0 +1,133 @@
+"""Start the execution of an attempt, or find that it runs already."""
+
+from dataclasses import dataclass
+
+from aws_lambda_powertools import Logger
+
+from longhaul.batch import Batch, Messages
+from longhaul.domain import schedule
+from longhaul.domain.claim import Claim
+from longhaul.domain.errors import LeaseChangedError
+from longhaul.domain.lease import Lease
+from longhaul.domain.message import JobMessage
+from longhaul.domain.pace import Pace
+from longhaul.domain.verdict import Evidence
+from longhaul.ports import Clock, Executions, Leases, Requests, Tasks
+from longhaul.settings import LeaseSettings
+from longhaul.settle import Settler
+
+logger = Logger(child=True)
+
+_STOPPING_S = 15
+"""Wait for the task of the previous run to end.
+
+Most end within seconds, one that ignores SIGTERM after `stop_timeout_s`.
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Starter:
+    timing: LeaseSettings
+    clock: Clock
+    leases: Leases
+    messages: Messages
+    executions: Executions
+    tasks: Tasks
+    requests: Requests
+    settler: Settler
+
+    def start(self, message: JobMessage, claim: Claim, batch: Batch, pace: Pace) -> None:
+        lease = claim.lease
+        if self._is_task_left(claim):
+            self.messages.postpone(batch, message, _STOPPING_S)
+            return
+        if claim.starts_run:
+            self.requests.put(lease.request_ref, message.content)
+        closed_as = self.claim_and_start(claim, batch, pace)
+        if closed_as is not None:
+            self._settle_later(message, lease, closed_as, batch)
+        else:
+            self._hold_until_first_beat(message, lease, batch)
+
+    def claim_and_start(self, claim: Claim, batch: Batch, pace: Pace) -> str | None:
+        """Returns the status in which the execution has closed already; None while it runs."""
+        lease = claim.lease
+        self.leases.claim(claim, batch.stage, pace)
+        batch.started.append(lease.receive.message_id)
+        logger.info(
+            "job claimed",
+            extra={
+                "lease": lease.key,
+                "run": lease.run,
+                "receive_count": lease.receive.receive_count,
+            },
+        )
+        return self.executions.ensure_started(lease.id.execution_name, lease.execution_input)
+
+    def probe(self, message: JobMessage, lease: Lease, batch: Batch) -> None:
+        """The row says RUNNING: start its execution again, with the row's name and input.
+
+        It runs, or starts now because a dispatcher died between claim and start: adopt this
+        receive. It has closed without a settle: settle it.
+        """
+        closed_as = self.executions.ensure_started(lease.id.execution_name, lease.execution_input)
+        row = self._adopt(lease, message)
+        if closed_as is not None:
+            self._settle_later(message, lease, closed_as, batch)
+            return
+        if row is None:
+            return
+        age_s = (self.clock.now() - row.attempt.claimed_at).total_seconds()
+        wait_s = schedule.interval_s(age_s, self.timing)
+        self.messages.hold(batch, message, schedule.visibility_s(wait_s, 0, self.timing))
+        logger.info(
+            "running job adopted",
+            extra={"lease": lease.key, "receive_count": message.receive_count},
+        )
+
+    def _adopt(self, lease: Lease, message: JobMessage) -> Lease | None:
+        """The row with this receive; None when a later receive of the message was adopted first.
+
+        Then the row has the later receive's handle, and ours no longer holds the message.
+        """
+        try:
+            return self.leases.adopt(lease, message)
+        except LeaseChangedError as error:
+            if (
+                error.current is None
+                or not error.current.owns(lease.id)
+                or not error.current.has_seen(message.message_id, message.receive_count)
+            ):
+                raise
+            logger.info("a later receive was adopted first", extra={"lease": lease.key})
+            return None
+
+    def _settle_later(
+        self, message: JobMessage, lease: Lease, closed_as: str, batch: Batch
+    ) -> None:
+        def settle(_: JobMessage) -> None:
+            self.settler.settle(lease.id, Evidence.execution_closed(closed_as), batch.until)
+
+        batch.slow.append((message, settle))
+
+    def _hold_until_first_beat(self, message: JobMessage, lease: Lease, batch: Batch) -> None:
+        """Extend the message where the queue's visibility ends before the first beat."""
+        wait_s = lease.input.first_wait_s
+        held_s = (self.clock.now() - message.received_at).total_seconds()
+        if schedule.must_extend(wait_s, held_s):
+            seconds = schedule.visibility_s(wait_s, held_s, self.timing)
+            self.messages.hold(batch, message, seconds)
+
+    def _is_task_left(self, claim: Claim) -> bool:
+        """Whether the previous attempt's task still runs; it is stopped then.
+
+        A released message becomes visible after that task is gone. The message of a job that is
+        submitted again may come sooner.
+        """
+        if claim.replaces is None:
+            return False
+        task_arn = claim.replaces.attempt.task_arn
+        same_message = claim.replaces.receive.message_id == claim.lease.receive.message_id
+        if task_arn is None or same_message:
+            return False
+        return not self.tasks.stop(task_arn, "Longhaul: the job was submitted again").is_gone

@@ -1,0 +1,66 @@
+"""Bugs of the fence: which attempt may write, and how many run."""
+
+from typing import Final
+
+from simulation.tools.mutants.mutant import Mutant
+
+_LEASES: Final = "longhaul/adapters/dynamodb/leases.py"
+_SLOTS: Final = "longhaul/adapters/dynamodb/slots.py"
+_STARTING: Final = "longhaul/starting.py"
+
+FENCE: Final = (
+    Mutant(
+        "an older attempt writes to the row",
+        _LEASES,
+        'MINE = "run = :run AND attempt = :attempt"',
+        'MINE = "run = :run AND attempt >= :attempt"',
+    ),
+    Mutant(
+        "two tasks work on one attempt",
+        _LEASES,
+        "OR task_arn = :task_arn)",
+        "OR task_arn <= :task_arn OR task_arn > :task_arn)",
+    ),
+    Mutant(
+        "a failure overrules a commit",
+        _LEASES,
+        "clauses = [RUNNING, MINE] if before.attempt.output else [RUNNING, MINE, UNCOMMITTED]",
+        "clauses = [RUNNING, MINE]",
+    ),
+    Mutant(
+        "a commit succeeds after the cancel mark",
+        _LEASES,
+        "clauses = [UNCOMMITTED, NOT_CANCELLED]",
+        "clauses: list[str] = []",
+    ),
+    Mutant(
+        "the execution name lacks the attempt",
+        "longhaul/domain/lease.py",
+        "        return self.token\n",
+        '        return f"{self.key_hash}-{self.run}"\n',
+    ),
+    Mutant(
+        "the probe sends another input than the row's",
+        _STARTING,
+        "closed_as = self.executions.ensure_started(lease.id.execution_name, lease.execution_input)\n        row =",
+        'closed_as = self.executions.ensure_started(lease.id.execution_name, lease.execution_input + " ") or "ABORTED"\n        row =',
+    ),
+    Mutant(
+        "the end of an attempt is not recorded",
+        _LEASES,
+        ", self._keep(ended(before, after))",
+        "",
+    ),
+    Mutant(
+        "a settled attempt keeps its slot",
+        _SLOTS,
+        "self._change(stage, -1)",
+        "self._change(stage, 0)",
+    ),
+    Mutant(
+        "a claim takes no slot",
+        _SLOTS,
+        "self._change(stage.name, +1)",
+        "self._change(stage.name, 0)",
+    ),
+)

@@ -1,0 +1,155 @@
+"""Bugs about the end of an attempt, and about a sweep's repairs."""
+
+from typing import Final
+
+from simulation.tools.mutants.mutant import Mutant
+
+_BEAT: Final = "longhaul/domain/beat.py"
+_FINISH: Final = "longhaul/finish.py"
+_OUTCOME: Final = "longhaul/domain/outcome.py"
+_SETTLE: Final = "longhaul/settle.py"
+_SLOTS: Final = "longhaul/adapters/dynamodb/slots.py"
+_STARTING: Final = "longhaul/starting.py"
+_SWEEP: Final = "longhaul/sweep.py"
+_VERDICT: Final = "longhaul/domain/verdict.py"
+
+OUTCOME: Final = (
+    Mutant(
+        "the message is deleted before the publish",
+        _OUTCOME,
+        "owed = (*publish, *follow_ons, Owed.DELETE)",
+        "owed = (Owed.DELETE, *follow_ons, *publish)",
+    ),
+    Mutant(
+        "settle publishes nothing",
+        _OUTCOME,
+        "publish = () if lease.attempt.published_at else (Owed.PUBLISH,)",
+        "publish: tuple[Owed, ...] = ()",
+    ),
+    Mutant(
+        "no dead letter is sent",
+        _OUTCOME,
+        "owed=(Owed.DEAD_LETTER, Owed.DELETE)",
+        "owed=(Owed.DELETE,)",
+    ),
+    Mutant(
+        "a dead letter lacks its job id",
+        "longhaul/domain/dead_letter.py",
+        "if reason.key and attributes.JOB_ID not in theirs:",
+        "if reason.key and attributes.JOB_ID in theirs:",
+    ),
+    Mutant(
+        "settle ignores a committed output",
+        _VERDICT,
+        "    if attempt.output is not None:\n        return Verdict(",
+        "    if attempt.output is None and False:\n        return Verdict(",
+    ),
+    Mutant(
+        "an interruption counts as a failure",
+        _OUTCOME,
+        "row = replace(row, interruptions=lease.interruptions + 1)\n        hopeless = row.interruptions >= timing.max_interruptions",
+        "row = replace(row, interruptions=lease.interruptions + 1, failures=lease.failures + 1)\n        hopeless = row.failures >= lease.max_attempts",
+    ),
+    Mutant(
+        "a job gets one attempt too many",
+        _OUTCOME,
+        "row.failures >= lease.max_attempts",
+        "row.failures > lease.max_attempts",
+    ),
+    Mutant(
+        "a job gets one attempt too few",
+        _OUTCOME,
+        "row.failures >= lease.max_attempts",
+        "row.failures >= lease.max_attempts - 1",
+    ),
+    Mutant(
+        "the next attempt does not wait for a stop",
+        _OUTCOME,
+        "        wait = max(wait, schedule.stop_clearance_s(timing))",
+        "        wait += 0",
+    ),
+    Mutant(
+        "a new run ignores a task of the old one",
+        _STARTING,
+        "        if self._is_task_left(claim):\n            self.messages.postpone(batch, message, _STOPPING_S)\n            return\n",
+        "",
+    ),
+    Mutant(
+        "settle does not stop a timed-out task",
+        _SETTLE,
+        "if verdict.stop_task and task_arn:",
+        "if False:",
+    ),
+    Mutant(
+        "an aborted execution counts as a failure",
+        _VERDICT,
+        "return Verdict(OutcomeClass.INTERRUPTED, words, stop)",
+        "return Verdict(OutcomeClass.FAILED, words, stop)",
+    ),
+    Mutant(
+        "a failed job's message is held for 12 hours",
+        _FINISH,
+        "            self.release(lease, retry_in_s or 0)\n",
+        "            self.release(lease, 43_000)\n",
+    ),
+    Mutant(
+        "an attempt without a task counts as an interruption",
+        _VERDICT,
+        "return Verdict(OutcomeClass.NOT_PLACED, words)",
+        "return Verdict(OutcomeClass.INTERRUPTED, words)",
+    ),
+    Mutant(
+        "a task that is cut off from the network has stalled",
+        _VERDICT,
+        "if own is OutcomeClass.STALLED and _is_cut_off(lease):",
+        "if own is OutcomeClass.STALLED and _is_cut_off(lease) and lease.stage == '':",
+    ),
+    Mutant(
+        "a task that never starts is waited for",
+        _BEAT,
+        "if progress_at is None and age_s >= timing.start_timeout_s:",
+        "if progress_at is None and age_s >= 100 * timing.start_timeout_s:",
+    ),
+    Mutant(
+        "a lowered limit never rises again",
+        _SLOTS,
+        "if limit < stage.slots and now - time_of(slots['limit_changed_at']) >= CALM:",
+        "if limit < stage.slots and now - time_of(slots['limit_changed_at']) >= 99_999 * CALM:",
+    ),
+    Mutant(
+        "the sweeper leaves debts unpaid",
+        _SWEEP,
+        "is_finished = self.finisher.finish(lease, self._turn_until(report)).is_finished",
+        "is_finished = True",
+    ),
+    Mutant(
+        "the sweeper does not settle closed executions",
+        _SWEEP,
+        "        self.settler.settle(lease.id, closed, self._turn_until(report))\n        report.settled += 1",
+        "        report.settled += 1",
+    ),
+    Mutant(
+        "the sweeper settles running executions",
+        _SWEEP,
+        'if status == "RUNNING":\n            return',
+        'if status == "QUIET":\n            return',
+    ),
+    Mutant(
+        "the sweeper does not replace lost messages",
+        _SWEEP,
+        "if lease.unseen_for(now) < timedelta(seconds=self.settings.lease.missing_after_s):",
+        "if lease.key:",
+    ),
+    Mutant(
+        "the sweeper does not stop stray tasks",
+        _SWEEP,
+        "if row is None or not leased or row.attempt.task_arn not in (None, task.arn):",
+        "if row is None:",
+    ),
+    Mutant(
+        "the age of what is owed is not told",
+        _SWEEP,
+        "SweeperMetric.OLDEST_OWED: report.oldest_owed_s,",
+        "SweeperMetric.OLDEST_OWED: 0,",
+    ),
+)

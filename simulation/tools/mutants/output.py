@@ -1,0 +1,87 @@
+"""Bugs about the publication of an output."""
+
+from typing import Final
+
+from simulation.tools.mutants.mutant import Mutant
+
+_FINISH: Final = "longhaul/finish.py"
+_LEASES: Final = "longhaul/adapters/dynamodb/leases.py"
+_PUBLICATION: Final = "longhaul/publication.py"
+_PUBLISHER: Final = "longhaul/adapters/publisher.py"
+
+OUTPUT: Final = (
+    Mutant(
+        "the manifest is written unconditionally",
+        _PUBLISHER,
+        ", **condition",
+        "",
+    ),
+    Mutant(
+        "an append drops the existing files",
+        "longhaul/domain/manifest.py",
+        "kept = [file for file in current.files if file.path not in gone] if current else []",
+        "kept: list[ManifestFile] = []",
+    ),
+    Mutant(
+        "what S3 answers counts, and not what is there",
+        _PUBLISHER,
+        "run_all(completions, at_once=_AT_ONCE, within_s=left_s(until, self._clock))\n"
+        "            missing = self._missing(pending)\n",
+        "run_all(completions, at_once=_AT_ONCE, within_s=left_s(until, self._clock))\n"
+        "            missing = []\n",
+    ),
+    Mutant(
+        "uploads that look gone once make a commit void",
+        _PUBLICATION,
+        "self.leases.note_gone(lease, self.clock.now())",
+        "raise VoidCommitError(str(error)) from error",
+    ),
+    Mutant(
+        "uploads are completed between the two looks",
+        _PUBLICATION,
+        "looks_only=rests",
+        "looks_only=False",
+    ),
+    Mutant(
+        "the second look does not start the half hour again",
+        _PUBLICATION,
+        "lease = self.leases.note_gone(lease, now)",
+        "",
+    ),
+    Mutant(
+        "a void commit's files are deleted before its row is reopened",
+        _FINISH,
+        "            reopened = self.publication.reopen(lease)",
+        "            self.publication.discard(lease)\n            reopened = self.publication.reopen(lease)",
+    ),
+    Mutant(
+        "a published output is voided",
+        _LEASES,
+        "        clauses = [SAME_STATE, MINE, UNPUBLISHED]\n",
+        "        clauses = [SAME_STATE, MINE]\n",
+    ),
+    Mutant(
+        "the list of an unpublished output is struck off",
+        "longhaul/domain/pending.py",
+        'return "strike off" if row.attempt.published_at else "keep"',
+        'return "strike off"',
+    ),
+    Mutant(
+        "one's own commit that comes back is taken for lost",
+        _LEASES,
+        "            return own_write(error, lambda row: row.id == attempt and row.attempt.output == output)",
+        "            raise error",
+    ),
+    Mutant(
+        "the uploads of a failed attempt stay",
+        _PUBLISHER,
+        "        pending = self._load(pending_ref(attempt))\n        if pending is not None:\n            self._withdraw(pending)",
+        "        del attempt",
+    ),
+    Mutant(
+        "a compaction takes away what was appended since it read",
+        "jobs/io/publisher.py",
+        'replaced = (was_read or current) if mode == "overwrite" else None',
+        'replaced = current if mode == "overwrite" else None',
+    ),
+)
