@@ -113,6 +113,16 @@ class Stack:
         os.environ[VARIABLE] = changed.model_dump_json()
         forget_runtimes()
 
+    def take_slots(self, *, all_: bool = True) -> None:
+        """Let other jobs take every slot of the stage, or give all back."""
+        running = self.settings.stages[0].slots if all_ else 0
+        self.aws.dynamodb.update_item(
+            TableName=self.settings.leases_table,
+            Key={"key": {"S": "slots#main"}, "item": {"S": "slots"}},
+            UpdateExpression="SET running = :running",
+            ExpressionAttributeValues={":running": {"N": str(running)}},
+        )
+
     def free_slots(self) -> int:
         return self.parts.slots.free(self.settings.stages[0], self.parts.clock.now())
 

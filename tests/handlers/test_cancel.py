@@ -22,25 +22,13 @@ def later(life: Life, seconds: float = 2) -> None:
     life.stack.aws.clock.advance(seconds)
 
 
-def full(life: Life, *, full: bool) -> None:
-    """Let other jobs take every slot of the stage, or give all back."""
-    life.stack.parts.leases._client.put_item(
-        TableName=life.stack.settings.leases_table,
-        Item={
-            "key": {"S": "slots#main"},
-            "item": {"S": "slots"},
-            "running": {"N": str(life.stage.slots if full else 0)},
-        },
-    )
-
-
 def deferred(life: Life, **request: Any) -> dict[str, Any]:
     """A job that waits in the queue, because no slot is free; its record."""
-    full(life, full=True)
+    life.stack.take_slots()
     life.send(JOB, **request)
     (record,) = life.receive()
     assert life.dispatch([record]) == [record["messageId"]]
-    full(life, full=False)
+    life.stack.take_slots(all_=False)
     later(life)
     return record
 

@@ -136,12 +136,7 @@ def test_message_that_fails_is_kept_and_delays_no_other(
 def test_message_without_a_free_slot_is_kept_and_claims_nothing(
     stack: Stack, context: Context
 ) -> None:
-    table = stack.settings.leases_table
-    slots = str(stack.settings.stages[0].slots)
-    stack.parts.leases._client.put_item(
-        TableName=table,
-        Item={"key": {"S": "slots#main"}, "item": {"S": "slots"}, "running": {"N": slots}},
-    )
+    stack.take_slots()
     assert len(dispatch("new-job", context)) == 1
     assert stack.executions() == []
     assert stack.parts.leases.load("main#flights-2013-01") is None

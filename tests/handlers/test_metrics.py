@@ -51,15 +51,6 @@ def sweep(context: Context) -> None:
     sweeper.lambda_handler(event("sweeper", "schedule"), context)
 
 
-def fill_the_stage(stack: Stack) -> None:
-    stack.aws.dynamodb.update_item(
-        TableName="leases",
-        Key={"key": {"S": "slots#main"}, "item": {"S": "slots"}},
-        UpdateExpression="SET running = :all",
-        ExpressionAttributeValues={":all": {"N": "10"}},
-    )
-
-
 @pytest.mark.usefixtures("stack")
 def test_start_is_counted_and_redelivery_is_not(context: Context, metrics: Reader) -> None:
     dispatch(context)
@@ -77,7 +68,7 @@ def test_invalid_body_is_counted_as_dead_lettered(context: Context, metrics: Rea
 def test_job_without_a_slot_reports_how_long_it_has_waited(
     stack: Stack, context: Context, metrics: Reader
 ) -> None:
-    fill_the_stage(stack)
+    stack.take_slots()
     sent_ms = str(round((stack.parts.clock.now() - timedelta(hours=5)).timestamp() * 1000))
     record = event("dispatcher", "new-job")["Records"][0]
     dispatch(context, attributes=record["attributes"] | {"SentTimestamp": sent_ms})
@@ -87,7 +78,7 @@ def test_job_without_a_slot_reports_how_long_it_has_waited(
 def test_waiting_message_that_comes_less_than_once_a_day_may_not_be_renewed(
     stack: Stack, context: Context, metrics: Reader
 ) -> None:
-    fill_the_stage(stack)
+    stack.take_slots()
     record = event("dispatcher", "new-job")["Records"][0]
     sent_ms = str(round((stack.parts.clock.now() - timedelta(days=3)).timestamp() * 1000))
     for receives, counted in (("3", 1), ("4", None)):
@@ -224,7 +215,7 @@ class TestBlocked:
     def test_full_slots_do_not_count_as_blocked(
         self, stack: Stack, context: Context, metrics: Reader
     ) -> None:
-        fill_the_stage(stack)
+        stack.take_slots()
         stack.sqs.send_message(QueueUrl=stack.jobs_url, MessageBody=body())
         assert [self.seen_after(stack, context, metrics) for _ in range(2)] == [0, 0]
 

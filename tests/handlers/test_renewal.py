@@ -65,11 +65,7 @@ def test_message_of_a_running_job_is_renewed_and_the_copy_is_adopted(
 def test_message_of_a_waiting_job_is_renewed_with_its_key_and_first_sent_time(
     stack: Stack, context: Context
 ) -> None:
-    slots = str(stack.settings.stages[0].slots)
-    stack.parts.leases._client.put_item(
-        TableName=stack.settings.leases_table,
-        Item={"key": {"S": "slots#main"}, "item": {"S": "slots"}, "running": {"N": slots}},
-    )
+    stack.take_slots()
     batch = worn_out("no-job-id")
     first_id = batch["Records"][0]["messageId"]
     assert kept(batch, context) == []
@@ -80,10 +76,7 @@ def test_message_of_a_waiting_job_is_renewed_with_its_key_and_first_sent_time(
         "renews": first_id,
         "first_sent": "4070908800000",
     }
-    stack.parts.leases._client.delete_item(
-        TableName=stack.settings.leases_table,
-        Key={"key": {"S": "slots#main"}, "item": {"S": "slots"}},
-    )
+    stack.take_slots(all_=False)
     kept(copy, context)
     assert stack.row(first_id).state is State.RUNNING  # under the key of the first message
 
@@ -91,11 +84,7 @@ def test_message_of_a_waiting_job_is_renewed_with_its_key_and_first_sent_time(
 def test_copy_of_a_copy_names_the_first_message_and_its_time(
     stack: Stack, context: Context
 ) -> None:
-    slots = str(stack.settings.stages[0].slots)
-    stack.parts.leases._client.put_item(
-        TableName=stack.settings.leases_table,
-        Item={"key": {"S": "slots#main"}, "item": {"S": "slots"}, "running": {"N": slots}},
-    )
+    stack.take_slots()
     batch = worn_out("no-job-id")
     first_id = batch["Records"][0]["messageId"]
     kept(batch, context)
