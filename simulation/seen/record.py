@@ -8,25 +8,16 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from functools import partial
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from simulation.aws.ecs.tasks import Task
-from simulation.aws.platform.containers import Container, attempt_of
-from simulation.aws.platform.hosts import Host
 from simulation.aws.s3.client import Contents
-from simulation.aws.service import Call
-from simulation.aws.sqs.queues import Message
 from simulation.aws.stepfunctions.client import Execution
-from simulation.seen.asked import Asked, is_sent_by_product
+from simulation.seen.asked import Asked
 from simulation.seen.families import Families
 from simulation.seen.invariants.table import Moment, Violated, violated_by
 from simulation.seen.sightings import DeadLetter, SeenAttempt, Sent, Token
-from simulation.seen.trace import Row, moment_text, row_text
+from simulation.seen.trace import Row, moment_text
 from simulation.worlds.plan import Job
-from simulation.worlds.requests import FORGED
-from simulation.worlds.stages import SUM
 
 if TYPE_CHECKING:
     from simulation.worlds.world import World
@@ -58,7 +49,7 @@ class Seen:
         # Receipt handles that a row has had, by key.
         self.handles: dict[str, list[tuple[datetime, str]]] = defaultdict(list)
         self.asked = Asked(self)
-        self._when_released: list[Callable[[str], None]] = []
+        self.waiting_for_release: list[Callable[[str], None]] = []
         self.redriven: set[str] = set()
         self.redelivered: set[str] = set()
         self.was_narrowed = False  # settings once allowed less than the requests need
@@ -81,59 +72,10 @@ class Seen:
         # Of attempts released with a handle that holds the message.
         self.retry_at: dict[Token, datetime] = {}
         self.beats: dict[str, datetime] = {}  # the last heartbeat, by the execution's site
-        self._watch()
 
     @property
     def now(self) -> datetime:
         return self.world.timeline.clock.now()
-
-    def _watch(self) -> None:
-        world = self.world
-        for stage, queue in world.queues.items():
-            _after(queue, "add", partial(self._message_added, stage))
-            _before(queue, "remove", self._message_removed)
-            _after(world.dead_letter_queues[stage], "add", self._dead_letter_added)
-        table = world.aws.dynamodb.tables[world.settings.leases_table]
-        _after(table, "write", self._row_written)
-        world.aws.stepfunctions.status_changed.append(self._execution_changed)
-        _after(world.containers, "launched", self._task_placed)
-        world.containers.began.append(self._container_began)
-        world.containers.is_over.append(self._container_over)
-        for mapping in world.mappings.values():
-            mapping.deleting.append(lambda message_id: self._check("mapping deletes", message_id))
-        world.platform.began.append(self._invocation_began)
-        world.platform.failed.append(self.code_failed)
-
-    def call(self, call: Call, host: Host) -> None:
-        """A call took effect."""
-        if call.service == "s3":
-            if call.operation == "PutObject" and call.arguments["Key"].endswith("/_SUCCESS"):
-                self._manifest_put(call)
-            elif call.operation == "PutObject" and call.arguments["Key"].startswith(
-                "longhaul/pending/"
-            ):
-                self._uploads_listed(json.loads(call.arguments["Body"]))
-            elif call.operation == "CompleteMultipartUpload":
-                self._check("file shows", call.arguments["Key"])
-            elif call.operation == "AbortMultipartUpload":
-                self._check("upload aborted", call.arguments["Key"])
-            elif call.operation == "DeleteObjects":
-                self._check(
-                    "files deleted", [each["Key"] for each in call.arguments["Delete"]["Objects"]]
-                )
-        elif call.service == "sqs" and call.operation in (
-            "ChangeMessageVisibility",
-            "DeleteMessage",
-        ):
-            self._check("handle used", (call, host))
-
-    def code_failed(self, error: BaseException) -> None:
-        """A handler raised an error, or the product's code logged one."""
-        self._check("code failed", error)
-
-    def refused(self, call: Call, host: Host, text: str) -> None:
-        if "beyond the limit" in text:
-            self._check("extension refused", (call, host))
 
     def note_narrowed(self) -> None:
         self.was_narrowed = True
@@ -156,14 +98,14 @@ class Seen:
         self.live_by_key[sent.key][message_id] = sent
 
     def check_end(self) -> None:
-        self._check("the end", None)
+        self.check("the end", None)
 
     def message_ids_of(self, job: str) -> list[str]:
         return [each.message.id for each in self.sent.values() if each.job == job]
 
     def when_released(self, do: Callable[[str], None]) -> None:
         """Call `do` once, with the key of the job that is released next."""
-        self._when_released.append(do)
+        self.waiting_for_release.append(do)
 
     def job_of(self, key: str) -> Job:
         """The planned job of a key."""
@@ -270,7 +212,7 @@ class Seen:
         document: dict[str, Any] = json.loads(found.body)
         return document
 
-    def _check(self, moment: Moment, what: Any) -> None:
+    def check(self, moment: Moment, what: Any) -> None:
         """Check the invariants of a moment.
 
         A violation is recorded, not raised: the product's code, which calls this, would catch it.
@@ -282,200 +224,5 @@ class Seen:
         if self.violated is None:
             self.violated = violated_by(self, moment, what)
 
-    def _message_added(self, stage: str, message: Message, *_: Any) -> None:
-        names = {name: value.get("StringValue") for name, value in message.attributes.items()}
-        request = _request_in(message.body)
-        job_id = request.get("job_id") or names.get("job_id") or message.id
-        key = f"{stage}#{job_id}"
-        job, work = self._asked(stage, request)
-        is_follow_on = "lineage" in request and "renews" not in names and is_sent_by_product()
-        sent = Sent(message, key, job, work, names.get("renews"), self.now, request, is_follow_on)
-        self.sent[message.id] = sent
-        if _is_forged(request):
-            self.forged.add(message.id)
-            self.forged_keys.add(key)
-        self.live_by_key[key][message.id] = sent
-        if work is not None:
-            self.names.setdefault(key, job)
-        if sent.parent is not None:
-            root = self.world.label_of(sent.parent).partition(".")[0]
-            self.labels.setdefault(key, f"{root}.{job.rpartition('.')[2]}")
-        self.families.note(sent)
-        self._check("message added", sent)
-
-    def _asked(self, stage: str, request: Mapping[str, Any]) -> tuple[str, int | None]:
-        """The request's planned job, and its work; None for a request that can never run."""
-        match request:
-            case {"params": {"name": str(name), "work": int(work)}}:
-                return name, work
-            case {"lineage": {"parent": parent, "groups": groups}} if not _is_forged(request):
-                root = self.names[parent].partition(".")[0]
-                return f"{root}.{stage if stage == SUM else groups[-1]['n'] if groups else 0}", 0
-        return "", None
-
-    def _dead_letter_added(self, message: Message, *_: Any) -> None:
-        names = {name: value.get("StringValue") for name, value in message.attributes.items()}
-        if message.id in self.sent:  # moved by SQS itself
-            self.live_by_key[self.sent[message.id].key].pop(message.id, None)
-        letter = DeadLetter(
-            message.body, names.get("job_id"), json.loads(names.get("longhaul") or "{}"), self.now
-        )
-        self.dead_letters.append(letter)
-        self._check("dead letter", letter)
-
-    def _message_removed(self, message: Message) -> None:
-        sent = self.sent[message.id]
-        self.live_by_key[sent.key].pop(message.id, None)
-        if self.is_purging:
-            self.purged_keys.add(sent.key)
-        else:
-            self._check("message removed", sent)
-
-    def _row_written(self, key: tuple[str, str], item: Row | None, *_: Any) -> None:
-        if key[1] == "slots":
-            self._check("slots written", item)
-        if key[1] != "lease" or item is None:
-            return
-        if self.world.trace is not None:
-            self.world.trace(f"    row: {row_text(item)}")
-        before, self.rows[key[0]] = self.rows.get(key[0]), item
-        self.asked.note_row(before, item)
-        state, state_before = item["state"]["S"], (before or item)["state"]["S"]
-        if state == "RELEASED" != state_before and self._when_released:
-            self._when_released.pop()(key[0])
-        if "open" in item:
-            self.open_rows.add(key[0])
-        else:
-            self.open_rows.discard(key[0])
-        handle = item.get("receipt_handle", {}).get("S")
-        if handle is not None and (
-            before is None or handle != before.get("receipt_handle", {}).get("S")
-        ):
-            self.handles[key[0]].append((self.now, handle))
-        if "output" in item and (
-            before is None or "output" not in before or before["output"] != item["output"]
-        ):
-            token = Token(key[0], int(item["run"]["N"]), json.loads(item["output"]["S"])["attempt"])
-            self._check("commit", (token, item))
-            self.committed[token] = self.now
-            self.prefixes[token] = json.loads(item["output"]["S"])["prefix"].removeprefix(
-                f"s3://{self.world.bucket}/"
-            )
-        elif (
-            "output" not in item
-            and before is not None
-            and "output" in before
-            and before["run"] == item["run"]
-        ):
-            void = Token(
-                key[0], int(before["run"]["N"]), json.loads(before["output"]["S"])["attempt"]
-            )
-            self.voided.add(void)
-            self._check("commit voided", void)
-        if "retry_at" in item and "receipt_handle" in item:
-            released = Token(key[0], int(item["run"]["N"]), int(item["attempt"]["N"]))
-            self.retry_at[released] = datetime.fromtimestamp(
-                int(item["retry_at"]["N"]) / 1000, self.now.tzinfo
-            )
-        self._note_owed(key[0], is_owed="owed" in item)
-        self._check("row written", (before, item))
-
-    def _note_owed(self, key: str, *, is_owed: bool) -> None:
-        if is_owed:
-            self.owed_since.setdefault(key, self.now)
-        elif key in self.owed_since:
-            self._check("no longer owed", key)
-            del self.owed_since[key]
-
-    def _execution_changed(self, execution: Execution) -> None:
-        if execution.is_running:
-            told = json.loads(execution.input)
-            token = Token(told["key"], int(told["run"]), int(told["attempt"]))
-            self.started[execution.arn] = token
-            self.attempts.setdefault(token, SeenAttempt(token, self.now))
-            self.texts[
-                f"{sha256(token.key.encode()).hexdigest()[:20]}-{token.run}-{token.attempt}"
-            ] = token
-            self.latest[token.key] = max(token.attempt, self.latest.get(token.key, 0))
-            self._check("execution started", token)
-        else:
-            self._check("execution ended", execution)
-
-    def _task_placed(self, task: Task) -> None:
-        attempt = attempt_of(task)
-        self.attempts[Token(attempt.key, attempt.run, attempt.attempt)].is_placed = True
-
-    def _container_began(self, container: Container) -> None:
-        token = Token(*_parts(container))
-        self.attempts[token].containers.append(container)
-        self._check("container began", container)
-
-    def _container_over(self, container: Container) -> None:
-        attempt = self.attempts[Token(*_parts(container))]
-        attempt.ended_at = self.now
-        self._check("container over", container)
-
-    def _uploads_listed(self, document: Mapping[str, Any]) -> None:
-        prefix = document["prefix"].removeprefix(f"s3://{self.world.bucket}/")
-        uploads = {prefix + each["path"]: each["upload_id"] for each in document["uploads"]}
-        self.uploads[self.texts[document["token"]]] = uploads
-        self.listed |= set(uploads.values())
-
-    def _manifest_put(self, call: Call) -> None:
-        document = json.loads(call.arguments["Body"])
-        token = Token(document["key"], int(document["run"]), int(document["attempt"]))
-        prefix = call.arguments["Key"].removesuffix("_SUCCESS")
-        self._check("manifest put", (token, prefix))
-        self.named[prefix] = frozenset(each["path"] for each in document["files"])
-        self.published.setdefault(token, self.now)
-        self.manifests[prefix] = token
-        self.puts[prefix].append((self.now, token))
-
-    def _invocation_began(self, host: Host, event: Any) -> None:
-        host.facts["began_at"] = self.now
-        host.facts["event"] = event
-        if host.name.startswith("settle@"):
-            self.settling.add(Token(event["key"], int(event["run"]), int(event["attempt"])))
-        if host.name.startswith("heartbeat@"):
-            self._check("beat", (host.name.partition("#")[0], event))
-
     def since_s(self, seconds: float) -> datetime:
         return self.now - timedelta(seconds=seconds)
-
-
-def _request_in(body: str) -> dict[str, Any]:
-    try:
-        found = json.loads(body)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _is_forged(request: Mapping[str, Any]) -> bool:
-    return FORGED in request.get("params", {})
-
-
-def _parts(container: Container) -> tuple[str, int, int]:
-    return container.attempt.key, container.attempt.run, container.attempt.attempt
-
-
-def _after(thing: Any, name: str, heard: Any) -> None:
-    """Call `heard` with the arguments after each call of a method of this one object."""
-    original = getattr(thing, name)
-
-    def method(*arguments: Any) -> Any:
-        answer = original(*arguments)
-        heard(*arguments)
-        return answer
-
-    setattr(thing, name, method)
-
-
-def _before(thing: Any, name: str, heard: Any) -> None:
-    original = getattr(thing, name)
-
-    def method(*arguments: Any) -> Any:
-        heard(*arguments)
-        return original(*arguments)
-
-    setattr(thing, name, method)

@@ -21,6 +21,7 @@ from simulation.aws.sqs.batch import EntryFault
 from simulation.aws.stepfunctions.client import Execution
 from simulation.aws.template import Deployed, deployed
 from simulation.seen.record import Seen
+from simulation.seen.watch import Watch
 from simulation.worlds.acts import plan_act
 from simulation.worlds.files import spark_output
 from simulation.worlds.injection import Injector
@@ -79,6 +80,7 @@ class World:
         self.aws.stepfunctions.status_changed.append(self.events.execution_changed)
         self.trace: Callable[[str], None] | None = None
         self.seen = Seen(self)
+        self.watch = Watch(self, self.seen)
         self.acts_to_come = len(plan.acts)
         for number, act in enumerate(plan.acts):
             plan_act(self, number, act)
@@ -243,7 +245,7 @@ class World:
             self._wake_mappings(call)
         if self.trace is not None:
             self.trace(f"{host.name}  {call.service}.{call.operation}{_about(call)}")
-        self.seen.call(call, host)
+        self.watch.call(call, host)
 
     def _wake_mappings(self, call: Call) -> None:
         """Wake the mapping of the called queue; a move of dead letters names none and wakes all."""
@@ -257,7 +259,7 @@ class World:
             self.trace(
                 f"{host.name}  {call.service}.{call.operation}{_about(call)}  refused: {text[:90]}"
             )
-        self.seen.refused(call, host, text)
+        self.watch.refused(call, host, text)
 
 
 def _about(call: Call) -> str:

@@ -61,7 +61,7 @@ def _logged(world: World) -> Callable[..., None]:
     def exception(*_: Any, **__: Any) -> None:
         error = sys.exc_info()[1]
         if error is not None:
-            world.seen.code_failed(error)
+            world.watch.code_failed(error)
 
     return exception
 

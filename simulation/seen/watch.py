@@ -1,0 +1,277 @@
+"""What is seen of a world, as it happens: each thing is noted in its record, and checked."""
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from functools import partial
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from simulation.aws.ecs.tasks import Task
+from simulation.aws.platform.containers import Container, attempt_of
+from simulation.aws.platform.hosts import Host
+from simulation.aws.service import Call
+from simulation.aws.sqs.queues import Message
+from simulation.aws.stepfunctions.client import Execution
+from simulation.seen.asked import is_sent_by_product
+from simulation.seen.record import Seen
+from simulation.seen.sightings import DeadLetter, SeenAttempt, Sent, Token
+from simulation.seen.trace import Row, row_text
+from simulation.worlds.requests import FORGED
+from simulation.worlds.stages import SUM
+
+if TYPE_CHECKING:
+    from simulation.worlds.world import World
+
+
+class Watch:
+    def __init__(self, world: "World", seen: Seen) -> None:
+        self.world = world
+        self.seen = seen
+        for stage, queue in world.queues.items():
+            _after(queue, "add", partial(self._message_added, stage))
+            _before(queue, "remove", self._message_removed)
+            _after(world.dead_letter_queues[stage], "add", self._dead_letter_added)
+        table = world.aws.dynamodb.tables[world.settings.leases_table]
+        _after(table, "write", self._row_written)
+        world.aws.stepfunctions.status_changed.append(self._execution_changed)
+        _after(world.containers, "launched", self._task_placed)
+        world.containers.began.append(self._container_began)
+        world.containers.is_over.append(self._container_over)
+        for mapping in world.mappings.values():
+            mapping.deleting.append(
+                lambda message_id: self.seen.check("mapping deletes", message_id)
+            )
+        world.platform.began.append(self._invocation_began)
+        world.platform.failed.append(self.code_failed)
+
+    def call(self, call: Call, host: Host) -> None:
+        """A call took effect."""
+        if call.service == "s3":
+            if call.operation == "PutObject" and call.arguments["Key"].endswith("/_SUCCESS"):
+                self._manifest_put(call)
+            elif call.operation == "PutObject" and call.arguments["Key"].startswith(
+                "longhaul/pending/"
+            ):
+                self._uploads_listed(json.loads(call.arguments["Body"]))
+            elif call.operation == "CompleteMultipartUpload":
+                self.seen.check("file shows", call.arguments["Key"])
+            elif call.operation == "AbortMultipartUpload":
+                self.seen.check("upload aborted", call.arguments["Key"])
+            elif call.operation == "DeleteObjects":
+                self.seen.check(
+                    "files deleted", [each["Key"] for each in call.arguments["Delete"]["Objects"]]
+                )
+        elif call.service == "sqs" and call.operation in (
+            "ChangeMessageVisibility",
+            "DeleteMessage",
+        ):
+            self.seen.check("handle used", (call, host))
+
+    def code_failed(self, error: BaseException) -> None:
+        """A handler raised an error, or the product's code logged one."""
+        self.seen.check("code failed", error)
+
+    def refused(self, call: Call, host: Host, text: str) -> None:
+        if "beyond the limit" in text:
+            self.seen.check("extension refused", (call, host))
+
+    def _message_added(self, stage: str, message: Message, *_: Any) -> None:
+        names = {name: value.get("StringValue") for name, value in message.attributes.items()}
+        request = _request_in(message.body)
+        job_id = request.get("job_id") or names.get("job_id") or message.id
+        key = f"{stage}#{job_id}"
+        job, work = self._asked(stage, request)
+        is_follow_on = "lineage" in request and "renews" not in names and is_sent_by_product()
+        sent = Sent(
+            message, key, job, work, names.get("renews"), self.seen.now, request, is_follow_on
+        )
+        self.seen.sent[message.id] = sent
+        if _is_forged(request):
+            self.seen.forged.add(message.id)
+            self.seen.forged_keys.add(key)
+        self.seen.live_by_key[key][message.id] = sent
+        if work is not None:
+            self.seen.names.setdefault(key, job)
+        if sent.parent is not None:
+            root = self.world.label_of(sent.parent).partition(".")[0]
+            self.seen.labels.setdefault(key, f"{root}.{job.rpartition('.')[2]}")
+        self.seen.families.note(sent)
+        self.seen.check("message added", sent)
+
+    def _asked(self, stage: str, request: Mapping[str, Any]) -> tuple[str, int | None]:
+        """The request's planned job, and its work; None for a request that can never run."""
+        match request:
+            case {"params": {"name": str(name), "work": int(work)}}:
+                return name, work
+            case {"lineage": {"parent": parent, "groups": groups}} if not _is_forged(request):
+                root = self.seen.names[parent].partition(".")[0]
+                return f"{root}.{stage if stage == SUM else groups[-1]['n'] if groups else 0}", 0
+        return "", None
+
+    def _dead_letter_added(self, message: Message, *_: Any) -> None:
+        names = {name: value.get("StringValue") for name, value in message.attributes.items()}
+        if message.id in self.seen.sent:  # moved by SQS itself
+            self.seen.live_by_key[self.seen.sent[message.id].key].pop(message.id, None)
+        letter = DeadLetter(
+            message.body,
+            names.get("job_id"),
+            json.loads(names.get("longhaul") or "{}"),
+            self.seen.now,
+        )
+        self.seen.dead_letters.append(letter)
+        self.seen.check("dead letter", letter)
+
+    def _message_removed(self, message: Message) -> None:
+        sent = self.seen.sent[message.id]
+        self.seen.live_by_key[sent.key].pop(message.id, None)
+        if self.seen.is_purging:
+            self.seen.purged_keys.add(sent.key)
+        else:
+            self.seen.check("message removed", sent)
+
+    def _row_written(self, key: tuple[str, str], item: Row | None, *_: Any) -> None:
+        if key[1] == "slots":
+            self.seen.check("slots written", item)
+        if key[1] != "lease" or item is None:
+            return
+        if self.world.trace is not None:
+            self.world.trace(f"    row: {row_text(item)}")
+        before, self.seen.rows[key[0]] = self.seen.rows.get(key[0]), item
+        self.seen.asked.note_row(before, item)
+        state, state_before = item["state"]["S"], (before or item)["state"]["S"]
+        if state == "RELEASED" != state_before and self.seen.waiting_for_release:
+            self.seen.waiting_for_release.pop()(key[0])
+        if "open" in item:
+            self.seen.open_rows.add(key[0])
+        else:
+            self.seen.open_rows.discard(key[0])
+        handle = item.get("receipt_handle", {}).get("S")
+        if handle is not None and (
+            before is None or handle != before.get("receipt_handle", {}).get("S")
+        ):
+            self.seen.handles[key[0]].append((self.seen.now, handle))
+        if "output" in item and (
+            before is None or "output" not in before or before["output"] != item["output"]
+        ):
+            token = Token(key[0], int(item["run"]["N"]), json.loads(item["output"]["S"])["attempt"])
+            self.seen.check("commit", (token, item))
+            self.seen.committed[token] = self.seen.now
+            self.seen.prefixes[token] = json.loads(item["output"]["S"])["prefix"].removeprefix(
+                f"s3://{self.world.bucket}/"
+            )
+        elif (
+            "output" not in item
+            and before is not None
+            and "output" in before
+            and before["run"] == item["run"]
+        ):
+            void = Token(
+                key[0], int(before["run"]["N"]), json.loads(before["output"]["S"])["attempt"]
+            )
+            self.seen.voided.add(void)
+            self.seen.check("commit voided", void)
+        if "retry_at" in item and "receipt_handle" in item:
+            released = Token(key[0], int(item["run"]["N"]), int(item["attempt"]["N"]))
+            self.seen.retry_at[released] = datetime.fromtimestamp(
+                int(item["retry_at"]["N"]) / 1000, self.seen.now.tzinfo
+            )
+        self._note_owed(key[0], is_owed="owed" in item)
+        self.seen.check("row written", (before, item))
+
+    def _note_owed(self, key: str, *, is_owed: bool) -> None:
+        if is_owed:
+            self.seen.owed_since.setdefault(key, self.seen.now)
+        elif key in self.seen.owed_since:
+            self.seen.check("no longer owed", key)
+            del self.seen.owed_since[key]
+
+    def _execution_changed(self, execution: Execution) -> None:
+        if execution.is_running:
+            told = json.loads(execution.input)
+            token = Token(told["key"], int(told["run"]), int(told["attempt"]))
+            self.seen.started[execution.arn] = token
+            self.seen.attempts.setdefault(token, SeenAttempt(token, self.seen.now))
+            self.seen.texts[
+                f"{sha256(token.key.encode()).hexdigest()[:20]}-{token.run}-{token.attempt}"
+            ] = token
+            self.seen.latest[token.key] = max(token.attempt, self.seen.latest.get(token.key, 0))
+            self.seen.check("execution started", token)
+        else:
+            self.seen.check("execution ended", execution)
+
+    def _task_placed(self, task: Task) -> None:
+        attempt = attempt_of(task)
+        self.seen.attempts[Token(attempt.key, attempt.run, attempt.attempt)].is_placed = True
+
+    def _container_began(self, container: Container) -> None:
+        token = Token(*_parts(container))
+        self.seen.attempts[token].containers.append(container)
+        self.seen.check("container began", container)
+
+    def _container_over(self, container: Container) -> None:
+        attempt = self.seen.attempts[Token(*_parts(container))]
+        attempt.ended_at = self.seen.now
+        self.seen.check("container over", container)
+
+    def _uploads_listed(self, document: Mapping[str, Any]) -> None:
+        prefix = document["prefix"].removeprefix(f"s3://{self.world.bucket}/")
+        uploads = {prefix + each["path"]: each["upload_id"] for each in document["uploads"]}
+        self.seen.uploads[self.seen.texts[document["token"]]] = uploads
+        self.seen.listed |= set(uploads.values())
+
+    def _manifest_put(self, call: Call) -> None:
+        document = json.loads(call.arguments["Body"])
+        token = Token(document["key"], int(document["run"]), int(document["attempt"]))
+        prefix = call.arguments["Key"].removesuffix("_SUCCESS")
+        self.seen.check("manifest put", (token, prefix))
+        self.seen.named[prefix] = frozenset(each["path"] for each in document["files"])
+        self.seen.published.setdefault(token, self.seen.now)
+        self.seen.manifests[prefix] = token
+        self.seen.puts[prefix].append((self.seen.now, token))
+
+    def _invocation_began(self, host: Host, event: Any) -> None:
+        host.facts["began_at"] = self.seen.now
+        host.facts["event"] = event
+        if host.name.startswith("settle@"):
+            self.seen.settling.add(Token(event["key"], int(event["run"]), int(event["attempt"])))
+        if host.name.startswith("heartbeat@"):
+            self.seen.check("beat", (host.name.partition("#")[0], event))
+
+
+def _request_in(body: str) -> dict[str, Any]:
+    try:
+        found = json.loads(body)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _is_forged(request: Mapping[str, Any]) -> bool:
+    return FORGED in request.get("params", {})
+
+
+def _parts(container: Container) -> tuple[str, int, int]:
+    return container.attempt.key, container.attempt.run, container.attempt.attempt
+
+
+def _after(thing: Any, name: str, heard: Any) -> None:
+    """Call `heard` with the arguments after each call of a method of this one object."""
+    original = getattr(thing, name)
+
+    def method(*arguments: Any) -> Any:
+        answer = original(*arguments)
+        heard(*arguments)
+        return answer
+
+    setattr(thing, name, method)
+
+
+def _before(thing: Any, name: str, heard: Any) -> None:
+    original = getattr(thing, name)
+
+    def method(*arguments: Any) -> Any:
+        heard(*arguments)
+        return original(*arguments)
+
+    setattr(thing, name, method)
