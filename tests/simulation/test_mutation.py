@@ -11,6 +11,9 @@ import pytest
 from simulation.tools.mutation.forked import tried
 from simulation.tools.mutation.operators import mutations
 from simulation.tools.mutation.patched import NotAppliedError, apply
+from simulation.tools.mutation.results import Result, Work, add, outdated, read, reasons
+
+ROOT = Path(__file__).resolve().parents[2]
 
 SOURCE = '''
 LIMIT = 3
@@ -96,6 +99,61 @@ def test_constant_of_a_module_is_assigned_again(module: ModuleType) -> None:
     apply(change, str(module.__file__), module.__name__)
 
     assert module.LIMIT == 4
+
+
+def test_change_can_be_undone(module: ModuleType) -> None:
+    for each in mutations(SOURCE):
+        if each.what in ("returns None", "constant one more") and each.scope != "is_late":
+            apply(each, str(module.__file__), module.__name__)()
+
+    assert module.LIMIT == 3
+    assert module.Row().owed == ("publish", "delete")
+
+
+def keys(source: str) -> set[tuple[str, str, int]]:
+    return {Work("longhaul/rows.py", each).key for each in mutations(source)}
+
+
+def test_result_belongs_to_its_function_wherever_that_stands_in_its_file() -> None:
+    moved = SOURCE.replace("LIMIT = 3", "LIMIT = 3\nOTHER = 4")
+    changed = SOURCE.replace("age >= limit", "age > limit")
+
+    assert len(keys(SOURCE)) == len(list(mutations(SOURCE)))
+    assert keys(SOURCE) < keys(moved)
+    assert {each for each in keys(SOURCE) if each not in keys(changed)} == {
+        Work("longhaul/rows.py", each).key for each in mutations(SOURCE) if each.scope == "is_late"
+    }
+
+
+def test_last_result_of_a_change_counts(tmp_path: Path) -> None:
+    state, key = tmp_path / "results.jsonl", ("longhaul/rows.py", "digest", 1)
+    assert read(state) == {}
+    survived = Result("worlds", "survived", "", ("a", "b"), 20.0)
+    killed = Result("tests", "killed", "test_rows")
+
+    add(state, key, survived)
+    assert read(state) == {key: survived}
+    add(state, key, killed)
+    assert read(state) == {key: killed}
+
+
+def test_list_of_reasons_names_no_change_that_the_code_no_longer_has(tmp_path: Path) -> None:
+    listed = tmp_path / "equivalent.toml"
+    listed.write_text(
+        '[[change]]\nin = "longhaul/rows.py is_late"\nis = "age >= limit -> age > limit"\n'
+        'why = "no row is of that very second"\n'
+        '[[change]]\nin = "longhaul/rows.py"\nis = "4 -> 5"\nwhy = "gone"\n'
+    )
+    work = [Work("longhaul/rows.py", each) for each in mutations(SOURCE)]
+
+    assert outdated(work, reasons(listed)) == [("longhaul/rows.py", "4 -> 5")]
+
+
+def test_every_reason_is_of_a_change_that_is_made_today() -> None:
+    files = {where.split()[0] for where, _ in reasons()}
+    work = [Work(file, each) for file in files for each in mutations((ROOT / file).read_text())]
+
+    assert outdated(work, reasons()) == []
 
 
 def test_change_that_has_run_already_is_not_applied(module: ModuleType) -> None:

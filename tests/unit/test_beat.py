@@ -77,3 +77,22 @@ def test_beat_is_stored_with_its_age_rounded_down_and_never_negative() -> None:
     assert (once.attempt.beats, once.attempt.beat_ages_s) == (1, (15,))
     # The clock of the claiming function was ahead.
     assert beaten(running(), NOW - timedelta(seconds=2), NOW).attempt.beat_ages_s == (0,)
+
+
+def test_beat_is_stored_with_the_expiry_of_the_lease() -> None:
+    expires_at = NOW + timedelta(seconds=79)
+    assert beaten(running(), NOW, expires_at).attempt.lease_expires_at == expires_at
+
+
+def test_attempt_keeps_the_times_of_its_last_sixty_beats() -> None:
+    row = running()
+    for age_s in range(62):
+        row = beaten(row, NOW + timedelta(seconds=age_s), NOW)
+    assert row.attempt.beats == 62
+    assert row.attempt.beat_ages_s == tuple(range(2, 62))
+
+
+def test_runner_that_reports_is_stalled_by_its_own_word() -> None:
+    """Its last report is a second old: the work stands still, not the runner."""
+    reports = alive(905, reported_at=NOW + timedelta(seconds=1_799))
+    assert decide(reports, 1_800) == Kill("JobStalled", "no progress for 15m (stall_timeout 15m)")

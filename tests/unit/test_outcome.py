@@ -8,7 +8,7 @@ import pytest
 
 from jobs.reporting import Phase
 from longhaul.domain.lease import CommittedOutput, Lease, Owed, RecordedResult, State
-from longhaul.domain.outcome import Settlement, settle
+from longhaul.domain.outcome import Settlement, cancel_waiting, noted_gone, settle, struck
 from longhaul.domain.verdict import Evidence, OutcomeClass, Verdict, classify
 from longhaul.settings import LeaseSettings, RequestLimits
 from tests.builders import NOW, changed, running, stage
@@ -384,6 +384,35 @@ def test_cancelled_job_is_not_retried_whatever_way_its_task_ended() -> None:
     assert settled(OutcomeClass.CANCELLED).lease.owed == (Owed.DELETE,)
     after = settled(OutcomeClass.INTERRUPTED, replace(STARTED, cancel_requested_at=NOW)).lease
     assert (after.state, after.last_class) == (State.CANCELLED, "cancelled")
+
+
+def test_success_forgets_the_error_of_an_earlier_attempt() -> None:
+    tried_before = replace(changed(STARTED, output=OUTPUT), last_error="out of memory")
+    assert settled(OutcomeClass.SUCCEEDED, tried_before).lease.last_error is None
+
+
+def test_job_cancelled_between_attempts_has_ended_at_that_time_and_owes_its_delete() -> None:
+    later = NOW + timedelta(minutes=5)
+    after = cancel_waiting(settled(OutcomeClass.FAILED).lease, later)
+    assert (after.state, after.last_class, after.settled_at, after.owed) == (
+        State.CANCELLED,
+        "cancelled",
+        later,
+        (Owed.DELETE,),
+    )
+
+
+def test_what_is_done_is_struck_off_and_the_rest_stays_owed() -> None:
+    later = NOW + timedelta(minutes=5)
+    ended = settled(OutcomeClass.SUCCEEDED, changed(STARTED, output=OUTPUT)).lease
+    published = struck(ended, Owed.PUBLISH, later)
+    assert (published.owed, published.attempt.published_at) == ((Owed.DELETE,), later)
+    deleted = struck(published, Owed.DELETE, later + timedelta(minutes=1))
+    assert (deleted.owed, deleted.attempt.published_at) == ((), later)
+
+
+def test_uploads_that_are_gone_are_noted_with_the_time_of_the_look() -> None:
+    assert noted_gone(STARTED, NOW).attempt.gone_at == NOW
 
 
 def test_long_error_is_cut() -> None:

@@ -55,3 +55,35 @@ def test_longest_job_stays_within_the_history_limit_of_step_functions() -> None:
 def test_back_off_never_exceeds_its_ceiling(tries: int, seed: int) -> None:
     wait = schedule.back_off_s(tries, NUMBERS, random.Random(seed))
     assert 0 <= wait <= min(900, 10 * 2 ** min(tries - 1, 20))
+
+
+class Highest(random.Random):
+    def uniform(self, a: float, b: float) -> float:
+        assert a == 0
+        return b
+
+
+@pytest.mark.parametrize(
+    ("tries", "most_s"), [(1, 10), (2, 20), (3, 40), (7, 640), (8, 900), (10_000, 900)]
+)
+def test_back_off_doubles_with_each_try_up_to_its_cap(tries: int, most_s: int) -> None:
+    assert schedule.back_off_s(tries, NUMBERS, Highest()) == most_s
+
+
+@pytest.mark.parametrize(
+    ("waited_s", "most_s"), [(0, 10), (9, 10), (300, 300), (900, 900), (86_400, 900)]
+)
+def test_wait_for_a_place_is_at_most_the_time_waited_so_far(waited_s: float, most_s: int) -> None:
+    assert schedule.unplaced_wait_s(waited_s, NUMBERS, Highest()) == most_s
+
+
+@pytest.mark.parametrize(("held_s", "extends"), [(0, False), (75, False), (75.1, True)])
+def test_claim_extends_a_message_that_would_show_before_the_first_beat(
+    held_s: float, *, extends: bool
+) -> None:
+    # Visible after 120 s; the first beat comes after 15 s, and may be 30 s late.
+    assert schedule.must_extend(15, held_s) is extends
+
+
+def test_extension_keeps_five_seconds_of_margin_to_the_cap() -> None:
+    assert schedule.MAX_VISIBILITY_S == SQS_VISIBILITY_CAP_S - 5

@@ -1,25 +1,32 @@
 """Change the product's code in small ways, one at a time; a test or a world has to notice each.
 
-`make mutation`, or `python -m simulation.tools.mutation [--sample 200]`. Each change is tried on
-the tests that run its line, and what survives them on simulated worlds. After an interruption the
-same command continues: results are kept in `.longhaul/mutation.jsonl`, with the text of the module
-that they are about. The last lines on stdout are a table by module and every survivor.
+`make mutation`, or `python -m simulation.tools.mutation [FILES] [--sample 200]`. Each change is
+tried on the tests that run its line, and what survives them on simulated worlds. Results are kept
+in `.longhaul/mutation.jsonl`, by the text of the changed function: after an interruption the same
+command continues, and a survivor is tried only on tests that have changed since. Changes that make
+no difference are listed with their reasons in `equivalent.toml`. The last lines on stdout are a
+table by module and every survivor.
 """
 
 import argparse
-import json
 import os
 import random
 import subprocess
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
 
-from simulation.tools.mutation.forked import Tried
-from simulation.tools.mutation.operators import Mutation, mutations
+from simulation.tools.mutation.operators import mutations
+from simulation.tools.mutation.results import (
+    NEVER_TRIED,
+    Result,
+    Work,
+    add,
+    outdated,
+    read,
+    reasons,
+)
 
 ROOT = Path(__file__).resolve().parents[3]
 _MODULES = (
@@ -39,42 +46,38 @@ _LINES_ALONE = -1  # in the place of a shard: only note which tests run which li
 _STATE = ROOT / ".longhaul" / "mutation.jsonl"
 
 
-class _Work(NamedTuple):
-    file: str
-    digest: str  # of the module's text
-    mutation: Mutation
-
-    @property
-    def key(self) -> tuple[str, str, int]:
-        return self.file, self.digest, self.mutation.number
-
-
 def main() -> int:
-    """Exit code 1 when a mutation survives."""
+    """Exit code 1 when a change survives, or the list of reasons names one that is gone."""
     parser = argparse.ArgumentParser(
         prog="python -m simulation.tools.mutation", description=__doc__
     )
     parser.add_argument("modules", nargs="*", default=_MODULES, help="files, as patterns")
+    parser.add_argument("--tests", nargs="+", default=_TESTS, help="files or folders")
     parser.add_argument("--sample", type=int, help="try only so many, chosen at random")
     parser.add_argument("--seed", type=int, default=1, help="of the sample")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--test-s", type=float, default=60.0, help="seconds of CPU in tests")
     parser.add_argument("--world-s", type=float, default=20.0, help="seconds of CPU in worlds")
     parser.add_argument("--state", type=Path, default=_STATE)
     parser.add_argument("--shard", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    work = _chosen(options.modules, options.sample, options.seed)
-    if options.shard == _LINES_ALONE:
-        _try_all([], options.state, options.world_s)
-        return 0
+    everything = _generated(options.modules)
+    listed = reasons()
+    work = _chosen([w for w in everything if w.reason_key not in listed], options)
     if options.shard is not None:
-        _try_all(work[options.shard :: options.processes], options.state, options.world_s)
+        _try_all(work[options.shard :: options.processes] if options.shard >= 0 else [], options)
         return 0
     _worker(_LINES_ALONE).wait()  # once for all
     workers = [_worker(shard) for shard in range(options.processes)]
     for worker in workers:
         worker.wait()
-    found = _results(options.state)
-    return _report([(each, found[each.key]) for each in work if each.key in found], len(work))
+    results = read(options.state)
+    equivalent = Counter(each.file for each in everything if each.reason_key in listed)
+    survived = _report([(w, results[w.key]) for w in work if w.key in results], equivalent)
+    gone = outdated(everything, listed)
+    for where, change in gone:
+        print(f"equivalent.toml lists what the code no longer has: {where}: {change}")
+    return 1 if survived or gone else 0
 
 
 def _worker(shard: int) -> subprocess.Popen[bytes]:
@@ -82,93 +85,90 @@ def _worker(shard: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen([*command, "--shard", str(shard)], cwd=ROOT)
 
 
-def _chosen(patterns: Sequence[str], sample: int | None, seed: int) -> list[_Work]:
-    work = [
-        _Work(str(path.relative_to(ROOT)), sha256(path.read_bytes()).hexdigest()[:16], mutation)
+def _generated(patterns: Sequence[str]) -> list[Work]:
+    return [
+        Work(str(path.relative_to(ROOT)), mutation)
         for pattern in patterns
         for path in sorted(ROOT.glob(pattern))
         for mutation in mutations(path.read_text())
     ]
-    random.Random(seed).shuffle(work)
-    return work[:sample]
 
 
-def _try_all(work: list[_Work], state: Path, world_s: float) -> None:
+def _chosen(work: list[Work], options: argparse.Namespace) -> list[Work]:
+    random.Random(options.seed).shuffle(work)
+    return work[: options.sample]
+
+
+def _try_all(work: list[Work], options: argparse.Namespace) -> None:
     # Only now: the first process needs neither.
     import pytest  # noqa: PLC0415
 
-    from simulation.tools.mutation.tests_of import TestsOf  # noqa: PLC0415
+    from simulation.tools.mutation.forked import Tried  # noqa: PLC0415
+    from simulation.tools.mutation.tests_of import Survivor, TestsOf  # noqa: PLC0415
     from simulation.tools.mutation.worlds_of import on_worlds  # noqa: PLC0415
 
-    done = _results(state)
-    left = [each for each in work if each.key not in done]
-    by_mutation = {id(each.mutation): each for each in left}
+    before = read(options.state)
 
-    def told(file: str, mutation: Mutation, found: Tried) -> None:
+    def told(each: Survivor, found: Tried) -> None:
+        file, mutation, passed = each
+        key = Work(file, mutation).key
+        world_s = before.get(key, NEVER_TRIED).world_s
         stage = "tests"
-        if found.outcome == "survived":
+        if found.outcome == "survived" and world_s < options.world_s:
+            world_s = options.world_s
             stage, found = "worlds", on_worlds(ROOT, file, mutation, world_s)
-        each = by_mutation[id(mutation)]
-        line = {"key": each.key, "stage": stage, "outcome": found.outcome, "by": found.by}
-        with state.open("a") as results:
-            results.write(json.dumps(line) + "\n")
+        result = Result(stage, found.outcome, found.by, tuple(sorted(passed)), world_s)
+        add(options.state, key, result)
         print(f"{found.outcome:8} {file}:{mutation.line} {mutation.what}", file=sys.stderr)
 
-    state.parent.mkdir(parents=True, exist_ok=True)
-    lines = state.parent / f"mutation-lines-{_digest_of_code()}.pickle"
-    plugin = TestsOf(ROOT, [(each.file, each.mutation) for each in left], lines, told)
-    arguments = ["-q", "-p", "no:cacheprovider", "-m", "not slow", "-k", "not moto", *_TESTS]
-    if left or not lines.exists():
-        pytest.main(arguments, plugins=[plugin])
+    left = [
+        Survivor(each.file, each.mutation, result.passed)
+        for each in work
+        for result in [before.get(each.key, NEVER_TRIED)]
+        if result.outcome == "survived"
+    ]
+    options.state.parent.mkdir(parents=True, exist_ok=True)
+    lines = options.state.with_suffix(".lines")
+    arguments = ["-q", "-p", "no:cacheprovider", "-m", "not slow", "-k", "not moto", *options.tests]
+    pytest.main(arguments, plugins=[TestsOf(ROOT, left, options.test_s, lines, told)])
 
 
-def _digest_of_code() -> str:
-    digest = sha256()
-    for path in sorted([*ROOT.glob("longhaul/**/*.py"), *ROOT.glob("tests/**/*.py")]):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
-
-
-def _results(state: Path) -> dict[tuple[str, str, int], dict[str, Any]]:
-    if not state.exists():
-        return {}
-    found = [json.loads(line) for line in state.read_text().splitlines()]
-    return {
-        (file, digest, number): each for each in found for file, digest, number in [each["key"]]
-    }
-
-
-def _report(results: list[tuple[_Work, dict[str, Any]]], wanted: int) -> int:
+def _report(results: list[tuple[Work, Result]], equivalent: Counter[str]) -> int:
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for work, found in results:
-        what = "survived" if found["outcome"] == "survived" else f"by {found['stage']}"
+        what = "survived" if found.outcome == "survived" else f"by {found.stage}"
         for file in (work.file, "all"):
-            counts[file][found["outcome"] if found["outcome"] == "not applied" else what] += 1
-    print(f"{'module':42} {'tried':>6} {'tests':>6} {'worlds':>6} {'left':>6} {'killed':>7}")
+            counts[file][found.outcome if found.outcome == "not applied" else what] += 1
+    for file, number in equivalent.items():
+        counts[file]["equivalent"] += number
+        counts["all"]["equivalent"] += number
+    head = ("tests", "worlds", "equal", "left")
+    print(f"{'module':36} {'tried':>6} {' '.join(f'{each:>6}' for each in head)} {'noticed':>7}")
     for file, count in sorted(counts.items(), key=lambda pair: (pair[0] == "all", pair[0])):
         print(_row(file, count))
-    survivors = [(work, found) for work, found in results if found["outcome"] == "survived"]
+    survivors = [work for work, found in results if found.outcome == "survived"]
     for line in sorted(_lines(survivors)):
         print(line)
     not_applied = counts["all"]["not applied"]
     print(
-        f"mutations={wanted} tried={len(results) - not_applied} not_applied={not_applied}"
-        f" survived={len(survivors)}"
+        f"tried={len(results) - not_applied} not_applied={not_applied}"
+        f" equivalent={counts['all']['equivalent']} survived={len(survivors)}"
     )
-    return 1 if survivors else 0
+    return len(survivors)
 
 
 def _row(file: str, count: Counter[str]) -> str:
     tests, worlds, left = count["by tests"], count["by worlds"], count["survived"]
-    tried = tests + worlds + left
+    equivalent = count["equivalent"]
+    tried = tests + worlds + equivalent + left
     share = f"{(tests + worlds) / tried:7.1%}" if tried else ""
-    return f"{file:42} {tried:6} {tests:6} {worlds:6} {left:6} {share}"
+    return f"{file:36} {tried:6} {tests:6} {worlds:6} {equivalent:6} {left:6} {share}"
 
 
-def _lines(survivors: list[tuple[_Work, dict[str, Any]]]) -> Iterator[str]:
-    for work, _ in survivors:
-        each = work.mutation
-        yield f"{work.file}:{each.line:03} {each.what}\n  - {each.old}\n  + {each.new}"
+def _lines(survivors: list[Work]) -> Iterator[str]:
+    for file, each in survivors:
+        where = f"{file}:{each.line:03} {each.scope}: {each.what}"
+        yield f"{where}\n  - {each.old}\n  + {each.new}"
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ texts of errors, annotations) and what has no effect that a test could see (`__s
 
 import ast
 import copy
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -47,10 +48,12 @@ _FOR_PEOPLE = {"logger", "about", "cast", "TypeVar", "getLogger"}
 
 @dataclass(frozen=True)
 class Mutation:
-    """One change; `number` identifies it among those of its file.
+    """One change; `number` counts those of the same text in the same scope.
 
     Attributes:
         scope: The qualified name of the outermost function; empty for the module's own code.
+        around: The code of that function, or of the statement: a change belongs to it wherever it
+            stands in its file.
         old: The changed node's code, as `ast.unparse` writes it; `new` after the change.
     """
 
@@ -58,6 +61,7 @@ class Mutation:
     line: int
     statement: int  # the line of the statement around it
     scope: str
+    around: str
     what: str
     old: str
     new: str
@@ -67,31 +71,54 @@ class Mutation:
 def mutations(source: str) -> Iterator[Mutation]:
     """All changes of a module, each on a copy of its tree."""
     tree = ast.parse(source)
-    number = 0
+    functions = dict(_functions(tree, ""))
+    numbers: Counter[tuple[str, str]] = Counter()
     for path, scope in _sites(tree, "", in_function=False):
         node = _at(tree, path)
         statement = _statement(tree, path)
-        line = getattr(node, "lineno", statement)
+        around = functions[scope] if scope else ast.unparse(statement)
+        line = getattr(node, "lineno", statement.lineno)
         for what, new in _changes(node):
             make = partial(_changed, tree, path, new)
             texts = _text(node), _text(new)
-            yield Mutation(number, line, statement, scope, what, *texts, make)
-            number += 1
+            number = numbers[scope, around]
+            yield Mutation(number, line, statement.lineno, scope, around, what, *texts, make)
+            numbers[scope, around] += 1
+
+
+def _functions(node: ast.AST, scope: str) -> Iterator[tuple[str, str]]:
+    for child in ast.iter_child_nodes(node):
+        match child:
+            case ast.ClassDef(name=name):
+                yield from _functions(child, f"{scope}.{name}" if scope else name)
+            case ast.FunctionDef(name=name):
+                yield f"{scope}.{name}" if scope else name, ast.unparse(child)
 
 
 def _changed(tree: ast.Module, path: "_Path", new: ast.AST) -> ast.Module:
-    changed = copy.deepcopy(tree)
-    _put(changed, path, copy.deepcopy(new))
-    return ast.fix_missing_locations(changed)
+    """The tree with another node at this place; all that is not above it is shared."""
+    old, new = _at(tree, path), copy.deepcopy(new)
+    if not isinstance(new, ast.match_case):
+        ast.copy_location(new, old)
+    changed = parent = copy.copy(tree)
+    for depth, (name, index) in enumerate(path, 1):
+        child = new if depth == len(path) else copy.copy(_at(tree, path[:depth]))
+        if index is None:
+            setattr(parent, name, child)
+        else:
+            siblings = getattr(parent, name)
+            setattr(parent, name, [*siblings[:index], child, *siblings[index + 1 :]])
+        parent = child
+    ast.fix_missing_locations(new)
+    return changed
 
 
-def _statement(tree: ast.Module, path: "_Path") -> int:
-    lines = [
-        node.lineno
-        for end in range(1, len(path) + 1)
+def _statement(tree: ast.Module, path: "_Path") -> ast.stmt:
+    return next(
+        node
+        for end in range(len(path), 0, -1)
         if isinstance(node := _at(tree, path[:end]), ast.stmt)
-    ]
-    return lines[-1] if lines else 0
+    )
 
 
 _Path = tuple[tuple[str, int | None], ...]
@@ -125,6 +152,8 @@ def _is_for_people(node: ast.AST) -> bool:
         case ast.Raise() | ast.Assert() | ast.JoinedStr() | ast.Import() | ast.ImportFrom():
             return True
         case ast.Expr(value=ast.Constant()) | ast.AnnAssign(value=None) | ast.Global():
+            return True
+        case ast.Subscript(value=ast.Name(id="Literal")):
             return True
         case ast.Expr(value=ast.Call(func=func)) | ast.Call(func=func):
             return bool(_names_in(func) & _FOR_PEOPLE)
@@ -227,18 +256,6 @@ def _at(tree: ast.AST, path: _Path) -> ast.AST:
         value = getattr(node, name)
         node = value if index is None else value[index]
     return node
-
-
-def _put(tree: ast.Module, path: _Path, new: ast.AST) -> None:
-    parent = _at(tree, path[:-1])
-    name, index = path[-1]
-    old = _at(tree, path)
-    if not isinstance(new, ast.match_case):
-        ast.copy_location(new, old)
-    if index is None:
-        setattr(parent, name, new)
-    else:
-        getattr(parent, name)[index] = new
 
 
 def _text(node: ast.AST) -> str:

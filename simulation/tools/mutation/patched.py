@@ -7,27 +7,29 @@ loaded again, and a forked process can try a mutation in milliseconds.
 import ast
 import importlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from simulation.tools.mutation.operators import Mutation
+
+Undo = Callable[[], None]
 
 
 class NotAppliedError(Exception):
     """The changed code ran when the module was loaded, as a class body or a default did."""
 
 
-def apply(mutation: Mutation, file: str, module_name: str) -> None:
-    """Let this process run the mutation from now on.
+def apply(mutation: Mutation, file: str, module_name: str) -> Undo:
+    """Let this process run the mutation until what is returned is called.
 
     Raises:
         NotAppliedError: it is not in a function, nor in a constant of the module.
     """
     module = importlib.import_module(module_name)
     if not mutation.scope:
-        _assign_constant(mutation, module)
-        return
+        return _assign_constant(mutation, module)
     compiled = compile(mutation.make(), file, "exec")
     function = _function(module, mutation.scope)
     found = [
@@ -38,7 +40,9 @@ def apply(mutation: Mutation, file: str, module_name: str) -> None:
     ]
     if len(found) != 1 or found[0].co_freevars != function.__code__.co_freevars:
         raise NotAppliedError(mutation.scope)
+    before = function.__code__
     function.__code__ = found[0]
+    return partial(setattr, function, "__code__", before)
 
 
 def _function(module: ModuleType, scope: str) -> FunctionType:
@@ -65,25 +69,35 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
             yield from _codes(each)
 
 
-def _assign_constant(mutation: Mutation, module: ModuleType) -> None:
+def assigned_by(mutation: Mutation) -> str | None:
+    """The constant of the module that the changed statement assigns."""
+    match ast.parse(mutation.around).body:
+        case [ast.Assign(targets=[ast.Name(id=name)])]:
+            return name
+        case [ast.AnnAssign(target=ast.Name(id=name), value=ast.expr())]:
+            return name
+    return None
+
+
+def _assign_constant(mutation: Mutation, module: ModuleType) -> Undo:
     """Assign a module's constant again, wherever it was imported."""
-    original = ast.parse(_source_of(module))
-    pairs = zip(original.body, mutation.make().body, strict=True)
-    changed = [new for old, new in pairs if ast.dump(old) != ast.dump(new)]
-    match changed:
-        case [ast.Assign(targets=[ast.Name(id=name)], value=value)]:
-            pass
-        case [ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)]:
-            pass
-        case _:
-            raise NotAppliedError("a class or a default")
+    name = assigned_by(mutation)
+    values = [
+        each.value
+        for each in mutation.make().body
+        if isinstance(each, ast.Assign | ast.AnnAssign)
+        and each.lineno == mutation.statement
+        and each.value is not None
+    ]
+    if name is None or not values:
+        raise NotAppliedError("a class or a default")
     before = vars(module)[name]
-    after = eval(compile(ast.Expression(value), module.__name__, "eval"), vars(module))  # noqa: S307 - our own code
-    for each in list(sys.modules.values()):
-        if vars(each).get(name) is before:
-            setattr(each, name, after)
+    after = eval(compile(ast.Expression(values[0]), module.__name__, "eval"), vars(module))  # noqa: S307 - our own code
+    users = [each for each in list(sys.modules.values()) if vars(each).get(name) is before]
 
+    def assign(value: object) -> None:
+        for each in users:
+            setattr(each, name, value)
 
-def _source_of(module: ModuleType) -> str:
-    with open(str(module.__file__), encoding="utf-8") as file:  # noqa: PTH123 - a module's own path
-        return file.read()
+    assign(after)
+    return partial(assign, before)
