@@ -100,7 +100,8 @@ def _changed(tree: ast.Module, path: "_Path", new: ast.AST) -> ast.Module:
     old, new = _at(tree, path), copy.deepcopy(new)
     if not isinstance(new, ast.match_case):
         ast.copy_location(new, old)
-    changed = parent = copy.copy(tree)
+    changed = copy.copy(tree)
+    parent: ast.AST = changed
     for depth, (name, index) in enumerate(path, 1):
         child = new if depth == len(path) else copy.copy(_at(tree, path[:depth]))
         if index is None:

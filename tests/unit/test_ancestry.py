@@ -1,0 +1,133 @@
+"""A lineage counts only if the row of the named parent proves it."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from longhaul.domain.ancestry import is_child
+from longhaul.domain.lease import CommittedOutput, Lease, State, job_key, joined_ref
+from longhaul.domain.lineage import (
+    MAX_DEPTH,
+    MAX_FAMILY,
+    Group,
+    Lineage,
+    child_id,
+    fan_out_problem,
+)
+from tests.builders import changed, running, stage
+
+CLEAN = stage(name="clean")
+DELAYS = stage(name="delays", join=True)
+OUTER = (Group(of="years#all", run=1, n=2, size=3),)
+
+
+def parent(**changes: Any) -> Lease:
+    output = CommittedOutput(1, "ref", "s3://b/out/", 1, 10, seal="secret")
+    lineage = Lineage(root="years#all", parent="years#all", groups=OUTER)
+    base = changed(running(), key="months#2013", stage="months", run=5, output=output)
+    return replace(base, **{"state": State.SUCCEEDED, "lineage": lineage, **changes})
+
+
+def emitted_place(n: int, size: int, seal: str | None = "secret") -> Lineage:
+    group = Group(of="months#2013", run=5, n=n, size=size)
+    return Lineage(root="years#all", parent="months#2013", groups=(*OUTER, group), seal=seal)
+
+
+def id_of(n: int | str, stage_name: str = "clean") -> str:
+    return child_id("years#all", stage_name, "months#2013", 5, n)
+
+
+UNEMITTED = Lineage(root="years#all", parent="months#2013", groups=OUTER, seal="secret")
+
+
+@pytest.mark.parametrize(
+    ("lineage", "job_id", "emitted", "follows"),
+    [
+        (emitted_place(1, 2), id_of(1), {"clean": 2}, True),
+        (emitted_place(1, 2), id_of(0), {"clean": 2}, False),  # another member's id
+        (emitted_place(1, 3), id_of(1), {"clean": 2}, False),  # a larger group
+        (emitted_place(2, 2), id_of(2), {"clean": 2}, False),  # beyond the group
+        (emitted_place(0, 1), id_of(0), {"delays": 1}, False),  # emitted for another stage
+        (emitted_place(1, 2, None), id_of(1), {"clean": 2}, False),  # without the seal
+        (emitted_place(1, 2, "guess"), id_of(1), {"clean": 2}, False),
+        (UNEMITTED, id_of(0), {}, True),
+        (UNEMITTED, id_of(0), {"clean": 1}, False),
+        (UNEMITTED, id_of(1), {}, False),
+        (UNEMITTED.model_copy(update={"groups": ()}), id_of(0), {}, False),
+        (UNEMITTED.model_copy(update={"groups": ()}), id_of(0), {"clean": 1}, False),
+        (UNEMITTED.model_copy(update={"seal": None}), id_of(0), {}, False),
+        (UNEMITTED.model_copy(update={"root": "months#2013"}), id_of(0), {}, False),
+    ],
+)
+def test_job_follows_only_with_the_id_the_group_the_place_and_the_seal_of_its_parent(
+    lineage: Lineage, job_id: str, emitted: dict[str, int], *, follows: bool
+) -> None:
+    assert is_child(lineage, job_id, CLEAN, parent(), emitted) is follows
+
+
+def test_nothing_follows_from_a_parent_that_is_unknown_or_did_not_succeed() -> None:
+    assert not is_child(UNEMITTED, id_of(0), CLEAN, None, {})
+    assert not is_child(UNEMITTED, id_of(0), CLEAN, parent(state=State.RUNNING), {})
+
+
+def test_child_of_a_parent_without_groups_or_output_is_in_no_group_and_has_no_seal() -> None:
+    first = replace(parent(lineage=None), attempt=replace(parent().attempt, output=None))
+    job_id = child_id("months#2013", "clean", "months#2013", 5, 0)
+    lineage = Lineage(root="months#2013", parent="months#2013")
+
+    assert is_child(lineage, job_id, CLEAN, first, {})
+
+
+@pytest.mark.parametrize(("inputs_of", "follows"), [("delays", True), ("clean", False)])
+def test_join_is_proved_by_its_id_and_by_where_its_inputs_are(
+    inputs_of: str, *, follows: bool
+) -> None:
+    job_id = id_of("join", "delays")
+    ref = joined_ref(job_key(inputs_of, job_id))
+    lineage = Lineage(root="years#all", parent="months#2013", groups=OUTER, inputs_ref=ref)
+
+    assert is_child(lineage, job_id, DELAYS, parent(), {"clean": 2}) is follows
+
+
+def groups(*sizes: int) -> list[Group]:
+    return [Group(of="a#b", run=1, n=0, size=size) for size in sizes]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "problem"),
+    [
+        ((), None),
+        ((1,) * MAX_DEPTH, None),
+        ((1,) * (MAX_DEPTH + 1), "9 fan-outs within each other"),
+        ((5_000, 20), None),
+        ((5_000, 21), "5,000 by 21 may lead to 105,000 jobs"),
+    ],
+)
+def test_fan_outs_within_fan_outs_are_bounded_in_depth_and_in_number(
+    sizes: tuple[int, ...], problem: str | None
+) -> None:
+    found = fan_out_problem(groups(*sizes))
+
+    assert found is None if problem is None else problem in (found or "")
+    assert MAX_FAMILY == 100_000
+
+
+def test_id_of_a_follow_on_begins_with_its_roots_cut_and_made_plain() -> None:
+    made = child_id("main#2013/01:x" + "y" * 100, "clean", "main#p", 1, 0)
+
+    root, stage_name, digest = made.split("/")
+    assert root == ("2013-01-x" + "y" * 100)[:60]
+    assert stage_name == "clean"
+    assert len(digest) == 20
+
+
+def test_ids_of_follow_ons_differ_by_parent_run_and_place() -> None:
+    made = {
+        child_id("main#r", "clean", parent_key, run, n)
+        for parent_key in ("main#p", "main#q")
+        for run in (1, 2)
+        for n in (0, "join")
+    }
+
+    assert len(made) == 8

@@ -1,0 +1,218 @@
+"""What a received message is read as, and how long it may live."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from longhaul.domain import attributes
+from longhaul.domain.attributes import text
+from longhaul.domain.errors import InvalidRequestError
+from longhaul.domain.message import (
+    MAX_DEAD_LETTER_BYTES,
+    MAX_JOB_BYTES,
+    Delivery,
+    JobMessage,
+    Message,
+    follow_on,
+    read,
+    renewal,
+    require_room,
+    size_of,
+    size_problem,
+    weight_of,
+)
+from longhaul.settings import LeaseSettings
+from tests.builders import NOW, body, message, stage
+
+TIMING = LeaseSettings()
+SENT = NOW - timedelta(minutes=1)
+
+
+def received(given: dict[str, Any] | None = None, **changes: Any) -> JobMessage:
+    content = Message(body(**changes), given or {}, "tenant")
+    return read(Delivery("m-1", "handle", 3, SENT, content), stage(), NOW)
+
+
+@pytest.mark.parametrize(
+    ("receives", "age_s", "worn_out"),
+    [
+        (899, 0, False),
+        (900, 0, True),
+        (1, 604_799, False),
+        (1, 604_800, True),
+    ],
+)
+def test_message_wears_out_by_its_receives_or_by_its_age(
+    receives: int, age_s: float, *, worn_out: bool
+) -> None:
+    old = message(receive_count=receives, sent_at=NOW - timedelta(seconds=age_s))
+
+    assert old.wears_out(TIMING, NOW) is worn_out
+
+
+@pytest.mark.parametrize(
+    ("receives", "age_s", "rarely"),
+    [(1, 86_399, False), (1, 86_400, True), (0, 86_400, True), (2, 172_799, False)],
+)
+def test_message_that_is_received_less_than_daily_comes_rarely(
+    receives: int, age_s: float, *, rarely: bool
+) -> None:
+    old = message(receive_count=receives, sent_at=NOW - timedelta(seconds=age_s))
+
+    assert old.comes_rarely(TIMING, NOW) is rarely
+
+
+def test_delivery_is_read_with_its_own_receive_and_times() -> None:
+    came = received({"team": text("blue")})
+
+    assert (came.message_id, came.receipt_handle, came.receive_count) == ("m-1", "handle", 3)
+    assert (came.received_at, came.sent_at, came.first_sent_at) == (NOW, SENT, SENT)
+    assert (came.renews, came.chain, came.is_follow_on) == (None, "m-1", False)
+    assert came.content == Message(body(), {"team": text("blue")}, "tenant")
+
+
+@pytest.mark.parametrize(
+    ("in_body", "attribute", "key"),
+    [
+        ("january", None, "main#january"),
+        ("january", "february", "main#january"),
+        (None, "february", "main#february"),
+        (None, None, "main#m-1"),
+    ],
+)
+def test_job_has_the_id_in_its_body_else_the_attributes_else_its_messages(
+    in_body: str | None, attribute: str | None, key: str
+) -> None:
+    given = {attributes.JOB_ID: text(attribute)} if attribute else {}
+    changes = {"job_id": in_body} if in_body else {}
+
+    assert received(given, **changes).key == key
+
+
+def test_attribute_that_is_no_job_id_is_refused() -> None:
+    with pytest.raises(InvalidRequestError, match="message attribute job_id"):
+        received({attributes.JOB_ID: text("../other")})
+
+
+def epoch_ms(time: datetime) -> str:
+    return str(round(time.timestamp() * 1000))
+
+
+EARLIER = datetime(2025, 12, 30, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("carried", "first_sent_at"),
+    [
+        (epoch_ms(EARLIER), EARLIER),
+        (epoch_ms(NOW + timedelta(days=1)), SENT),  # no message is older than its work
+        ("9" * 40, SENT),
+        ("", SENT),
+        ("-5", SENT),
+        ("1e9", SENT),
+    ],
+)
+def test_work_is_as_old_as_its_message_says_and_never_younger_than_the_message(
+    carried: str, first_sent_at: datetime
+) -> None:
+    assert received({attributes.FIRST_SENT: text(carried)}).first_sent_at == first_sent_at
+
+
+@pytest.mark.parametrize(
+    ("renews", "chain", "is_follow_on"),
+    [(None, "m-1", True), ("m-0", "m-0", False), ("x" * 100, "x" * 100, False)],
+)
+def test_message_with_a_first_time_is_a_copy_or_else_a_follow_on(
+    renews: str | None, chain: str, *, is_follow_on: bool
+) -> None:
+    given = {attributes.FIRST_SENT: text(epoch_ms(EARLIER))}
+    if renews:
+        given[attributes.RENEWS] = text(renews)
+
+    came = received(given)
+
+    assert (came.renews, came.chain, came.is_follow_on) == (renews, chain, is_follow_on)
+
+
+def test_chain_that_is_longer_than_any_message_id_is_ignored() -> None:
+    came = received({attributes.RENEWS: text("x" * 101)})
+
+    assert (came.renews, came.chain) == (None, "m-1")
+
+
+def test_copy_carries_its_chain_its_job_and_the_time_of_its_work() -> None:
+    content = Message(body(), {"team": text("blue")}, "tenant")
+
+    copy = renewal(content, "m-0", "main#a/b#c", EARLIER)
+
+    assert copy == Message(
+        body(),
+        {
+            "team": text("blue"),
+            attributes.JOB_ID: text("a/b#c"),
+            attributes.FIRST_SENT: text(epoch_ms(EARLIER)),
+            attributes.RENEWS: text("m-0"),
+        },
+        "tenant",
+    )
+
+
+def test_follow_on_is_as_old_as_the_end_of_its_parent_and_in_its_group() -> None:
+    assert follow_on("{}", EARLIER, "tenant") == Message(
+        "{}", {attributes.FIRST_SENT: text(epoch_ms(EARLIER))}, "tenant"
+    )
+
+
+def test_size_counts_the_body_and_names_types_and_values_of_attributes_in_bytes() -> None:
+    given = {
+        "é": text("ab"),  # 2 bytes of name, 6 of type, 2 of value
+        "b": {"dataType": "Binary", "binaryValue": "AAAA"},  # 1, 6, and 3 for four of base64
+        "c": {"dataType": "String", "stringValue": None},  # 1, 6
+    }
+
+    assert size_of(Message("äbc", given)) == 4 + 10 + 10 + 7
+
+
+def test_weight_in_a_call_counts_attributes_as_json() -> None:
+    given = {"a": text("b")}
+
+    assert weight_of(Message("äbc", given)) == 4 + len(json.dumps(given))
+    assert MAX_DEAD_LETTER_BYTES - MAX_JOB_BYTES == 16_384
+
+
+# What a copy gets: job_id of 128, first_sent of 15 digits, renews of 100, with names and types.
+COPYS_OWN = 6 + 128 + 6 + 10 + 15 + 6 + 6 + 100 + 6
+# What a dead letter gets: an explanation of 8 KiB, and job_id.
+LETTERS_OWN = 8 + 8_192 + 6 + 6 + 128 + 6
+
+
+@pytest.mark.parametrize(
+    ("limit", "most"),
+    [
+        (MAX_JOB_BYTES, MAX_JOB_BYTES - COPYS_OWN),
+        (MAX_DEAD_LETTER_BYTES, MAX_DEAD_LETTER_BYTES - LETTERS_OWN),
+    ],
+)
+def test_message_must_leave_room_for_what_its_copy_and_its_dead_letter_get(
+    limit: int, most: int
+) -> None:
+    assert size_problem(Message("x" * most, {}), limit) is None
+    problem = size_problem(Message("x" * (most + 1), {}), limit)
+    assert problem is not None
+    assert problem.startswith("the message is 1 bytes too long")
+
+
+def test_message_without_room_is_an_invalid_request() -> None:
+    require_room(Message(body(), {}))
+    with pytest.raises(InvalidRequestError, match="bytes too long"):
+        require_room(Message("x" * MAX_JOB_BYTES, {}))
+
+
+def test_message_that_renews_another_names_the_objects_of_its_own_id() -> None:
+    copy = replace(message(), renews="m-0")
+
+    assert copy.request_ref.endswith("/m-1.json")
+    assert copy.chain == "m-0"
