@@ -2,9 +2,10 @@
 
 A worker receives a message under a long visibility timeout, works, and deletes it. Step scaling
 adds workers while messages wait, and takes some away while none do. Metrics reach CloudWatch up to
-15 minutes late. A service that scales in stops tasks regardless of their work: SIGTERM, and SIGKILL
-30 seconds later. A stopped worker's message becomes visible when its visibility timeout ends. After
-three receives SQS moves it to the dead-letter queue, without a reason.
+15 minutes late (`simulation.scale_in.metrics`). A service that scales in stops tasks regardless of
+their work: SIGTERM, and SIGKILL 30 seconds later. A stopped worker's message becomes visible when
+its visibility timeout ends. After three receives SQS moves it to the dead-letter queue, without a
+reason.
 
 Sources: "Available CloudWatch metrics for Amazon SQS" (SQS Developer Guide); "Step scaling
 policies" and "Service scheduler" (ECS Developer Guide); Cooldown, 300 s by default, in
@@ -13,23 +14,32 @@ StepScalingPolicyConfiguration (Application Auto Scaling API).
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Literal
 
 from simulation.aws.cloud import FakeAws
-from simulation.aws.cloudwatch import MAX_LATE_S, Alarm, State, Value
+from simulation.aws.cloudwatch import Alarm, State, Value
 from simulation.aws.platform.timeline import Process, Timeline
+from simulation.scale_in.metrics import LateAfterIdle, LateAlways, Metrics
 from simulation.scale_in.work import Job, Outcome
 
-Watched = Literal["visible", "all"]
-"""What the alarms watch.
+Watched = Literal["visible", "all", "three"]
+"""What the alarms watch, and how the service scales.
 
 `visible`: ApproximateNumberOfMessagesVisible, as in most tutorials. `all`: with NotVisible added,
-so that running jobs count too.
+so that running jobs count too. Both scale in steps, and each value is late. `three`: Visible,
+NotVisible and Delayed, late each by itself after idle hours; the service is on (all workers) while
+their sum is not 0, and its count is set to 0 when it is.
 """
+
+_METRICS: Mapping[Watched, Sequence[str]] = {
+    "visible": [""],
+    "all": ["", "NotVisible"],
+    "three": ["", "NotVisible", "Delayed"],
+}
 
 MAX_WORKERS = 10
 START_S = 60
@@ -39,6 +49,8 @@ MAX_RECEIVES = 3
 LONGEST_VISIBILITY_S = 43_200
 POLL_S = 20
 STEPS = ((5, 5), (1, 1))  # messages at least → workers to add
+ON = ((1, MAX_WORKERS),)  # for a service that is on or off
+_NONE = Value(0, 0, 0)
 _HORIZON = timedelta(days=60)
 
 
@@ -61,7 +73,11 @@ class AlarmDriven:
         self._out = Alarm(60, 1, 1, "Maximum", "GreaterThanOrEqualToThreshold", 1, "ignore")
         self._in = Alarm(60 * minutes, 1, 1, "Maximum", "LessThanThreshold", 1, "ignore")
         self._states: dict[Alarm, State] = {self._out: "OK", self._in: "OK"}
-        self._values: list[Value] = []
+        self._metrics: Metrics = (
+            LateAfterIdle(self._rng) if watched == "three" else LateAlways(self._rng)
+        )
+        self._steps = ON if watched == "three" else STEPS
+        self._called_at = 0.0  # the last call to the queue
         self._workers: list[Worker] = []
         self._cool_at = self._aws.clock.now()
         self._began = self._aws.clock.now()
@@ -92,38 +108,36 @@ class AlarmDriven:
 
     def _send(self, job: Job) -> None:
         self._unsent -= 1
+        self._called_at = self._now()
         self._aws.sqs.send_message(QueueUrl=self._url, MessageBody=f"{job.n}")
 
     def _minute(self) -> None:
         """Once a minute: SQS measures, CloudWatch evaluates, the service scales."""
-        now = (self._aws.clock.now() - self._began).total_seconds()
+        now = self._now()
         self.outcome.paid_s += 60 * len(self._workers)
-        messages = self._measure()
-        self._values = [value for value in self._values if value.at > now - 3600]
-        self._values.append(Value(now, messages, now + self._rng.uniform(0, MAX_LATE_S)))
+        self._metrics.record(now, self._counts(), self._called_at)
+        values = self._metrics.known(now)
         for alarm, before in self._states.items():
-            self._states[alarm] = alarm.state(self._values, now, before)
+            self._states[alarm] = alarm.state(values, now, before)
         # An alarm invokes its scaling policy each minute while it lasts; the cool-down limits that.
         if self._aws.clock.now() >= self._cool_at:
             if self._states[self._out] == "ALARM":
-                known = max(
-                    (value for value in self._values if value.visible_at <= now),
-                    key=lambda value: value.at,
-                )
-                self._scale_out(known.value)
-            elif self._states[self._in] == "ALARM" and self._workers:
-                self._scale_in()
+                self._scale_out(max(values, key=lambda value: value.at, default=_NONE).value)
+            elif self._states[self._in] == "ALARM":
+                for _ in self._workers[:] if self._watched == "three" else self._workers[:1]:
+                    self._scale_in()
         self._timeline.after(60, self._minute)
 
-    def _measure(self) -> int:
-        names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
-        found = self._aws.sqs.get_queue_attributes(QueueUrl=self._url, AttributeNames=names)[
-            "Attributes"
-        ]
-        return sum(int(found[name]) for name in names[: 1 if self._watched == "visible" else 2])
+    def _counts(self) -> dict[str, int]:
+        names = [f"ApproximateNumberOfMessages{name}" for name in _METRICS[self._watched]]
+        found = self._aws.sqs.get_queue_attributes(QueueUrl=self._url, AttributeNames=names)
+        return {name: int(found["Attributes"][name]) for name in names}
+
+    def _now(self) -> float:
+        return (self._aws.clock.now() - self._began).total_seconds()
 
     def _scale_out(self, messages: float) -> None:
-        wanted = next((add for least, add in STEPS if messages >= least), 0)
+        wanted = next((add for least, add in self._steps if messages >= least), 0)
         for _ in range(min(wanted, MAX_WORKERS - len(self._workers))):
             worker = Worker()
             self._workers.append(worker)
@@ -146,6 +160,7 @@ class AlarmDriven:
     def _work(self, worker: Worker) -> None:
         self._timeline.sleep(START_S)
         while True:
+            self._called_at = self._now()
             answer = self._aws.sqs.receive_message(
                 QueueUrl=self._url, VisibilityTimeout=self._visibility_s
             )
@@ -153,6 +168,7 @@ class AlarmDriven:
                 (message,) = messages
                 worker.job, worker.since = self._jobs[message["Body"]], self._aws.clock.now()
                 self._timeline.sleep(worker.job.length_s)
+                self._called_at = self._now()
                 self._aws.sqs.delete_message(
                     QueueUrl=self._url, ReceiptHandle=message["ReceiptHandle"]
                 )

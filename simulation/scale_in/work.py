@@ -51,3 +51,13 @@ def bursts(mean_s: float, rng: random.Random, count: int = 10) -> list[Job]:
             jobs.append(Job(len(jobs), at + rng.uniform(0, 30), mean_s * rng.uniform(0.5, 1.5)))
         at += rng.expovariate(1 / 2700)
     return jobs
+
+
+def nights(mean_s: float, rng: random.Random, count: int = 5) -> list[Job]:
+    """One burst of one to six jobs a day, so that the queue is asleep when it comes."""
+    sent = (
+        (86_400 * day + rng.uniform(0, 30), mean_s * rng.uniform(0.5, 1.5))
+        for day in range(count)
+        for _ in range(rng.randint(1, 6))
+    )
+    return [Job(n, *each) for n, each in enumerate(sent)]

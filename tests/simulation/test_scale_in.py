@@ -6,7 +6,7 @@ import pytest
 
 from simulation.scale_in.alarms import AlarmDriven, Watched
 from simulation.scale_in.longhaul import by_leases
-from simulation.scale_in.work import Outcome, bursts
+from simulation.scale_in.work import Outcome, bursts, nights
 
 
 def by_alarms(mean_s: float, watched: Watched, minutes: int) -> list[Outcome]:
@@ -47,6 +47,28 @@ def test_a_longer_evaluation_helps_only_jobs_shorter_than_itself() -> None:
 
     assert short[1] < short[0]
     assert long[1] > 0
+
+
+def after_nights(mean_s: float, minutes: int) -> list[Outcome]:
+    return [
+        AlarmDriven(
+            nights(mean_s, random.Random(seed), 3), watched="three", minutes=minutes, seed=seed
+        ).run()
+        for seed in range(2)
+    ]
+
+
+@pytest.mark.parametrize("mean_s", [600, 7200], ids=["minutes", "hours"])
+def test_a_sum_of_metrics_that_wake_one_after_another_stops_all_that_runs(mean_s: float) -> None:
+    by_the_minute, by_the_quarter = (after_nights(mean_s, minutes) for minutes in (1, 15))
+
+    assert sum(each.stopped for each in by_the_minute) > 1
+    # The cure holds while no metric is later than the alarm is long, and is paid in idle workers.
+    assert not any(each.stopped for each in by_the_quarter)
+    if mean_s == 600:
+        assert sum(each.paid_s for each in by_the_quarter) > sum(
+            each.paid_s for each in by_the_minute
+        )
 
 
 @pytest.mark.parametrize(
