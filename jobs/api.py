@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict
@@ -93,9 +94,7 @@ class Job(Generic[ParamsT]):
         Raises:
             ValueError: the name cannot be used, or was written already.
         """
-        folder = self.folder_of(name)
-        if any(dataset.name == name for dataset in self.written):
-            raise ValueError(f"dataset {name!r} was written already")
+        folder = self._new_dataset(name)
         # Counted while it is written: no second pass over the data.
         counted = Observation()
         writer = df.observe(counted, F.count(F.lit(1)).alias("rows")).write.format(format)
@@ -106,6 +105,25 @@ class Job(Generic[ParamsT]):
         self.written.append(Dataset(name, folder, rows))
         return rows
 
+    def files(self, name: str = MAIN) -> Path:
+        """A local folder for files of any kind, which are published as `write`'s are.
+
+        Hidden ones (`.name`, `_name`) are not.
+
+        Raises:
+            PermanentJobError: the job runs on a cluster, whose machines share no disk.
+            ValueError: the name cannot be used, or was written already.
+        """
+        folder = self._new_dataset(name)
+        if not isinstance(folder, Path):
+            raise PermanentJobError(
+                "this job writes files of its own, which a cluster cannot: send it to another"
+                " engine than emr-serverless"
+            )
+        folder.mkdir(parents=True)
+        self.written.append(Dataset(name, folder))
+        return folder
+
     def folder_of(self, name: str) -> Folder:
         """The folder that becomes a dataset of the output.
 
@@ -115,6 +133,11 @@ class Job(Generic[ParamsT]):
         if name != MAIN and not _NAME.fullmatch(name):
             raise ValueError(f"{name!r} is no dataset name: letters, digits, _ and -, at most 64")
         return self.output_folder / ("main" if name == MAIN else f"named-{name}")
+
+    def _new_dataset(self, name: str) -> Folder:
+        if any(dataset.name == name for dataset in self.written):
+            raise ValueError(f"dataset {name!r} was written already")
+        return self.folder_of(name)
 
     def emit(self, *requests: Request, stage: str | None = None) -> None:
         """Ask for jobs in the next stage. They start when this one has succeeded.
