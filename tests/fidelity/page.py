@@ -4,15 +4,23 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from textwrap import fill
 
-from tests.fidelity import dynamodb, s3, sqs, stepfunctions
-from tests.fidelity.rule import Answer, Rule
+from tests.fidelity import (
+    dynamodb,
+    s3,
+    s3_uploads,
+    sqs,
+    sqs_batches,
+    states,
+    stepfunctions,
+)
+from tests.fidelity.rule import NOT_ASKED, Answer, Rule
 
 PAGE = Path(__file__).parents[2] / "docs" / "fidelity.md"
 RULES: Mapping[str, Sequence[Rule]] = {
-    "SQS": sqs.RULES,
-    "S3": s3.RULES,
+    "SQS": [*sqs.RULES, *sqs_batches.RULES],
+    "S3": [*s3.RULES, *s3_uploads.RULES],
     "DynamoDB": dynamodb.RULES,
-    "Step Functions": stepfunctions.RULES,
+    "Step Functions": [*stepfunctions.RULES, *states.RULES],
 }
 ORACLES = {"SQS": "LocalStack", "S3": "LocalStack", "DynamoDB": "DynamoDB Local"}
 _HEAD = """\
@@ -27,9 +35,11 @@ with either engine (`tests/simulation/conformance`).
 
 Each rule below is a call whose answer matters to Longhaul. AWS's answer comes from its
 documentation, named by the last part of the page's address, or from answers that LocalStack's
-authors recorded from AWS. Each engine is asked in `tests/fidelity`, and a test fails when its
-answer is no longer the one that stands here. The sign = says that the engine answers as AWS does;
-below each table stands who is right where one differs.
+authors recorded from AWS: then the source is the test, in the folder of AWS's services among the
+tests of github.com/localstack/localstack (commit 8b9a79f05 of March 2026), with the month of the
+recording. Each engine is asked in `tests/fidelity`, and a test fails when its answer is no longer
+the one that stands here. The sign = says that the engine answers as AWS does; below each table
+stands who is right where one differs.
 
 The oracles are installed from PyPI and npm on the first run of the slow tests, or by
 `make oracles`. They need Python 3.13 or newer for LocalStack.
@@ -67,6 +77,8 @@ def _section(service: str) -> str:
 def _text(answer: Answer | None) -> str:
     if answer is None:
         return "="
+    if answer == NOT_ASKED:
+        return NOT_ASKED
     if not answer:
         return "an error without a code"
     return f"`{answer}`" if isinstance(answer, str) else " or ".join(f"`{each}`" for each in answer)

@@ -9,6 +9,19 @@ from tests.contract.conftest import Aws
 Answer = str | tuple[str, ...]
 """An error code, `ok`, or a value. Several: each of them may come."""
 
+NOT_ASKED = "not asked"
+"""The answer of an engine that lacks what the rule is about."""
+
+
+def recorded(test: str, date: str) -> str:
+    """The source of a rule: a recording of AWS in LocalStack's tests, and when it was made.
+
+    Args:
+        test: Path of the test file below `tests/aws/services` and name of the test.
+        date: Year and month.
+    """
+    return f"recorded {date}: {test}"
+
 
 @dataclass(frozen=True)
 class Rule:
@@ -17,7 +30,7 @@ class Rule:
     Attributes:
         probe: Makes the call and returns the answer. Its name is the name of the rule.
         aws: AWS's answer. Several where AWS leaves it open.
-        source: The page of AWS's documentation, or who recorded the answer.
+        source: The page of AWS's documentation, or the recording.
         fake: The strict fakes' answer, where it differs.
         embedded: The answer of the embedded AWS (moto with its repairs), where it differs.
         oracle: The answer of DynamoDB Local or LocalStack, where it differs.

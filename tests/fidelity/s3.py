@@ -1,66 +1,10 @@
-"""Rules of S3: conditional writes and uploads in parts."""
+"""Rules of S3: conditional writes, listings and deletions."""
 
 from typing import Any
 
 from tests.contract.conftest import Aws
 from tests.contract.refusals import code_of
-from tests.fidelity.rule import Rule
-
-COMPLETE = "API_CompleteMultipartUpload"
-
-
-def upload(aws: Aws, **more: Any) -> tuple[Any, dict[str, Any], dict[str, Any]]:
-    """S3, the names of an upload with one part, and the arguments that complete it."""
-    s3 = aws.client("s3")
-    s3.create_bucket(Bucket="data")
-    begun = s3.create_multipart_upload(Bucket="data", Key="a", **more)
-    named = {"Bucket": "data", "Key": "a", "UploadId": begun["UploadId"]}
-    part = s3.upload_part(**named, PartNumber=1, Body=b"x", ChecksumAlgorithm="CRC32")
-    parts = [{"PartNumber": 1, "ETag": part["ETag"], "ChecksumCRC32": part["ChecksumCRC32"]}]
-    return s3, named, {"MultipartUpload": {"Parts": parts}}
-
-
-def upload_completed_twice(aws: Aws) -> str:
-    s3, named, completion = upload(aws, ChecksumAlgorithm="CRC32")
-    s3.complete_multipart_upload(**named, **completion)
-    return code_of(lambda: s3.complete_multipart_upload(**named, **completion))
-
-
-def upload_completed_again_after_its_object_was_deleted(aws: Aws) -> str:
-    s3, named, completion = upload(aws, ChecksumAlgorithm="CRC32")
-    s3.complete_multipart_upload(**named, **completion)
-    s3.delete_object(Bucket="data", Key="a")
-    code_of(lambda: s3.complete_multipart_upload(**named, **completion))
-    return code_of(lambda: s3.head_object(Bucket="data", Key="a"))
-
-
-def upload_aborted_after_its_completion(aws: Aws) -> str:
-    s3, named, completion = upload(aws, ChecksumAlgorithm="CRC32")
-    s3.complete_multipart_upload(**named, **completion)
-    return code_of(lambda: s3.abort_multipart_upload(**named))
-
-
-def upload_completed_without_its_checksums(aws: Aws) -> str:
-    s3, named, completion = upload(aws, ChecksumAlgorithm="CRC32")
-    del completion["MultipartUpload"]["Parts"][0]["ChecksumCRC32"]
-    return code_of(lambda: s3.complete_multipart_upload(**named, **completion))
-
-
-def upload_completed_with_wrong_checksums(aws: Aws) -> str:
-    s3, named, completion = upload(aws, ChecksumAlgorithm="CRC32")
-    completion["MultipartUpload"]["Parts"][0]["ChecksumCRC32"] = "AAAAAA=="
-    return code_of(lambda: s3.complete_multipart_upload(**named, **completion))
-
-
-def part_checksums_on_an_upload_begun_without_an_algorithm(aws: Aws) -> str:
-    s3, named, completion = upload(aws)
-    return code_of(lambda: s3.complete_multipart_upload(**named, **completion))
-
-
-def upload_completed_with_an_unknown_part(aws: Aws) -> str:
-    s3, named, completion = upload(aws, ChecksumAlgorithm="CRC32")
-    completion["MultipartUpload"]["Parts"][0]["PartNumber"] = 2
-    return code_of(lambda: s3.complete_multipart_upload(**named, **completion))
+from tests.fidelity.rule import NOT_ASKED, Rule, recorded
 
 
 def put_with_if_none_match_on_an_existing_key(aws: Aws) -> str:
@@ -84,52 +28,198 @@ def put_with_if_match_on_a_missing_key(aws: Aws) -> str:
 
 
 def deletion_of_a_missing_key(aws: Aws) -> str:
+    return code_of(lambda: bucket(aws).delete_object(Bucket="data", Key="a"))
+
+
+def bucket(aws: Aws, *keys: str) -> Any:
+    """S3 with the bucket `data` and these objects."""
     s3 = aws.client("s3")
     s3.create_bucket(Bucket="data")
-    return code_of(lambda: s3.delete_object(Bucket="data", Key="a"))
+    for key in keys:
+        s3.put_object(Bucket="data", Key=key, Body=b"")
+    return s3
 
 
-UNCHECKED = "moto does not look at the checksums of parts; the fakes do"
+def put(s3: Any, **condition: str) -> str:
+    return code_of(lambda: s3.put_object(Bucket="data", Key="a", Body=b"", **condition))
+
+
+def put_with_if_none_match_after_a_deletion(aws: Aws) -> str:
+    s3 = bucket(aws, "a")
+    s3.delete_object(Bucket="data", Key="a")
+    return put(s3, IfNoneMatch="*")
+
+
+def put_with_if_none_match_of_an_etag(aws: Aws) -> str:
+    return put(bucket(aws, "a"), IfNoneMatch='"etag"')
+
+
+def put_with_if_match_of_a_star(aws: Aws) -> str:
+    return put(bucket(aws, "a"), IfMatch="*")
+
+
+def put_with_both_conditions(aws: Aws) -> str:
+    return put(bucket(aws), IfMatch='"etag"', IfNoneMatch="*")
+
+
+def put_with_if_none_match_on_a_delete_marker(aws: Aws) -> str:
+    s3 = versioned(aws)
+    s3.delete_object(Bucket="data", Key="a")
+    return put(s3, IfNoneMatch="*")
+
+
+def put_with_if_none_match_on_a_key_with_versions(aws: Aws) -> str:
+    return put(versioned(aws), IfNoneMatch="*")
+
+
+def put_with_if_match_on_a_delete_marker(aws: Aws) -> str:
+    s3 = versioned(aws)
+    s3.delete_object(Bucket="data", Key="a")
+    return put(s3, IfMatch='"d41d8cd98f00b204e9800998ecf8427e"')
+
+
+def read_of_a_key_whose_newest_version_is_a_delete_marker(aws: Aws) -> str:
+    s3 = versioned(aws)
+    s3.delete_object(Bucket="data", Key="a")
+    return code_of(lambda: s3.get_object(Bucket="data", Key="a"))
+
+
+def versioned(aws: Aws) -> Any:
+    """S3 with an object in a bucket that keeps versions."""
+    s3 = bucket(aws)
+    s3.put_bucket_versioning(Bucket="data", VersioningConfiguration={"Status": "Enabled"})
+    s3.put_object(Bucket="data", Key="a", Body=b"")
+    return s3
+
+
+def deletion_of_several_keys_of_which_one_is_missing(aws: Aws) -> str:
+    keys = [{"Key": "a"}, {"Key": "missing"}]
+    deleted = bucket(aws, "a").delete_objects(Bucket="data", Delete={"Objects": keys})
+    return ", ".join(sorted(each["Key"] for each in deleted["Deleted"]))
+
+
+def quiet_deletion_of_missing_keys(aws: Aws) -> str:
+    keys = [{"Key": "missing"}]
+    deleted = bucket(aws).delete_objects(Bucket="data", Delete={"Objects": keys, "Quiet": True})
+    return str(sorted(deleted.keys() & {"Deleted", "Errors"}))
+
+
+def deletion_in_a_missing_bucket(aws: Aws) -> str:
+    keys = [{"Key": "a"}]
+    delete = aws.client("s3").delete_objects
+    return code_of(lambda: delete(Bucket="missing", Delete={"Objects": keys}))
+
+
+def order_of_listed_keys(aws: Aws) -> str:
+    s3 = bucket(aws, "n_2", "n_10", "n_1")
+    page = s3.list_objects_v2(Bucket="data", Prefix="n_", MaxKeys=2)
+    rest = s3.list_objects_v2(
+        Bucket="data", Prefix="n_", ContinuationToken=page["NextContinuationToken"]
+    )
+    return ", ".join(each["Key"] for each in [*page["Contents"], *rest["Contents"]])
+
+
+VERSIONS = "The fakes keep no versions. Conditions and reads see the newest version alone"
 RULES = [
     Rule(
-        upload_completed_twice,
+        put_with_if_none_match_on_an_existing_key,
+        "PreconditionFailed",
+        recorded("s3/test_s3_api.py::test_put_object_if_none_match", "2026-02"),
+    ),
+    Rule(
+        put_with_another_etag_than_the_objects,
+        "PreconditionFailed",
+        recorded("s3/test_s3_api.py::test_put_object_if_match", "2026-02"),
+    ),
+    Rule(
+        put_with_if_match_on_a_missing_key,
+        "NoSuchKey",
+        recorded("s3/test_s3_api.py::test_put_object_if_match", "2026-02"),
+    ),
+    Rule(
+        deletion_of_a_missing_key,
         "ok",
-        f"{COMPLETE}; recorded by LocalStack",
-        oracle="NoSuchUpload",
-        why="LocalStack forgets an upload that it has completed. The 200 says nothing about the"
-        " object: the publisher looks at what is there",
+        recorded("s3/test_s3_api.py::test_delete_object", "2026-02"),
     ),
     Rule(
-        upload_completed_again_after_its_object_was_deleted,
-        "404",
-        "recorded by LocalStack",
+        put_with_if_none_match_after_a_deletion,
+        "ok",
+        recorded("s3/test_s3_api.py::test_put_object_if_none_match", "2026-02"),
     ),
-    Rule(upload_aborted_after_its_completion, "NoSuchUpload", "API_AbortMultipartUpload"),
     Rule(
-        upload_completed_without_its_checksums,
-        "InvalidRequest",
-        COMPLETE,
+        put_with_if_none_match_of_an_etag,
+        "NotImplemented",
+        recorded("s3/test_s3_api.py::test_put_object_if_none_match_validation", "2026-02"),
         embedded="ok",
-        why=UNCHECKED,
+        why="moto ignores the value. Longhaul sends the star alone",
     ),
     Rule(
-        upload_completed_with_wrong_checksums,
-        "InvalidPart",
-        COMPLETE,
-        embedded="ok",
-        why=UNCHECKED,
+        put_with_if_match_of_a_star,
+        "NotImplemented",
+        recorded("s3/test_s3_api.py::test_put_object_if_match_validation", "2026-02"),
+        embedded="PreconditionFailed",
+        why="moto compares the star with the ETag. Longhaul sends ETags alone",
     ),
     Rule(
-        part_checksums_on_an_upload_begun_without_an_algorithm,
-        "InvalidPart",
-        "recorded by LocalStack",
-        embedded="ok",
-        why="moto does not look at the checksums of parts. Longhaul names an algorithm when it"
-        " begins an upload",
+        put_with_both_conditions,
+        "NotImplemented",
+        recorded(
+            "s3/test_s3_api.py::test_put_object_if_match_and_if_none_match_validation", "2026-02"
+        ),
+        embedded="NoSuchKey",
+        why="moto checks both. Longhaul sends one",
     ),
-    Rule(upload_completed_with_an_unknown_part, "InvalidPart", COMPLETE),
-    Rule(put_with_if_none_match_on_an_existing_key, "PreconditionFailed", "conditional-writes"),
-    Rule(put_with_another_etag_than_the_objects, "PreconditionFailed", "conditional-writes"),
-    Rule(put_with_if_match_on_a_missing_key, "NoSuchKey", "conditional-writes"),
-    Rule(deletion_of_a_missing_key, "ok", "API_DeleteObject"),
+    Rule(
+        put_with_if_none_match_on_a_key_with_versions,
+        "PreconditionFailed",
+        recorded("s3/test_s3_api.py::test_put_object_if_none_match_versioned_bucket", "2026-02"),
+        fake=NOT_ASKED,
+        why=VERSIONS,
+    ),
+    Rule(
+        put_with_if_none_match_on_a_delete_marker,
+        "ok",
+        recorded("s3/test_s3_api.py::test_put_object_if_none_match_versioned_bucket", "2026-02"),
+        fake=NOT_ASKED,
+        why=VERSIONS,
+    ),
+    Rule(
+        put_with_if_match_on_a_delete_marker,
+        "NoSuchKey",
+        recorded("s3/test_s3_api.py::test_put_object_if_match_versioned_bucket", "2026-02"),
+        fake=NOT_ASKED,
+        why=VERSIONS,
+    ),
+    Rule(
+        read_of_a_key_whose_newest_version_is_a_delete_marker,
+        "NoSuchKey",
+        recorded("s3/test_s3_api.py::test_delete_object_versioned", "2026-02"),
+        fake=NOT_ASKED,
+        why=VERSIONS,
+    ),
+    Rule(
+        deletion_of_several_keys_of_which_one_is_missing,
+        "a, missing",
+        recorded("s3/test_s3_api.py::test_delete_objects", "2026-02"),
+    ),
+    Rule(
+        quiet_deletion_of_missing_keys,
+        "[]",
+        recorded("s3/test_s3.py::test_delete_non_existing_keys_quiet", "2026-02"),
+        embedded="['Deleted']",
+        why="moto names what it deleted in any case. Longhaul reads the errors alone",
+    ),
+    Rule(
+        deletion_in_a_missing_bucket,
+        "NoSuchBucket",
+        recorded("s3/test_s3.py::test_delete_non_existing_keys_in_non_existing_bucket", "2026-02"),
+    ),
+    Rule(
+        order_of_listed_keys,
+        "n_1, n_10, n_2",
+        recorded(
+            "s3/test_s3_list_operations.py::test_list_objects_v2_continuation_start_after",
+            "2026-02",
+        ),
+    ),
 ]

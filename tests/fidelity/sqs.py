@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.contract.conftest import Aws
 from tests.contract.refusals import code_of
-from tests.fidelity.rule import Rule
+from tests.fidelity.rule import Rule, recorded
 
 
 def queue(aws: Aws, **attributes: str) -> tuple[Any, str]:
@@ -144,24 +144,6 @@ def eleven_attributes(aws: Aws) -> str:
     return send(sqs, url, MessageAttributes={f"a{n}": text for n in range(11)})
 
 
-def batch_of_eleven(aws: Aws) -> str:
-    sqs, url = queue(aws)
-    entries = [{"Id": str(n), "MessageBody": "job"} for n in range(11)]
-    return code_of(lambda: sqs.send_message_batch(QueueUrl=url, Entries=entries))
-
-
-def batch_with_an_id_twice(aws: Aws) -> str:
-    sqs, url = queue(aws)
-    entries = [{"Id": "a", "MessageBody": "job"} for _ in range(2)]
-    return code_of(lambda: sqs.send_message_batch(QueueUrl=url, Entries=entries))
-
-
-def batch_of_more_than_one_mib(aws: Aws) -> str:
-    sqs, url = queue(aws, MaximumMessageSize="1048576")
-    entries = [{"Id": str(n), "MessageBody": "x" * 600_000} for n in range(2)]
-    return code_of(lambda: sqs.send_message_batch(QueueUrl=url, Entries=entries))
-
-
 def delay_of_901_s(aws: Aws) -> str:
     sqs, url = queue(aws)
     return send(sqs, url, DelaySeconds=901)
@@ -206,18 +188,99 @@ def receive_count_of_a_dead_letter(aws: Aws) -> str:
     return f"{kept}, receive {message['Attributes']['ApproximateReceiveCount']}"
 
 
+def deletion_of_a_message_that_is_visible_again(aws: Aws) -> str:
+    sqs, url = queue(aws)
+    handle = held(sqs, url, 1)
+    aws.clock.sleep(1.5)
+    sqs.delete_message(QueueUrl=url, ReceiptHandle=handle)
+    return received(sqs, url)
+
+
+def received(sqs: Any, url: str, **more: Any) -> str:
+    """The body of the message that a receive returns, or `no message`."""
+    messages = sqs.receive_message(QueueUrl=url, **more).get("Messages")
+    return str(messages[0]["Body"]) if messages else "no message"
+
+
+def receive_from_an_empty_queue(aws: Aws) -> str:
+    sqs, url = queue(aws)
+    return "Messages" if "Messages" in sqs.receive_message(QueueUrl=url) else "nothing"
+
+
+def receive_of_eleven(aws: Aws) -> str:
+    sqs, url = queue(aws)
+    return code_of(lambda: sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=11))
+
+
+def long_poll_of_21_s(aws: Aws) -> str:
+    sqs, url = queue(aws)
+    return code_of(lambda: sqs.receive_message(QueueUrl=url, WaitTimeSeconds=21))
+
+
+def body_beyond_the_queues_own_limit(aws: Aws) -> str:
+    sqs, url = queue(aws, MaximumMessageSize="1024")
+    return send(sqs, url, MessageBody="x" * 1025)
+
+
+def redrive_of_a_queue_that_is_no_dead_letter_queue(aws: Aws) -> str:
+    sqs, url = queue(aws)
+    arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]
+    return code_of(lambda: sqs.start_message_move_task(SourceArn=arn["QueueArn"]))
+
+
+def message_group_of_a_received_message(aws: Aws) -> str:
+    sqs, url = queue(aws)
+    sqs.send_message(QueueUrl=url, MessageBody="job", MessageGroupId="group")
+    answer = sqs.receive_message(QueueUrl=url, MessageSystemAttributeNames=["MessageGroupId"])
+    (message,) = answer["Messages"]
+    return str(message["Attributes"]["MessageGroupId"])
+
+
+def message_group_of_129_characters(aws: Aws) -> str:
+    sqs, url = queue(aws)
+    return send(sqs, url, MessageGroupId="a" * 129)
+
+
+def attributes_of_a_dead_letter(aws: Aws) -> str:
+    sqs, dead = queue(aws)
+    arn = sqs.get_queue_attributes(QueueUrl=dead, AttributeNames=["QueueArn"])
+    policy = {"deadLetterTargetArn": arn["Attributes"]["QueueArn"], "maxReceiveCount": 1}
+    source = sqs.create_queue(
+        QueueName="source",
+        Attributes={"RedrivePolicy": json.dumps(policy), "VisibilityTimeout": "1"},
+    )["QueueUrl"]
+    kept = {"a": {"DataType": "String", "StringValue": "v"}}
+    sqs.send_message(QueueUrl=source, MessageBody="job", MessageAttributes=kept)
+    assert sqs.receive_message(QueueUrl=source)["Messages"]
+    aws.clock.sleep(1.5)
+    assert "Messages" not in sqs.receive_message(QueueUrl=source, WaitTimeSeconds=1)
+    (message,) = sqs.receive_message(
+        QueueUrl=dead,
+        MessageAttributeNames=["All"],
+        MessageSystemAttributeNames=["All"],
+        WaitTimeSeconds=10,
+    )["Messages"]
+    source_arn = message["Attributes"]["DeadLetterQueueSourceArn"]
+    return f"{message['MessageAttributes']['a']['StringValue']}, from {source_arn.split(':')[-1]}"
+
+
 NOT_IN_FLIGHT = "AWS.SimpleQueueService.MessageNotInflight"
 LAPSED = ("ok", NOT_IN_FLIGHT)
 TWELVE_HOURS = "LocalStack does not know the limit of 12 hours"
 VISIBILITY = "API_ChangeMessageVisibility"
 SEND = "API_SendMessage"
-BATCH = "API_SendMessageBatch"
 RULES = [
-    Rule(redrive_of_a_dead_letter_queue, "ok", "API_StartMessageMoveTask"),
+    Rule(
+        redrive_of_a_dead_letter_queue,
+        "ok",
+        recorded(
+            "sqs/test_sqs_move_task.py::test_move_task_workflow_with_default_destination", "2024-04"
+        ),
+    ),
     Rule(
         second_purge_within_a_minute,
         "AWS.SimpleQueueService.PurgeQueueInProgress",
-        "API_PurgeQueue",
+        recorded("sqs/test_sqs.py::test_successive_purge_calls_fail", "2024-04"),
         oracle="ok",
         why="LocalStack purges as often as it is asked. Longhaul never purges",
     ),
@@ -228,15 +291,29 @@ RULES = [
         embedded="ReceiptHandleIsInvalid",
         why="moto forgets the handles of deleted messages. Longhaul takes both as `not_held`",
     ),
-    Rule(message_attribute_with_an_empty_value, "InvalidParameterValue", SEND),
-    Rule(message_group_with_a_space, "InvalidParameterValue", SEND),
+    Rule(
+        message_attribute_with_an_empty_value,
+        "InvalidParameterValue",
+        recorded("sqs/test_sqs.py::test_send_message_with_empty_string_attribute", "2024-04"),
+    ),
+    Rule(
+        message_group_with_a_space,
+        "InvalidParameterValue",
+        recorded(
+            "sqs/test_sqs.py::test_send_message_to_standard_queue_with_invalid_message_group_id",
+            "2025-07",
+        ),
+    ),
     Rule(handle_that_is_no_handle, "ReceiptHandleIsInvalid", VISIBILITY),
     Rule(deletion_with_a_handle_that_is_no_handle, "ReceiptHandleIsInvalid", "API_DeleteMessage"),
     Rule(deletion_repeated, "ok", "API_DeleteMessage"),
     Rule(
         visibility_of_a_message_that_is_visible_again,
         "ok",
-        "recorded by LocalStack (2024-04)",
+        recorded(
+            "sqs/test_sqs.py::test_change_message_visibility_after_visibility_timeout_expiration",
+            "2024-04",
+        ),
         fake=LAPSED,
         embedded=NOT_IN_FLIGHT,
         why="AWS documents MessageNotInflight and was seen to answer 200. The embedded AWS is the"
@@ -260,10 +337,18 @@ RULES = [
     Rule(
         visibility_of_43_201_s, "InvalidParameterValue", VISIBILITY, oracle="ok", why=TWELVE_HOURS
     ),
-    Rule(empty_body, "MissingParameter", SEND),
+    Rule(
+        empty_body,
+        "MissingParameter",
+        recorded("sqs/test_sqs.py::test_send_empty_message", "2025-09"),
+    ),
     Rule(body_with_a_control_character, "InvalidMessageContents", SEND),
     Rule(body_of_one_mib, "ok", SEND),
-    Rule(body_beyond_one_mib, "InvalidParameterValue", SEND),
+    Rule(
+        body_beyond_one_mib,
+        "InvalidParameterValue",
+        recorded("sqs/test_sqs.py::test_send_oversized_message", "2025-08"),
+    ),
     Rule(
         eleven_attributes,
         "InvalidParameterValue",
@@ -271,9 +356,6 @@ RULES = [
         oracle="ok",
         why="LocalStack does not count attributes",
     ),
-    Rule(batch_of_eleven, "AWS.SimpleQueueService.TooManyEntriesInBatchRequest", BATCH),
-    Rule(batch_with_an_id_twice, "AWS.SimpleQueueService.BatchEntryIdsNotDistinct", BATCH),
-    Rule(batch_of_more_than_one_mib, "AWS.SimpleQueueService.BatchRequestTooLong", BATCH),
     Rule(
         delay_of_901_s,
         "InvalidParameterValue",
@@ -288,7 +370,70 @@ RULES = [
         oracle="ok",
         why="LocalStack does not look at the value",
     ),
-    Rule(queue_made_again_with_other_attributes, "QueueAlreadyExists", "API_CreateQueue"),
-    Rule(missing_queue, "AWS.SimpleQueueService.NonExistentQueue", "API_GetQueueUrl"),
-    Rule(receive_count_of_a_dead_letter, "the same id, receive 2", "recorded by LocalStack"),
+    Rule(
+        queue_made_again_with_other_attributes,
+        "QueueAlreadyExists",
+        recorded(
+            "sqs/test_sqs.py::test_create_queue_with_different_attributes_raises_exception",
+            "2024-04",
+        ),
+    ),
+    Rule(
+        missing_queue,
+        "AWS.SimpleQueueService.NonExistentQueue",
+        recorded("sqs/test_sqs.py::test_non_existent_queue", "2024-04"),
+    ),
+    Rule(
+        receive_count_of_a_dead_letter,
+        "the same id, receive 2",
+        recorded("sqs/test_sqs.py::test_dead_letter_queue_message_attributes", "2024-04"),
+    ),
+    Rule(
+        deletion_of_a_message_that_is_visible_again,
+        "no message",
+        recorded("sqs/test_sqs.py::test_delete_after_visibility_timeout", "2025-03"),
+    ),
+    Rule(
+        receive_from_an_empty_queue,
+        "nothing",
+        recorded("sqs/test_sqs.py::test_receive_empty_queue", "2025-02"),
+    ),
+    Rule(
+        receive_of_eleven,
+        "InvalidParameterValue",
+        recorded("sqs/test_sqs.py::test_send_receive_max_number_of_messages", "2024-04"),
+    ),
+    Rule(
+        long_poll_of_21_s,
+        "InvalidParameterValue",
+        recorded("sqs/test_sqs.py::test_send_receive_wait_time_seconds", "2025-02"),
+    ),
+    Rule(
+        body_beyond_the_queues_own_limit,
+        "InvalidParameterValue",
+        recorded("sqs/test_sqs.py::test_send_message_with_updated_maximum_message_size", "2024-04"),
+    ),
+    Rule(
+        redrive_of_a_queue_that_is_no_dead_letter_queue,
+        "InvalidParameterValue",
+        recorded("sqs/test_sqs_move_task.py::test_source_needs_redrive_policy", "2024-04"),
+    ),
+    Rule(
+        message_group_of_a_received_message,
+        "group",
+        recorded("sqs/test_sqs.py::test_fair_queue_with_message_group_id", "2025-08"),
+    ),
+    Rule(
+        message_group_of_129_characters,
+        "InvalidParameterValue",
+        recorded(
+            "sqs/test_sqs.py::test_send_message_to_standard_queue_with_invalid_message_group_id",
+            "2025-07",
+        ),
+    ),
+    Rule(
+        attributes_of_a_dead_letter,
+        "v, from source",
+        recorded("sqs/test_sqs.py::test_dead_letter_queue_message_attributes", "2024-04"),
+    ),
 ]

@@ -1,13 +1,13 @@
-"""Rules of Step Functions' API."""
+"""Rules of Step Functions: its API."""
 
 from typing import Any
 
 from tests.builders import MACHINE
 from tests.contract.conftest import Aws
 from tests.contract.refusals import code_of
-from tests.fidelity.rule import Rule
+from tests.fidelity.machines import ROLE_ARN
+from tests.fidelity.rule import Rule, recorded
 
-ROLE_ARN = "arn:aws:iam::123456789012:role/x"
 WAITING = '{"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 600, "End": true}}}'
 
 
@@ -72,19 +72,44 @@ def definition_without_states(aws: Aws) -> str:
     )
 
 
+def execution_of_a_missing_machine(aws: Aws) -> str:
+    sfn, arn = machine(aws)
+    start = sfn.start_execution
+    return code_of(lambda: start(stateMachineArn=f"{arn}-missing", name="a", input="{}"))
+
+
+def executions_of_a_missing_machine(aws: Aws) -> str:
+    sfn, arn = machine(aws)
+    return code_of(lambda: sfn.list_executions(stateMachineArn=f"{arn}-missing"))
+
+
+def description_of_a_missing_execution(aws: Aws) -> str:
+    sfn, arn = machine(aws)
+    missing = arn.replace(":stateMachine:", ":execution:") + ":missing"
+    return code_of(lambda: sfn.describe_execution(executionArn=missing))
+
+
 START = "API_StartExecution"
 RULES = [
     Rule(execution_name_with_a_hash_sign, "InvalidName", START),
     Rule(execution_name_of_81_characters, "ValidationException", START),
     Rule(execution_input_beyond_256_kib, "ValidationException", START),
     Rule(execution_started_again_after_its_stop, "ExecutionAlreadyExists", START),
-    Rule(execution_started_again_with_the_same_input_while_it_runs, "the same", START),
+    Rule(
+        execution_started_again_with_the_same_input_while_it_runs,
+        "the same",
+        recorded("stepfunctions/v2/test_sfn_api.py::test_start_execution_idempotent", "2024-08"),
+    ),
     Rule(
         execution_started_again_with_other_input_while_it_runs,
         "ExecutionAlreadyExists",
-        START,
+        recorded("stepfunctions/v2/test_sfn_api.py::test_start_execution_idempotent", "2024-08"),
     ),
-    Rule(input_that_is_no_json, "InvalidExecutionInput", START),
+    Rule(
+        input_that_is_no_json,
+        "InvalidExecutionInput",
+        recorded("stepfunctions/v2/test_sfn_api.py::test_invalid_start_execution_input", "2023-06"),
+    ),
     Rule(
         stop_of_an_execution_that_does_not_exist,
         "ExecutionDoesNotExist",
@@ -93,8 +118,28 @@ RULES = [
     Rule(
         definition_without_states,
         "InvalidDefinition",
-        "API_CreateStateMachine",
+        recorded("stepfunctions/v2/test_sfn_api.py::test_create_delete_invalid_sm", "2023-08"),
         embedded="",
         why="moto fails with a 500; our definition comes from the template",
+    ),
+    Rule(
+        execution_of_a_missing_machine,
+        "StateMachineDoesNotExist",
+        recorded("stepfunctions/v2/test_sfn_api.py::test_invalid_start_execution_arn", "2023-06"),
+    ),
+    Rule(
+        executions_of_a_missing_machine,
+        "StateMachineDoesNotExist",
+        recorded(
+            "stepfunctions/v2/test_sfn_api.py::test_list_execution_no_such_state_machine", "2024-03"
+        ),
+    ),
+    Rule(
+        description_of_a_missing_execution,
+        "ExecutionDoesNotExist",
+        recorded(
+            "stepfunctions/v2/test_sfn_api.py::test_describe_execution_no_such_state_machine",
+            "2024-03",
+        ),
     ),
 ]

@@ -5,16 +5,20 @@ A change of moto, of an oracle or of a fake fails here, and so shows what has be
 
 import pytest
 
-from tests.contract.conftest import Aws
 from tests.fidelity.page import PAGE, RULES, page
-from tests.fidelity.rule import Rule
+from tests.fidelity.rule import NOT_ASKED, Rule
 
 ALL = [rule for rules in RULES.values() for rule in rules]
 
 
 @pytest.mark.parametrize("rule", ALL, ids=[rule.name for rule in ALL])
-def test_engine_answers_as_the_table_says(aws: Aws, engine: str, rule: Rule) -> None:
-    assert rule.probe(aws) in rule.expected(engine)
+def test_engine_answers_as_the_table_says(
+    engine: str, rule: Rule, request: pytest.FixtureRequest
+) -> None:
+    expected = rule.expected(engine)
+    if expected == (NOT_ASKED,):
+        pytest.skip("the engine lacks what the rule is about")
+    assert rule.probe(request.getfixturevalue("aws")) in expected
 
 
 def test_page_is_made_of_the_table() -> None:

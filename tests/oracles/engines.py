@@ -94,8 +94,8 @@ class Account:
             name = {"Bucket": bucket["Name"]}
             for upload in s3.list_multipart_uploads(**name).get("Uploads", []):
                 s3.abort_multipart_upload(**name, Key=upload["Key"], UploadId=upload["UploadId"])
-            for page in s3.get_paginator("list_objects_v2").paginate(**name):
-                for each in page.get("Contents", []):
-                    s3.delete_object(**name, Key=each["Key"])
+            for page in s3.get_paginator("list_object_versions").paginate(**name):
+                for each in [*page.get("Versions", []), *page.get("DeleteMarkers", [])]:
+                    s3.delete_object(**name, Key=each["Key"], VersionId=each["VersionId"])
             with suppress(s3.exceptions.NoSuchBucket):  # boto3 repeats a call that got no answer
                 s3.delete_bucket(**name)

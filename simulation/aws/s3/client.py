@@ -216,7 +216,12 @@ class FakeS3(Service):
 
     @operation
     def complete_multipart_upload(
-        self, *, Bucket: str, Key: str, UploadId: str, MultipartUpload: Mapping[str, Any]
+        self,
+        *,
+        Bucket: str,
+        Key: str,
+        UploadId: str,
+        MultipartUpload: Mapping[str, Any] | None = None,
     ) -> Answer:
         """The object appears, and the upload ends; `completion` says when.
 
@@ -226,6 +231,8 @@ class FakeS3(Service):
         if UploadId in bucket.completed and self.repeats_answers():
             return bucket.completed[UploadId]
         upload = self._upload(Bucket, Key, UploadId)
+        if MultipartUpload is None:
+            raise RefusedError("InvalidRequest", "You must specify at least one part")
         if upload.completing is None:
             body, etag = upload.completed(MultipartUpload.get("Parts", []))
             answer = {"Bucket": Bucket, "Key": Key, "ETag": etag}
@@ -309,7 +316,8 @@ def _no_such_upload() -> RefusedError:
 
 
 def _check_condition(found: Object | None, if_match: str | None, if_none_match: str | None) -> None:
-    if if_none_match not in (None, "*"):
+    both = if_match is not None and if_none_match is not None
+    if both or if_none_match not in (None, "*") or if_match == "*":
         raise RefusedError(
             "NotImplemented",
             "A header you provided implies functionality that is not implemented",

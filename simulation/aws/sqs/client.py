@@ -19,6 +19,7 @@ from simulation.aws.sqs.batch import MAX_ENTRIES, Faults, run
 from simulation.aws.sqs.messages import check_message, md5, shown, size_of
 from simulation.aws.sqs.queues import (
     MAX_IN_FLIGHT,
+    MAX_WAIT_S,
     MIB,
     Message,
     MoveTask,
@@ -163,6 +164,11 @@ class FakeSqs(Service):
             raise invalid(
                 f"Value {MaxNumberOfMessages} for parameter MaxNumberOfMessages is invalid."
                 " Reason: Must be between 1 and 10, if provided."
+            )
+        if not 0 <= (WaitTimeSeconds or 0) <= MAX_WAIT_S:
+            raise invalid(
+                f"Value {WaitTimeSeconds} for parameter WaitTimeSeconds is invalid."
+                f" Reason: Must be >= 0 and <= {MAX_WAIT_S}, if provided."
             )
         hidden_s = (
             queue.numbers["VisibilityTimeout"] if VisibilityTimeout is None else VisibilityTimeout

@@ -10,6 +10,7 @@ from simulation.aws.service import ACCOUNT, REGION, Answer, RefusedError
 
 HOUR_S = 3600
 MAX_VISIBILITY_S = 12 * HOUR_S
+MAX_WAIT_S = 20
 MAX_IN_FLIGHT = 120_000
 MIB = 1_048_576
 
@@ -25,7 +26,7 @@ _RANGES = {
     "MessageRetentionPeriod": (60, 14 * 24 * HOUR_S),
     "MaximumMessageSize": (1024, MIB),
     "DelaySeconds": (0, 900),
-    "ReceiveMessageWaitTimeSeconds": (0, 20),
+    "ReceiveMessageWaitTimeSeconds": (0, MAX_WAIT_S),
 }
 
 

@@ -52,7 +52,9 @@ class Branch:
         self._state = self._pending = None
         if pending is not None:
             pending.cancel()
-        if isinstance(state, Task | Wait | Parallel):
+        # AWS was seen to stop an execution in a Wait state without WaitStateAborted.
+        aborted = Task | Parallel if self is self.run.top else Task | Parallel | Wait
+        if isinstance(state, aborted):
             self.run.history.write_if_room(state.aborted, state.name)
 
     def guarded(self, action: Callable[[], None]) -> None:
@@ -71,7 +73,10 @@ class Branch:
             self._go(target, output)
 
     def fail(self, failure: StateError) -> None:
+        state = self._state
         self._state = self._pending = None
+        if isinstance(state, Task) and self is not self.run.top:
+            self.run.history.write_if_room(state.aborted, state.name)
         self._failed(failure)
 
     def catch(self, state: Task | Parallel, data: Any, failure: StateError) -> None:

@@ -83,20 +83,20 @@ class RunningExecution:
         self.name = execution.name
         self.history = History(execution, engine.observers)
         self._execution = execution
-        self._top = Branch(self, machine.top, self._succeeded, self.fail)
+        self.top = Branch(self, machine.top, self._succeeded, self.fail)
 
     def start(self) -> None:
         self.history.write("ExecutionStarted")
-        self._top.start(json.loads(self._execution.input))
+        self.top.start(json.loads(self._execution.input))
 
     def stop(self) -> None:
         """StopExecution has ended the execution."""
-        self._top.cancel()
+        self.top.cancel()
         self.history.close("ExecutionAborted")
 
     def fail(self, failure: StateError) -> None:
         """The execution fails, and its states end."""
-        self._top.cancel()
+        self.top.cancel()
         self.history.close("ExecutionFailed")
         self._close("FAILED", error=failure.error, cause=failure.cause or None)
 

@@ -1,0 +1,144 @@
+"""Executions of small state machines, in the fakes and in the embedded AWS."""
+
+import json
+import random
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
+
+from moto.stepfunctions.parser.asl.component.state.exec.state_task import lambda_eval_utils
+
+from embedded.moto_repairs.patching import Patches
+from simulation.aws.platform.timeline import Timeline
+from simulation.aws.stepfunctions.interpreter import Interpreter
+from tests.contract.conftest import Aws
+from tests.embedded.support import eventually
+from tests.simulation.conformance.in_moto import LambdaClient
+from tests.simulation.conformance.in_simulation import result_of_invoke
+from tests.simulation.conformance.scripts import FunctionAnswer
+
+ROLE_ARN = "arn:aws:iam::123456789012:role/x"
+INVOKE = "arn:aws:states:::lambda:invoke"
+CALL: Mapping[str, Any] = {
+    "Type": "Task",
+    "Resource": INVOKE,
+    "Parameters": {"FunctionName": "f", "Payload.$": "$"},
+    "TimeoutSeconds": 60,
+    "End": True,
+}
+DEADLINE_S = 30
+
+Function = Callable[[Any], FunctionAnswer | None]
+"""From a payload to the answer; None: there is no answer before the execution has ended."""
+
+
+@dataclass
+class Ended:
+    """An execution that has ended: DescribeExecution's answer, and the types of its events."""
+
+    described: Mapping[str, Any]
+    events: list[str]
+    payloads: list[Any] = field(default_factory=list)
+
+    @property
+    def end(self) -> str:
+        """The error, or the status if there is none."""
+        return str(self.described.get("error") or self.described["status"])
+
+    @property
+    def output(self) -> Any:
+        return json.loads(self.described["output"])
+
+
+def execute(
+    aws: Aws,
+    states: Mapping[str, Any],
+    given: object = None,
+    *,
+    function: Function = lambda _payload: {},
+    stopped_in: str | None = None,
+) -> Ended:
+    """Run an execution of these states to its end.
+
+    Args:
+        aws: The fakes or the embedded AWS.
+        states: The first one is where the machine starts.
+        given: The input.
+        function: What `INVOKE` invokes.
+        stopped_in: The execution is stopped when it is in this state.
+    """
+    sfn = aws.client("stepfunctions")
+    definition = json.dumps({"StartAt": next(iter(states)), "States": states})
+    machine = sfn.create_state_machine(name="M", definition=definition, roleArn=ROLE_ARN)
+    run = _in_fake if aws.fake else _in_moto
+    return run(aws, machine["stateMachineArn"], json.dumps(given), function, stopped_in)
+
+
+def _in_fake(
+    aws: Aws, machine_arn: str, given: str, function: Function, stopped_in: str | None
+) -> Ended:
+    assert aws.fake
+    sfn, timeline = aws.fake.stepfunctions, Timeline(aws.fake.clock)
+    events: list[str] = []
+    payloads: list[Any] = []
+
+    def invoke(parameters: dict[str, Any], done: Callable[..., None]) -> Any:
+        payloads.append(parameters["Payload"])
+        if (answer := function(parameters["Payload"])) is not None:
+            done(result_of_invoke(answer))
+        return SimpleNamespace(cancel=lambda: None)
+
+    def observe(execution: Any, event: str, state: str) -> None:
+        events.append(event)
+        if state == stopped_in:
+            timeline.after(0, lambda: sfn.stop_execution(executionArn=execution.arn))
+
+    sfn.engine = engine = Interpreter(timeline, sfn, {INVOKE: invoke}, random.Random(1))
+    engine.observers.append(observe)
+    arn = sfn.start_execution(stateMachineArn=machine_arn, name="x", input=given)["executionArn"]
+    until = aws.fake.clock.now() + timedelta(days=1)
+    while timeline.step(until):
+        pass
+    return Ended(sfn.describe_execution(executionArn=arn), events, payloads)
+
+
+def _in_moto(
+    aws: Aws, machine_arn: str, given: str, function: Function, stopped_in: str | None
+) -> Ended:
+    sfn, patches, over = aws.client("stepfunctions"), Patches(), threading.Event()
+    payloads: list[Any] = []
+
+    def invoke(_name: str, payload: Any, answer: Callable[[FunctionAnswer], None]) -> None:
+        payloads.append(payload)
+        answered = function(payload)
+        if answered is None:
+            over.wait(DEADLINE_S)
+        answer(answered or {})
+
+    client: Any = LambdaClient(SimpleNamespace(invoke=invoke))  # type: ignore[arg-type] - its one method
+    patches.replace(lambda_eval_utils, "boto_client_for", lambda *_, **__: client)
+    try:
+        arn = sfn.start_execution(stateMachineArn=machine_arn, name="x", input=given)[
+            "executionArn"
+        ]
+
+        def history() -> list[Any]:
+            return list(sfn.get_execution_history(executionArn=arn)["events"])
+
+        if stopped_in is not None:
+            eventually(lambda: len(history()) > 1, f"{stopped_in} entered", DEADLINE_S)
+            sfn.stop_execution(executionArn=arn)
+        eventually(
+            lambda: sfn.describe_execution(executionArn=arn)["status"] != "RUNNING",
+            "the execution ends",
+            DEADLINE_S,
+        )
+        over.set()
+        described = sfn.describe_execution(executionArn=arn)
+        return Ended(described, [event["type"] for event in history()], payloads)
+    finally:
+        over.set()
+        patches.undo()

@@ -1,0 +1,262 @@
+"""Rules of S3: uploads in parts."""
+
+from typing import Any
+
+from tests.contract.conftest import Aws
+from tests.contract.refusals import code_of
+from tests.fidelity.rule import Rule, recorded
+from tests.fidelity.s3 import bucket
+
+UNCHECKED = "moto does not look at the checksums of parts; the fakes do"
+
+
+COMPLETE = "API_CompleteMultipartUpload"
+
+
+def upload(aws: Aws, **more: Any) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+    """S3, the names of an upload with one part, and the arguments that complete it."""
+    s3 = aws.client("s3")
+    s3.create_bucket(Bucket="data")
+    begun = s3.create_multipart_upload(Bucket="data", Key="a", **more)
+    named = {"Bucket": "data", "Key": "a", "UploadId": begun["UploadId"]}
+    part = s3.upload_part(**named, PartNumber=1, Body=b"x", ChecksumAlgorithm="CRC32")
+    parts = [{"PartNumber": 1, "ETag": part["ETag"], "ChecksumCRC32": part["ChecksumCRC32"]}]
+    return s3, named, {"MultipartUpload": {"Parts": parts}}
+
+
+def upload_completed_twice(aws: Aws) -> str:
+    s3, named, completion = upload(aws, ChecksumAlgorithm="CRC32")
+    s3.complete_multipart_upload(**named, **completion)
+    return code_of(lambda: s3.complete_multipart_upload(**named, **completion))
+
+
+def upload_completed_again_after_its_object_was_deleted(aws: Aws) -> str:
+    s3, named, completion = upload(aws, ChecksumAlgorithm="CRC32")
+    s3.complete_multipart_upload(**named, **completion)
+    s3.delete_object(Bucket="data", Key="a")
+    code_of(lambda: s3.complete_multipart_upload(**named, **completion))
+    return code_of(lambda: s3.head_object(Bucket="data", Key="a"))
+
+
+def upload_aborted_after_its_completion(aws: Aws) -> str:
+    s3, named, completion = upload(aws, ChecksumAlgorithm="CRC32")
+    s3.complete_multipart_upload(**named, **completion)
+    return code_of(lambda: s3.abort_multipart_upload(**named))
+
+
+def upload_completed_without_its_checksums(aws: Aws) -> str:
+    s3, named, completion = upload(aws, ChecksumAlgorithm="CRC32")
+    del completion["MultipartUpload"]["Parts"][0]["ChecksumCRC32"]
+    return code_of(lambda: s3.complete_multipart_upload(**named, **completion))
+
+
+def upload_completed_with_wrong_checksums(aws: Aws) -> str:
+    s3, named, completion = upload(aws, ChecksumAlgorithm="CRC32")
+    completion["MultipartUpload"]["Parts"][0]["ChecksumCRC32"] = "AAAAAA=="
+    return code_of(lambda: s3.complete_multipart_upload(**named, **completion))
+
+
+def part_checksums_on_an_upload_begun_without_an_algorithm(aws: Aws) -> str:
+    s3, named, completion = upload(aws)
+    return code_of(lambda: s3.complete_multipart_upload(**named, **completion))
+
+
+def upload_completed_with_an_unknown_part(aws: Aws) -> str:
+    s3, named, completion = upload(aws, ChecksumAlgorithm="CRC32")
+    completion["MultipartUpload"]["Parts"][0]["PartNumber"] = 2
+    return code_of(lambda: s3.complete_multipart_upload(**named, **completion))
+
+
+def part_of_an_unknown_upload(aws: Aws) -> str:
+    s3, named, _ = upload(aws)
+    s3.abort_multipart_upload(**named)
+    return code_of(lambda: s3.upload_part(**named, PartNumber=1, Body=b"x"))
+
+
+def completion_of_an_aborted_upload(aws: Aws) -> str:
+    s3, named, completion = upload(aws, ChecksumAlgorithm="CRC32")
+    s3.abort_multipart_upload(**named)
+    return code_of(lambda: s3.complete_multipart_upload(**named, **completion))
+
+
+def part_number_of_zero(aws: Aws) -> str:
+    s3, named, _ = upload(aws)
+    return code_of(lambda: s3.upload_part(**named, PartNumber=0, Body=b"x"))
+
+
+def upload_completed_with_parts_out_of_order(aws: Aws) -> str:
+    s3, named, completion = upload(aws)
+    (first,) = completion["MultipartUpload"]["Parts"]
+    second = s3.upload_part(**named, PartNumber=2, Body=b"x")
+    parts = [{"PartNumber": 2, "ETag": second["ETag"]}, {"PartNumber": 1, "ETag": first["ETag"]}]
+    return code_of(lambda: s3.complete_multipart_upload(**named, MultipartUpload={"Parts": parts}))
+
+
+def upload_completed_with_a_small_part_before_the_last(aws: Aws) -> str:
+    s3, named, completion = upload(aws)
+    (first,) = completion["MultipartUpload"]["Parts"]
+    second = s3.upload_part(**named, PartNumber=2, Body=b"x")
+    parts = [{"PartNumber": 1, "ETag": first["ETag"]}, {"PartNumber": 2, "ETag": second["ETag"]}]
+    return code_of(lambda: s3.complete_multipart_upload(**named, MultipartUpload={"Parts": parts}))
+
+
+def upload_completed_with_another_etag(aws: Aws) -> str:
+    s3, named, _ = upload(aws)
+    parts = [{"PartNumber": 1, "ETag": '"d41d8cd98f00b204e9800998ecf8427e"'}]
+    return code_of(lambda: s3.complete_multipart_upload(**named, MultipartUpload={"Parts": parts}))
+
+
+def upload_completed_without_parts(aws: Aws) -> str:
+    s3, named, _ = upload(aws)
+    return code_of(lambda: s3.complete_multipart_upload(**named))
+
+
+def parts_with_a_gap_between_their_numbers(aws: Aws) -> str:
+    s3, named, _ = upload(aws)
+    part = s3.upload_part(**named, PartNumber=3, Body=b"x")
+    parts = [{"PartNumber": 3, "ETag": part["ETag"]}]
+    return code_of(lambda: s3.complete_multipart_upload(**named, MultipartUpload={"Parts": parts}))
+
+
+def order_of_listed_uploads(aws: Aws) -> str:
+    s3 = bucket(aws)
+    begun = []
+    for key in ("b", "a", "a"):
+        begun.append(s3.create_multipart_upload(Bucket="data", Key=key)["UploadId"])
+        aws.clock.sleep(1.1)  # they are ordered by time, whose unit is the second
+    page = s3.list_multipart_uploads(Bucket="data", MaxUploads=1)
+    if "NextKeyMarker" not in page:
+        return "no pages"
+    rest = s3.list_multipart_uploads(
+        Bucket="data", KeyMarker=page["NextKeyMarker"], UploadIdMarker=page["NextUploadIdMarker"]
+    )
+    listed = [each["UploadId"] for each in [*page["Uploads"], *rest["Uploads"]]]
+    return ", ".join(str(begun.index(each)) for each in listed)
+
+
+def uploads_after_a_key_marker_alone(aws: Aws) -> str:
+    s3 = bucket(aws)
+    for key in ("a", "a", "b"):
+        s3.create_multipart_upload(Bucket="data", Key=key)
+    listed = s3.list_multipart_uploads(Bucket="data", KeyMarker="a")
+    return ", ".join(each["Key"] for each in listed["Uploads"])
+
+
+def etag_of_an_object_in_two_parts(aws: Aws) -> str:
+    s3, named, _ = upload(aws)
+    parts = []
+    for number, body in ((1, b"x" * 5 * 1024 * 1024), (2, b"x")):
+        part = s3.upload_part(**named, PartNumber=number, Body=body)
+        parts.append({"PartNumber": number, "ETag": part["ETag"]})
+    done = s3.complete_multipart_upload(**named, MultipartUpload={"Parts": parts})
+    return "…" + str(done["ETag"]).strip('"')[32:]
+
+
+RULES = [
+    Rule(
+        upload_completed_twice,
+        "ok",
+        f"{COMPLETE}; recorded by LocalStack",
+        oracle="NoSuchUpload",
+        why="LocalStack forgets an upload that it has completed. The 200 says nothing about the"
+        " object: the publisher looks at what is there",
+    ),
+    Rule(
+        upload_completed_again_after_its_object_was_deleted,
+        "404",
+        "recorded by LocalStack",
+    ),
+    Rule(upload_aborted_after_its_completion, "NoSuchUpload", "API_AbortMultipartUpload"),
+    Rule(
+        upload_completed_without_its_checksums,
+        "InvalidRequest",
+        COMPLETE,
+        embedded="ok",
+        why=UNCHECKED,
+    ),
+    Rule(
+        upload_completed_with_wrong_checksums,
+        "InvalidPart",
+        COMPLETE,
+        embedded="ok",
+        why=UNCHECKED,
+    ),
+    Rule(
+        part_checksums_on_an_upload_begun_without_an_algorithm,
+        "InvalidPart",
+        recorded("s3/test_s3.py::test_complete_multipart_parts_checksum_default", "2026-02"),
+        embedded="ok",
+        why="moto does not look at the checksums of parts. Longhaul names an algorithm when it"
+        " begins an upload",
+    ),
+    Rule(
+        upload_completed_with_an_unknown_part,
+        "InvalidPart",
+        recorded("s3/test_s3.py::test_multipart_complete_multipart_wrong_part", "2026-02"),
+    ),
+    Rule(
+        part_of_an_unknown_upload,
+        "NoSuchUpload",
+        recorded("s3/test_s3.py::test_multipart_no_such_upload", "2026-02"),
+    ),
+    Rule(
+        completion_of_an_aborted_upload,
+        "NoSuchUpload",
+        recorded("s3/test_s3.py::test_multipart_no_such_upload", "2026-02"),
+    ),
+    Rule(
+        part_number_of_zero,
+        "InvalidArgument",
+        recorded("s3/test_s3.py::test_complete_multipart_parts_order", "2026-02"),
+        embedded="NoSuchUpload",
+        why="moto refuses it under another name",
+    ),
+    Rule(
+        upload_completed_with_parts_out_of_order,
+        "InvalidPartOrder",
+        recorded("s3/test_s3.py::test_complete_multipart_parts_order", "2026-02"),
+        embedded="EntityTooSmall",
+        why="moto sorts the parts. Longhaul names them in order",
+    ),
+    Rule(
+        upload_completed_with_a_small_part_before_the_last,
+        "EntityTooSmall",
+        recorded("s3/test_s3.py::test_multipart_complete_multipart_too_small", "2026-02"),
+    ),
+    Rule(
+        upload_completed_with_another_etag,
+        "InvalidPart",
+        recorded("s3/test_s3.py::test_multipart_complete_multipart_wrong_part", "2026-02"),
+    ),
+    Rule(
+        upload_completed_without_parts,
+        "InvalidRequest",
+        recorded("s3/test_s3.py::test_multipart_complete_multipart_too_small", "2026-02"),
+        embedded="500",
+        why="moto fails. Longhaul publishes an empty file with one empty part",
+    ),
+    Rule(
+        parts_with_a_gap_between_their_numbers,
+        "ok",
+        recorded("s3/test_s3.py::test_complete_multipart_parts_order", "2026-02"),
+    ),
+    Rule(
+        etag_of_an_object_in_two_parts,
+        "…-2",
+        recorded("s3/test_s3.py::test_complete_multipart_parts_order", "2026-02"),
+    ),
+    Rule(
+        order_of_listed_uploads,
+        "1, 2, 0",
+        recorded("s3/test_s3_list_operations.py::test_list_multiparts_next_marker", "2026-02"),
+        embedded="no pages",
+        why="moto lists every upload on one page",
+    ),
+    Rule(
+        uploads_after_a_key_marker_alone,
+        "b",
+        recorded("s3/test_s3_list_operations.py::test_list_multiparts_next_marker", "2026-02"),
+        embedded="a, a, b",
+        why="moto lists every upload on one page",
+    ),
+]

@@ -1,0 +1,111 @@
+"""Rules of SQS: calls for several messages."""
+
+from tests.contract.conftest import Aws
+from tests.contract.refusals import code_of
+from tests.fidelity.rule import Rule, recorded
+from tests.fidelity.sqs import held, queue
+
+BATCH = "API_SendMessageBatch"
+
+
+def batch_of_eleven(aws: Aws) -> str:
+    sqs, url = queue(aws)
+    entries = [{"Id": str(n), "MessageBody": "job"} for n in range(11)]
+    return code_of(lambda: sqs.send_message_batch(QueueUrl=url, Entries=entries))
+
+
+def batch_with_an_id_twice(aws: Aws) -> str:
+    sqs, url = queue(aws)
+    entries = [{"Id": "a", "MessageBody": "job"} for _ in range(2)]
+    return code_of(lambda: sqs.send_message_batch(QueueUrl=url, Entries=entries))
+
+
+def batch_of_more_than_one_mib(aws: Aws) -> str:
+    sqs, url = queue(aws, MaximumMessageSize="1048576")
+    entries = [{"Id": str(n), "MessageBody": "x" * 600_000} for n in range(2)]
+    return code_of(lambda: sqs.send_message_batch(QueueUrl=url, Entries=entries))
+
+
+def batch_with_one_body_beyond_the_queues_own_limit(aws: Aws) -> str:
+    sqs, url = queue(aws, MaximumMessageSize="1024")
+    entries = [{"Id": "a", "MessageBody": "x" * 1025}, {"Id": "b", "MessageBody": "job"}]
+    answer = sqs.send_message_batch(QueueUrl=url, Entries=entries)
+    (failed,), (sent,) = answer["Failed"], answer["Successful"]
+    return f"{failed['Id']}: {failed['Code']}, {sent['Id']}: sent"
+
+
+def batch_with_a_colon_in_an_id(aws: Aws) -> str:
+    sqs, url = queue(aws)
+    entries = [{"Id": "a:b", "MessageBody": "job"}]
+    return code_of(lambda: sqs.send_message_batch(QueueUrl=url, Entries=entries))
+
+
+def deletion_of_a_batch_with_an_id_of_81_characters(aws: Aws) -> str:
+    sqs, url = queue(aws)
+    entries = [{"Id": "a" * 81, "ReceiptHandle": held(sqs, url)}]
+    return code_of(lambda: sqs.delete_message_batch(QueueUrl=url, Entries=entries))
+
+
+def deletion_of_a_batch_of_eleven(aws: Aws) -> str:
+    sqs, url = queue(aws)
+    handle = held(sqs, url)
+    entries = [{"Id": str(n), "ReceiptHandle": handle} for n in range(11)]
+    return code_of(lambda: sqs.delete_message_batch(QueueUrl=url, Entries=entries))
+
+
+def visibility_of_a_batch_of_eleven(aws: Aws) -> str:
+    sqs, url = queue(aws)
+    handle = held(sqs, url)
+    entries = [{"Id": str(n), "ReceiptHandle": handle, "VisibilityTimeout": 60} for n in range(11)]
+    return code_of(lambda: sqs.change_message_visibility_batch(QueueUrl=url, Entries=entries))
+
+
+RULES = [
+    Rule(
+        batch_of_eleven,
+        "AWS.SimpleQueueService.TooManyEntriesInBatchRequest",
+        recorded("sqs/test_sqs.py::test_too_many_entries_in_batch_request", "2024-04"),
+    ),
+    Rule(batch_with_an_id_twice, "AWS.SimpleQueueService.BatchEntryIdsNotDistinct", BATCH),
+    Rule(
+        batch_of_more_than_one_mib,
+        "AWS.SimpleQueueService.BatchRequestTooLong",
+        recorded("sqs/test_sqs.py::test_send_message_batch_with_oversized_contents", "2025-08"),
+    ),
+    Rule(
+        batch_with_one_body_beyond_the_queues_own_limit,
+        "a: InvalidParameterValue, b: sent",
+        recorded("sqs/test_sqs.py::test_send_batch_message_size", "2024-04"),
+        oracle="a: InvalidParameterValueException, b: sent",
+        why="LocalStack gives the name of the exception in place of the code",
+    ),
+    Rule(
+        batch_with_a_colon_in_an_id,
+        "AWS.SimpleQueueService.InvalidBatchEntryId",
+        recorded("sqs/test_sqs.py::test_invalid_batch_id", "2024-04"),
+    ),
+    Rule(
+        deletion_of_a_batch_with_an_id_of_81_characters,
+        "AWS.SimpleQueueService.InvalidBatchEntryId",
+        recorded("sqs/test_sqs.py::test_delete_message_batch_invalid_msg_id", "2024-04"),
+        embedded="ok",
+        why="moto looks at the ids of SendMessageBatch alone. Longhaul's ids are small numbers",
+    ),
+    Rule(
+        deletion_of_a_batch_of_eleven,
+        "AWS.SimpleQueueService.TooManyEntriesInBatchRequest",
+        recorded("sqs/test_sqs.py::test_delete_message_batch_with_too_large_batch", "2024-04"),
+        embedded="AWS.SimpleQueueService.BatchEntryIdsNotDistinct",
+        why="moto compares handles instead of ids, and counts no entries. Longhaul"
+        " deletes ten at most",
+    ),
+    Rule(
+        visibility_of_a_batch_of_eleven,
+        "AWS.SimpleQueueService.TooManyEntriesInBatchRequest",
+        recorded(
+            "sqs/test_sqs.py::test_change_message_visibility_batch_with_too_large_batch", "2024-04"
+        ),
+        embedded="ok",
+        why="moto counts no entries. Longhaul extends ten at most",
+    ),
+]

@@ -1,0 +1,299 @@
+"""Rules of Step Functions: how it runs a state machine."""
+
+import json
+from typing import Any
+
+from tests.contract.conftest import Aws
+from tests.fidelity.machines import CALL, execute
+from tests.fidelity.rule import Rule, recorded
+from tests.simulation.conformance.scripts import Raises
+
+CATCH = {"ErrorEquals": ["States.ALL"], "ResultPath": "$.error", "Next": "Done"}
+
+
+DONE = {"Type": "Succeed"}
+
+
+WAIT = {"Type": "Wait", "SecondsPath": "$.s", "End": True}
+
+
+FAIL = {"Type": "Fail", "Error": "Bad", "Cause": "very"}
+
+
+def branches(*states: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """A Parallel state whose branches have one state each."""
+    names = [f"Branch{n}" for n in range(len(states))]
+    each = [
+        {"StartAt": name, "States": {name: state}}
+        for name, state in zip(names, states, strict=True)
+    ]
+    return {"Type": "Parallel", "Branches": each, **({"End": True} | more)}
+
+
+def error_and_cause_of_a_fail_state(aws: Aws) -> str:
+    ended = execute(aws, {"Fail": FAIL}).described
+    return f"{ended['status']}: {ended['error']}, {ended['cause']}"
+
+
+def events_of_a_fail_state(aws: Aws) -> str:
+    return ", ".join(execute(aws, {"Fail": FAIL}).events[1:])
+
+
+def events_of_an_execution_stopped_while_it_waits(aws: Aws) -> str:
+    wait = {"Type": "Wait", "Seconds": 600, "End": True}
+    return ", ".join(execute(aws, {"Wait": wait}, stopped_in="Wait").events)
+
+
+def wait_of_a_negative_number_of_seconds(aws: Aws) -> str:
+    return execute(aws, {"Wait": WAIT}, {"s": -1}).end
+
+
+def wait_of_a_fraction_of_a_second(aws: Aws) -> str:
+    return execute(aws, {"Wait": WAIT}, {"s": 1.5}).end
+
+
+def wait_of_no_seconds(aws: Aws) -> str:
+    return execute(aws, {"Wait": WAIT}, {"s": 0}).end
+
+
+def cause_path_to_nothing(aws: Aws) -> str:
+    return execute(aws, {"Fail": {"Type": "Fail", "Error": "Bad", "CausePath": "$.why"}}, {}).end
+
+
+def timeout_path_to_nothing(aws: Aws) -> str:
+    call = {key: value for key, value in CALL.items() if key != "TimeoutSeconds"}
+    return execute(aws, {"Call": {**call, "TimeoutSecondsPath": "$.timeout_s"}}, {}).end
+
+
+def state_output_beyond_256_kib(aws: Aws) -> str:
+    fill = {"Type": "Pass", "Result": "x" * 262_144, "ResultPath": "$.x", "End": True}
+    return execute(aws, {"Pass": fill}, {}).end
+
+
+def task_result_beyond_256_kib_under_a_catch_of_all(aws: Aws) -> str:
+    call = {**CALL, "Catch": [CATCH]}
+    ended = execute(
+        aws, {"Call": call, "Done": DONE}, {}, function=lambda _payload: {"x": "x" * 262_144}
+    )
+    return "caught" if ended.end == "SUCCEEDED" else ended.end
+
+
+def error_of_a_function_that_raises(aws: Aws) -> str:
+    call = {**CALL, "Catch": [CATCH]}
+    ended = execute(
+        aws, {"Call": call, "Done": DONE}, {}, function=lambda _: Raises("Broken", "no luck")
+    )
+    error = ended.output["error"]
+    return f"{error['Error']}: {json.loads(error['Cause'])['errorMessage']}"
+
+
+def tries_of_a_task_with_three_retries(aws: Aws) -> str:
+    retry = {
+        "ErrorEquals": ["States.ALL"],
+        "IntervalSeconds": 1,
+        "BackoffRate": 1,
+        "MaxAttempts": 3,
+        "MaxDelaySeconds": 2,
+        "JitterStrategy": "FULL",
+    }
+    call = {**CALL, "Retry": [retry], "Catch": [CATCH]}
+    ended = execute(aws, {"Call": call, "Done": DONE}, {}, function=lambda _: Raises("Broken"))
+    return f"{len(ended.payloads)} tries, then {ended.output['error']['Error']}"
+
+
+def timeout_of_a_task_in_a_catch(aws: Aws) -> str:
+    call = {**CALL, "TimeoutSeconds": 1, "Catch": [CATCH]}
+    ended = execute(aws, {"Call": call, "Done": DONE}, {}, function=lambda _: None)
+    return json.dumps(ended.output["error"], sort_keys=True)
+
+
+def events_of_a_task_that_times_out(aws: Aws) -> str:
+    ended = execute(aws, {"Call": {**CALL, "TimeoutSeconds": 1}}, {}, function=lambda _: None)
+    return ", ".join(ended.events[2:])
+
+
+def order_of_the_outputs_of_branches(aws: Aws) -> str:
+    wait = {"Type": "Wait", "Seconds": 1, "Next": "Late"}
+    late = {"Type": "Pass", "Result": "late", "ResultPath": "$.b", "End": True}
+    soon = {"Type": "Pass", "Result": "soon", "ResultPath": "$.b", "End": True}
+    both = [
+        {"StartAt": "Wait", "States": {"Wait": wait, "Late": late}},
+        {"StartAt": "Soon", "States": {"Soon": soon}},
+    ]
+    ended = execute(aws, {"Both": {"Type": "Parallel", "Branches": both, "End": True}}, {})
+    return ", ".join(each["b"] for each in ended.output)
+
+
+def events_of_a_branch_that_fails(aws: Aws) -> str:
+    return ", ".join(execute(aws, {"Both": branches(FAIL)}, {}).events[2:])
+
+
+def error_of_a_branch_in_a_catch(aws: Aws) -> str:
+    caught = branches(FAIL, Catch=[{"ErrorEquals": ["Bad"], "Next": "Done"}])
+    return json.dumps(execute(aws, {"Both": caught, "Done": DONE}, {}).output, sort_keys=True)
+
+
+def events_of_a_task_that_fails_in_a_branch(aws: Aws) -> str:
+    ended = execute(aws, {"Both": branches(dict(CALL))}, {}, function=lambda _: Raises("Broken"))
+    return ", ".join(event for event in ended.events if event.startswith("Task"))
+
+
+def text_of_a_number_in_states_format(aws: Aws) -> str:
+    parameters = {"FunctionName": "f", "Payload": {"x.$": "States.Format('{} {}', $.a, $.b)"}}
+    ended = execute(aws, {"Call": {**CALL, "Parameters": parameters}}, {"a": 1, "b": "b"})
+    return str(ended.payloads[0]["x"])
+
+
+def execution_name_in_the_context_object(aws: Aws) -> str:
+    parameters = {"FunctionName": "f", "Payload": {"x.$": "$$.Execution.Name"}}
+    return str(execute(aws, {"Call": {**CALL, "Parameters": parameters}}, {}).payloads[0]["x"])
+
+
+RULES = [
+    Rule(
+        error_and_cause_of_a_fail_state,
+        "FAILED: Bad, very",
+        recorded("stepfunctions/v2/base/test_base.py::test_state_fail", "2024-03"),
+    ),
+    Rule(
+        events_of_a_fail_state,
+        "FailStateEntered, ExecutionFailed",
+        recorded("stepfunctions/v2/base/test_base.py::test_state_fail", "2024-03"),
+    ),
+    Rule(
+        events_of_an_execution_stopped_while_it_waits,
+        "ExecutionStarted, WaitStateEntered, ExecutionAborted",
+        recorded("stepfunctions/v2/test_sfn_api.py::test_stop_execution", "2024-05"),
+    ),
+    Rule(
+        wait_of_a_negative_number_of_seconds,
+        "States.Runtime",
+        recorded("stepfunctions/v2/base/test_wait.py::test_base_wait_seconds_path", "2024-03"),
+    ),
+    Rule(
+        wait_of_a_fraction_of_a_second,
+        "States.Runtime",
+        recorded("stepfunctions/v2/base/test_wait.py::test_base_wait_seconds_path", "2024-03"),
+    ),
+    Rule(
+        wait_of_no_seconds,
+        "SUCCEEDED",
+        recorded("stepfunctions/v2/base/test_wait.py::test_base_wait_seconds_path", "2024-03"),
+    ),
+    Rule(
+        cause_path_to_nothing,
+        "States.Runtime",
+        recorded(
+            "stepfunctions/v2/scenarios/test_base_scenarios.py::test_invalid_jsonpath", "2025-01"
+        ),
+    ),
+    Rule(
+        timeout_path_to_nothing,
+        "States.Runtime",
+        recorded(
+            "stepfunctions/v2/scenarios/test_base_scenarios.py::test_invalid_jsonpath", "2025-01"
+        ),
+    ),
+    Rule(
+        state_output_beyond_256_kib,
+        "States.DataLimitExceeded",
+        recorded(
+            "stepfunctions/v2/error_handling/test_states_errors.py::test_start_large_input",
+            "2024-03",
+        ),
+    ),
+    Rule(
+        task_result_beyond_256_kib_under_a_catch_of_all,
+        "caught",
+        recorded(
+            "stepfunctions/v2/error_handling/test_states_errors.py"
+            "::test_service_task_lambada_catch_state_all_data_limit_exceeded_on_large_utf8_response",
+            "2024-03",
+        ),
+        fake="States.DataLimitExceeded",
+        embedded="States.DataLimitExceeded",
+        why="AWS documents that `States.ALL` does not catch it, and was seen to catch it. The"
+        " stricter reading ends the execution, which the sweeper repairs; our functions' results"
+        " have some hundred bytes",
+    ),
+    Rule(
+        error_of_a_function_that_raises,
+        "Broken: no luck",
+        recorded(
+            "stepfunctions/v2/error_handling/test_task_service_lambda.py::test_raise_exception_catch",
+            "2024-11",
+        ),
+    ),
+    Rule(
+        tries_of_a_task_with_three_retries,
+        "4 tries, then Broken",
+        recorded(
+            "stepfunctions/v2/scenarios/test_base_scenarios.py::test_lambda_service_invoke_with_retry_extended_input",
+            "2023-10",
+        ),
+    ),
+    Rule(
+        timeout_of_a_task_in_a_catch,
+        '{"Cause": "", "Error": "States.Timeout"}',
+        recorded(
+            "stepfunctions/v2/error_handling/test_task_service_lambda.py::test_invoke_timeout",
+            "2024-11",
+        ),
+    ),
+    Rule(
+        events_of_a_task_that_times_out,
+        "TaskScheduled, TaskStarted, TaskTimedOut, ExecutionFailed",
+        recorded(
+            "stepfunctions/v2/timeouts/test_timeouts.py::test_fixed_timeout_service_lambda_with_path",
+            "2024-03",
+        ),
+        embedded="TaskScheduled, TaskStarted, TaskTimedOut, ExecutionFailed, TaskSucceeded",
+        why="moto notes the late answer of a function that timed out. Longhaul reads no histories",
+    ),
+    Rule(
+        order_of_the_outputs_of_branches,
+        "late, soon",
+        recorded(
+            "stepfunctions/v2/scenarios/test_base_scenarios.py::test_parallel_state_order",
+            "2023-12",
+        ),
+    ),
+    Rule(
+        events_of_a_branch_that_fails,
+        "ParallelStateStarted, FailStateEntered, ParallelStateFailed, ExecutionFailed",
+        recorded(
+            "stepfunctions/v2/scenarios/test_base_scenarios.py::test_parallel_state_fail", "2023-12"
+        ),
+    ),
+    Rule(
+        error_of_a_branch_in_a_catch,
+        '{"Cause": "very", "Error": "Bad"}',
+        recorded(
+            "stepfunctions/v2/scenarios/test_base_scenarios.py::test_parallel_state_catch",
+            "2023-12",
+        ),
+    ),
+    Rule(
+        events_of_a_task_that_fails_in_a_branch,
+        "TaskStateEntered, TaskScheduled, TaskStarted, TaskFailed, TaskStateAborted",
+        recorded(
+            "stepfunctions/v2/states_variables/test_error_output.py::test_parallel_catch_error",
+            "2024-11",
+        ),
+        embedded="TaskStateEntered, TaskScheduled, TaskStarted, TaskFailed",
+        why="moto has no aborted states. Longhaul reads no histories",
+    ),
+    Rule(
+        text_of_a_number_in_states_format,
+        "1 b",
+        recorded("stepfunctions/v2/intrinsic_functions/test_generic.py::test_format_2", "2023-02"),
+    ),
+    Rule(
+        execution_name_in_the_context_object,
+        "x",
+        recorded(
+            "stepfunctions/v2/intrinsic_functions/test_generic.py::test_context_json_path",
+            "2023-11",
+        ),
+    ),
+]
