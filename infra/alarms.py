@@ -9,20 +9,21 @@ an alarm, and it cannot cause a false one.
 `tests/infra/test_alarms.py` runs CloudWatch's evaluation on each of these alarms.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 from aws_cdk import Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra.metrics import PERIOD, of_stage, of_sweeper
 from infra.queues import RETENTION, StageQueues
-from infra.settings import StageDeployment, pascal
+from infra.settings import Settings, StageDeployment, pascal
 from longhaul.metrics import StageMetric, SweeperMetric
 
 # Half an hour: three periods that a value may be late, one for the value itself, two to spare.
@@ -55,14 +56,14 @@ class Alarms(Construct):
         scope: Construct,
         id_: str,
         *,
-        namespace: str,
-        stages: Sequence[StageDeployment],
+        settings: Settings,
         queues: Mapping[str, StageQueues],
         undelivered: Mapping[str, sqs.IQueue],
     ) -> None:
         """`queues` by stage; `undelivered`, EventBridge's dead-letter queues, by what uses them."""
         super().__init__(scope, id_)
-        self.topic = _topic(self)
+        namespace, stages = settings.stack_name, settings.stages
+        self.topic = _topic(self, settings.kms_key)
         self.all: list[cloudwatch.Alarm] = []
         for stage in stages:
             self._watch_stage(namespace, stage, queues[stage.name])
@@ -200,10 +201,16 @@ def _visible(queue: sqs.IQueue) -> cloudwatch.Metric:
     return queue.metric_approximate_number_of_messages_visible(period=PERIOD, statistic="Maximum")
 
 
-def _topic(scope: Construct) -> sns.Topic:
-    # Not encrypted: CloudWatch cannot publish under AWS's own key, and alarms hold no secret that
-    # deserves a key of ours.
-    topic = sns.Topic(scope, "Topic", display_name="Longhaul's alarms", enforce_ssl=True)
+def _topic(scope: Construct, key: str | None) -> sns.Topic:
+    topic = sns.Topic(
+        scope,
+        "Topic",
+        display_name="Longhaul's alarms",
+        enforce_ssl=True,
+        # Without a customer's key it is not encrypted: CloudWatch cannot publish under AWS's own
+        # (alias/aws/sns), whose policy nobody can change.
+        master_key=kms.Key.from_key_arn(scope, "Key", key) if key else None,
+    )
     # Enforcing TLS replaces the default policy, under which the account's CloudWatch could publish.
     topic.add_to_resource_policy(
         iam.PolicyStatement(

@@ -3,27 +3,41 @@
 from typing import Final
 
 from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from infra.nag import acknowledge
+from infra.settings import Settings
 from longhaul.domain.paths import INTERNAL_PREFIX
 
 WORK_PREFIX: Final = f"{INTERNAL_PREFIX}work/"
 
 
 class DataBucket(s3.Bucket):
-    def __init__(self, scope: Construct, id_: str) -> None:
+    def __init__(self, scope: Construct, id_: str, *, settings: Settings) -> None:
+        key, logs, versions_days = (
+            settings.kms_key,
+            settings.access_log_bucket,
+            settings.versions_days,
+        )
         super().__init__(
             scope,
             id_,
-            encryption=s3.BucketEncryption.S3_MANAGED,
+            encryption=s3.BucketEncryption.KMS if key else s3.BucketEncryption.S3_MANAGED,
+            encryption_key=kms.Key.from_key_arn(scope, f"{id_}Key", key) if key else None,
+            # One call to KMS for many objects, not one for each.
+            bucket_key_enabled=True if key else None,
+            server_access_logs_bucket=(
+                s3.Bucket.from_bucket_name(scope, f"{id_}Logs", logs) if logs else None
+            ),
+            server_access_logs_prefix=logs and f"{settings.stack_name}/data/",
             enforce_ssl=True,
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
-            # No versioning. Each attempt writes its own names, so only `_SUCCESS` is overwritten.
-            # The files that a newer output replaces are deleted; versions of them would be stored
-            # and paid for without end.
-            versioned=False,
+            # Each attempt writes its own names, so only `_SUCCESS` is overwritten. The files that a
+            # newer output replaces are deleted: their versions must end, or they are paid for
+            # without end. Reads and conditional writes see the newest version alone.
+            versioned=versions_days is not None,
             # An attempt's uploads stay pending until its commit. Settle aborts those of a killed
             # attempt; this rule ends what settle and the sweeper missed. It must be longer than any
             # job (7 days) with its retries: a commit needs its uploads until they are completed.
@@ -36,16 +50,15 @@ class DataBucket(s3.Bucket):
                 s3.LifecycleRule(
                     id="OldRequests", prefix=INTERNAL_PREFIX, expiration=Duration.days(365)
                 ),
+                *([_old_versions(versions_days)] if versions_days else []),
             ],
             # Not RETAIN: a first deployment that fails would leave the bucket behind.
             removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
         )
-        acknowledge(
-            self,
-            "S1",
-            "Access logs would cost more than the data of a small installation; "
-            "where asked for, CloudTrail has them.",
-        )
+        if logs is None:
+            acknowledge(
+                self, "S1", "Access logs need a bucket of their own: access_log_bucket names it."
+            )
 
     def add_work_area(self) -> str:
         """Expire `WORK_PREFIX`, where cluster jobs write before they publish; return its `s3://…/`.
@@ -61,3 +74,12 @@ class DataBucket(s3.Bucket):
     def absolute(self, prefix: str) -> str:
         """`prefix` as `s3://bucket/…/`; without a bucket it is one of this bucket."""
         return prefix if prefix.startswith("s3://") else f"s3://{self.bucket_name}/{prefix}"
+
+
+def _old_versions(days: int) -> s3.LifecycleRule:
+    return s3.LifecycleRule(
+        id="OldVersions",
+        noncurrent_version_expiration=Duration.days(days),
+        # A marker of a deletion that hides no version any more.
+        expired_object_delete_marker=True,
+    )

@@ -62,7 +62,7 @@ class PythonFunction(lambda_.Function):
     ) -> None:
         """`sends_jobs`: it may send to the queues that feed the dispatcher."""
         # Both are made in `scope`: `self` cannot be a scope before it is constructed.
-        log_group = LogGroup(scope, f"{id_}Logs", retention_days=settings.log_retention_days)
+        log_group = LogGroup(scope, f"{id_}Logs", settings=settings)
         # A role of our own: the default one gets a managed policy that may write every log group of
         # the account.
         # No aws:SourceAccount: AWS does not say that Lambda passes it whenever it assumes the

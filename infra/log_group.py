@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 
 from aws_cdk import RemovalPolicy
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from infra.settings import LogRetention
+from infra.settings import LogRetention, Settings
 
 RETENTION: Mapping[LogRetention, logs.RetentionDays] = {
     1: logs.RetentionDays.ONE_DAY,
@@ -25,12 +26,14 @@ RETENTION: Mapping[LogRetention, logs.RetentionDays] = {
 
 class LogGroup(logs.LogGroup):
     def __init__(
-        self, scope: Construct, id_: str, *, retention_days: LogRetention, name: str | None = None
+        self, scope: Construct, id_: str, *, settings: Settings, name: str | None = None
     ) -> None:
+        key = settings.kms_key
         super().__init__(
             scope,
             id_,
             log_group_name=name,
-            retention=RETENTION[retention_days],
+            retention=RETENTION[settings.log_retention_days],
+            encryption_key=kms.Key.from_key_arn(scope, f"{id_}Key", key) if key else None,
             removal_policy=RemovalPolicy.DESTROY,
         )

@@ -1,10 +1,13 @@
 """Where tasks run: a VPC that costs nothing while idle, or the one that the settings name."""
 
 from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from infra.grants import for_this_account
+from infra.log_group import LogGroup
 from infra.nag import acknowledge
-from infra.settings import NetworkSettings
+from infra.settings import Settings
 
 
 class Network(Construct):
@@ -15,19 +18,20 @@ class Network(Construct):
     DynamoDB go through gateway endpoints, which are free.
     """
 
-    def __init__(self, scope: Construct, id_: str, *, settings: NetworkSettings) -> None:
+    def __init__(self, scope: Construct, id_: str, *, settings: Settings) -> None:
         super().__init__(scope, id_)
-        self.assign_public_ip = settings.assign_public_ip
+        network = settings.network
+        self.assign_public_ip = network.assign_public_ip
         vpc: ec2.IVpc
-        if settings.vpc_id is None:
-            vpc = self._own_vpc(settings.availability_zones)
+        if network.vpc_id is None:
+            vpc = self._own_vpc(settings)
             self.subnet_ids = [subnet.subnet_id for subnet in vpc.public_subnets]
         else:
             # The type requires zones; nothing here uses them.
             vpc = ec2.Vpc.from_vpc_attributes(
-                self, "Vpc", vpc_id=settings.vpc_id, availability_zones=["unknown"]
+                self, "Vpc", vpc_id=network.vpc_id, availability_zones=["unknown"]
             )
-            self.subnet_ids = list(settings.subnet_ids)
+            self.subnet_ids = list(network.subnet_ids)
         self.security_group = ec2.SecurityGroup(
             self,
             "Tasks",
@@ -36,11 +40,11 @@ class Network(Construct):
             allow_all_outbound=True,
         )
 
-    def _own_vpc(self, availability_zones: int) -> ec2.Vpc:
+    def _own_vpc(self, settings: Settings) -> ec2.Vpc:
         vpc = ec2.Vpc(
             self,
             "Vpc",
-            max_azs=availability_zones,
+            max_azs=settings.network.availability_zones,
             nat_gateways=0,
             subnet_configuration=[
                 ec2.SubnetConfiguration(
@@ -53,11 +57,22 @@ class Network(Construct):
             # True would add a custom resource. Nothing uses the default security group.
             restrict_default_security_group=False,
         )
-        acknowledge(
-            vpc,
-            "VPC7",
-            "Nothing listens in this VPC, and flow logs would be its only running cost.",
-        )
+        if settings.network.flow_logs:
+            log_group = LogGroup(self, "FlowLogs", settings=settings)
+            role = iam.Role(
+                self,
+                "FlowLogsRole",
+                assumed_by=for_this_account(self, "vpc-flow-logs.amazonaws.com"),
+            )
+            vpc.add_flow_log(
+                "Flows", destination=ec2.FlowLogDestination.to_cloud_watch_logs(log_group, role)
+            )
+        else:
+            acknowledge(
+                vpc,
+                "VPC7",
+                "Nothing listens in this VPC, and flow logs would be its only running cost.",
+            )
         vpc.add_gateway_endpoint("S3", service=ec2.GatewayVpcEndpointAwsService.S3)
         vpc.add_gateway_endpoint("DynamoDb", service=ec2.GatewayVpcEndpointAwsService.DYNAMODB)
         return vpc

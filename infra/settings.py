@@ -66,6 +66,8 @@ class NetworkSettings(Model):
     # False for private subnets, which then need their own way to S3, DynamoDB, ECR and CloudWatch
     # Logs.
     assign_public_ip: bool = True
+    # Log every connection of the stack's own VPC, accepted or not.
+    flow_logs: bool = False
 
     @model_validator(mode="after")
     def _named_whole(self) -> "NetworkSettings":
@@ -75,6 +77,8 @@ class NetworkSettings(Model):
             )
         if self.vpc_id is None and self.subnet_ids:
             raise ValueError("vpc_id is missing: subnet_ids belong to an existing VPC")
+        if self.vpc_id is not None and self.flow_logs:
+            raise ValueError("flow_logs belong to the VPC of our own: vpc_id names one of yours")
         if self.vpc_id is None and not self.assign_public_ip:
             raise ValueError(
                 "assign_public_ip must be true without a vpc_id: "
@@ -159,6 +163,13 @@ class Settings(Model):
     kms_keys: dict[BucketName, Annotated[tuple[KeyArn, ...], Field(min_length=1)]] = Field(
         default_factory=dict
     )
+    # A customer's KMS key for the data bucket, all logs and the alarms' topic. Its policy must let
+    # CloudWatch use it (docs/security.md). None: AWS's keys, and none for the topic.
+    kms_key: KeyArn | None = None
+    # For so long the data bucket keeps what was deleted or overwritten. None: it keeps none of it.
+    versions_days: int | None = Field(default=None, ge=1)
+    # A bucket of the account that gets the data bucket's access logs, below `<stack>/data/`.
+    access_log_bucket: BucketName | None = None
     # Only where the runner shares a disk with the producer: the local profile.
     allow_file_paths: bool = False
     # What a task of each size gets.

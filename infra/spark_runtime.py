@@ -49,7 +49,7 @@ class SparkRuntime(Construct):
             "Container Insights is paid per task and metric; "
             "a job's progress and outcome are in its lease row.",
         )
-        self.log_group = LogGroup(self, "Logs", retention_days=settings.log_retention_days)
+        self.log_group = LogGroup(self, "Logs", settings=settings)
         self.image = ecr_assets.DockerImageAsset(
             self,
             "Image",

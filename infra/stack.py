@@ -58,7 +58,7 @@ class LonghaulStack(Stack):
             for stage in settings.stages
         }
         self._leases = Leases(self, "Leases")
-        self._data = DataBucket(self, "Data")
+        self._data = DataBucket(self, "Data", settings=settings)
         self._spark = SparkRuntime(self, "Spark", settings=settings, repository=repository)
         self._shared = SharedCode(self, "Shared", repository=repository, settings=settings)
         self._emr = self._emr_serverless(repository)
@@ -87,7 +87,7 @@ class LonghaulStack(Stack):
             spark=self._spark,
             emr=self._emr,
             runtime_settings=self._runtime_settings,
-            network=Network(self, "Network", settings=settings.network),
+            network=Network(self, "Network", settings=settings),
             heartbeat=heartbeat,
             settle=settle,
         )
@@ -115,8 +115,7 @@ class LonghaulStack(Stack):
         alarms = Alarms(
             self,
             "Alarms",
-            namespace=name,
-            stages=settings.stages,
+            settings=settings,
             queues=self._queues,
             undelivered={"rules": sweeping.undelivered, "schedules": scheduling.undelivered},
         )
@@ -178,7 +177,8 @@ class LonghaulStack(Stack):
         ]
         settings = self._settings
         input_keys = settings.keys_of((*settings.input_buckets, *settings.code_buckets))
-        output_keys = settings.keys_of(settings.output_buckets)
+        own_key = [settings.kms_key] if settings.kms_key else []
+        output_keys = [*own_key, *settings.keys_of(settings.output_buckets)]
 
         code = [self._data.absolute(prefix) for prefix in settings.job_prefixes]
         grants.beat_leases(heartbeat.execution_role, table, self._queues)

@@ -82,7 +82,7 @@ class Workflow(Construct):
                 destination=LogGroup(
                     self,
                     "Logs",
-                    retention_days=settings.log_retention_days,
+                    settings=settings,
                     name=f"{VENDED_LOGS}{settings.stack_name}",
                 ),
                 # Failures only: the history has the rest for 90 days. Without payloads: a job's

@@ -152,6 +152,24 @@ def test_late_publish_of_a_replaced_output_changes_nothing(
     assert (objects(s3), as_read(s3)) == (before, NEW)
 
 
+def test_bucket_that_keeps_versions_shows_the_newest_output_alone(
+    aws: Aws, s3: Any, upload: Callable[..., CommittedOutput]
+) -> None:
+    if aws.fake:
+        pytest.skip("the fakes keep no versions")
+    s3.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration={"Status": "Enabled"})
+    late = upload(1, OLD)
+    publisher(s3).publish(late)
+    publisher(s3).publish(upload(2, NEW, run=2))
+
+    publisher(s3).publish(late)
+
+    assert as_read(s3) == NEW
+    assert len(objects(s3)) == len(NEW) + 1
+    versions = s3.list_object_versions(Bucket=BUCKET, Prefix=PREFIX)
+    assert len(versions["DeleteMarkers"]) == len(OLD)  # what lifecycle rules expire
+
+
 def test_output_overtaken_by_a_later_run_leaves_no_files(
     s3: Any, upload: Callable[..., CommittedOutput]
 ) -> None:

@@ -60,6 +60,14 @@ VARIED: dict[str, JsonValue] = {
     },
 }
 
+KEY = "arn:aws:kms:eu-central-1:123456789012:key/ours"
+GUARDED: dict[str, JsonValue] = {
+    "kms_key": KEY,
+    "versions_days": 7,
+    "access_log_bucket": "their-logs",
+    "network": {"flow_logs": True},
+}
+
 
 @pytest.fixture(scope="session")
 def usual(tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
@@ -71,6 +79,12 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
 def with_emr(tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
     """The usual stack with the engine emr-serverless as the default of its stage."""
     return _synthesis(tmp_path_factory, "with-emr", WITH_EMR)
+
+
+@pytest.fixture(scope="session")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
+    """The usual stack with all that a platform team may ask for."""
+    return _synthesis(tmp_path_factory, "guarded", GUARDED)
 
 
 @pytest.fixture(scope="session")

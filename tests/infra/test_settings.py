@@ -127,7 +127,7 @@ def test_a_stages_name_in_outputs_has_no_hyphens() -> None:
             {"foo": 1},
             (
                 "longhaul.foo: is not a setting; "
-                "allowed here: account, allow_file_paths, architecture,"
+                "allowed here: access_log_bucket, account, allow_file_paths, architecture,"
             ),
         ),
         (
@@ -317,6 +317,16 @@ def test_a_stages_name_in_outputs_has_no_hyphens() -> None:
                 "longhaul: kms_keys names the bucket 'theirs', which no job reads or writes; "
                 "there are: none"
             ),
+        ),
+        (
+            {
+                "network": {
+                    "vpc_id": "vpc-12345678",
+                    "subnet_ids": ["subnet-12345678"],
+                    "flow_logs": True,
+                }
+            },
+            "longhaul.network: flow_logs belong to the VPC of our own: vpc_id names one of yours",
         ),
         (
             {"input_buckets": ["ours"], "kms_keys": {"ours": []}},
