@@ -44,5 +44,6 @@ def configure(**always: object) -> None:
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     for chatty in ("botocore", "boto3", "s3transfer", "urllib3", "py4j"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
-    # PySpark's own handler would print failing queries with their text and plan.
-    logging.getLogger("SQLQueryContextLogger").disabled = True
+    # PySpark's own handlers would print failing queries with their text, plan and values.
+    for quoting in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        logging.getLogger(quoting).disabled = True

@@ -9,10 +9,12 @@ that the walk over the plan overlooked.
 
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from py4j.java_gateway import JavaObject
-from pyspark.errors import ParseException
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from jobs.catalogue._sql_functions import FUNCTIONS, TABLE_FUNCTIONS
@@ -109,10 +111,8 @@ def require_select(spark: SparkSession, query: str, views: Iterable[str]) -> Non
             calls a function that is not listed. The message does not quote the whole query.
     """
     session = spark._jsparkSession.sessionState()  # noqa: SLF001 - no public way to the parser
-    try:
+    with query_errors():
         plan = session.sqlParser().parsePlan(query)
-    except ParseException as error:
-        raise PermanentJobError(f"params.query: {without_query(str(error))}") from None
     objects = list(_reachable(plan))
     tables = {view.lower() for view in views}
     known = tables | {
@@ -132,9 +132,23 @@ def require_select(spark: SparkSession, query: str, views: Iterable[str]) -> Non
                 continue
 
 
-def without_query(message: str) -> str:
-    """Spark's message without the query's text or plan, which it appends."""
-    return _APPENDED.split(message, maxsplit=1)[0].strip()
+@contextmanager
+def query_errors() -> Iterator[None]:
+    """Blame the query for what Spark raises while it parses and resolves it.
+
+    Raises:
+        PermanentJobError: with Spark's message, without the query's text or plan, which it appends.
+    """
+    try:
+        yield
+    except AnalysisException as error:
+        message = str(error)
+    except Py4JJavaError as error:  # PySpark has no class for it, as for a wrong collation
+        message = error.java_exception.toString()
+    else:
+        return
+    problem = _APPENDED.split(message, maxsplit=1)[0].strip()
+    raise PermanentJobError(f"params.query: {problem}")
 
 
 def _reachable(plan: Node) -> Iterator[tuple[str, Node]]:

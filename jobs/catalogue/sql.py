@@ -6,12 +6,11 @@ The query reads nothing else and calls listed functions only: see `_select_only`
 from typing import Final
 
 from pydantic import Field
-from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from jobs.api import Format, Job
 from jobs.api import Params as BaseParams
-from jobs.catalogue._select_only import require_select, restricted_session, without_query
+from jobs.catalogue._select_only import query_errors, require_select, restricted_session
 from jobs.io.staging import StagedInput
 from longhaul.domain.errors import PermanentJobError
 
@@ -40,10 +39,8 @@ def run(spark: SparkSession, job: Job[Params]) -> None:
         path, format_ = job.input(name), params.input_formats.get(name) or format_of(name, staged)
         read(session, path, format_).createOrReplaceTempView(name)
     require_select(session, params.query, job.inputs)
-    try:
+    with query_errors():
         result = session.sql(params.query)
-    except AnalysisException as error:
-        raise PermanentJobError(f"params.query: {without_query(str(error))}") from None
     missing = [column for column in params.partition_by if column not in result.columns]
     if missing:
         raise PermanentJobError(

@@ -1,10 +1,12 @@
 """The one place that builds Spark sessions, for one machine and for a cluster."""
 
+import sys
 from math import ceil
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pyspark.sql import SparkSession
+from pyspark.sql.types import UserDefinedType
 
 from jobs.task import Resources
 
@@ -16,6 +18,12 @@ _PARTITIONS_PER_CORE: Final = 4
 _PARTITION_BYTES: Final = 64 * 1024 * 1024
 # With more, a shuffle's bookkeeping costs more than smaller partitions gain.
 _MAX_PARTITIONS: Final = 4000
+# A file's schema may name classes for its columns. The JVM loads those of MLlib alone.
+_MLLIB_TYPES: Final = [
+    f"org.apache.spark.{library}.linalg.{kind}UDT"
+    for library in ("ml", "mllib")
+    for kind in ("Vector", "Matrix")
+]
 
 
 def shuffle_partitions(cores: int, input_bytes: int = 0) -> int:
@@ -46,6 +54,9 @@ def _common_options(cores: int, scratch: Path) -> dict[str, str]:
         # and replaces no ${env:…}.
         "spark.sql.runSQLOnFiles": "false",
         "spark.sql.variable.substitute": "false",
+        # Since Spark 4.3; EMR's 4.0 loads every class that a schema names.
+        "spark.sql.udt.allowCreatingUDTFromString": "false",
+        "spark.sql.udt.allowedDynamicUDTClasses": ",".join(_MLLIB_TYPES),
         "spark.log.level": "WARN",
     }
 
@@ -86,7 +97,23 @@ def make_active(spark: SparkSession) -> None:
 
 def build_session(name: str, options: dict[str, str]) -> SparkSession:
     """The session on the gateway that was attached last."""
+    UserDefinedType.fromJson = classmethod(_known_type)  # type: ignore[method-assign, assignment]
     builder = SparkSession.Builder().appName(name)
     for option, value in options.items():
         builder = builder.config(option, value)
     return builder.getOrCreate()
+
+
+def _known_type(_cls: type[UserDefinedType], json: dict[str, Any]) -> UserDefinedType:
+    """The type of a column, from its JSON; replaces PySpark's own `fromJson`.
+
+    That imports the module that the JSON names, and in EMR's version also unpickles a class.
+
+    Raises:
+        TypeError: it is no type of a module that the job has imported.
+    """
+    module, _, name = str(json["pyClass"]).rpartition(".")
+    found = getattr(sys.modules.get(module), name, None)
+    if not (isinstance(found, type) and issubclass(found, UserDefinedType)):
+        raise TypeError(f"a column has the type {module}.{name}: import it first, if you trust it")
+    return found()

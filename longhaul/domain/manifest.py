@@ -30,6 +30,9 @@ _TOKEN: Final = re.compile(r"(?<![0-9a-f])[0-9a-f]{20}-\d+-\d+")
 MAIN: Final = "."
 """Name of the dataset that is the output itself."""
 
+# A forged size must not get into sums that the table or a float cannot hold. S3's limit is less.
+_MAX_FILE_BYTES: Final = 2**50
+
 # A publication is repeated until it is struck off, by the sweeper at the latest. It is recognized
 # as done after up to this many other publications.
 _PUBLISHED_KEPT: Final = 1_000
@@ -61,7 +64,7 @@ class ManifestFile(Model):
     """
 
     path: RelativePath
-    size: int
+    size: Annotated[int, Field(ge=0, le=_MAX_FILE_BYTES)]
     dataset: str = MAIN
 
 

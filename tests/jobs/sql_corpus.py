@@ -430,6 +430,16 @@ STATEMENTS: Final[dict[str, tuple[str, ...]]] = {
         "EXPLAIN EXTENDED SELECT * FROM text.`/etc/passwd`",
         "EXPLAIN FORMATTED SELECT reflect('a', 'b')",
     ),
+    "names that Spark refuses while it parses": (
+        "SELECT CAST('a' AS STRING COLLATE `reflect`)",
+        "SELECT city::STRING COLLATE nowhere FROM trips",
+        "SELECT CAST('a' AS udt)",
+        "SELECT CAST(1 AS `java.lang.Thread`)",
+        "DECLARE c CURSOR FOR SELECT reflect('a', 'b')",
+        "BEGIN DECLARE c CURSOR FOR SELECT 1; OPEN c; END",
+        "OPEN c",
+        "FETCH c INTO x",
+    ),
     "scripts": (
         "BEGIN SELECT 1; END",
         "BEGIN DECLARE x INT DEFAULT 1; SET x = 2; SELECT x; END",

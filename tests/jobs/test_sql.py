@@ -282,6 +282,21 @@ def test_xml_fetches_no_document_type_even_where_xpath_is_at_hand(
     assert calls == []
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT city COLLATE nowhere AS city FROM trips",
+        """SELECT from_json('{}', '{"type": "udt", "class": "java.lang.Thread"}') FROM trips""",
+        """SELECT variant_get(parse_json('1'), '$', 'udt') FROM trips""",
+    ],
+)
+def test_a_name_that_spark_does_not_know_ends_the_job_at_once(
+    spark: SparkSession, make_job: Any, csv: Path, query: str
+) -> None:
+    with pytest.raises(PermanentJobError, match=r"params\.query: .*SQLSTATE"):
+        sql.run(spark, make_job({"trips": csv}, Params(query=query)))
+
+
 def test_an_error_does_not_quote_the_query(spark: SparkSession, make_job: Any, csv: Path) -> None:
     for query in ("SELECT 'secret' FORM trips FROM", "SELECT 'secret', no_such_column FROM trips"):
         job = make_job(

@@ -144,6 +144,12 @@ def test_manifest_refuses_a_path_outside_the_output(path: str) -> None:
         ManifestFile(path=path, size=1)
 
 
+@pytest.mark.parametrize("size", [-1, 10**400])
+def test_a_size_that_no_file_has_makes_no_manifest(size: int) -> None:
+    with pytest.raises(ValidationError, match="equal to"):
+        ManifestFile(path="part-0.parquet", size=size)
+
+
 @dataclass
 class Output:
     """A prefix, and the manifest that is visible in it."""

@@ -1,0 +1,127 @@
+"""A Parquet file's footer names classes for its columns: none of them gets to run code."""
+
+import base64
+import json
+import pickle
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's usual name
+from pyspark.sql.types import StringType, UserDefinedType
+
+JVM_TYPE = {"type": "udt", "class": "java.lang.Thread", "pyClass": None, "sqlType": "string"}
+
+
+class _Opens:
+    """Runs code of its choice where it is unpickled."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def __reduce__(self) -> Any:
+        return (open, (str(self._file), "w"))
+
+
+def _schema(type_: dict[str, Any]) -> str:
+    field = {"name": "text", "type": type_, "nullable": True, "metadata": {}}
+    return json.dumps({"type": "struct", "fields": [field]})
+
+
+def _python_type(name: str, pickled: bytes = b"") -> dict[str, Any]:
+    return {
+        "type": "udt",
+        "pyClass": name,
+        "serializedClass": base64.b64encode(pickled).decode(),
+        "sqlType": "string",
+    }
+
+
+def _forged(spark: SparkSession, folder: Path, schema: str) -> str:
+    """A Parquet file of one text, whose footer claims this schema."""
+    text = F.lit("a").alias("text", metadata={"comment": "-" * 2000})
+    spark.range(1).select(text).coalesce(1).write.parquet(folder.as_uri())
+    (file,) = folder.glob("part-*")
+    content = file.read_bytes()
+    start = content.index(b'{"type":"struct"')
+    end = content.index(b'--"}}]}', start) + len(b'--"}}]}')
+    file.write_bytes(content[:start] + schema.encode().ljust(end - start) + content[end:])
+    (folder / f".{file.name}.crc").unlink()
+    return folder.as_uri()
+
+
+def test_the_jvm_loads_no_class_that_a_schema_names(spark: SparkSession) -> None:
+    jvm: Any = spark._jvm
+
+    with pytest.raises(Py4JJavaError, match="UDT_CLASS_LOADING_DISABLED"):
+        jvm.org.apache.spark.sql.types.DataType.fromJson(_schema(JVM_TYPE))
+
+
+def test_a_class_of_the_jvm_in_a_footer_leaves_a_plain_column(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    frame = spark.read.parquet(_forged(spark, tmp_path / "forged", _schema(JVM_TYPE)))
+
+    assert [tuple(row) for row in frame.collect()] == [("a",)]
+    assert frame.schema.simpleString() == "struct<text:string>"
+
+
+def test_a_pickled_class_in_a_footer_is_not_unpickled(spark: SparkSession, tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    schema = _schema(_python_type("json.Nothing", pickle.dumps(_Opens(made))))
+    frame = spark.read.parquet(_forged(spark, tmp_path / "forged", schema))
+
+    with pytest.raises(ValueError, match=r"json\.Nothing"):
+        _ = frame.columns
+
+    assert not made.exists()
+
+
+def test_a_schema_imports_no_module(spark: SparkSession, tmp_path: Path) -> None:
+    module = "this"
+    assert module not in sys.modules
+    schema = _schema(_python_type(f"{module}.Anything"))
+    frame = spark.read.parquet(_forged(spark, tmp_path / "forged", schema))
+
+    with pytest.raises(ValueError, match=r"this\.Anything"):
+        _ = frame.schema
+
+    assert module not in sys.modules
+
+
+@pytest.mark.parametrize("library", ["ml", "mllib"])
+@pytest.mark.parametrize("kind", ["Vector", "Matrix"])
+def test_the_jvm_knows_the_types_of_mllib(spark: SparkSession, library: str, kind: str) -> None:
+    jvm: Any = spark._jvm
+    name = f"org.apache.spark.{library}.linalg.{kind}UDT"
+    type_ = {**JVM_TYPE, "class": name}
+
+    found = jvm.org.apache.spark.sql.types.DataType.fromJson(_schema(type_))
+
+    assert found.apply("text").dataType().getClass().getName() == name
+
+
+class Celsius(UserDefinedType):
+    """A type of a job's own."""
+
+    @classmethod
+    def sqlType(cls) -> StringType:  # noqa: N802 - PySpark's name
+        return StringType()
+
+    @classmethod
+    def module(cls) -> str:
+        return __name__
+
+
+def test_a_type_that_the_job_has_imported_is_read_as_such(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    schema = _schema(_python_type(f"{__name__}.Celsius"))
+    frame = spark.read.parquet(_forged(spark, tmp_path / "forged", schema))
+
+    (field,) = frame.schema.fields
+
+    assert field.dataType == Celsius()
