@@ -17,6 +17,7 @@ from console.insight.cost import (
     money,
 )
 from console.insight.prices import USUAL, read_prices
+from console.insight.standing import standing
 from console.target import Target
 from console.terminal.options import AsJson, NewerThan, OlderThan, StageOption, on_target
 from console.terminal.output import Output
@@ -88,6 +89,14 @@ def cost(  # noqa: PLR0913 - filters
         _stages(out, jobs)
     for note in _notes(jobs, pricing):
         out.note(note)
+    if job is None:
+        out.note(_standing(pricing))
+
+
+def _standing(pricing: Pricing) -> str:
+    parts = standing(pricing.settings, pricing.prices)
+    named = ", ".join(f"{what} {amount:.2f}" for what, amount in parts.items())
+    return f"the stack by itself, jobs or not: about {sum(parts.values()):.2f} in 30 days: {named}"
 
 
 def _pricing(target: Target, file: Path) -> Pricing:

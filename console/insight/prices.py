@@ -56,6 +56,13 @@ class S3Prices(_Source):
     gb_month: Price = 0.023
 
 
+class CloudWatchPrices(_Source):
+    metric_month: Price = 0.3
+    alarm_month: Price = 0.1
+    dashboard_month: Price = 3
+    log_gb: Price = 0.5
+
+
 class Prices(Model):
     region: str
     currency: str
@@ -68,6 +75,8 @@ class Prices(Model):
     sqs: SqsPrices
     dynamodb: DynamoDBPrices
     s3: S3Prices
+    # A default, as above.
+    cloudwatch: CloudWatchPrices = CloudWatchPrices(source="")
 
 
 def read_prices(file: Path = USUAL) -> Prices:

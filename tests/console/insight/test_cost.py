@@ -110,7 +110,7 @@ def test_an_unknown_size_costs_everything_but_the_task() -> None:
 def test_the_price_table_has_a_source_for_each_price_and_refuses_unknown_fields() -> None:
     table = json.loads(USUAL.read_text())
     groups = [group for group in table.values() if isinstance(group, dict)]
-    assert len(groups) == 7
+    assert len(groups) == 8
     assert all(group["source"].startswith("https://aws.amazon.com/") for group in groups)
     with pytest.raises(ValidationError):
         Prices.model_validate({**table, "glacier": 1})
