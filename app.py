@@ -50,7 +50,16 @@ def build(*, outdir: str, context: Mapping[str, JsonValue] | None = None) -> App
     return app
 
 
+# Synthesis needs no network, so it cannot make these checks itself.
+ALONE = (
+    "longhaul: `cdk deploy` alone checks neither the account nor what a stage that is taken out "
+    "still holds: run `make preflight` first (docs/deploy.md)\n"
+)
+
+
 def main() -> int:
+    if "CDK_CLI_VERSION" in os.environ and "MAKELEVEL" not in os.environ:
+        sys.stderr.write(ALONE)
     try:
         app = build(outdir=os.environ.get("CDK_OUTDIR", str(REPOSITORY / "cdk.out")))
     except SettingsError as error:

@@ -15,12 +15,15 @@ from tests.infra.synthesis import Synthesis, synthesize
 UNPACKED = Path.home() / ".cache" / "aws" / "jsii" / "package-cache"
 
 
-def run_app(folder: Path, context: object = None) -> subprocess.CompletedProcess[str]:
+def run_app(
+    folder: Path, context: object = None, **variables: str
+) -> subprocess.CompletedProcess[str]:
     environment = {
         "PATH": "/nonexistent",
         "HOME": "/nonexistent",
         "CDK_OUTDIR": str(folder),
         "JSII_RUNTIME_PACKAGE_CACHE_ROOT": str(UNPACKED),
+        **variables,
     }
     if context is not None:
         environment["CDK_CONTEXT_JSON"] = json.dumps({"longhaul": context})
@@ -54,6 +57,20 @@ def test_a_wrong_setting_ends_the_app_with_a_message_and_no_traceback(tmp_path: 
     assert done.stderr == (
         "longhaul.lease.stop_timeout_s: is 300; input should be less than or equal to 120\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("made_by", "says"), [({}, True), ({"MAKELEVEL": "1"}, False)], ids=["cdk alone", "make"]
+)
+def test_a_bare_cdk_deploy_names_the_checks_that_it_leaves_out(
+    tmp_path: Path, made_by: dict[str, str], *, says: bool
+) -> None:
+    wrong = json.dumps({"lease": {"stop_timeout_s": 300}})  # ends before the template is made
+
+    done = run_app(tmp_path / "cdk.out", wrong, CDK_CLI_VERSION="2.1000.0", **made_by)
+
+    assert done.returncode == 2
+    assert ("run `make preflight` first" in done.stderr) == says
 
 
 def test_settings_too_long_for_a_function_are_refused_at_synthesis(tmp_path: Path) -> None:
