@@ -16,6 +16,7 @@ from console.commands.drain import drain
 from console.commands.history import history
 from console.commands.logs import logs
 from console.commands.new_job import new_job
+from console.commands.pause import pause, resume, slots
 from console.commands.report import report
 from console.commands.retry import retry
 from console.commands.status import status
@@ -69,6 +70,9 @@ app.command(rich_help_panel=_CARE)(cost)
 app.command(rich_help_panel=_CARE)(report)
 app.command(rich_help_panel=_CARE)(doctor)
 app.command(rich_help_panel=_CARE)(verify)
+app.command(rich_help_panel=_CARE)(pause)
+app.command(rich_help_panel=_CARE)(resume)
+app.command(rich_help_panel=_CARE)(slots)
 app.command(rich_help_panel=_CARE)(drain)
 app.command(rich_help_panel=_LOCAL)(up)
 app.command(rich_help_panel=_LOCAL)(demo)

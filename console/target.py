@@ -217,7 +217,7 @@ class Target:
             clock=parts.clock,
             jobs=self.jobs,
             counter=self.stage_counter,
-            mappings=self.mappings,
+            slots=parts.slots,
             executions=parts.executions,
             tasks=parts.tasks,
             stepfunctions=self.client("stepfunctions"),

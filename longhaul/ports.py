@@ -24,7 +24,7 @@ from longhaul.domain.lease import (
     State,
 )
 from longhaul.domain.message import JobMessage, Message
-from longhaul.domain.pace import Pace, Room
+from longhaul.domain.pace import Pace, Room, SlotUse
 from longhaul.domain.verdict import Evidence
 from longhaul.metrics import Metric
 from longhaul.settings import Stage
@@ -223,8 +223,20 @@ class Slots(Protocol):
     def room(self, stage: Stage, now: datetime) -> Room:
         """The free slots, and how soon others become free."""
 
-    def in_use(self, stage: Stage) -> int:
-        """Slots taken a moment ago."""
+    def use(self, stage: Stage) -> SlotUse:
+        """The stage's slots a moment ago."""
+
+    def pause(self, stage: Stage, now: datetime) -> None:
+        """From now on no job of the stage is claimed; repeatable."""
+
+    def resume(self, stage: Stage) -> None:
+        """Let jobs be claimed again; repeatable."""
+
+    def set_slots(self, stage: Stage, slots: int) -> None:
+        """Let so many jobs run, whatever is deployed, at once and without a limit that adapted.
+
+        The deployed number: the deployment decides again.
+        """
 
     def blocked_s(self, stage: Stage, *, waiting: bool, now: datetime) -> float:
         """Seconds for which messages have waited although slots were free.

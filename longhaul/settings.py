@@ -26,6 +26,10 @@ SQS_VISIBILITY_CAP_S = 43_200
 """SQS refuses to keep one receive invisible for longer than 12 h, counted from the receive."""
 
 
+MAX_SLOTS = 10_000
+"""Jobs of a stage that may run at once, at most."""
+
+
 class UnknownStageError(LookupError):
     """No such stage is deployed: the settings are older or newer than the row or the event."""
 
@@ -142,7 +146,7 @@ class StageSettings(Model):
     # Part of its jobs' keys, its queues' names and the stack's outputs.
     name: StageName = "main"
     # How many jobs of this stage may run at once.
-    slots: int = Field(default=10, ge=1, le=10_000)
+    slots: int = Field(default=10, ge=1, le=MAX_SLOTS)
     # For requests that name none, as are the next ones.
     engine: Engine = "fargate"
     # vCPU, memory and disk: see the sizes.

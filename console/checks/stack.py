@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from console.checks.finding import Finding, ok, problem, skipped, warning
-from console.operations.mappings import OFF, ON
+from console.display.slots import set_by_operator
+from console.operations.mappings import ON
 from console.synth import PROFILE, synth
 from console.target import Target
 from infra.settings import CONTEXT_KEY
@@ -63,18 +64,8 @@ def functions(target: Target) -> Iterator[Finding]:
 
 def mappings(target: Target) -> Iterator[Finding]:
     """Nothing starts while the mapping from queue to dispatcher is off."""
-    live = [stage for stage in target.settings.stages if not stage.retired]
-    found = {stage.name: target.mappings.of(stage) for stage in target.settings.stages}
-    states = [each.state for stage in live for each in found[stage.name]]
-    if states and all(state == OFF for state in states):
-        yield problem(
-            "mapping: all are off: the stack is drained (or they were switched off by hand), and "
-            "no job starts",
-            "`longhaul drain --undo` switches them on, `make destroy` takes the stack down",
-        )
-        return
     for stage in target.settings.stages:
-        here = found[stage.name]
+        here = target.mappings.of(stage)
         if len(here) != 1:
             yield problem(
                 f"mapping: {len(here)} mappings read the queue of stage {stage.name}, not one",
@@ -98,6 +89,30 @@ def mappings(target: Target) -> Iterator[Finding]:
             )
         else:
             yield ok(f"mapping: the queue of stage {stage.name} feeds the dispatcher")
+
+
+def slots(target: Target) -> Iterator[Finding]:
+    """What an operator has set, and no deployment ends."""
+    uses = [(stage, target.parts.slots.use(stage)) for stage in target.settings.stages]
+    if all(use.paused_at for _, use in uses):
+        yield problem(
+            "slots: all stages are paused, as in a drained stack: no job starts",
+            "`longhaul drain --undo` lets jobs start, `make destroy` takes the stack down",
+        )
+        return
+    for stage, use in uses:
+        if use.paused_at:
+            yield problem(
+                f"slots: stage {stage.name} is{set_by_operator(use, stage)[1:]}: no job starts",
+                f"`longhaul resume {stage.name}`",
+            )
+        elif use.is_by_hand:
+            yield warning(
+                f"slots: stage {stage.name} has {use.slots}{set_by_operator(use, stage)}",
+                f"`longhaul slots {stage.name} {stage.slots}` goes back to what is deployed",
+            )
+    if not any(use.paused_at or use.is_by_hand for _, use in uses):
+        yield ok("slots: no stage is paused, and all have the slots that are deployed")
 
 
 def rules(target: Target) -> Iterator[Finding]:

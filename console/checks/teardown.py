@@ -11,8 +11,8 @@ _DRAIN = "run `longhaul drain`, with --stop if what runs need not finish"
 def rest(drainer: Drainer) -> Iterator[Finding]:
     """Whether nothing runs and nothing starts."""
     found = []
-    if not drainer.is_off():
-        found.append("a mapping is on, so jobs still start")
+    if not drainer.is_paused():
+        found.append("a stage is not paused, so jobs still start")
     if going := drainer.activity():
         found.append(
             f"{going} still there: the state machine would stay in DELETING, and tasks hold the "
@@ -24,7 +24,7 @@ def rest(drainer: Drainer) -> Iterator[Finding]:
     if found:
         yield problem(f"rest: {'; '.join(found)}", _DRAIN)
     else:
-        yield ok("rest: the mappings are off, and nothing runs")
+        yield ok("rest: all stages are paused, and nothing runs")
 
 
 def queues(drainer: Drainer) -> Iterator[Finding]:

@@ -21,6 +21,7 @@ _REST: tuple[Callable[[Target], Iterator[Finding]], ...] = (
     account.quotas,
     stack.functions,
     stack.mappings,
+    stack.slots,
     stack.rules,
     jobs.sweeps,
     jobs.leases,
@@ -42,9 +43,9 @@ def doctor(target: Target, *, as_json: AsJson = False) -> None:
     """Check that everything works, and say what to do about each problem.
 
     It checks credentials, permissions (by simulation), quotas, the stack and its outputs,
-    functions, mappings (a drained stack is named) and rules, the sweeper, stuck jobs, dead letters
-    and alarms, whether the stack is the one of this checkout, and what the next deployment needs:
-    the CDK's bootstrap, the role of ECS, and Docker for the image's architecture. It changes
+    functions, mappings, slots (a paused stage is named) and rules, the sweeper, stuck jobs, dead
+    letters and alarms, whether the stack is the one of this checkout, and what the next deployment
+    needs: the CDK's bootstrap, the role of ECS, and Docker for the image's architecture. It changes
     nothing; dead letters are invisible to others while they are counted. The exit code is 1 if
     there is a problem.
 

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from console.display.family_tree import rows_of
 from console.display.job import COLUMNS, page_of, row_of
+from console.display.slots import slots_of
 from console.errors import ExitStatus
 from console.operations.find import Ages
 from console.operations.stage_counts import StageCounts
@@ -157,7 +158,7 @@ def _notes(seen: _Seen, limit: int) -> Iterator[str]:
             if each.dead_letters
             else ""
         )
-        slots = f"{each.slots_in_use} of {each.stage.slots} slots in use"
+        slots = slots_of(each.slots, each.stage)
         yield f"{each.stage.name}: about {each.queued} queued, {slots}{letters}"
 
 

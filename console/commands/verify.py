@@ -17,7 +17,7 @@ from console.acceptance.soak import trials as soak_trials
 from console.acceptance.verdicts import Result, Verdict, judge, not_run
 from console.acceptance.watcher import Hands, Observed, Watcher
 from console.checks.finding import Level
-from console.checks.stack import mappings
+from console.checks.stack import mappings, slots
 from console.errors import CommandError, ExitStatus
 from console.operations.view import iso, shown_state
 from console.target import Target, say_where
@@ -67,7 +67,7 @@ def verify(
         raise CommandError(f"there is no folder {file.parent}", ExitStatus.USAGE)
     where = cases.stage_for(target.settings, stage)
     pipeline = cases.pipeline(target.settings)
-    _refuse_without_mappings(target)
+    _refuse_if_nothing_starts(target)
     say_where(out, target)
     run = _Run(out, target, where, pipeline)
     begun_at = target.parts.clock.now()
@@ -202,9 +202,10 @@ class _Run:
         self._out.note(f"{observed.trial.case.name}: {said}")
 
 
-def _refuse_without_mappings(target: Target) -> None:
+def _refuse_if_nothing_starts(target: Target) -> None:
     """Nothing would ever start, and each case would wait for its whole patience."""
-    problems = [each for each in mappings(target) if each.level is Level.PROBLEM]
+    found = (*mappings(target), *slots(target))
+    problems = [each for each in found if each.level is Level.PROBLEM]
     if problems:
         raise CommandError("; ".join(f"{each.what} → {each.do}" for each in problems))
 

@@ -3,19 +3,17 @@
 Each step looks at what is there before it acts, so an interrupted drain is simply run again.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from botocore.exceptions import ClientError
 
 from console.operations.find import Jobs
-from console.operations.mappings import Mappings
 from console.operations.stage_counts import StageCounter
 from longhaul.adapters.errors import code_of
 from longhaul.domain.lease import Lease, Owed, State
-from longhaul.ports import Clock, Executions, Tasks
+from longhaul.ports import Clock, Executions, Slots, Tasks
 from longhaul.settings import RuntimeSettings, Stage
 
 if TYPE_CHECKING:
@@ -23,29 +21,26 @@ if TYPE_CHECKING:
 
 _LOOK_S: Final = 2.0
 _REASON: Final = "longhaul drain --stop"
-# A dispatcher that was invoked before its mapping was off may still start a job. Its function ends
-# after 75 s (`infra.stack`).
-_DISPATCHER_S: Final = 75
 
 
 @dataclass(frozen=True)
 class Activity:
-    """What goes on. `rows` are jobs that run, or have ended and still owe more than a deletion."""
+    """What goes on. `jobs` are those that run, or have ended and still owe more than a deletion."""
 
-    executions: Sequence[str]
-    tasks: int
-    rows: Sequence[Lease]
+    jobs: int
+    executions: Sequence[str] = ()
+    tasks: int = 0
 
     def __bool__(self) -> bool:
-        return bool(self.executions or self.tasks or self.rows)
+        return bool(self.executions or self.tasks or self.jobs)
 
     def __str__(self) -> str:
         parts = (
-            (len(self.rows), "job"),
+            (self.jobs, "job"),
             (len(self.executions), "execution"),
             (self.tasks, "task"),
         )
-        return ", ".join(f"{n} {what}{'' if n == 1 else 's'}" for n, what in parts)
+        return ", ".join(f"{n} {what}{'' if n == 1 else 's'}" for n, what in parts if n)
 
 
 @dataclass(frozen=True)
@@ -63,7 +58,7 @@ class Drainer:
     clock: Clock
     jobs: Jobs
     counter: StageCounter
-    mappings: Mappings
+    slots: Slots
     executions: Executions
     tasks: Tasks
     stepfunctions: "SFNClient"
@@ -72,35 +67,38 @@ class Drainer:
     _stopped: set[str] = field(default_factory=set)
 
     def drain(self, *, stop: bool) -> None:
-        """Switch the mappings off, wait for what runs (or stop it), stop the EMR application."""
-        off_at = self._switch(self.settings.stages, on=False)
-        self._wait(off_at, stop=stop)
+        """Pause all stages, wait for what runs (or stop it), stop the EMR application."""
+        for stage in self.settings.stages:
+            self.pause(stage)
+        self._wait(self.activity, stop=stop)
         self._stop_application()
 
     def undo(self) -> None:
-        """Switch the mappings of all stages on that are not retired.
+        """Resume all stages.
 
         An application of EMR Serverless starts by itself with its first job.
         """
-        self._switch([each for each in self.settings.stages if not each.retired], on=True)
+        for stage in self.settings.stages:
+            self.slots.resume(stage)
 
-    def is_off(self) -> bool:
-        """Whether no mapping of any stage reads its queue."""
-        return all(
-            each.state == "Disabled"
-            for stage in self.settings.stages
-            for each in self.mappings.of(stage)
-        )
+    def pause(self, stage: Stage, *, wait: bool = False) -> None:
+        """Let nothing start in the stage; `wait` until nothing runs in it."""
+        self.slots.pause(stage, self.clock.now())
+        self.say(f"paused: {stage.name}")
+        if wait:
+            self._wait(lambda: Activity(self._jobs([stage])), stop=False)
+
+    def is_paused(self) -> bool:
+        """Whether no stage lets a job start."""
+        return all(self.slots.use(stage).paused_at for stage in self.settings.stages)
 
     def activity(self) -> Activity:
         pages = self.stepfunctions.get_paginator("list_executions").paginate(
             stateMachineArn=self.settings.state_machine_arn, statusFilter="RUNNING"
         )
         names = [each["name"] for page in pages for each in page["executions"]]
-        rows = self.jobs.unfinished([each.name for each in self.settings.stages])
-        return Activity(
-            names, sum(1 for _ in self.tasks.running()), [row for row in rows if _goes_on(row)]
-        )
+        tasks = sum(1 for _ in self.tasks.running())
+        return Activity(self._jobs(self.settings.stages), names, tasks)
 
     def waiting(self) -> list[Waiting]:
         """The messages in the queues, by stage; of jobs that have begun too."""
@@ -123,40 +121,22 @@ class Drainer:
             return None
         return str(found["application"]["state"])
 
-    def _switch(self, stages: Iterable[Stage], *, on: bool) -> datetime:
-        """Returns when all of them were first seen in their new state."""
-        left, word = list(stages), "on" if on else "off"
-        self.say(f"mappings {word}: {', '.join(each.name for each in left)}")
-        while left := [each for each in left if not self.mappings.switch(each, on=on)]:
-            self.clock.sleep(_LOOK_S)
-        return self.clock.now()
+    def _jobs(self, stages: Sequence[Stage]) -> int:
+        rows = self.jobs.unfinished([stage.name for stage in stages])
+        # The index of rows is a little late; the slots know of a claim at once.
+        running = sum(self.slots.use(stage).running for stage in stages)
+        return max(running, sum(_goes_on(row) for row in rows))
 
-    def _wait(self, off_at: datetime, *, stop: bool) -> None:
+    def _wait(self, look: Callable[[], Activity], *, stop: bool) -> None:
         said = ""
-        while True:
-            going = self.activity()
-            if not going and not self._may_start(off_at):
-                return
+        while going := look():
             if stop:
                 self._stop(going)
-            text = f"{'stopping' if stop else 'waiting for'} {going}" if going else _LAST_START
+            text = f"{'stopping' if stop else 'waiting for'} {going}"
             if text != said:
                 said = text
                 self.say(text)
             self.clock.sleep(_LOOK_S)
-
-    def _may_start(self, off_at: datetime) -> bool:
-        """Whether a dispatcher may still hold a message that it received before."""
-        held = any(self._in_flight(stage) for stage in self.settings.stages)
-        waited_s = (self.clock.now() - off_at).total_seconds()
-        return held and waited_s < _DISPATCHER_S
-
-    def _in_flight(self, stage: Stage) -> int:
-        name: Final = "ApproximateNumberOfMessagesNotVisible"
-        answer = self.mappings.sqs.get_queue_attributes(
-            QueueUrl=stage.queue_url, AttributeNames=[name]
-        )
-        return int(answer["Attributes"][name])
 
     def _stop(self, going: Activity) -> None:
         """Stop each execution once: its task ends, and the sweeper settles it as interrupted."""
@@ -180,13 +160,9 @@ class Drainer:
             state = self.application_state()
 
 
-_LAST_START: Final = "waiting for dispatchers that hold a message: they may still start its job"
-
-
 def _goes_on(row: Lease) -> bool:
     """Whether the row needs the stack's functions.
 
-    A deletion that is owed waits for its message to be received, which happens only once the
-    mapping is on again.
+    A deletion that is owed waits for its message to come, and delays nothing.
     """
     return row.state is State.RUNNING or bool(set(row.owed) - {Owed.DELETE})

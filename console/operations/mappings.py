@@ -1,4 +1,4 @@
-"""The mappings from a stage's queue to the dispatcher: their state, and the switch."""
+"""The mappings from a stage's queue to the dispatcher."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,9 +10,6 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
 ON: Final = "Enabled"
-OFF: Final = "Disabled"
-_TURNING_ON: Final = ("Enabled", "Enabling", "Creating")
-_TURNING_OFF: Final = ("Disabled", "Disabling")
 
 
 @dataclass(frozen=True)
@@ -47,16 +44,3 @@ class Mappings:
             )
             for each in found
         ]
-
-    def switch(self, stage: Stage, *, on: bool) -> bool:
-        """Ask for the state; returns whether all mappings of the stage have reached it.
-
-        Lambda takes up to a minute, and refuses a second change meanwhile.
-        """
-        wanted, turning = (ON, _TURNING_ON) if on else (OFF, _TURNING_OFF)
-        mappings = self.of(stage)
-        for each in mappings:
-            # Another transition has to end first: the next call asks again.
-            if each.state not in turning and not each.state.endswith("ing"):
-                self.lambda_.update_event_source_mapping(UUID=each.uuid, Enabled=on)
-        return all(each.state == wanted for each in mappings)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from console.operations.dead_letters import DeadLetterOffice
 from longhaul.domain.lease import Lease
+from longhaul.domain.pace import SlotUse
 from longhaul.ports import Slots
 from longhaul.settings import Stage
 
@@ -30,7 +31,7 @@ class StageCounts:
 
     stage: Stage
     queued: int
-    slots_in_use: int
+    slots: SlotUse
     dead_letters: int
 
 
@@ -58,6 +59,6 @@ class StageCounter:
         return StageCounts(
             stage,
             max(0, messages - begun),
-            self.slots.in_use(stage),
+            self.slots.use(stage),
             self.letters.waiting(stage),
         )

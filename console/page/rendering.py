@@ -10,6 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from console.display import attempt, dead_letter, job
+from console.display.slots import set_by_operator
 from console.display.text import age, printable
 from console.insight.timeline import Lane, lane
 from console.insight.timeline_html import CSS, timeline_html
@@ -44,6 +45,7 @@ def environment() -> Environment:
         "why_of": job.why_of,
         "why_not_retry": why_not,
         "age": age,
+        "set_by_operator": set_by_operator,
         "name_of": job.name_of,
         "state_of": shown_state,
     }

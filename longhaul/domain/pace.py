@@ -44,6 +44,19 @@ class Pace:
 
 
 @dataclass(frozen=True)
+class SlotUse:
+    """A stage's slots, as deployed or as its operator set them by hand, and the jobs in them.
+
+    `paused_at`: nothing has started since; None while the stage is not paused.
+    """
+
+    running: int
+    slots: int
+    is_by_hand: bool = False
+    paused_at: datetime | None = None
+
+
+@dataclass(frozen=True)
 class Room:
     """A stage's slots a moment ago. `pace`: None before its first claim."""
 

@@ -38,26 +38,3 @@ class FakeLambda(Service):
                 each for each in self.mappings if each["EventSourceArn"] == EventSourceArn
             ]
         }
-
-    @operation
-    def update_event_source_mapping(self, *, UUID: str, Enabled: bool) -> Answer:
-        """In two steps, as AWS does: a mapping that turns refuses another change."""
-        for each in self.mappings:
-            if each["UUID"] != UUID:
-                continue
-            if each["State"].endswith("ing"):
-                raise RefusedError(
-                    "ResourceInUseException",
-                    "Cannot update the event source mapping because it is in use.",
-                )
-            each["State"] = "Enabling" if Enabled else "Disabling"
-            return dict(each)
-        raise RefusedError(
-            "ResourceNotFoundException", "The resource you requested does not exist.", status=404
-        )
-
-    def turn(self) -> None:
-        """Let the mappings reach the state that was asked for."""
-        reached = {"Enabling": "Enabled", "Disabling": "Disabled"}
-        for each in self.mappings:
-            each["State"] = reached.get(each["State"], each["State"])

@@ -45,6 +45,8 @@ class Seen:
         self.attempts: dict[Token, SeenAttempt] = {}
         self.latest: dict[str, int] = {}  # attempt by key
         self.rows: dict[str, Row] = {}  # by key
+        self.slots: dict[str, Row] = {}  # items of the stages' slots, by key
+        self.operated: set[str] = set()  # stages that were paused, or given other slots
         self.open_rows: set[str] = set()
         # Receipt handles that a row has had, by key.
         self.handles: dict[str, list[tuple[datetime, str]]] = defaultdict(list)
@@ -76,6 +78,9 @@ class Seen:
     @property
     def now(self) -> datetime:
         return self.world.timeline.clock.now()
+
+    def note_operated(self, stage: str) -> None:
+        self.operated.add(stage)
 
     def note_narrowed(self) -> None:
         self.was_narrowed = True
@@ -114,7 +119,7 @@ class Seen:
     def has_room(self, stage: str) -> bool:
         """Whether no job in that stage ever waits for a slot."""
         keys = sum(key.startswith(f"{stage}#") for key in self.names)
-        return keys <= self.world.settings.stage(stage).slots
+        return stage not in self.operated and keys <= self.world.settings.stage(stage).slots
 
     def letters_of(self, sent: Sent) -> list[DeadLetter]:
         """Dead letters since its work was asked for.

@@ -131,8 +131,9 @@ class Watch:
             self.seen.check("message removed", sent)
 
     def _row_written(self, key: tuple[str, str], item: Row | None, *_: Any) -> None:
-        if key[1] == "slots":
-            self.seen.check("slots written", item)
+        if key[1] == "slots" and item is not None:
+            self.seen.check("slots written", (self.seen.slots.get(key[0], {}), item))
+            self.seen.slots[key[0]] = item
         if key[1] != "lease" or item is None:
             return
         if self.world.trace is not None:

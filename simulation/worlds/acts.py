@@ -161,7 +161,7 @@ def lose_released(world: "World", _act: Act) -> None:
 
 def purge(world: "World", act: Act) -> None:
     """Purge the queue of the job's stage, or the first stage's when the act names no job."""
-    stage = CLEAN if "." in act.job else MAIN
+    stage = _stage_of(act)
     world.seen.is_purging = True
     try:
         world.sdk.client("sqs").purge_queue(QueueUrl=world.queues[stage].url)
@@ -199,6 +199,51 @@ def narrow(world: "World", act: Act) -> None:
     world.timeline.after(act.for_s, lambda: world.redeploy(usual))
 
 
+def pause(world: "World", act: Act) -> None:
+    """An operator pauses the stage of the job, and resumes it `for_s` later."""
+    stage = world.settings.stage(_stage_of(act))
+    world.seen.note_operated(stage.name)
+    _later(world, act, lambda: wiring().slots.resume(stage))
+    wiring().slots.pause(stage, world.seen.now)
+
+
+def set_slots(world: "World", act: Act) -> None:
+    """An operator gives the stage of the job `work` slots, and `for_s` later those deployed."""
+    stage = world.settings.stage(_stage_of(act))
+    world.seen.note_operated(stage.name)
+    _later(world, act, lambda: wiring().slots.set_slots(stage, stage.slots))
+    wiring().slots.set_slots(stage, act.work)
+
+
+def _stage_of(act: Act) -> str:
+    return CLEAN if "." in act.job else MAIN
+
+
+def _later(world: "World", act: Act, do: Callable[[], None]) -> None:
+    """Do it `for_s` later, and again each minute until it has been done."""
+    world.acts_to_come += 1
+
+    def begin(number: int) -> None:
+        name = f"{act.kind}.{act.at_s}.{number}"
+        host = Host(world.timeline, name, rng_of(world.plan.seed, name))
+
+        def ended(error: BaseException | None, _answer: Any) -> None:
+            if error is None:
+                world.acts_to_come -= 1
+            elif isinstance(error, ClientError | BotoCoreError):
+                again()
+            else:
+                raise error
+
+        def again() -> None:
+            world.timeline.after(60.0, lambda: begin(number + 1))
+
+        host.crashed = again
+        host.run(do, ended)
+
+    world.timeline.after(act.for_s, lambda: begin(1))
+
+
 def roll_back(world: "World", act: Act) -> None:
     """Deploy this version over a newer one, which has written the job's row and lists."""
     for key in world.keys_of(act.job):
@@ -209,6 +254,8 @@ def roll_back(world: "World", act: Act) -> None:
 KINDS: Mapping[str, Callable[["World", Act], None]] = {
     "submit": submit,
     "roll_back": roll_back,
+    "pause": pause,
+    "set_slots": set_slots,
     "submit_twice": submit_twice,
     "submit_invalid": submit_invalid,
     "submit_hostile": submit_hostile,

@@ -30,6 +30,7 @@ _NARROWED = 0.05
 _ROLLED_BACK = 0.08
 _HOSTILE = 0.06
 _LOST = 0.03
+_OPERATED = 0.1
 _FORGED = 0.3  # of pipelines
 _LONG_OUTAGE = 0.02
 _SWARMS = 0.6
@@ -86,6 +87,7 @@ def _more_of_world(seed: int, draw: int, plan: Plan) -> list[Act]:
         *_echoes(rng("echoes"), plan.acts),
         *_harm(rng("harm"), plan.jobs),
         *_in_between(rng("in between"), plan),
+        *_operators(rng("operators"), plan.jobs),
     ]
 
 
@@ -251,6 +253,16 @@ def _harm(rng: random.Random, jobs: Sequence[Job]) -> list[Act]:
         found.append(Act(_soon(rng), "outage", for_s=round(9_000 * rng.random()), service=service))
     if rng.random() < _LOST:
         found.append(Act(_soon(rng), "lose", rng.choice(jobs).name))
+    return found
+
+
+def _operators(rng: random.Random, jobs: Sequence[Job]) -> list[Act]:
+    """Stages that are paused for a while, or have other slots than the deployed."""
+    found = []
+    for _ in range(rng.randint(1, 2) if rng.random() < _OPERATED else 0):
+        job, for_s = rng.choice(jobs).name, round(30 + 30_000 * rng.random() ** 3)
+        found.append(Act(_soon(rng), "pause", job, for_s=for_s))
+        found.append(Act(_soon(rng), "set_slots", job, rng.choice((1, 2, 15)), for_s))
     return found
 
 

@@ -73,7 +73,7 @@ class Job:
 class Act:
     """Something that people or SQS do at a time; `kind` is one of `acts.KINDS`.
 
-    `work` distinguishes the requests under one key.
+    `work` distinguishes the requests under one key; of `set_slots` it is their number.
     """
 
     __pydantic_config__ = _STRICT
@@ -82,7 +82,7 @@ class Act:
     kind: str
     job: str = ""
     work: int = 0
-    for_s: float = 0.0  # how long an outage lasts, or settings that allow less
+    for_s: float = 0.0  # how long an outage, a pause, or other settings last
     service: str = ""
 
 

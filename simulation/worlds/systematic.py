@@ -177,6 +177,19 @@ RACES: Mapping[str, Plan] = {
         )
         for variant in range(4)
     },
+    # The dispatcher has read the slots, and is slow to claim: meanwhile the stage is paused.
+    "a stage is paused while a dispatcher claims": replace(
+        _plan(Job("j0", work_s=9.0, files=1), Act(4.0, "pause", "j0", for_s=9_000.0)),
+        faults=(Fault("dispatcher@m1#1", 2, "slow/6"),),
+    ),
+    "a stage is paused while a job fails, and has fewer slots afterwards": _plan(
+        Job("j0", work_s=9.0, files=1, endings=(Ending("fails", 2.0),)),
+        Act(1.0, "submit", "j1"),
+        Act(70.0, "pause", "j0", for_s=30_000.0),
+        Act(71.0, "set_slots", "j0", 1, 60_000.0),
+        Act(80.0, "submit", "j2"),
+        jobs=tuple(Job(f"j{n}", work_s=90.0, files=1) for n in range(3)),
+    ),
     "S3 is out for an hour": _plan(
         Job("j0", work_s=9.0), Act(0.5, "outage", for_s=3_600.0, service="s3")
     ),

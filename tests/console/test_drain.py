@@ -1,6 +1,5 @@
 """`longhaul drain`, its way back, and the checks of `make destroy`, against the strict fakes."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -8,7 +7,7 @@ import pytest
 
 from console import teardown
 from console.checks.finding import Level
-from console.checks.stack import mappings
+from console.checks.stack import slots
 from console.target import Target
 from longhaul.domain.lease import Owed, State
 from longhaul.domain.verdict import OutcomeClass
@@ -22,13 +21,8 @@ def stack(world: World) -> World:
     return world
 
 
-def meanwhile(world: World, *acts: Callable[[], Any]) -> None:
-    """At the first sleeps, one after the other; the mappings reach their state at the first."""
-    world.clock.meanwhile.extend([world.aws.lambda_.turn, *acts])
-
-
-def mapping(world: World) -> str:
-    return str(world.aws.lambda_.mappings[0]["State"])
+def is_paused(world: World) -> bool:
+    return world.parts.slots.use(world.settings.stages[0]).paused_at is not None
 
 
 def running(world: World, job_id: str) -> Any:
@@ -43,18 +37,16 @@ def closed(world: World, status: str) -> None:
 
 
 def test_an_idle_stack_is_drained_and_a_second_time_changes_nothing(stack: World) -> None:
-    meanwhile(stack)
     done = stack.run("drain")
-    assert (done.exit_code, mapping(stack)) == (0, "Disabled")
+    assert (done.exit_code, is_paused(stack)) == (0, True)
     assert "drained: nothing runs, and nothing starts" in done.stdout
     again = stack.run("drain")
-    assert (again.exit_code, mapping(stack)) == (0, "Disabled")
+    assert (again.exit_code, is_paused(stack)) == (0, True)
 
 
 def test_what_stays_is_named_with_its_cost(stack: World) -> None:
     stack.end(stack.claim("old"))
     stack.aws.s3.put_object(Bucket="longhaul-data", Key="clean/x", Body=b"x" * 2048)
-    meanwhile(stack)
     said = stack.run("drain").stdout
     assert "table leases: " in said
     assert "USD a month (0.25 a GB)" in said
@@ -66,14 +58,14 @@ def test_a_running_job_is_waited_for(stack: World) -> None:
     lease = running(stack, "long")
 
     def end() -> None:
-        assert mapping(stack) == "Disabled"
+        assert is_paused(stack)
         stack.end(lease)
         closed(stack, "SUCCEEDED")
 
-    meanwhile(stack, lambda: None, end)
+    stack.clock.meanwhile.append(end)
     done = stack.run("drain")
     assert done.exit_code == 0
-    assert "waiting for 1 job, 1 execution, 0 tasks" in done.stderr
+    assert "waiting for 1 job, 1 execution\n" in done.stderr
     assert not stack.clock.meanwhile
 
 
@@ -87,66 +79,60 @@ def test_stop_ends_each_execution_once_and_its_job_waits_for_the_next_attempt(
         assert (execution.status, execution.cause) == ("ABORTED", "longhaul drain --stop")
         stack.end(lease, OutcomeClass.INTERRUPTED)
 
-    meanwhile(stack, lambda: None, sweep)
+    stack.clock.meanwhile.append(sweep)
     assert stack.run("drain", "--stop").exit_code == 0
     assert stack.state("long") is State.RELEASED
 
 
 def test_a_deletion_that_is_owed_does_not_hold_the_drain_up(stack: World) -> None:
-    """Its message is received only once the mapping is on again."""
     lease = stack.claim("handed-over")
     now = stack.clock.now()
     ended = replace(
         lease, state=State.SUCCEEDED, owed=(Owed.DELETE,), settled_attempt=1, settled_at=now
     )
     stack.parts.leases.settle(lease, ended)
-    meanwhile(stack)
     assert stack.run("drain").exit_code == 0
 
 
-def test_a_dispatcher_that_holds_a_message_is_waited_for(stack: World) -> None:
+def test_messages_that_wait_do_not_hold_the_drain_up_and_are_named(stack: World) -> None:
     stack.aws.sqs.send_message(QueueUrl=QUEUE_URL, MessageBody="{}")
     stack.aws.sqs.receive_message(QueueUrl=QUEUE_URL, VisibilityTimeout=3600)
-    begun = stack.clock.now()
-    meanwhile(stack)
     done = stack.run("drain")
-    assert "waiting for dispatchers that hold a message" in done.stderr
-    assert 75 <= (stack.clock.now() - begun).total_seconds() < 90
     assert "1 messages and 0 dead letters of stage main would be deleted" in done.stdout
 
 
-def test_an_interrupt_leaves_the_mappings_off_and_says_both_ways(stack: World) -> None:
+def test_a_claim_that_the_index_does_not_show_yet_is_waited_for(stack: World) -> None:
+    stack.aws.dynamodb.index_lag_s = lambda: 60.0
+    lease = stack.claim("just-claimed")
+    stack.clock.meanwhile.append(lambda: stack.end(lease))
+    done = stack.run("drain")
+    assert "waiting for 1 job\n" in done.stderr
+    assert not stack.clock.meanwhile
+
+
+def test_an_interrupt_leaves_the_stages_paused_and_says_both_ways(stack: World) -> None:
     running(stack, "long")
 
     def interrupt() -> None:
         raise KeyboardInterrupt
 
-    meanwhile(stack, interrupt)
+    stack.clock.meanwhile.append(interrupt)
     done = stack.run("drain")
-    assert (done.exit_code, mapping(stack)) == (130, "Disabled")
+    assert (done.exit_code, is_paused(stack)) == (130, True)
     assert "`longhaul drain` goes on, `longhaul drain --undo`" in done.stderr
 
 
-def test_undo_switches_the_mappings_on_again(stack: World) -> None:
-    meanwhile(stack)
+def test_undo_resumes_all_stages(stack: World) -> None:
     assert stack.run("drain").exit_code == 0
-    meanwhile(stack)
     done = stack.run("drain", "--undo")
-    assert (done.exit_code, mapping(stack)) == (0, "Enabled")
-
-
-def test_undo_waits_for_a_mapping_that_still_turns(stack: World) -> None:
-    stack.aws.lambda_.mappings[0]["State"] = "Disabling"
-    meanwhile(stack, stack.aws.lambda_.turn)
-    assert stack.run("drain", "--undo").exit_code == 0
-    assert mapping(stack) == "Enabled"
+    assert (done.exit_code, is_paused(stack)) == (0, False)
 
 
 def test_doctor_names_a_drained_stack(stack: World, target: Target) -> None:
-    stack.aws.lambda_.mappings[0]["State"] = "Disabled"
-    (finding,) = mappings(target)
-    assert (finding.level, "the stack is drained" in finding.what) == (Level.PROBLEM, True)
-    assert "`longhaul drain --undo` switches them on" in finding.do
+    stack.run("drain")
+    (finding,) = slots(target)
+    assert (finding.level, "as in a drained stack" in finding.what) == (Level.PROBLEM, True)
+    assert "`longhaul drain --undo` lets jobs start" in finding.do
 
 
 def test_destroy_refuses_a_stack_that_works(
@@ -156,8 +142,8 @@ def test_destroy_refuses_a_stack_that_works(
     stack.bury("dead")
     assert teardown.main([]) == 1
     said = capsys.readouterr().out
-    assert "a mapping is on" in said
-    assert "1 job, 1 execution, 0 tasks still there" in said
+    assert "a stage is not paused" in said
+    assert "1 job, 1 execution still there" in said
     assert "1 dead letters of stage main would be deleted" in said
     assert said.endswith("2 to solve first; nothing was deleted\n")
 
@@ -165,7 +151,7 @@ def test_destroy_refuses_a_stack_that_works(
 def test_destroy_goes_on_with_a_drained_stack_and_says_what_stays(
     stack: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    stack.aws.lambda_.mappings[0]["State"] = "Disabled"
+    stack.run("drain")
     assert teardown.main([]) == 0
     said = capsys.readouterr().out
     assert "can be deleted; what stays, and what it costs:" in said

@@ -10,6 +10,7 @@ from longhaul.adapters.dynamodb.slots import DynamoSlots
 from longhaul.domain.claim import Claim, next_attempt
 from longhaul.domain.errors import LeaseChangedError, NoFreeSlotError
 from longhaul.domain.lease import AttemptId, Lease, Owed, RecordedResult, State
+from longhaul.domain.pace import SlotUse
 from longhaul.domain.verdict import OutcomeClass
 from tests.builders import NOW, changed, message, running, stage
 from tests.contract.conftest import Aws
@@ -358,3 +359,56 @@ def test_blocked_time_runs_from_free_slots_with_messages_to_a_claim_or_an_empty_
     assert [blocked_at(25, waiting=False), blocked_at(30), blocked_at(35)] == [0, 0, 300]
     leases.claim(Claim(replace(claimed, key="main#other"), replaces=None), STAGE)
     assert [blocked_at(40), blocked_at(45)] == [0, 0]  # no slot is free, so nothing is blocked
+
+
+def test_paused_stage_starts_nothing_until_it_is_resumed(
+    leases: DynamoLeases, slots: DynamoSlots, claimed: Lease
+) -> None:
+    slots.pause(STAGE, NOW)
+    slots.pause(STAGE, NOW + timedelta(hours=1))
+    assert (slots.free(STAGE, NOW), slots.use(STAGE).paused_at) == (0, NOW)
+    assert slots.blocked_s(STAGE, waiting=True, now=NOW) == 0
+    with pytest.raises(NoFreeSlotError):
+        leases.claim(Claim(other(claimed, 2), replaces=None), STAGE)
+    leases.settle(claimed, after(claimed, OutcomeClass.FAILED))
+    assert slots.use(STAGE).running == 0
+
+    slots.resume(STAGE)
+    slots.resume(STAGE)
+    leases.claim(Claim(other(claimed, 2), replaces=None), STAGE)
+    assert slots.use(STAGE) == SlotUse(running=1, slots=2)
+
+
+def test_stage_may_be_paused_before_its_first_claim(
+    leases: DynamoLeases, slots: DynamoSlots
+) -> None:
+    slots.pause(STAGE, NOW)
+    with pytest.raises(NoFreeSlotError):
+        leases.claim(Claim(running(), replaces=None), STAGE)
+
+
+def test_operators_slots_bind_claims_until_the_deployed_number_is_set(
+    leases: DynamoLeases, slots: DynamoSlots, claimed: Lease
+) -> None:
+    slots.throttled(STAGE, NOW)
+    slots.set_slots(STAGE, 3)
+    assert (slots.use(STAGE), slots.free(STAGE, NOW)) == (SlotUse(1, 3, is_by_hand=True), 2)
+    for n in (2, 3):
+        leases.claim(Claim(other(claimed, n), replaces=None), STAGE)
+    with pytest.raises(NoFreeSlotError):
+        leases.claim(Claim(other(claimed, 4), replaces=None), stage(slots=9))
+    assert slots.use(stage(slots=9)).slots == 3, "whatever is deployed"
+
+    slots.set_slots(STAGE, STAGE.slots)
+    assert slots.use(STAGE) == SlotUse(running=3, slots=2)
+    with pytest.raises(NoFreeSlotError):
+        leases.claim(Claim(other(claimed, 4), replaces=None), STAGE)
+
+
+def test_throttles_lower_the_operators_slots_too(slots: DynamoSlots) -> None:
+    slots.set_slots(STAGE, 8)
+    slots.throttled(STAGE, NOW)
+    assert slots.free(STAGE, NOW) == 4
+    assert [slots.free(STAGE, NOW + n * timedelta(minutes=1)) for n in range(1, 6)] == [
+        5, 6, 7, 8, 8,
+    ]  # fmt: skip

@@ -2,7 +2,8 @@
 
 The number is written in the transactions that start and end attempts, never alone, so slots cannot
 leak. A throttle halves the limit; each calm minute raises it by one. The transactions of claims
-also write the stage's pace, by which messages wait (`domain.pace`).
+also write the stage's pace, by which messages wait (`domain.pace`), and look at what an operator
+has set: a pause, and another number of slots than the deployed.
 """
 
 import random
@@ -22,17 +23,20 @@ from longhaul.adapters.dynamodb.item import (
     update_expression,
 )
 from longhaul.adapters.errors import code_of
-from longhaul.domain.pace import Pace, Room
+from longhaul.domain.pace import Pace, Room, SlotUse
 from longhaul.ports import Clock
 from longhaul.settings import Stage
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-SLOT_FREE = (
-    "attribute_not_exists(running) OR "
-    "(running < :limit AND (attribute_not_exists(effective_limit) OR running < effective_limit))"
+NOT_PAUSED = "attribute_not_exists(paused_at)"
+# The operator's number, and without one the deployed.
+BELOW_SLOTS = (
+    "(running < operator_slots OR (attribute_not_exists(operator_slots) AND running < :limit))"
 )
+BELOW_LIMIT = "(attribute_not_exists(effective_limit) OR running < effective_limit)"
+SLOT_FREE = f"{NOT_PAUSED} AND (attribute_not_exists(running) OR ({BELOW_SLOTS} AND {BELOW_LIMIT}))"
 
 # A throttle halves the effective limit at most this often, and each such stretch without one raises
 # it by one: additive increase, multiplicative decrease.
@@ -58,17 +62,39 @@ class DynamoSlots:
 
     def room_in(self, stage: Stage, slots: Mapping[str, Any], now: datetime) -> Room:
         """The same for an item that was read already."""
-        running = _number(slots, "running", 0)
-        limit = min(stage.slots, _number(slots, "effective_limit", stage.slots))
-        if limit < stage.slots and now - time_of(slots["limit_changed_at"]) >= CALM:
+        use = _use(stage, slots)
+        limit = _limit(use, slots)
+        if limit < use.slots and now - time_of(slots["limit_changed_at"]) >= CALM:
             limit = self._raise_limit(stage, limit, slots["limit_changed_at"], now)
         pace = None
         if "claimed_at" in slots:
             pace = Pace(time_of(slots["claimed_at"]), _number(slots, "claim_gap_ms", 0) / 1000)
-        return Room(slots=limit, free=max(0, limit - running), running=running, pace=pace)
+        free = 0 if use.paused_at else max(0, limit - use.running)
+        return Room(slots=limit, free=free, running=use.running, pace=pace)
 
-    def in_use(self, stage: Stage) -> int:
-        return _number(self._item(stage), "running", 0)
+    def use(self, stage: Stage) -> SlotUse:
+        return _use(stage, self._item(stage))
+
+    def pause(self, stage: Stage, now: datetime) -> None:
+        self._update(
+            stage,
+            UpdateExpression="SET paused_at = if_not_exists(paused_at, :now)",
+            ExpressionAttributeValues=serialized({":now": milliseconds(now)}),
+        )
+
+    def resume(self, stage: Stage) -> None:
+        self._update(stage, UpdateExpression="REMOVE paused_at")
+
+    def set_slots(self, stage: Stage, slots: int) -> None:
+        adapted = "REMOVE effective_limit, limit_changed_at"
+        if slots == stage.slots:
+            self._update(stage, UpdateExpression=f"{adapted}, operator_slots")
+            return
+        self._update(
+            stage,
+            UpdateExpression=f"{adapted} SET operator_slots = :slots",
+            ExpressionAttributeValues=serialized({":slots": slots}),
+        )
 
     def blocked_s(self, stage: Stage, *, waiting: bool, now: datetime) -> float:
         """The item keeps since when; every claim removes that, in its own transaction."""
@@ -76,13 +102,12 @@ class DynamoSlots:
         if waiting and self.room_in(stage, item, now).free:
             return self._blocked_since(stage, now)
         if "blocked_since" in item:
-            update = update_expression({}, ["blocked_since"])
-            del update["ExpressionAttributeValues"]  # DynamoDB refuses an empty one
-            self._update(stage, **update)
+            self._update(stage, UpdateExpression="REMOVE blocked_since")
         return 0.0
 
     def throttled(self, stage: Stage, now: datetime) -> None:
-        limit = min(stage.slots, _number(self._item(stage), "effective_limit", stage.slots))
+        item = self._item(stage)
+        limit = _limit(_use(stage, item), item)
         self._set_limit(
             stage,
             max(1, limit // 2),
@@ -161,6 +186,20 @@ class DynamoSlots:
 
 def slots_key(stage: str) -> dict[str, Any]:
     return primary_key(f"slots#{stage}", "slots")
+
+
+def _use(stage: Stage, item: Mapping[str, Any]) -> SlotUse:
+    return SlotUse(
+        running=_number(item, "running", 0),
+        slots=_number(item, "operator_slots", stage.slots),
+        is_by_hand="operator_slots" in item,
+        paused_at=time_of(item["paused_at"]) if "paused_at" in item else None,
+    )
+
+
+def _limit(use: SlotUse, item: Mapping[str, Any]) -> int:
+    """The slots, or fewer while AWS refuses capacity."""
+    return min(use.slots, _number(item, "effective_limit", use.slots))
 
 
 def _number(item: Mapping[str, Any], name: str, default: int) -> int:

@@ -1,4 +1,4 @@
-"""What must hold in every world: S1 to S14 and L1 to L11 of docs/reliability.md.
+"""What must hold in every world: S1 to S16 and L1 to L11 of docs/reliability.md.
 
 Each module enters its checks into `table.TABLE`.
 """

@@ -21,18 +21,37 @@ _STARTED_WITHIN_S = 45  # two cold starts, a poll, slow calls
     "slots written",
     "a stage's taken slots are those of its running jobs, and no more than it has",
 )
-def slots_are_those_that_run(seen: "Seen", counter: "Row") -> str | None:
+def slots_are_those_that_run(seen: "Seen", written: tuple["Row", "Row"]) -> str | None:
+    before, counter = written
     stage = counter["key"]["S"].partition("#")[2]
-    taken = int(counter.get("running", {"N": "0"})["N"])
+    taken = _taken(counter)
     running = sum(
         row["state"]["S"] == "RUNNING"
         for key, row in seen.rows.items()
         if key.startswith(f"{stage}#")
     )
-    limit = seen.world.settings.stage(stage).slots
-    if taken != running or taken > limit:
+    limit = _slots_of(counter, seen.world.settings.stage(stage).slots)
+    # With fewer slots, nothing is stopped.
+    if taken != running or taken > max(limit, _taken(before)):
         return f"{taken} of {limit} slots of {stage} are taken, and {running} of its jobs run"
     return None
+
+
+@invariant("S16", "slots written", "no job of a paused stage starts")
+def nothing_starts_in_a_paused_stage(_: "Seen", written: tuple["Row", "Row"]) -> str | None:
+    before, counter = written
+    if "paused_at" in before and _taken(counter) > _taken(before):
+        return f"a slot of {counter['key']['S']} was taken"
+    return None
+
+
+def _taken(counter: "Row") -> int:
+    return int(counter.get("running", {"N": "0"})["N"])
+
+
+def _slots_of(counter: "Row", deployed: int) -> int:
+    """The operator's number, or the deployed."""
+    return int(counter.get("operator_slots", {"N": deployed})["N"])
 
 
 @invariant("L9", "execution ended", "a limit that a refusal has lowered rises again, step by step")
@@ -45,13 +64,14 @@ def limit_recovers(seen: "Seen", _: object) -> str | None:
     for stage in world.settings.stages:
         found = rows.get((f"slots#{stage.name}", "slots"))
         item = (found and found.item) or {}
-        if int(item.get("effective_limit", {"N": stage.slots})["N"]) >= stage.slots:
+        slots = _slots_of(item, stage.slots)
+        if int(item.get("effective_limit", {"N": slots})["N"]) >= slots:
             continue
         changed_at = datetime.fromtimestamp(int(item["limit_changed_at"]["N"]) / 1000, UTC)
         still_s = (seen.now - changed_at).total_seconds()
         if still_s > _LIMIT_RISES_WITHIN_S + 2 * world.plan.mix.skew_s:
             limit = item["effective_limit"]["N"]
-            return f"{stage.name} has had {limit} of {stage.slots} slots for {still_s:.0f} s"
+            return f"{stage.name} has had {limit} of {slots} slots for {still_s:.0f} s"
     return None
 
 

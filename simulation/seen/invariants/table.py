@@ -37,7 +37,7 @@ Check = Callable[["Seen", Any], str | None]
 
 
 class Invariant(NamedTuple):
-    code: str  # as in docs/reliability.md: S1 to S15, L1 to L9
+    code: str  # as in docs/reliability.md: S1 to S16, L1 to L9
     says: str
     holds: Check
 

@@ -63,4 +63,16 @@ FENCE: Final = (
         "self._change(stage.name, +1)",
         "self._change(stage.name, 0)",
     ),
+    Mutant(
+        "a claim does not look at the pause",
+        _SLOTS,
+        'NOT_PAUSED = "attribute_not_exists(paused_at)"',
+        'NOT_PAUSED = "attribute_not_exists(paused)"',
+    ),
+    Mutant(
+        "a paused stage is never resumed",
+        _SLOTS,
+        'self._update(stage, UpdateExpression="REMOVE paused_at")',
+        'self._update(stage, UpdateExpression="REMOVE paused")',
+    ),
 )

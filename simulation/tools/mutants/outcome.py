@@ -113,8 +113,8 @@ OUTCOME: Final = (
     Mutant(
         "a lowered limit never rises again",
         _SLOTS,
-        "if limit < stage.slots and now - time_of(slots['limit_changed_at']) >= CALM:",
-        "if limit < stage.slots and now - time_of(slots['limit_changed_at']) >= 99_999 * CALM:",
+        "if limit < use.slots and now - time_of(slots['limit_changed_at']) >= CALM:",
+        "if limit < use.slots and now - time_of(slots['limit_changed_at']) >= 99_999 * CALM:",
     ),
     Mutant(
         "the sweeper leaves debts unpaid",

@@ -226,3 +226,12 @@ def test_the_page_has_landmarks_headings_and_table_headers(world: World, visitor
 def away(call: Call, proceed: Proceed) -> Answer:
     del proceed
     raise EndpointConnectionError(endpoint_url=f"https://{call.service}.us-east-1.amazonaws.com")
+
+
+def test_a_paused_stage_and_slots_that_were_set_by_hand_are_named(
+    world: World, visitor: Visitor
+) -> None:
+    world.run("slots", "main", "3")
+    world.run("pause", "main")
+    said = words(section(visitor.read("/"), "stages"))
+    assert re.search(r"0 of 3 \(set by hand; deployed: 1000\), paused since [-0-9]+", said)
