@@ -9,12 +9,12 @@ from typing import Any, Final
 from aws_cdk import ArnFormat, Stack
 
 from infra.data_bucket import DataBucket
-from infra.emr_serverless import EmrServerless
+from infra.engines.emr_serverless import EmrServerless
+from infra.engines.fargate import SparkRuntime
 from infra.leases import Leases
 from infra.queues import StageQueues
 from infra.schedule import DATA_BUCKET, EXAMPLES
 from infra.settings import CONTEXT_KEY, Settings, SettingsError, StageDeployment
-from infra.spark_runtime import SparkRuntime
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.policy import parse_request
 from longhaul.settings import (

@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal, get_args
 
 from pydantic import Field, model_validator
 
-from infra.emr_settings import EmrSettings
+from infra.engines.emr_settings import EmrSettings
 from infra.history import check_beats, check_hand_over
 from infra.schedule import Schedule
 from infra.sizes import Sizes

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from infra.emr_settings import EmrSettings
+from infra.engines.emr_settings import EmrSettings
 from infra.schedule import Schedule
 from infra.settings import NetworkSettings, Settings, StageDeployment, StageLimits
 from infra.sizes import Size, Sizes

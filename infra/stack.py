@@ -1,7 +1,7 @@
 """The one stack, as a table of contents: its parts, and what each may do."""
 
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from aws_cdk import CfnOutput, DefaultStackSynthesizer, Duration, Environment, Stack
 from aws_cdk import aws_s3 as s3
@@ -11,17 +11,20 @@ from infra import deployed, grants
 from infra.alarms import Alarms
 from infra.dashboard import Dashboard
 from infra.data_bucket import DataBucket
-from infra.emr_serverless import EmrServerless
+from infra.engines.emr_serverless import EmrServerless
+from infra.engines.fargate import SparkRuntime
 from infra.functions import PythonFunction, SharedCode
 from infra.leases import Leases
 from infra.network import Network
 from infra.queues import StageQueues
 from infra.scheduling import Scheduling
 from infra.settings import Settings, code_prefix, pascal, queue_prefix
-from infra.spark_runtime import SparkRuntime
 from infra.sweeping import Sweeping
 from infra.workflow import Workflow
 from longhaul.domain.lease import REQUESTS_PREFIX
+
+if TYPE_CHECKING:
+    from infra.engines.engine import Engine
 
 # A batch takes a fraction of a second, and longer where an ended job's output is yet to be
 # published. Must be below the queue's visibility (120 s).
@@ -46,7 +49,8 @@ class LonghaulStack(Stack):
             description="Longhaul: PySpark jobs of any length from an SQS queue",
             # `python app.py` and `cdk synth` must give the same template.
             analytics_reporting=False,
-            # Running jobs fetch code below the prefix across a deploy (`infra.emr_serverless`).
+            # Running jobs fetch code below the prefix across a deploy
+            # (`infra.engines.emr_serverless`).
             synthesizer=DefaultStackSynthesizer(bucket_prefix=code_prefix(settings.stack_name)),
         )
         self._settings = settings
@@ -59,9 +63,17 @@ class LonghaulStack(Stack):
         }
         self._leases = Leases(self, "Leases")
         self._data = DataBucket(self, "Data", settings=settings)
-        self._spark = SparkRuntime(self, "Spark", settings=settings, repository=repository)
+        self._spark = SparkRuntime(
+            self,
+            "Spark",
+            settings=settings,
+            repository=repository,
+            network=Network(self, "Network", settings=settings),
+        )
         self._shared = SharedCode(self, "Shared", repository=repository, settings=settings)
         self._emr = self._emr_serverless(repository)
+        # The first is the default.
+        self._engines: list[Engine] = [self._spark, *([self._emr] if self._emr else [])]
         self._runtime_settings = deployed.runtime_settings(
             settings=settings,
             repository=repository,
@@ -71,7 +83,8 @@ class LonghaulStack(Stack):
             spark=self._spark,
             emr=self._emr,
         )
-        self._spark.add_task_definitions(self._runtime_settings)
+        for engine in self._engines:
+            engine.configure(self._runtime_settings)
         heartbeat = self._function(
             "heartbeat",
             "Extends a running job's lease",
@@ -84,10 +97,7 @@ class LonghaulStack(Stack):
             self,
             "Workflow",
             settings=settings,
-            spark=self._spark,
-            emr=self._emr,
-            runtime_settings=self._runtime_settings,
-            network=Network(self, "Network", settings=settings),
+            engines=self._engines,
             heartbeat=heartbeat,
             settle=settle,
         )
@@ -193,9 +203,8 @@ class LonghaulStack(Stack):
             grants.finish_messages(role, queues)
             grants.write_objects(role, outputs, never=code)
             grants.use_keys(role, read=(), write=output_keys)
-            grants.stop_tasks(role, self._spark.tasks)
-            if self._emr is not None:
-                grants.cancel_job_runs(role, self._emr.application.attr_arn, self._emr.job_runs)
+            for engine in self._engines:
+                engine.grant_stopping(role)
 
         grants.receive_jobs(dispatcher.execution_role, queues)
         for function in (dispatcher, sweeper):
@@ -204,10 +213,11 @@ class LonghaulStack(Stack):
             grants.describe_executions(function.execution_role, machine)
             grants.find_open_leases(function.execution_role, table)
         grants.count_messages(sweeper.execution_role, queues)
-        grants.find_tasks(sweeper.execution_role, self._spark.cluster.attr_arn, self._spark.tasks)
+        for engine in self._engines:
+            engine.grant_finding(sweeper.execution_role)
 
-        # A job does the same on both engines.
-        for role in (self._spark.task_role, *([self._emr.job_role] if self._emr else [])):
+        # A job does the same on every engine.
+        for role in (engine.job_role for engine in self._engines):
             grants.report_to_leases(role, table, self._queues)
             grants.read_objects(role, inputs)
             grants.write_objects(role, outputs, never=[*code, self._data.absolute(REQUESTS_PREFIX)])

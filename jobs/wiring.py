@@ -23,7 +23,7 @@ from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.dynamodb.leases import DynamoLeases
 from longhaul.adapters.publisher import S3Publisher
 from longhaul.adapters.s3 import S3Requests
-from longhaul.domain import job_run
+from longhaul.domain.engines import emr_serverless
 from longhaul.domain.lease import AttemptId
 from longhaul.ports import Background, Clock
 from longhaul.settings import RuntimeSettings, runtime_settings
@@ -104,7 +104,7 @@ def cluster_attempt(scratch: Path, stop: Stop, background: Background) -> Attemp
         attempt_id,
         settings,
         s3,
-        task=Task(job_run.reference(engine.application_arn, attempt_id), resources),
+        task=Task(emr_serverless.reference(engine.application_arn, attempt_id), resources),
         scratch=scratch,
         area=area_at(
             engine.work_area, s3, attempt_id, DiskArea(s3, scratch, settings.tasks.disk_gib)

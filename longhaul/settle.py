@@ -8,10 +8,11 @@ from typing import Literal
 from aws_lambda_powertools import Logger
 
 from longhaul.domain import outcome
+from longhaul.domain.classify import classify, with_task
 from longhaul.domain.errors import LeaseChangedError
 from longhaul.domain.lease import AttemptId, Lease, State
 from longhaul.domain.removed_stage import without_retry
-from longhaul.domain.verdict import Evidence, OutcomeClass, Verdict, classify, with_task
+from longhaul.domain.verdict import Evidence, OutcomeClass, Verdict
 from longhaul.finish import Finisher
 from longhaul.giving_up import GivingUp
 from longhaul.metrics import StageMetric

@@ -19,16 +19,20 @@ from longhaul.adapters.dynamodb.leases import DynamoLeases
 from longhaul.adapters.dynamodb.slots import DynamoSlots
 from longhaul.adapters.dynamodb.troubles import DynamoTroubles
 from longhaul.adapters.emf import EmfMetrics
+from longhaul.adapters.engines.emr_serverless import EmrJobRuns
+from longhaul.adapters.engines.fargate import EcsTasks
 from longhaul.adapters.publisher import S3Publisher
 from longhaul.adapters.s3 import S3Requests
 from longhaul.adapters.sqs import SqsQueue
 from longhaul.adapters.stepfunctions import SfnExecutions
-from longhaul.adapters.tasks import AllTasks, EcsTasks, EmrJobRuns
+from longhaul.adapters.tasks import AllTasks
 from longhaul.ancestry import Ancestry
 from longhaul.batch import Messages
 from longhaul.beat import Heartbeat
 from longhaul.claiming import Claimer
 from longhaul.dispatch import Dispatcher
+from longhaul.domain.engines.emr_serverless import EMR_SERVERLESS
+from longhaul.domain.engines.fargate import FARGATE
 from longhaul.domain.pace import MAX_HIDDEN
 from longhaul.finish import Finisher
 from longhaul.giving_up import GivingUp
@@ -113,12 +117,13 @@ class Wiring:
 
     @cached_property
     def tasks(self) -> Tasks:
-        fargate = EcsTasks(self._client("ecs"), self.settings.cluster_arn)
-        if self.settings.emr_serverless is None:
-            return fargate
-        application_arn = self.settings.emr_serverless.application_arn
-        job_runs = EmrJobRuns(self._client("emr-serverless"), application_arn)
-        return AllTasks(fargate=fargate, emr_serverless=job_runs)
+        engines: dict[str, Tasks] = {
+            FARGATE.name: EcsTasks(self._client("ecs"), self.settings.cluster_arn)
+        }
+        if application := self.settings.emr_serverless:
+            client = self._client("emr-serverless")
+            engines[EMR_SERVERLESS.name] = EmrJobRuns(client, application.application_arn)
+        return AllTasks(engines)
 
     @cached_property
     def requests(self) -> S3Requests:

@@ -9,8 +9,8 @@ from embedded.cloud import EmbeddedAws
 from embedded.http_services import LOOPBACK
 from embedded.work_dir import occupied
 
-# The archive of pinned wheels (`infra.emr_serverless`). They are for the stack's architecture and
-# the release's Python; this environment has the same packages.
+# The archive of pinned wheels (`infra.engines.emr_serverless`). They are for the stack's
+# architecture and the release's Python; this environment has the same packages.
 _PACKAGES: Final = "packages"
 
 

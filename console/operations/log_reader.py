@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from console.operations.ports import JobLogs, LogEvent
+from longhaul.domain.engines.emr_serverless import name_in
 from longhaul.domain.history import AttemptRecord, log_stream
-from longhaul.domain.job_run import name_in
 from longhaul.ports import Clock
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from longhaul.domain.job_run import name_in
+from longhaul.domain.engines.emr_serverless import name_in
 from longhaul.domain.lease import Attempt, AttemptId, Lease, State
 
 KEPT = 50

@@ -1,21 +1,12 @@
-"""How an attempt ended. Pure; what follows is in `domain.outcome`.
+"""What is known of an attempt's end, and the words for how it ended. Pure.
 
-Precedence: a committed output in the row, the runner's recorded result, our own error, the task's
-stop code, its exit code. The row beats what Step Functions saw: an attempt that committed has
-succeeded, whatever ended its task. A runner that was told to stop does not know why; when we
-stopped it, our error says why.
+`domain.classify` gets from one to the other.
 """
 
-import json
 import re
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import Any
-
-from longhaul.domain.beat import report_overdue_s
-from longhaul.domain.job_run import exit_code_in
-from longhaul.domain.lease import Lease
 
 _SEARCHED_CHARS = 16_384
 MAX_ERROR_CHARS = 800
@@ -50,19 +41,7 @@ class ExitCode(IntEnum):
     OUT_OF_MEMORY = 137  # what the kernel's OOM killer leaves
 
 
-_KILLED = 137
-_FAILED_TO_START = "TaskFailedToStart"
-_STOPPED_BY_PLATFORM = {
-    "SpotInterruption",
-    "TerminationNotice",
-    "InfrastructureHealth",
-    _FAILED_TO_START,
-    "UserInitiated",
-    "ServiceSchedulerInitiated",
-}
 _OUT_OF_MEMORY = re.compile(r"OutOfMemory|out of memory", re.IGNORECASE)
-# How the errors of the services that start tasks begin.
-_STARTERS = ("ECS.", "AmazonECS.", "EMRServerless.")
 # No room for a task that was accepted, as its end says. Sources: "Amazon ECS stopped tasks error
 # messages" (ECS Developer Guide) and "Maximum capacity" (EMR Serverless User Guide).
 _NO_ROOM = re.compile(
@@ -71,29 +50,15 @@ _NO_ROOM = re.compile(
     r"|maximumCapacity|QuotaExceeded",
     re.IGNORECASE,
 )
-# The account may not run one task of that size, however long it waits: new accounts start small.
-_ABOVE_THE_LIMIT = re.compile(r"configuration is above your limit", re.IGNORECASE)
-# The runner's word (`jobs.reporting.Phase`). Before this phase the runner registers, fetches inputs
-# and boots Spark; after it, it publishes. A stall in those is not the job's.
-_PHASE_OF_THE_JOB = "running"
-# Also the runner's: the job has work, and the cluster no executor for it.
-_PHASE_WITHOUT_EXECUTORS = "waiting"
-# Every part is reported. A minute without one means a hanging call (the SDK's read timeout is
-# 60 s).
-_UNANSWERED = timedelta(minutes=1)
-_CLOSED = "ExecutionClosed"
-_OWN_ERRORS = {
-    "JobStalled": OutcomeClass.STALLED,
-    "JobCancelled": OutcomeClass.CANCELLED,
-    "LeaseLost": OutcomeClass.SUPERSEDED,
-}
+CLOSED = "ExecutionClosed"
+"""The error of an execution that ended before its attempt was settled."""
 
 
 @dataclass(frozen=True)
 class Evidence:
     """What Step Functions saw: the description of a task that ended well, or an error's cause.
 
-    `task` describes a Fargate task or a job run of EMR Serverless, in Step Functions' spelling.
+    `task` is what the engine says of the task, in Step Functions' spelling.
     """
 
     error: str | None = None
@@ -104,7 +69,7 @@ class Evidence:
     def execution_closed(cls, status: str) -> "Evidence":
         """The execution ended (`ABORTED`, `FAILED`, …) before its attempt was settled."""
         return cls(
-            error=_CLOSED,
+            error=CLOSED,
             cause=f"the execution ended {status} before its attempt was settled",
         )
 
@@ -121,150 +86,8 @@ class Verdict:
     stop_task: bool = False
 
 
-def classify(lease: Lease, evidence: Evidence) -> Verdict:
-    """How the attempt in `lease` ended."""
-    task = _task_of(evidence)
-    stop = evidence.error in ("States.Timeout", _CLOSED, *_OWN_ERRORS)
-    attempt = lease.attempt
-    if attempt.output is not None:
-        return Verdict(OutcomeClass.SUCCEEDED, "output committed", stop_task=False)
-    own = _OWN_ERRORS.get(evidence.error or "")
-    result = attempt.result
-    if result is not None and result.attempt != attempt.number:
-        result = None
-    was_our_stop = own is not None or evidence.error == "States.Timeout"
-    if result is not None and not (was_our_stop and result.kind == OutcomeClass.INTERRUPTED):
-        return Verdict(_known(result.kind), result.error, stop)
-    if own is OutcomeClass.STALLED and _is_cut_off(lease):
-        return Verdict(OutcomeClass.INTERRUPTED, evidence.cause, stop_task=True)
-    if own is OutcomeClass.STALLED and not _is_at_work(lease):
-        return _not_at_work(lease, evidence.cause or "the task never started")
-    if own is not None:
-        return Verdict(
-            own, evidence.cause or str(evidence.error), stop_task=own is not OutcomeClass.SUPERSEDED
-        )
-    if evidence.error == "States.Timeout":
-        return _classify_timeout(lease)
-    if evidence.error is None:
-        return Verdict(OutcomeClass.NO_OUTPUT, "the task exited with 0 and committed nothing")
-    if task is None:
-        words = searchable(f"{evidence.error}: {evidence.cause}")
-        return _classify_refusal(lease, words, stop)
-    return _classify_job_run(lease, task) if "JobRunId" in task else _classify_task(task)
-
-
-def _is_at_work(lease: Lease) -> bool:
-    """Whether the runner was in the job's own code when it last reported."""
-    attempt = lease.attempt
-    return attempt.progress_at is not None and attempt.progress.get("phase") == _PHASE_OF_THE_JOB
-
-
-def _is_cut_off(lease: Lease) -> bool:
-    """Whether the runner fell silent itself: cut off from the network, or hung as a whole.
-
-    A job that makes no progress has a runner that goes on reporting just that. Versions that did
-    not store the time of the report cannot tell the two apart.
-    """
-    attempt = lease.attempt
-    if attempt.reported_at is None or attempt.progress_at is None:
-        return False
-    told_s = (attempt.reported_at - attempt.progress_at).total_seconds()
-    return told_s < lease.stall_timeout_s - report_overdue_s(lease.stall_timeout_s)
-
-
-def _not_at_work(lease: Lease, words: str) -> Verdict:
-    """A stall before the job's own code: AWS kept the attempt waiting.
-
-    A job run without a sign of life waits in its application's queue, maybe behind one that is
-    being cancelled. A driver without executors holds room that others need to get theirs: fewer
-    jobs at once are the way out. A Fargate task is placed as soon as it is accepted, and hangs.
-    """
-    attempt = lease.attempt
-    is_queued = attempt.progress_at is None and lease.input.engine == "emr-serverless"
-    is_alone = attempt.progress.get("phase") == _PHASE_WITHOUT_EXECUTORS
-    kind = OutcomeClass.NOT_PLACED if is_queued or is_alone else OutcomeClass.INTERRUPTED
-    return Verdict(kind, words, stop_task=True)
-
-
-def _classify_refusal(lease: Lease, words: str, stop: bool) -> Verdict:  # noqa: FBT001 - a verdict's
-    """An attempt of whose task nothing is known.
-
-    A service that refuses to start it says so in many ways (throttles also in disguise, as
-    `InvalidParameterException … Rate exceeded`), and none of them is the job's fault. A task that
-    has registered was started all the same, and only the answer was lost.
-    """
-    if not words.startswith(_STARTERS):
-        return Verdict(OutcomeClass.INTERRUPTED, words, stop)
-    if lease.attempt.task_arn is not None:
-        return Verdict(OutcomeClass.INTERRUPTED, words, stop_task=True)
-    if _ABOVE_THE_LIMIT.search(words):
-        advice = "no other try will help: take a smaller size, or have the account's quota raised"
-        return Verdict(OutcomeClass.PERMANENT, f"{advice} ({words})")
-    return Verdict(OutcomeClass.NOT_PLACED, words)
-
-
-def _classify_timeout(lease: Lease) -> Verdict:
-    limit = f"its timeout of {lease.input.timeout_s} s"
-    attempt = lease.attempt
-    if attempt.progress_at is None:
-        return _not_at_work(lease, f"the task did not start within {limit}")
-    silent = attempt.claimed_at + timedelta(seconds=lease.input.timeout_s) - attempt.progress_at
-    if not _is_at_work(lease) and silent >= _UNANSWERED:
-        words = (
-            "AWS kept the runner waiting: nothing had moved for "
-            f"{round(silent.total_seconds())} s when {limit} was up"
-        )
-        return _not_at_work(lease, words)
-    return Verdict(OutcomeClass.TIMED_OUT, f"ran longer than {limit}", stop_task=True)
-
-
-def _classify_task(task: dict[str, Any]) -> Verdict:
-    stop_code = str(task.get("StopCode", ""))
-    stopped_reason = searchable(str(task.get("StoppedReason", "")))
-    container: dict[str, Any] = next(iter(task.get("Containers") or []), {})
-    code, reason = container.get("ExitCode"), searchable(str(container.get("Reason", "")))
-    said = "; ".join(
-        part
-        for part in (
-            f"exit code {code}" if code is not None else "",
-            reason,
-            stop_code,
-            stopped_reason,
-        )
-        if part
-    )
-    if code == _KILLED and _OUT_OF_MEMORY.search(reason + stopped_reason):
-        return Verdict(OutcomeClass.OUT_OF_MEMORY, said)
-    kind = _by_exit_code(code)
-    if stop_code in _STOPPED_BY_PLATFORM and kind is OutcomeClass.FAILED:
-        kind = OutcomeClass.INTERRUPTED
-    if stop_code == _FAILED_TO_START and _NO_ROOM.search(stopped_reason):
-        kind = OutcomeClass.NOT_PLACED
-    return Verdict(kind, said or "the task ended without an exit code")
-
-
-def _classify_job_run(lease: Lease, run: dict[str, Any]) -> Verdict:
-    """How a job run of EMR Serverless ended.
-
-    A cancelled one was not cancelled by us. Without an exit code, its driver never started or was
-    lost.
-    """
-    state, details = str(run.get("State", "")), searchable(str(run.get("StateDetails") or ""))
-    said = f"job run {state.lower()}: {details}" if details else f"job run {state.lower()}"
-    if state == "CANCELLED":
-        return Verdict(OutcomeClass.INTERRUPTED, said)
-    code = exit_code_in(details)
-    if code is None:
-        is_placed = lease.attempt.task_arn is not None
-        found_room = is_placed or not _NO_ROOM.search(details)
-        return Verdict(OutcomeClass.INTERRUPTED if found_room else OutcomeClass.NOT_PLACED, said)
-    kind = _by_exit_code(code)
-    if kind is OutcomeClass.FAILED and _OUT_OF_MEMORY.search(details):
-        kind = OutcomeClass.OUT_OF_MEMORY
-    return Verdict(kind, said)
-
-
-def _by_exit_code(code: int | None) -> OutcomeClass:
+def by_exit_code(code: int | None) -> OutcomeClass:
+    """How a runner that ended with this code went; None: it never ran, or its code is lost."""
     match code:
         case ExitCode.PERMANENT:
             return OutcomeClass.PERMANENT
@@ -276,48 +99,14 @@ def _by_exit_code(code: int | None) -> OutcomeClass:
             return OutcomeClass.FAILED
 
 
-def with_task(lease: Lease, evidence: Evidence) -> Lease:
-    """The row with what the evidence says about its attempt's task.
-
-    A task is paid for from the pull of its image to its stop; None where ECS gave no time. A task
-    whose image was never pulled cost nothing. Its ARN is known also when it ended before it
-    registered: its log says why. Source: https://aws.amazon.com/fargate/pricing/.
-    """
-    task = _task_of(evidence) or {}
-    begun = next((task[name] for name in ("PullStartedAt", "StartedAt") if task.get(name)), None)
-    arn = task.get("TaskArn")
-    attempt = replace(
-        lease.attempt,
-        task_arn=lease.attempt.task_arn or (arn if isinstance(arn, str) else None),
-        task_from=_time(begun),
-        task_until=_time(task.get("StoppedAt")),
-    )
-    return replace(lease, attempt=attempt)
+def says_out_of_memory(text: str) -> bool:
+    """Whether an engine's text about a task's end blames its memory."""
+    return _OUT_OF_MEMORY.search(text) is not None
 
 
-def _time(value: Any) -> datetime | None:  # noqa: ANN401 - from a task's description
-    """A time of a task's description: epoch milliseconds."""
-    return datetime.fromtimestamp(value / 1000, UTC) if isinstance(value, int | float) else None
-
-
-def _task_of(evidence: Evidence) -> dict[str, Any] | None:
-    """The task or job run in the cause of `States.TaskFailed`; None when the cause is a text."""
-    if evidence.task is not None:
-        return evidence.task
-    try:
-        cause = json.loads(evidence.cause)
-    except ValueError:
-        return None
-    return (
-        cause if isinstance(cause, dict) and ("TaskArn" in cause or "JobRunId" in cause) else None
-    )
-
-
-def _known(kind: str) -> OutcomeClass:
-    try:
-        return OutcomeClass(kind)
-    except ValueError:  # a newer runner's class, unknown to this version
-        return OutcomeClass.FAILED
+def says_no_room(text: str) -> bool:
+    """Whether an engine's text about a task's end says that there was no room for it."""
+    return _NO_ROOM.search(text) is not None
 
 
 def searchable(text: str) -> str:

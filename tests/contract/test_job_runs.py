@@ -13,8 +13,9 @@ from moto import mock_aws
 from embedded.emr_driver import JobRunObserver, JobRunSpec
 from embedded.moto_repairs import emr_job_runs
 from embedded.moto_repairs.patching import Patches
-from longhaul.adapters.tasks import AllTasks, EmrJobRuns
-from longhaul.domain.job_run import name_of, reference
+from longhaul.adapters.engines.emr_serverless import EmrJobRuns
+from longhaul.adapters.tasks import AllTasks
+from longhaul.domain.engines.emr_serverless import name_of, reference
 from longhaul.domain.lease import AttemptId
 from longhaul.ports import RunningTask, StoppedTask
 
@@ -125,7 +126,7 @@ def test_tasks_of_two_engines_are_listed_together_and_each_is_stopped_on_its_eng
 ) -> None:
     run = start(emr, application, name_of(ATTEMPT))
     fargate = Fargate()
-    tasks = AllTasks(fargate=fargate, emr_serverless=EmrJobRuns(emr, application["arn"]))
+    tasks = AllTasks({"fargate": fargate, "emr-serverless": EmrJobRuns(emr, application["arn"])})
 
     found = list(tasks.running())
     for task in found:

@@ -6,8 +6,9 @@ started.
 
 import pytest
 
-from longhaul.adapters.tasks import EcsTasks
-from longhaul.domain.verdict import OutcomeClass, classify
+from longhaul.adapters.engines.fargate import EcsTasks
+from longhaul.domain.classify import classify
+from longhaul.domain.verdict import OutcomeClass
 from longhaul.ports import StoppedTask
 from simulation.aws.cloud import FakeAws
 from simulation.aws.ecs.tasks import Task

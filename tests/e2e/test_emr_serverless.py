@@ -5,7 +5,7 @@ from signal import SIGKILL
 
 import pytest
 
-from longhaul.domain.job_run import name_of
+from longhaul.domain.engines.emr_serverless import name_of
 from longhaul.domain.lease import State
 from tests.e2e.conftest import Stack
 

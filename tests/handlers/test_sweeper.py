@@ -97,6 +97,6 @@ def test_sweep_stops_each_task_that_no_running_lease_names(
         RunningTask("arn:task/older", replace(lease.id, attempt=0)),
         RunningTask("arn:task/unknown", replace(lease.id, key="main#unknown")),
     ]
-    monkeypatch.setattr("longhaul.adapters.tasks.EcsTasks.running", lambda _: iter(tasks))
+    monkeypatch.setattr("longhaul.adapters.engines.fargate.EcsTasks.running", lambda _: iter(tasks))
     assert sweep(context)["stopped"] == 3
     assert stack.stopped_tasks == ["arn:task/second", "arn:task/older", "arn:task/unknown"]

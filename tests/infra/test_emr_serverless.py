@@ -14,7 +14,7 @@ from statelint.problem import ProblemType
 
 from infra.context import load
 from infra.settings import SettingsError
-from longhaul.domain.job_run import MAX_NAME, attempt_of, name_of
+from longhaul.domain.engines.emr_serverless import MAX_NAME, attempt_of, name_of
 from longhaul.domain.lease import AttemptId
 from longhaul.settings import VARIABLE, RuntimeSettings
 from tests.infra.synthesis import Synthesis, synthesize

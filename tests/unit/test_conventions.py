@@ -49,7 +49,7 @@ def test_package_imports_only_the_packages_below_it(package: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "file", sorted((ROOT / "longhaul" / "domain").glob("*.py")), ids=lambda file: file.stem
+    "file", sorted((ROOT / "longhaul" / "domain").rglob("*.py")), ids=lambda file: file.stem
 )
 def test_domain_imports_no_aws_no_environment_and_no_outer_layer(file: Path) -> None:
     outside = {"boto3", "botocore", "os", "time", "aws_lambda_powertools"}

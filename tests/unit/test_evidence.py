@@ -2,9 +2,10 @@
 
 import json
 
+from longhaul.domain.classify import classify
 from longhaul.domain.lease import CommittedOutput, RecordedResult, State
 from longhaul.domain.outcome import reopened
-from longhaul.domain.verdict import Evidence, OutcomeClass, classify
+from longhaul.domain.verdict import Evidence, OutcomeClass
 from tests.builders import NOW, changed, running
 
 STARTED = changed(running(), progress_at=NOW, task_arn="arn:task")

@@ -6,8 +6,14 @@ from datetime import timedelta
 import pytest
 
 from longhaul.domain import history
+from longhaul.domain.engines.emr_serverless import (
+    attempt_of,
+    exit_code_in,
+    name_in,
+    name_of,
+    reference,
+)
 from longhaul.domain.history import KEPT, ended, latest, log_stream, remembered
-from longhaul.domain.job_run import attempt_of, exit_code_in, name_in, name_of, reference
 from longhaul.domain.lease import AttemptId, State
 from tests.builders import NOW, changed, record, running
 

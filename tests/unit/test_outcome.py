@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from jobs.reporting import Phase
+from longhaul.domain.classify import classify
 from longhaul.domain.lease import CommittedOutput, Lease, Owed, RecordedResult, State
 from longhaul.domain.outcome import Settlement, cancel_waiting, noted_gone, settle, struck
-from longhaul.domain.verdict import Evidence, OutcomeClass, Verdict, classify
+from longhaul.domain.verdict import Evidence, OutcomeClass, Verdict
 from longhaul.settings import LeaseSettings, RequestLimits
 from tests.builders import NOW, changed, running, stage
 

@@ -7,15 +7,14 @@ from typing import Any
 
 import pytest
 
+from longhaul.domain.classify import classify, with_task
 from longhaul.domain.verdict import (
     MAX_ERROR_CHARS,
     Evidence,
     OutcomeClass,
     Verdict,
-    classify,
     searchable,
     shorten,
-    with_task,
 )
 from tests.builders import NOW, changed, running
 

@@ -11,7 +11,7 @@ _SETTLE: Final = "longhaul/settle.py"
 _SLOTS: Final = "longhaul/adapters/dynamodb/slots.py"
 _STARTING: Final = "longhaul/starting.py"
 _SWEEP: Final = "longhaul/sweep.py"
-_VERDICT: Final = "longhaul/domain/verdict.py"
+_CLASSIFY: Final = "longhaul/domain/classify.py"
 
 OUTCOME: Final = (
     Mutant(
@@ -40,7 +40,7 @@ OUTCOME: Final = (
     ),
     Mutant(
         "settle ignores a committed output",
-        _VERDICT,
+        _CLASSIFY,
         "    if attempt.output is not None:\n        return Verdict(",
         "    if attempt.output is None and False:\n        return Verdict(",
     ),
@@ -82,7 +82,7 @@ OUTCOME: Final = (
     ),
     Mutant(
         "an aborted execution counts as a failure",
-        _VERDICT,
+        _CLASSIFY,
         "return Verdict(OutcomeClass.INTERRUPTED, words, stop)",
         "return Verdict(OutcomeClass.FAILED, words, stop)",
     ),
@@ -94,13 +94,13 @@ OUTCOME: Final = (
     ),
     Mutant(
         "an attempt without a task counts as an interruption",
-        _VERDICT,
+        _CLASSIFY,
         "return Verdict(OutcomeClass.NOT_PLACED, words)",
         "return Verdict(OutcomeClass.INTERRUPTED, words)",
     ),
     Mutant(
         "a task that is cut off from the network has stalled",
-        _VERDICT,
+        _CLASSIFY,
         "if own is OutcomeClass.STALLED and _is_cut_off(lease):",
         "if own is OutcomeClass.STALLED and _is_cut_off(lease) and lease.stage == '':",
     ),

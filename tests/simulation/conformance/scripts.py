@@ -10,7 +10,10 @@ from dataclasses import dataclass, field
 from threading import RLock
 from typing import Any
 
-from infra.definition import EmrJobRun, definition
+from infra.definition import definition
+from infra.engines.emr_states import EmrJobRun, emr_states
+from infra.engines.fargate_states import fargate_states
+from infra.engines.states import JobStates
 from simulation.aws.cloud import FakeAws
 from simulation.aws.ecs.client import Failure
 from simulation.aws.ecs.tasks import Task
@@ -21,33 +24,37 @@ RUN_TASK: Mapping[str, Any] = {
 }
 
 
-def _machine(emr_job_run: EmrJobRun | None = None) -> str:
+def _machine(*others: JobStates) -> str:
     return json.dumps(
         definition(
-            run_task=RUN_TASK,
-            task_families="Longhaul",
+            engines=[fargate_states(RUN_TASK, "Longhaul", "aws"), *others],
             heartbeat_arn="heartbeat",
             heartbeat_timeout_s=30,
             settle_arn="settle",
             settle_timeout_s=60,
             beat_ceiling_s=15,
             partition="aws",
-            emr_job_run=emr_job_run,
         )
     )
 
 
 DEFINITION = _machine()
 WITH_EMR = _machine(
-    EmrJobRun(
-        run={
-            "ApplicationId": "00fq5n6h21j9rn09",
-            "ExecutionRoleArn": "arn:aws:iam::123456789012:role/job",
-            "EntryPoint": "s3://assets/entry.py",
-            "EntryPointArguments": ["{}"],
-        },
-        spark="--conf spark.archives=s3://assets/code.zip#code",
-        workers={"small": "--conf spark.driver.cores=1", "large": "--conf spark.driver.cores=8"},
+    emr_states(
+        EmrJobRun(
+            run={
+                "ApplicationId": "00fq5n6h21j9rn09",
+                "ExecutionRoleArn": "arn:aws:iam::123456789012:role/job",
+                "EntryPoint": "s3://assets/entry.py",
+                "EntryPointArguments": ["{}"],
+            },
+            spark="--conf spark.archives=s3://assets/code.zip#code",
+            workers={
+                "small": "--conf spark.driver.cores=1",
+                "large": "--conf spark.driver.cores=8",
+            },
+        ),
+        "aws",
     )
 )
 """The machine of a stack that has the engine emr-serverless too."""

@@ -9,14 +9,19 @@ from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from infra.definition import CONTAINER
-from infra.grants import for_this_account
+from infra.engines.fargate_states import CONTAINER, fargate_states
+from infra.engines.states import JobStates
+from infra.grants import WHY_ANY_TASK, allow, find_tasks, for_this_account, stop_tasks
 from infra.log_group import LogGroup
 from infra.nag import acknowledge
+from infra.network import Network
 from infra.settings import Settings
 from infra.sizes import FARGATE_FREE_DISK_GIB, Size
 from longhaul.settings import VARIABLE, SizeName
 
+# Step Functions makes this rule itself, once for each account. It reports the end of what it runs
+# with `.sync`.
+SYNC_RULE: Final = "StepFunctionsGetEventsForECSTaskRule"
 COMMAND: Final = ["python", "-m", "jobs.runner"]
 # Volume → path. The root file system is read-only; these are writable, on the task's ephemeral
 # disk. The image gives them to its user (VOLUME).
@@ -35,9 +40,18 @@ ZSTD_LAYERS: Final = (
 
 
 class SparkRuntime(Construct):
-    def __init__(self, scope: Construct, id_: str, *, settings: Settings, repository: Path) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        settings: Settings,
+        repository: Path,
+        network: Network,
+    ) -> None:
         super().__init__(scope, id_)
         self._settings = settings
+        self._network = network
         # Not `ecs.Cluster`, which makes a VPC when it gets none. A cluster of Fargate tasks needs
         # none.
         self.cluster = ecs.CfnCluster(
@@ -59,7 +73,7 @@ class SparkRuntime(Construct):
             build_args={"PYTHON_IMAGE": settings.python_image} if settings.python_image else None,
             outputs=[ZSTD_LAYERS] if settings.image_compression == "zstd" else None,
         )
-        self.task_role = iam.Role(
+        self.job_role = iam.Role(
             self, "TaskRole", assumed_by=_ecs_tasks(self), description="What a job may do"
         )
         self.execution_role = iam.Role(
@@ -79,13 +93,73 @@ class SparkRuntime(Construct):
             service="ecs", resource="task", resource_name=f"{self.cluster.ref}/*"
         )
 
-    def add_task_definitions(self, runtime_settings: str) -> None:
-        """Add one for each size.
-
-        Not done by the constructor: the runtime settings name this cluster and log group.
-        """
+    def configure(self, runtime_settings: str) -> None:
+        """Add a task definition for each size."""
         for name, size in self._settings.sizes.by_name().items():
             self._add_task_definition(name, size, runtime_settings)
+
+    def states(self) -> JobStates:
+        network = self._network
+        return fargate_states(
+            {
+                "Cluster": self.cluster.attr_arn,
+                "NetworkConfiguration": {
+                    "AwsvpcConfiguration": {
+                        "Subnets": network.subnet_ids,
+                        "SecurityGroups": [network.security_group.security_group_id],
+                        "AssignPublicIp": "ENABLED" if network.assign_public_ip else "DISABLED",
+                    }
+                },
+            },
+            self._settings.stack_name,
+            Stack.of(self).partition,
+        )
+
+    def grant_running(self, machine: iam.Role) -> None:
+        stack = Stack.of(self)
+        allow(
+            machine,
+            "RunTheJob",
+            ["ecs:RunTask"],
+            [
+                stack.format_arn(
+                    service="ecs",
+                    resource="task-definition",
+                    resource_name=f"{family(self._settings.stack_name, size)}:*",
+                )
+                for size in self._settings.sizes.by_name()
+            ],
+            conditions={"ArnEquals": {"ecs:cluster": self.cluster.attr_arn}},
+            wildcards=(
+                "Any revision of our families: executions name the family, and outlive revisions."
+            ),
+        )
+        allow(
+            machine,
+            "FollowTheTask",
+            ["ecs:StopTask", "ecs:DescribeTasks"],
+            [self.tasks],
+            wildcards=WHY_ANY_TASK,
+        )
+        allow(
+            machine,
+            "HearOfItsEnd",
+            ["events:PutTargets", "events:PutRule", "events:DescribeRule"],
+            [stack.format_arn(service="events", resource="rule", resource_name=SYNC_RULE)],
+        )
+        allow(
+            machine,
+            "LendItsRoles",
+            ["iam:PassRole"],
+            [self.job_role.role_arn, self.execution_role.role_arn],
+            conditions={"StringEquals": {"iam:PassedToService": "ecs-tasks.amazonaws.com"}},
+        )
+
+    def grant_stopping(self, role: iam.IRole) -> None:
+        stop_tasks(role, self.tasks)
+
+    def grant_finding(self, role: iam.IRole) -> None:
+        find_tasks(role, self.cluster.attr_arn, self.tasks)
 
     def _add_task_definition(self, name: SizeName, size: Size, runtime_settings: str) -> None:
         settings = self._settings
@@ -102,7 +176,7 @@ class SparkRuntime(Construct):
                 cpu_architecture=CPU_ARCHITECTURE[settings.architecture],
                 operating_system_family=ecs.OperatingSystemFamily.LINUX,
             ),
-            task_role=self.task_role,
+            task_role=self.job_role,
             execution_role=self.execution_role,
             volumes=[ecs.Volume(name=volume) for volume in SCRATCH],
         )

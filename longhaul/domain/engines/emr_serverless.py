@@ -5,8 +5,18 @@ choose.
 """
 
 import re
+from typing import Any
 
-from longhaul.domain.lease import AttemptId
+from longhaul.domain.engines.engine import Engine
+from longhaul.domain.lease import AttemptId, Lease
+from longhaul.domain.verdict import (
+    OutcomeClass,
+    Verdict,
+    by_exit_code,
+    says_no_room,
+    says_out_of_memory,
+    searchable,
+)
 
 MAX_NAME = 256
 """StartJobRun's limit. A name has at most 160 characters of key, 14 of run, 11 of attempt."""
@@ -44,3 +54,34 @@ def exit_code_in(state_details: str) -> int | None:
     """The driver's exit code; None when it never ran, or EMR has none."""
     match = _EXIT_CODE.search(state_details)
     return int(match[1]) if match else None
+
+
+def classify(lease: Lease, run: dict[str, Any]) -> Verdict:
+    """How a job run of EMR Serverless ended.
+
+    A cancelled one was not cancelled by us. Without an exit code, its driver never started or was
+    lost.
+    """
+    state, details = str(run.get("State", "")), searchable(str(run.get("StateDetails") or ""))
+    said = f"job run {state.lower()}: {details}" if details else f"job run {state.lower()}"
+    if state == "CANCELLED":
+        return Verdict(OutcomeClass.INTERRUPTED, said)
+    code = exit_code_in(details)
+    if code is None:
+        is_placed = lease.attempt.task_arn is not None
+        found_room = is_placed or not says_no_room(details)
+        return Verdict(OutcomeClass.INTERRUPTED if found_room else OutcomeClass.NOT_PLACED, said)
+    kind = by_exit_code(code)
+    if kind is OutcomeClass.FAILED and says_out_of_memory(details):
+        kind = OutcomeClass.OUT_OF_MEMORY
+    return Verdict(kind, said)
+
+
+EMR_SERVERLESS = Engine(
+    name="emr-serverless",
+    task_mark=_JOB_RUNS,
+    described_by="JobRunId",
+    errors=("EMRServerless.",),
+    queues=True,
+    classify=classify,
+)

@@ -12,14 +12,17 @@ from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct
 
 from infra.data_bucket import DataBucket
-from infra.definition import EmrJobRun
-from infra.emr_settings import EmrSettings
-from infra.grants import allow
+from infra.engines.emr_settings import EmrSettings
+from infra.engines.emr_states import EmrJobRun, emr_states
+from infra.engines.states import JobStates
+from infra.grants import allow, cancel_job_runs
 from infra.layer import PYTHON_VERSION
 from infra.settings import Settings, code_prefix
 from infra.sizes import Size
 from longhaul.memory import heap_mib
 
+# As `infra.engines.fargate.SYNC_RULE`.
+SYNC_RULE: Final = "StepFunctionsGetEventsForEMRServerlessJobRule"
 ARCHITECTURE: Final = {"arm64": "ARM64", "x86_64": "X86_64"}
 # Exclude everything, then include the Python files of the two packages.
 NOT_CODE: Final = ["*", "!jobs/**/*.py", "!longhaul/**/*.py"]
@@ -129,16 +132,18 @@ class EmrServerless(Construct):
         )
         self._grant_driver(log_group)
 
-    def job_run(self, runtime_settings: str) -> EmrJobRun:
-        """What the state machine needs to start a job run."""
-        return EmrJobRun(
+    def configure(self, runtime_settings: str) -> None:
+        self._runtime_settings = runtime_settings
+
+    def states(self) -> JobStates:
+        job_run = EmrJobRun(
             run={
                 "ApplicationId": self.application.attr_application_id,
                 "ExecutionRoleArn": self.job_role.role_arn,
                 "EntryPoint": self._entry.s3_object_url,
                 # An argument reaches the driver unchanged; EMR splits SparkSubmitParameters at
                 # spaces.
-                "EntryPointArguments": [runtime_settings],
+                "EntryPointArguments": [self._runtime_settings],
             },
             spark=self._spark_parameters(),
             workers={
@@ -146,6 +151,35 @@ class EmrServerless(Construct):
                 for name, size in self._settings.sizes.by_name().items()
             },
         )
+        return emr_states(job_run, Stack.of(self).partition)
+
+    def grant_running(self, machine: iam.Role) -> None:
+        # https://docs.aws.amazon.com/step-functions/latest/dg/emr-serverless-iam.html
+        arn = self.application.attr_arn
+        allow(machine, "RunTheJobOnEmr", ["emr-serverless:StartJobRun"], [arn])
+        allow(
+            machine,
+            "FollowTheJobRun",
+            ["emr-serverless:GetJobRun", "emr-serverless:CancelJobRun"],
+            [self.job_runs],
+            wildcards="A job run's id is known only once it runs; the application is ours alone.",
+        )
+        rule = Stack.of(self).format_arn(service="events", resource="rule", resource_name=SYNC_RULE)
+        actions = ["events:PutTargets", "events:PutRule", "events:DescribeRule"]
+        allow(machine, "HearOfTheJobRunsEnd", actions, [rule])
+        allow(
+            machine,
+            "LendTheJobRole",
+            ["iam:PassRole"],
+            [self.job_role.role_arn],
+            conditions={"StringEquals": {"iam:PassedToService": "emr-serverless.amazonaws.com"}},
+        )
+
+    def grant_stopping(self, role: iam.IRole) -> None:
+        cancel_job_runs(role, self.application.attr_arn, self.job_runs)
+
+    def grant_finding(self, role: iam.IRole) -> None:
+        """Nothing more: who may cancel a job run may list it, because its id is not known."""
 
     def _spark_parameters(self) -> str:
         python = f"python{PYTHON_VERSION}"

@@ -1,0 +1,26 @@
+"""What one engine is to the domain."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from longhaul.domain.lease import Lease
+from longhaul.domain.verdict import Verdict
+
+
+@dataclass(frozen=True, kw_only=True)
+class Engine:
+    """How Step Functions reports the end of an engine's tasks, and what that means.
+
+    `task_mark`: the part of a row's `task_arn` that tells its tasks from those of other engines.
+    `described_by`: the field that tells its task descriptions from those of other engines.
+    `errors`: how the errors of the service that starts its tasks begin.
+    `queues`: an accepted task may wait before it runs.
+    """
+
+    name: str
+    task_mark: str
+    described_by: str
+    errors: tuple[str, ...]
+    queues: bool
+    classify: Callable[[Lease, dict[str, Any]], Verdict]
