@@ -40,6 +40,7 @@ from embedded.moto_repairs import (
     emr_job_runs,
     lambda_invocation,
     s3_conditional,
+    s3_events,
     s3_uploads,
     sfn_clients,
     sfn_ecs_sync,
@@ -223,6 +224,7 @@ class EmbeddedAws:
         emr_job_runs.apply(patches, self.job_runs)
         lambda_invocation.apply(patches, self.functions)
         s3_conditional.apply(patches)
+        s3_events.apply(patches, self._events.publish)
         s3_uploads.apply(patches)
         sfn_clients.apply(patches, self.endpoint)
         sfn_ecs_sync.apply(patches, self.tasks.on_end)

@@ -1,8 +1,8 @@
-"""EventBridge on this machine: rules for schedules and for status changes of executions.
+"""EventBridge on this machine: rules for schedules, ends of executions, and created objects.
 
-A rule's pattern may hold lists of plain values (`source`, `detail-type`, `detail`), its schedule
-may be a rate, and its targets may be functions. The deployment of any other rule fails: otherwise
-the rule would silently never fire.
+A rule's pattern may hold lists of plain values and wildcards, its schedule may be a rate, and its
+targets may be functions and queues, with an input transformer. The deployment of any other rule
+fails: otherwise the rule would silently never fire.
 """
 # ruff: noqa: ANN401 - moto's objects, which have no types worth naming
 
@@ -18,10 +18,24 @@ from typing import Any
 
 from moto.awslambda.models import lambda_backends
 from moto.events.models import events_backends
+from moto.sqs.models import sqs_backends
 
 from embedded.lambda_driver import Invoker
 
+_VARIABLE = re.compile(r"<([\w-]+)>")
 SECONDS = {"minute": 60, "hour": 3600, "day": 86_400}
+
+
+@dataclass(frozen=True)
+class Target:
+    arn: str
+    constant: str | None
+    transformer: dict[str, Any] | None
+
+    def input_of(self, event: dict[str, Any]) -> str:
+        if self.transformer is not None:
+            return transformed(self.transformer, event)
+        return self.constant or json.dumps(event)
 
 
 @dataclass(frozen=True)
@@ -29,8 +43,7 @@ class Rule:
     arn: str
     pattern: dict[str, Any] | None
     period_s: int | None
-    # (function ARN, constant input or None)
-    targets: tuple[tuple[str, str | None], ...]
+    targets: tuple[Target, ...]
 
 
 class EventDriver:
@@ -105,11 +118,14 @@ class EventDriver:
             heapq.heapreplace(due, (at + (rule.period_s or 0), index))
 
     def _send(self, rule: Rule, event: dict[str, Any]) -> None:
-        backend = lambda_backends[self._account][self._region]
-        for function_arn, constant in rule.targets:
-            self._invoker.invoke_later(
-                backend.get_function(function_arn), (constant or json.dumps(event)).encode()
-            )
+        for target in rule.targets:
+            text = target.input_of(event)
+            if ":sqs:" in target.arn:
+                queue = target.arn.rpartition(":")[2]
+                sqs_backends[self._account][self._region].send_message(queue, text)
+            else:
+                functions = lambda_backends[self._account][self._region]
+                self._invoker.invoke_later(functions.get_function(target.arn), text.encode())
 
     def _event(
         self, source: str, detail_type: str, detail: dict[str, Any], resources: list[str]
@@ -139,7 +155,28 @@ def matches(pattern: dict[str, Any], event: dict[str, Any]) -> bool:
 
 def _is_one_of(value: Any, wanted: Any) -> bool:
     values = value if isinstance(value, list) else [value]
-    return isinstance(wanted, list) and any(each in wanted for each in values)
+    return isinstance(wanted, list) and any(_fits(each, one) for each in values for one in wanted)
+
+
+def _fits(value: Any, wanted: Any) -> bool:
+    if isinstance(wanted, dict):  # `_refuse_operators` lets wildcards pass alone
+        parts = (re.escape(part) for part in wanted["wildcard"].split("*"))
+        return (
+            isinstance(value, str) and re.fullmatch(".*".join(parts), value, re.DOTALL) is not None
+        )
+    return bool(value == wanted)
+
+
+def transformed(transformer: dict[str, Any], event: dict[str, Any]) -> str:
+    """The template with its variables, which stand where JSON has values, as AWS writes them."""
+    values = {}
+    for name, path in transformer["InputPathsMap"].items():
+        value: Any = event
+        for step in path.removeprefix("$.").split("."):
+            value = value[step]
+        values[name] = json.dumps(value)
+    template: str = transformer["InputTemplate"]
+    return _VARIABLE.sub(lambda match: values[match[1]], template)
 
 
 def _rule_of(rule: Any) -> Rule:
@@ -149,16 +186,20 @@ def _rule_of(rule: Any) -> Rule:
         _refuse_operators(pattern, rule.name)
     targets = []
     for target in rule.targets:
-        if (
-            ":lambda:" not in target["Arn"]
-            or target.get("InputPath")
-            or target.get("InputTransformer")
-        ):
+        transformer = target.get("InputTransformer")
+        if target["Arn"].split(":")[2] not in ("lambda", "sqs") or target.get("InputPath"):
             raise NotImplementedError(
-                f"rule {rule.name}: the embedded AWS sends whole events, "
-                "or a constant Input, to functions only"
+                f"rule {rule.name}: the embedded AWS sends whole events, transformed ones or a "
+                "constant Input, to functions and queues only"
             )
-        targets.append((target["Arn"], target.get("Input")))
+        texts = (
+            re.findall(r'"(?:[^"\\]|\\.)*"', transformer["InputTemplate"]) if transformer else ()
+        )
+        if any(map(_VARIABLE.search, texts)):
+            raise NotImplementedError(
+                f"rule {rule.name}: a variable within a text, which AWS does not escape"
+            )
+        targets.append(Target(target["Arn"], target.get("Input"), transformer))
     return Rule(rule.arn, pattern, _period_s(rule.scheduled_expression, rule.name), tuple(targets))
 
 
@@ -167,11 +208,12 @@ def _refuse_operators(pattern: Any, rule_name: str) -> None:
         if isinstance(wanted, dict):
             _refuse_operators(wanted, rule_name)
         elif not isinstance(wanted, list) or any(
-            isinstance(value, dict | list) for value in wanted
+            isinstance(value, list) or (isinstance(value, dict) and set(value) != {"wildcard"})
+            for value in wanted
         ):
             raise NotImplementedError(
-                f"rule {rule_name}: the embedded AWS matches lists of plain values only, "
-                f"not {wanted!r}"
+                f"rule {rule_name}: the embedded AWS matches lists of plain values and wildcards "
+                f"only, not {wanted!r}"
             )
 
 

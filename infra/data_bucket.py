@@ -71,6 +71,17 @@ class DataBucket(s3.Bucket):
         )
         return f"s3://{self.bucket_name}/{WORK_PREFIX}"
 
+    def publish_events(self) -> None:
+        """Publish an event to EventBridge for each object that is created or deleted."""
+        # Not `event_bridge_enabled`, which adds a function and a custom resource.
+        bucket = self.node.default_child
+        assert isinstance(bucket, s3.CfnBucket)  # noqa: S101 - for mypy
+        bucket.notification_configuration = s3.CfnBucket.NotificationConfigurationProperty(
+            event_bridge_configuration=s3.CfnBucket.EventBridgeConfigurationProperty(
+                event_bridge_enabled=True
+            )
+        )
+
     def absolute(self, prefix: str) -> str:
         """`prefix` as `s3://bucket/…/`; without a bucket it is one of this bucket."""
         return prefix if prefix.startswith("s3://") else f"s3://{self.bucket_name}/{prefix}"

@@ -97,7 +97,7 @@ def runtime_settings(
         metrics_namespace=settings.stack_name,
     )
     _check_jobs(known)
-    _check_schedules(settings, known)
+    _check_requests(settings, known)
     # Without defaults, to save room in the environment.
     content = known.model_dump(mode="json", exclude_defaults=True)
     _check_length(content)
@@ -144,20 +144,32 @@ def _check_jobs(known: RuntimeSettings) -> None:
                 )
 
 
-def _check_schedules(settings: Settings, known: RuntimeSettings) -> None:
-    """Have the dispatcher's own parser read what each schedule will send."""
+def _check_requests(settings: Settings, known: RuntimeSettings) -> None:
+    """Have the dispatcher's own parser read what each schedule and trigger will send."""
     # The bucket gets its name only at deployment.
-    text = known.model_dump_json().replace(known.paths.data_bucket, EXAMPLES[DATA_BUCKET])
+    bucket = EXAMPLES[DATA_BUCKET]
+    text = known.model_dump_json().replace(known.paths.data_bucket, bucket)
     known = RuntimeSettings.model_validate_json(text)
     for n, stage in enumerate(settings.stages):
-        if stage.schedule:
-            body = json.dumps(stage.schedule.example())
+        bodies = {
+            "schedule": stage.schedule and stage.schedule.example(),
+            "on_object": stage.on_object and stage.on_object.example(bucket),
+        }
+        for name, body in bodies.items():
+            if body is None:
+                continue
             try:
-                parse_request(body, known, known.stage(stage.name))
+                request = parse_request(json.dumps(body), known, known.stage(stage.name))
             except InvalidRequestError as error:
-                raise SettingsError(
-                    f"{CONTEXT_KEY}.stages.{n}.schedule.request: {error}"
-                ) from error
+                raise SettingsError(f"{CONTEXT_KEY}.stages.{n}.{name}.request: {error}") from error
+            if stage.on_object and name == "on_object":
+                source = f"s3://{stage.on_object.bucket or bucket}/{stage.on_object.prefix}"
+                if request.output.startswith(source):
+                    raise SettingsError(
+                        f"{CONTEXT_KEY}.stages.{n}.{name}.request: the output is below "
+                        f"{stage.on_object.prefix}, so each output would start jobs again; "
+                        "name another prefix"
+                    )
 
 
 def _check_length(content: Mapping[str, Any]) -> None:

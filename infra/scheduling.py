@@ -29,7 +29,7 @@ class Scheduling(Construct):
     ) -> None:
         super().__init__(scope, id_)
         # An undelivered message is a job that did not start: it is kept, and raises an alarm.
-        self.undelivered = undelivered_queue(self, of="the schedules")
+        self.undelivered = undelivered_queue(self, of="the schedules and triggers")
         self.roles: dict[str, iam.Role] = {}
         for stage in stages:
             queue = queues[stage.name].jobs

@@ -15,6 +15,7 @@ from infra.engines.emr_settings import EmrSettings
 from infra.history import check_beats, check_hand_over
 from infra.schedule import Schedule
 from infra.sizes import Sizes
+from infra.trigger import Trigger
 from longhaul.domain.paths import FOLLOW_ONS_PREFIX
 from longhaul.settings import (
     Architecture,
@@ -104,6 +105,8 @@ class StageDeployment(StageSettings):
     max_wait_s: int = Field(default=86_400, ge=300)
     # A job that recurs.
     schedule: Schedule | None = None
+    # A job for each object that is created below a prefix.
+    on_object: Trigger | None = None
     # How the names of its queues begin, where that is not `<stack>-<stage>`. A stage with a hyphen
     # in its name needs it: `a-b` of the stack `c` and `b` of the stack `c-a` would share queues.
     queue_prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")] | None = None
@@ -244,6 +247,18 @@ class Settings(Model):
         return self
 
     @model_validator(mode="after")
+    def _triggers_readable(self) -> "Settings":
+        known = (*self.input_buckets, *self.output_buckets)
+        for stage in self.stages:
+            bucket = stage.on_object.bucket if stage.on_object else None
+            if bucket is not None and bucket not in known:
+                raise ValueError(
+                    f"stage {stage.name!r} has an on_object for the bucket {bucket!r}, which jobs "
+                    "may not read; add it to input_buckets"
+                )
+        return self
+
+    @model_validator(mode="after")
     def _queues_nameable(self) -> "Settings":
         for stage in self.stages:
             longest = f"{queue_prefix(self.stack_name, stage)}-dead-letters"
@@ -342,6 +357,11 @@ def _check_retired(stage: StageDeployment, sources: Sequence[StageDeployment]) -
         raise ValueError(
             f"stage {stage.name!r} is retired and has a schedule, which would go on sending jobs; "
             "take the schedule out"
+        )
+    if stage.on_object is not None:
+        raise ValueError(
+            f"stage {stage.name!r} is retired and has an on_object, which would go on sending "
+            "jobs; take it out"
         )
     for source in sources:
         if not source.retired:

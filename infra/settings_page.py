@@ -22,6 +22,7 @@ from infra.engines.emr_settings import EmrSettings
 from infra.schedule import Schedule
 from infra.settings import NetworkSettings, Settings, StageDeployment, StageLimits
 from infra.sizes import Size, Sizes
+from infra.trigger import Trigger
 from longhaul.settings import LeaseSettings
 
 PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "settings.md"
@@ -31,6 +32,7 @@ SECTIONS: Final[Mapping[str, type[BaseModel]]] = {
     "A stage: `stages[]`": StageDeployment,
     "What a request may ask for: `stages[].limits`": StageLimits,
     "A recurring job: `stages[].schedule`": Schedule,
+    "A job for each object: `stages[].on_object`": Trigger,
     "The lease: `lease`": LeaseSettings,
     "The network: `network`": NetworkSettings,
     "The sizes: `sizes`": Sizes,
@@ -157,7 +159,8 @@ def _type(kind: Any) -> str:  # noqa: ANN401 - any annotation
         return "a list"
     if get_origin(kind) is dict:
         return "an object"
-    return "an object" if "Settings" in text or "Schedule" in text else "a text"
+    is_model = any(name in text for name in ("Settings", "Schedule", "Trigger"))
+    return "an object" if is_model else "a text"
 
 
 def page(before: str) -> str:

@@ -20,6 +20,7 @@ from infra.queues import StageQueues
 from infra.scheduling import Scheduling
 from infra.settings import Settings, code_prefix, pascal, queue_prefix
 from infra.sweeping import Sweeping
+from infra.triggers import Triggers
 from infra.workflow import Workflow
 from longhaul.domain.lease import REQUESTS_PREFIX
 
@@ -121,6 +122,14 @@ class LonghaulStack(Stack):
             stages=settings.stages,
             queues=self._queues,
             data_bucket=self._data.bucket_name,
+        )
+        Triggers(
+            self,
+            "Triggers",
+            stages=settings.stages,
+            queues=self._queues,
+            undelivered=scheduling.undelivered,
+            data=self._data,
         )
         alarms = Alarms(
             self,

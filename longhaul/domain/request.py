@@ -7,7 +7,8 @@ messages may hold secrets, and the sentences go to logs and dead letters.
 import hashlib
 import json
 import re
-from typing import Annotated, Any, Literal
+from glob import escape
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
     AfterValidator,
@@ -17,6 +18,7 @@ from pydantic import (
     JsonValue,
     ValidationError,
     field_validator,
+    model_validator,
 )
 from pydantic_core import ErrorDetails
 
@@ -57,8 +59,38 @@ JobId = Annotated[str, AfterValidator(_job_id)]
 Duration = Annotated[int, BeforeValidator(_duration), Field(ge=1, le=MAX_TIMEOUT_S)]
 JobReference = Annotated[str, Field(max_length=_MAX_PATH), AfterValidator(_job)]
 Name = Annotated[str, Field(pattern=_NAME)]
+OBJECT: Final = "{object}"
+"""In the inputs and the output of a request with an `object`: the object's path."""
+_OBJECT_ID: Final = "{object.id}"
+_NOT_IN_IDS: Final = re.compile(r"[^A-Za-z0-9_]+")
+
 Mode = Literal["overwrite", "append", "error"]
 """What to do when the output exists: replace it, add to it, or refuse."""
+
+
+class CreatedObject(Model):
+    """The object for which a trigger sends a request; `key` is any that S3 allows."""
+
+    model_config = ConfigDict(strict=True)
+
+    bucket: Annotated[str, Field(min_length=1, max_length=63)]
+    key: Annotated[str, Field(min_length=1, max_length=1024)]
+    etag: Annotated[str, Field(min_length=1, max_length=128)]
+
+    @property
+    def id(self) -> str:
+        """The same for each delivery of one event, and another for other content."""
+        whole = f"{self.bucket}/{self.key} {self.etag}".encode("utf-8", "surrogatepass")
+        name = _NOT_IN_IDS.sub("-", self.key.rpartition("/")[2])[-60:]
+        return f"{name}-{hashlib.sha256(whole).hexdigest()[:24]}"
+
+    def fill(self, text: object) -> object:
+        """A text of the request with the object in it."""
+        if not isinstance(text, str):
+            return text
+        # Escaped, since a path may be a glob and this one is not.
+        places = {OBJECT: f"s3://{self.bucket}/{escape(self.key)}", _OBJECT_ID: self.id}
+        return re.sub(r"\{object(\.id)?\}", lambda match: places[match[0]], text)
 
 
 class JobRequest(Model):
@@ -85,6 +117,24 @@ class JobRequest(Model):
     max_attempts: Annotated[int, Field(ge=1, le=100)] | None = None
     # Written by Longhaul on what a job's success sends; never by producers.
     lineage: Lineage | None = None
+    # Written by triggers. It is in the inputs, the output and the job_id by then.
+    object: Annotated[CreatedObject | None, Field(exclude=True)] = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_an_object(cls, document: Any) -> Any:  # noqa: ANN401 - whatever the body holds
+        if not isinstance(document, dict) or "object" not in document:
+            return document
+        try:
+            made = CreatedObject.model_validate(document["object"])
+        except ValidationError:
+            return document  # the field's own validation says what is wrong
+        filled = {"job_id": made.id, **document}
+        if isinstance(inputs := document.get("inputs"), dict):
+            filled["inputs"] = {name: made.fill(path) for name, path in inputs.items()}
+        if "output" in document:
+            filled["output"] = made.fill(document["output"])
+        return filled
 
     @field_validator("params")
     @classmethod
@@ -155,7 +205,9 @@ def _sentences(errors: list[ErrorDetails]) -> list[str]:
 
 def _reason(error: ErrorDetails) -> str:
     if error["type"] == "extra_forbidden":
-        known = ", ".join(name for name in JobRequest.model_fields if name != "lineage")
+        known = ", ".join(
+            name for name in JobRequest.model_fields if name not in ("lineage", "object")
+        )
         return f"unknown field; known: {known}"
     if error["type"] == "missing":
         return "is missing"

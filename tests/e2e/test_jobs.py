@@ -1,7 +1,9 @@
 """Jobs through the whole system: the synthesized template, the real handlers, real Spark."""
 
+import io
 import json
 import re
+import wave
 from collections.abc import Iterator
 
 import psutil
@@ -9,7 +11,9 @@ import pytest
 
 from console.synth import REPOSITORY
 from demo import kill
+from longhaul.adapters.publisher import read_manifest
 from longhaul.domain.lease import State
+from longhaul.domain.request import CreatedObject
 from tests.builders import changed
 from tests.e2e.conftest import Stack
 
@@ -27,6 +31,25 @@ def test_a_job_runs_is_published_and_its_message_is_gone(stack: Stack) -> None:
     assert (row.attempt.number, row.failures, row.interruptions) == (1, 0, 0)
     assert row.attempt.beats > 0
     assert stack.ended_as(row) == "SUCCEEDED"
+
+
+def test_a_new_object_starts_a_job_whatever_its_key_holds_and_only_once(stack: Stack) -> None:
+    sound = io.BytesIO()
+    with wave.open(sound, "wb") as audio:
+        audio.setparams((1, 2, 8_000, 0, "NONE", ""))
+        audio.writeframes(bytes(16_000))
+    key, s3 = 'incoming/Ann\'s "call" [1]+ü.wav', stack.client("s3")
+    for _ in range(2):
+        etag = s3.put_object(Bucket=stack.bucket, Key=key, Body=sound.getvalue())["ETag"]
+
+    made = CreatedObject(bucket=stack.bucket, key=key, etag=etag.strip('"'))
+    row = stack.until(made.id, State.SUCCEEDED)
+
+    assert row.attempt.number == 1
+    manifest, _ = read_manifest(s3, stack.bucket, f"previews/{made.id}/")
+    assert manifest is not None
+    assert manifest.rows == {".": 1}
+    assert len(manifest.of_dataset("previews")) == 1
 
 
 @pytest.mark.slow

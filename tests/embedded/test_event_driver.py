@@ -44,6 +44,15 @@ def test_event_matches_when_each_field_of_the_pattern_has_a_listed_value(
     assert matches(pattern, event) is expected
 
 
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [("in/a.wav", True), ("in/deep/\n.wav", True), ("in/a.wav.txt", False), ("in/axwav", False)],
+)
+def test_a_wildcard_stands_for_any_characters(key: str, *, expected: bool) -> None:
+    pattern = {"detail": {"object": {"key": [{"wildcard": "in/*.wav"}]}}}
+    assert matches(pattern, {"detail": {"object": {"key": key}}}) is expected
+
+
 CODE = """
     import json, os, pathlib, uuid
 
@@ -147,7 +156,7 @@ def test_schedule_fires_after_its_rate(
         {"EventPattern": {"source": [{"prefix": "aws."}]}},
         {
             "EventPattern": STATUS_CHANGE,
-            "Targets": [{"Id": "queue", "Arn": "arn:aws:sqs:us-east-1:123456789012:queue"}],
+            "Targets": [{"Id": "queue", "Arn": "arn:aws:sns:us-east-1:123456789012:topic"}],
         },
     ],
 )

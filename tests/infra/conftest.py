@@ -13,6 +13,16 @@ NIGHTLY: JsonValue = {
         "output": "s3://<data-bucket>/nightly/",
     },
 }
+INCOMING: JsonValue = {
+    "bucket": "their-input",
+    "prefix": "incoming/flights/",
+    "suffix": ".csv",
+    "request": {
+        "job": "flights_clean",
+        "inputs": {"flights": "{object}"},
+        "output": "s3://<data-bucket>/nightly/{object.id}/",
+    },
+}
 WITH_EMR: dict[str, JsonValue] = {
     "emr_serverless": {"max_vcpu": 40, "idle_stop_minutes": 5},
     "stages": [{"name": "main", "slots": 10, "engine": "emr-serverless"}],
@@ -39,6 +49,7 @@ VARIED: dict[str, JsonValue] = {
                 "output_prefixes": ["nightly/"],
             },
             "schedule": NIGHTLY,
+            "on_object": INCOMING,
         },
     ],
     "input_buckets": ["their-input"],

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -97,6 +98,33 @@ def test_a_request_that_the_dispatcher_would_dead_letter_is_refused_at_synthesis
     assert str(refused.value).startswith("longhaul.stages.0.schedule.request: ")
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"colour": 1}, "on_object.request: colour: unknown field"),
+        (
+            {"output": "s3://<data-bucket>/incoming/{object.id}/"},
+            "on_object.request: the output is below incoming/, so each output would start jobs",
+        ),
+    ],
+)
+def test_a_trigger_whose_jobs_could_not_run_or_would_start_each_other_is_refused(
+    tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    request = {
+        "job": "flights_clean",
+        "inputs": {"flights": "{object}"},
+        "output": "s3://<data-bucket>/clean/{object.id}/",
+        **changes,
+    }
+    stages = [{"on_object": {"prefix": "incoming/", "request": request}}]
+
+    with pytest.raises(SettingsError) as refused:
+        build(outdir=str(tmp_path), context={"longhaul": {"stages": stages}})
+
+    assert str(refused.value).startswith(f"longhaul.stages.0.{message}")
+
+
 def test_a_stages_limits_name_jobs_that_exist(tmp_path: Path) -> None:
     stages = [{"limits": {"jobs": ["sql", "flights_cleam"]}}]
 
@@ -109,9 +137,8 @@ def test_the_local_profile_changes_no_resource_apart_from_stages_and_engines(
 ) -> None:
     profile = json.loads((REPOSITORY / "console" / "profile.json").read_text())["longhaul"]
 
-    local = synthesize(
-        tmp_path, profile | {"stages": profile["stages"][:1], "emr_serverless": None}
-    )
+    first = {name: value for name, value in profile["stages"][0].items() if name != "on_object"}
+    local = synthesize(tmp_path, profile | {"stages": [first], "emr_serverless": None})
 
     assert {name: resource["Type"] for name, resource in local.template["Resources"].items()} == {
         name: resource["Type"] for name, resource in usual.template["Resources"].items()

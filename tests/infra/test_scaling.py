@@ -68,7 +68,7 @@ def test_an_alarm_reaches_only_a_topic_without_subscriptions_of_ours(varied: Syn
         rule.get("EventPattern", {}).get("source")
         for rule in varied.resources("AWS::Events::Rule").values()
     ]
-    assert [source for source in sources if source] == [["aws.states"]]
+    assert [source for source in sources if source] == [["aws.states"], ["aws.s3"]]
 
 
 def test_only_parts_that_decide_by_the_lease_may_stop_a_task(varied: Synthesis) -> None:

@@ -142,7 +142,7 @@ def test_the_docs_stage_with_a_schedule_is_a_valid_setting() -> None:
 
 
 def test_the_docs_command_for_a_single_start_is_one_that_aws_takes() -> None:
-    (command,) = blocks("console")
+    command, _ = blocks("console")
     program, service, operation, *options = shlex.split(
         command.removeprefix("$ ").replace("\\\n", " ")
     )

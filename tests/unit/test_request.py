@@ -252,3 +252,40 @@ def test_any_json_is_either_a_request_or_a_list_of_problems(document: Any) -> No
         assert isinstance(parse_request(json.dumps(document), settings(), stage()), JobRequest)
     except InvalidRequestError as error:
         assert error.problems  # noqa: PT017 - pytest.raises would demand an error
+
+
+def test_a_request_for_an_object_has_its_path_and_an_id_made_of_key_and_etag() -> None:
+    made = {"bucket": BUCKET, "key": "in/July [1].csv", "etag": "e1-2"}
+    text = body(inputs={"flights": "{object}"}, output=f"s3://{BUCKET}/x/{{object.id}}/")
+    document = {name: value for name, value in json.loads(text).items() if name != "job_id"}
+
+    request, again, newer = (
+        parse_request(json.dumps({**document, "object": each}), settings(), stage())
+        for each in (made, made, {**made, "etag": "e2"})
+    )
+
+    assert request.inputs == {"flights": f"s3://{BUCKET}/in/July [[]1].csv"}
+    assert request.job_id is not None
+    assert request.job_id.startswith("July-1-csv-")
+    assert request.output == f"s3://{BUCKET}/x/{request.job_id}/"
+    assert again.job_id == request.job_id != newer.job_id
+    assert again.fingerprint() == request.fingerprint() != newer.fingerprint()
+
+
+@given(st.text(min_size=1, max_size=1_024), st.text(min_size=1, max_size=128))
+def test_an_object_makes_a_valid_job_id_whatever_its_key_holds(key: str, etag: str) -> None:
+    document = {
+        "inputs": {"x": "s3://bucket/y"},
+        "output": f"s3://{BUCKET}/{{object.id}}/",
+        "object": {"bucket": BUCKET, "key": key, "etag": etag},
+    }
+    request = JobRequest.model_validate(document)
+    assert request.object is not None
+    assert request.job_id == request.object.id
+    assert request.output == f"s3://{BUCKET}/{request.job_id}/"
+
+
+def test_a_wrong_object_is_refused_without_its_values() -> None:
+    assert problems_of(body(object={"bucket": BUCKET, "key": 7, "etag": "e"})) == [
+        "object.key: Input should be a valid string"
+    ]

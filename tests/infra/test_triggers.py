@@ -1,0 +1,185 @@
+"""Triggers of stages: a job for each object that is created."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from pydantic import JsonValue
+
+from app import REPOSITORY
+from embedded.event_driver import matches, transformed
+from infra.context import load
+from infra.settings import SettingsError
+from longhaul.domain.policy import parse_request
+from longhaul.settings import PathPolicy
+from tests.builders import settings, stage
+from tests.infra.synthesis import Synthesis
+from tests.synthesized import local_profile
+
+EVENT: Mapping[str, Any] = {
+    "source": "aws.s3",
+    "detail-type": "Object Created",
+    "detail": {
+        "bucket": {"name": "their-input"},
+        "object": {"key": "incoming/flights/x.csv", "etag": "b1946ac92492d2347c6235b4d2611184"},
+    },
+}
+REQUEST: Mapping[str, JsonValue] = {
+    "job": "flights_clean",
+    "inputs": {"flights": "{object}"},
+    "output": "s3://<data-bucket>/clean/{object.id}/",
+}
+
+
+def rule_and_target(synthesis: Synthesis) -> tuple[dict[str, Any], dict[str, Any]]:
+    rule = synthesis.resources("AWS::Events::Rule")["TriggersCleanUpObjects"]
+    (target,) = rule["Targets"]
+    return rule, target
+
+
+def event_for(key: str) -> dict[str, Any]:
+    detail = EVENT["detail"]
+    return {**EVENT, "detail": {**detail, "object": {**detail["object"], "key": key}}}
+
+
+@pytest.mark.parametrize(
+    ("key", "starts"),
+    [
+        ("incoming/flights/x.csv", True),
+        ("incoming/flights/deep/y z.csv", True),
+        ("incoming/flights/x.json", False),
+        ("incoming/other/x.csv", False),
+    ],
+)
+def test_a_rule_matches_prefix_and_suffix_together(
+    varied: Synthesis, key: str, *, starts: bool
+) -> None:
+    rule, _ = rule_and_target(varied)
+    assert matches(rule["EventPattern"], event_for(key)) is starts
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "incoming/flights/x.csv",
+        'incoming/flights/a"},"job":"sql","x":".csv',
+        "incoming/flights/../[1]*?{object}.csv",
+        "incoming/flights/ü\\\n\u2028.csv",
+        "incoming/flights/" + "x" * 1000,
+    ],
+)
+def test_what_is_sent_is_the_stages_request_whatever_the_key_holds(
+    varied: Synthesis, key: str
+) -> None:
+    _, target = rule_and_target(varied)
+    transformer = target["InputTransformer"]
+    template = transformer["InputTemplate"].replace("<Data>", "data")
+
+    body = json.loads(transformed({**transformer, "InputTemplate": template}, event_for(key)))
+
+    assert body.pop("object") == {
+        "bucket": "their-input",
+        "key": key,
+        "etag": "b1946ac92492d2347c6235b4d2611184",
+    }
+    assert body == {
+        "job": "flights_clean",
+        "inputs": {"flights": "{object}"},
+        "output": "s3://data/nightly/{object.id}/",
+    }
+
+
+def test_what_cannot_be_delivered_in_a_day_is_kept(varied: Synthesis) -> None:
+    _, target = rule_and_target(varied)
+    assert target["Arn"] == "<CleanUpQueueJobs.Arn>"
+    assert target["DeadLetterConfig"] == {"Arn": "<SchedulingUndelivered.Arn>"}
+    assert target["RetryPolicy"] == {
+        "MaximumEventAgeInSeconds": 86_400,
+        "MaximumRetryAttempts": 185,
+    }
+
+
+def test_events_may_send_only_for_this_rule(varied: Synthesis) -> None:
+    for queue in ("CleanUpQueueJobsPolicy", "SchedulingUndeliveredPolicy"):
+        statements = varied.resources("AWS::SQS::QueuePolicy")[queue]["PolicyDocument"]["Statement"]
+        (allowed,) = (each for each in statements if each["Effect"] == "Allow")
+        assert allowed["Principal"] == {"Service": "events.amazonaws.com"}
+        assert allowed["Condition"] == {
+            "ArnEquals": {"aws:SourceArn": "<TriggersCleanUpObjects.Arn>"}
+        }
+
+
+def test_the_data_bucket_publishes_events_only_for_a_trigger(
+    usual: Synthesis, varied: Synthesis, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    local = Synthesis(local_profile(tmp_path_factory))
+    published = [
+        each.resources("AWS::S3::Bucket")["Data"].get("NotificationConfiguration")
+        for each in (usual, varied, local)
+    ]
+    assert published == [
+        None,
+        None,
+        {"EventBridgeConfiguration": {"EventBridgeEnabled": True}},
+    ]
+    assert not any("Custom::" in each["Type"] for each in local.template["Resources"].values())
+
+
+@pytest.mark.parametrize(
+    ("trigger", "message"),
+    [
+        ({"prefix": ""}, "stages.0.on_object.prefix: is"),
+        (
+            {"prefix": "longhaul/requests/"},
+            "stages.0.on_object.prefix: longhaul/ is Longhaul's own",
+        ),
+        ({"suffix": "*.csv"}, "stages.0.on_object.suffix: is"),
+        ({"bucket": "theirs"}, "longhaul: stage 'main' has an on_object for the bucket 'theirs'"),
+        (
+            {"request": {**REQUEST, "job_id": "one"}},
+            "stages.0.on_object.request: job_id and object are made for each object",
+        ),
+        (
+            {"request": {**REQUEST, "inputs": {"flights": "s3://<data-bucket>/all/"}}},
+            "stages.0.on_object.request: no input is {object}",
+        ),
+        (
+            {"request": {**REQUEST, "output": "s3://<data-bucket>/clean/"}},
+            "stages.0.on_object.request: output must hold {object.id}",
+        ),
+        (
+            {"request": {**REQUEST, "params": {"at": "<aws.events.rule-arn>"}}},
+            "stages.0.on_object.request: '<' begins a keyword of EventBridge",
+        ),
+    ],
+    ids=lambda value: json.dumps(value) if isinstance(value, dict) else "",
+)
+def test_a_wrong_trigger_is_refused_with_the_reason(
+    trigger: Mapping[str, JsonValue], message: str
+) -> None:
+    whole = {"prefix": "incoming/", "request": dict(REQUEST), **trigger}
+    with pytest.raises(SettingsError) as refused:
+        load(None, {"stages": [{"on_object": whole}]})
+
+    assert message in str(refused.value)
+
+
+def test_the_docs_stage_with_a_trigger_is_a_valid_setting() -> None:
+    page = (REPOSITORY / "docs" / "scheduling.md").read_text()
+    (text,) = (
+        each for each in re.findall(r"```json\n(.*?)```", page, re.DOTALL) if "on_object" in each
+    )
+    (stage_,) = load(None, {"stages": [json.loads(text)]}).stages
+
+    assert stage_.on_object
+    known = settings(paths=PathPolicy(data_bucket="data-bucket"), jobs=("wav_previews",))
+    request = parse_request(json.dumps(stage_.on_object.example("data-bucket")), known, stage())
+    assert request.inputs == {"audio": "s3://data-bucket/incoming/file.wav"}
+
+
+def test_a_retired_stage_has_no_trigger() -> None:
+    whole: dict[str, JsonValue] = {"prefix": "incoming/", "request": dict(REQUEST)}
+    with pytest.raises(SettingsError, match="retired and has an on_object"):
+        load(None, {"stages": [{"retired": True, "on_object": whole}]})
