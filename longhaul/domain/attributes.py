@@ -63,7 +63,8 @@ def with_ours(theirs: Attributes, ours: Mapping[str, str]) -> Attributes:
     kept = {name: value for name, value in theirs.items() if name not in ours}
     added = {name: text(value) for name, value in ours.items()}
     if len(kept) + len(added) > MAX_ATTRIBUTES:
-        by_size = sorted(kept, key=lambda name: len(json.dumps(kept[name])))
+        # First a producer's attribute of that name: the room is needed.
+        by_size = sorted(kept, key=lambda name: (name != MOVED, len(json.dumps(kept[name]))))
         moved = {
             name: kept.pop(name) for name in by_size[: len(kept) + len(added) + 1 - MAX_ATTRIBUTES]
         }

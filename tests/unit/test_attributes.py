@@ -68,6 +68,10 @@ def test_json_that_only_resembles_moved_attributes_is_left_alone() -> None:
         ("x", {"dataType": "Binary", "binaryValue": "no base64"}),
         ("x", {"dataType": "Binary", "stringValue": "x"}),
         ("x", {"dataType": "List", "stringValue": "x"}),
+        ("x", {"dataType": "String", "stringValue": "x", "binaryValue": "AA=="}),
+        ("x", {"dataType": "Binary", "binaryValue": "AA==", "stringValue": "x"}),
+        ("x", {"dataType": "Binary", "binaryValue": ""}),
+        ("a..b", {"dataType": "String", "stringValue": "x"}),
         ("", {"dataType": "String", "stringValue": "x"}),
         ("AWS.x", {"dataType": "String", "stringValue": "x"}),
         ("a b", {"dataType": "String", "stringValue": "x"}),
@@ -78,3 +82,23 @@ def test_json_that_only_resembles_moved_attributes_is_left_alone() -> None:
 def test_what_sqs_would_not_take_is_never_unpacked(name: str, value: object) -> None:
     theirs = {attributes.MOVED: text(json.dumps({name: value}))}
     assert theirs_of(theirs) == theirs
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"dataType": "String", "stringValue": "x"},
+        {"dataType": "String.mine", "stringValue": "x"},
+        {"dataType": "Number", "stringValue": "-1.5e3"},
+        {"dataType": "Binary", "binaryValue": "AA=="},
+    ],
+    ids=str,
+)
+def test_what_sqs_takes_is_unpacked(value: dict[str, Any]) -> None:
+    packed = {attributes.MOVED: text(json.dumps({"x": value}))}
+    assert theirs_of(packed) == {"x": value}
+
+
+def test_large_attribute_of_the_producer_with_our_name_is_moved_and_not_replaced() -> None:
+    theirs = {**producers(9), attributes.MOVED: text("mine, and no JSON" * 10)}
+    assert theirs_of(with_ours(theirs, {attributes.RENEWS: "m-1"})) == theirs

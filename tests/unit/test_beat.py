@@ -96,3 +96,10 @@ def test_runner_that_reports_is_stalled_by_its_own_word() -> None:
     """Its last report is a second old: the work stands still, not the runner."""
     reports = alive(905, reported_at=NOW + timedelta(seconds=1_799))
     assert decide(reports, 1_800) == Kill("JobStalled", "no progress for 15m (stall_timeout 15m)")
+
+
+def test_row_without_a_handle_or_without_the_time_of_its_receive_is_kept_up_alone() -> None:
+    handed_over = alive(20, receipt_handle=None)
+    assert decide(handed_over, 20) == Extend(None, visibility_s=79, wait_s=15)
+    unknown = alive(20, received_at=None)
+    assert decide(unknown, 20) == Extend(None, visibility_s=79, wait_s=15)

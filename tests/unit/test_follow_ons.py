@@ -1,12 +1,21 @@
 """The jobs and arrivals that a success leads to."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from longhaul.domain.errors import InvalidRequestError
-from longhaul.domain.follow_ons import Arrival, FollowOn, Join, follow_ons, joined, with_stored
+from longhaul.domain.follow_ons import (
+    Arrival,
+    FollowOn,
+    Join,
+    body_at_most,
+    follow_ons,
+    joined,
+    with_stored,
+)
 from longhaul.domain.lease import CommittedOutput, Lease
 from longhaul.domain.lineage import MAX_GROUP, Group, Lineage
 from longhaul.domain.message import Message, size_problem
@@ -152,3 +161,54 @@ def test_follow_on_is_a_valid_request_for_any_job_id_of_the_root(root: str) -> N
     (follow_on,) = follow_ons_of(succeeded("months", root))
     assert isinstance(follow_on, FollowOn)
     assert parse_request(follow_on.body, PIPELINE, PIPELINE.stage("clean")).job_id
+
+
+def test_largest_body_of_an_emitted_job_has_the_largest_place_in_a_group() -> None:
+    lease = running()  # it emits while it runs, with nothing committed
+    request = {"inputs": {"flights": f"s3://{BUCKET}/raw/1.csv"}}
+
+    body = body_at_most(lease, STAGES[1], request, PIPELINE)
+
+    lineage = read_request(body).lineage
+    assert lineage is not None
+    assert (lineage.groups[-1].n, lineage.groups[-1].size) == (MAX_GROUP, MAX_GROUP)
+    assert lineage.groups[-1].of == lease.key
+    assert ": " not in body
+
+
+def test_follow_on_carries_the_seal_of_its_parents_output() -> None:
+    parent = succeeded("months")
+    assert parent.attempt.output is not None
+    sealed = changed(parent, output=replace(parent.attempt.output, seal="secret"))
+
+    for emitted in (None, {"clean": [{}]}):
+        (sent,) = follow_ons_of(sealed, emitted)
+        lineage = json.loads(sent.body)["lineage"]
+        assert lineage["seal"] == "secret"
+
+
+def test_empty_group_starts_the_joins_behind_a_stage_that_does_not_join() -> None:
+    stages = (
+        stage(name="months", next=("clean",)),
+        stage(name="clean", next=("sorted", "delays")),
+        stage(name="sorted", next=("late-delays",)),
+        stage(name="delays", join=True),
+        stage(name="late-delays", join=True),
+    )
+
+    found = follow_ons_of(succeeded("months"), {"clean": []}, settings(stages=stages))
+
+    assert [(each.stage, each.upstream, each.group.size) for each in found] == [
+        ("late-delays", "sorted", 0),
+        ("delays", "clean", 0),
+    ]
+    assert all(isinstance(each, Join) for each in found)
+    assert {each.lineage.parent for each in found} == {"months#2013"}
+
+
+def test_input_is_named_after_its_stage_as_an_identifier() -> None:
+    stages = (stage(name="late-delays", next=("report",)), stage(name="report"))
+
+    (sent,) = follow_ons_of(succeeded("late-delays"), None, settings(stages=stages))
+
+    assert list(json.loads(sent.body)["inputs"]) == ["late_delays"]

@@ -218,7 +218,7 @@ def _of_constants(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
 
 def _of_statements(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
     match node:
-        case ast.Return(value=ast.expr() as value) if not _is_none(value):
+        case ast.Return(value=ast.expr() as value) if not _is_nothing(value):
             yield "returns None", _with(node, value=ast.Constant(None))
         case ast.Return() | ast.Continue() | ast.Break() | ast.Expr() | ast.AugAssign():
             yield "statement left out", ast.Pass()
@@ -239,8 +239,9 @@ def _without(items: list[T], index: int) -> list[T]:
     return items[:index] + items[index + 1 :]
 
 
-def _is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
+def _is_nothing(node: ast.expr) -> bool:
+    """None, or False: who asks a question takes both for no."""
+    return isinstance(node, ast.Constant) and (node.value is None or node.value is False)
 
 
 def _with(node: ast.AST, **fields: object) -> ast.AST:

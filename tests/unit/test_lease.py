@@ -1,0 +1,256 @@
+"""What a row says of its job."""
+
+import json
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from longhaul.domain.lease import (
+    AttemptId,
+    CommittedOutput,
+    Owed,
+    Receive,
+    RecordedResult,
+    State,
+    emitted_ref,
+    joined_ref,
+    key_hash,
+    progressed,
+    registered,
+    request_ref,
+    with_handle,
+)
+from longhaul.domain.lineage import Lineage
+from longhaul.domain.outcome import reopened
+from tests.builders import NOW, changed, running
+
+LATER = NOW + timedelta(hours=1)
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.mark.parametrize(
+    ("state", "owed", "is_finished", "open_kind"),
+    [
+        (State.RUNNING, (), False, "RUNNING"),
+        (State.RELEASED, (), False, "RELEASED"),
+        (State.SUCCEEDED, (Owed.DELETE,), False, "OWED"),
+        (State.SUCCEEDED, (), True, None),
+        (State.DEAD, (Owed.DEAD_LETTER,), False, "OWED"),
+        (State.CANCELLED, (), True, None),
+    ],
+)
+def test_row_is_open_until_its_job_has_ended_and_nothing_is_owed(
+    state: State, owed: tuple[Owed, ...], open_kind: str | None, *, is_finished: bool
+) -> None:
+    row = replace(running(), state=state, owed=owed)
+
+    assert (row.is_finished, row.open_kind) == (is_finished, open_kind)
+
+
+def test_mark_is_a_row_without_an_attempt_for_which_nothing_can_be_done() -> None:
+    mark = changed(running(), attempt=0, state=State.RELEASED)
+
+    assert (mark.is_mark, mark.open_kind) == (True, None)
+    assert not running().is_mark
+
+
+@pytest.mark.parametrize(
+    ("message_id", "receive_count", "seen"),
+    [("m-1", 3, True), ("m-1", 2, True), ("m-1", 4, False), ("m-2", 3, False)],
+)
+def test_row_has_seen_its_messages_receives_up_to_its_own(
+    message_id: str, receive_count: int, *, seen: bool
+) -> None:
+    assert changed(running(), receive_count=3).has_seen(message_id, receive_count) is seen
+
+
+@pytest.mark.parametrize(
+    ("retry_at", "seen_at", "since"),
+    [
+        (None, None, NOW),  # of its claim
+        (NOW + MINUTE, None, NOW + MINUTE),
+        (NOW + MINUTE, NOW + 2 * MINUTE, NOW + 2 * MINUTE),
+        (NOW + 2 * MINUTE, NOW + MINUTE, NOW + 2 * MINUTE),
+    ],
+)
+def test_message_is_unseen_since_its_back_off_or_its_last_receive(
+    retry_at: datetime | None, seen_at: datetime | None, since: datetime
+) -> None:
+    row = changed(running(), state=State.RELEASED, retry_at=retry_at, seen_at=seen_at)
+
+    assert row.unseen_for(LATER) == LATER - since
+
+
+@pytest.mark.parametrize(
+    ("changes", "waited"),
+    [
+        ({"unplaced_since": NOW, "state": State.RELEASED}, timedelta(hours=1)),
+        ({"unplaced_since": NOW}, timedelta(hours=1)),  # claimed, and no task yet
+        ({"unplaced_since": NOW, "task_arn": "arn:task"}, timedelta(0)),
+        (
+            {"unplaced_since": NOW, "task_arn": "arn:task", "state": State.RELEASED},
+            timedelta(hours=1),
+        ),
+        ({"unplaced_since": NOW, "state": State.DEAD}, timedelta(0)),
+        ({"unplaced_since": None}, timedelta(0)),
+    ],
+    ids=str,
+)
+def test_job_is_unplaced_while_it_is_open_and_no_task_of_it_runs(
+    changes: dict[str, Any], waited: timedelta
+) -> None:
+    assert changed(running(), **changes).unplaced_for(LATER) == waited
+
+
+def test_only_a_running_row_holds_a_lease_that_can_be_overdue() -> None:
+    held = changed(running(), lease_expires_at=NOW)
+
+    assert held.is_overdue(NOW + MINUTE, MINUTE)
+    assert not replace(held, state=State.RELEASED).is_overdue(LATER, MINUTE)
+
+
+@pytest.mark.parametrize(
+    ("cancelled_at", "marked_at", "covered"),
+    [
+        (NOW, None, True),
+        (NOW - MINUTE, None, False),  # of the very millisecond
+        (NOW - MINUTE, NOW, False),  # the time of the cancel counts, not the mark's
+        (None, NOW, True),  # by a version that wrote the mark alone
+        (None, None, False),
+    ],
+)
+def test_cancel_covers_what_was_sent_before_it(
+    cancelled_at: datetime | None, marked_at: datetime | None, *, covered: bool
+) -> None:
+    row = replace(running(), cancelled_at=cancelled_at, cancel_requested_at=marked_at)
+
+    assert row.cancels(NOW - MINUTE) is covered
+
+
+@pytest.mark.parametrize(
+    ("changes", "cancelled"),
+    [
+        ({"cancel_requested_at": NOW}, True),
+        ({"cancelled_at": NOW}, True),  # the work was sent a minute before
+        ({"cancelled_at": NOW - 2 * MINUTE}, False),
+        ({"cancelled_at": NOW, "first_sent_at": None}, False),
+        ({}, False),
+    ],
+    ids=str,
+)
+def test_run_is_cancelled_by_its_mark_or_by_a_cancel_after_its_work_was_sent(
+    changes: dict[str, Any], *, cancelled: bool
+) -> None:
+    assert changed(running(), **changes).is_cancelled is cancelled
+
+
+@pytest.mark.parametrize(
+    ("state", "settled_at", "over"),
+    [
+        (State.DEAD, NOW, True),  # of the very millisecond
+        (State.DEAD, NOW + MINUTE, False),
+        (State.DEAD, None, True),
+        (State.CANCELLED, NOW + MINUTE, True),
+        (State.RUNNING, None, False),
+        (State.SUCCEEDED, NOW - MINUTE, False),
+    ],
+)
+def test_job_was_over_for_what_was_sent_after_its_death_or_its_cancel(
+    state: State, settled_at: datetime | None, *, over: bool
+) -> None:
+    assert replace(running(), state=state, settled_at=settled_at).was_over(NOW) is over
+
+
+def test_row_belongs_to_the_attempt_that_runs_and_to_no_other() -> None:
+    row = running()
+
+    assert row.owns(row.id)
+    assert not row.owns(replace(row.id, run=row.run + 1))
+    assert not replace(row, state=State.RELEASED).owns(row.id)
+    assert not row.has_settled(row.id)
+    assert replace(row, settled_attempt=1).has_settled(row.id)
+    assert replace(row, settled_attempt=2).has_settled(row.id)
+
+
+@pytest.mark.parametrize(
+    ("message_id", "chain", "is_of"),
+    [
+        ("m-2", "m-0", True),
+        ("m-9", "m-0", True),  # another of its chain
+        ("m-2", "m-1", True),  # a copy of the version before chains
+        ("m-9", "m-9", False),
+    ],
+)
+def test_row_names_its_message_and_those_of_its_chain(
+    message_id: str, chain: str, *, is_of: bool
+) -> None:
+    assert Receive("m-2", renews="m-0").is_of(message_id, chain) is is_of
+    assert Receive("m-2").chain == "m-2"
+
+
+def test_newer_handle_replaces_only_the_handle() -> None:
+    row = running()
+    newer = with_handle(row, "newer")
+
+    assert newer == changed(row, receipt_handle="newer")
+    assert newer.receive.receipt_handle == "newer"
+
+
+def test_first_report_of_a_task_is_progress() -> None:
+    assert registered("arn:task", NOW) == {
+        "task_arn": "arn:task",
+        "started_at": NOW,
+        "progress_at": NOW,
+        "reported_at": NOW,
+    }
+
+
+def test_report_without_progress_has_two_times() -> None:
+    assert progressed({"phase": "running"}, NOW, LATER) == {
+        "progress": {"phase": "running"},
+        "progress_at": NOW,
+        "reported_at": LATER,
+    }
+
+
+def test_numbers_of_an_execution_are_texts_and_are_read_back() -> None:
+    row = running()
+    stored = json.loads(row.execution_input)
+
+    assert (stored["run"], stored["attempt"]) == (str(row.run), "1")
+    assert row.input.id == row.id
+    assert row.job_id == "january"
+
+
+def test_root_of_a_job_is_its_own_key_unless_another_made_it() -> None:
+    made = replace(running(), lineage=Lineage(root="main#root", parent="main#parent"))
+
+    assert (running().root, made.root) == ("main#january", "main#root")
+
+
+def test_objects_and_executions_of_a_job_are_named_after_its_key() -> None:
+    attempt = AttemptId("main#january", 5, 2)
+    digest = key_hash("main#january")
+
+    assert len(digest) == 20
+    assert attempt.token == attempt.execution_name == f"{digest}-5-2"
+    assert emitted_ref(attempt) == f"longhaul/emitted/{digest}/5-2.json"
+    assert joined_ref("main#january") == f"longhaul/joined/{digest}.json"
+    assert request_ref("main#january", "m-1") == f"longhaul/requests/{digest}/m-1.json"
+
+
+def test_job_of_a_void_commit_is_released_at_once_and_owes_nothing() -> None:
+    committed = changed(
+        replace(running(), state=State.SUCCEEDED, owed=(Owed.PUBLISH, Owed.DELETE)),
+        output=CommittedOutput(1, "ref", "s3://b/o/", 1, 1),
+        result=RecordedResult(1, "succeeded", ""),
+        gone_at=NOW,
+    )
+
+    row = reopened(committed, LATER)
+
+    assert (row.state, row.owed, row.retry_at) == (State.RELEASED, (), LATER)
+    assert row.last_error == "the committed output was void"
+    assert (row.attempt.output, row.attempt.result, row.attempt.gone_at) == (None, None, None)
