@@ -7,13 +7,17 @@ from longhaul.domain.ancestry import is_child
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.follow_ons import with_stored
 from longhaul.domain.lease import Lease
-from longhaul.domain.lineage import Lineage, fan_out_problem
+from longhaul.domain.lineage import Lineage, fan_out_problem, is_child_id
 from longhaul.domain.message import JobMessage
 from longhaul.domain.request import JobRequest
 from longhaul.ports import Leases, Requests
 from longhaul.settings import RuntimeSettings, Stage
 
 _FORGED = "lineage: is Longhaul's own, and no success led to this job: leave it out"
+_RESERVED = (
+    "job_id: has the form of jobs that follow from others, and no such job is known: take another,"
+    " or take the lineage from its dead letter too"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,11 +30,14 @@ class Ancestry:
         """A message's request, with the inputs of a join, if its lineage may enter the job's row.
 
         Raises:
-            InvalidRequestError: nothing led to this job, too many fan-outs did, or inputs of the
-                join are no longer known.
+            InvalidRequestError: nothing led to this job, too many fan-outs did, inputs of the join
+                are no longer known, or the id is kept for a job that follows from another.
         """
         request = message.request
         if request.lineage is None:
+            if row is None and is_child_id(message.key.partition("#")[2], stage.name):
+                # It would take the place of a job that is still to come.
+                raise InvalidRequestError([_RESERVED])
             return request
         # A redrive of a job whose row has the same lineage was checked before.
         if row is None or row.lineage != request.lineage:

@@ -31,6 +31,7 @@ MAX_DEPTH = 8
 
 _MAX_CARRIED = 32  # groups that a lineage may carry at all
 _MAX_ROOT_CHARS = 60
+_DIGEST_CHARS = 20
 _MAX_RUN = 10**15  # a run is a time in epoch milliseconds
 
 # A sender can write a lineage too: what no key is would be refused by the table's indexes.
@@ -93,5 +94,14 @@ def child_id(root: str, stage: str, parent: str, run: int, n: int | str) -> str:
     `root` and `parent` are keys. The root's own id comes first, cut and plain enough for a path, so
     that people see which jobs belong together.
     """
-    digest = hashlib.sha256(f"{parent}\n{run}\n{n}".encode()).hexdigest()[:20]
+    digest = hashlib.sha256(f"{parent}\n{run}\n{n}".encode()).hexdigest()[:_DIGEST_CHARS]
     return f"{_NOT_PLAIN.sub('-', root.partition('#')[2])[:_MAX_ROOT_CHARS]}/{stage}/{digest}"
+
+
+def is_child_id(job_id: str, stage: str) -> bool:
+    """Whether the id has the form of those that `child_id` makes for the stage."""
+    match job_id.split("/"):
+        case [_, of, digest]:
+            is_digest = len(digest) == _DIGEST_CHARS and set(digest) <= set("0123456789abcdef")
+            return of == stage and is_digest
+    return False

@@ -112,6 +112,21 @@ def test_a_child_of_no_job_never_starts(pipeline: Stack, context: Context) -> No
     assert is_refused(pipeline, context)
 
 
+@pytest.mark.parametrize(("stage", "n"), [(CLEAN, 0), (DELAYS, "join")], ids=["member", "join"])
+def test_the_id_of_a_job_that_is_still_to_come_is_kept_for_it(
+    pipeline: Stack, context: Context, stage: Any, n: int | str
+) -> None:
+    parent = pipeline.claim()
+    kept = child_id(parent.root, stage.name, parent.key, parent.run, n)
+
+    send(pipeline, stage.queue_url, job_id=kept)
+
+    assert is_refused(pipeline, context, stage)
+    commit(pipeline, parent, emitting(3), seal="5ea1")
+    settled(parent, context)
+    assert len(dispatched(pipeline, CLEAN, context)) == 3
+
+
 def test_a_forged_join_never_starts(pipeline: Stack, parent: Lease, context: Context) -> None:
     join_id = child_id(parent.root, "delays", parent.key, parent.run, "join")
     forged = {"root": parent.key, "parent": parent.key}

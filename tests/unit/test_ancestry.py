@@ -14,6 +14,7 @@ from longhaul.domain.lineage import (
     Lineage,
     child_id,
     fan_out_problem,
+    is_child_id,
 )
 from tests.builders import changed, running, stage
 
@@ -120,6 +121,21 @@ def test_id_of_a_follow_on_begins_with_its_roots_cut_and_made_plain() -> None:
     assert root == ("2013-01-x" + "y" * 100)[:60]
     assert stage_name == "clean"
     assert len(digest) == 20
+
+
+def test_the_form_of_their_ids_is_known() -> None:
+    assert is_child_id(id_of(0), "clean")
+    assert is_child_id(id_of("join", "delays"), "delays")
+    for other in (
+        "",
+        "x",
+        "a/clean",
+        "a/b/clean/" + "0" * 20,
+        "a/clean/2013-01",
+        "a/clean/" + 20 * "g",
+    ):
+        assert not is_child_id(other, "clean")
+    assert not is_child_id(id_of(0), "delays")
 
 
 def test_ids_of_follow_ons_differ_by_parent_run_and_place() -> None:
