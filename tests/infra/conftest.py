@@ -71,7 +71,7 @@ VARIED: dict[str, JsonValue] = {
     },
 }
 
-KEY = "arn:aws:kms:eu-central-1:123456789012:key/ours"
+KEY = "arn:aws:kms:eu-central-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 GUARDED: dict[str, JsonValue] = {
     "kms_key": KEY,
     "versions_days": 7,

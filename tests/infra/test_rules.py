@@ -33,6 +33,15 @@ def test_cdk_nag_finds_nothing_that_is_not_acknowledged(synthesis: Synthesis) ->
     assert nag["suppressedViolations"]
 
 
+def test_cdk_finds_no_value_that_cloudformation_refuses(synthesis: Synthesis) -> None:
+    assert [
+        (violation["ruleName"], violation["description"])
+        for report in synthesis.report["pluginReports"]
+        for violation in report["violations"]
+        if violation["severity"] == "error"
+    ] == []
+
+
 def test_cfn_lint_finds_nothing(synthesis: Synthesis) -> None:
     # W3005: a DependsOn that a GetAtt already implies. CDK adds it, so that a role's policy exists
     # before what uses it.
