@@ -156,7 +156,7 @@ class AttemptRunner:
 
     def _work(self, lease: Lease) -> tuple[Destination, Job[Any]]:
         """Everything up to files in the work area. Returns where they go, and what was written."""
-        stage = self.settings.stage(lease.stage)
+        stage = self.settings.stage_or_removed(lease.stage)
         # The run's claim has checked it: a deploy since may allow less.
         request = self._request(lease)
         self._params = request.params

@@ -303,13 +303,13 @@ class RuntimeSettings(Model):
         The name decides: `events/` then serve any account and region.
 
         Raises:
-            LookupError: the queue belongs to no stage.
+            UnknownStageError: the queue belongs to no stage.
         """
         name = queue_arn.rpartition(":")[2]
         for stage in self.stages:
             if stage.queue_url.rpartition("/")[2] == name:
                 return stage
-        raise LookupError(f"no stage reads from the queue {name!r}")
+        raise UnknownStageError(f"no stage reads from the queue {name!r}")
 
 
 @lru_cache(maxsize=1)

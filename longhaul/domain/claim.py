@@ -269,7 +269,12 @@ def cancelled_before_claim(key: str, stage: str, now: datetime) -> Lease:
 
 
 def _received(before: Receive, message: JobMessage) -> Receive:
-    """The row's receive after this one of its message, or of one that takes over."""
+    """The row's receive after this one of its message, or of one that takes over.
+
+    A batch may be delivered long after it was received, when the row knows a later receive.
+    """
+    if message.message_id == before.message_id and message.receive_count < before.receive_count:
+        return before
     return replace(
         before,
         message_id=message.message_id,

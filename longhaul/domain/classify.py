@@ -28,6 +28,8 @@ _PHASE_WITHOUT_EXECUTORS = "waiting"
 # Every part is reported. A minute without one means a hanging call (the SDK's read timeout is
 # 60 s).
 _UNANSWERED = timedelta(minutes=1)
+# Reports come every few seconds. A few minutes without any are no slow call.
+_UNHEARD = timedelta(minutes=4)
 _OWN_ERRORS = {
     "JobStalled": OutcomeClass.STALLED,
     "JobCancelled": OutcomeClass.CANCELLED,
@@ -124,7 +126,11 @@ def _classify_timeout(lease: Lease) -> Verdict:
     attempt = lease.attempt
     if attempt.progress_at is None:
         return _not_at_work(lease, f"the task did not start within {limit}")
-    silent = attempt.claimed_at + timedelta(seconds=lease.input.timeout_s) - attempt.progress_at
+    up_at = attempt.claimed_at + timedelta(seconds=lease.input.timeout_s)
+    if attempt.reported_at is not None and up_at - attempt.reported_at >= _UNHEARD:
+        words = f"cut off, or hung as a whole: its last report was long past when {limit} was up"
+        return Verdict(OutcomeClass.INTERRUPTED, words, stop_task=True)
+    silent = up_at - attempt.progress_at
     if not _is_at_work(lease) and silent >= _UNANSWERED:
         words = (
             "AWS kept the runner waiting: nothing had moved for "

@@ -64,7 +64,7 @@ class Families:
         The last member sends the join. With `once_finished` the join may be missing while another
         member still owes something, since that one may be about to send it.
         """
-        if not self._seen.world.settings.stage(key.partition("#")[0]).next:
+        if not self._seen.world.settings.stage_or_removed(key.partition("#")[0]).next:
             return None
         if key.startswith(f"{MAIN}#"):
             size = self._seen.job_of(key).fan_out
@@ -80,4 +80,12 @@ class Families:
             return None
         if once_finished and any(each in self._seen.open_rows for each in others):
             return None
-        return None if self.keys_at(parent, SUM) else f"the join of {parent} was not sent"
+        if self.keys_at(parent, SUM) or self.is_incomplete(parent):
+            return None
+        return f"the join of {parent} was not sent"
+
+    def is_incomplete(self, parent: str) -> bool:
+        """Whether outputs expired before the join could start, which was dead-lettered."""
+        return parent in self._seen.expired and any(
+            letter.reason.get("class") == "incomplete_join" for letter in self._seen.dead_letters
+        )

@@ -55,6 +55,8 @@ class Seen:
         self.redriven: set[str] = set()
         self.redelivered: set[str] = set()
         self.was_narrowed = False  # settings once allowed less than the requests need
+        self.retired: set[str] = set()  # stages that were retired or taken out, once
+        self.expired: set[str] = set()  # keys of which items have outlived their time to live
         self.lost: set[str] = set()  # keys whose request or emitted requests were deleted
         self.forged: set[str] = set()  # ids of messages with a lineage that is not theirs
         self.forged_keys: set[str] = set()
@@ -81,6 +83,18 @@ class Seen:
 
     def note_operated(self, stage: str) -> None:
         self.operated.add(stage)
+
+    @property
+    def was_retired(self) -> bool:
+        return bool(self.retired)
+
+    def note_retired(self, stage: str) -> None:
+        self.retired.add(stage)
+
+    def note_expired(self, key: str) -> None:
+        self.expired.add(key)
+        # The next attempt has the number of the first once more.
+        self.beats.clear()
 
     def note_narrowed(self) -> None:
         self.was_narrowed = True
@@ -119,7 +133,7 @@ class Seen:
     def has_room(self, stage: str) -> bool:
         """Whether no job in that stage ever waits for a slot."""
         keys = sum(key.startswith(f"{stage}#") for key in self.names)
-        return stage not in self.operated and keys <= self.world.settings.stage(stage).slots
+        return stage not in self.operated and keys <= self.world.stages[stage].slots
 
     def letters_of(self, sent: Sent) -> list[DeadLetter]:
         """Dead letters since its work was asked for.

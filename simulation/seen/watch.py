@@ -134,7 +134,11 @@ class Watch:
         if key[1] == "slots" and item is not None:
             self.seen.check("slots written", (self.seen.slots.get(key[0], {}), item))
             self.seen.slots[key[0]] = item
-        if key[1] != "lease" or item is None:
+        if key[1] != "lease":
+            return
+        if item is None:  # its time to live has passed
+            self.seen.rows.pop(key[0], None)
+            self.seen.latest.pop(key[0], None)
             return
         if self.world.trace is not None:
             self.world.trace(f"    row: {row_text(item)}")

@@ -11,6 +11,7 @@ from longhaul.domain.errors import LonghaulError
 from longhaul.domain.lease import key_hash
 from longhaul.wiring import wiring
 from simulation.aws.platform.hosts import Host
+from simulation.worlds.expiry import expire
 from simulation.worlds.plan import Act
 from simulation.worlds.randomness import rng_of
 from simulation.worlds.requests import (
@@ -21,6 +22,7 @@ from simulation.worlds.requests import (
     forged_of,
     hostile_of,
 )
+from simulation.worlds.retirement import retire
 from simulation.worlds.stages import CLEAN, MAIN
 from simulation.worlds.versions import leave_newer_fields
 
@@ -55,7 +57,7 @@ def submit_hostile(world: "World", act: Act) -> None:
 def submit_forged(world: "World", act: Act) -> None:
     """A sender claims to follow from a job, as soon as that has a row."""
     for key in world.keys_of(act.job):
-        if (row := world.seen.rows.get(key)) is not None and len(world.queues) > 1:
+        if (row := world.seen.rows.get(key)) is not None and CLEAN in world.queues:
             stage, body = forged_of(world.jobs[act.job], act.work, row, world.bucket)
             world.sdk.client("sqs").send_message(QueueUrl=world.queues[stage].url, MessageBody=body)
 
@@ -174,6 +176,11 @@ def redeliver(world: "World", act: Act) -> None:
     ids = world.seen.message_ids_of(act.job)
     if ids:
         found = world.seen.sent[ids[act.work % len(ids)]]
+        if (
+            found.key in world.seen.expired
+            or world.queues[found.stage].url not in world.aws.sqs.queues
+        ):
+            return  # months have gone by, or its stage was taken out
         world.aws.sqs.redeliver(world.queues[found.stage].url, found.message.id)
         world.seen.note_redelivery(found.message.id)
         world.mappings[found.stage].look()
@@ -192,16 +199,15 @@ def replace_manifest(world: "World", act: Act) -> None:
 
 def narrow(world: "World", act: Act) -> None:
     """Deploy settings without the job that requests name; deploy the usual ones `for_s` later."""
-    usual = world.settings
-    fewer = tuple(name for name in usual.jobs if name != PRODUCERS_JOB)
+    usual = world.settings.jobs
     world.seen.note_narrowed()
-    world.redeploy(usual.model_copy(update={"jobs": fewer}))
-    world.timeline.after(act.for_s, lambda: world.redeploy(usual))
+    world.redeploy(jobs=tuple(name for name in usual if name != PRODUCERS_JOB))
+    world.timeline.after(act.for_s, lambda: world.redeploy(jobs=usual))
 
 
 def pause(world: "World", act: Act) -> None:
     """An operator pauses the stage of the job, and resumes it `for_s` later."""
-    stage = world.settings.stage(_stage_of(act))
+    stage = world.stages[_stage_of(act)]
     world.seen.note_operated(stage.name)
     _later(world, act, lambda: wiring().slots.resume(stage))
     wiring().slots.pause(stage, world.seen.now)
@@ -209,7 +215,7 @@ def pause(world: "World", act: Act) -> None:
 
 def set_slots(world: "World", act: Act) -> None:
     """An operator gives the stage of the job `work` slots, and `for_s` later those deployed."""
-    stage = world.settings.stage(_stage_of(act))
+    stage = world.stages[_stage_of(act)]
     world.seen.note_operated(stage.name)
     _later(world, act, lambda: wiring().slots.set_slots(stage, stage.slots))
     wiring().slots.set_slots(stage, act.work)
@@ -273,6 +279,8 @@ KINDS: Mapping[str, Callable[["World", Act], None]] = {
     "redeliver": redeliver,
     "outage": outage,
     "narrow": narrow,
+    "retire": retire,
+    "expire": expire,
     "replace_manifest": replace_manifest,
 }
 

@@ -11,11 +11,13 @@ from dataclasses import replace
 from typing import TypeVar
 
 from simulation.worlds.endings import OWN_FAULTS, PLATFORM_FAULTS
+from simulation.worlds.expiry import expiries
 from simulation.worlds.faults import ALL_KINDS
 from simulation.worlds.files import COUNTS
-from simulation.worlds.long_outages import with_long_outage
+from simulation.worlds.long_outages import with_long_outage, with_long_wait
 from simulation.worlds.plan import Act, Ending, Job, Mix, Plan
 from simulation.worlds.randomness import rng_of
+from simulation.worlds.retirement import with_retirement
 from simulation.worlds.stages import SUM, members_of
 from simulation.worlds.swarm import Swarm
 
@@ -35,6 +37,7 @@ _FORGED = 0.3  # of pipelines
 _LONG_OUTAGE = 0.02
 _SWARMS = 0.6
 _COMPACTIONS = 0.08
+_LONGEST_OUTPUT = 768  # bytes of its key
 _AFTER_CANCEL = 0.5
 _CANCEL_AGAIN = 0.2
 _DOUBLED = 0.06
@@ -48,6 +51,7 @@ def plan_of(seed: int) -> Plan:
     swarm = Swarm(seed, rng_of(seed, "swarm").random() < _SWARMS)
     jobs = tuple(_job(rng, f"j{number}", _work_s(rng), swarm) for number in range(_jobs(rng)))
     mix = _with_completions(rng_of(seed, "completions"), _mix(rng))
+    mix = _with_inexactness(rng_of(seed, "inexactness"), mix)
     mix = replace(mix, swarm=swarm.is_one)
     if mix.skew_s > _SMALL_SKEW_S:
         # A clock's error counts as silence, so minutes of error would look like a stall.
@@ -71,7 +75,9 @@ def plan_of(seed: int) -> Plan:
     first = {act.job: act for act in reversed(plan.acts) if act.kind == "submit"}.values()
     acts = [act for act in [*plan.acts, *more] if swarm.keeps(act, [*first])]
     plan = replace(plan, acts=_in_order(acts))
-    return with_long_outage(rng_of(seed, "long outage"), plan)
+    plan = with_long_outage(rng_of(seed, "long outage"), plan)
+    plan = with_long_wait(rng_of(seed, "long wait"), plan)
+    return with_retirement(rng_of(seed, "retirement"), plan)
 
 
 def _more_of_world(seed: int, draw: int, plan: Plan) -> list[Act]:
@@ -84,6 +90,7 @@ def _more_of_world(seed: int, draw: int, plan: Plan) -> list[Act]:
         *_again(rng("again"), plan.acts),
         *_deploys(rng("deploys")),
         *_roll_backs(rng("roll-backs"), plan.jobs),
+        *expiries(rng("expiries"), plan.jobs),
         *_echoes(rng("echoes"), plan.acts),
         *_harm(rng("harm"), plan.jobs),
         *_in_between(rng("in between"), plan),
@@ -304,6 +311,7 @@ def _pipeline(rng: random.Random, plan: Plan, swarm: Swarm) -> Plan:
         at_s = next(act.at_s for act in acts if act.job == job.name) + job.work_s + 120
         for name in (*members_of(job), f"{job.name}.{SUM}"):
             member = _job(rng, name, round(1 + 600 * rng.random() ** 3, 1), swarm)
+            member = _at_limits(rng_of(plan.seed, f"limits of {name}"), member)
             members.append(
                 replace(member, stall_timeout_s=None) if plan.mix.skew_s > _SMALL_SKEW_S else member
             )
@@ -315,8 +323,20 @@ def _pipeline(rng: random.Random, plan: Plan, swarm: Swarm) -> Plan:
         plan,
         jobs=(*jobs, *members),
         acts=_in_order(acts),
+        largest_group=_largest_group(rng_of(plan.seed, "largest group"), jobs),
         clean_slots=_pick(rng, (10, 50), (1, 20), (2, 30)),
     )
+
+
+def _at_limits(rng: random.Random, member: Job) -> Job:
+    """The member; sometimes its output's path is as long as one may be."""
+    return replace(member, output_bytes=_LONGEST_OUTPUT) if rng.random() < 0.1 else member
+
+
+def _largest_group(rng: random.Random, roots: Sequence[Job]) -> int:
+    """How many jobs one may emit: in some worlds just what one emits, or one less."""
+    largest = max(root.fan_out or 0 for root in roots)
+    return max(1, largest - rng.randrange(2)) if rng.random() < 0.2 and largest else 0
 
 
 def _fan_out(rng: random.Random) -> int | None:
@@ -372,6 +392,15 @@ def _with_completions(rng: random.Random, mix: Mix) -> Mix:
         mix,
         completes=_pick(rng, (0.0, 60), (0.1, 25), (0.6, 15)),
         repeats_answers=rng.random() < 0.5,
+    )
+
+
+def _with_inexactness(rng: random.Random, mix: Mix) -> Mix:
+    """Batches that come late, and receive counts that are not exact."""
+    return replace(
+        mix,
+        deliveries=_pick(rng, (0.0, 75), (0.05, 15), (0.4, 10)),
+        counts=_pick(rng, (0.0, 80), (0.3, 20)),
     )
 
 

@@ -115,6 +115,12 @@ LEFTOVERS: Mapping[str, Plan] = {
         _SUBMIT,
         busy=Act(200.0, "submit", "j1", for_s=8 * _HOUR_S),
     ),
+    "a message waits for a slot longer than SQS keeps one": _behind(
+        _SHORT,
+        Act(5.0, "submit", "j0"),
+        busy=Act(0.5, "submit", "j1", for_s=40 * _HOUR_S),
+        retention_s=30 * 3_600,
+    ),
     "a running job outlives what SQS keeps its message for": _plan(
         Job("j0", work_s=40 * _HOUR_S, files=1, timeout_s=604_800),
         _SUBMIT,

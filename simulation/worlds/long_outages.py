@@ -3,9 +3,11 @@
 import random
 from dataclasses import replace
 
+from longhaul.domain.request import MAX_TIMEOUT_S
 from simulation.worlds.plan import Act, Plan
 
 _CHANCE = 0.04
+_LONG_WAITS = 0.03
 _HOUR_S = 3_600.0
 _HOURS = (0.5, 3.0, 12.0, 30.0)
 _WEIGHTS = (40, 30, 20, 10)
@@ -30,3 +32,19 @@ def with_long_outage(rng: random.Random, plan: Plan) -> Plan:
         jobs = (first, *jobs[1:])
     acts = sorted([*plan.acts, outage], key=lambda act: act.at_s)
     return replace(plan, jobs=jobs, acts=tuple(acts))
+
+
+def with_long_wait(rng: random.Random, plan: Plan) -> Plan:
+    """The plan; or with it a job that has the only slot for longer than SQS keeps a message."""
+    if rng.random() >= _LONG_WAITS or len(plan.jobs) < 2 or plan.clean_slots:
+        return plan
+    retention_s = rng.choice((24, 36, 60)) * _HOUR_S
+    work_s = round(retention_s * (0.5 + rng.random()))
+    holder = replace(
+        plan.jobs[0], work_s=work_s, timeout_s=min(MAX_TIMEOUT_S, 2 * work_s), endings=()
+    )
+    jobs = (replace(holder, stall_timeout_s=None), *plan.jobs[1:])
+    first = Act(0.5, "submit", holder.name)
+    return replace(
+        plan, jobs=jobs, acts=(first, *plan.acts), slots=1, retention_s=round(retention_s)
+    )

@@ -41,6 +41,7 @@ class Job:
         output: A prefix shared with other jobs; its own one when empty.
         mode: `overwrite` or `append`.
         compacts: It reads what its output has, and replaces that; its mode is `overwrite`.
+        output_bytes: How long the path of its output is, at least.
         fan_out: How many jobs it emits. None: it emits nothing and leaves one follow-on to its
             stage. It has no effect outside pipelines (see `stages`).
     """
@@ -59,6 +60,7 @@ class Job:
     max_attempts: int | None = None
     files: int = 2
     compacts: bool = False
+    output_bytes: int = 0
     fan_out: int | None = None
 
     def ending(self, attempt: int, work: int) -> Ending:
@@ -73,7 +75,8 @@ class Job:
 class Act:
     """Something that people or SQS do at a time; `kind` is one of `acts.KINDS`.
 
-    `work` distinguishes the requests under one key; of `set_slots` it is their number.
+    `work` distinguishes the requests under one key; of `set_slots` it is their number. `service` is
+    what an outage hits, or the stage that is retired.
     """
 
     __pydantic_config__ = _STRICT
@@ -82,7 +85,8 @@ class Act:
     kind: str
     job: str = ""
     work: int = 0
-    for_s: float = 0.0  # how long an outage, a pause, or other settings last
+    # How long an outage, a pause, other settings or a retirement last.
+    for_s: float = 0.0
     service: str = ""
 
 
@@ -110,6 +114,8 @@ class Mix:
     events: float = 0.0
     launches: float = 0.0
     completes: float = 0.0  # uploads that S3 completes slowly
+    deliveries: float = 0.0  # batches that the mapping delivers late
+    counts: float = 0.0  # receive counts that are not exact
     repeats_answers: bool = True  # of completions that are over
     skew_s: float = 0.0
     stale_handles: str = "fail"
@@ -128,6 +134,7 @@ class Plan:
     acts: tuple[Act, ...] = ()
     mix: Mix = field(default_factory=Mix)
     faults: tuple[Fault, ...] | None = None  # None: drawn by the mix
+    largest_group: int = 0  # jobs that one may emit; 0 for the product's limit
     slots: int = 10
     clean_slots: int = 0  # of the stage behind `main`; 0 for a world without a pipeline
     spot: bool = False

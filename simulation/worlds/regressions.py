@@ -152,6 +152,43 @@ REGRESSIONS: Mapping[str, Plan] = {
         acts=(Act(1.0, "submit", "j1"), Act(77.3, "cancel", "j1")),
         faults=(),
     ),
+    "a batch that was delivered late replaced a newer receive": Plan(
+        seed=319,
+        jobs=(Job("j0", files=1),),
+        acts=(_SUBMIT, Act(57.3, "stop_execution", "j0")),
+        faults=(
+            Fault("event:j0-1", 1, "late"),
+            Fault("dispatcher@m2#1", 2, "crash/before"),
+            Fault("deliver:m3", 1, "late/900"),
+            Fault("task@j0-2.1", 18, "lost/after/all"),
+            Fault("deliver:m6", 1, "late/130"),
+        ),
+    ),
+    "what waited in a stage that was taken out was never ended": Plan(
+        jobs=(Job("j0", work_s=9.0, endings=(Ending("fails", 2.0),), files=1),),
+        acts=(_SUBMIT, Act(80.0, "retire", work=1, for_s=60.0, service="main")),
+        faults=(),
+    ),
+    "a task that was cut off until its time was up had run too long": Plan(
+        jobs=(
+            Job(
+                "j0",
+                work_s=900.0,
+                endings=(Ending("partitioned", 300.0),),
+                files=1,
+                timeout_s=1_200,
+                stall_timeout_s=1_800,
+            ),
+        ),
+        acts=(_SUBMIT,),
+        faults=(),
+        max_attempts=1,
+    ),
+    "a task that began when its stage had been taken out did not know the stage": Plan(
+        jobs=(Job("j0", work_s=9.0, files=1),),
+        acts=(_SUBMIT, Act(20.0, "retire", service="main")),
+        faults=(),
+    ),
     "a place that was not emitted was taken for a member, and started the join": Plan(
         jobs=(Job("j0", work_s=9.0, files=1, fan_out=2), Job("j0.0", work_s=600.0)),
         acts=(_SUBMIT, Act(200.0, "submit_forged", "j0")),

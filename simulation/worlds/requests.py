@@ -53,7 +53,7 @@ def body_of(job: Job, work: int, bucket: str) -> str:
     request: dict[str, Any] = {
         "job": PRODUCERS_JOB,
         "inputs": {"flights": f"s3://{bucket}/raw/{job.name}.csv"},
-        "output": f"s3://{bucket}/out/{job.output or job.name}/",
+        "output": _output_of(job, bucket),
         "params": {"name": job.name, "work": work},
     }
     if job.named:
@@ -114,9 +114,14 @@ def emitted_of(job: Job, bucket: str) -> dict[str, Any]:
         "inputs": {"flights": f"s3://{bucket}/raw/{job.name}.csv"},
         "params": {"name": job.name, "work": 0},
     }
-    if job.output:
-        request["output"] = f"s3://{bucket}/out/{job.output}/"
+    if job.output or job.output_bytes:
+        request["output"] = _output_of(job, bucket)
     return request | _wishes(job)
+
+
+def _output_of(job: Job, bucket: str) -> str:
+    key = f"out/{job.output or job.name}"
+    return f"s3://{bucket}/{key.ljust(job.output_bytes - 1, 'x')}/"
 
 
 def corrected_of(job: Job, work: int, bucket: str, job_id: str) -> str:

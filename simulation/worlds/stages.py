@@ -13,6 +13,8 @@ from longhaul.settings import Stage
 from simulation.worlds.plan import Job, Plan
 
 MAIN, CLEAN, SUM = "main", "clean", "sum"
+OTHER = "other"
+"""Stays where the only stage is taken out."""
 
 
 def stages_of(main: Stage, plan: Plan) -> tuple[Stage, ...]:
@@ -27,7 +29,8 @@ def stages_of(main: Stage, plan: Plan) -> tuple[Stage, ...]:
         }
     )
     if not plan.clean_slots:
-        return (first,)
+        is_retired = any(act.kind == "retire" for act in plan.acts)
+        return (first, _like(first, OTHER)) if is_retired else (first,)
     return (
         first.model_copy(update={"next": (CLEAN,)}),
         _like(first, CLEAN).model_copy(
@@ -35,6 +38,23 @@ def stages_of(main: Stage, plan: Plan) -> tuple[Stage, ...]:
         ),
         _like(first, SUM).model_copy(update={"slots": 1, "job": "daily_delays", "join": True}),
     )
+
+
+def without(stages: Sequence[Stage], name: str) -> tuple[Stage, ...]:
+    """The stages when one has been taken out."""
+    return tuple(_unled(each, name) for each in stages if each.name != name)
+
+
+def with_retired(stages: Sequence[Stage], name: str) -> tuple[Stage, ...]:
+    """The stages when one is retired: nothing leads to it."""
+    return tuple(
+        each.model_copy(update={"retired": True}) if each.name == name else _unled(each, name)
+        for each in stages
+    )
+
+
+def _unled(stage: Stage, name: str) -> Stage:
+    return stage.model_copy(update={"next": tuple(each for each in stage.next if each != name)})
 
 
 def queues_of(
@@ -72,13 +92,24 @@ def jobs_of(plan: Plan) -> dict[str, Job]:
 def _unasked(job: Job) -> Job:
     """The job without the fields of a request, which a follow-on of the stage does not have."""
     return replace(
-        job, output="", mode="overwrite", timeout_s=None, stall_timeout_s=None, max_attempts=None
+        job,
+        output="",
+        output_bytes=0,
+        mode="overwrite",
+        timeout_s=None,
+        stall_timeout_s=None,
+        max_attempts=None,
     )
 
 
 def members_of(job: Job) -> list[str]:
     """The names of the jobs that follow from it, in order."""
     return [f"{job.name}.{n}" for n in range(1 if job.fan_out is None else job.fan_out)]
+
+
+def is_too_many(job: Job, plan: Plan) -> bool:
+    """Whether the job emits more than one may."""
+    return bool(plan.largest_group) and (job.fan_out or 0) > plan.largest_group
 
 
 def _like(main: Stage, name: str) -> Stage:

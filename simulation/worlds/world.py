@@ -2,8 +2,9 @@
 
 import random
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from longhaul.adapters.dynamodb.index import DynamoIndex
 from longhaul.settings import RuntimeSettings
 from simulation.aws.clock import VirtualClock
 from simulation.aws.cloud import FakeAws
@@ -11,13 +12,14 @@ from simulation.aws.platform.containers import Containers, Surroundings
 from simulation.aws.platform.eventbridge import EventBridge
 from simulation.aws.platform.hosts import Host, here
 from simulation.aws.platform.invocations import Lambda
-from simulation.aws.platform.mapping import EventSourceMapping
+from simulation.aws.platform.mapping import LATE, EventSourceMapping
 from simulation.aws.platform.sdk import Sdk
 from simulation.aws.platform.state_machine import engine
 from simulation.aws.platform.timeline import Timeline
 from simulation.aws.s3.completion import AT_ONCE, KINDS, Completion
 from simulation.aws.service import Call
 from simulation.aws.sqs.batch import EntryFault
+from simulation.aws.sqs.queues import Message
 from simulation.aws.stepfunctions.client import Execution
 from simulation.aws.template import Deployed, deployed
 from simulation.seen.record import Seen
@@ -32,6 +34,8 @@ from simulation.worlds.stages import MAIN, jobs_of, queues_of, stages_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from mypy_boto3_dynamodb import DynamoDBClient
+
 _SETTLING_S = 320.0  # longer than a sweep: a quiet world must stay quiet
 _RENEWED_BEFORE_S = 43_200 + 3_600
 _PATIENCE_S = 3 * 86_400.0  # after the faults: back-offs, missing messages, twenty interruptions
@@ -42,6 +46,7 @@ class World:
         self.plan = plan
         self.stack: Deployed = deployed()
         self.settings = _settings(self.stack.settings, plan)
+        self.stages = {stage.name: stage for stage in self.settings.stages}  # as deployed first
         self.jobs = jobs_of(plan)
         self.timeline = Timeline(VirtualClock())
         self.injector = Injector(plan, self.timeline)
@@ -166,9 +171,9 @@ class World:
     def _job_of(self, key: str) -> Job:
         return self.jobs[self.seen.names[key]]
 
-    def redeploy(self, settings: RuntimeSettings) -> None:
-        """New functions and tasks get these settings; what runs keeps its own."""
-        self.settings = settings
+    def redeploy(self, **changes: Any) -> None:
+        """New functions and tasks get the changed settings; what runs keeps its own."""
+        self.settings = self.settings.model_copy(update=changes)
         self.platform.redeployed()
 
     def _deploy(self) -> None:
@@ -182,6 +187,10 @@ class World:
             each.name: aws.sqs.queues[each.dead_letter_queue_url] for each in self.settings.stages
         }
         aws.dynamodb.create_table(**stack.table)
+        # Sweeps note which stages there are, and the stack is older than the world.
+        DynamoIndex(cast("DynamoDBClient", aws.dynamodb), self.settings.leases_table).stages(
+            self.stages
+        )
         aws.s3.create_bucket(Bucket=self.bucket)
         aws.ecs.create_cluster(clusterName="Longhaul")
         for family, stop_timeout_s in stack.families.items():
@@ -193,7 +202,7 @@ class World:
         )
 
     def _mapping(self, stage: str) -> EventSourceMapping:
-        return EventSourceMapping(
+        mapping = EventSourceMapping(
             label="" if stage == MAIN else f"{stage}.",
             seed=self.plan.seed,
             timeline=self.timeline,
@@ -203,6 +212,10 @@ class World:
             batch_size=self.stack.batch_size,
             concurrency=self.stack.concurrency,
         )
+        mapping.late = lambda batch: self.injector.of_event(
+            f"deliver:{batch}", LATE, self.plan.mix.deliveries
+        )
+        return mapping
 
     def _be_open_to_faults(self) -> None:
         """Let the plan decide what AWS leaves open, or lets happen at any time."""
@@ -215,6 +228,7 @@ class World:
         if mix.reorder:
             sqs.reorder = rng.shuffle
         sqs.entry_fault = self._fault_of_entry
+        sqs.counted = self._counted
         self.aws.s3.completion = self._completion
         self.aws.s3.repeats_answers = lambda: mix.repeats_answers
         self.aws.s3.sleep = self.timeline.sleep
@@ -230,6 +244,11 @@ class World:
         if self.injector.of_event(f"entry:{operation}", ("fails",), self.plan.mix.calls) is None:
             return None
         return EntryFault("InternalError", "We encountered an internal error.")
+
+    def _counted(self, message: Message) -> int:
+        """A receive count is approximate."""
+        kind = self.injector.of_event(f"count:{message.id}", ("-1", "+1"), self.plan.mix.counts)
+        return max(1, message.receive_count + int(kind or 0))
 
     def _completion(self, key: str) -> Completion:
         """S3 may take minutes to complete an upload."""

@@ -118,6 +118,16 @@ def test_own_message_of_a_released_job_starts_the_next_attempt_of_the_same_run()
     )
 
 
+def test_batch_that_comes_late_does_not_replace_a_newer_receive() -> None:
+    row = released()
+    late = message(receive_count=row.receive.receive_count - 1, receipt_handle="older")
+
+    claim = decide(row, late)
+
+    assert isinstance(claim, Claim)
+    assert claim.lease.receive == row.receive
+
+
 def test_next_attempt_carries_nothing_over_from_the_previous_one() -> None:
     before = released(
         task_arn="arn:task", progress={"fraction": 0.5}, progress_at=NOW, beats=7, beat_ages_s=(15,)

@@ -88,6 +88,16 @@ CASES = {
     "exit-1": (STARTED, task(1), OutcomeClass.FAILED),
     "exit-75": (STARTED, task(75), OutcomeClass.INTERRUPTED),
     "timed-out-at-work": (AT_WORK, Evidence("States.Timeout"), OutcomeClass.TIMED_OUT),
+    "timed-out-cut-off-from-the-network": (
+        changed(AT_WORK, reported_at=TIMES_OUT_AT - timedelta(minutes=4)),
+        Evidence("States.Timeout"),
+        OutcomeClass.INTERRUPTED,
+    ),
+    "timed-out-at-work-after-a-late-report": (
+        changed(AT_WORK, reported_at=TIMES_OUT_AT - timedelta(minutes=3)),
+        Evidence("States.Timeout"),
+        OutcomeClass.TIMED_OUT,
+    ),
     "timed-out-while-publishing": (
         changed(PUBLISHING, progress_at=TIMES_OUT_AT - timedelta(seconds=59)),
         Evidence("States.Timeout"),

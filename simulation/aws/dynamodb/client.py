@@ -78,6 +78,10 @@ class FakeDynamoDB(Service):
         """Let the next writes on an item conflict with another transaction."""
         self._busy[table, self._table(table).key_of(key)] += times
 
+    def expire(self, table: str, key: PrimaryKey) -> None:
+        """Delete an item whose time to live has passed."""
+        self.tables[table].write(key, None, self._now().timestamp(), self.index_lag_s(), 0)
+
     @operation
     def create_table(self, **request: Any) -> Answer:
         table = table_of(request)

@@ -10,9 +10,11 @@ from typing import Any
 import boto3
 from aws_lambda_powertools import Logger
 
+import jobs.emitting
 import longhaul.log_context
 import longhaul.wiring
 from jobs.attempt import AttemptRunner
+from longhaul.domain.lineage import MAX_GROUP
 from longhaul.domain.verdict import ExitCode
 from simulation.aws.platform.background import HostBackground
 from simulation.aws.platform.hosts import HostClock
@@ -36,8 +38,9 @@ def installed(world: World) -> Iterator[None]:
         (longhaul.wiring, "random", SimpleNamespace(Random=rng_for_product)),
         (longhaul.wiring, "runtime_settings", lambda: world.settings),
         (longhaul.wiring, "Threads", HostBackground),
+        (jobs.emitting, "MAX_GROUP", world.plan.largest_group or MAX_GROUP),
         # An attempt records what its job raises. Mistakes of the code must be seen instead.
-        (AttemptRunner, "_fail", _raise_mistakes),
+        (AttemptRunner, "_fail", _failed(world)),
         # Metrics go to stdout.
         (longhaul.wiring, "EmfMetrics", lambda _: SimpleNamespace(put=world.seen.note_metrics)),
         # No line is written, so none needs the names of its job.
@@ -71,7 +74,9 @@ def _set(attributes: Iterable[tuple[Any, str, Any]]) -> None:
         setattr(owner, name, value)
 
 
-def _raise_mistakes(attempt: AttemptRunner, error: Exception) -> ExitCode:
-    if isinstance(error, AssertionError | TypeError | KeyError | AttributeError):
-        raise error
-    return _fail(attempt, error)
+def _failed(world: World) -> Callable[[AttemptRunner, Exception], ExitCode]:
+    def fail(attempt: AttemptRunner, error: Exception) -> ExitCode:
+        world.watch.code_failed(error)
+        return _fail(attempt, error)
+
+    return fail

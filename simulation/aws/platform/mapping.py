@@ -1,5 +1,7 @@
 """The event source mapping: polls a jobs queue, invokes the dispatcher, deletes messages.
 
+Lambda may run the function long after the receive, even when the messages show again.
+
 With ReportBatchItemFailures the listed messages stay. An empty list, an empty response or null
 deletes all. A response of another shape, an error or a throttle deletes nothing. The mapping never
 changes a visibility timeout.
@@ -18,6 +20,9 @@ from simulation.aws.platform.timeline import Event, Timeline
 from simulation.aws.sqs.queues import Queue
 from simulation.worlds.randomness import rng_of
 
+LATE = ("late/100", "late/130", "late/900")
+"""By how many seconds a batch is delivered late: within its visibility, around its end, beyond."""
+
 
 class EventSourceMapping:
     """The pollers of one queue: `concurrency` of them, named after the stage by `label`.
@@ -26,6 +31,8 @@ class EventSourceMapping:
 
     Attributes:
         deleting: Called with each message id before it is deleted.
+        late: What happens to the delivery of a batch, by its name: one of `LATE`, or None.
+        is_on: A mapping that is off receives nothing. What it holds is delivered.
     """
 
     def __init__(
@@ -51,13 +58,19 @@ class EventSourceMapping:
         self._batches = 0
         self._wake: Event | None = None
         self.deleting: list[Callable[[str], None]] = []
+        self.late: Callable[[str], str | None] = lambda _batch: None
+        self.is_on = True
+
+    def switch(self, *, on: bool) -> None:
+        self.is_on = on
+        self.look()
 
     def look(self) -> None:
         """Schedule the next poll, if a poller is free and a message is to become visible."""
         if self._wake is not None:
             self._wake.cancel()
             self._wake = None
-        if not self._free:
+        if not self._free or not self.is_on:
             return
         shows_at = self._queue.shows_next_at()
         if shows_at is not None:
@@ -95,12 +108,18 @@ class EventSourceMapping:
             self._timeline.after(1.0 if error is not None else 0.0, self.look)
             return
         records = [record_of(message, self._queue.arn) for message in messages]
-        self._platform.invoke(
-            "dispatcher",
-            {"Records": records},
-            f"{self._label}m{self._batches}",
-            partial(self._invoked, host, messages),
-        )
+        batch = f"{self._label}m{self._batches}"
+
+        def deliver() -> None:
+            self._platform.invoke(
+                "dispatcher", {"Records": records}, batch, partial(self._invoked, host, messages)
+            )
+
+        late = self.late(batch)
+        if late is None:
+            deliver()
+        else:
+            self._timeline.after(float(late.partition("/")[2]), deliver)
         self.look()
 
     def _invoked(

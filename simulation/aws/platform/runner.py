@@ -30,7 +30,7 @@ from simulation.aws.platform.background import HostBackground
 from simulation.aws.platform.hosts import HostClock, here, wait_for_good
 from simulation.worlds.endings import KINDS, OWN_FAULTS
 from simulation.worlds.requests import OWN_OUTPUT, emitted_of
-from simulation.worlds.stages import members_of
+from simulation.worlds.stages import is_too_many, members_of
 
 if TYPE_CHECKING:
     from simulation.aws.platform.containers import Container, Surroundings
@@ -201,6 +201,8 @@ class PlannedSpark:
         if planned.fan_out is not None and job.emitter.stage.next:
             bucket = self._around.settings().paths.data_bucket
             members = [self._around.jobs[name] for name in members_of(planned)]
+            if is_too_many(planned, self._around.plan):
+                self._container.fault_of_job = "permanent"
             job.emit(*[emitted_of(each, bucket) for each in members])
 
     def _go_through(self, ending: "Ending", work_s: float) -> None:

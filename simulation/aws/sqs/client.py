@@ -4,7 +4,7 @@ Strict about visibility: a new receipt handle at each receive, at most 12 h from
 redrive at the receive after the last allowed one, retention from the first send. A receive returns
 at once; a long poll does not wait.
 
-Open to faults: `stale_handles`, `entry_fault`, `reorder`, `redeliver`.
+Open to faults: `stale_handles`, `entry_fault`, `reorder`, `redeliver`, `counted`.
 """
 
 import json
@@ -41,6 +41,8 @@ class FakeSqs(Service):
         self.entry_fault: Faults = lambda _operation, _entry: None
         # Changes the order of the messages that a receive could take.
         self.reorder: Callable[[MutableSequence[Message]], None] | None = None
+        # The receive count that SQS shows of a message.
+        self.counted: Callable[[Message], int] = lambda message: message.receive_count
         self.max_in_flight = MAX_IN_FLIGHT
         self._now = now
         self._ids = count(1)
@@ -188,7 +190,10 @@ class FakeSqs(Service):
         for message in taken:
             self._receive(queue, message, now, hidden_s)
         system_names = (*AttributeNames, *MessageSystemAttributeNames)  # the older name of the same
-        messages = [shown(message, system_names, MessageAttributeNames) for message in taken]
+        messages = [
+            shown(message, self.counted(message), system_names, MessageAttributeNames)
+            for message in taken
+        ]
         return {"Messages": messages} if messages else {}
 
     @operation

@@ -89,8 +89,10 @@ def md5(body: str) -> str:
     return hashlib.md5(body.encode(), usedforsecurity=False).hexdigest()
 
 
-def shown(message: Message, system_names: Sequence[str], names: Sequence[str]) -> Answer:
-    """A received message with the requested attributes."""
+def shown(
+    message: Message, receive_count: int, system_names: Sequence[str], names: Sequence[str]
+) -> Answer:
+    """A received message with the requested attributes; its receive count is approximate."""
     answer: Answer = {
         "MessageId": message.id,
         "ReceiptHandle": message.receipt_handle,
@@ -100,7 +102,7 @@ def shown(message: Message, system_names: Sequence[str], names: Sequence[str]) -
     system = {
         "SenderId": "AIDAEXAMPLE",
         "SentTimestamp": str(round(message.sent_at * 1000)),
-        "ApproximateReceiveCount": str(message.receive_count),
+        "ApproximateReceiveCount": str(receive_count),
         "ApproximateFirstReceiveTimestamp": str(round(message.first_received_at * 1000)),
     }
     if message.group_id:

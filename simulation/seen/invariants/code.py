@@ -23,10 +23,11 @@ _MISTAKES = (
 @invariant("L11", "code failed", "no error is a mistake of the product's own code")
 def no_mistake(seen: "Seen", error: BaseException) -> str | None:
     """An error of AWS is answered by a later try; this one would come again."""
-    del seen
     if not isinstance(error, _MISTAKES):
         return None
     at = extract_tb(error.__traceback__)[-1]
+    if at.name == "stage_of_queue" and seen.was_retired:
+        return None  # the last batch of a stage that was taken out: its queue goes too
     return f"{type(error).__name__}: {error}, at {at.filename.rpartition('/')[2]}:{at.lineno}"
 
 

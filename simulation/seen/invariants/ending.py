@@ -1,11 +1,12 @@
 """What must be true at the end, when the faults are over and the world is quiet."""
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from longhaul.domain.history import KEPT
 from simulation.seen.invariants.table import invariant
 from simulation.worlds.endings import OWN_FAULTS
+from simulation.worlds.stages import is_too_many
 
 if TYPE_CHECKING:
     from simulation.seen.record import Seen
@@ -63,10 +64,21 @@ def nothing_is_left(seen: "Seen", _: None) -> str | None:
     return f"pending uploads: {left}" if left else None
 
 
+@invariant("S1", "row written", "no row expires while something is left to do, and each does then")
+def rows_expire_in_time(seen: "Seen", written: "tuple[Any, Any]") -> str | None:
+    del seen
+    _, row = written
+    if ("ttl" in row) is not ("open" in row):
+        return None
+    return f"{row['key']['S']} is {row['state']['S']}, and its time to live is {row.get('ttl')}"
+
+
 @invariant("S11", "the end", "every attempt is remembered, with its end and outcome")
 def attempts_are_remembered(seen: "Seen", _: None) -> str | None:
     items = seen.world.aws.dynamodb.tables[seen.world.settings.leases_table].rows
     for key, row in seen.rows.items():
+        if key in seen.expired:
+            continue
         for n in range(max(1, int(row["attempt"]["N"]) - KEPT + 1), int(row["attempt"]["N"]) + 1):
             kept = items.get((key, f"attempt#{n % KEPT:02}"))
             item = (kept and kept.item) or {}
@@ -130,7 +142,9 @@ def calm_is_uneventful(seen: "Seen", _: None) -> str | None:
     if seen.world.injector.fired or any(act.kind != "submit" or act.work for act in plan.acts):
         return None
     good = {
-        job.name for job in seen.world.jobs.values() if not job.endings and job.timeout_s is None
+        job.name
+        for job in seen.world.jobs.values()
+        if not job.endings and job.timeout_s is None and not is_too_many(job, plan)
     }
     for sent in seen.sent.values():
         attempts = [each for each in seen.attempts if each.key == sent.key]

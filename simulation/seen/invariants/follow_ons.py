@@ -85,6 +85,8 @@ def join_is_whole(seen: "Seen", sent: "Sent") -> str | None:
     missing = [n for n, key in enumerate(members) if key is None or seen.success_of(key) is None]
     if missing:
         return f"{sent.key} is sent, and members {missing} of {parent} are not published"
+    if seen.families.is_incomplete(parent):
+        return None  # redriven: it is refused again
     wanted = {f"{CLEAN}_{n:05}": _output(seen, str(key)) for n, key in enumerate(members)}
     found = seen.stored_inputs(sent.request["lineage"]["inputs_ref"])
     return (

@@ -99,8 +99,8 @@ def within_twelve_hours(seen: "Seen", refused: tuple[Any, Any]) -> str | None:
     " platform has ended 20 of its tasks; never for waiting, nor for a lack of room",
 )
 def dead_for_its_own_faults(seen: "Seen", letter: "DeadLetter") -> str | None:
-    if letter.reason.get("key") in seen.lost:
-        return None  # people deleted what the job needs
+    if letter.reason.get("key") in seen.lost or _is_of_expired(seen, letter):
+        return None  # people deleted what the job needs, or it came months too late
     senders = [each for each in seen.sent.values() if each.message.body == letter.body]
     if not letter.reason:
         return f"SQS itself gave up on {senders[0].message.id if senders else letter.body[:60]}"
@@ -135,6 +135,14 @@ def dead_for_its_own_faults(seen: "Seen", letter: "DeadLetter") -> str | None:
         f"{key} is dead ({kind}: {letter.reason['reason'][:120]}) after {len(faults)} faults of its"
         f" own and {placed_n - len(faults)} other tasks"
     )
+
+
+def _is_of_expired(seen: "Seen", letter: "DeadLetter") -> bool:
+    """Whether it is about a join whose inputs have expired, or about that join's redrive."""
+    parents = (each.parent for each in seen.sent.values() if each.message.body == letter.body)
+    if any(seen.families.is_incomplete(parent) for parent in parents if parent):
+        return True
+    return bool(seen.expired) and letter.reason.get("class") == "incomplete_join"
 
 
 def _may_be_refused(seen: "Seen", key: str | None) -> bool:

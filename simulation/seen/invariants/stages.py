@@ -30,7 +30,7 @@ def slots_are_those_that_run(seen: "Seen", written: tuple["Row", "Row"]) -> str 
         for key, row in seen.rows.items()
         if key.startswith(f"{stage}#")
     )
-    limit = _slots_of(counter, seen.world.settings.stage(stage).slots)
+    limit = _slots_of(counter, seen.world.stages[stage].slots)
     # With fewer slots, nothing is stopped.
     if taken != running or taken > max(limit, _taken(before)):
         return f"{taken} of {limit} slots of {stage} are taken, and {running} of its jobs run"
@@ -86,6 +86,8 @@ def starts_when_sent(seen: "Seen", token: "Token") -> str | None:
         token.attempt != 1
         or world.plan.mix.skew_s
         or seen.was_narrowed  # a refused job may be redriven later
+        or seen.was_retired
+        or token.key in seen.expired
         or not seen.has_room(token.key.partition("#")[0])
     ):
         return None

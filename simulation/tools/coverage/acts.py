@@ -9,7 +9,7 @@ from simulation.worlds import acts
 from simulation.worlds.plan import Act
 from simulation.worlds.world import World
 
-OF_NO_JOB = frozenset({"outage", "narrow", "submit_invalid", "redrive_dead_letters"})
+OF_NO_JOB = frozenset({"outage", "narrow", "retire", "submit_invalid", "redrive_dead_letters"})
 """These concern all jobs, whatever their state."""
 
 

@@ -22,6 +22,7 @@ def main() -> int:
     apply(MUTANTS[name])
     # Only now, so that all imports of the product get the mutant.
     from simulation.worlds.plan import Plan  # noqa: PLC0415
+    from simulation.worlds.regressions import REGRESSIONS  # noqa: PLC0415
     from simulation.worlds.run import run_world  # noqa: PLC0415
     from simulation.worlds.systematic import (  # noqa: PLC0415
         PIPELINES,
@@ -39,6 +40,7 @@ def main() -> int:
         yield from SCENARIOS.values()
         yield from RACES.values()
         yield from PIPELINES.values()
+        yield from REGRESSIONS.values()
         drawn = iter(range(limit))
         counted = _alternating(
             [
