@@ -107,6 +107,10 @@ def test_append_replaced_by_an_overwrite_does_not_come_back(s3: Any, writer: Wri
     assert len(objects(s3)) == len(ROWS) + 1
 
 
+# Stock moto closes an object's content while another thread reads it.
+@pytest.mark.parametrize(
+    "aws", ["strict", pytest.param("oracles", marks=pytest.mark.slow)], indirect=True
+)
 def test_concurrent_appends_are_all_kept(s3: Any, writer: Writer) -> None:
     outputs = [writer.upload(s3, f"job-{n}", {"part-0.csv": b"%d" % n}, "append") for n in range(6)]
     with ThreadPoolExecutor(len(outputs)) as pool:
