@@ -1,10 +1,11 @@
 """Alarms for people: their only action is a message to a topic.
 
 Metrics come late, those of a queue that wakes by up to 15 minutes. So every alarm looks back over
-half an hour, which is longer than any value may be late. Where a condition must last before people
+half an hour or more, longer than any value may be late. Where a condition must last before people
 are called, the sweeper measures how long it has lasted (`longhaul.sweep`), so one late value says
 as much as an unbroken row of values. A late value can delay an alarm by as much; it cannot prevent
-an alarm, and it cannot cause a false one.
+an alarm, and it cannot cause a false one. (A day's sum of wasted work may be wrong by the values
+that are late: a hundredth of a day's.)
 
 `tests/infra/test_alarms.py` runs CloudWatch's evaluation on each of these alarms.
 """
@@ -12,12 +13,13 @@ an alarm, and it cannot cause a false one.
 from collections.abc import Mapping
 from typing import Final
 
-from aws_cdk import Stack
+from aws_cdk import Duration, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sns as sns
+from aws_cdk import aws_sns_subscriptions as subscriptions
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
@@ -32,6 +34,9 @@ PERIODS: Final = 6
 BLOCKED_S: Final = 900
 # What an ended job owes takes seconds, and after an outage one sweep.
 OWED_S: Final = 3_600
+# Beyond what was useful on the same day: more than half of the work, and an hour at least.
+WASTED_S: Final = 3_600
+DAY: Final = Duration.days(1)
 # Messages are renewed after a week at the latest, or half a day later.
 NEAR_RETENTION_S: Final = int(RETENTION.to_seconds()) - 6 * 86_400
 
@@ -64,6 +69,8 @@ class Alarms(Construct):
         super().__init__(scope, id_)
         namespace, stages = settings.stack_name, settings.stages
         self.topic = _topic(self, settings.kms_key)
+        for address in settings.alarm_emails:
+            self.topic.add_subscription(subscriptions.EmailSubscription(address))
         self.all: list[cloudwatch.Alarm] = []
         for stage in stages:
             self._watch_stage(namespace, stage, queues[stage.name])
@@ -148,6 +155,15 @@ class Alarms(Construct):
                 threshold=stage.max_wait_s,
                 missing=SILENCE_SAYS_NOTHING,
             )
+            self._add(
+                f"{name}Wasted",
+                f"Over a day, more than half of the work of {stage.name} was wasted, by an hour or "
+                "more",
+                "wasted-work",
+                of_stage(namespace, StageMetric.WASTED, stage.name, "Sum").with_(period=DAY),
+                threshold=WASTED_S,
+                missing=SILENCE_IS_GOOD,
+            )
         self._add(
             f"{name}NearRetention",
             f"A message of {stage.name} was not renewed in time, or comes so rarely that it may "
@@ -175,13 +191,14 @@ class Alarms(Construct):
         id_: str,
         text: str,
         anchor: str,
-        metric: cloudwatch.IMetric,
+        metric: cloudwatch.Metric,
         *,
         threshold: int,
         missing: cloudwatch.TreatMissingData,
         comparison: cloudwatch.ComparisonOperator = AT_LEAST,
         of_periods: int = 1,
     ) -> None:
+        period_s = metric.period.to_seconds()
         alarm = cloudwatch.Alarm(
             self,
             id_,
@@ -189,7 +206,8 @@ class Alarms(Construct):
             metric=metric,
             threshold=threshold,
             comparison_operator=comparison,
-            evaluation_periods=PERIODS,
+            # Half an hour, or one period that is longer.
+            evaluation_periods=max(1, int(PERIODS * PERIOD.to_seconds() / period_s)),
             datapoints_to_alarm=of_periods,
             treat_missing_data=missing,
         )

@@ -8,7 +8,14 @@ from constructs import Construct
 from infra.metrics import of_stage, of_sweeper
 from longhaul.metrics import StageMetric, SweeperMetric
 
-_JOBS = (StageMetric.STARTED, StageMetric.SUCCEEDED, StageMetric.RETRIED, StageMetric.DEAD_LETTERED)
+_JOBS = (
+    StageMetric.STARTED,
+    StageMetric.SUCCEEDED,
+    StageMetric.FAILED,
+    StageMetric.INTERRUPTED,
+    StageMetric.DEAD_LETTERED,
+    StageMetric.WASTED,
+)
 # The worst value of each period: of free slots and of the time left that is the minimum.
 _GAUGES = {
     "capacity": {StageMetric.BACKLOG: "Maximum", StageMetric.FREE_SLOTS: "Minimum"},

@@ -149,6 +149,8 @@ class Settings(Model):
     log_retention_days: LogRetention = 30
     # Of the functions. Tasks log at INFO.
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    # Get the alarms by email, once they have confirmed the one that SNS sends them.
+    alarm_emails: tuple[Annotated[str, Field(pattern=r"^[^@\s]+@[^@\s]+$")], ...] = ()
     # The times of heartbeat, back-off, hand-over and renewal.
     lease: LeaseSettings = LeaseSettings()
     # Queues, slots, defaults and limits; each leads to others, or to none.

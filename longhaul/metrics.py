@@ -21,7 +21,11 @@ class StageMetric(Metric):
     STARTED = "JobsStarted"
     # By each settle: in dispatcher, settle or sweeper.
     SUCCEEDED = "JobsSucceeded"
-    RETRIED = "JobsRetried"
+    FAILED = "AttemptsFailed"  # those that count against max_attempts
+    INTERRUPTED = "AttemptsInterrupted"  # ended by the platform
+    # Seconds from claim to end of such an attempt; of one that succeeded, below zero. A day's sum
+    # above zero: more than half of the day's work was wasted.
+    WASTED = "WorkWasted"
     DEAD_LETTERED = "JobsDeadLettered"
     # By each beat: seconds left of the lease. Near zero, beats come too late.
     LEASE_LEFT = "LeaseLeft"
@@ -51,6 +55,7 @@ _SECONDS = frozenset(
         StageMetric.LEASE_LEFT,
         StageMetric.OLDEST_WAITING,
         StageMetric.BLOCKED,
+        StageMetric.WASTED,
         SweeperMetric.OLDEST_OWED,
     }
 )

@@ -15,7 +15,7 @@ from longhaul.domain.removed_stage import without_retry
 from longhaul.domain.verdict import Evidence, OutcomeClass, Verdict
 from longhaul.finish import Finisher
 from longhaul.giving_up import GivingUp
-from longhaul.metrics import StageMetric
+from longhaul.metrics import Metric, StageMetric
 from longhaul.ports import Clock, Leases, Metrics, Publisher, Slots, Tasks
 from longhaul.settings import RuntimeSettings, Stage
 
@@ -23,11 +23,6 @@ logger = Logger(child=True)
 
 SettledAs = Literal["SUCCEEDED", "RELEASED", "DEAD", "CANCELLED", "SUPERSEDED"]
 _TRIES = 5
-_COUNTED_AS = {
-    State.SUCCEEDED: StageMetric.SUCCEEDED,
-    State.RELEASED: StageMetric.RETRIED,
-    State.DEAD: StageMetric.DEAD_LETTERED,
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,8 +105,8 @@ class Settler:
                     "lease": attempt.key,
                 },
             )
-            if counted := _COUNTED_AS.get(settlement.lease.state):
-                self.metrics.put({counted: 1}, stage=lease.stage)
+            if values := _measured(lease, settlement):
+                self.metrics.put(values, stage=lease.stage)
             settled = self.finisher.settled(settlement.lease, settlement.retry_in_s, until)
             if settlement.lease.attempt.output is None:
                 self.publisher.discard(attempt)
@@ -148,6 +143,26 @@ class Settler:
             )
             return "RELEASED"
         return _settled_as(self.finisher.finish(lease, until))
+
+
+def _measured(before: Lease, settlement: outcome.Settlement) -> dict[Metric, float]:
+    """What an attempt's end counts as. Refusals and cancels waste nothing that could be mended."""
+    after = settlement.lease
+    values: dict[Metric, float] = {}
+    if after.settled_at is not None:
+        work_s = (after.settled_at - before.attempt.claimed_at).total_seconds()
+        match settlement.verdict.kind:
+            case OutcomeClass.SUCCEEDED:
+                values = {StageMetric.SUCCEEDED: 1, StageMetric.WASTED: -work_s}
+            case OutcomeClass.INTERRUPTED:
+                values = {StageMetric.INTERRUPTED: 1, StageMetric.WASTED: work_s}
+            case OutcomeClass.CANCELLED | OutcomeClass.NOT_PLACED | OutcomeClass.SUPERSEDED:
+                pass
+            case _:
+                values = {StageMetric.FAILED: 1, StageMetric.WASTED: work_s}
+    if after.state is State.DEAD:
+        values[StageMetric.DEAD_LETTERED] = 1
+    return values
 
 
 def _settled_as(lease: Lease) -> SettledAs:

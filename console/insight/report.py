@@ -8,7 +8,7 @@ from pathlib import Path
 from console.display.job import name_of
 from console.insight.cost import AttemptCost, JobCost, SpentOn, amounts_spent, by_stage, money
 from console.insight.prices import Prices
-from console.insight.summary import Spread, Summary, summarize
+from console.insight.summary import Repeated, Spread, Summary, repeated, summarize
 from console.insight.timeline import SegmentKind, went_wrong
 from console.insight.timeline_html import CSS as TIMELINE_CSS
 from console.insight.timeline_html import ZOOMS, text, timeline_html
@@ -142,7 +142,10 @@ class Report:
             else ""
         )
         table = _table(["job", "attempt", "class", "ended", "cost", "why"], rows)
-        return f"<p>{summed}.</p>{table}{more}"
+        again = repeated(each.record for each in wrong)
+        headings = ["class", "reason", "attempts", "jobs", "first", "last"]
+        groups = _table(headings, map(_repeated_row, again[:_MAX_WRONG])) if again else ""
+        return f"<p>{summed}.</p>{groups}{table}{more}"
 
     def _cost(self) -> str:
         headings = ["stage", "total", *(purpose.value for purpose in SpentOn)]
@@ -176,16 +179,24 @@ class Report:
 
 def _wrong_row(each: AttemptCost) -> list[object]:
     record = each.record
-    ended = f"{record.ended_at:%m-%d %H:%M:%S}"
     name = record.key.partition("#")[2]
     return [
         name,
         record.attempt.number,
         record.kind or "",
-        ended,
+        _moment(record.ended_at),
         money(each.cost.total),
         record.reason or "",
     ]
+
+
+def _repeated_row(each: Repeated) -> list[object]:
+    when = (_moment(each.first_at), _moment(each.last_at))
+    return [each.kind, each.reason, each.attempts, each.jobs, *when]
+
+
+def _moment(moment: datetime | None) -> str:
+    return f"{moment:%m-%d %H:%M:%S}"
 
 
 def _cells(spread: Spread) -> list[object]:

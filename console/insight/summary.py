@@ -1,13 +1,17 @@
 """Many jobs in a few numbers: outcomes, waits, retries. Pure."""
 
-from collections import Counter
+import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from math import ceil
 
 from console.insight.timeline import Lane, SegmentKind, went_wrong
+from longhaul.domain.history import AttemptRecord
 from longhaul.domain.lease import State
+
+_VARYING = re.compile(r"[0-9a-f]{8}[0-9a-f-]*|\d+")
 
 
 @dataclass(frozen=True)
@@ -68,3 +72,35 @@ def summarize(lanes: Sequence[Lane], now: datetime) -> Summary:
         starts=spread(SegmentKind.STARTING),
         runs=spread(SegmentKind.RUNNING),
     )
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """Wasted attempts of one class with one reason, whatever numbers and ids are in it.
+
+    `reason` is the latest one, `first_at` and `last_at` are ends of attempts.
+    """
+
+    kind: str
+    reason: str
+    attempts: int
+    jobs: int
+    first_at: datetime
+    last_at: datetime
+
+
+def repeated(records: Iterable[AttemptRecord]) -> list[Repeated]:
+    """The reasons of wasted attempts that came more than once, the most frequent first."""
+    groups: dict[tuple[str, str], list[tuple[datetime, AttemptRecord]]] = defaultdict(list)
+    for each in records:
+        if went_wrong(each) and each.ended_at is not None:
+            alike = _VARYING.sub("#", each.reason or "")
+            groups[each.kind or "unknown", alike].append((each.ended_at, each))
+    found = []
+    for (kind, _), members in groups.items():
+        members.sort(key=lambda member: member[0])
+        last_at, last = members[-1]
+        jobs = len({each.key for _, each in members})
+        found.append(Repeated(kind, last.reason or "", len(members), jobs, members[0][0], last_at))
+    found = [each for each in found if each.attempts > 1]
+    return sorted(found, key=lambda each: (-each.attempts, each.kind, each.reason))

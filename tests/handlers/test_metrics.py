@@ -90,17 +90,26 @@ def test_waiting_message_that_comes_less_than_once_a_day_may_not_be_renewed(
 @pytest.mark.parametrize(
     ("case", "expected"),
     [
-        ("exit-1", StageMetric.RETRIED),
-        ("exit-65-permanent", StageMetric.DEAD_LETTERED),
+        ("exit-1", {StageMetric.FAILED: 1, StageMetric.WASTED: 60}),
+        (
+            "exit-65-permanent",
+            {StageMetric.FAILED: 1, StageMetric.WASTED: 60, StageMetric.DEAD_LETTERED: 1},
+        ),
+        ("spot-interruption", {StageMetric.INTERRUPTED: 1, StageMetric.WASTED: 60}),
+        ("no-capacity", {}),
     ],
 )
 def test_outcome_is_counted_once_however_often_settle_is_called(
-    stack: Stack, context: Context, metrics: Reader, case: str, expected: StageMetric
+    stack: Stack,
+    context: Context,
+    metrics: Reader,
+    case: str,
+    expected: dict[StageMetric, float],
 ) -> None:
     stack.claim()
     settle.lambda_handler(event("settle", case), context)
     settle.lambda_handler(event("settle", case), context)
-    assert metrics.new() == {expected: 1}
+    assert metrics.new() == expected
 
 
 def test_beat_reports_the_seconds_left_of_the_lease(
@@ -257,5 +266,9 @@ def test_handlers_together_emit_every_metric(
     dispatch(context, "no-job-id")
     (other,) = (each for each in map(json.loads, stack.executions()) if each["key"] != lease.key)
     settle.lambda_handler(other | {"error": {"Error": "States.Timeout"}}, context)
+    stack.parts.clock.sleep(3_600)
+    dispatch(context, "no-job-id")
+    (again,) = (each for each in map(json.loads, stack.executions()) if int(each["attempt"]) == 2)
+    settle.lambda_handler(again | {"error": event("settle", "exit-1")["error"]}, context)
     emitted |= metrics.new().keys()
     assert emitted == {*StageMetric, *SweeperMetric}

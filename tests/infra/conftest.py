@@ -33,6 +33,7 @@ VARIED: dict[str, JsonValue] = {
     "account": "123456789012",
     "region": "eu-central-1",
     "log_retention_days": 7,
+    "alarm_emails": ["a@example.com", "b@example.com"],
     "lease": {"stop_timeout_s": 60, "beat_ceiling_s": 290},
     "stages": [
         {"name": "main"},

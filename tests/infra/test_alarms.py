@@ -171,6 +171,40 @@ def test_a_stopped_sweeper_raises_an_alarm_within_an_hour(
     assert rang[1] == END
 
 
+@pytest.mark.parametrize(
+    ("useful_s", "wasted_s", "is_told"),
+    [
+        (0, 3_600, True),  # all of it
+        (7_200, 10_800, True),
+        (7_200, 10_799, False),
+        (0, 3_599, False),  # too little to call people
+        (36_000, 18_000, False),  # a third
+    ],
+)
+def test_work_that_is_mostly_wasted_over_a_day_raises_an_alarm(
+    usual: Synthesis, lateness: str, rng: random.Random, *, useful_s: int, wasted_s: int,
+    is_told: bool,
+) -> None:  # fmt: skip
+    values = [
+        Value(at, value, at + LATENESSES[lateness](at, rng))
+        for at, value in ((1.0 * HOUR, -useful_s), (3.0 * HOUR, wasted_s))
+    ]
+
+    rang = rings(alarm(usual, "MainWasted").play(values, 20 * HOUR, extra=0))
+
+    assert bool(rang) is is_told
+    if rang:
+        assert 3 * HOUR <= rang[0] <= 3 * HOUR + 16 * MINUTE
+
+
+def test_addresses_get_the_alarms(varied: Synthesis, usual: Synthesis) -> None:
+    assert sorted(
+        (each["Protocol"], each["Endpoint"], each["TopicArn"])
+        for each in varied.resources("AWS::SNS::Subscription").values()
+    ) == [("email", f"{who}@example.com", "<AlarmsTopic>") for who in "ab"]
+    assert not usual.resources("AWS::SNS::Subscription")
+
+
 def test_two_missing_sweeps_in_a_row_raise_no_alarm(
     usual: Synthesis, lateness: str, extra: int, rng: random.Random
 ) -> None:
@@ -242,7 +276,7 @@ def test_the_only_action_of_an_alarm_is_a_message_to_the_topic(varied: Synthesis
         )
         for each in alarms.values()
     } == {(("<AlarmsTopic>",), ())}
-    assert len(alarms) == 2 * 6 + 5  # six for each stage, and four for the stack
+    assert len(alarms) == 2 * 7 + 5  # seven for each stage, and four for the stack
 
 
 def test_only_cloudwatch_of_this_account_may_publish_and_only_with_tls(usual: Synthesis) -> None:
@@ -276,4 +310,4 @@ def test_every_alarm_names_a_section_of_the_operations_page(varied: Synthesis) -
         (anchor,) = re.findall(r"docs/operations\.md#([a-z-]+)$", each["AlarmDescription"])
         named.add(anchor)
     assert named <= sections
-    assert len(named) == 9
+    assert len(named) == 10

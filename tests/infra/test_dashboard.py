@@ -57,13 +57,15 @@ def test_an_idle_stack_of_one_stage_stays_within_cloudwatchs_free_tier(usual: Sy
     from_work = {
         StageMetric.STARTED,
         StageMetric.SUCCEEDED,
-        StageMetric.RETRIED,
+        StageMetric.FAILED,
+        StageMetric.INTERRUPTED,
+        StageMetric.WASTED,
         StageMetric.DEAD_LETTERED,
         StageMetric.LEASE_LEFT,
     }
 
     assert len(set(StageMetric) - from_work) + len(SweeperMetric) <= 10
-    assert len(usual.resources("AWS::CloudWatch::Alarm")) <= 11  # one beyond it: 10 cents
+    assert len(usual.resources("AWS::CloudWatch::Alarm")) <= 12  # two beyond it: 20 cents
     assert len(shown(usual)) <= 50
 
 

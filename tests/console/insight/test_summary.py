@@ -4,8 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from console.insight.summary import Spread, summarize
+from console.insight.summary import Repeated, Spread, repeated, summarize
 from console.insight.timeline import lane
+from longhaul.domain.history import AttemptRecord
 from longhaul.domain.lease import State
 from tests.builders import NOW, changed, record, running
 
@@ -54,3 +55,32 @@ def test_outcomes_retries_and_waits_are_counted() -> None:
     assert found.waits == Spread(2, 10, 10, 10)
     assert found.back_offs == Spread(1, 30, 30, 30)
     assert found.runs == Spread(2, 30, 105, 105)
+
+
+def test_reasons_that_come_again_are_one_group_whatever_numbers_are_in_them() -> None:
+    def wasted(
+        minute: int, reason: str, key: str = "main#a", kind: str = "failed"
+    ) -> AttemptRecord:
+        ended_at = NOW + timedelta(minutes=minute)
+        return changed(record(), key=key, ended_at=ended_at, kind=kind, reason=reason,
+                       state=State.RELEASED)  # fmt: skip
+
+    found = repeated(
+        [
+            wasted(3, "no row 17 in part-00004"),
+            wasted(1, "no row 5 in part-00001"),
+            wasted(2, "no row 5 in part-00001", key="main#b"),
+            wasted(4, "no row 5 in part-00001", kind="permanent"),
+            wasted(5, "the task 5f0c1d2e3a4b ended"),
+            wasted(6, "the task 91d0aa77bb12 ended"),
+            wasted(7, "once"),
+            record(),
+        ]
+    )
+
+    assert found == [
+        Repeated("failed", "no row 17 in part-00004", 3, 2,
+                 NOW + timedelta(minutes=1), NOW + timedelta(minutes=3)),
+        Repeated("failed", "the task 91d0aa77bb12 ended", 2, 1,
+                 NOW + timedelta(minutes=5), NOW + timedelta(minutes=6)),
+    ]  # fmt: skip
