@@ -1,5 +1,6 @@
 """From an exception to an outcome: its class, a text that names the cause, and the exit code."""
 
+import errno
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 from pydantic import JsonValue
 from pyspark.errors import PySparkException
 
+from jobs.io.staging import OutOfDiskError
 from jobs.io.written import NoOutputError
 from jobs.stopping import Stop, StopReason
 from longhaul.adapters.errors import code_of
@@ -42,6 +44,7 @@ _EXECUTOR_LOST: Final = "ExecutorLostFailure"
 _EXECUTOR_OUT_OF_MEMORY: Final = re.compile(
     r"exited with code (?:52|137)\b|[Ee]xit code:? (?:is )?(?:52|137)\b|exceeding memory limits"
 )
+_OUT_OF_DISK: Final = "No space left on device"
 _THROTTLED: Final = re.compile(
     r"Throttl|SlowDown|TooManyRequests|RequestLimitExceeded|ProvisionedThroughputExceeded"
     r"|RequestTimeout"
@@ -84,10 +87,14 @@ def of_error(error: BaseException, params: Mapping[str, JsonValue] | None = None
             return Failure(OutcomeClass.SUPERSEDED, text, ExitCode.SUPERSEDED)
         case MemoryError():
             return Failure(OutcomeClass.OUT_OF_MEMORY, text, ExitCode.OUT_OF_MEMORY)
+        case OutOfDiskError() | OSError(errno=errno.ENOSPC):
+            return Failure(OutcomeClass.OUT_OF_DISK, text, ExitCode.OUT_OF_DISK)
         case ClientError() | BotoCoreError() if _is_trouble_of_aws(error):
             return Failure(OutcomeClass.INTERRUPTED, text, ExitCode.INTERRUPTED)
     if _is_out_of_memory(searchable(str(error))):
         return Failure(OutcomeClass.OUT_OF_MEMORY, text, ExitCode.OUT_OF_MEMORY)
+    if _OUT_OF_DISK in searchable(str(error)):  # of the JVM, or of a Python worker
+        return Failure(OutcomeClass.OUT_OF_DISK, text, ExitCode.OUT_OF_DISK)
     return Failure(OutcomeClass.FAILED, text, ExitCode.FAILED)
 
 

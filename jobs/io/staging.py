@@ -15,7 +15,7 @@ from boto3.s3.transfer import TransferConfig
 from jobs.io.listing import InputListing, Source, find
 from jobs.io.transfer import look_twice, transfer
 from jobs.stopping import Stop
-from longhaul.domain.errors import PermanentJobError
+from longhaul.domain.errors import LonghaulError, PermanentJobError
 from longhaul.domain.paths import DataPath
 from longhaul.settings import SizeName
 
@@ -34,6 +34,10 @@ _TRANSFER: Final = TransferConfig(
 _DISK_RESERVE_FRACTION: Final = 0.5
 _DISK_RESERVE_BYTES: Final = 256 * _MIB
 _POLL_S: Final = 0.2
+
+
+class OutOfDiskError(LonghaulError):
+    """The disk is too small for the inputs; that of a larger size may do."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,7 @@ class Stager:
     ) -> None:
         """`begin` gets the bytes to come, `advance` those that came.
 
-        `disk_gib` is the disk of each size, for the error that advises a larger one.
+        `disk_gib` is the disk of each size: inputs for which none is large enough are refused.
         """
         self._s3 = client
         self._listing = listing
@@ -78,7 +82,8 @@ class Stager:
         """Bring every input to disk.
 
         Raises:
-            PermanentJobError: an input is missing or empty, or the disk is too small.
+            PermanentJobError: an input is missing or empty, or no size has a disk for them.
+            OutOfDiskError: the disk is too small.
             InputChangingError: files vanished while they were read, twice.
             StopRequestedError: the attempt has to stop.
         """
@@ -127,22 +132,21 @@ class Stager:
         """Before the first byte: a disk that fills up half-way fails whatever writes next."""
         disk = shutil.disk_usage(self._folder)
         needed = size + max(_DISK_RESERVE_BYTES, int(size * _DISK_RESERVE_FRACTION))
-        if disk.free < needed:
+        if disk.free >= needed:
+            return
+        text = (
+            f"the inputs are {size / _MIB:.0f} MiB and need {needed / _MIB:.0f} MiB of disk, of"
+            f" which {disk.free / _MIB:.0f} MiB are free"
+        )
+        # With what the image takes of it.
+        whole_gib = (needed + disk.used) / _GIB
+        name, gib = max(self._disk_gib.items(), key=lambda each: each[1], default=("", 0))
+        if name and gib < whole_gib:
             raise PermanentJobError(
-                f"the inputs are {size / _MIB:.0f} MiB and need {needed / _MIB:.0f} MiB of disk, of"
-                f" which {disk.free / _MIB:.0f} MiB are free: {self._way_out(needed + disk.used)}"
+                f"{text}: the largest size, {name}, has {gib} GiB; use the engine emr-serverless,"
+                " or split the inputs over several jobs"
             )
-
-    def _way_out(self, whole: int) -> str:
-        """What to do to get a disk of `whole` bytes, the image's included."""
-        ascending = sorted(self._disk_gib.items(), key=lambda size: size[1])
-        for name, gib in ascending:
-            if gib * _GIB >= whole:
-                return f"ask for size {name}, which has {gib} GiB"
-        if not ascending:
-            return "ask for a larger size"
-        name, gib = ascending[-1]
-        return f"the largest size, {name}, has {gib} GiB, so split the inputs over several jobs"
+        raise OutOfDiskError(text)
 
     def _download(self, files: Mapping[Path, Source]) -> None:
         transfer(

@@ -52,7 +52,7 @@ class DiskArea:
     """A folder on the machine's disk, or on one that all machines of the cluster share."""
 
     def __init__(self, client: "S3Client", folder: Path, disk_gib: Mapping[SizeName, int]) -> None:
-        """`disk_gib` is the disk of each size, for the error that advises a larger one."""
+        """`disk_gib` is the disk of each size: inputs that fit none are refused."""
         self._s3 = client
         self._folder = folder
         self._disk_gib = disk_gib

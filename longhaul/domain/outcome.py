@@ -62,18 +62,25 @@ def settle(
     if verdict.kind is OutcomeClass.NOT_PLACED:
         return _not_placed(row, verdict, timing, now, rng)
     row = replace(row, unplaced_since=None)
+    grown = _next_size(lease.input, stage.limits.max_size)
+    if verdict.kind is OutcomeClass.OUT_OF_DISK and grown == lease.input:
+        text = f"{_no_larger_disk(lease.input)} ({verdict.detail})"
+        row = replace(row, failures=lease.failures + 1, last_error=shorten(text))
+        return Settlement(_dead(row), verdict)
     if verdict.kind is OutcomeClass.INTERRUPTED:
         row = replace(row, interruptions=lease.interruptions + 1)
         hopeless = row.interruptions >= timing.max_interruptions
         tries = row.interruptions
+    elif verdict.kind is OutcomeClass.OUT_OF_DISK:
+        # Not counted: the sizes come to an end, and the largest may be four attempts away.
+        hopeless, tries = False, 1
     else:
         row = replace(row, failures=lease.failures + 1)
         hopeless = verdict.kind is OutcomeClass.PERMANENT or row.failures >= lease.max_attempts
         tries = row.failures
     if hopeless:
         return Settlement(_dead(row), verdict)
-    if verdict.kind is OutcomeClass.OUT_OF_MEMORY:
-        grown = _next_size(lease.input, stage.limits.max_size)
+    if verdict.kind in (OutcomeClass.OUT_OF_MEMORY, OutcomeClass.OUT_OF_DISK):
         row = replace(row, execution_input=grown.model_dump_json())
     return _released(row, verdict, schedule.back_off_s(tries, timing, rng), timing, now)
 
@@ -138,6 +145,13 @@ def reopened(lease: Lease, now: datetime) -> Lease:
         retry_at=now,
         last_error="the committed output was void",
     )
+
+
+def _no_larger_disk(execution: ExecutionInput) -> str:
+    largest = f"{execution.size} is the largest size that the stage allows"
+    if execution.engine == "emr-serverless":
+        return f"{largest}; split the inputs over several jobs"
+    return f"{largest}; use the engine emr-serverless, or split the inputs over several jobs"
 
 
 def _next_size(execution: ExecutionInput, largest: SizeName) -> ExecutionInput:

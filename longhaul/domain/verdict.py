@@ -18,6 +18,7 @@ class OutcomeClass(StrEnum):
     NO_OUTPUT = "no_output"
     PERMANENT = "permanent"
     OUT_OF_MEMORY = "out_of_memory"
+    OUT_OF_DISK = "out_of_disk"
     FAILED = "failed"
     TIMED_OUT = "timed_out"
     STALLED = "stalled"
@@ -37,6 +38,7 @@ class ExitCode(IntEnum):
     FAILED = 1
     PERMANENT = 65  # EX_DATAERR
     SUPERSEDED = 73  # EX_CANTCREAT: another attempt owns the output
+    OUT_OF_DISK = 74  # EX_IOERR
     INTERRUPTED = 75  # EX_TEMPFAIL: told to stop, through no fault of its own
     OUT_OF_MEMORY = 137  # what the kernel's OOM killer leaves
 
@@ -93,6 +95,8 @@ def by_exit_code(code: int | None) -> OutcomeClass:
             return OutcomeClass.PERMANENT
         case ExitCode.SUPERSEDED:
             return OutcomeClass.SUPERSEDED
+        case ExitCode.OUT_OF_DISK:
+            return OutcomeClass.OUT_OF_DISK
         case None | ExitCode.INTERRUPTED:
             return OutcomeClass.INTERRUPTED
         case _:

@@ -31,11 +31,13 @@ PLATFORM_FAULTS = frozenset(
     }
 )
 KINDS = (
-    frozenset({"done", "slow_start", "dies_after_commit", "uploads_end"})
+    frozenset({"done", "slow_start", "disk_full", "dies_after_commit", "uploads_end"})
     | OWN_FAULTS
     | PLATFORM_FAULTS
 )
-"""`dies_after_commit`: SIGKILL between commit and publish.
+"""`disk_full`: another size helps, so it counts as nobody's fault.
+
+`dies_after_commit`: SIGKILL between commit and publish.
 
 `uploads_end`: the same, and the bucket's lifecycle rule ends the uploads before they are published.
 """

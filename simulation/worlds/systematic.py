@@ -48,6 +48,10 @@ SCENARIOS: Mapping[str, Plan] = {
     "a job fails for good": _plan(
         Job("j0", work_s=9.0, endings=(Ending("crashes", 2.0),), poison=True), max_attempts=2
     ),
+    # Each time in the next size, which is no failure: there is one attempt only.
+    "a job's disk is too small three times": _plan(
+        Job("j0", work_s=9.0, endings=(Ending("disk_full", 2.0),) * 3), max_attempts=1
+    ),
     "a job cannot succeed": _plan(Job("j0", work_s=9.0, endings=(Ending("permanent", 2.0),))),
     "a job dies as it commits": _plan(
         Job("j0", work_s=9.0, endings=(Ending("dies_before_commit"),))

@@ -105,6 +105,13 @@ def test_end_of_a_task_has_its_outcome(stack: Stack, context: Context, case: str
         assert (outcome, row.last_class, row.owed) == ("DEAD", "permanent", ())
         assert stack.messages() == (0, 0)
         assert len(stack.dead_letters()) == 1
+    elif case == "exit-74-out-of-disk":
+        assert (outcome, row.last_class, row.failures, row.input.size) == (
+            "RELEASED",
+            "out_of_disk",
+            0,
+            "medium",
+        )
     elif case == "cancelled":
         assert (outcome, row.state, row.owed) == ("CANCELLED", State.CANCELLED, ())
         assert stack.messages() == (0, 0)

@@ -142,7 +142,10 @@ def test_the_test_of_a_job(
 
 @pytest.mark.parametrize("job", MESSAGES)
 def test_every_message_is_valid_where_the_settings_allow_its_code(job: str) -> None:
-    assert parse_request(json.dumps(MESSAGES[job]), known("busy_days"), stage()).job == job
+    assert (
+        parse_request(json.dumps(MESSAGES[job]), known("busy_days", "wav_previews"), stage()).job
+        == job
+    )
 
 
 @pytest.mark.parametrize("job", [job for job in MESSAGES if job.startswith("s3://")])

@@ -1,10 +1,13 @@
 """Whatever went wrong: its class, its text with the cause first, its exit code."""
 
+import errno
+
 import pytest
 from botocore.exceptions import NoCredentialsError, ReadTimeoutError
 from py4j.protocol import Py4JNetworkError
 
 from jobs import failures
+from jobs.io.staging import OutOfDiskError
 from jobs.spark.base import may_be_jvm_death
 from jobs.spark.local import cause_of_death
 from jobs.stopping import Stop, StopReason
@@ -48,7 +51,6 @@ Caused by: java.util.zip.ZipException: Not in GZIP format
     ("text", "cause"),
     [
         (WORKER, "ValueError: no such tariff: X9"),
-        (STAGE, "java.io.IOException: No space left on device"),
         (NESTED, "java.util.zip.ZipException: Not in GZIP format"),
         ("plain", "RuntimeError: plain"),
     ],
@@ -56,6 +58,11 @@ Caused by: java.util.zip.ZipException: Not in GZIP format
 def test_an_error_text_has_the_cause_first_and_no_stacks(text: str, cause: str) -> None:
     failure = failures.of_error(RuntimeError(text))
     assert failure == failures.Failure(OutcomeClass.FAILED, cause, ExitCode.FAILED)
+
+
+def test_a_full_disk_is_named_without_stacks() -> None:
+    failure = failures.of_error(RuntimeError(STAGE))
+    assert failure.error == "java.io.IOException: No space left on device"
 
 
 @pytest.mark.parametrize(
@@ -89,6 +96,13 @@ def test_an_error_text_has_the_cause_first_and_no_stacks(text: str, cause: str) 
             ExitCode.FAILED,
         ),
         (KeyError("city"), OutcomeClass.FAILED, ExitCode.FAILED),
+        (RuntimeError(STAGE), OutcomeClass.OUT_OF_DISK, ExitCode.OUT_OF_DISK),
+        (
+            OSError(errno.ENOSPC, "No space left on device"),
+            OutcomeClass.OUT_OF_DISK,
+            ExitCode.OUT_OF_DISK,
+        ),
+        (OutOfDiskError("too small"), OutcomeClass.OUT_OF_DISK, ExitCode.OUT_OF_DISK),
         (
             ReadTimeoutError(endpoint_url="https://s3"),
             OutcomeClass.INTERRUPTED,

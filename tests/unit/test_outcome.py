@@ -391,6 +391,39 @@ def test_out_of_memory_grows_a_job_to_the_ceiling_of_its_stage_alone(
     assert after.input.size == next_size
 
 
+def test_too_little_disk_goes_on_with_the_next_size_and_does_not_count() -> None:
+    last = replace(STARTED, failures=STARTED.max_attempts - 1)
+    after = settled(OutcomeClass.OUT_OF_DISK, last).lease
+    assert (after.state, after.input.size) == (State.RELEASED, "medium")
+    assert after.failures == last.failures
+
+
+@pytest.mark.parametrize(
+    ("engine", "advice"),
+    [
+        ("fargate", "use the engine emr-serverless, or split the inputs over several jobs"),
+        ("emr-serverless", "split the inputs over several jobs"),
+    ],
+)
+def test_too_little_disk_at_the_largest_size_is_the_end_and_names_the_way_out(
+    engine: str, advice: str
+) -> None:
+    execution = STARTED.input.model_copy(update={"size": "medium", "engine": engine})
+    after = settle(
+        replace(STARTED, execution_input=execution.model_dump_json()),
+        Verdict(OutcomeClass.OUT_OF_DISK, "No space left on device"),
+        stage(limits=RequestLimits(max_size="medium")),
+        LeaseSettings(),
+        NOW,
+        random.Random(1),
+    ).lease
+    assert (after.state, after.last_class) == (State.DEAD, "out_of_disk")
+    assert after.owed == (Owed.DEAD_LETTER, Owed.DELETE)
+    assert after.last_error == (
+        f"medium is the largest size that the stage allows; {advice} (No space left on device)"
+    )
+
+
 def test_cancelled_job_is_not_retried_whatever_way_its_task_ended() -> None:
     assert settled(OutcomeClass.CANCELLED).lease.owed == (Owed.DELETE,)
     after = settled(OutcomeClass.INTERRUPTED, replace(STARTED, cancel_requested_at=NOW)).lease

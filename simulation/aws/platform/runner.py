@@ -4,6 +4,7 @@ The plan says how the job goes. In the place of staging there is nothing, and wh
 written is a folder of small files.
 """
 
+import errno
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -47,7 +48,12 @@ _REPORTS = 30
 _REPORTS_IN_A_STALL = 20
 
 # The job works as long as it has to; what happens to it comes from outside, or at its commit.
-_WORKS_ON = (KINDS - OWN_FAULTS) | {"dies_before_commit"}
+_WORKS_ON = (KINDS - OWN_FAULTS - {"disk_full"}) | {"dies_before_commit"}
+_RAISES: Mapping[str, Callable[[], Exception]] = {
+    "fails": lambda: ValueError("fails"),
+    "permanent": lambda: PermanentJobError("permanent"),
+    "disk_full": lambda: OSError(errno.ENOSPC, "No space left on device"),
+}
 _EXITS = {"fails_silently": 1, "crashes": 139, "exits_with_0": 0}
 _KILLED = 137
 
@@ -217,12 +223,12 @@ class PlannedSpark:
             while True:
                 self._work(3_600)
         self._work(ending.after_s)
-        container.fault_of_job = kind
+        if kind != "disk_full":
+            container.fault_of_job = kind
+        if kind in _RAISES:
+            error = _RAISES[kind]()
+            raise error
         match kind:
-            case "fails":
-                raise ValueError(kind)
-            case "permanent":
-                raise PermanentJobError(kind)
             case "no_output":
                 return
             case "oom_in_jvm":  # as `jobs.spark.local` notices it
