@@ -6,6 +6,8 @@ renewal at 900 receives; the dispatcher, settle and the sweeper send dead letter
 the reason attached.
 """
 
+from functools import partial
+
 from aws_cdk import Duration
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
@@ -31,23 +33,22 @@ class StageQueues(Construct):
         super().__init__(scope, id_)
         # Fixed names: the dispatcher finds the stage by its queue's name, so the files of `events/`
         # fit every deployment.
-        self.dead_letters = sqs.Queue(
+        queue = partial(
+            sqs.Queue,
             self,
+            encryption=sqs.QueueEncryption.SQS_MANAGED,
+            enforce_ssl=True,
+            retention_period=RETENTION,
+        )
+        self.dead_letters = queue(
             "DeadLetters",
             queue_name=f"{prefix}-dead-letters",
-            encryption=sqs.QueueEncryption.SQS_MANAGED,
-            enforce_ssl=True,
-            retention_period=RETENTION,
             max_message_size_bytes=MAX_DEAD_LETTER_BYTES,
         )
-        self.jobs = sqs.Queue(
-            self,
+        self.jobs = queue(
             "Jobs",
             queue_name=f"{prefix}-jobs",
-            encryption=sqs.QueueEncryption.SQS_MANAGED,
-            enforce_ssl=True,
             visibility_timeout=VISIBILITY,
-            retention_period=RETENTION,
             max_message_size_bytes=MAX_JOB_BYTES,
             dead_letter_queue=sqs.DeadLetterQueue(
                 queue=self.dead_letters, max_receive_count=MAX_RECEIVES

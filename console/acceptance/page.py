@@ -9,14 +9,11 @@ from typing import Final
 
 from console.acceptance.soak import Minute, Soak
 from console.acceptance.verdicts import Result, Verdict
+from console.insight.document import document
 from console.insight.timeline import Lane
-from console.insight.timeline_html import CSS as TIMELINE_CSS
 from console.insight.timeline_html import text, timeline_html
 
-_HERE: Final = Path(__file__).parent
-_CSS: Final = (_HERE.parent / "insight" / "report.css").read_text() + (
-    _HERE / "page.css"
-).read_text()
+_CSS: Final = (Path(__file__).parent / "page.css").read_text()
 _MARKS: Final = {Verdict.PASSED: "✓", Verdict.FAILED: "✗", Verdict.NOT_RUN: "○"}
 
 
@@ -32,18 +29,12 @@ class Page:
     soak: Soak | None = None
 
     def html(self) -> str:
-        title = text(f"Acceptance test: {self.subject}")
-        return (
-            '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-            '<meta name="viewport" content="width=device-width, initial-scale=1">'
-            # Whatever the rows hold, nothing is loaded and no script runs.
-            '<meta http-equiv="Content-Security-Policy"'
-            " content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-            f"<title>{title}</title><style>{_CSS}{TIMELINE_CSS}</style></head><body><main>"
-            f"<h1>{title}</h1><p class=dim>{self._scope()}</p>{self._figures()}"
+        return document(
+            f"Acceptance test: {self.subject}",
+            f"<p class=dim>{self._scope()}</p>{self._figures()}"
             f"<h2>Cases</h2>{self._cases()}<h2>How long each leg took</h2>{self._legs()}"
-            f"<h2>Timeline</h2>{timeline_html(self.lanes, self.ended_at)}{self._soak()}"
-            "</main></body></html>\n"
+            f"<h2>Timeline</h2>{timeline_html(self.lanes, self.ended_at)}{self._soak()}",
+            _CSS,
         )
 
     def _scope(self) -> str:

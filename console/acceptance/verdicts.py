@@ -29,7 +29,6 @@ class Result:
     happened: str
     verdict: Verdict
     timings: Sequence[Timing] = ()
-    lanes_of: Sequence[str] = ()  # keys of its jobs
     do: str = ""  # the way out, where there is one
 
 
@@ -62,7 +61,6 @@ def judge(
         happened=found,
         verdict=Verdict.PASSED if agrees else Verdict.FAILED,
         timings=list(_timings(observed, histories, expectations)),
-        lanes_of=[row.key for row in observed.rows],
         do=""
         if agrees
         else f"`longhaul history {observed.trial.job_id}` and `longhaul logs` say more; "

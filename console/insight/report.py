@@ -3,19 +3,17 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 
 from console.display.job import name_of
 from console.insight.cost import AttemptCost, JobCost, SpentOn, amounts_spent, by_stage, money
+from console.insight.document import document
 from console.insight.prices import Prices
 from console.insight.summary import Repeated, Spread, Summary, repeated, summarize
 from console.insight.timeline import SegmentKind, went_wrong
-from console.insight.timeline_html import CSS as TIMELINE_CSS
 from console.insight.timeline_html import ZOOMS, text, timeline_html
 from longhaul.domain.durations import format_duration
 from longhaul.domain.lease import State
 
-_CSS = (Path(__file__).parent / "report.css").read_text()
 _MAX_WRONG = 500
 """The most wasted attempts that are listed: a longer list is not read."""
 
@@ -33,19 +31,13 @@ class Report:
 
     def html(self) -> str:
         """The whole page."""
-        title = text(f"Longhaul: {self.subject}")
-        return (
-            '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-            '<meta name="viewport" content="width=device-width, initial-scale=1">'
-            # Whatever the rows hold, nothing is loaded and no script runs.
-            '<meta http-equiv="Content-Security-Policy"'
-            " content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-            f"<title>{title}</title><style>{_CSS}{TIMELINE_CSS}</style></head><body><main>"
-            f"<h1>{title}</h1><p class=dim>{self._scope()}</p>{self._figures()}"
+        return document(
+            f"Longhaul: {self.subject}",
+            f"<p class=dim>{self._scope()}</p>{self._figures()}"
             f"<h2>Timeline</h2>{self._timeline()}"
             f"<h2>Outcomes</h2>{self._outcomes()}<h2>Waits</h2>{self._waits()}"
             f"<h2>Wasted attempts</h2>{self._wrong()}"
-            f"<h2>Cost</h2>{self._cost()}<h2>Jobs</h2>{self._jobs()}</main></body></html>\n"
+            f"<h2>Cost</h2>{self._cost()}<h2>Jobs</h2>{self._jobs()}",
         )
 
     def _summaries(self) -> Mapping[str, Summary]:

@@ -15,7 +15,6 @@ from longhaul.ports import Clock, LeaseIndex, Leases
 _PAGE = 100
 _NONE: Mapping[str, Lease] = MappingProxyType({})
 OPEN_KINDS: tuple[OpenKind, ...] = ("RUNNING", "RELEASED", "OWED")
-TERMINAL = tuple(state for state in State if state.is_terminal)
 
 
 @dataclass(frozen=True)

@@ -28,29 +28,13 @@ StateTaskServiceEcs = state_task_service_ecs.StateTaskServiceEcs
 
 
 def apply(patches: Patches) -> None:
-    def normalise_parameters(
-        state: Any,
-        parameters: Any,
-        boto_service_name: str | None = None,
-        service_action_name: str | None = None,
-    ) -> None:
-        shape = _operation(
-            state._get_boto_service_name(boto_service_name),
-            state._get_boto_service_action(service_action_name),
-        ).input_shape
+    def normalise_parameters(state: Any, parameters: Any, **of: str | None) -> None:
+        shape = _operation_of(state, **of).input_shape
         if shape is not None:
             state._to_boto_request(parameters, shape)
 
-    def normalise_response(
-        state: Any,
-        response: Any,
-        boto_service_name: str | None = None,
-        service_action_name: str | None = None,
-    ) -> None:
-        shape = _operation(
-            state._get_boto_service_name(boto_service_name),
-            state._get_boto_service_action(service_action_name),
-        ).output_shape
+    def normalise_response(state: Any, response: Any, **of: str | None) -> None:
+        shape = _operation_of(state, **of).output_shape
         if shape is not None:
             state._from_boto_response(response, shape)
 
@@ -63,6 +47,15 @@ def apply(patches: Patches) -> None:
     patches.replace(StateTaskService, "_normalise_parameters", normalise_parameters)
     patches.replace(StateTaskService, "_normalise_response", normalise_response)
     patches.replace(StateTaskServiceEcs, "_get_supported_parameters", supported_parameters)
+
+
+def _operation_of(
+    state: Any, boto_service_name: str | None = None, service_action_name: str | None = None
+) -> OperationModel:
+    return _operation(
+        state._get_boto_service_name(boto_service_name),
+        state._get_boto_service_action(service_action_name),
+    )
 
 
 @lru_cache

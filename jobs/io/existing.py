@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
-from jobs.io.listing import is_hidden
+from jobs.io.listing import is_foreign
 from longhaul.adapters.errors import code_of
 from longhaul.adapters.publisher import read_manifest
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.lease import AttemptId
-from longhaul.domain.manifest import MANIFEST, carries_token
+from longhaul.domain.manifest import MANIFEST
 from longhaul.domain.paths import DataPath
 from longhaul.domain.request import Mode
 
@@ -39,7 +39,9 @@ def require_room(client: "S3Client", output: DataPath, mode: Mode, attempt: Atte
                     " Longhaul can be replaced or added to (modes overwrite and append)"
                 )
     elif not _has_manifest(client, output):
-        foreign = next((name for name in _files(client, output) if _is_foreign(name)), None)
+        foreign = next(
+            (name for name in _files(client, output) if name == MANIFEST or is_foreign(name)), None
+        )
         # Again: another job may have published the first manifest since.
         if foreign is not None and not _has_manifest(client, output):
             raise PermanentJobError(
@@ -51,14 +53,6 @@ def require_room(client: "S3Client", output: DataPath, mode: Mode, attempt: Atte
 
 def _has_manifest(client: "S3Client", output: DataPath) -> bool:
     return read_manifest(client, output.bucket, output.key)[0] is not None
-
-
-def _is_foreign(name: str) -> bool:
-    """Whether the file is another tool's: data that no attempt wrote, or a `_SUCCESS`.
-
-    A manifest names a file with a token, or it is being published.
-    """
-    return name == MANIFEST or not (carries_token(name) or any(map(is_hidden, name.split("/"))))
 
 
 def _files(client: "S3Client", output: DataPath) -> Iterator[str]:

@@ -119,9 +119,7 @@ class InputListing:
         return [
             Source(bucket, source.key, source.size, _partitions(relative))
             for source in self._list(bucket, prefix)
-            if not any(map(is_hidden, (relative := source.key.removeprefix(prefix)).split("/")))
-            # An output that is published for the first time: no manifest names its files yet.
-            and not carries_token(source.key)
+            if is_foreign(relative := source.key.removeprefix(prefix))
         ]
 
     def _list(self, bucket: str, prefix: str) -> Iterator[Source]:
@@ -177,6 +175,14 @@ def _partitions(relative: str) -> tuple[str, ...]:
 def is_hidden(name: str) -> bool:
     """Spark's rule: `.x` and `_x`, but not a partition folder `_x=1`."""
     return name.startswith(".") or (name.startswith("_") and "=" not in name)
+
+
+def is_foreign(name: str) -> bool:
+    """Whether a file is data that no attempt wrote.
+
+    A manifest names a file with a token, or the file is being published.
+    """
+    return not (carries_token(name) or any(map(is_hidden, name.split("/"))))
 
 
 def find(listing: InputListing, inputs: Mapping[str, DataPath]) -> dict[str, list[Source]]:

@@ -10,8 +10,7 @@ LonghaulError
 ├── UnfinishedError                later: the rest is still owed
 │   ├── TimeUpError                the invocation ends soon
 │   └── UploadsGoneError           uploads are neither pending nor completed: look again much later
-├── VoidCommitError                a committed output can never show: the job has to run again
-└── SupersededError                stop quietly: this attempt no longer owns the job
+└── VoidCommitError                a committed output can never show: the job has to run again
 """
 
 from typing import TYPE_CHECKING
@@ -88,11 +87,4 @@ class VoidCommitError(LonghaulError):
     """A committed output can never become visible.
 
     Its uploads are gone for good, or another output is in its way.
-    """
-
-
-class SupersededError(LonghaulError):
-    """This attempt no longer owns its job: it was settled, replaced or cancelled.
-
-    It must write nothing more.
     """

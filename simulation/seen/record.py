@@ -64,7 +64,6 @@ class Seen:
         self.sweeps: list[tuple[datetime, float]] = []  # the age of what is owed, as each put it
         self.is_purging = False
         self.purged_keys: set[str] = set()
-        self.mapping_deletes: set[str] = set()
         self.violated: Violated | None = None
         self.texts: dict[str, Token] = {}  # attempts, by the token in the names of their files
         self.manifests: dict[str, Token] = {}  # the present ones, by prefix

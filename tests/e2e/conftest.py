@@ -1,8 +1,11 @@
 """The embedded AWS with the synthesized stack, as `longhaul up` starts it."""
 
 import json
+import os
 import random
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +14,7 @@ from typing import Any
 import pytest
 
 from console.local.aws import embedded_aws
+from console.synth import REPOSITORY
 from embedded.cloud import EmbeddedAws
 from embedded.credentials import aws_client
 from longhaul.adapters.clock import SystemClock
@@ -26,6 +30,7 @@ DEADLINE_S = 480
 # Each look calls the moto server, which shares its cores with the jobs.
 _LOOKS_EVERY_S = 0.1
 _LOG_LINES = 40
+LONGHAUL = [sys.executable, "-m", "console.cli"]
 STAND_IN = Path(__file__).parent / "standin"
 
 
@@ -51,6 +56,21 @@ class Stack:
             SystemClock(),
             random.Random(1),
         )
+
+    def longhaul(self, *arguments: str, input: str | None = None) -> tuple[int, str, str]:  # noqa: A002 - as subprocess names it
+        """Run a command in a process of its own; exit code, stdout, stderr."""
+        done = subprocess.run(
+            [*LONGHAUL, *arguments],
+            input=input,
+            capture_output=True,
+            cwd=REPOSITORY,
+            env={**os.environ, "AWS_ENDPOINT_URL": self.aws.endpoint},
+            text=True,
+            timeout=2 * DEADLINE_S,
+            check=False,
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        return done.returncode, done.stdout, done.stderr
 
     def select(self, job_id: str, query: str, **changes: Any) -> str:
         """Body of a small Spark job."""

@@ -4,80 +4,57 @@ import json
 import os
 import signal
 import subprocess
-import sys
-from typing import Any
 from urllib.request import HTTPCookieProcessor, build_opener
 
 import pytest
 
 from console.synth import REPOSITORY
 from longhaul.domain.lease import State
-from tests.e2e.conftest import DEADLINE_S, Stack
+from tests.e2e.conftest import DEADLINE_S, LONGHAUL, Stack
 
 
-@pytest.fixture
-def longhaul(stack: Stack) -> Any:
-    """`longhaul("status", "x")`: exit code, stdout, stderr."""
-
-    def run(*arguments: str, input: str | None = None) -> tuple[int, str, str]:  # noqa: A002 - as subprocess names it
-        done = subprocess.run(
-            [sys.executable, "-m", "console.cli", *arguments],
-            input=input,
-            capture_output=True,
-            cwd=REPOSITORY,
-            env={**os.environ, "AWS_ENDPOINT_URL": stack.aws.endpoint},
-            text=True,
-            timeout=2 * DEADLINE_S,
-            check=False,
-        )
-        assert "Traceback" not in done.stderr
-        return done.returncode, done.stdout, done.stderr
-
-    return run
-
-
-def test_jobs_are_submitted_awaited_inspected_and_redriven(stack: Stack, longhaul: Any) -> None:
+def test_jobs_are_submitted_awaited_inspected_and_redriven(stack: Stack) -> None:
     late = f"s3://{stack.bucket}/late/numbers.jsonl"
     requests = [
         stack.select("good", "SELECT 6 * 7 AS answer"),
         stack.select("early", "SELECT sum(n) AS total FROM numbers", inputs={"numbers": late}),
     ]
-    code, out, err = longhaul("submit", "--wait", input="\n".join(requests))
+    code, out, err = stack.longhaul("submit", "--wait", input="\n".join(requests))
     assert (code, sorted(out.split())) == (1, ["early", "good"]), err
     assert "good: SUCCEEDED" in err
     assert "early: DEAD: permanent:" in err
 
-    code, out, _ = longhaul("status", "--json")
+    code, out, _ = stack.longhaul("status", "--json")
     assert code == 0
     assert {record["job_id"]: record["state"] for record in map(json.loads, out.splitlines())} == {
         "good": "SUCCEEDED",
         "early": "DEAD",
     }
-    assert longhaul("status", "good", "--watch")[0] == 0
-    assert longhaul("status", "nobody")[0] == 3
+    assert stack.longhaul("status", "good", "--watch")[0] == 0
+    assert stack.longhaul("status", "nobody")[0] == 3
 
-    code, out, _ = longhaul("logs", "good")
+    code, out, _ = stack.longhaul("logs", "good")
     assert (code, "job done" in out) == (0, True)
 
-    code, out, _ = longhaul("dlq", "list", "--class", "permanent")
+    code, out, _ = stack.longhaul("dlq", "list", "--class", "permanent")
     assert (code, out.split("\t")[1]) == (0, "early")
     stack.client("s3").put_object(
         Bucket=stack.bucket, Key="late/numbers.jsonl", Body=b'{"n": 1}\n{"n": 2}\n'
     )
-    code, out, err = longhaul("dlq", "redrive", "early", "--yes")
+    code, out, err = stack.longhaul("dlq", "redrive", "early", "--yes")
     assert (code, out) == (0, "early\n"), err
     row = stack.until("early", State.SUCCEEDED)
     assert (row.attempt.number, stack.rows("early")) == (2, [{"total": 3}])
-    assert longhaul("dlq", "list")[1] == ""
+    assert stack.longhaul("dlq", "list")[1] == ""
     # The row names only the task of the last attempt: the history leads to the first one's log.
-    code, out, err = longhaul("logs", "early", "--attempt", "1")
+    code, out, err = stack.longhaul("logs", "early", "--attempt", "1")
     assert (code, "late/numbers.jsonl" in out or "permanent" in out) == (0, True), out + err
-    code, out, err = longhaul("history", "early")
+    code, out, err = stack.longhaul("history", "early")
     assert (code, [line.split("\t")[1] for line in out.splitlines()]) == (
         0,
         ["permanent", "succeeded"],
     ), err
-    code, out, err = longhaul("cost", "early", "--json")
+    code, out, err = stack.longhaul("cost", "early", "--json")
     costs = [json.loads(line) for line in out.splitlines()]
     assert [(each["fate"], each["by_ecs"]) for each in costs] == [
         ("failed", True),
@@ -88,29 +65,30 @@ def test_jobs_are_submitted_awaited_inspected_and_redriven(stack: Stack, longhau
 
 
 @pytest.mark.slow
-def test_a_running_job_is_cancelled_and_retried(stack: Stack, longhaul: Any) -> None:
+def test_a_running_job_is_cancelled_and_retried(stack: Stack) -> None:
     endless = (
         "SELECT count(*) AS n FROM range(1000000) a CROSS JOIN range(1000000) b"
         " WHERE a.id * b.id = 7"
     )
     stack.send(stack.select("endless", endless))
     stack.until_task("endless")
-    code, out, _ = longhaul("cancel", "endless")
+    code, out, _ = stack.longhaul("cancel", "endless")
     assert (code, out) == (0, "endless: running: it is being stopped\n")
-    code, out, err = longhaul("status", "endless", "--watch")
+    code, out, err = stack.longhaul("status", "endless", "--watch")
     assert (code, "CANCELLED" in out + err) == (1, True)
-    assert longhaul("retry", "endless")[:2] == (0, "endless\n")
+    assert stack.longhaul("retry", "endless")[:2] == (0, "endless\n")
     row = stack.until_task("endless", attempt=2)
     assert row.attempt.number == 2
-    assert longhaul("cancel", "endless")[0] == 0
+    assert stack.longhaul("cancel", "endless")[0] == 0
     stack.until("endless", State.CANCELLED)
     stack.wait_for(stack.is_quiet, "no message, no execution and no slot left")
 
 
-def test_the_page_shows_what_runs_and_ends_with_ctrl_c(stack: Stack, longhaul: Any) -> None:
-    assert longhaul("submit", "--wait", input=stack.select("shown", "SELECT 1 AS one"))[0] == 0
+def test_the_page_shows_what_runs_and_ends_with_ctrl_c(stack: Stack) -> None:
+    job = stack.select("shown", "SELECT 1 AS one")
+    assert stack.longhaul("submit", "--wait", input=job)[0] == 0
     console = subprocess.Popen(
-        [sys.executable, "-m", "console.cli", "console"],
+        [*LONGHAUL, "console"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         cwd=REPOSITORY,
@@ -140,8 +118,8 @@ def test_the_page_shows_what_runs_and_ends_with_ctrl_c(stack: Stack, longhaul: A
 
 
 @pytest.mark.slow  # synthesizes the app once more
-def test_doctor_finds_nothing_wrong_with_a_fresh_stack(longhaul: Any) -> None:
-    code, out, err = longhaul("doctor", "--json")
+def test_doctor_finds_nothing_wrong_with_a_fresh_stack(stack: Stack) -> None:
+    code, out, err = stack.longhaul("doctor", "--json")
     levels = [json.loads(line)["level"] for line in out.splitlines()]
     assert (code, "problem" in levels) == (0, False), out + err
     assert any(

@@ -1,27 +1,8 @@
 """`longhaul drain` and its way back, on the embedded AWS with a runner without Spark."""
 
-import os
-import subprocess
-import sys
-
-from console.synth import REPOSITORY
 from demo import kill
 from longhaul.domain.lease import State
-from tests.e2e.conftest import DEADLINE_S, Stack
-
-
-def drain(stack: Stack, *arguments: str) -> tuple[int, str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "console.cli", "drain", *arguments],
-        capture_output=True,
-        cwd=REPOSITORY,
-        env={**os.environ, "AWS_ENDPOINT_URL": stack.aws.endpoint},
-        text=True,
-        timeout=2 * DEADLINE_S,
-        check=False,
-    )
-    assert "Traceback" not in done.stderr, done.stderr
-    return done.returncode, done.stdout + done.stderr
+from tests.e2e.conftest import Stack
 
 
 def test_a_drained_stack_runs_nothing_starts_nothing_and_goes_on_when_it_is_awake_again(
@@ -30,7 +11,8 @@ def test_a_drained_stack_runs_nothing_starts_nothing_and_goes_on_when_it_is_awak
     stack = sparkless
     stack.send(stack.plan("stopped-by-drain", "hangs", "ok"))
     stack.until_task("stopped-by-drain")
-    code, said = drain(stack, "--stop")
+    code, out, err = stack.longhaul("drain", "--stop")
+    said = out + err
     assert code == 0, said
     row = stack.row("stopped-by-drain")
     assert row is not None
@@ -41,10 +23,10 @@ def test_a_drained_stack_runs_nothing_starts_nothing_and_goes_on_when_it_is_awak
 
     stack.send(stack.plan("sent-to-a-drained-stack", "ok"))
     # Repeated, it finds nothing to do; and what waits stays where it is.
-    assert drain(stack)[0] == 0
+    assert stack.longhaul("drain")[0] == 0
     assert stack.row("sent-to-a-drained-stack") is None
 
-    assert drain(stack, "--undo")[0] == 0
+    assert stack.longhaul("drain", "--undo")[0] == 0
     assert stack.until("sent-to-a-drained-stack", State.SUCCEEDED).attempt.number == 1
     assert stack.until("stopped-by-drain", State.SUCCEEDED).attempt.number == 2
     stack.wait_for(stack.is_quiet, "no message, no execution and no slot left")

@@ -5,9 +5,9 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -18,33 +18,40 @@ from console.synth import REPOSITORY
 from embedded.credentials import aws_client
 from embedded.work_dir import occupied
 from longhaul.settings import VARIABLE, RuntimeSettings
+from tests.e2e.conftest import LONGHAUL
 
 # Synthesizing takes most of it.
 _READY_WITHIN_S = 120
 _ENDS_WITHIN_S = 30
 
 
-@pytest.fixture
-def up(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    command = [
-        sys.executable,
-        "-m",
-        "console.cli",
-        "up",
-        "--port",
-        "0",
-        "--work-dir",
-        str(tmp_path),
-    ]
-    process = subprocess.Popen(
-        command,
+def started(work_dir: Path, **options: Any) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*LONGHAUL, "up", "--port", "0", "--work-dir", str(work_dir)],
         cwd=REPOSITORY,
         stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
         text=True,
-        env=dict(os.environ),
+        **options,
     )
-    with process:
+
+
+def said(*arguments: str) -> str:
+    """What a command that refuses its arguments says."""
+    done = subprocess.run(
+        [*LONGHAUL, *arguments],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=_READY_WITHIN_S,
+        check=False,
+    )
+    assert done.returncode == 1
+    return done.stderr
+
+
+@pytest.fixture
+def up(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    with started(tmp_path, stderr=subprocess.DEVNULL) as process:
         yield process
         process.kill()
 
@@ -105,28 +112,13 @@ def _open_to_others(work_dir: Path) -> list[Path]:
     ]
 
 
-def _refused(*arguments: str) -> str:
-    """What `longhaul up` says to these arguments."""
-    command = [sys.executable, "-m", "console.cli", "up", *arguments]
-    done = subprocess.run(
-        command,
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        timeout=_READY_WITHIN_S,
-        check=False,
-    )
-    assert done.returncode == 1
-    return done.stderr
-
-
 def test_a_port_in_use_is_refused_before_anything_is_synthesized(
     tmp_path: Path,
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        said = _refused("--port", port, "--work-dir", str(tmp_path))
-    assert said == (
+        refusal = said("up", "--port", port, "--work-dir", str(tmp_path))
+    assert refusal == (
         f"longhaul: cannot listen on port {port} of 127.0.0.1 (Address already in use);"
         " `--port 0` picks a free one\n"
     )
@@ -136,10 +128,10 @@ def test_a_port_in_use_is_refused_before_anything_is_synthesized(
 def test_an_address_that_others_can_reach_is_refused_before_anything_is_synthesized(
     tmp_path: Path,
 ) -> None:
-    said = _refused("--host", "0.0.0.0", "--work-dir", str(tmp_path))  # noqa: S104 - refused
+    refusal = said("up", "--host", "0.0.0.0", "--work-dir", str(tmp_path))  # noqa: S104 - refused
     assert (
         "--host 0.0.0.0: only this machine and its containers may reach it; here that is 127.0.0.1"
-        in said
+        in refusal
     )
     assert list(tmp_path.iterdir()) == []
 
@@ -153,19 +145,9 @@ def test_an_address_of_others_or_none_is_refused(host: str) -> None:
 
 
 def test_a_second_one_and_a_demo_refuse_the_folder_of_one_that_runs(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "console.cli"]
     with occupied(tmp_path / "work"):
         for arguments in (["up", "--port", "0"], ["demo"]):
-            done = subprocess.run(
-                [*command, *arguments, "--work-dir", str(tmp_path / "work")],
-                cwd=REPOSITORY,
-                capture_output=True,
-                text=True,
-                timeout=_READY_WITHIN_S,
-                check=False,
-            )
-            assert done.returncode == 1
-            assert done.stderr == (
+            assert said(*arguments, "--work-dir", str(tmp_path / "work")) == (
                 f"longhaul: another embedded AWS (process {os.getpid()}) works in"
                 f" {tmp_path / 'work'}: end that first, or name another folder with --work-dir\n"
             )
@@ -175,25 +157,8 @@ def test_a_second_one_and_a_demo_refuse_the_folder_of_one_that_runs(tmp_path: Pa
 def test_up_ends_at_once_and_silently_while_it_synthesizes(
     tmp_path: Path, number: signal.Signals
 ) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "console.cli",
-        "up",
-        "--port",
-        "0",
-        "--work-dir",
-        str(tmp_path),
-    ]
     # A group of its own, which a terminal's Ctrl-C reaches whole.
-    with subprocess.Popen(
-        command,
-        cwd=REPOSITORY,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    ) as process:
+    with started(tmp_path, stderr=subprocess.PIPE, start_new_session=True) as process:
         assert process.stderr is not None
         assert process.stderr.readline() == "synthesizing the stack …\n"
         os.killpg(process.pid, number)

@@ -1,11 +1,8 @@
 """`longhaul verify` against the embedded AWS: every case, and a page about them."""
 
 import json
-import os
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,8 +10,7 @@ from typing import Any
 import pytest
 
 from console.local.aws import embedded_aws
-from console.synth import REPOSITORY
-from tests.e2e.conftest import DEADLINE_S, STAND_IN, Stack
+from tests.e2e.conftest import STAND_IN, Stack
 
 CASES = {
     "success",
@@ -51,17 +47,8 @@ def probed(tmp_path_factory: pytest.TempPathFactory, with_probes: Path) -> Itera
 
 
 def verify(stack: Stack, *arguments: str) -> tuple[int, list[dict[str, Any]], str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "console.cli", "verify", "--json", *arguments],
-        capture_output=True,
-        cwd=REPOSITORY,
-        env={**os.environ, "AWS_ENDPOINT_URL": stack.aws.endpoint},
-        text=True,
-        timeout=2 * DEADLINE_S,
-        check=False,
-    )
-    assert "Traceback" not in done.stderr, done.stderr
-    return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr
+    code, out, err = stack.longhaul("verify", "--json", *arguments)
+    return code, [json.loads(line) for line in out.splitlines()], err
 
 
 def test_a_deployed_stack_passes_every_case_and_nothing_is_left(

@@ -1,7 +1,6 @@
 """What pages of other origins can do to the embedded AWS, in Debian's chromium, headless."""
 
 import http.server
-import shutil
 from collections.abc import Callable, Iterator
 from threading import Thread
 from typing import Any
@@ -10,15 +9,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from embedded.cloud import EmbeddedAws
+from tests.chromium import MARKS, chromium
 
-playwright = pytest.importorskip(
-    "playwright.sync_api", reason="playwright is not installed: pip install -r requirements-dev.txt"
-)
-CHROMIUM = shutil.which("chromium")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium: apt-get install chromium"),
-]
+pytestmark = MARKS
 
 # A page of `evil.example` that has made its name resolve to this machine.
 EVIL = "evil.example"
@@ -73,19 +66,14 @@ def site() -> Iterator[int]:
 
 
 @pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with playwright.sync_playwright() as started:
-        # No sandbox: in a container the tests run as root, and the pages are our own.
-        found = started.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", RESOLVE, DEFENCELESS]
-        )
+def browser() -> Iterator[Any]:
+    with chromium(RESOLVE, DEFENCELESS) as found:
         yield found
-        found.close()
 
 
 @pytest.fixture
-def page(chromium: Any) -> Iterator[Any]:
-    context = chromium.new_context()
+def page(browser: Any) -> Iterator[Any]:
+    context = browser.new_context()
     yield context.new_page()
     context.close()
 

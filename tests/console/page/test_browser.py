@@ -1,6 +1,5 @@
 """The page in a real browser: Debian's chromium, headless."""
 
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from threading import Thread
@@ -11,18 +10,11 @@ import pytest
 from console.page.serve import serving
 from console.target import Target
 from longhaul.domain.verdict import OutcomeClass
+from tests.chromium import MARKS, chromium, playwright
 from tests.console.conftest import World
 from tests.console.page.scenes import EVIL, busy, crowd, dead, started
 
-playwright = pytest.importorskip(
-    "playwright.sync_api", reason="playwright is not installed: pip install -r requirements-dev.txt"
-)
-CHROMIUM = shutil.which("chromium")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium: apt-get install chromium"),
-]
-
+pytestmark = MARKS
 
 LEFT = "net::ERR_ABORTED"
 """The error of a refresh that is cut off because the page is left."""
@@ -31,11 +23,8 @@ OTHER_THAN = "text => document.querySelector('#as-of').textContent !== text"
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as started_playwright:
-        # No sandbox: in a container the tests run as root, and the pages are our own.
-        found = started_playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    with chromium() as found:
         yield found
-        found.close()
 
 
 @pytest.fixture
