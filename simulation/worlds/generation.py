@@ -32,6 +32,7 @@ _NARROWED = 0.05
 _ROLLED_BACK = 0.08
 _HOSTILE = 0.06
 _LOST = 0.03
+_USUAL_RECEIVES = 900
 _OPERATED = 0.1
 _FORGED = 0.3  # of pipelines
 _LONG_OUTAGE = 0.02
@@ -39,7 +40,7 @@ _SWARMS = 0.6
 _COMPACTIONS = 0.08
 _LONGEST_OUTPUT = 768  # bytes of its key
 _AFTER_CANCEL = 0.5
-_CANCEL_AGAIN = 0.2
+_CANCEL_AGAIN = 0.4
 _DOUBLED = 0.06
 _ROOTS = 2
 _OWN, _PLATFORM = sorted(OWN_FAULTS), sorted(PLATFORM_FAULTS)
@@ -65,7 +66,7 @@ def plan_of(seed: int) -> Plan:
         spot=rng.random() < 0.2,
         max_attempts=_pick(rng, (3, 60), (1, 10), (2, 20), (5, 10)),
         # 900 receives take days of waiting; a renewal after five is the same.
-        renew_receives=_pick(rng, (900, 85), (5, 15)),
+        renew_receives=_pick(rng, (_USUAL_RECEIVES, 85), (5, 15)),
     )
     plan = replace(plan, jobs=_compacting(rng_of(seed, "compactions"), plan.jobs))
     # A source of its own: worlds without a pipeline stay as they were before there were any.
@@ -143,7 +144,7 @@ def _work_s(rng: random.Random) -> float:
         ((1.0, 60.0), 4_500),
         ((60.0, _HOUR_S), 1_300),
         ((_HOUR_S, 8 * _HOUR_S), 180),
-        ((11 * _HOUR_S, 30 * _HOUR_S), 18),
+        ((11 * _HOUR_S, 30 * _HOUR_S), 60),
         ((48 * _HOUR_S, 120 * _HOUR_S), 2),
     )
     return round(low * math.pow(high / low, rng.random()), 1)
@@ -293,11 +294,19 @@ def _in_between(rng: random.Random, plan: Plan) -> list[Act]:
             work = 3 if "." in act.job else rng.choice((0, 3))
             found.append(Act(at_s, "resubmit", act.job, work))
             if rng.random() < _CANCEL_AGAIN:
-                found.append(Act(round(at_s + 60 * rng.random(), 1), "cancel", act.job))
+                found.append(Act(round(at_s + 60 * rng.random() ** 2, 1), "cancel", act.job))
         elif act.kind == "submit" and rng.random() < _DOUBLED:
             found.append(Act(act.at_s, "submit_twice", act.job, act.work))
+    for job in plan.jobs:
+        if any(each.kind == "uploads_end" for each in job.endings) and rng.random() < 0.5:
+            # After the commit; then that turns out to be void.
+            begin_s = next((act.at_s for act in plan.acts if act.job == job.name), 0.0)
+            at_s = begin_s + 70 + job.work_s + 2_400 * rng.random() ** 2
+            found.append(Act(round(at_s, 1), "cancel", job.name))
     if rng.random() < _LOST:
         found.append(Act(0.0, "lose_released"))
+    if rng.random() < _LOST and plan.renew_receives < _USUAL_RECEIVES:
+        found.append(Act(_soon(rng), "renewer_dies"))
     return found
 
 
