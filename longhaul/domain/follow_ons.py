@@ -185,7 +185,7 @@ def _sent(
         "output": f"s3://{settings.paths.data_bucket}/{FOLLOW_ONS_PREFIX}{job_id}/",
         **request,
         "job_id": job_id,
-        "lineage": lineage.model_dump(mode="json", exclude_none=True),
+        "lineage": lineage.model_dump(exclude_none=True),
     }
     return FollowOn(target.name, json.dumps(body, separators=(",", ":")))
 

@@ -150,7 +150,7 @@ class JobRequest(Model):
         between two deliveries of one message does not make it another request. Without `job_id` and
         `lineage`, which name the work and do not describe it.
         """
-        asked = self.model_dump(mode="json", exclude={"job_id", "lineage"}, exclude_defaults=True)
+        asked = self.model_dump(exclude={"job_id", "lineage"}, exclude_defaults=True)
         return hashlib.sha256(
             json.dumps(asked, sort_keys=True, separators=(",", ":")).encode()
         ).hexdigest()[:32]

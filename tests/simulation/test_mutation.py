@@ -101,6 +101,20 @@ def test_constant_of_a_module_is_assigned_again(module: ModuleType) -> None:
     assert module.LIMIT == 4
 
 
+def test_constant_that_a_class_or_another_constant_reads_is_not_applied(
+    module: ModuleType,
+) -> None:
+    file = Path(str(module.__file__)).parent / "longhaul" / "changed.py"
+    file.parent.mkdir()
+    source = SOURCE.replace("def is_late", "TWICE = 2 * LIMIT\n\n\ndef is_late")
+    file.write_text(source)
+    module.__file__ = str(file)
+    change = next(each for each in mutations(source) if each.old == "3")
+
+    with pytest.raises(NotAppliedError):
+        apply(change, str(file), module.__name__)
+
+
 def test_change_can_be_undone(module: ModuleType) -> None:
     for each in mutations(SOURCE):
         if each.what in ("returns None", "constant one more") and each.scope != "is_late":
@@ -140,17 +154,27 @@ def test_last_result_of_a_change_counts(tmp_path: Path) -> None:
 def test_list_of_reasons_names_no_change_that_the_code_no_longer_has(tmp_path: Path) -> None:
     listed = tmp_path / "equivalent.toml"
     listed.write_text(
-        '[[change]]\nin = "longhaul/rows.py is_late"\nis = "age >= limit -> age > limit"\n'
-        'why = "no row is of that very second"\n'
-        '[[change]]\nin = "longhaul/rows.py"\nis = "4 -> 5"\nwhy = "gone"\n'
+        """
+        [[equivalent]]
+        file = "longhaul/rows.py"
+        line = "if age >= limit and not done(age):"
+        changes = ["age >= limit -> age > limit", "age >= limit -> age == limit"]
+        why = "no row is of that very second"
+        """
     )
     work = [Work("longhaul/rows.py", each) for each in mutations(SOURCE)]
 
-    assert outdated(work, reasons(listed)) == [("longhaul/rows.py", "4 -> 5")]
+    assert outdated(work, reasons(listed)) == [
+        (
+            "longhaul/rows.py",
+            "if age >= limit and not done(age):",
+            "age >= limit -> age == limit",
+        )
+    ]
 
 
 def test_every_reason_is_of_a_change_that_is_made_today() -> None:
-    files = {where.split()[0] for where, _ in reasons()}
+    files = {file for file, _, _ in reasons()}
     work = [Work(file, each) for file in files for each in mutations((ROOT / file).read_text())]
 
     assert outdated(work, reasons()) == []

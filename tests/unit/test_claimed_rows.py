@@ -146,3 +146,11 @@ def test_wait_for_a_place_begins_with_the_first_refusal_and_is_kept() -> None:
         replace(first, state=State.RUNNING), refused, stage(), TIMING, LATER, random.Random(1)
     ).lease
     assert second.unplaced_since == NOW
+
+
+@pytest.mark.parametrize(("waited_s", "state"), [(604_799, "RELEASED"), (604_800, "DEAD")])
+def test_job_without_a_place_is_dead_after_seven_days(waited_s: int, state: str) -> None:
+    refused = Verdict(OutcomeClass.NOT_PLACED, "no room")
+    now = NOW + timedelta(seconds=waited_s)
+
+    assert settle(running(), refused, stage(), TIMING, now, random.Random(1)).lease.state == state

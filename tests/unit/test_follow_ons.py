@@ -17,7 +17,7 @@ from longhaul.domain.follow_ons import (
     with_stored,
 )
 from longhaul.domain.lease import CommittedOutput, Lease
-from longhaul.domain.lineage import MAX_GROUP, Group, Lineage
+from longhaul.domain.lineage import MAX_GROUP, Group, Lineage, child_id
 from longhaul.domain.message import Message, size_problem
 from longhaul.domain.policy import parse_request
 from longhaul.domain.request import read_request
@@ -212,3 +212,43 @@ def test_input_is_named_after_its_stage_as_an_identifier() -> None:
     (sent,) = follow_ons_of(succeeded("late-delays"), None, settings(stages=stages))
 
     assert list(json.loads(sent.body)["inputs"]) == ["late_delays"]
+
+
+def test_ids_of_follow_ons_are_those_that_their_parents_row_proves() -> None:
+    parent = succeeded("months")
+    (alone,) = follow_ons_of(parent)
+    assert read_request(alone.body).job_id == child_id(
+        parent.key, "clean", parent.key, parent.run, 0
+    )
+    (arrival,) = follow_ons_of(member(0, size=1))
+    start = joined(arrival.join, {0: "s3://b/0/"}, PIPELINE)
+    assert read_request(start.job.body).job_id == child_id(
+        "months#2013", "delays", "months#2013", 5, "join"
+    )
+
+
+def test_what_a_member_emits_is_in_its_group_and_in_one_more() -> None:
+    stages = (*STAGES[:1], stage(name="clean", next=("parts",)), stage(name="parts"))
+
+    (sent,) = follow_ons_of(member(1), {"parts": [{}]}, settings(stages=stages))
+
+    lineage = read_request(sent.body).lineage
+    assert lineage is not None
+    assert [(group.of, group.n) for group in lineage.groups] == [
+        ("months#2013", 1),
+        ("clean#2013-1", 0),
+    ]
+    assert "null" not in sent.body
+
+
+def test_stage_that_a_job_did_not_name_gets_nothing_and_no_join_behind_it_starts() -> None:
+    stages = (
+        stage(name="months", next=("clean", "other")),
+        *STAGES[1:],
+        stage(name="other", next=("end",)),
+        stage(name="end", join=True),
+    )
+
+    found = follow_ons_of(succeeded("months"), {"clean": [{}]}, settings(stages=stages))
+
+    assert [each.stage for each in found] == ["clean"]

@@ -3,12 +3,17 @@
 When a list is kept, struck off or aborted is in the table of `docs/lease.md`.
 """
 
+from dataclasses import replace
+from datetime import timedelta
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longhaul.domain.lease import AttemptId, job_key
-from longhaul.domain.pending import attempt_of, pending_ref
+from longhaul.domain.lease import AttemptId, State, job_key
+from longhaul.domain.pending import attempt_of, decide_pending, pending_ref
+from longhaul.settings import LeaseSettings
+from tests.builders import NOW, changed, running
 
 KEYS = st.builds(
     job_key,
@@ -40,3 +45,26 @@ def test_name_of_a_list_is_readable_and_slashes_of_the_job_id_make_no_folders() 
 )
 def test_name_of_another_object_belongs_to_no_attempt(name: str) -> None:
     assert attempt_of(name) is None
+
+
+@pytest.mark.parametrize(
+    ("state", "number", "settled_s", "decision"),
+    [
+        (State.RUNNING, 3, None, "keep"),  # of an attempt that the row does not know yet
+        (State.DEAD, 3, 10_000, "keep"),
+        (State.DEAD, 2, 149, "keep"),  # its task may still be stopping
+        (State.DEAD, 2, 150, "abort"),
+        (State.DEAD, 2, None, "abort"),
+        (State.DEAD, 1, None, "abort"),
+        (State.RUNNING, 1, None, "abort"),
+    ],
+)
+def test_uploads_are_aborted_when_their_task_must_be_gone(
+    state: State, number: int, settled_s: int | None, decision: str
+) -> None:
+    row = changed(running(), attempt=2, state=state)
+    if settled_s is not None:
+        row = changed(row, settled_at=NOW - timedelta(seconds=settled_s))
+    owner = replace(row.id, attempt=number)
+
+    assert decide_pending(owner, row, LeaseSettings(), NOW) == decision

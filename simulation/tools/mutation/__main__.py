@@ -63,7 +63,7 @@ def main() -> int:
     options = parser.parse_args()
     everything = _generated(options.modules)
     listed = reasons()
-    work = _chosen([w for w in everything if w.reason_key not in listed], options)
+    work = _chosen([w for w in everything if w.place not in listed], options)
     if options.shard is not None:
         _try_all(work[options.shard :: options.processes] if options.shard >= 0 else [], options)
         return 0
@@ -72,11 +72,11 @@ def main() -> int:
     for worker in workers:
         worker.wait()
     results = read(options.state)
-    equivalent = Counter(each.file for each in everything if each.reason_key in listed)
+    equivalent = Counter(each.file for each in everything if each.place in listed)
     survived = _report([(w, results[w.key]) for w in work if w.key in results], equivalent)
     gone = outdated(everything, listed)
-    for where, change in gone:
-        print(f"equivalent.toml lists what the code no longer has: {where}: {change}")
+    for place in gone:
+        print(f"equivalent.toml lists what the code no longer has: {': '.join(place)}")
     return 1 if survived or gone else 0
 
 

@@ -62,6 +62,7 @@ class Mutation:
     statement: int  # the line of the statement around it
     scope: str
     around: str
+    code: str  # the line as it stands in the file
     what: str
     old: str
     new: str
@@ -70,7 +71,7 @@ class Mutation:
 
 def mutations(source: str) -> Iterator[Mutation]:
     """All changes of a module, each on a copy of its tree."""
-    tree = ast.parse(source)
+    tree, lines = ast.parse(source), source.splitlines()
     functions = dict(_functions(tree, ""))
     numbers: Counter[tuple[str, str]] = Counter()
     for path, scope in _sites(tree, "", in_function=False):
@@ -82,7 +83,8 @@ def mutations(source: str) -> Iterator[Mutation]:
             make = partial(_changed, tree, path, new)
             texts = _text(node), _text(new)
             number = numbers[scope, around]
-            yield Mutation(number, line, statement.lineno, scope, around, what, *texts, make)
+            place = (number, line, statement.lineno, scope, around, lines[line - 1].strip())
+            yield Mutation(*place, what, *texts, make)
             numbers[scope, around] += 1
 
 
@@ -154,7 +156,7 @@ def _is_for_people(node: ast.AST) -> bool:
             return True
         case ast.Expr(value=ast.Constant()) | ast.AnnAssign(value=None) | ast.Global():
             return True
-        case ast.Subscript(value=ast.Name(id="Literal")):
+        case ast.Subscript(value=ast.Name(id="Literal" | "Mapping" | "Sequence")):
             return True
         case ast.Expr(value=ast.Call(func=func)) | ast.Call(func=func):
             return bool(_names_in(func) & _FOR_PEOPLE)

@@ -8,7 +8,8 @@ import ast
 import importlib
 import sys
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
+from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -92,8 +93,10 @@ def _assign_constant(mutation: Mutation, module: ModuleType) -> Undo:
     if name is None or not values:
         raise NotAppliedError("a class or a default")
     before = vars(module)[name]
-    after = eval(compile(ast.Expression(values[0]), module.__name__, "eval"), vars(module))  # noqa: S307 - our own code
     users = [each for each in list(sys.modules.values()) if vars(each).get(name) is before]
+    if any(name in _names_at_load(each) for each in users):
+        raise NotAppliedError("what was made of it when a module was loaded stays")
+    after = eval(compile(ast.Expression(values[0]), module.__name__, "eval"), vars(module))  # noqa: S307 - our own code
 
     def assign(value: object) -> None:
         for each in users:
@@ -101,3 +104,26 @@ def _assign_constant(mutation: Mutation, module: ModuleType) -> Undo:
 
     assign(after)
     return partial(assign, before)
+
+
+@cache
+def _names_at_load(module: ModuleType) -> frozenset[str]:
+    """Names that a module's code reads outside of functions, as class bodies and defaults do."""
+    file = getattr(module, "__file__", None) or ""
+    if "/longhaul/" not in file:
+        return frozenset()
+    names: set[str] = set()
+    left: list[ast.AST] = [ast.parse(Path(file).read_text())]
+    while left:
+        node = left.pop()
+        if isinstance(node, ast.FunctionDef):
+            left += [
+                *node.decorator_list,
+                *node.args.defaults,
+                *filter(None, node.args.kw_defaults),
+            ]
+            continue
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            names.add(node.id)
+        left += ast.iter_child_nodes(node)
+    return frozenset(names)

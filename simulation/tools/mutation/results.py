@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from simulation.tools.mutation.operators import Mutation
 
 Key = tuple[str, str, int]
+Place = tuple[str, str, str]  # the file, the line's text, and what is changed in it
 _REASONS = Path(__file__).with_name("equivalent.toml")
 
 
@@ -24,9 +25,9 @@ class Work(NamedTuple):
         return self.file, sha256(scope.encode()).hexdigest()[:16], self.mutation.number
 
     @property
-    def reason_key(self) -> tuple[str, str]:
+    def place(self) -> Place:
         each = self.mutation
-        return f"{self.file} {each.scope}".strip(), f"{each.old} -> {each.new}"
+        return self.file, each.code, f"{each.old} -> {each.new}"
 
 
 class Result(NamedTuple):
@@ -64,14 +65,17 @@ def add(state: Path, key: Key, result: Result) -> None:
         results.write(json.dumps({"key": key, **result._asdict()}) + "\n")
 
 
-def reasons(path: Path = _REASONS) -> dict[tuple[str, str], str]:
-    """Why a change need not be noticed, by where it is and what it changes."""
-    listed = tomllib.loads(path.read_text())["change"]
-    return {(each["in"], each["is"]): each["why"] for each in listed}
+def reasons(path: Path = _REASONS) -> dict[Place, str]:
+    """Why a change need not be noticed."""
+    return {
+        (each["file"], each["line"], change): each["why"]
+        for each in tomllib.loads(path.read_text())["equivalent"]
+        for change in each["changes"]
+    }
 
 
-def outdated(work: Iterable[Work], listed: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+def outdated(work: Iterable[Work], listed: Iterable[Place]) -> list[Place]:
     """Entries of the list for which the code has no such change any more."""
-    keys = {each.reason_key for each in work}
-    files = {each.file for each in work}
-    return [each for each in listed if each not in keys and each[0].split()[0] in files]
+    places = {each.place for each in work}
+    files = {file for file, _, _ in places}
+    return [each for each in listed if each not in places and each[0] in files]

@@ -1,0 +1,141 @@
+"""What a path may be, what a manifest vouches for, and what a reason may quote."""
+
+import pytest
+
+from longhaul.domain.manifest import MAIN, Manifest, ManifestFile, PendingOutput, Upload, merged
+from longhaul.domain.manifest import carries_token as has_token
+from longhaul.domain.paths import DataPath, has_controls, parse_input, parse_job, parse_output
+from longhaul.domain.quoting import name_of, without_values
+from longhaul.settings import PathPolicy
+
+POLICY = PathPolicy(
+    data_bucket="data", input_buckets=("landing",), output_buckets=("lake",), allow_file=True
+)
+TOKEN = f"{'0123456789abcdef0123'}-5-2"
+
+
+@pytest.mark.parametrize("character", ["\x00", "\u200b", "\ud800", "\u2028", "\u2029"])
+def test_character_that_shows_a_line_as_something_else_is_a_control(character: str) -> None:
+    assert has_controls(f"a{character}b")
+    assert not has_controls("aä b")
+
+
+@pytest.mark.parametrize("bucket", ["data", "landing", "lake"])
+def test_inputs_come_from_the_data_the_input_and_the_output_buckets(bucket: str) -> None:
+    assert parse_input(f"s3://{bucket}/a/b", POLICY) == DataPath("s3", bucket, "a/b")
+
+
+def test_outputs_go_to_the_data_and_the_output_buckets() -> None:
+    assert str(parse_output("s3://data/a", POLICY)) == "s3://data/a/"
+    assert str(parse_output("s3://lake/a", POLICY)) == "s3://lake/a/"
+    with pytest.raises(ValueError, match="not allowed; allowed: data, lake"):
+        parse_output("s3://landing/a", POLICY)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("s3:data/a", "must be s3://bucket"),
+        ("http:///etc/passwd", "must be s3://bucket"),
+        ("file", "must be s3://bucket"),
+        ("s3://data/a/./b", "segments"),
+        ("s3://data/a/../b", "segments"),
+        ("s3://data/a//b", "empty segments"),
+        ("s3://data/longhaul/requests", "Longhaul's own"),
+        (f"s3://data/{'x' * 769}", "longer than 768 bytes"),
+    ],
+)
+def test_malformed_or_escaping_path_is_refused(text: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        parse_input(text, POLICY)
+
+
+def test_only_the_data_bucket_has_a_prefix_of_ours() -> None:
+    assert parse_input("s3://lake/longhaul/x", POLICY).key == "longhaul/x"
+    assert str(parse_input("file:///longhaul/x", POLICY)) == "file:///longhaul/x"
+    assert len(parse_input(f"s3://data/{'x' * 768}", POLICY).key) == 768
+
+
+def test_code_of_a_job_is_one_python_file_below_an_allowed_prefix() -> None:
+    policy = PathPolicy(data_bucket="data", job_prefixes=("s3://code/jobs/",))
+
+    assert parse_job("s3://code/jobs/a.py", policy) == DataPath("s3", "code", "jobs/a.py")
+
+
+@pytest.mark.parametrize(
+    ("path", "carries"),
+    [
+        (f"part-0-{TOKEN}.parquet", True),
+        (f"day=1/part-0-{TOKEN}.parquet", True),
+        (f"{TOKEN}/part-0.parquet", False),  # the folder's name is not the file's
+        (f"{TOKEN}/x/part-0.parquet", False),
+        ("part-0.parquet", False),
+    ],
+)
+def test_file_of_ours_has_a_token_in_its_own_name(path: str, *, carries: bool) -> None:
+    assert has_token(path) is carries
+
+
+def manifest(attempt: int, *paths: str, published: tuple[str, ...] = ()) -> Manifest:
+    files = tuple(ManifestFile(path=path, size=1) for path in paths)
+    return Manifest(key="main#a", run=5, attempt=attempt, files=files, published=published)
+
+
+def test_manifest_tells_of_its_publisher_and_of_those_before_it() -> None:
+    ours = manifest(2, published=("earlier",))
+
+    assert ours.tells_of(ours.token)
+    assert ours.tells_of("earlier")
+    assert not ours.tells_of("later")
+    assert ours.token.endswith("-5-2")
+
+
+def test_publication_is_remembered_with_the_last_thousand_before_it() -> None:
+    before = manifest(1, published=tuple(str(n) for n in range(1_000)))
+    pending = PendingOutput(
+        token="ours", prefix="s3://data/a/", uploads=(), manifest=manifest(2, "b")
+    )
+
+    after = merged(pending, before)
+
+    assert len(after.published) == 1_000
+    assert (after.published[0], after.published[-1]) == ("1", "ours")
+
+
+def test_manifest_of_a_version_without_a_list_of_publications_begins_one() -> None:
+    before = manifest(1)
+    pending = PendingOutput(token="ours", prefix="s3://data/a/", manifest=manifest(2))
+
+    assert merged(pending, before).published == (before.token, "ours")
+    assert merged(pending, None).published == ("ours",)
+
+
+@pytest.mark.parametrize("path", ["/a", "a/../b", "a//b", ".", "a\nb"])
+def test_upload_stays_below_its_output(path: str) -> None:
+    with pytest.raises(ValueError, match="path"):
+        Upload(path=path, upload_id="u", size=1)
+
+
+def test_rows_are_counted_of_a_dataset_without_files() -> None:
+    counted = manifest(2).model_copy(update={"rows": {MAIN: 0, "errors": 0}})
+    pending = PendingOutput(token="ours", prefix="s3://data/a/", manifest=counted)
+
+    assert merged(pending, None).rows == {MAIN: 0, "errors": 0}
+
+
+def test_name_is_quoted_whole_up_to_24_characters() -> None:
+    assert name_of("x" * 24) == "x" * 24
+    assert name_of("x" * 25) == "x" * 24 + "…"
+    assert name_of("a\nb") == "a\\nb"
+
+
+def test_longest_value_is_cut_first_so_that_no_rest_of_it_stays() -> None:
+    document = {"a": "password", "b": "password-of-mine", "c": "zz-password-of-mine"}
+
+    assert without_values("zz-password-of-mine", document) == "zz-p…"
+    assert without_values("it is password-of-mine", document) == "it is pass…"
+
+
+def test_value_of_eight_characters_is_cut_and_a_shorter_one_stays() -> None:
+    assert without_values("say password", {"a": "password"}) == "say pass…"
+    assert without_values("say passwor", {"a": "passwor"}) == "say passwor"
