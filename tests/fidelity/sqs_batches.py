@@ -89,7 +89,7 @@ RULES = [
         "AWS.SimpleQueueService.InvalidBatchEntryId",
         recorded("sqs/test_sqs.py::test_delete_message_batch_invalid_msg_id", "2024-04"),
         embedded="ok",
-        why="moto looks at the ids of SendMessageBatch alone. Longhaul's ids are small numbers",
+        why="moto looks at the ids of SendMessageBatch alone. Longhaul deletes one at a time",
     ),
     Rule(
         deletion_of_a_batch_of_eleven,
@@ -97,7 +97,7 @@ RULES = [
         recorded("sqs/test_sqs.py::test_delete_message_batch_with_too_large_batch", "2024-04"),
         embedded="AWS.SimpleQueueService.BatchEntryIdsNotDistinct",
         why="moto compares handles instead of ids, and counts no entries. Longhaul"
-        " deletes ten at most",
+        " deletes one at a time",
     ),
     Rule(
         visibility_of_a_batch_of_eleven,
