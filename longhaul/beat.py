@@ -58,8 +58,6 @@ class Heartbeat:
             self.metrics.put({StageMetric.LEASE_LEFT: left_s}, stage=lease.stage)
         if isinstance(decision, Extend):
             return self._extend(lease, decision)
-        if self.settings.stage_or_removed(lease.stage).retired:
-            return self._keep_handle(lease, decision)
         return self._hand_over(lease, decision)
 
     def _extend(self, lease: Lease, decision: Extend) -> BeatResult:
@@ -69,10 +67,7 @@ class Heartbeat:
                 self.settings.stage_or_removed(lease.stage).queue_url, handle, decision.visibility_s
             )
             if visibility == "beyond_limit":
-                hand_over = HandOver(handle, decision.wait_s)
-                if self.settings.stage_or_removed(lease.stage).retired:
-                    return self._keep_handle(lease, hand_over)
-                return self._hand_over(lease, hand_over)
+                return self._hand_over(lease, HandOver(handle, decision.wait_s))
             if visibility == "not_held":
                 # The visibility lapsed, or the message was received again: the dispatcher finds
                 # this live lease and adopts the receive. The job runs on.
@@ -99,6 +94,8 @@ class Heartbeat:
 
         The dispatcher receives it, finds the live lease, and adopts the new receive.
         """
+        if self.settings.stage_or_removed(lease.stage).retired:
+            return self._keep_handle(lease, decision)
         try:
             self.leases.hand_over(lease.id, decision.receipt_handle)
         except LeaseChangedError:

@@ -119,7 +119,7 @@ class Claimer:
         batch.room = self.slots.room(batch.stage, self.clock.now())
 
     def _due(self, stage: Stage, most: int, *, but: Collection[str]) -> list[Claim]:
-        """The claims of at most so many jobs, the longest due first.
+        """The claims of at most `most` jobs, the longest due first.
 
         `but`: keys of jobs whose messages are in hand.
         """

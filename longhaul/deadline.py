@@ -12,7 +12,7 @@ _MARGIN = timedelta(seconds=10)
 
 
 def deadline(remaining_ms: int, clock: Clock) -> datetime:
-    """The time by which an invocation with so many milliseconds left stops its long work."""
+    """The time by which an invocation with `remaining_ms` left stops its long work."""
     return clock.now() + timedelta(milliseconds=remaining_ms) - _MARGIN
 
 

@@ -28,7 +28,7 @@ from longhaul.domain.claim import (
     adopted,
     decide_claim,
 )
-from longhaul.domain.dead_letter import Reason
+from longhaul.domain.dead_letter import refusal
 from longhaul.domain.errors import InvalidRequestError, LeaseChangedError, UnreadableRowError
 from longhaul.domain.lease import Lease, with_handle
 from longhaul.domain.message import Delivery, JobMessage, read, require_room
@@ -109,8 +109,7 @@ class Dispatcher:
         try:
             messages.append(read(delivery, batch.stage, self.clock.now()))
         except InvalidRequestError as error:
-            sent = delivery.sent_at.isoformat(timespec="seconds")
-            reason = Reason(kind="invalid_request", reason=str(error), first_sent=sent)
+            reason = refusal("invalid_request", str(error), delivery.sent_at)
             self.messages.dead_letter(batch, delivery.message_id, delivery.content, reason)
 
     def _look_up(self, message: JobMessage, rows: Rows, batch: Batch) -> None:
@@ -185,7 +184,7 @@ class Dispatcher:
                     f"job_id {other.job_id!r} belongs to a different request "
                     f"(run {other.run}, {other.state.value}); give this one another job_id"
                 )
-                reason = _reason_of("conflicting_job_id", text, message)
+                reason = refusal("conflicting_job_id", text, message.sent_at, message.key)
                 self.messages.dead_letter(batch, message.message_id, message.content, reason)
         return None
 
@@ -224,7 +223,7 @@ class Dispatcher:
             request = self.ancestry.proven(message, batch.stage, row)
             check_policy(request, self.settings, batch.stage)
         except InvalidRequestError as error:
-            reason = _reason_of("invalid_request", str(error), message)
+            reason = refusal("invalid_request", str(error), message.sent_at, message.key)
             self.messages.dead_letter(batch, message.message_id, message.content, reason)
             return False
         return True
@@ -246,9 +245,3 @@ class Dispatcher:
             self.background.run_all(tasks, at_once=len(tasks))
             if batch.waiting:
                 batch.room = self.slots.room(batch.stage, self.clock.now())
-
-
-def _reason_of(kind: str, text: str, message: JobMessage) -> Reason:
-    """Why a message is dead-lettered that starts no run."""
-    sent = message.sent_at.isoformat(timespec="seconds")
-    return Reason(kind=kind, reason=text, key=message.key, first_sent=sent)

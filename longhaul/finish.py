@@ -110,7 +110,7 @@ class Finisher:
     def _changed(self, lease: Lease, current: Lease | None) -> Lease:
         """The row that won: of another function that finishes it, or of a new run.
 
-        If its runner published meanwhile, nobody else may come to finish it.
+        If its runner published meanwhile, no other function may come to finish it.
         """
         if current is None:
             return lease
@@ -191,7 +191,7 @@ class Finisher:
                 yield job
 
     def _dead_letter_unsendable(self, stage: Stage, message: Message, why: str) -> None:
-        """A follow-on that SQS will never take must neither be owed for ever nor be forgotten."""
+        """A follow-on that SQS never takes must neither stay owed nor be forgotten."""
         key = job_key(stage.name, json.loads(message.body)["job_id"])
         reason = Reason(kind="unsendable", reason=shorten(f"SQS refuses this job: {why}"), key=key)
         self.giving_up.send(stage.dead_letter_queue_url, lambda: message, reason)

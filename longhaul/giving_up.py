@@ -1,7 +1,7 @@
 """Give up a job on which our own code keeps failing: it becomes a dead letter.
 
-Whatever raises for one job again and again would circle unseen: its message comes back, or its row
-is repaired anew, for ever. So errors are counted where they are caught, and the last one ends it.
+A job that raises the same error each time would circle unseen: its message comes back, or a sweep
+repairs its row again. So errors are counted where they are caught, and the last one ends the job.
 """
 
 import json

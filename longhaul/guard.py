@@ -10,7 +10,7 @@ from functools import partial
 from aws_lambda_powertools import Logger
 
 from longhaul.batch import Batch
-from longhaul.domain.dead_letter import Reason
+from longhaul.domain.dead_letter import Reason, refusal
 from longhaul.domain.giving_up import INTERNAL_ERROR, explained
 from longhaul.domain.lease import State, with_handle
 from longhaul.domain.message import Delivery, JobMessage, Message
@@ -76,8 +76,7 @@ class Guard:
         place = f"{batch.stage.name}#{delivery.message_id}"
         if self.giving_up.is_due(place, delivery.message_id, error):
             text = explained(error, "this message could not be read, or not be refused")
-            sent = delivery.sent_at.isoformat(timespec="seconds")
-            reason = Reason(kind=INTERNAL_ERROR, reason=text, first_sent=sent)
+            reason = refusal(INTERNAL_ERROR, text, delivery.sent_at)
             self._dead_letter(batch, delivery.message_id, delivery.content, reason)
 
     def _failed(self, message: JobMessage, batch: Batch, error: Exception) -> None:
@@ -90,8 +89,7 @@ class Guard:
         row = self.leases.load(message.key)
         if row is None or not row.receive.is_of(message.message_id, message.chain):
             text = explained(error, "no run could be started")
-            sent = message.sent_at.isoformat(timespec="seconds")
-            reason = Reason(kind=INTERNAL_ERROR, reason=text, key=message.key, first_sent=sent)
+            reason = refusal(INTERNAL_ERROR, text, message.sent_at, message.key)
             self._dead_letter(batch, message.message_id, message.content, reason)
         elif row.state is State.RELEASED:
             ended = with_handle(self.giving_up.end(row, error), message.receipt_handle)

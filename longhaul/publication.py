@@ -2,8 +2,8 @@
 
 Uploads that are neither pending nor completed may be gone for good, or S3 is completing them for a
 publisher that died: that may take minutes, and no answer of S3 tells the two apart. So they are
-looked at twice, half an hour apart, and nobody completes an upload in between. What is still gone
-then makes the commit void.
+looked at twice, half an hour apart, and no function completes an upload in between. What is still
+gone then makes the commit void.
 
     looked   gone: note it        in place? publish        renew the note, complete what is
     ───────────┴──────────────────────┴─────────────────────┬─ missing: still gone? void ───►

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict, dataclass
+from datetime import datetime
 
 from longhaul.domain import attributes
 from longhaul.domain.lease import Lease
@@ -35,6 +36,11 @@ class Reason:
                 if value is not None
             }
         )
+
+
+def refusal(kind: str, text: str, sent_at: datetime, key: str | None = None) -> Reason:
+    """Why a message is dead-lettered that starts no run."""
+    return Reason(kind=kind, reason=text, key=key, first_sent=sent_at.isoformat(timespec="seconds"))
 
 
 def reason_of(lease: Lease, execution_arn: str, log_location: str | None) -> Reason:
