@@ -203,7 +203,7 @@ class Finisher:
         outputs = {} if isinstance(arrival, Join) else self._outputs(arrival)
         if outputs is None:
             return None
-        found = joined(join, outputs, self.settings)
+        found = joined(join, outputs, self.leases.load(join.group.of), self.settings)
         self.requests.put_inputs(found.inputs_ref, found.inputs)
         if found.missing:
             self._refuse(found)

@@ -9,6 +9,7 @@ would need a key to keep and to rotate.
 
 from collections.abc import Mapping
 
+from longhaul.domain.follow_ons import seal_of
 from longhaul.domain.lease import Lease, State, job_key, joined_ref
 from longhaul.domain.lineage import Group, Lineage, child_id
 from longhaul.settings import Stage
@@ -35,10 +36,10 @@ def is_child(
         made = child_id(parent.root, stage.name, parent.key, parent.run, n)
         return (lineage, job_id) == (true, made)
 
+    seal = seal_of(parent)
     if stage.join:
-        # Without a seal: a member sends it, and its inputs are not in the message.
-        return follows("join", outer, inputs_ref=joined_ref(job_key(stage.name, job_id)))
-    seal = parent.attempt.output.seal if parent.attempt.output else None
+        inputs_ref = joined_ref(job_key(stage.name, job_id))
+        return follows("join", outer, inputs_ref=inputs_ref, seal=seal)
     if not emitted:
         return follows(0, outer, seal=seal)
     size = emitted.get(stage.name, 0)

@@ -96,8 +96,10 @@ def follow_ons(
                 yield from _joins_of_none(lease, target, settings)
 
 
-def joined(join: Join, outputs: Mapping[int, str], settings: RuntimeSettings) -> Joined:
-    """The job that starts when all have arrived.
+def joined(
+    join: Join, outputs: Mapping[int, str], emitter: Lease | None, settings: RuntimeSettings
+) -> Joined:
+    """The job that starts when all have arrived. `emitter`: the row of the job that emitted them.
 
     Its inputs are their outputs, in the order in which the members were emitted. They are stored
     beside the request, which names them: thousands of paths do not fit into a message.
@@ -108,7 +110,8 @@ def joined(join: Join, outputs: Mapping[int, str], settings: RuntimeSettings) ->
     inputs = {f"{name}_{n:05}": outputs.get(n) for n in range(join.group.size)}
     missing = tuple(each for each, output in inputs.items() if output is None)
     request = {"inputs": dict.fromkeys(missing)} if missing else {}
-    lineage = join.lineage.model_copy(update={"inputs_ref": joined_ref(key)})
+    seal = seal_of(emitter) if emitter else None
+    lineage = join.lineage.model_copy(update={"inputs_ref": joined_ref(key), "seal": seal})
     job = _sent(settings.stage(join.stage), job_id, request, lineage, settings)
     return Joined(job, key, joined_ref(key), inputs, missing)
 
@@ -141,6 +144,11 @@ def groups_of(lease: Lease) -> tuple[Group, ...]:
     return lease.lineage.groups if lease.lineage else ()
 
 
+def seal_of(lease: Lease) -> str | None:
+    """The text that the row of a success shares with its follow-ons alone."""
+    return lease.attempt.output.seal if lease.attempt.output else None
+
+
 def _join(lease: Lease, target: Stage, groups: tuple[Group, ...]) -> Join:
     # A job that was submitted to the previous stage by hand is a group of its own.
     *outer, group = groups or (Group(of=lease.key, run=lease.run, n=0, size=1),)
@@ -169,8 +177,7 @@ def _follow_on(
     settings: RuntimeSettings,
 ) -> FollowOn:
     job_id = child_id(lease.root, target.name, lease.key, lease.run, n)
-    seal = lease.attempt.output.seal if lease.attempt.output else None
-    lineage = Lineage(root=lease.root, parent=lease.key, groups=groups, seal=seal)
+    lineage = Lineage(root=lease.root, parent=lease.key, groups=groups, seal=seal_of(lease))
     return _sent(target, job_id, request, lineage, settings)
 
 

@@ -80,13 +80,18 @@ def test_child_of_a_parent_without_groups_or_output_is_in_no_group_and_has_no_se
     assert is_child(lineage, job_id, CLEAN, first, {})
 
 
-@pytest.mark.parametrize(("inputs_of", "follows"), [("delays", True), ("clean", False)])
-def test_join_is_proved_by_its_id_and_by_where_its_inputs_are(
-    inputs_of: str, *, follows: bool
+@pytest.mark.parametrize(
+    ("inputs_of", "seal", "follows"),
+    [("delays", "secret", True), ("clean", "secret", False), ("delays", None, False)],
+)
+def test_join_is_proved_by_its_id_by_where_its_inputs_are_and_by_the_seal(
+    inputs_of: str, seal: str | None, *, follows: bool
 ) -> None:
     job_id = id_of("join", "delays")
     ref = joined_ref(job_key(inputs_of, job_id))
-    lineage = Lineage(root="years#all", parent="months#2013", groups=OUTER, inputs_ref=ref)
+    lineage = Lineage(
+        root="years#all", parent="months#2013", groups=OUTER, seal=seal, inputs_ref=ref
+    )
 
     assert is_child(lineage, job_id, DELAYS, parent(), {"clean": 2}) is follows
 

@@ -97,8 +97,8 @@ def test_member_of_a_group_arrives_at_the_join_after_its_stage() -> None:
 def test_join_starts_one_job_with_every_output_in_order() -> None:
     (arrival,) = follow_ons_of(member(2))
     outputs = {n: f"s3://longhaul-data/{n}/" for n in (2, 0, 1)}
-    sent = joined(arrival.join, outputs, PIPELINE)
-    again = joined(follow_ons_of(member(0))[0].join, dict(sorted(outputs.items())), PIPELINE)
+    sent = joined(arrival.join, outputs, None, PIPELINE)
+    again = joined(follow_ons_of(member(0))[0].join, dict(sorted(outputs.items())), None, PIPELINE)
     request = parse_request(sent.job.body, PIPELINE, PIPELINE.stage("delays"))
     assert sent == again
     assert list(sent.inputs.items()) == [(f"clean_{n:05}", outputs[n]) for n in range(3)]
@@ -111,15 +111,17 @@ def test_join_starts_one_job_with_every_output_in_order() -> None:
 def test_join_of_the_largest_group_with_the_longest_outputs_fits_into_a_message() -> None:
     (arrival,) = follow_ons_of(member(2, size=MAX_GROUP))
     long = {n: f"s3://longhaul-data/{'x' * 700}/{n}/" for n in range(MAX_GROUP)}
-    assert len(joined(arrival.join, long, PIPELINE).job.body) < 2_000
-    none = joined(arrival.join, {}, PIPELINE)
+    assert len(joined(arrival.join, long, None, PIPELINE).job.body) < 2_000
+    none = joined(arrival.join, {}, None, PIPELINE)
     assert len(none.missing) == MAX_GROUP
     assert size_problem(Message(none.job.body, {})) is None
 
 
 def test_inputs_that_are_no_longer_known_may_be_filled_in_and_no_others() -> None:
     (arrival,) = follow_ons_of(member(2))
-    found = joined(arrival.join, {0: "s3://longhaul-data/a/", 2: "s3://longhaul-data/c/"}, PIPELINE)
+    found = joined(
+        arrival.join, {0: "s3://longhaul-data/a/", 2: "s3://longhaul-data/c/"}, None, PIPELINE
+    )
     body = json.loads(found.job.body)
     assert (found.missing, body["inputs"]) == (("clean_00001",), {"clean_00001": None})
     filled = {"clean_00001": "s3://longhaul-data/b/", "clean_00000": "s3://mine/", "x": "s3://x/"}
@@ -149,7 +151,7 @@ def test_job_that_emits_an_empty_list_starts_the_join_at_once() -> None:
     (join,) = follow_ons_of(succeeded("months", run=5), {"clean": []})
     assert isinstance(join, Join)
     assert (join.stage, join.upstream, join.group.size) == ("delays", "clean", 0)
-    assert joined(join, {}, PIPELINE).inputs == {}
+    assert joined(join, {}, None, PIPELINE).inputs == {}
 
 
 def test_last_stage_has_no_follow_ons() -> None:
