@@ -62,9 +62,7 @@ def settle(case: str, context: Context) -> str:
     return str(lambda_handler(event("settle", case), context)["outcome"])
 
 
-def started(
-    stack: Stack, reported_after: timedelta = timedelta(minutes=15), **changes: Any
-) -> None:
+def started(stack: Stack, reported_after: timedelta = timedelta(hours=6), **changes: Any) -> None:
     """A task that has made no progress since its start, and reported that until then."""
     lease = stack.claim(**changes)
     stack.parts.leases.register_task(lease.id, TASK, lease.attempt.claimed_at)

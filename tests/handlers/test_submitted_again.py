@@ -17,7 +17,7 @@ def life(stack: Stack, output: Path) -> Life:
     return Life(stack, output)
 
 
-def working(life: Life, **request: int) -> tuple[Lease, Task]:
+def working(life: Life, **request: int | str) -> tuple[Lease, Task]:
     """A job that runs in a task that ignores SIGTERM."""
     life.send(JOB, **request)
     life.deliver()
@@ -79,7 +79,7 @@ def test_job_cancelled_between_attempts_starts_again_after_its_task_is_killed(li
 
 
 def test_dead_job_corrected_at_once_starts_again_after_its_task_is_killed(life: Life) -> None:
-    row, task = working(life, max_attempts=1)
+    row, task = working(life, max_attempts=1, timeout="3m")
     assert life.settle(row, "timed-out") == "DEAD"
     life.send(JOB, max_attempts=2)
     life.deliver()

@@ -127,7 +127,7 @@ def test_a_stages_name_in_outputs_has_no_hyphens() -> None:
             {"foo": 1},
             (
                 "longhaul.foo: is not a setting; "
-                "allowed here: access_log_bucket, account, allow_file_paths, architecture,"
+                "allowed here: access_log_bucket, account, alarm_emails, allow_file_paths, "
             ),
         ),
         (
