@@ -69,10 +69,4 @@ FENCE: Final = (
         'NOT_PAUSED = "attribute_not_exists(paused_at)"',
         'NOT_PAUSED = "attribute_not_exists(paused)"',
     ),
-    Mutant(
-        "a paused stage is never resumed",
-        _SLOTS,
-        'self._update(stage, UpdateExpression="REMOVE paused_at")',
-        'self._update(stage, UpdateExpression="REMOVE paused")',
-    ),
 )
