@@ -223,7 +223,7 @@ def test_ids_of_follow_ons_are_those_that_their_parents_row_proves() -> None:
         parent.key, "clean", parent.key, parent.run, 0
     )
     (arrival,) = follow_ons_of(member(0, size=1))
-    start = joined(arrival.join, {0: "s3://b/0/"}, PIPELINE)
+    start = joined(arrival.join, {0: "s3://b/0/"}, None, PIPELINE)
     assert read_request(start.job.body).job_id == child_id(
         "months#2013", "delays", "months#2013", 5, "join"
     )
