@@ -43,11 +43,22 @@ def test_outputs_go_to_the_data_and_the_output_buckets() -> None:
         ("s3://data/a//b", "empty segments"),
         ("s3://data/longhaul/requests", "Longhaul's own"),
         (f"s3://data/{'x' * 769}", "longer than 768 bytes"),
+        (f"s3://data/{'ä' * 385}", "longer than 768 bytes"),
     ],
 )
 def test_malformed_or_escaping_path_is_refused(text: str, problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         parse_input(text, POLICY)
+
+
+@pytest.mark.parametrize("character", "*?[")
+def test_output_and_code_are_one_place_each_and_no_pattern(character: str) -> None:
+    policy = PathPolicy(data_bucket="data", job_prefixes=("s3://data/jobs/",))
+
+    with pytest.raises(ValueError, match="no glob characters"):
+        parse_output(f"s3://data/a{character}/", policy)
+    with pytest.raises(ValueError, match="one Python file"):
+        parse_job(f"s3://data/jobs/a{character}.py", policy)
 
 
 def test_only_the_data_bucket_has_a_prefix_of_ours() -> None:

@@ -4,10 +4,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.policy import parse_request
-from longhaul.domain.request import JobRequest
+from longhaul.domain.request import JobRequest, parse_job_id
 from longhaul.settings import EmrApplication, PathPolicy
 from tests.builders import BUCKET, body, settings, stage
 
@@ -30,6 +31,7 @@ def test_valid_body_is_parsed_with_durations_in_seconds() -> None:
         5,
         "large",
     )
+    assert request.params == {"limit": 3}
 
 
 def test_engine_of_the_stack_is_accepted_and_any_other_is_refused_by_name() -> None:
@@ -53,6 +55,8 @@ def test_engine_of_the_stack_is_accepted_and_any_other_is_refused_by_name() -> N
         ("[]", "the body must be a JSON object, not an array"),
         ("null", "the body must be a JSON object, not null"),
         ('"job"', "the body must be a JSON object, not a text"),
+        ("7", "the body must be a JSON object, not a number"),
+        ("true", "the body must be a JSON object, not a boolean"),
         ("[" * 100_000, "the body is nested too deeply"),
         ('{"a":' * 100_000, "the body is nested too deeply"),
         ('{"params": NaN}', "the body is not valid JSON"),
@@ -156,6 +160,47 @@ def test_problems_never_quote_values_of_the_body() -> None:
     )
 
 
+def test_unknown_field_is_answered_with_all_that_a_producer_may_write() -> None:
+    (problem,) = problems_of(body(priority=1))
+    assert problem == (
+        "priority: unknown field; known: version, job, job_id, inputs, output, mode, params,"
+        " engine, size, timeout, stall_timeout, max_attempts"
+    )
+
+
+def test_field_that_is_needed_and_missing_is_named() -> None:
+    assert problems_of('{"job": "sql"}') == ["output: is missing"]
+
+
+def test_number_beyond_what_json_can_hold_is_refused() -> None:
+    with_infinity = body(params={"limit": 1}).replace('"limit": 1', '"limit": 1e999')
+    (problem,) = problems_of(with_infinity)
+    assert problem.startswith("params: Out of range float values are not JSON compliant")
+
+
+def test_list_of_ten_problems_is_whole() -> None:
+    found = problems_of(body(**{f"field{n}": n for n in range(10)}))
+    assert len(found) == 10
+    assert all("unknown field" in problem for problem in found)
+
+
+@pytest.mark.parametrize("document", [7, None, "object", ["object"]])
+def test_what_is_no_object_of_json_is_no_request(document: object) -> None:
+    with pytest.raises(ValidationError):
+        JobRequest.model_validate(document)
+
+
+@pytest.mark.parametrize("job_id", ["a", "a/b:c-d.e_F9", "a" * 128])
+def test_job_id_of_an_attribute_is_kept_as_it_came(job_id: str) -> None:
+    assert parse_job_id(job_id) == job_id
+
+
+@pytest.mark.parametrize("job_id", ["", "/a", "a..b", "a" * 129])
+def test_job_id_of_an_attribute_follows_the_rule_of_the_body(job_id: str) -> None:
+    with pytest.raises(InvalidRequestError, match="message attribute job_id: a job_id has 1 to"):
+        parse_job_id(job_id)
+
+
 def test_long_list_of_problems_is_cut() -> None:
     found = problems_of(body(**{f"field{n}": n for n in range(500)}))
     assert len(found) == 11
@@ -240,6 +285,28 @@ def test_requests_for_the_same_work_have_the_same_fingerprint() -> None:
     )
 
 
+def test_fingerprint_of_an_earlier_version_is_that_of_today() -> None:
+    asked = {"job": "sql", "output": "s3://b/o/", "params": {"sql": "select 1", "days": [1, 2]}}
+    assert JobRequest.model_validate(asked).fingerprint() == "e005e65cb947c8c4caf99370c4ac5d40"
+
+
+def test_fingerprint_is_the_same_in_whatever_order_inputs_and_params_come() -> None:
+    given = {"a": "s3://b/1", "b": "s3://b/2"}
+    turned = dict(reversed(given.items()))
+    for field in ("inputs", "params"):
+        first, second = (
+            JobRequest.model_validate({"job": "sql", "output": "s3://b/o/", field: each})
+            for each in (given, turned)
+        )
+        assert first.fingerprint() == second.fingerprint()
+
+
+def test_fingerprint_describes_the_work_and_not_where_it_comes_from() -> None:
+    sent = {**json.loads(body()), "lineage": {"root": "main#a", "parent": "main#a"}}
+    plain = JobRequest.model_validate_json(body())
+    assert JobRequest.model_validate(sent).fingerprint() == plain.fingerprint()
+
+
 @given(
     st.recursive(
         st.none() | st.booleans() | st.floats() | st.text(),
@@ -283,6 +350,38 @@ def test_an_object_makes_a_valid_job_id_whatever_its_key_holds(key: str, etag: s
     assert request.object is not None
     assert request.job_id == request.object.id
     assert request.output == f"s3://{BUCKET}/{request.job_id}/"
+
+
+MADE = {"bucket": BUCKET, "key": "in/a.csv", "etag": "e"}
+
+
+@pytest.mark.parametrize(("length", "kept"), [(60, 60), (61, 60)])
+def test_id_of_an_object_begins_with_the_last_60_characters_of_its_name(
+    length: int, kept: int
+) -> None:
+    key = "in/" + "x" * (length - 1) + "z"
+    made = JobRequest.model_validate({**json.loads(body()), "object": {**MADE, "key": key}})
+    assert made.job_id is not None
+    name, _, digest = made.job_id.partition("-")
+    assert (name, len(digest)) == ("x" * (kept - 1) + "z", 24)
+
+
+def test_job_id_that_a_trigger_was_given_stays() -> None:
+    assert parse_request(body(job_id="mine", object=MADE), settings(), stage()).job_id == "mine"
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"inputs": {"flights": 7}}, "inputs.flights: Input should be a valid string"),
+        ({"inputs": ["{object}"]}, "inputs: Input should be a valid dictionary"),
+        ({"output": 7}, "output: Input should be a valid string"),
+    ],
+)
+def test_request_for_an_object_is_checked_as_any_other(
+    change: dict[str, Any], problem: str
+) -> None:
+    assert problems_of(body(object=MADE, **change)) == [problem]
 
 
 def test_a_wrong_object_is_refused_without_its_values() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from longhaul.domain.classify import classify, with_task
+from longhaul.domain.lease import CommittedOutput, RecordedResult
 from longhaul.domain.verdict import (
     MAX_ERROR_CHARS,
     Evidence,
@@ -186,6 +187,70 @@ def test_timeout_of_a_waiting_runner_says_for_how_long_nothing_had_moved() -> No
     assert "nothing had moved for 600 s" in verdict.detail
 
 
+@pytest.mark.parametrize("error", [None, "JobCancelled", "States.Timeout", "ExecutionClosed"])
+def test_task_of_an_attempt_that_committed_is_left_to_end(error: str | None) -> None:
+    output = CommittedOutput(1, "longhaul/pending/x", "s3://longhaul-data/out/", 2, 10)
+
+    assert classify(changed(STARTED, output=output), Evidence(error)) == Verdict(
+        OutcomeClass.SUCCEEDED, "output committed", stop_task=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("evidence", "stop_task"),
+    [
+        (Evidence("States.Timeout"), True),
+        (Evidence("JobStalled"), True),
+        (Evidence("JobCancelled"), True),
+        (Evidence("LeaseLost"), True),
+        (Evidence("ExecutionClosed"), True),
+        (failed(Containers=[{"ExitCode": 1}]), False),
+    ],
+)
+def test_recorded_failure_speaks_for_itself_and_what_may_still_run_is_stopped(
+    evidence: Evidence, *, stop_task: bool
+) -> None:
+    row = changed(STARTED, result=RecordedResult(1, "failed", "a bad row"))
+
+    assert classify(row, evidence) == Verdict(OutcomeClass.FAILED, "a bad row", stop_task)
+
+
+# It last moved at NOW, its last report came a minute later, and its stall timeout is 15 minutes.
+CUT_OFF = changed(STARTED, progress={"phase": "running"}, reported_at=NOW + timedelta(minutes=1))
+
+
+def test_silent_runner_is_stopped_as_interrupted_but_a_cancel_of_it_is_a_cancel() -> None:
+    assert classify(CUT_OFF, Evidence("JobStalled", "no report")) == Verdict(
+        OutcomeClass.INTERRUPTED, "no report", stop_task=True
+    )
+    assert classify(CUT_OFF, Evidence("JobCancelled", "by hand")) == Verdict(
+        OutcomeClass.CANCELLED, "by hand", stop_task=True
+    )
+    assert classify(CUT_OFF, Evidence("LeaseLost", "by another")) == Verdict(
+        OutcomeClass.SUPERSEDED, "by another", stop_task=False
+    )
+
+
+def test_runner_that_reported_until_a_minute_before_its_stall_was_not_cut_off() -> None:
+    heard = changed(CUT_OFF, reported_at=NOW + timedelta(minutes=14))
+
+    assert classify(heard, Evidence("JobStalled")).kind is OutcomeClass.STALLED
+
+
+def test_timeout_of_a_runner_that_fell_silent_long_before_stops_it() -> None:
+    verdict = classify(CUT_OFF, Evidence("States.Timeout"))
+
+    assert (verdict.kind, verdict.stop_task) == (OutcomeClass.INTERRUPTED, True)
+    assert "its last report was long past" in verdict.detail
+
+
+def test_stall_of_a_job_run_that_has_started_is_no_wait_for_a_place() -> None:
+    told = STARTED.input.model_copy(update={"engine": "emr-serverless"})
+    started = replace(STARTED, execution_input=told.model_dump_json())
+
+    assert classify(started, Evidence("JobStalled")).kind is OutcomeClass.INTERRUPTED
+
+
 @pytest.mark.parametrize(
     ("given", "paid"),
     [
@@ -221,14 +286,28 @@ def test_task_of_an_attempt_is_the_one_that_registered_else_the_one_that_ended(
     assert with_task(row, failed(TaskArn=reported)).attempt.task_arn == kept
 
 
+def test_task_that_ended_well_is_known_from_its_description() -> None:
+    described = {"TaskArn": "arn:told", "StartedAt": 1_000, "StoppedAt": 2_000}
+    attempt = with_task(running(), Evidence(task=described)).attempt
+
+    assert (attempt.task_arn, attempt.task_from, attempt.task_until) == (
+        "arn:told",
+        datetime.fromtimestamp(1, UTC),
+        datetime.fromtimestamp(2, UTC),
+    )
+
+
 def test_evidence_without_a_task_leaves_what_the_row_has() -> None:
     after = with_task(STARTED, Evidence("JobStalled", "no progress"))
 
     assert after == replace(STARTED, attempt=replace(STARTED.attempt))
 
 
-def test_cause_that_is_json_of_something_else_is_no_task() -> None:
-    verdict = classify(running(), Evidence("ECS.X", json.dumps({"Message": "Rate exceeded"})))
+@pytest.mark.parametrize(
+    "cause", [{"Message": "Rate exceeded"}, "TaskArn", ["TaskArn"], ["JobRunId"], 17, None]
+)
+def test_cause_that_is_json_of_something_else_is_no_task(cause: object) -> None:
+    verdict = classify(running(), Evidence("ECS.X", json.dumps(cause)))
 
     assert verdict.kind is OutcomeClass.NOT_PLACED
 
