@@ -40,6 +40,31 @@ def test_repeated_renewals_lose_no_attribute(count: int, renewals: int) -> None:
     assert theirs == producers(count)
 
 
+def test_what_is_moved_is_packed_without_spaces_and_nothing_else_changes() -> None:
+    theirs = {"small": text("1"), **producers(10), "a1": text("much larger")}
+    packed = with_ours({name: theirs[name] for name in list(theirs)[:10]}, {"renews": "m-1"})
+    assert packed[attributes.MOVED] == text(
+        '{"small":{"dataType":"String","stringValue":"1"},'
+        '"a2":{"dataType":"String","stringValue":"xx"}}'
+    )
+    assert len(packed) == 10
+    assert packed["renews"] == text("m-1")
+
+
+def test_text_of_an_attribute_is_read_and_nothing_else_of_it() -> None:
+    theirs = {"t": text("x"), "b": {"dataType": "Binary", "binaryValue": "AA=="}}
+    assert [attributes.value_of(theirs, name) for name in ("t", "b", "absent")] == ["x", None, None]
+    assert attributes.value_of({"t": {"stringValue": 7}}, "t") is None
+
+
+def test_ours_win_a_clash_of_names() -> None:
+    theirs = {attributes.RENEWS: text("theirs"), "a": text("x")}
+    assert with_ours(theirs, {attributes.RENEWS: "m-1"}) == {
+        attributes.RENEWS: text("m-1"),
+        "a": text("x"),
+    }
+
+
 def test_binary_attribute_survives() -> None:
     theirs = {**producers(9), "b": {"dataType": "Binary", "binaryValue": "AA=="}}
     assert theirs_of(with_ours(theirs, OURS))["b"] == {"dataType": "Binary", "binaryValue": "AA=="}
@@ -74,6 +99,18 @@ def test_json_that_only_resembles_moved_attributes_is_left_alone() -> None:
         ("a..b", {"dataType": "String", "stringValue": "x"}),
         ("", {"dataType": "String", "stringValue": "x"}),
         ("AWS.x", {"dataType": "String", "stringValue": "x"}),
+        ("aws.x", {"dataType": "String", "stringValue": "x"}),
+        ("amazon.x", {"dataType": "String", "stringValue": "x"}),
+        (".x", {"dataType": "String", "stringValue": "x"}),
+        ("x.", {"dataType": "String", "stringValue": "x"}),
+        ("x", {"dataType": "Number", "stringValue": "\u0667"}),  # a digit, but not ASCII
+        ("x", {"dataType": "Number", "stringValue": "7", "binaryValue": "AA=="}),
+        ("x", {"dataType": 7, "stringValue": "x"}),
+        ("x", {"stringValue": "x"}),
+        ("x", {"dataType": "Binary", "binaryValue": 7}),
+        ("x", ["dataType", "stringValue"]),
+        (attributes.FIRST_SENT, {"dataType": "String", "stringValue": "1"}),
+        (attributes.EXPLANATION, {"dataType": "String", "stringValue": "{}"}),
         ("a b", {"dataType": "String", "stringValue": "x"}),
         ("x" * 257, {"dataType": "String", "stringValue": "x"}),
         (attributes.RENEWS, {"dataType": "String", "stringValue": "m-1"}),
@@ -90,6 +127,7 @@ def test_what_sqs_would_not_take_is_never_unpacked(name: str, value: object) -> 
         {"dataType": "String", "stringValue": "x"},
         {"dataType": "String.mine", "stringValue": "x"},
         {"dataType": "Number", "stringValue": "-1.5e3"},
+        {"dataType": "Number", "stringValue": "+1E-3"},
         {"dataType": "Binary", "binaryValue": "AA=="},
     ],
     ids=str,

@@ -8,7 +8,9 @@ import pytest
 
 from longhaul.domain.claim import (
     Claim,
+    Duplicate,
     Postpone,
+    Probe,
     adopted,
     cancelled,
     cancelled_before_claim,
@@ -18,7 +20,7 @@ from longhaul.domain.claim import (
     seen,
 )
 from longhaul.domain.dead_letter import reason_of
-from longhaul.domain.lease import State
+from longhaul.domain.lease import Lease, Receive, State
 from longhaul.domain.lineage import Lineage
 from longhaul.domain.outcome import settle
 from longhaul.domain.request import JobRequest
@@ -53,6 +55,71 @@ def test_stage_says_which_job_runs_where_the_request_does_not() -> None:
 
     assert new_run(None, asks, stage(job="sql"), TIMING, NOW).input.job == "sql"
     assert new_run(None, message(), stage(job="sql"), TIMING, NOW).input.job == "flights_clean"
+
+
+def test_request_decides_for_itself_and_its_stage_for_what_it_leaves_out() -> None:
+    of_stage = {"engine": "emr-serverless", "size": "large", "timeout_s": 60}
+    row = new_run(None, message(), stage(**of_stage), TIMING, NOW)
+    assert row.input.model_dump(include=set(of_stage)) == of_stage
+
+    asks = JobRequest.model_validate(
+        {**BODY, "engine": "fargate", "size": "medium", "timeout": "1h"}
+    )
+    row = new_run(None, message(request=asks), stage(**of_stage), TIMING, NOW)
+    assert (row.input.engine, row.input.size, row.input.timeout_s) == ("fargate", "medium", 3_600)
+
+
+def test_limits_of_a_run_come_from_the_request_else_from_the_stage() -> None:
+    limits = stage(max_attempts=7, stall_timeout_s=120)
+    row = new_run(None, message(), limits, TIMING, NOW)
+    assert (row.max_attempts, row.stall_timeout_s) == (7, 120)
+
+    asks = JobRequest.model_validate({**BODY, "max_attempts": 2, "stall_timeout": "5m"})
+    row = new_run(None, message(request=asks), limits, TIMING, NOW)
+    assert (row.max_attempts, row.stall_timeout_s) == (2, 300)
+
+
+def test_row_of_a_claim_knows_its_work_and_where_its_request_lies() -> None:
+    came = message()
+    row = new_run(None, came, stage(), TIMING, NOW)
+
+    assert (row.key, row.stage, row.input.job_id) == ("main#january", "main", "january")
+    assert (row.fingerprint, row.request_ref) == (came.request.fingerprint(), came.request_ref)
+    assert came.request_ref.startswith("longhaul/requests/")
+    assert row.run == NOW.timestamp() * 1000
+
+
+@pytest.mark.parametrize(
+    ("old", "starts"),
+    [
+        (None, True),
+        (replace(running(), state=State.DEAD, run=5), True),
+        (RELEASED, False),
+    ],
+    ids=["no row", "another run", "the same run"],
+)
+def test_claim_starts_a_run_unless_it_goes_on_with_one(old: Lease | None, *, starts: bool) -> None:
+    assert Claim(running(), replaces=old).starts_run is starts
+
+
+def test_receive_as_late_as_the_one_of_the_row_is_the_newer() -> None:
+    again = message(receipt_handle="again")
+    earlier = message(receipt_handle="earlier", receive_count=0)
+
+    assert adopted(running(), again).receive.receipt_handle == "again"
+    assert adopted(running(), earlier).receive == running().receive
+    # The receives of another message have nothing to do with those of this one.
+    copy = message(message_id="m-2", receive_count=0, receipt_handle="of the copy")
+    assert adopted(running(), copy).receive.receipt_handle == "of the copy"
+
+
+def test_message_sent_in_the_same_millisecond_as_that_of_the_row_is_not_replaced() -> None:
+    row = changed(running(), message_id="m-2", renews="m-1", sent_at=NOW)
+    first = message(message_id="m-1", sent_at=NOW)
+    earlier = message(message_id="m-1", sent_at=NOW - timedelta(milliseconds=1))
+
+    assert decide_claim(row, first, stage(), TIMING, LATER) == Probe(row)
+    assert decide_claim(row, earlier, stage(), TIMING, LATER) == Duplicate()
 
 
 @pytest.mark.parametrize(("asked", "lineage"), [(None, LINEAGE), (LINEAGE, LINEAGE)])
@@ -120,6 +187,9 @@ def test_mark_before_a_claim_is_a_released_row_without_an_attempt() -> None:
     assert (mark.state, mark.attempt.number, mark.attempt.claimed_at) == (State.RELEASED, 0, NOW)
     assert (mark.cancel_requested_at, mark.cancelled_at) == (NOW, NOW)
     assert mark.is_mark
+    assert (mark.key, mark.stage, mark.run) == ("main#a", "main", NOW.timestamp() * 1000)
+    assert (mark.fingerprint, mark.request_ref, mark.execution_input) == ("", "", "")
+    assert (mark.max_attempts, mark.stall_timeout_s, mark.receive) == (1, 1, Receive(""))
 
 
 def test_dead_letter_counts_all_attempts_and_has_a_class_and_a_reason() -> None:

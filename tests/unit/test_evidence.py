@@ -38,8 +38,10 @@ def test_job_that_runs_again_after_a_void_commit_has_neither_its_output_nor_its_
         running(),
         output=CommittedOutput(1, "longhaul/pending/x", "s3://longhaul-data/out/", 2, 10),
         result=RecordedResult(1, "succeeded", ""),
+        gone_at=NOW,
     )
     after = reopened(row, NOW)
 
     assert (after.state, after.owed, after.retry_at) == (State.RELEASED, (), NOW)
     assert (after.attempt.output, after.attempt.result) == (None, None)
+    assert (after.attempt.gone_at, after.last_error) == (None, "the committed output was void")

@@ -396,6 +396,9 @@ def test_too_little_disk_goes_on_with_the_next_size_and_does_not_count() -> None
     after = settled(OutcomeClass.OUT_OF_DISK, last).lease
     assert (after.state, after.input.size) == (State.RELEASED, "medium")
     assert after.failures == last.failures
+    # It waits as after a first failure, however many there were.
+    first = settled(OutcomeClass.FAILED).retry_in_s
+    assert settled(OutcomeClass.OUT_OF_DISK, last).retry_in_s == first == 2
 
 
 @pytest.mark.parametrize(
@@ -417,7 +420,7 @@ def test_too_little_disk_at_the_largest_size_is_the_end_and_names_the_way_out(
         NOW,
         random.Random(1),
     ).lease
-    assert (after.state, after.last_class) == (State.DEAD, "out_of_disk")
+    assert (after.state, after.last_class, after.failures) == (State.DEAD, "out_of_disk", 1)
     assert after.owed == (Owed.DEAD_LETTER, Owed.DELETE)
     assert after.last_error == (
         f"medium is the largest size that the stage allows; {advice} (No space left on device)"
