@@ -12,7 +12,14 @@ from longhaul.adapters.background import Threads
 from longhaul.adapters.publisher import read_manifest
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.lease import AttemptId, CommittedOutput
-from longhaul.domain.manifest import Manifest, ManifestFile, Part, PendingOutput, Upload
+from longhaul.domain.manifest import (
+    MAX_FILES,
+    Manifest,
+    ManifestFile,
+    Part,
+    PendingOutput,
+    Upload,
+)
 from longhaul.domain.paths import DataPath
 from longhaul.domain.pending import pending_ref
 from longhaul.domain.request import Mode
@@ -61,7 +68,8 @@ class Uploader:
 
         Raises:
             NoOutputError: a script wrote nothing.
-            PermanentJobError: files of one format would be appended to files of another.
+            PermanentJobError: files of one format would be appended to files of another, or the
+                output would have more than MAX_FILES.
             StopRequestedError: the attempt has to stop; its uploads are left for
                 `Publisher.discard`.
         """
@@ -75,8 +83,10 @@ class Uploader:
         # First of all: from here on nothing of the job runs, and a wait for S3 is not its fault.
         self._begin(sum(file.size for file in files))
         current, etag = read_manifest(self._s3, bucket, key_prefix)
-        if mode == "append" and current is not None:
-            _require_same_formats(current, files)
+        there = current if mode == "append" else None
+        if there is not None:
+            _require_same_formats(there, files)
+        _require_few(there, files)
         replaced = (was_read or current) if mode == "overwrite" else None
         uploads = self._create(bucket, key_prefix, files)
         pending = PendingOutput(
@@ -161,6 +171,15 @@ def _require_same_formats(current: Manifest, files: Sequence[WrittenFile]) -> No
                 f"output: mode is append, and dataset {dataset!r} holds {_named(there)} files, to"
                 f" which {_named(new)} files cannot be added"
             )
+
+
+def _require_few(there: Manifest | None, files: Sequence[WrittenFile]) -> None:
+    count = len(files) + (len(there.files) if there else 0)
+    if count > MAX_FILES:
+        raise PermanentJobError(
+            f"output: {count:,} files are more than an output may have ({MAX_FILES:,}): write"
+            " fewer and larger ones (coalesce), or to another prefix"
+        )
 
 
 def _named(extensions: set[str]) -> str:

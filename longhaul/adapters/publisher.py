@@ -31,6 +31,7 @@ from longhaul.domain.errors import UploadsGoneError, VoidCommitError
 from longhaul.domain.lease import AttemptId, CommittedOutput
 from longhaul.domain.manifest import (
     MANIFEST,
+    MAX_BYTES,
     Manifest,
     Part,
     PendingOutput,
@@ -46,7 +47,11 @@ from longhaul.ports import Background, Clock
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
-    from mypy_boto3_s3.type_defs import CompletedPartTypeDef, ObjectIdentifierTypeDef
+    from mypy_boto3_s3.type_defs import (
+        CompletedPartTypeDef,
+        GetObjectOutputTypeDef,
+        ObjectIdentifierTypeDef,
+    )
 
 _AT_ONCE = 16  # completing is waiting: S3 needs up to seconds for each
 _DELETE_BATCH = 1_000  # DeleteObjects' limit
@@ -151,8 +156,10 @@ class S3Publisher:
         self._delete_keys(self._bucket, [pending_ref(attempt) for attempt in attempts])
 
     def _load(self, ref: str) -> PendingOutput | None:
-        body = _get(self._s3, self._bucket, ref)
-        return None if body is None else PendingOutput.model_validate_json(body[0], extra="ignore")
+        found = _get(self._s3, self._bucket, ref)
+        if found is None:
+            return None
+        return PendingOutput.model_validate_json(found["Body"].read(), extra="ignore")
 
     def _is_switched(self, pending: PendingOutput) -> bool:
         place = DataPath.on_s3(pending.prefix)
@@ -313,24 +320,24 @@ def read_manifest(
 
     (None, ETag) for a `_SUCCESS` that is not ours, (None, None) for none at all.
     """
-    found = _get(client, bucket, prefix + MANIFEST)
-    if found is None:
+    answer = _get(client, bucket, prefix + MANIFEST)
+    if answer is None:
         return None, None
-    body, etag = found
+    if answer["ContentLength"] > MAX_BYTES:
+        return None, answer["ETag"]
     try:
-        return Manifest.model_validate_json(body, extra="ignore"), etag
+        return Manifest.model_validate_json(answer["Body"].read(), extra="ignore"), answer["ETag"]
     except ValidationError:
-        return None, etag
+        return None, answer["ETag"]
 
 
-def _get(client: "S3Client", bucket: str, key: str) -> tuple[bytes, str] | None:
+def _get(client: "S3Client", bucket: str, key: str) -> "GetObjectOutputTypeDef | None":
     try:
-        answer = client.get_object(Bucket=bucket, Key=key)
+        return client.get_object(Bucket=bucket, Key=key)
     except ClientError as error:
         if code_of(error) == "NoSuchKey":
             return None
         raise
-    return answer["Body"].read(), answer["ETag"]
 
 
 def _completed_part(part: Part) -> "CompletedPartTypeDef":

@@ -30,6 +30,12 @@ _TOKEN: Final = re.compile(r"(?<![0-9a-f])[0-9a-f]{20}-\d+-\d+")
 MAIN: Final = "."
 """Name of the dataset that is the output itself."""
 
+MAX_FILES: Final = 100_000
+"""Files of an output at most: a function of 1 GB reads its manifest whole."""
+
+MAX_BYTES: Final = 128 * 2**20
+"""Longer is no manifest of ours: that many files, each with the longest key that S3 takes."""
+
 # A forged size must not get into sums that the table or a float cannot hold. S3's limit is less.
 _MAX_FILE_BYTES: Final = 2**50
 
@@ -78,7 +84,8 @@ class Manifest(Model):
     key: str
     run: int
     attempt: int
-    files: tuple[ManifestFile, ...]
+    # Appends that come at once may each see room for their files.
+    files: Annotated[tuple[ManifestFile, ...], Field(max_length=2 * MAX_FILES)]
     rows: dict[str, int] = Field(default_factory=dict)
     # Token of the latest publication that was no append; None while there were only appends.
     base: str | None = None

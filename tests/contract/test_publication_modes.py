@@ -136,6 +136,27 @@ def test_append_in_another_format_is_refused(s3: Any, writer: Writer) -> None:
     assert pending_uploads(s3) == []
 
 
+def test_append_that_would_make_more_files_than_an_output_may_have_is_refused(
+    s3: Any, writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jobs.io.publisher.MAX_FILES", len(OLD) + len(ROWS) - 1)
+    writer.write(s3, "first", OLD)
+    with pytest.raises(PermanentJobError, match=r"output: 5 files are more than .* \(4\)"):
+        writer.write(s3, "second", ROWS, "append")
+    assert pending_uploads(s3) == []
+    writer.write(s3, "third", ROWS)
+
+
+def test_success_file_that_is_longer_than_any_manifest_is_not_read(
+    s3: Any, writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer.write(s3, "first", OLD)
+    manifest, etag = read_manifest(s3, BUCKET, PREFIX)
+    assert manifest is not None
+    monkeypatch.setattr("longhaul.adapters.publisher.MAX_BYTES", 100)
+    assert read_manifest(s3, BUCKET, PREFIX) == (None, etag)
+
+
 @pytest.mark.parametrize("there", ["part-0.csv", "raw/2013.csv", MANIFEST])
 @pytest.mark.parametrize("mode", ["error", "append", "overwrite"])
 def test_files_of_others_are_neither_replaced_nor_hidden_in_any_mode(
