@@ -56,7 +56,7 @@ def test_every_field_of_a_request_has_an_option(world: World) -> None:
     """Except the schema's version and the fields that Longhaul writes itself."""
     submit = typer.main.get_command(app).commands["submit"]  # type: ignore[attr-defined]
     options = {option for parameter in submit.params for option in parameter.opts}
-    for field in JobRequest.model_fields.keys() - {"version", "lineage"}:
+    for field in JobRequest.model_fields.keys() - {"version", "lineage", "object"}:
         assert (
             f"--{ {'inputs': 'input', 'params': 'param'}.get(field, field.replace('_', '-')) }"
             in options
