@@ -157,8 +157,8 @@ class Alarms(Construct):
             )
             self._add(
                 f"{name}Wasted",
-                f"Over a day, more than half of the work of {stage.name} was wasted, by an hour or "
-                "more",
+                f"Of the attempts of {stage.name} that ended in a day, more than half of the work "
+                "was wasted, by an hour or more",
                 "wasted-work",
                 of_stage(namespace, StageMetric.WASTED, stage.name, "Sum").with_(period=DAY),
                 threshold=WASTED_S,

@@ -21,10 +21,10 @@ class StageMetric(Metric):
     STARTED = "JobsStarted"
     # By each settle: in dispatcher, settle or sweeper.
     SUCCEEDED = "JobsSucceeded"
-    FAILED = "AttemptsFailed"  # those that count against max_attempts
+    FAILED = "AttemptsFailed"  # ended by the job itself, also for want of memory or disk
     INTERRUPTED = "AttemptsInterrupted"  # ended by the platform
     # Seconds from claim to end of such an attempt; of one that succeeded, below zero. A day's sum
-    # above zero: more than half of the day's work was wasted.
+    # above zero: more than half of the work that ended that day was wasted.
     WASTED = "WorkWasted"
     DEAD_LETTERED = "JobsDeadLettered"
     # By each beat: seconds left of the lease. Near zero, beats come too late.

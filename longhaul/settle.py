@@ -149,14 +149,15 @@ def _measured(before: Lease, settlement: outcome.Settlement) -> dict[Metric, flo
     """What an attempt's end counts as. Refusals and cancels waste nothing that could be mended."""
     after = settlement.lease
     values: dict[Metric, float] = {}
-    if after.settled_at is not None:
+    # A cancelled job ends so whatever became of its attempt.
+    if after.settled_at is not None and after.state is not State.CANCELLED:
         work_s = (after.settled_at - before.attempt.claimed_at).total_seconds()
         match settlement.verdict.kind:
             case OutcomeClass.SUCCEEDED:
                 values = {StageMetric.SUCCEEDED: 1, StageMetric.WASTED: -work_s}
             case OutcomeClass.INTERRUPTED:
                 values = {StageMetric.INTERRUPTED: 1, StageMetric.WASTED: work_s}
-            case OutcomeClass.CANCELLED | OutcomeClass.NOT_PLACED | OutcomeClass.SUPERSEDED:
+            case OutcomeClass.NOT_PLACED | OutcomeClass.SUPERSEDED:
                 pass
             case _:
                 values = {StageMetric.FAILED: 1, StageMetric.WASTED: work_s}

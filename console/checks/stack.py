@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from console.checks.finding import Finding, ok, problem, skipped, warning
-from console.display.slots import set_by_operator
+from console.display.slots import paused_since, set_by_operator
 from console.operations.mappings import ON
 from console.synth import PROFILE, synth
 from console.target import Target
@@ -103,7 +103,7 @@ def slots(target: Target) -> Iterator[Finding]:
     for stage, use in uses:
         if use.paused_at:
             yield problem(
-                f"slots: stage {stage.name} is{set_by_operator(use, stage)[1:]}: no job starts",
+                f"slots: stage {stage.name} is {paused_since(use)}: no job starts",
                 f"`longhaul resume {stage.name}`",
             )
         elif use.is_by_hand:

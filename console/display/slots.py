@@ -13,5 +13,9 @@ def slots_of(use: SlotUse, stage: Stage) -> str:
 def set_by_operator(use: SlotUse, stage: Stage) -> str:
     """What differs from the deployment; empty if nothing does."""
     by_hand = f" (set by hand; deployed: {stage.slots})" if use.is_by_hand else ""
-    paused = f", paused since {moment_text(use.paused_at)}" if use.paused_at else ""
-    return by_hand + paused
+    return by_hand + (f", {paused_since(use)}" if use.paused_at else "")
+
+
+def paused_since(use: SlotUse) -> str:
+    """Empty for a stage that is not paused."""
+    return f"paused since {moment_text(use.paused_at)}" if use.paused_at else ""

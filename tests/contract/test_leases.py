@@ -10,7 +10,7 @@ from longhaul.adapters.dynamodb.slots import DynamoSlots
 from longhaul.domain.claim import Claim, next_attempt
 from longhaul.domain.errors import LeaseChangedError, NoFreeSlotError
 from longhaul.domain.lease import AttemptId, Lease, Owed, RecordedResult, State
-from longhaul.domain.pace import SlotUse
+from longhaul.domain.pace import Pace, SlotUse
 from longhaul.domain.verdict import OutcomeClass
 from tests.builders import NOW, changed, message, running, stage
 from tests.contract.conftest import Aws
@@ -377,6 +377,17 @@ def test_paused_stage_starts_nothing_until_it_is_resumed(
     slots.resume(STAGE)
     leases.claim(Claim(other(claimed, 2), replaces=None), STAGE)
     assert slots.use(STAGE) == SlotUse(running=1, slots=2)
+
+
+def test_a_pause_is_no_gap_between_claims(
+    leases: DynamoLeases, slots: DynamoSlots, claimed: Lease
+) -> None:
+    pace = Pace(NOW, gap_s=20)
+    leases.claim(Claim(other(claimed, 2), replaces=None), STAGE, pace)
+    slots.pause(STAGE, NOW)
+    assert slots.room(STAGE, NOW).pace == pace
+    slots.resume(STAGE)
+    assert slots.room(STAGE, NOW).pace is None
 
 
 def test_stage_may_be_paused_before_its_first_claim(

@@ -112,6 +112,15 @@ def test_outcome_is_counted_once_however_often_settle_is_called(
     assert metrics.new() == expected
 
 
+def test_attempt_that_the_platform_ends_after_a_cancel_wastes_nothing(
+    stack: Stack, context: Context, metrics: Reader
+) -> None:
+    row = stack.claim()
+    stack.parts.leases.request_cancel(row.key, row.stage)
+    settle.lambda_handler(event("settle", "spot-interruption"), context)
+    assert (stack.row().state, metrics.new()) == (State.CANCELLED, {})
+
+
 def test_beat_reports_the_seconds_left_of_the_lease(
     stack: Stack, context: Context, metrics: Reader
 ) -> None:

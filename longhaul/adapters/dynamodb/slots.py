@@ -83,7 +83,8 @@ class DynamoSlots:
         )
 
     def resume(self, stage: Stage) -> None:
-        self._update(stage, UpdateExpression="REMOVE paused_at")
+        # The pace goes too: the pause is no gap between claims.
+        self._update(stage, UpdateExpression="REMOVE paused_at, claimed_at, claim_gap_ms")
 
     def set_slots(self, stage: Stage, slots: int) -> None:
         adapted = "REMOVE effective_limit, limit_changed_at"
