@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from threading import Condition, Thread
 
 from embedded.http_services import HttpServices, QuietHandler
-from embedded.processes import SIGNAL_EXIT_BASE, ProcessGroup
+from embedded.processes import ProcessGroup
 
 # Lambda allows 10 s for an initialization. Here other processes share the cores.
 INIT_LIMIT_S = 60.0
@@ -93,7 +93,6 @@ class Sandbox:
             self._result, self._asking = None, False
             self._invocation = invocation
             self._deadline = time.time() + invocation.timeout_s
-            self._process.send(signal.SIGCONT)
             self._changed.notify_all()
             self._changed.wait_for(
                 lambda: self._result is not None or not self.alive, invocation.timeout_s
@@ -127,8 +126,6 @@ class Sandbox:
         """
         with self._changed:
             self._asking = True
-            # Between invocations Lambda freezes every process of the environment.
-            self._process.send(signal.SIGSTOP)
             self._changed.notify_all()
             self._changed.wait_for(lambda: self._invocation is not None or not self.alive)
             return (self._invocation, self._deadline) if self._invocation else None
@@ -154,13 +151,10 @@ class Sandbox:
         self._on_end(self)
 
     def _exit_error(self, invocation: Invocation) -> InvocationResult:
-        code = self._exit_code or 0
-        how = f"exit status {code}"
-        if code > SIGNAL_EXIT_BASE:
-            how = f"signal: {(signal.strsignal(code - SIGNAL_EXIT_BASE) or '').lower()}"
         return InvocationResult.error(
             "Runtime.ExitError",
-            f"RequestId: {invocation.request_id} Error: Runtime exited with error: {how}",
+            f"RequestId: {invocation.request_id} "
+            f"Error: Runtime exited with error: exit status {self._exit_code}",
         )
 
 
