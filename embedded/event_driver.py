@@ -1,8 +1,8 @@
 """EventBridge on this machine: rules for schedules, ends of executions, and created objects.
 
-A rule's pattern may hold lists of plain values and wildcards, its schedule may be a rate, and its
-targets may be functions and queues, with an input transformer. The deployment of any other rule
-fails: otherwise the rule would silently never fire.
+A rule's pattern may hold lists of plain values, wildcards and `numeric` >, its schedule may be a
+rate, and its targets may be functions and queues, with an input transformer. The deployment of any
+other rule fails: otherwise the rule would silently never fire.
 """
 # ruff: noqa: ANN401 - moto's objects, which have no types worth naming
 
@@ -159,7 +159,9 @@ def _is_one_of(value: Any, wanted: Any) -> bool:
 
 
 def _fits(value: Any, wanted: Any) -> bool:
-    if isinstance(wanted, dict):  # `_refuse_operators` lets wildcards pass alone
+    if isinstance(wanted, dict) and "numeric" in wanted:  # `_refuse_operators` lets > pass alone
+        return isinstance(value, int | float) and value > wanted["numeric"][1]
+    if isinstance(wanted, dict):
         parts = (re.escape(part) for part in wanted["wildcard"].split("*"))
         return (
             isinstance(value, str) and re.fullmatch(".*".join(parts), value, re.DOTALL) is not None
@@ -168,13 +170,16 @@ def _fits(value: Any, wanted: Any) -> bool:
 
 
 def transformed(transformer: dict[str, Any], event: dict[str, Any]) -> str:
-    """The template with its variables, which stand where JSON has values, as AWS writes them."""
+    """The template with its variables, as AWS writes them where JSON has values.
+
+    AWS does not say that it escapes texts, so none is escaped here.
+    """
     values = {}
     for name, path in transformer["InputPathsMap"].items():
         value: Any = event
         for step in path.removeprefix("$.").split("."):
             value = value[step]
-        values[name] = json.dumps(value)
+        values[name] = f'"{value}"' if isinstance(value, str) else json.dumps(value)
     template: str = transformer["InputTemplate"]
     return _VARIABLE.sub(lambda match: values[match[1]], template)
 
@@ -208,13 +213,21 @@ def _refuse_operators(pattern: Any, rule_name: str) -> None:
         if isinstance(wanted, dict):
             _refuse_operators(wanted, rule_name)
         elif not isinstance(wanted, list) or any(
-            isinstance(value, list) or (isinstance(value, dict) and set(value) != {"wildcard"})
+            isinstance(value, list) or (isinstance(value, dict) and not _is_known(value))
             for value in wanted
         ):
             raise NotImplementedError(
-                f"rule {rule_name}: the embedded AWS matches lists of plain values and wildcards "
-                f"only, not {wanted!r}"
+                f"rule {rule_name}: the embedded AWS matches lists of plain values, wildcards and "
+                f"numeric > only, not {wanted!r}"
             )
+
+
+def _is_known(operator: dict[str, Any]) -> bool:
+    match operator:
+        case {"numeric": [">", int() | float()]}:
+            return len(operator) == 1
+        case _:
+            return set(operator) == {"wildcard"}
 
 
 def _period_s(expression: str | None, rule_name: str) -> int | None:

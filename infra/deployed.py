@@ -150,6 +150,7 @@ def _check_requests(settings: Settings, known: RuntimeSettings) -> None:
     bucket = EXAMPLES[DATA_BUCKET]
     text = known.model_dump_json().replace(known.paths.data_bucket, bucket)
     known = RuntimeSettings.model_validate_json(text)
+    triggers = [(each.name, each.on_object) for each in settings.stages if each.on_object]
     for n, stage in enumerate(settings.stages):
         bodies = {
             "schedule": stage.schedule and stage.schedule.example(),
@@ -162,12 +163,11 @@ def _check_requests(settings: Settings, known: RuntimeSettings) -> None:
                 request = parse_request(json.dumps(body), known, known.stage(stage.name))
             except InvalidRequestError as error:
                 raise SettingsError(f"{CONTEXT_KEY}.stages.{n}.{name}.request: {error}") from error
-            if stage.on_object and name == "on_object":
-                source = f"s3://{stage.on_object.bucket or bucket}/{stage.on_object.prefix}"
-                if request.output.startswith(source):
+            for of_stage, trigger in triggers:
+                if request.output.startswith(f"s3://{trigger.bucket or bucket}/{trigger.prefix}"):
                     raise SettingsError(
                         f"{CONTEXT_KEY}.stages.{n}.{name}.request: the output is below "
-                        f"{stage.on_object.prefix}, so each output would start jobs again; "
+                        f"{trigger.prefix}, so each of its files would start a job of {of_stage}; "
                         "name another prefix"
                     )
 

@@ -58,8 +58,10 @@ class Trigger(Model):
         return {
             **self.body(data_bucket),
             "object": {
-                "bucket": self.bucket or data_bucket,
-                "key": f"{self.prefix}file{self.suffix}",
-                "etag": "b1946ac92492d2347c6235b4d2611184",
+                "bucket": {"name": self.bucket or data_bucket},
+                "object": {
+                    "key": f"{self.prefix}file{self.suffix}",
+                    "etag": "b1946ac92492d2347c6235b4d2611184",
+                },
             },
         }

@@ -1,8 +1,8 @@
 """EventBridge rules that send a job to a stage's queue for each object that is created.
 
-S3's event has the key as it is, so the body holds it as a value of its own: EventBridge writes a
-variable without quotes around it as JSON. Inside a text it would not be escaped, and a key with a
-quotation mark could change the request. `longhaul.domain.request` puts the path where it belongs.
+S3's event has the key as it is, and EventBridge does not escape the texts that it puts into a
+template: a key with a quotation mark could change the request. So whole JSON objects of the event
+go into the body, and `longhaul.domain.request` puts the path where it belongs.
 
 Sources: "Amazon EventBridge input transformation", "Comparison operators for use in event patterns"
 (EventBridge User Guide); "EventBridge event message structure" (S3 User Guide).
@@ -67,16 +67,16 @@ def _pattern(trigger: Trigger, data_bucket: str) -> events.EventPattern:
         detail_type=["Object Created"],
         detail={
             "bucket": {"name": [trigger.bucket or data_bucket]},
-            "object": {"key": [{"wildcard": f"{trigger.prefix}*{trigger.suffix}"}]},
+            "object": {
+                "key": [{"wildcard": f"{trigger.prefix}*{trigger.suffix}"}],
+                # A console makes a folder as an empty object, whose job would read all below it.
+                "size": [{"numeric": [">", 0]}],
+            },
         },
     )
 
 
 def _body(trigger: Trigger, data_bucket: str) -> dict[str, Any]:
     field = events.EventField.from_path
-    made = {
-        "bucket": field("$.detail.bucket.name"),
-        "key": field("$.detail.object.key"),
-        "etag": field("$.detail.object.etag"),
-    }
+    made = {"bucket": field("$.detail.bucket"), "object": field("$.detail.object")}
     return {**trigger.body(data_bucket), "object": made}

@@ -62,10 +62,11 @@ def describe(file: Path, previews: Path, preview_s: int) -> Facts:
             facts = facts._replace(
                 channels=audio.getnchannels(),
                 sample_rate=audio.getframerate(),
-                seconds=audio.getnframes() / audio.getframerate(),
+                seconds=audio.getnframes() / max(1, audio.getframerate()),
             )
             # Hidden files are not published: a task that fails here leaves no half preview.
-            unfinished = previews / f".{sha256}"
+            # Two files may be equal: each has its own unfinished one.
+            unfinished = previews / f".{file.name}"
             with wave.open(str(unfinished), "wb") as preview:
                 preview.setparams(audio.getparams())
                 preview.writeframes(audio.readframes(preview_s * audio.getframerate()))

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
     AfterValidator,
+    AliasPath,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -69,13 +70,22 @@ Mode = Literal["overwrite", "append", "error"]
 
 
 class CreatedObject(Model):
-    """The object for which a trigger sends a request; `key` is any that S3 allows."""
+    """The object for which a trigger sends a request; `key` is any that S3 allows.
+
+    It comes as the parts `bucket` and `object` of S3's event.
+    """
 
     model_config = ConfigDict(strict=True)
 
-    bucket: Annotated[str, Field(min_length=1, max_length=63)]
-    key: Annotated[str, Field(min_length=1, max_length=1024)]
-    etag: Annotated[str, Field(min_length=1, max_length=128)]
+    bucket: Annotated[
+        str, Field(min_length=1, max_length=63, validation_alias=AliasPath("bucket", "name"))
+    ]
+    key: Annotated[
+        str, Field(min_length=1, max_length=1024, validation_alias=AliasPath("object", "key"))
+    ]
+    etag: Annotated[
+        str, Field(min_length=1, max_length=128, validation_alias=AliasPath("object", "etag"))
+    ]
 
     @property
     def id(self) -> str:

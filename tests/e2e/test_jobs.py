@@ -42,7 +42,9 @@ def test_a_new_object_starts_a_job_whatever_its_key_holds_and_only_once(stack: S
     for _ in range(2):
         etag = s3.put_object(Bucket=stack.bucket, Key=key, Body=sound.getvalue())["ETag"]
 
-    made = CreatedObject(bucket=stack.bucket, key=key, etag=etag.strip('"'))
+    made = CreatedObject.model_validate(
+        {"bucket": {"name": stack.bucket}, "object": {"key": key, "etag": etag.strip('"')}}
+    )
     row = stack.until(made.id, State.SUCCEEDED)
 
     assert row.attempt.number == 1

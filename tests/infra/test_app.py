@@ -104,7 +104,7 @@ def test_a_request_that_the_dispatcher_would_dead_letter_is_refused_at_synthesis
         ({"colour": 1}, "on_object.request: colour: unknown field"),
         (
             {"output": "s3://<data-bucket>/incoming/{object.id}/"},
-            "on_object.request: the output is below incoming/, so each output would start jobs",
+            "on_object.request: the output is below incoming/, so each of its files would start",
         ),
     ],
 )
@@ -123,6 +123,18 @@ def test_a_trigger_whose_jobs_could_not_run_or_would_start_each_other_is_refused
         build(outdir=str(tmp_path), context={"longhaul": {"stages": stages}})
 
     assert str(refused.value).startswith(f"longhaul.stages.0.{message}")
+
+
+def test_triggers_that_would_start_each_other_are_refused(tmp_path: Path) -> None:
+    def stage(name: str, prefix: str, to: str) -> dict[str, Any]:
+        output = f"s3://<data-bucket>/{to}{{object.id}}/"
+        request = {"job": "flights_clean", "inputs": {"flights": "{object}"}, "output": output}
+        return {"name": name, "on_object": {"prefix": prefix, "request": request}}
+
+    stages = [stage("one", "a/", "b/"), stage("two", "b/", "a/")]
+
+    with pytest.raises(SettingsError, match="so each of its files would start a job of two"):
+        build(outdir=str(tmp_path), context={"longhaul": {"stages": stages}})
 
 
 def test_a_stages_limits_name_jobs_that_exist(tmp_path: Path) -> None:

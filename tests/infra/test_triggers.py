@@ -13,6 +13,7 @@ from embedded.event_driver import matches, transformed
 from infra.context import load
 from infra.settings import SettingsError
 from longhaul.domain.policy import parse_request
+from longhaul.domain.request import CreatedObject
 from longhaul.settings import PathPolicy
 from tests.builders import settings, stage
 from tests.infra.synthesis import Synthesis
@@ -23,7 +24,11 @@ EVENT: Mapping[str, Any] = {
     "detail-type": "Object Created",
     "detail": {
         "bucket": {"name": "their-input"},
-        "object": {"key": "incoming/flights/x.csv", "etag": "b1946ac92492d2347c6235b4d2611184"},
+        "object": {
+            "key": "incoming/flights/x.csv",
+            "size": 7,
+            "etag": "b1946ac92492d2347c6235b4d2611184",
+        },
     },
 }
 REQUEST: Mapping[str, JsonValue] = {
@@ -60,6 +65,13 @@ def test_a_rule_matches_prefix_and_suffix_together(
     assert matches(rule["EventPattern"], event_for(key)) is starts
 
 
+def test_the_empty_object_of_a_new_folder_starts_nothing(varied: Synthesis) -> None:
+    rule, _ = rule_and_target(varied)
+    event = event_for("incoming/flights/new.csv")
+    event["detail"]["object"]["size"] = 0
+    assert not matches(rule["EventPattern"], event)
+
+
 @pytest.mark.parametrize(
     "key",
     [
@@ -79,11 +91,9 @@ def test_what_is_sent_is_the_stages_request_whatever_the_key_holds(
 
     body = json.loads(transformed({**transformer, "InputTemplate": template}, event_for(key)))
 
-    assert body.pop("object") == {
-        "bucket": "their-input",
-        "key": key,
-        "etag": "b1946ac92492d2347c6235b4d2611184",
-    }
+    made = CreatedObject.model_validate(body.pop("object"))
+    assert (made.bucket, made.key) == ("their-input", key)
+    assert made.etag == "b1946ac92492d2347c6235b4d2611184"
     assert body == {
         "job": "flights_clean",
         "inputs": {"flights": "{object}"},

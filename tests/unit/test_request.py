@@ -321,14 +321,19 @@ def test_any_json_is_either_a_request_or_a_list_of_problems(document: Any) -> No
         assert error.problems  # noqa: PT017 - pytest.raises would demand an error
 
 
+def created(key: Any = "in/a.csv", etag: str = "e") -> dict[str, Any]:
+    """An object as S3's event has it."""
+    return {"bucket": {"name": BUCKET}, "object": {"key": key, "etag": etag, "size": 7}}
+
+
 def test_a_request_for_an_object_has_its_path_and_an_id_made_of_key_and_etag() -> None:
-    made = {"bucket": BUCKET, "key": "in/July [1].csv", "etag": "e1-2"}
+    made, other = created("in/July [1].csv", "e1-2"), created("in/July [1].csv", "e2")
     text = body(inputs={"flights": "{object}"}, output=f"s3://{BUCKET}/x/{{object.id}}/")
     document = {name: value for name, value in json.loads(text).items() if name != "job_id"}
 
     request, again, newer = (
         parse_request(json.dumps({**document, "object": each}), settings(), stage())
-        for each in (made, made, {**made, "etag": "e2"})
+        for each in (made, made, other)
     )
 
     assert request.inputs == {"flights": f"s3://{BUCKET}/in/July [[]1].csv"}
@@ -344,7 +349,7 @@ def test_an_object_makes_a_valid_job_id_whatever_its_key_holds(key: str, etag: s
     document = {
         "inputs": {"x": "s3://bucket/y"},
         "output": f"s3://{BUCKET}/{{object.id}}/",
-        "object": {"bucket": BUCKET, "key": key, "etag": etag},
+        "object": created(key, etag),
     }
     request = JobRequest.model_validate(document)
     assert request.object is not None
@@ -352,22 +357,21 @@ def test_an_object_makes_a_valid_job_id_whatever_its_key_holds(key: str, etag: s
     assert request.output == f"s3://{BUCKET}/{request.job_id}/"
 
 
-MADE = {"bucket": BUCKET, "key": "in/a.csv", "etag": "e"}
-
-
 @pytest.mark.parametrize(("length", "kept"), [(60, 60), (61, 60)])
 def test_id_of_an_object_begins_with_the_last_60_characters_of_its_name(
     length: int, kept: int
 ) -> None:
     key = "in/" + "x" * (length - 1) + "z"
-    made = JobRequest.model_validate({**json.loads(body()), "object": {**MADE, "key": key}})
+    made = JobRequest.model_validate({**json.loads(body()), "object": created(key)})
     assert made.job_id is not None
     name, _, digest = made.job_id.partition("-")
     assert (name, len(digest)) == ("x" * (kept - 1) + "z", 24)
 
 
 def test_job_id_that_a_trigger_was_given_stays() -> None:
-    assert parse_request(body(job_id="mine", object=MADE), settings(), stage()).job_id == "mine"
+    assert (
+        parse_request(body(job_id="mine", object=created()), settings(), stage()).job_id == "mine"
+    )
 
 
 @pytest.mark.parametrize(
@@ -381,10 +385,10 @@ def test_job_id_that_a_trigger_was_given_stays() -> None:
 def test_request_for_an_object_is_checked_as_any_other(
     change: dict[str, Any], problem: str
 ) -> None:
-    assert problems_of(body(object=MADE, **change)) == [problem]
+    assert problems_of(body(object=created(), **change)) == [problem]
 
 
 def test_a_wrong_object_is_refused_without_its_values() -> None:
-    assert problems_of(body(object={"bucket": BUCKET, "key": 7, "etag": "e"})) == [
-        "object.key: Input should be a valid string"
+    assert problems_of(body(object=created(key=7))) == [
+        "object.object.key: Input should be a valid string"
     ]
