@@ -3,6 +3,7 @@
 import importlib
 import os
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -26,5 +27,5 @@ settings.load_profile("patient")
 def oracles(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """`tests.oracles.engines.Oracles`, which is imported only where a test needs it."""
     engines = importlib.import_module("tests.oracles.engines")
-    with engines.Oracles(tmp_path_factory.mktemp("oracles")) as running:
+    with closing(engines.Oracles(tmp_path_factory.mktemp("oracles"))) as running:
         yield running

@@ -1,14 +1,19 @@
 """Helpers of the tests of the embedded AWS."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import psutil
 from botocore.exceptions import ClientError
 
 from embedded.credentials import aws_client
+from embedded.ecs_driver import EcsDriver
+from embedded.http_services import HttpServices
+from embedded.log_shipper import LogShipper
 from embedded.moto_repairs.patching import Patches
 
 ACCOUNT = "123456789012"
@@ -45,6 +50,26 @@ class Moto:
 
     def client(self, service: str) -> Any:
         return aws_client(service, endpoint=self.endpoint, region=REGION)
+
+
+@contextmanager
+def ecs_driver(endpoint: str, *, work_dir: Path, cwd: Path) -> Iterator[EcsDriver]:
+    """Runs tasks as processes, with what it needs beside it; `endpoint` is their AWS."""
+    with (
+        closing(HttpServices()) as services,
+        closing(LogShipper(ACCOUNT, REGION)) as shipper,
+        closing(
+            EcsDriver(
+                endpoint=endpoint,
+                region=REGION,
+                work_dir=work_dir,
+                services=services,
+                cwd=cwd,
+                shipper=shipper,
+            )
+        ) as driver,
+    ):
+        yield driver
 
 
 ROLE = {

@@ -11,9 +11,7 @@ import pytest
 from moto.logs.models import logs_backends
 
 from embedded.ecs_driver import EcsDriver, TaskEnd, TaskSpec
-from embedded.http_services import HttpServices
-from embedded.log_shipper import LogShipper
-from tests.embedded.support import ACCOUNT, REGION, eventually, process_runs
+from tests.embedded.support import ACCOUNT, REGION, ecs_driver, eventually, process_runs
 
 
 @dataclass
@@ -30,21 +28,9 @@ class Observer:
 
 @pytest.fixture
 def driver(tmp_path: Path) -> Iterator[EcsDriver]:
-    services = HttpServices()
-    shipper = LogShipper(ACCOUNT, REGION)
-    made = EcsDriver(
-        endpoint="http://127.0.0.1:1",
-        region=REGION,
-        work_dir=tmp_path / "work",
-        services=services,
-        cwd=tmp_path,
-        shipper=shipper,
-    )
-    yield made
-    made.close()
-    shipper.close()
+    with ecs_driver("http://127.0.0.1:1", work_dir=tmp_path / "work", cwd=tmp_path) as made:
+        yield made
     logs_backends[ACCOUNT][REGION].reset()
-    services.close()
 
 
 def spec(code: str, task: str = "t1", **properties: Any) -> TaskSpec:

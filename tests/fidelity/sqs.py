@@ -166,7 +166,8 @@ def missing_queue(aws: Aws) -> str:
     return code_of(lambda: sqs.get_queue_url(QueueName="jobs"))
 
 
-def receive_count_of_a_dead_letter(aws: Aws) -> str:
+def dead_letter(aws: Aws, **sent: Any) -> tuple[str, dict[str, Any]]:
+    """The id of a message that SQS moves after its only receive, and the dead letter."""
     sqs, dead = queue(aws)
     arn = sqs.get_queue_attributes(QueueUrl=dead, AttributeNames=["QueueArn"])
     policy = {"deadLetterTargetArn": arn["Attributes"]["QueueArn"], "maxReceiveCount": 1}
@@ -174,16 +175,21 @@ def receive_count_of_a_dead_letter(aws: Aws) -> str:
         QueueName="source",
         Attributes={"RedrivePolicy": json.dumps(policy), "VisibilityTimeout": "1"},
     )["QueueUrl"]
-    sent = sqs.send_message(QueueUrl=source, MessageBody="job")["MessageId"]
+    message_id = sqs.send_message(QueueUrl=source, MessageBody="job", **sent)["MessageId"]
     assert sqs.receive_message(QueueUrl=source)["Messages"]
     aws.clock.sleep(1.5)
     assert "Messages" not in sqs.receive_message(QueueUrl=source, WaitTimeSeconds=1)
-    received = sqs.receive_message(
+    (message,) = sqs.receive_message(
         QueueUrl=dead,
-        MessageSystemAttributeNames=["ApproximateReceiveCount"],
+        MessageAttributeNames=["All"],
+        MessageSystemAttributeNames=["All"],
         WaitTimeSeconds=10,
-    )
-    (message,) = received["Messages"]
+    )["Messages"]
+    return message_id, message
+
+
+def receive_count_of_a_dead_letter(aws: Aws) -> str:
+    sent, message = dead_letter(aws)
     kept = "the same id" if message["MessageId"] == sent else "another id"
     return f"{kept}, receive {message['Attributes']['ApproximateReceiveCount']}"
 
@@ -242,24 +248,8 @@ def message_group_of_129_characters(aws: Aws) -> str:
 
 
 def attributes_of_a_dead_letter(aws: Aws) -> str:
-    sqs, dead = queue(aws)
-    arn = sqs.get_queue_attributes(QueueUrl=dead, AttributeNames=["QueueArn"])
-    policy = {"deadLetterTargetArn": arn["Attributes"]["QueueArn"], "maxReceiveCount": 1}
-    source = sqs.create_queue(
-        QueueName="source",
-        Attributes={"RedrivePolicy": json.dumps(policy), "VisibilityTimeout": "1"},
-    )["QueueUrl"]
     kept = {"a": {"DataType": "String", "StringValue": "v"}}
-    sqs.send_message(QueueUrl=source, MessageBody="job", MessageAttributes=kept)
-    assert sqs.receive_message(QueueUrl=source)["Messages"]
-    aws.clock.sleep(1.5)
-    assert "Messages" not in sqs.receive_message(QueueUrl=source, WaitTimeSeconds=1)
-    (message,) = sqs.receive_message(
-        QueueUrl=dead,
-        MessageAttributeNames=["All"],
-        MessageSystemAttributeNames=["All"],
-        WaitTimeSeconds=10,
-    )["Messages"]
+    _, message = dead_letter(aws, MessageAttributes=kept)
     source_arn = message["Attributes"]["DeadLetterQueueSourceArn"]
     return f"{message['MessageAttributes']['a']['StringValue']}, from {source_arn.split(':')[-1]}"
 

@@ -9,7 +9,6 @@ from functions import dispatcher
 from longhaul.adapters.sqs import SqsQueue
 from longhaul.domain.lease import Lease, Owed, State
 from longhaul.ports import Visibility
-from simulation.aws.service import Answer, Call, Proceed
 from tests.handlers.conftest import Context, Stack
 from tests.handlers.life import Kill, Life
 
@@ -132,15 +131,8 @@ def test_batch_begins_nothing_when_its_time_is_up(life: Life, context: Context) 
     life.stack.sqs.send_message(QueueUrl=life.stack.jobs_url, MessageBody="not JSON")
     records = life.receive()
     context.remaining_ms = 10_000
-    calls: list[str] = []
-    around = life.stack.aws.gate.around
-
-    def noted(call: Call, proceed: Proceed) -> Answer:
-        calls.append(call.operation)
-        return around(call, proceed) if around else proceed()
-
-    life.stack.aws.gate.around = noted
+    life.stack.aws.gate.calls.clear()
     answer = dispatcher.lambda_handler({"Records": records}, context)
     kept = {each["itemIdentifier"] for each in answer["batchItemFailures"]}
     assert kept == {each["messageId"] for each in records}
-    assert calls == []
+    assert list(life.stack.aws.gate.calls) == []

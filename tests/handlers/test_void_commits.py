@@ -2,7 +2,6 @@
 
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -198,15 +197,9 @@ def test_row_is_reopened_before_anything_of_a_void_commit_is_deleted(life: Life)
     lose_uploads(life)
     life.settle(row, "killed")
     life.stack.aws.clock.advance(HALF_AN_HOUR_S)
-    order: list[str] = []
-    around = life.stack.aws.gate.around
-
-    def noted(call: Any, proceed: Any) -> Any:
-        order.append(call.operation)
-        return around(call, proceed) if around else proceed()
-
-    life.stack.aws.gate.around = noted
+    life.stack.aws.gate.calls.clear()
     life.sweep()
+    order = [call.operation for call in life.stack.aws.gate.calls]
     reopened = order.index("TransactWriteItems")
     assert "AbortMultipartUpload" in order[reopened:]
     assert not {"AbortMultipartUpload", "DeleteObjects"} & set(order[:reopened])

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -97,7 +98,7 @@ def test_servers_listen_on_this_machine_alone(account: Account) -> None:
 
 
 def test_servers_end_with_the_tests(tmp_path: Path) -> None:
-    with Oracles(tmp_path) as short:
+    with closing(Oracles(tmp_path)) as short:
         account = Account(short)
         account.client("dynamodb")
         account.client("sqs")

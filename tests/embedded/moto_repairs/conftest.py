@@ -10,9 +10,7 @@ import pytest
 from moto.core.config import default_user_config
 
 from embedded.ecs_driver import EcsDriver
-from embedded.http_services import HttpServices
-from embedded.log_shipper import LogShipper
-from tests.embedded.support import ACCOUNT, REGION, Moto, eventually
+from tests.embedded.support import Moto, ecs_driver, eventually
 
 ROLE_ARN = "arn:aws:iam::123456789012:role/any"
 
@@ -71,20 +69,8 @@ def machine(moto: Moto) -> Callable[..., Machine]:
 
 @pytest.fixture
 def driver(moto: Moto, tmp_path: Path) -> Iterator[EcsDriver]:
-    services = HttpServices()
-    shipper = LogShipper(ACCOUNT, REGION)
-    made = EcsDriver(
-        endpoint=moto.endpoint,
-        region=REGION,
-        work_dir=tmp_path,
-        services=services,
-        cwd=tmp_path,
-        shipper=shipper,
-    )
-    yield made
-    made.close()
-    shipper.close()
-    services.close()
+    with ecs_driver(moto.endpoint, work_dir=tmp_path, cwd=tmp_path) as made:
+        yield made
 
 
 @pytest.fixture
