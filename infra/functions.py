@@ -121,9 +121,10 @@ class PythonFunction(lambda_.Function):
             batch_size=10,
             # A window would lengthen the time for which messages are invisible.
             max_batching_window=Duration.seconds(0),
-            # AWS's minimum. Two dispatchers look at more than a hundred messages a second, and
-            # leave the account's concurrency to the heartbeats.
-            max_concurrency=2,
+            # Five dispatchers look at some three hundred messages a second: an invalid body behind
+            # a million is found within the hour. More would take the account's concurrency, of ten
+            # at first, from the heartbeats.
+            max_concurrency=5,
             # The dispatcher reports each message whose job runs as failed, so that the mapping does
             # not delete it. No filter: the mapping deletes what a filter drops.
             report_batch_item_failures=True,

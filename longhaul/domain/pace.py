@@ -27,11 +27,11 @@ _SMOOTHING = 20
 The jobs of a stage may begin and end together: then one gap of a round is long, all others short.
 """
 
-MAX_HIDDEN = 100_000
+MAX_HIDDEN = 80_000
 """Hidden messages of a queue beyond which the others stay visible.
 
-SQS gives out no more messages when about 120,000 are hidden: then retries would wait too. The
-number is known late, and dispatchers hide some hundred messages a second.
+SQS gives out no more messages when about 120,000 are hidden. The number is known a minute late, and
+five dispatchers hide 20,000 messages in a minute.
 """
 
 

@@ -1,7 +1,7 @@
 """A full stage with many waiting messages, for weeks: a model on a scale of one to some thousand.
 
 The dispatcher is the real one, over a strict SQS. What AWS bounds is divided by the scale: the
-messages, how many of them may be hidden, and how many two dispatchers look at in a second. All
+messages, how many of them may be hidden, and how many the dispatchers look at in a second. All
 times are those of the template. So one message here stands for some thousand that come and go
 together, and its age, its renewals and its waits are those of each of them.
 """
@@ -23,7 +23,6 @@ from simulation.aws.template import deployed
 
 T = TypeVar("T")
 
-POLLERS = 2
 LOOK_S = 0.015
 """A poller's seconds for one message: a batch of ten in 0.15 s. A guess: Lambda is not here."""
 
@@ -61,6 +60,11 @@ class Backlog:
         self._rng = random.Random(seed)
         self.aws = FakeAws()
         stack = deployed()
+        # One after the other: all at once, each with thousands, they would hide too many.
+        self._free_at = [
+            self.aws.clock.now() + timedelta(seconds=LOOK_S * scale * n / stack.concurrency)
+            for n in range(stack.concurrency)
+        ]
         for name, attributes in stack.queues.items():
             self.aws.sqs.create_queue(QueueName=name, Attributes=attributes)
         self.aws.dynamodb.create_table(**stack.table)
@@ -91,10 +95,10 @@ class Backlog:
         self.aws.sqs.send_message(QueueUrl=self._queue.url, MessageBody=body)
 
     def run(self, days: float) -> Seen:
-        """Let two dispatchers look at what is visible, for that long."""
+        """Let the dispatchers look at what is visible, for that long."""
         clock = self.aws.clock
         until = clock.now() + timedelta(days=days)
-        free_at = [clock.now()] * POLLERS
+        free_at = self._free_at
         while True:
             shows_at = self._queue.shows_next_at()
             if shows_at is None:

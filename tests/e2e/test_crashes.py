@@ -16,6 +16,8 @@ from tests.builders import changed
 from tests.e2e.conftest import DEADLINE_S, Stack
 from tests.e2e.tripwire import Tripwire
 
+pytestmark = pytest.mark.slow  # the simulation shows the same in seconds
+
 
 @pytest.fixture
 def stack(sparkless: Stack) -> Iterator[Stack]:

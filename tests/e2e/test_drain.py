@@ -1,8 +1,12 @@
 """`longhaul drain` and its way back, on the embedded AWS with a runner without Spark."""
 
+import pytest
+
 from demo import kill
 from longhaul.domain.lease import State
 from tests.e2e.conftest import Stack
+
+pytestmark = pytest.mark.slow  # waits for a drained stack to come to rest
 
 
 def test_a_drained_stack_runs_nothing_starts_nothing_and_goes_on_when_it_is_awake_again(

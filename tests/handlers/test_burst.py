@@ -1,4 +1,4 @@
-"""A thousand messages for four slots: waiting runs nothing, and a free slot is soon taken."""
+"""Some hundred messages for four slots: waiting runs nothing, and a free slot is soon taken."""
 
 import heapq
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from tests.builders import BUCKET
 from tests.handlers.conftest import deployed
 from tests.handlers.life import Life
 
-JOBS = 1_000
+JOBS = 250
 SLOTS = 4
 JOB_S = 30
 

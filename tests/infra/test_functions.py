@@ -83,7 +83,7 @@ def test_the_mapping_deletes_only_messages_that_the_dispatcher_releases(usual: S
         "FunctionName": "<Dispatcher>",
         "FunctionResponseTypes": ["ReportBatchItemFailures"],
         "MaximumBatchingWindowInSeconds": 0,
-        "ScalingConfig": {"MaximumConcurrency": 2},
+        "ScalingConfig": {"MaximumConcurrency": 5},
     }
 
 

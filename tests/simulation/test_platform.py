@@ -58,7 +58,7 @@ def test_settings_and_state_machine_are_those_of_the_template() -> None:
         "settle": 900,
         "sweeper": 300,
     }
-    assert (stack.batch_size, stack.concurrency) == (10, 2)
+    assert (stack.batch_size, stack.concurrency) == (10, 5)
     assert stack.settings.stages[0].queue_url.endswith("/Longhaul-main-jobs")
     assert '"StartAt":"RunUnderLease"' in stack.definition
 
