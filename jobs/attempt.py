@@ -19,7 +19,6 @@ from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import JsonValue
 
 from jobs import failures
-from jobs.api import Job
 from jobs.emitting import Emitter
 from jobs.failures import Failure
 from jobs.io.existing import require_room
@@ -30,6 +29,7 @@ from jobs.io.work_area import WorkArea
 from jobs.io.written import NoOutputError
 from jobs.loading import LoadedJob, fetch_code
 from jobs.reporting import Phase, Progress, Reporter
+from jobs.running_job import RunningJob
 from jobs.spark.progress import Effort, SparkSample
 from jobs.stopping import Stop, StopReason
 from jobs.task import Task
@@ -78,7 +78,7 @@ class Spark(Protocol):
     def await_session(self, input_bytes: int) -> None:
         """Wait until it can run a job with so large an input."""
 
-    def run(self, loaded: LoadedJob, job: Job[Any]) -> None:
+    def run(self, loaded: LoadedJob, job: RunningJob[Any]) -> None:
         """Run the job to its end, in the calling thread, and end Spark. Raises what it raises."""
 
     def sample(self) -> SparkSample:
@@ -154,7 +154,7 @@ class AttemptRunner:
         except (ClientError, BotoCoreError) as error:
             logger.warning("result not recorded", extra={"error": type(error).__name__})
 
-    def _work(self, lease: Lease) -> tuple[Destination, Job[Any]]:
+    def _work(self, lease: Lease) -> tuple[Destination, RunningJob[Any]]:
         """Everything up to files in the work area. Returns where they go, and what was written."""
         stage = self.settings.stage_or_removed(lease.stage)
         # The run's claim has checked it: a deploy since may allow less.
@@ -169,7 +169,7 @@ class AttemptRunner:
         staged = self._stage(listing, inputs)  # while Spark boots
         self.spark.await_session(sum(each.size_bytes for each in staged.values()))
         self.progress.enter(Phase.RUNNING)
-        job: Job[Any] = Job(
+        job: RunningJob[Any] = RunningJob(
             loaded.params,
             staged,
             self.area.output,
@@ -213,7 +213,7 @@ class AttemptRunner:
             advance=self.progress.advance,
         )
 
-    def _commit(self, destination: Destination, job: Job[Any]) -> CommittedOutput:
+    def _commit(self, destination: Destination, job: RunningJob[Any]) -> CommittedOutput:
         uploader = Uploader(
             self.s3,
             self.settings.paths.data_bucket,

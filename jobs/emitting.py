@@ -1,10 +1,8 @@
 """The jobs that a job asks for: checked at once, kept beside its output, sent at its success."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-
-from pydantic import JsonValue
 
 from longhaul.domain.errors import InvalidRequestError, PermanentJobError
 from longhaul.domain.follow_ons import body_at_most, groups_of
@@ -13,9 +11,8 @@ from longhaul.domain.lineage import MAX_GROUP, Group, fan_out_problem
 from longhaul.domain.message import Message, size_problem
 from longhaul.domain.paths import FOLLOW_ONS_PREFIX
 from longhaul.domain.policy import parse_request
+from longhaul.job import Request
 from longhaul.settings import RuntimeSettings, Stage
-
-Request = Mapping[str, JsonValue]
 
 _OURS = ("job_id", "lineage")
 

@@ -16,17 +16,18 @@ from pydantic import BaseModel, JsonValue, ValidationError
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
-from jobs.api import Job, Params
+from jobs.running_job import RunningJob
 from jobs.script import ScriptParams, run_script
 from longhaul.adapters.errors import code_of
-from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.paths import DataPath
 from longhaul.domain.quoting import name_of
+from longhaul.job import Job, Params, PermanentJobError
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-Run = Callable[[SparkSession, Job[Any]], None]
+Run = Callable[[SparkSession, RunningJob[Any]], None]
+_JobsRun = Callable[[SparkSession, Job[Any]], None]
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 _CATALOGUE: Final = "jobs.catalogue"
@@ -66,7 +67,7 @@ def load(job: str, params: Mapping[str, JsonValue], fetch: Callable[[str], Path]
         _import_file(job, fetched) if fetched else importlib.import_module(f"{_CATALOGUE}.{job}")
     )
     model = cast("type[BaseModel]", getattr(module, "Params", Params))
-    return LoadedJob(cast("Run", module.run), _checked(model, params))
+    return LoadedJob(cast("_JobsRun", module.run), _checked(model, params))
 
 
 def _checked(model: type[ModelT], params: Mapping[str, JsonValue]) -> ModelT:

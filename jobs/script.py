@@ -19,10 +19,11 @@ from urllib.parse import unquote, urlparse
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from jobs.api import MAIN, Job, Params
 from jobs.io.written import Dataset, Folder, S3Folder
-from longhaul.domain.errors import PermanentJobError
+from jobs.running_job import RunningJob
+from longhaul.domain.manifest import MAIN
 from longhaul.domain.verdict import ExitCode
+from longhaul.job import Params, PermanentJobError
 
 _PLACE: Final = re.compile(r"\{(inputs|output)(?:\.([A-Za-z0-9_-]+))?\}")
 
@@ -36,7 +37,7 @@ class ScriptError(Exception):
     """The script ended itself with an exit code that is not 0."""
 
 
-def run_script(file: Path, job: Job[ScriptParams]) -> None:
+def run_script(file: Path, job: RunningJob[ScriptParams]) -> None:
     """Run the script to its end and keep for publication what it wrote.
 
     Raises:
@@ -63,7 +64,7 @@ def _may_hold_files(folder: Folder) -> bool:
     return isinstance(folder, S3Folder) or any(path.is_file() for path in folder.rglob("*"))
 
 
-def _filled(word: str, job: Job[Any], places: dict[str, Folder]) -> str:
+def _filled(word: str, job: RunningJob[Any], places: dict[str, Folder]) -> str:
     """The argument with paths in it. Adds the datasets that it names to `places`."""
 
     def path(match: re.Match[str]) -> str:

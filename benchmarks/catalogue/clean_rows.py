@@ -3,7 +3,7 @@
 from pyspark.sql import SparkSession
 
 from benchmarks import work
-from jobs.api import Job, Params
+from longhaul.job import Job, Params
 
 
 def run(spark: SparkSession, job: Job[Params]) -> None:

@@ -3,8 +3,8 @@
 from pyspark.sql import SparkSession
 
 from benchmarks import work
-from jobs.api import Job
-from jobs.api import Params as BaseParams
+from longhaul.job import Job
+from longhaul.job import Params as BaseParams
 
 
 class Params(BaseParams):

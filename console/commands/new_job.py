@@ -21,8 +21,8 @@ _JOB: Final = Template('''\
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
-from jobs.api import Job, PermanentJobError
-from jobs.api import Params as BaseParams
+from longhaul.job import Job, PermanentJobError
+from longhaul.job import Params as BaseParams
 
 
 class Params(BaseParams):
@@ -56,8 +56,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.api import PermanentJobError
 from jobs.catalogue import $name
+from longhaul.job import PermanentJobError
 
 
 @pytest.fixture

@@ -9,9 +9,8 @@ from functools import reduce
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
 
-from jobs.api import Job, Params
 from jobs.catalogue.flights_clean import SCHEMA
-from longhaul.domain.errors import PermanentJobError
+from longhaul.job import Job, Params, PermanentJobError
 
 
 def run(spark: SparkSession, job: Job[Params]) -> None:

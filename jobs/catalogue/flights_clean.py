@@ -12,9 +12,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
 from pyspark.sql.types import StringType, StructField, StructType
 
-from jobs.api import Job
-from jobs.api import Params as BaseParams
-from longhaul.domain.errors import PermanentJobError
+from longhaul.job import Job, PermanentJobError
+from longhaul.job import Params as BaseParams
 
 TYPES: Final = {
     "year": "int",

@@ -5,8 +5,8 @@ from typing import Annotated
 from pydantic import Field, JsonValue
 from pyspark.sql import SparkSession
 
-from jobs.api import Job
-from jobs.api import Params as BaseParams
+from longhaul.job import Job
+from longhaul.job import Params as BaseParams
 
 Month = Annotated[int, Field(ge=1, le=12)]
 

@@ -7,9 +7,8 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 from pyspark.sql import SparkSession
 
-from jobs.api import Job
-from jobs.api import Params as BaseParams
-from longhaul.domain.errors import PermanentJobError
+from longhaul.job import Job, PermanentJobError
+from longhaul.job import Params as BaseParams
 
 Step = Literal["succeed", "fail", "refuse", "wait"]
 

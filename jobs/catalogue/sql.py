@@ -8,11 +8,9 @@ from typing import Final
 from pydantic import Field
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs.api import Format, Job
-from jobs.api import Params as BaseParams
 from jobs.catalogue._select_only import query_errors, require_select, restricted_session
-from jobs.io.staging import StagedInput
-from longhaul.domain.errors import PermanentJobError
+from longhaul.job import Format, Input, Job, PermanentJobError
+from longhaul.job import Params as BaseParams
 
 _FORMATS: Final[dict[str, Format]] = {
     "parquet": "parquet",
@@ -51,7 +49,7 @@ def run(spark: SparkSession, job: Job[Params]) -> None:
     job.progress(f"{rows} rows")
 
 
-def format_of(name: str, staged: StagedInput) -> Format:
+def format_of(name: str, staged: Input) -> Format:
     """The format of an input, by the extension of its files.
 
     Raises:

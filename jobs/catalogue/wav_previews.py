@@ -14,8 +14,8 @@ from urllib.parse import unquote, urlparse
 from pydantic import Field
 from pyspark.sql import Row, SparkSession
 
-from jobs.api import Job
-from jobs.api import Params as BaseParams
+from longhaul.job import Job
+from longhaul.job import Params as BaseParams
 
 SCHEMA: Final = (
     "file string, bytes long, sha256 string, channels int, sample_rate int, seconds double,"

@@ -16,8 +16,8 @@ from jobs.stopping import Stop
 from jobs.task import Resources
 
 if TYPE_CHECKING:
-    from jobs.api import Job
     from jobs.loading import LoadedJob
+    from jobs.running_job import RunningJob
 
 # A broken connection to a dying JVM is seen before the cause of its death.
 _CAUSE_WAIT_S: Final = 2.0
@@ -56,7 +56,7 @@ class BaseSpark(ABC):
             partitions = shuffle_partitions(self._resources.cores, input_bytes)
             session.conf.set("spark.sql.shuffle.partitions", partitions)
 
-    def run(self, loaded: "LoadedJob", job: "Job[Any]") -> None:
+    def run(self, loaded: "LoadedJob", job: "RunningJob[Any]") -> None:
         session = self._session.result()
         with self._cause_of_death_first(), self._watching(session):
             loaded.run(session, job)

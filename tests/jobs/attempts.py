@@ -4,8 +4,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from jobs.api import Job
 from jobs.spark.progress import Effort, SparkSample
+from longhaul.job import Job
 
 OUTPUT = "clean/2013-01/"
 CSV = (

@@ -18,12 +18,12 @@ from pyspark.sql import SparkSession
 
 from embedded.moto_repairs import dynamodb_atomic
 from embedded.moto_repairs.patching import Patches
-from jobs.api import Job, Params
 from jobs.attempt import AttemptRunner
 from jobs.emitting import Emitter
 from jobs.io.staging import StagedInput
 from jobs.io.work_area import DiskArea
 from jobs.loading import LoadedJob, load
+from jobs.running_job import RunningJob
 from jobs.spark.base import BaseSpark
 from jobs.spark.gateway import Gateway
 from jobs.spark.progress import ProcessTree
@@ -39,12 +39,13 @@ from longhaul.adapters.s3 import S3Requests
 from longhaul.domain.claim import Claim
 from longhaul.domain.lease import Lease
 from longhaul.domain.message import Message
+from longhaul.job import Params
 from longhaul.settings import LeaseSettings
 from tests.builders import BUCKET, body, running, settings, stage
 
 RESOURCES = Resources(cores=2, memory_mib=2048)
 
-MakeJob = Callable[..., Job[Any]]
+MakeJob = Callable[..., RunningJob[Any]]
 
 
 @pytest.fixture(scope="session")
@@ -64,7 +65,7 @@ def make_job(tmp_path: Path) -> MakeJob:
 
     def make(
         inputs: Mapping[str, Path], params: BaseModel | None = None, emitter: Emitter | None = None
-    ) -> Job[Any]:
+    ) -> RunningJob[Any]:
         staged = {}
         for name, source in inputs.items():
             folder = tmp_path / "inputs" / name
@@ -77,7 +78,7 @@ def make_job(tmp_path: Path) -> MakeJob:
                 frozenset({source.suffix.removeprefix(".")}),
             )
         alone = Emitter(settings(), stage(), running())
-        return Job(
+        return RunningJob(
             params or Params(), staged, tmp_path / "output", lambda _: None, emitter or alone
         )
 
@@ -88,7 +89,9 @@ def make_job(tmp_path: Path) -> MakeJob:
 def written(spark: SparkSession) -> Callable[..., list[dict[str, Any]]]:
     """Rows that a job wrote, as dictionaries."""
 
-    def read(job: Job[Any], name: str = ".", format_: str = "parquet") -> list[dict[str, Any]]:
+    def read(
+        job: RunningJob[Any], name: str = ".", format_: str = "parquet"
+    ) -> list[dict[str, Any]]:
         (dataset,) = (dataset for dataset in job.written if dataset.name == name)
         frame = (
             spark.read.format(format_).option("header", value=True).load(dataset.folder.as_uri())
@@ -173,7 +176,7 @@ def remote(moto: str) -> Cloud:
     return build_cloud(moto)
 
 
-Run = Callable[[SparkSession, Job[Any]], None]
+Run = Callable[[SparkSession, RunningJob[Any]], None]
 MakeAttempt = Callable[..., AttemptRunner]
 
 

@@ -14,14 +14,15 @@ from pyspark import StorageLevel
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
 
-from jobs.api import Job, Params
 from jobs.catalogue import daily_delays, flights_clean, probe, sql
 from jobs.emitting import Emitter
 from jobs.io.staging import StagedInput
+from jobs.running_job import RunningJob
 from jobs.spark.aot_training import work
 from jobs.spark.gateway import Gateway
 from jobs.spark.session import build_session, session_options
 from jobs.task import Resources
+from longhaul.job import Params
 from tests.builders import running, settings, stage
 from tests.jobs.attempts import CSV
 
@@ -34,13 +35,15 @@ def thing(do: Callable[[SparkSession, Path], object]) -> Callable[[SparkSession,
     return do
 
 
-def job(folder: Path, params: Any, **inputs: Path) -> Job[Any]:
+def job(folder: Path, params: Any, **inputs: Path) -> RunningJob[Any]:
     staged = {}
     for name, source in inputs.items():
         files = [each for each in source.rglob("*") if each.is_file()] if source.is_dir() else []
         extensions = {each.suffix[1:] for each in files} or {source.suffix[1:]}
         staged[name] = StagedInput(source.as_uri(), 1, 1, frozenset(extensions))
-    return Job(params, staged, folder, lambda _: None, Emitter(settings(), stage(), running()))
+    return RunningJob(
+        params, staged, folder, lambda _: None, Emitter(settings(), stage(), running())
+    )
 
 
 thing(work)  # CSV, Parquet, JSON, ORC, joins, windows, SQL, a Python function

@@ -5,12 +5,12 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from jobs.api import Job
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.publisher import read_manifest
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.manifest import Manifest, ManifestFile
 from longhaul.domain.verdict import ExitCode
+from longhaul.job import Job
 from tests.builders import BUCKET, settings
 from tests.jobs.attempts import CSV, OUTPUT, NoSpark, write_one_row
 from tests.jobs.conftest import Cloud, MakeAttempt

@@ -11,12 +11,12 @@ from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
 
 from jobs import attempt as attempt_module
-from jobs.api import Job
 from jobs.stopping import Stop, StopReason
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.publisher import S3Publisher
 from longhaul.domain.lease import CommittedOutput, State
 from longhaul.domain.verdict import ExitCode
+from longhaul.job import Job
 from tests.builders import BUCKET
 from tests.jobs.attempts import OUTPUT, NoSpark, write_one_row
 from tests.jobs.conftest import Cloud, MakeAttempt, SharedSpark

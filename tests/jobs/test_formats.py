@@ -8,11 +8,11 @@ from typing import Any, get_args
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.api import Format, Job, Params
 from jobs.catalogue import sql
 from jobs.emitting import Emitter
 from jobs.io.staging import StagedInput, extension_of
-from longhaul.domain.errors import PermanentJobError
+from jobs.running_job import RunningJob
+from longhaul.job import Format, Params, PermanentJobError
 from tests.builders import running, settings, stage
 
 
@@ -20,14 +20,14 @@ from tests.builders import running, settings, stage
 def staged(tmp_path: Path) -> Any:
     """`staged({"a.csv": b"…"})`: a job with these files as its input `rows`."""
 
-    def build(files: dict[str, bytes], params: Params) -> Job[Any]:
+    def build(files: dict[str, bytes], params: Params) -> RunningJob[Any]:
         folder = tmp_path / "inputs" / "rows"
         folder.mkdir(parents=True)
         for number, (name, content) in enumerate(files.items()):
             (folder / f"{number:05d}-{name}").write_bytes(content)
         extensions = frozenset(extension_of(name) for name in files)
         rows = StagedInput(folder.as_uri(), len(files), sum(map(len, files.values())), extensions)
-        return Job(
+        return RunningJob(
             params,
             {"rows": rows},
             tmp_path / "output",
@@ -67,7 +67,7 @@ def test_compressions_that_spark_reads_as_rows_are_refused(staged: Any, name: st
 def test_each_format_is_written_in_partitions_and_read_back(
     spark: SparkSession, tmp_path: Path, format_: Format
 ) -> None:
-    job = Job(
+    job = RunningJob(
         Params(), {}, tmp_path / "output", lambda _: None, Emitter(settings(), stage(), running())
     )
     frame = spark.createDataFrame(

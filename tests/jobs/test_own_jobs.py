@@ -62,7 +62,7 @@ def read(cloud: Cloud, dataset: str = ".") -> bytes:
 
 MODULE = """
 from pyspark.sql import functions as F
-from jobs.api import Job, Params as Base
+from longhaul.job import Job, Params as Base
 
 class Params(Base):
     word: str
@@ -77,10 +77,13 @@ def run(spark, job):
 """
 
 
+# Jobs imported from `jobs.api` before there was `longhaul.job`.
+@pytest.mark.parametrize("package", ["longhaul.job", "jobs.api"])
 def test_a_module_from_s3_runs_with_its_parameters_and_its_functions_in_sparks_workers(
-    cloud: Cloud, run: Run
+    cloud: Cloud, run: Run, package: str
 ) -> None:
-    assert run(MODULE, params={"word": "hello"}) is ExitCode.OK
+    module = MODULE.replace("longhaul.job", package)
+    assert run(module, params={"word": "hello"}) is ExitCode.OK
     assert read(cloud) == b'{"word":"HELLO"}\n'
     assert manifest(cloud).rows == {".": 1}
 

@@ -4,9 +4,9 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from jobs.api import Job
 from longhaul.adapters.s3 import S3Requests
 from longhaul.domain.verdict import ExitCode
+from longhaul.job import Job
 from longhaul.settings import LeaseSettings
 from tests.builders import BUCKET, settings, stage
 from tests.jobs.attempts import write_one_row

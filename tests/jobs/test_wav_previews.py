@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.api import Job, PermanentJobError
 from jobs.catalogue import wav_previews
 from jobs.io.written import S3Folder
 from longhaul.adapters.publisher import read_manifest
 from longhaul.domain.verdict import ExitCode
+from longhaul.job import Job, PermanentJobError
 from tests.builders import BUCKET, settings
 from tests.jobs.conftest import Cloud, MakeAttempt, MakeJob
 

@@ -84,7 +84,7 @@ def test_functions_import_only_what_their_layer_holds() -> None:
     allowed = {*sys.stdlib_module_names, *PACKAGES, *layer}
     for file in [*(ROOT / "longhaul").rglob("*.py"), *(ROOT / "functions").rglob("*.py")]:
         for name in imports(file):
-            is_for_types_alone = name.startswith("mypy_boto3_")
+            is_for_types_alone = name.startswith(("mypy_boto3_", "pyspark"))
             assert is_for_types_alone or name.partition(".")[0] in allowed, f"{file}: {name}"
 
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, cast
 from greenlet import getcurrent
 from pydantic import JsonValue
 
-from jobs.api import Job, Params
 from jobs.io.listing import InputListing
 from jobs.io.staging import StagedInput
 from jobs.io.written import Dataset
 from jobs.loading import LoadedJob
+from jobs.running_job import RunningJob
 from jobs.spark.progress import Effort, SparkSample
 from jobs.stopping import Stop, StopReason, end_when_stopped, hear_sigterm
 from jobs.task import Resources, Task
@@ -25,6 +25,7 @@ from jobs.wiring import put_together, s3_client
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.lease import AttemptId, CommittedOutput, Lease
 from longhaul.domain.paths import DataPath
+from longhaul.job import Params
 from longhaul.ports import Leases, Publisher
 from longhaul.settings import RuntimeSettings
 from simulation.aws.platform.background import HostBackground
@@ -190,7 +191,7 @@ class PlannedSpark:
         del input_bytes
         self._pause(_BOOT_S)
 
-    def run(self, loaded: LoadedJob, job: Job[Any]) -> None:
+    def run(self, loaded: LoadedJob, job: RunningJob[Any]) -> None:
         loaded.run(cast("Any", None), job)
 
     def sample(self) -> SparkSample:
@@ -199,7 +200,7 @@ class PlannedSpark:
     def effort(self) -> Effort:
         return Effort(seconds=1.0, cpu_s=1.0 if self._is_working else 0.0, io_bytes=0)
 
-    def _play(self, planned: "PlannedJob", job: Job[Any]) -> None:
+    def _play(self, planned: "PlannedJob", job: RunningJob[Any]) -> None:
         self._go_through(self._container.ending, planned.work_s)
         if self._container.ending.kind == "no_output":
             return

@@ -16,10 +16,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from jobs.api import Job, Params
 from jobs.io.work_area import DiskArea
 from jobs.io.written import Dataset
 from jobs.loading import LoadedJob, load
+from jobs.running_job import RunningJob
 from jobs.spark.progress import Effort, SparkSample
 from jobs.stopping import Stop, end_when_stopped, stop_on_sigterm
 from jobs.task import this_task
@@ -27,6 +27,7 @@ from jobs.wiring import attempt_from_environment, put_together, s3_client
 from longhaul.adapters.background import Threads
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.lease import AttemptId
+from longhaul.job import Params
 from longhaul.settings import runtime_settings
 
 _LOOKS_EVERY_S = 0.05
@@ -80,7 +81,7 @@ class Plan:
     def await_session(self, input_bytes: int) -> None:
         """There is none."""
 
-    def run(self, loaded: LoadedJob, job: Job[Any]) -> None:
+    def run(self, loaded: LoadedJob, job: RunningJob[Any]) -> None:
         loaded.run(None, job)  # type: ignore[arg-type]  # it needs no session
 
     def sample(self) -> SparkSample:
@@ -94,7 +95,7 @@ class Plan:
         if self._step == place:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def _probe(self, probe: LoadedJob, job: Job[Any]) -> None:
+    def _probe(self, probe: LoadedJob, job: RunningJob[Any]) -> None:
         """The real probe. Its session's frames are counts, and written as so many rows."""
 
         def write(rows: int, **_: Any) -> int:
@@ -105,7 +106,7 @@ class Plan:
         self._is_working = True
         probe.run(SimpleNamespace(range=lambda rows: rows), job)  # type: ignore[arg-type]
 
-    def _work(self, job: Job[Any]) -> None:
+    def _work(self, job: RunningJob[Any]) -> None:
         self._is_working = True
         self._stop.wait(self._work_s)
         while self._until and not self._until.exists():
@@ -129,7 +130,7 @@ class Plan:
                 os.kill(os.getpid(), signal.SIGSTOP)
         self._write(job, [{"key": self._attempt.key, "attempt": self._attempt.attempt}])
 
-    def _write(self, job: Job[Any], rows: Sequence[Mapping[str, Any]]) -> None:
+    def _write(self, job: RunningJob[Any], rows: Sequence[Mapping[str, Any]]) -> None:
         folder = Path(str(job.folder_of(".")))
         folder.mkdir(parents=True)
         lines = "".join(f"{json.dumps(row)}\n" for row in rows)

@@ -1,0 +1,100 @@
+"""The job that a runner hands to `run(spark, job)`: `longhaul.job.Job`, over folders and Spark."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Generic, TypeVar
+
+from pydantic import BaseModel
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
+
+from jobs.emitting import Emitter
+from jobs.io.staging import UNREADABLE, StagedInput
+from jobs.io.written import Dataset, Folder
+from longhaul.domain.manifest import MAIN
+from longhaul.job import Format, PermanentJobError, Request
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+ParamsT = TypeVar("ParamsT", bound=BaseModel)
+
+
+@dataclass
+class RunningJob(Generic[ParamsT]):
+    """One attempt: what `longhaul.job.Job` promises to its job."""
+
+    params: ParamsT
+    inputs: Mapping[str, StagedInput]
+    output_folder: Folder
+    progress: Callable[[str], None]
+    emitter: Emitter
+    written: list[Dataset] = field(default_factory=list)
+    quiet: Callable[[str, str], AbstractContextManager[None]] = lambda _note, _longest: (
+        nullcontext()
+    )
+
+    def input(self, name: str) -> str:
+        if name not in self.inputs:
+            raise PermanentJobError(
+                f"the job needs an input {name!r}; given:"
+                f" {', '.join(sorted(self.inputs)) or 'none'}"
+            )
+        unreadable = sorted(self.inputs[name].extensions & UNREADABLE)
+        if unreadable:
+            raise PermanentJobError(
+                f"input {name!r}: Spark does not unpack .{unreadable[0]} files: send them as gz or"
+                " bz2, or unpacked"
+            )
+        return self.inputs[name].path
+
+    def write(
+        self,
+        df: DataFrame,
+        name: str = MAIN,
+        *,
+        format: Format = "parquet",  # noqa: A002 - Spark's own word for it
+        partition_by: Sequence[str] = (),
+        options: Mapping[str, str] | None = None,
+    ) -> int:
+        folder = self._new_dataset(name)
+        # Counted while it is written: no second pass over the data.
+        counted = Observation()
+        writer = df.observe(counted, F.count(F.lit(1)).alias("rows")).write.format(format)
+        if format == "csv":
+            writer = writer.option("header", value=True)
+        writer.options(**(options or {})).partitionBy(*partition_by).save(folder.as_uri())
+        rows = int(counted.get["rows"])
+        self.written.append(Dataset(name, folder, rows))
+        return rows
+
+    def files(self, name: str = MAIN) -> Path:
+        folder = self._new_dataset(name)
+        if not isinstance(folder, Path):
+            raise PermanentJobError(
+                "this job writes files of its own, which a cluster cannot: send it to another"
+                " engine than emr-serverless"
+            )
+        folder.mkdir(parents=True)
+        self.written.append(Dataset(name, folder))
+        return folder
+
+    def folder_of(self, name: str) -> Folder:
+        """The folder that becomes a dataset of the output.
+
+        Raises:
+            ValueError: the name cannot be used.
+        """
+        if name != MAIN and not _NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is no dataset name: letters, digits, _ and -, at most 64")
+        return self.output_folder / ("main" if name == MAIN else f"named-{name}")
+
+    def _new_dataset(self, name: str) -> Folder:
+        if any(dataset.name == name for dataset in self.written):
+            raise ValueError(f"dataset {name!r} was written already")
+        return self.folder_of(name)
+
+    def emit(self, *requests: Request, stage: str | None = None) -> None:
+        self.emitter.emit(requests, stage)

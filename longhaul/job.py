@@ -1,0 +1,115 @@
+"""What a job imports: `from longhaul.job import Job, Params, PermanentJobError`.
+
+A job is a module with `def run(spark, job) -> None`, and a model `Params` when it takes parameters.
+The import loads no Spark, so that editors, type checkers and tests of plain functions need none.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
+
+from pydantic import BaseModel, ConfigDict, JsonValue
+
+from longhaul.domain.errors import PermanentJobError
+from longhaul.domain.manifest import MAIN
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Format = Literal["parquet", "csv", "json", "orc"]
+Request = Mapping[str, JsonValue]
+"""The fields of a message's body."""
+
+__all__ = ["Format", "Input", "Job", "Params", "PermanentJobError", "Request"]
+
+
+class Params(BaseModel):
+    """Base of a job's parameters: unknown ones are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+ParamsT_co = TypeVar("ParamsT_co", bound=BaseModel, covariant=True)
+
+
+class Input(Protocol):
+    @property
+    def path(self) -> str:
+        """Where its files are, as they came: local, or on a cluster `s3://…`."""
+
+    @property
+    def extensions(self) -> frozenset[str]:
+        """The last extensions of its files, without the dot."""
+
+
+class Job(Protocol[ParamsT_co]):
+    """One attempt, as its job sees it."""
+
+    @property
+    def params(self) -> ParamsT_co:
+        """The request's parameters, checked."""
+
+    @property
+    def inputs(self) -> Mapping[str, Input]:
+        """The request's inputs by name."""
+
+    def input(self, name: str) -> str:
+        """Path of an input, for any of Spark's readers: local, or on a cluster `s3://…`.
+
+        `inputs[name].path` is the same without the check of compressions.
+
+        Raises:
+            PermanentJobError: the request has no such input, or it is compressed in a way that
+                Spark would read as data.
+        """
+
+    def write(
+        self,
+        df: "DataFrame",
+        name: str = MAIN,
+        *,
+        format: Format = "parquet",  # noqa: A002 - Spark's own word for it
+        partition_by: Sequence[str] = (),
+        options: Mapping[str, str] | None = None,
+    ) -> int:
+        """Compute `df`, keep it for publication, and return its exact number of rows.
+
+        `name` puts it into a folder below the output, beside the main dataset. Everything that a
+        job writes becomes visible together, and only if the job succeeds.
+
+        Raises:
+            ValueError: the name cannot be used, or was written already.
+        """
+
+    def files(self, name: str = MAIN) -> Path:
+        """A local folder for files of any kind, which are published as `write`'s are.
+
+        Hidden ones (`.name`, `_name`) are not.
+
+        Raises:
+            PermanentJobError: the job runs on a cluster, whose machines share no disk.
+            ValueError: the name cannot be used, or was written already.
+        """
+
+    def progress(self, note: str, /) -> None:
+        """Say in a few words what the job does now; the lease and `longhaul` commands show it."""
+
+    def quiet(self, note: str, longest: str, /) -> AbstractContextManager[None]:
+        """`with job.quiet("waiting for the API", "20m"):` announces silence.
+
+        For that long at most, a job that shows no progress is not stalled.
+        """
+
+    def emit(self, *requests: Request, stage: str | None = None) -> None:
+        """Ask for jobs in the next stage. They start when this one has succeeded.
+
+        `stage` names the stage where several follow.
+
+        A request has the fields of a message's body. `job` and `output` may be left out; Longhaul
+        gives the `job_id`. A job that never calls `emit` passes its output to the next stage.
+        `job.emit()` without a request means that nothing follows.
+
+        Raises:
+            EmitError: a request can never run, or no such stage follows.
+        """
