@@ -38,6 +38,7 @@ from embedded.moto_repairs import (
     ecs_tasks,
     emr_applications,
     emr_job_runs,
+    lambda_images,
     lambda_invocation,
     s3_conditional,
     s3_events,
@@ -128,6 +129,7 @@ class EmbeddedAws:
             self._closing = Event()
             self._services = HttpServices()
             self.functions = LambdaDriver(
+                image_dir=self._task_dir,
                 endpoint=self.endpoint,
                 region=self.region,
                 work_dir=self.work_dir,
@@ -222,6 +224,7 @@ class EmbeddedAws:
         ecs_tasks.apply(patches, self.tasks)
         emr_applications.apply(patches)
         emr_job_runs.apply(patches, self.job_runs)
+        lambda_images.apply(patches)
         lambda_invocation.apply(patches, self.functions)
         s3_conditional.apply(patches)
         s3_events.apply(patches, self._events.publish)

@@ -20,6 +20,7 @@ from typing import Any, Protocol
 from embedded.credentials import child_environment
 from embedded.http_services import HttpServices
 from embedded.lambda_sandbox import Invocation, InvocationResult, Sandbox
+from embedded.private_files import make_private_folder
 from embedded.processes import ProcessGroup, inherited_environment
 
 # Lambda waits one and two minutes before it retries an asynchronous invocation: too long for a
@@ -121,8 +122,16 @@ class LambdaDriver:
     """The `Invoker` of the functions in moto's Lambda backend."""
 
     def __init__(
-        self, *, endpoint: str, region: str, work_dir: Path, services: HttpServices
+        self,
+        *,
+        endpoint: str,
+        region: str,
+        work_dir: Path,
+        services: HttpServices,
+        image_dir: Path,
     ) -> None:
+        """`image_dir` takes the place of the working directory of functions that are images."""
+        self._image_dir = image_dir
         self._endpoint = endpoint
         self._region = region
         self._work_dir = work_dir / "functions"
@@ -180,19 +189,25 @@ class LambdaDriver:
                     self._pools[name].close()
             return self._pools[name]
 
-    def _starter(self, function: Any) -> Callable[[str], ProcessGroup]:
-        name = str(function.function_name)
-        code = self._work_dir / name
+    def _unpacked(self, function: Any) -> Path:
+        code = self._work_dir / str(function.function_name)
         shutil.rmtree(code, ignore_errors=True)
         with zipfile.ZipFile(io.BytesIO(function.code_bytes)) as archive:
             archive.extractall(code)
+        return code
+
+    def _starter(self, function: Any) -> Callable[[str], ProcessGroup]:
+        name = str(function.function_name)
+        is_image = function.package_type == "Image"
+        code = self._image_dir if is_image else self._unpacked(function)
+        handler = function.image_config.cmd[0] if is_image else function.handler
         environment = (
             inherited_environment()
             | dict(function.environment_vars or {})
             | child_environment(self._endpoint, self._region)
             | {
-                "_HANDLER": function.handler,
-                "AWS_EXECUTION_ENV": f"AWS_Lambda_{function.run_time}",
+                "_HANDLER": handler,
+                "AWS_EXECUTION_ENV": f"AWS_Lambda_{'Image' if is_image else function.run_time}",
                 "AWS_LAMBDA_FUNCTION_NAME": name,
                 "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST",
                 "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(function.memory_size),
@@ -207,10 +222,14 @@ class LambdaDriver:
         )
 
         def start(runtime_api: str) -> ProcessGroup:
+            # Each environment has a /tmp of its own.
+            temporary = self._work_dir / "tmp" / uuid.uuid4().hex
+            make_private_folder(temporary)
+            own = {"AWS_LAMBDA_RUNTIME_API": runtime_api, "TMPDIR": str(temporary)}
             return ProcessGroup(
-                [sys.executable, "-m", "awslambdaric", function.handler],
+                [sys.executable, "-m", "awslambdaric", handler],
                 cwd=code,
-                environment=environment | {"AWS_LAMBDA_RUNTIME_API": runtime_api},
+                environment=environment | own,
                 log=self._work_dir / f"{name}.log",
             )
 

@@ -15,6 +15,7 @@ from infra.leases import Leases
 from infra.queues import StageQueues
 from infra.schedule import DATA_BUCKET, EXAMPLES
 from infra.settings import CONTEXT_KEY, Settings, SettingsError, StageDeployment
+from infra.sizes import Sizes
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.policy import parse_request
 from longhaul.settings import (
@@ -22,6 +23,7 @@ from longhaul.settings import (
     PathPolicy,
     RequestLimits,
     RuntimeSettings,
+    SizeName,
     Stage,
     StageSettings,
     TaskSettings,
@@ -79,10 +81,7 @@ def runtime_settings(
         tasks=TaskSettings(
             architecture=settings.architecture,
             public_ip=settings.network.assign_public_ip,
-            sizes={
-                name: TaskSize(**size.model_dump())
-                for name, size in settings.sizes.by_name().items()
-            },
+            sizes=_task_sizes(settings.sizes),
         ),
         # By name: the machine itself names functions that need these settings.
         state_machine_arn=stack.format_arn(
@@ -122,6 +121,13 @@ def _limits(stage: StageDeployment, data: DataBucket) -> RequestLimits:
                 data.absolute(each) if each.endswith("/") else each for each in limits[name]
             )
     return RequestLimits(**limits)
+
+
+def _task_sizes(sizes: Sizes) -> dict[SizeName, TaskSize]:
+    found = {name: TaskSize(**size.model_dump()) for name, size in sizes.by_name().items()}
+    if tiny := sizes.tiny:
+        found["tiny"] = TaskSize(cpu=tiny.cpu, memory_mib=tiny.memory_mib, disk_gib=tiny.disk_gib)
+    return found
 
 
 def _emr_application(emr: EmrServerless) -> EmrApplication:

@@ -229,6 +229,17 @@ class Settings(Model):
 
     @model_validator(mode="after")
     def _engines_deployed(self) -> "Settings":
+        if self.sizes.tiny and self.image_compression != "gzip":
+            raise ValueError(
+                "sizes.tiny needs image_compression gzip: "
+                "AWS does not say that Lambda takes images packed otherwise"
+            )
+        for stage in self.stages:
+            if stage.size == "tiny" and (self.sizes.tiny is None or stage.engine != "fargate"):
+                raise ValueError(
+                    f"stage {stage.name!r} has the size tiny, which needs the setting sizes.tiny "
+                    "({} will do) and no other engine"
+                )
         if self.emr_serverless is not None:
             self.emr_serverless.check(self.sizes, allow_file_paths=self.allow_file_paths)
             return self

@@ -21,7 +21,7 @@ from pydantic_core import PydanticUndefined
 from infra.engines.emr_settings import EmrSettings
 from infra.schedule import Schedule
 from infra.settings import NetworkSettings, Settings, StageDeployment, StageLimits
-from infra.sizes import Size, Sizes
+from infra.sizes import Size, Sizes, TinySize
 from infra.trigger import Trigger
 from longhaul.settings import LeaseSettings
 
@@ -37,6 +37,7 @@ SECTIONS: Final[Mapping[str, type[BaseModel]]] = {
     "The network: `network`": NetworkSettings,
     "The sizes: `sizes`": Sizes,
     "One size: `sizes.small` and so on": Size,
+    "The smallest size: `sizes.tiny`": TinySize,
     "The second engine: `emr_serverless`": EmrSettings,
 }
 _UNITS: Final = {

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 from pydantic import Field, model_validator
 
+from longhaul.domain.engines.aws_lambda import MIB_PER_VCPU
 from longhaul.settings import Model, SizeName
 
 FARGATE_MEMORY_MIB: Mapping[int, Sequence[int]] = {
@@ -61,8 +62,25 @@ def _choice(memory: Sequence[int]) -> str:
     return ", ".join(map(str, memory))
 
 
+class TinySize(Model):
+    """The Lambda function that runs jobs of the size `tiny`."""
+
+    # Lambda gives one vCPU with each 1,769 MiB. A new account may have a limit of 3,008.
+    memory_mib: int = Field(default=3008, ge=2048, le=10_240)
+    # The function's /tmp: inputs, shuffle and output of one job.
+    disk_gib: int = Field(default=8, ge=1, le=10)
+
+    @property
+    def cpu(self) -> int:
+        """CPU units, of which 1024 are one vCPU."""
+        return self.memory_mib * 1024 // MIB_PER_VCPU
+
+
 class Sizes(Model):
     """One task definition each. An attempt that ran out of memory is retried in the next size."""
+
+    # None: the template has no such function.
+    tiny: TinySize | None = None
 
     # 1 vCPU, 4 GiB, 30 GiB of disk.
     small: Size = Size(cpu=1024, memory_mib=4096, disk_gib=30)
@@ -75,6 +93,12 @@ class Sizes(Model):
 
     @model_validator(mode="after")
     def _ascending(self) -> "Sizes":
+        if self.tiny and self.tiny.memory_mib >= self.small.memory_mib:
+            raise ValueError(
+                f"small ({self.small.memory_mib} MiB) must have more memory than "
+                f"tiny ({self.tiny.memory_mib} MiB): "
+                "a job that ran out of memory is retried in the next size"
+            )
         for (name, size), (next_name, next_size) in pairwise(self.by_name().items()):
             if next_size.memory_mib <= size.memory_mib:
                 raise ValueError(
@@ -91,7 +115,7 @@ class Sizes(Model):
         return self
 
     def by_name(self) -> dict[SizeName, Size]:
-        """The sizes, smallest first."""
+        """The sizes of Fargate's tasks, smallest first."""
         return {
             "small": self.small,
             "medium": self.medium,

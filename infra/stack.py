@@ -11,6 +11,7 @@ from infra import deployed, grants
 from infra.alarms import Alarms
 from infra.dashboard import Dashboard
 from infra.data_bucket import DataBucket
+from infra.engines.aws_lambda import LambdaJobs
 from infra.engines.emr_serverless import EmrServerless
 from infra.engines.fargate import SparkRuntime
 from infra.functions import PythonFunction, SharedCode
@@ -74,7 +75,8 @@ class LonghaulStack(Stack):
         self._shared = SharedCode(self, "Shared", repository=repository, settings=settings)
         self._emr = self._emr_serverless(repository)
         # The first is the default.
-        self._engines: list[Engine] = [self._spark, *([self._emr] if self._emr else [])]
+        others = [engine for engine in (self._lambda_jobs(), self._emr) if engine]
+        self._engines: list[Engine] = [self._spark, *others]
         self._runtime_settings = deployed.runtime_settings(
             settings=settings,
             repository=repository,
@@ -141,6 +143,19 @@ class LonghaulStack(Stack):
         Dashboard(self, "Dashboard", name=name, stages=list(self._queues), alarms=alarms.all)
         self._grant(dispatcher=dispatcher, heartbeat=heartbeat, settle=settle, sweeper=sweeper)
         self._output(alarms=alarms, scheduling=scheduling)
+
+    def _lambda_jobs(self) -> LambdaJobs | None:
+        tiny = self._settings.sizes.tiny
+        if tiny is None:
+            return None
+        return LambdaJobs(
+            self,
+            "Lambda",
+            settings=self._settings,
+            tiny=tiny,
+            image=self._spark.image,
+            log_group=self._spark.log_group,
+        )
 
     def _emr_serverless(self, repository: Path) -> EmrServerless | None:
         if self._settings.emr_serverless is None:

@@ -16,7 +16,7 @@ VARIABLE = "LONGHAUL_SETTINGS"
 
 Engine = Literal["fargate", "emr-serverless"]
 Architecture = Literal["arm64", "x86_64"]
-SizeName = Literal["small", "medium", "large", "xlarge"]
+SizeName = Literal["tiny", "small", "medium", "large", "xlarge"]
 StageName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,30}$")]
 
 QUEUE_VISIBILITY_S = 120
@@ -204,7 +204,7 @@ class PathPolicy(Model):
 
 
 class TaskSize(Model):
-    """What a Fargate task of one size gets. 1024 CPU units are one vCPU."""
+    """What a task of one size gets. 1024 CPU units are one vCPU."""
 
     cpu: int
     memory_mib: int
@@ -265,6 +265,11 @@ class RuntimeSettings(Model):
     def engines(self) -> tuple[Engine, ...]:
         """What the stack can run jobs on."""
         return ("fargate", "emr-serverless") if self.emr_serverless else ("fargate",)
+
+    @property
+    def has_tiny(self) -> bool:
+        """Whether the stack has the Lambda function that runs jobs of the size `tiny`."""
+        return "tiny" in self.tasks.sizes
 
     @property
     def near_retention_s(self) -> int:

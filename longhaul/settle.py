@@ -1,7 +1,7 @@
 """End an attempt: decide how it ended, write the outcome, then release or finish."""
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
@@ -69,7 +69,9 @@ class Settler:
             if verdict.stop_task and task_arn:
                 # Stop the task before settling: after the write, a retry sees a settled attempt
                 # and skips the stop.
-                ended = self.tasks.stop(task_arn, f"Longhaul: {verdict.kind}").ended_as
+                stopped = self.tasks.stop(task_arn, f"Longhaul: {verdict.kind}")
+                ended = stopped.ended_as
+                verdict = replace(verdict, gone_by=stopped.gone_by)
                 if ended is not None and verdict.kind in (
                     OutcomeClass.STALLED,
                     OutcomeClass.TIMED_OUT,

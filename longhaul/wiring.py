@@ -19,6 +19,7 @@ from longhaul.adapters.dynamodb.leases import DynamoLeases
 from longhaul.adapters.dynamodb.slots import DynamoSlots
 from longhaul.adapters.dynamodb.troubles import DynamoTroubles
 from longhaul.adapters.emf import EmfMetrics
+from longhaul.adapters.engines.aws_lambda import Invocations
 from longhaul.adapters.engines.emr_serverless import EmrJobRuns
 from longhaul.adapters.engines.fargate import EcsTasks
 from longhaul.adapters.publisher import S3Publisher
@@ -31,6 +32,7 @@ from longhaul.batch import Messages
 from longhaul.beat import Heartbeat
 from longhaul.claiming import Claimer
 from longhaul.dispatch import Dispatcher
+from longhaul.domain.engines.aws_lambda import LAMBDA
 from longhaul.domain.engines.emr_serverless import EMR_SERVERLESS
 from longhaul.domain.engines.fargate import FARGATE
 from longhaul.domain.pace import MAX_HIDDEN
@@ -118,7 +120,8 @@ class Wiring:
     @cached_property
     def tasks(self) -> Tasks:
         engines: dict[str, Tasks] = {
-            FARGATE.name: EcsTasks(self._client("ecs"), self.settings.cluster_arn)
+            FARGATE.name: EcsTasks(self._client("ecs"), self.settings.cluster_arn),
+            LAMBDA.name: Invocations(self.clock),
         }
         if application := self.settings.emr_serverless:
             client = self._client("emr-serverless")

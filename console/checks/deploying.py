@@ -103,7 +103,10 @@ def quotas(plan: Plan) -> Iterator[Finding]:
         stages = [
             each
             for each in plan.settings.stages
-            if each.spot is spot and each.engine == "fargate" and not each.retired
+            if each.spot is spot
+            and each.engine == "fargate"
+            and each.size in sizes
+            and not each.retired
         ]
         if not stages:
             continue

@@ -8,8 +8,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from longhaul.domain import schedule
+from longhaul.domain.engines import aws_lambda, engine_for
 from longhaul.domain.lease import Attempt, ExecutionInput, Lease, Receive, State
 from longhaul.domain.message import JobMessage
+from longhaul.domain.request import JobRequest
 from longhaul.settings import LeaseSettings, Stage
 
 _STOPPING = timedelta(seconds=15)
@@ -166,17 +168,18 @@ def new_run(
     run = max(int(now.timestamp() * 1000), old.run + 1 if old else 0)
     number = (old.attempt.number if old else 0) + 1
     request = message.request
+    size, timeout_s = _size_and_timeout(request, stage)
     execution = ExecutionInput(
         key=message.key,
         stage=stage.name,
         job_id=message.key.partition("#")[2],
         run=run,
         attempt=number,
-        engine=request.engine or stage.engine,
+        engine=engine_for(size, request.engine or stage.engine),
         capacity="FARGATE_SPOT" if stage.spot else "FARGATE",
         job=request.job or stage.job,
-        size=request.size or stage.size,
-        timeout_s=request.timeout or stage.timeout_s,
+        size=size,
+        timeout_s=timeout_s,
         first_wait_s=schedule.interval_s(0, timing),
     )
     return Lease(
@@ -199,6 +202,16 @@ def new_run(
         settled_attempt=old.settled_attempt if old else 0,
         cancelled_at=old.cancelled_at if old else None,
     )
+
+
+def _size_and_timeout(request: JobRequest, stage: Stage) -> tuple[str, int]:
+    """The size and timeout of a run. A job that asks for longer than Lambda allows gets `small`."""
+    size, timeout_s = request.size or stage.size, request.timeout or stage.timeout_s
+    if size != aws_lambda.SIZE or timeout_s <= aws_lambda.MAX_TIMEOUT_S:
+        return size, timeout_s
+    if request.timeout is None:  # nobody asked for the stage's timeout
+        return size, aws_lambda.MAX_TIMEOUT_S
+    return "small", timeout_s
 
 
 def next_attempt(

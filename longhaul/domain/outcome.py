@@ -3,10 +3,12 @@
 import random
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from math import ceil
 from typing import get_args
 
 from longhaul.domain import schedule
 from longhaul.domain.durations import format_duration
+from longhaul.domain.engines import engine_for
 from longhaul.domain.lease import ExecutionInput, Lease, Owed, State
 from longhaul.domain.verdict import OutcomeClass, Verdict, shorten
 from longhaul.settings import LeaseSettings, SizeName, Stage
@@ -107,6 +109,8 @@ def _released(
 ) -> Settlement:
     if verdict.stop_task:
         wait = max(wait, schedule.stop_clearance_s(timing))
+    if verdict.gone_by:
+        wait = max(wait, ceil((verdict.gone_by - now).total_seconds()))
     row = replace(row, state=State.RELEASED, retry_at=now + timedelta(seconds=wait))
     return Settlement(row, verdict, retry_in_s=wait)
 
@@ -162,4 +166,5 @@ def _next_size(execution: ExecutionInput, largest: SizeName) -> ExecutionInput:
     sizes: tuple[SizeName, ...] = get_args(SizeName)
     place = sizes.index(execution.size)
     larger = sizes[max(place, min(place + 1, sizes.index(largest)))]
-    return execution.model_copy(update={"size": larger})
+    engine = engine_for(larger, execution.engine)
+    return execution.model_copy(update={"size": larger, "engine": engine})

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import get_args
 
 from longhaul.domain.durations import format_duration
+from longhaul.domain.engines import aws_lambda
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.overlap import overlaps
 from longhaul.domain.paths import parse_input, parse_job, parse_output
@@ -64,7 +65,11 @@ def _job_problems(request: JobRequest, settings: RuntimeSettings, stage: Stage) 
         yield f"job: unknown job {cut(request.job)}; known: {', '.join(settings.jobs)}"
     else:
         yield from _unlisted_job(request.job, stage)
-    engine = request.engine or stage.engine
+    engine, size = request.engine or stage.engine, request.size or stage.size
+    if size == aws_lambda.SIZE and not settings.has_tiny:
+        yield f"size: this stack has no {size}: its settings have no sizes.{size}"
+    elif size == aws_lambda.SIZE and engine != "fargate":
+        yield f"size: {size} is a Lambda function; on {engine} the smallest size is small"
     if engine not in settings.engines:
         yield f"engine: this stack has no {engine}; it has: {', '.join(settings.engines)}"
 

@@ -5,6 +5,7 @@
 
 import re
 from dataclasses import dataclass
+from datetime import datetime
 from enum import IntEnum, StrEnum
 from typing import Any
 
@@ -80,12 +81,14 @@ class Evidence:
 class Verdict:
     """How an attempt ended.
 
-    `stop_task`: the task may still run, so it must be stopped.
+    `stop_task`: the task may still run, so it must be stopped. `gone_by`: when it has ended at the
+    latest, if a stop does not reach it.
     """
 
     kind: OutcomeClass
     detail: str
     stop_task: bool = False
+    gone_by: datetime | None = None
 
 
 def by_exit_code(code: int | None) -> OutcomeClass:

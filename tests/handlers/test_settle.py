@@ -23,6 +23,10 @@ INTERRUPTED = {
     "exit-73-superseded",
     "exit-75-told-to-stop",
     "infrastructure-health",
+    "lambda-crashed",
+    "lambda-exit-75-told-to-stop",
+    "lambda-init-timed-out",
+    "lambda-timed-out",
     "spot-interruption",
     "stopped-by-hand",
     "task-failed-to-start",
@@ -33,6 +37,7 @@ NOT_PLACED = {
     "emr-no-capacity",
     "emr-quota",
     "emr-start-throttled",
+    "lambda-throttled",
     "no-capacity",
     "provisioning-limit",
     "request-limit",
@@ -52,6 +57,10 @@ COUNTED = {
     "exit-0": "no_output",
     "exit-1": "failed",
     "killed": "failed",
+    "lambda-exit-1": "failed",
+    "lambda-killed": "out_of_memory",
+    "lambda-out-of-memory": "out_of_memory",
+    "lambda-success": "no_output",
     "out-of-memory": "out_of_memory",
     "stalled": "stalled",
     "timed-out": "timed_out",
@@ -99,7 +108,7 @@ def test_end_of_a_task_has_its_outcome(stack: Stack, context: Context, case: str
             1,
             0,
         )
-    elif case in ("exit-65-permanent", "emr-exit-65-permanent", "cpu-above-the-limit"):
+    elif case.endswith("exit-65-permanent") or case == "cpu-above-the-limit":
         assert (outcome, row.last_class, row.owed) == ("DEAD", "permanent", ())
         assert stack.messages() == (0, 0)
         assert len(stack.dead_letters()) == 1

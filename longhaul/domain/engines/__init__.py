@@ -5,11 +5,20 @@ its rights), one in `longhaul/adapters/engines/` (finding and stopping what runs
 point in `jobs/`.
 """
 
+from longhaul.domain.engines import aws_lambda
+from longhaul.domain.engines.aws_lambda import LAMBDA
 from longhaul.domain.engines.emr_serverless import EMR_SERVERLESS
 from longhaul.domain.engines.engine import Engine
 from longhaul.domain.engines.fargate import FARGATE
 
-ENGINES: tuple[Engine, ...] = (FARGATE, EMR_SERVERLESS)
+ENGINES: tuple[Engine, ...] = (FARGATE, LAMBDA, EMR_SERVERLESS)
+
+
+def engine_for(size: str, engine: str) -> str:
+    """The engine that runs jobs of that size: Lambda and Fargate share the sizes of one machine."""
+    if size == aws_lambda.SIZE:
+        return LAMBDA.name
+    return FARGATE.name if engine == LAMBDA.name else engine
 
 
 def engine_of(task_ref: str) -> Engine:

@@ -1,0 +1,41 @@
+"""Jobs of the size `tiny` through the whole system: the function's own code, in warm processes."""
+
+import psutil
+
+from demo import kill
+from longhaul.domain.lease import State
+from tests.e2e.conftest import Stack
+
+
+def test_tiny_jobs_run_on_lambda_one_after_the_other_in_the_same_environment(stack: Stack) -> None:
+    for number in (1, 2):
+        stack.send(stack.select(f"tiny-{number}", f"SELECT {number} AS n", size="tiny"))
+        row = stack.until(f"tiny-{number}", State.SUCCEEDED)
+        assert stack.rows(f"tiny-{number}") == [{"n": number}]
+        assert (row.input.engine, row.attempt.number, row.failures) == ("lambda", 1, 0)
+        assert row.attempt.task_arn is not None
+        assert "/invocations/" in row.attempt.task_arn
+    environments = [each for each in psutil.process_iter() if _serves_tiny_jobs(each)]
+    assert len(environments) == 1
+    assert environments[0].children(recursive=True) == []
+    assert environments[0].status() == psutil.STATUS_STOPPED  # frozen
+
+
+def test_a_tiny_job_that_is_killed_goes_on_with_the_next_size_on_fargate(stack: Stack) -> None:
+    slow = (
+        "SELECT count(*) AS n FROM range(60000) a CROSS JOIN range(60000) b WHERE a.id * b.id = 7"
+    )
+    stack.send(stack.select("tiny-killed", slow, size="tiny"))
+    stack.until_progress("tiny-killed", "running")
+    assert kill.kill("main#tiny-killed")
+    row = stack.until("tiny-killed", State.SUCCEEDED)
+    assert (row.attempt.number, row.failures) == (2, 1)
+    assert (row.input.engine, row.input.size) == ("fargate", "small")
+    assert stack.rows("tiny-killed") == [{"n": 2}]
+
+
+def _serves_tiny_jobs(process: psutil.Process) -> bool:
+    try:
+        return "jobs.lambda_runner.lambda_handler" in process.cmdline()
+    except psutil.Error:
+        return False

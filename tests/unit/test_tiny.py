@@ -1,0 +1,110 @@
+"""The size `tiny`: which jobs get it, where they run, and how their attempts follow each other."""
+
+import random
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from longhaul.adapters.engines.aws_lambda import Invocations
+from longhaul.adapters.tasks import AllTasks
+from longhaul.domain.claim import new_run
+from longhaul.domain.engines.aws_lambda import LAMBDA, MAX_TIMEOUT_S, reference
+from longhaul.domain.errors import InvalidRequestError
+from longhaul.domain.lease import Lease
+from longhaul.domain.outcome import settle
+from longhaul.domain.policy import parse_request
+from longhaul.domain.request import read_request
+from longhaul.domain.verdict import OutcomeClass, Verdict
+from longhaul.settings import LeaseSettings, RuntimeSettings, TaskSettings, TaskSize
+from tests.builders import NOW, body, message, settings, stage
+
+TINY = TaskSize(cpu=1741, memory_mib=3008, disk_gib=8)
+FUNCTION = "arn:aws:lambda:us-east-1:123456789012:function:Longhaul-tiny"
+UNTIL = datetime(2026, 1, 2, 3, 19, 5, 250_000, UTC)
+
+
+class StoppedClock:
+    def __init__(self, at: datetime) -> None:
+        self.at = at
+
+    def now(self) -> datetime:
+        return self.at
+
+    def sleep(self, seconds: float) -> None:
+        self.at += timedelta(seconds=seconds)
+
+
+def claimed(**asked: Any) -> Lease:
+    sent = message(request=read_request(body(**asked)))
+    return new_run(None, sent, stage(), LeaseSettings(), NOW)
+
+
+def with_tiny(**changes: Any) -> RuntimeSettings:
+    return settings(tasks=TaskSettings(sizes={"tiny": TINY}), **changes)
+
+
+def problems_of(known: RuntimeSettings, **asked: Any) -> list[str]:
+    try:
+        parse_request(body(**asked), known, known.stages[0])
+    except InvalidRequestError as error:
+        return error.problems
+    return []
+
+
+@pytest.mark.parametrize(
+    ("asked", "claimed_as"),
+    [
+        ({"size": "tiny", "timeout": "10m"}, ("lambda", "tiny", 600)),
+        # Nobody asked for the stage's six hours.
+        ({"size": "tiny"}, ("lambda", "tiny", MAX_TIMEOUT_S)),
+        ({"size": "tiny", "timeout": "15m"}, ("fargate", "small", 900)),
+        ({}, ("fargate", "small", 21_600)),
+    ],
+)
+def test_a_tiny_job_runs_on_lambda_unless_it_asks_for_longer_than_lambda_allows(
+    asked: dict[str, str], claimed_as: tuple[str, str, int]
+) -> None:
+    execution = claimed(**asked).input
+    assert (execution.engine, execution.size, execution.timeout_s) == claimed_as
+
+
+def test_a_stack_without_the_size_and_the_other_engine_refuse_it() -> None:
+    assert problems_of(with_tiny(), size="tiny") == []
+    assert problems_of(settings(), size="tiny") == [
+        "size: this stack has no tiny: its settings have no sizes.tiny"
+    ]
+    on_emr = problems_of(with_tiny(), size="tiny", engine="emr-serverless")
+    assert on_emr[0] == (
+        "size: tiny is a Lambda function; on emr-serverless the smallest size is small"
+    )
+
+
+def test_out_of_memory_goes_on_with_small_on_fargate() -> None:
+    row = claimed(size="tiny")
+    verdict = Verdict(OutcomeClass.OUT_OF_MEMORY, "full")
+    after = settle(row, verdict, stage(), LeaseSettings(), NOW, random.Random(1)).lease
+    assert (after.input.engine, after.input.size) == ("fargate", "small")
+
+
+def test_the_next_attempt_waits_until_an_invocation_that_goes_on_is_surely_over() -> None:
+    row = claimed(size="tiny")
+    gone_by = NOW + timedelta(minutes=11)
+    verdict = Verdict(OutcomeClass.STALLED, "no progress", stop_task=True, gone_by=gone_by)
+    after = settle(row, verdict, stage(), LeaseSettings(), NOW, random.Random(1)).lease
+    assert after.retry_at is not None
+    assert after.retry_at >= gone_by
+
+
+def test_an_invocation_is_gone_when_lambda_has_surely_ended_it_and_not_before() -> None:
+    clock = StoppedClock(UNTIL - timedelta(milliseconds=1))
+    tasks = AllTasks({LAMBDA.name: Invocations(clock)})
+    name = reference(FUNCTION, "5d4a9c5e", UNTIL)
+
+    before = tasks.stop(name, "x")
+    clock.sleep(0.001)
+    after = tasks.stop(name, "x")
+
+    assert (before.is_gone, before.gone_by) == (False, UNTIL)
+    assert after.is_gone
+    assert list(tasks.running()) == []
