@@ -128,14 +128,15 @@ class EmbeddedAws:
             self._patches = Patches()
             self._closing = Event()
             self._services = HttpServices()
+            self._shipper = LogShipper(self.account, self.region)
             self.functions = LambdaDriver(
                 image_dir=self._task_dir,
                 endpoint=self.endpoint,
                 region=self.region,
                 work_dir=self.work_dir,
                 services=self._services,
+                shipper=self._shipper,
             )
-            self._shipper = LogShipper(self.account, self.region)
             self.tasks = EcsDriver(
                 endpoint=self.endpoint,
                 region=self.region,

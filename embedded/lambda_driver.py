@@ -13,13 +13,16 @@ import sys
 import uuid
 import zipfile
 from collections.abc import Callable
+from contextlib import ExitStack
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import Condition, Event, Lock, Thread, current_thread
 from typing import Any, Protocol
 
 from embedded.credentials import child_environment
 from embedded.http_services import HttpServices
-from embedded.lambda_sandbox import Invocation, InvocationResult, Sandbox
+from embedded.lambda_sandbox import Invocation, InvocationResult, Sandbox, Started
+from embedded.log_shipper import LogShipper
 from embedded.private_files import make_private_folder
 from embedded.processes import ProcessGroup, inherited_environment
 
@@ -48,7 +51,7 @@ class FunctionPool:
     """The warm processes of one function."""
 
     def __init__(
-        self, function: Any, *, start: Callable[[str], ProcessGroup], services: HttpServices
+        self, function: Any, *, start: Callable[[str], Started], services: HttpServices
     ) -> None:
         self._arn = str(function.function_arn)
         self._timeout_s = float(function.timeout)
@@ -129,9 +132,11 @@ class LambdaDriver:
         work_dir: Path,
         services: HttpServices,
         image_dir: Path,
+        shipper: LogShipper,
     ) -> None:
         """`image_dir` takes the place of the working directory of functions that are images."""
         self._image_dir = image_dir
+        self._shipper = shipper
         self._endpoint = endpoint
         self._region = region
         self._work_dir = work_dir / "functions"
@@ -196,7 +201,7 @@ class LambdaDriver:
             archive.extractall(code)
         return code
 
-    def _starter(self, function: Any) -> Callable[[str], ProcessGroup]:
+    def _starter(self, function: Any) -> Callable[[str], Started]:
         name = str(function.function_name)
         is_image = function.package_type == "Image"
         code = self._image_dir if is_image else self._unpacked(function)
@@ -213,7 +218,6 @@ class LambdaDriver:
                 "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(function.memory_size),
                 "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",
                 "AWS_LAMBDA_LOG_GROUP_NAME": f"/aws/lambda/{name}",
-                "AWS_LAMBDA_LOG_STREAM_NAME": "local",
                 "AWS_XRAY_SDK_ENABLED": "false",
                 "LAMBDA_TASK_ROOT": str(code),
                 "POWERTOOLS_TRACE_DISABLED": "1",
@@ -221,16 +225,29 @@ class LambdaDriver:
             }
         )
 
-        def start(runtime_api: str) -> ProcessGroup:
+        def start(runtime_api: str) -> Started:
             # Each environment has a /tmp of its own.
-            temporary = self._work_dir / "tmp" / uuid.uuid4().hex
+            id_ = uuid.uuid4().hex
+            temporary = self._work_dir / "tmp" / id_
             make_private_folder(temporary)
-            own = {"AWS_LAMBDA_RUNTIME_API": runtime_api, "TMPDIR": str(temporary)}
-            return ProcessGroup(
+            # People read the logs of our functions; those of jobs are read through the API.
+            log = self._work_dir / (f"{name}-{id_}.log" if is_image else f"{name}.log")
+            group = function.log_group if is_image else None
+            stream = f"{datetime.now(UTC):%Y/%m/%d}/{name}[$LATEST]{id_}"
+            own = {
+                "AWS_LAMBDA_RUNTIME_API": runtime_api,
+                "AWS_LAMBDA_LOG_STREAM_NAME": stream,
+                "TMPDIR": str(temporary),
+            }
+            process = ProcessGroup(
                 [sys.executable, "-m", "awslambdaric", handler],
                 cwd=code,
                 environment=environment | own,
-                log=self._work_dir / f"{name}.log",
+                log=log,
             )
+            ending = ExitStack()
+            ending.callback(shutil.rmtree, temporary, ignore_errors=True)
+            ending.enter_context(self._shipper.following(log, group, stream))
+            return Started(process, log, ending.close)
 
         return start

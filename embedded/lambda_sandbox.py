@@ -10,10 +10,12 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from threading import Condition, Thread
 
 from embedded.http_services import HttpServices, QuietHandler
-from embedded.processes import ProcessGroup
+from embedded.private_files import private
+from embedded.processes import SIGNAL_EXIT_BASE, ProcessGroup
 
 # Lambda allows 10 s for an initialization. Here other processes share the cores.
 INIT_LIMIT_S = 60.0
@@ -39,13 +41,22 @@ class InvocationResult:
         )
 
 
+@dataclass(frozen=True)
+class Started:
+    """A process that was started for a sandbox, and its log. `ended` is called after its end."""
+
+    process: ProcessGroup
+    log: Path
+    ended: Callable[[], None]
+
+
 class Sandbox:
     """Started at once; `invoke` waits for its initialization."""
 
     def __init__(
         self,
         services: HttpServices,
-        start: Callable[[str], ProcessGroup],
+        start: Callable[[str], Started],
         on_end: Callable[["Sandbox"], None],
     ) -> None:
         """Open the Runtime API and start the process.
@@ -65,7 +76,8 @@ class Sandbox:
         self._condemned = False  # killed at a timeout; its end may not be noticed yet
         self._service = services.open(_handler_of(self))
         self._on_end = on_end
-        self._process = start(self._service.address)
+        self._started = start(self._service.address)
+        self._process = self._started.process
         self._thread = Thread(target=self._wait, name=f"lambda-{self._process.pid}", daemon=True)
         self._thread.start()
 
@@ -79,6 +91,17 @@ class Sandbox:
         The function's error, its timeout and the death of its process are results with Lambda's
         error payloads.
         """
+        self._log(f"START RequestId: {invocation.request_id} Version: $LATEST")
+        try:
+            return self._invoke(invocation)
+        finally:
+            self._log(f"END RequestId: {invocation.request_id}")
+
+    def _log(self, line: str) -> None:
+        with open(self._started.log, "a", opener=private) as log:
+            log.write(f"{line}\n")
+
+    def _invoke(self, invocation: Invocation) -> InvocationResult:
         with self._changed:
             self._changed.wait_for(lambda: self._asking or not self.alive, INIT_LIMIT_S)
             if not self.alive:
@@ -148,13 +171,17 @@ class Sandbox:
             self._exit_code = code
             self._changed.notify_all()
         self._service.close()
+        self._started.ended()
         self._on_end(self)
 
     def _exit_error(self, invocation: Invocation) -> InvocationResult:
+        code = self._exit_code or 0
+        how = f"exit status {code}"
+        if code > SIGNAL_EXIT_BASE:
+            how = f"signal: {(signal.strsignal(code - SIGNAL_EXIT_BASE) or '').lower()}"
         return InvocationResult.error(
             "Runtime.ExitError",
-            f"RequestId: {invocation.request_id} "
-            f"Error: Runtime exited with error: exit status {self._exit_code}",
+            f"RequestId: {invocation.request_id} Error: Runtime exited with error: {how}",
         )
 
 

@@ -37,7 +37,7 @@ SECTIONS: Final[Mapping[str, type[BaseModel]]] = {
     "The network: `network`": NetworkSettings,
     "The sizes: `sizes`": Sizes,
     "One size: `sizes.small` and so on": Size,
-    "The smallest size: `sizes.tiny`": TinySize,
+    "The size on Lambda: `sizes.tiny`": TinySize,
     "The second engine: `emr_serverless`": EmrSettings,
 }
 _UNITS: Final = {
@@ -160,8 +160,8 @@ def _type(kind: Any) -> str:  # noqa: ANN401 - any annotation
         return "a list"
     if get_origin(kind) is dict:
         return "an object"
-    is_model = any(name in text for name in ("Settings", "Schedule", "Trigger"))
-    return "an object" if is_model else "a text"
+    inner = (each for each in get_args(kind) if isinstance(each, type))
+    return "an object" if any(issubclass(each, BaseModel) for each in inner) else "a text"
 
 
 def page(before: str) -> str:

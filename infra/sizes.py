@@ -79,9 +79,8 @@ class TinySize(Model):
 class Sizes(Model):
     """One task definition each. An attempt that ran out of memory is retried in the next size."""
 
-    # None: the template has no such function.
+    # Jobs of seconds and minutes, on Lambda ({} will do). None: the template has no such function.
     tiny: TinySize | None = None
-
     # 1 vCPU, 4 GiB, 30 GiB of disk.
     small: Size = Size(cpu=1024, memory_mib=4096, disk_gib=30)
     # 4 vCPU, 16 GiB, 60 GiB of disk.

@@ -90,6 +90,8 @@ class Settler:
                 self.leases.aws_time(),  # compared with when messages were sent
                 self.rng,
             )
+            if not self.settings.has_tiny:
+                settlement = outcome.without_tiny(settlement)
             try:
                 self.leases.settle(lease, settlement.lease)
             except LeaseChangedError as error:

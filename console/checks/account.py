@@ -1,10 +1,12 @@
 """The caller: credentials, permissions, and the quotas of the account."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from console.checks.finding import Finding, ok, problem, skipped, warning
 from console.target import Target
+from longhaul.domain.engines import aws_lambda
+from longhaul.settings import StageSettings
 
 NEEDED: Mapping[str, Sequence[str]] = {
     "jobs": ("sqs:SendMessage", "sqs:GetQueueAttributes"),
@@ -79,16 +81,19 @@ def quotas(target: Target) -> Iterator[Finding]:
         yield skipped("quotas: the embedded AWS has none")
         return
     for spot, name in ((False, "Fargate On-Demand vCPU"), (True, "Fargate Spot vCPU")):
-        stages = [stage for stage in target.settings.stages if stage.spot is spot]
+        stages = [
+            stage
+            for stage in target.settings.stages
+            if stage.spot is spot and stage.size != aws_lambda.SIZE
+        ]
         if stages:
             needed = sum(stage.slots * _vcpus(target, stage.size) for stage in stages)
             yield _enough(f"{name}s", needed, fargate_quota(target, name))
-    limit = target.client("lambda").get_account_settings()["AccountLimit"][
-        "UnreservedConcurrentExecutions"
-    ]
-    slots = sum(stage.slots for stage in target.settings.stages)
     # Beats and settles are short: a tenth of the slots at the same moment is already a lot.
-    yield _enough("concurrent Lambda executions", _RESERVE + slots / 10, limit)
+    needed = _RESERVE + sum(stage.slots for stage in target.settings.stages) / 10
+    if target.settings.has_tiny:
+        needed += lambda_slots(target.settings.stages)
+    yield _enough("concurrent Lambda executions", needed, lambda_limit(target))
 
 
 def _enough(what: str, needed: float, quota: float | None) -> Finding:
@@ -100,6 +105,17 @@ def _enough(what: str, needed: float, quota: float | None) -> Finding:
             "raise the quota in Service Quotas, or lower the slots",
         )
     return ok(f"quotas: {quota:g} {what} for about {needed:g}")
+
+
+def lambda_slots(stages: Iterable[StageSettings]) -> int:
+    """How many jobs of the size `tiny` may run at once, if all that can ask for it do."""
+    return sum(stage.slots for stage in stages if stage.engine == "fargate")
+
+
+def lambda_limit(target: Target) -> int:
+    """How many Lambda functions the account may run at once."""
+    settings = target.client("lambda").get_account_settings()
+    return int(settings["AccountLimit"]["UnreservedConcurrentExecutions"])
 
 
 def fargate_quota(target: Target, name: str) -> float | None:

@@ -10,7 +10,7 @@ from typing import Final
 
 from botocore.exceptions import ClientError
 
-from console.checks.account import fargate_quota
+from console.checks.account import fargate_quota, lambda_limit, lambda_slots
 from console.checks.docker import builds
 from console.checks.finding import Finding, Level, ok, problem, skipped, warning
 from console.target import Target
@@ -23,6 +23,8 @@ VERSION_PARAMETER: Final = "/cdk-bootstrap/hnb659fds/version"
 LEAST_VERSION: Final = 6
 SERVICE_ROLE: Final = "AWSServiceRoleForECS"
 
+# Dispatchers, heartbeats, settles and a sweep at the same moment.
+_OWN_FUNCTIONS: Final = 10
 _WAITING: Final = (
     "ApproximateNumberOfMessages",
     "ApproximateNumberOfMessagesNotVisible",
@@ -131,6 +133,24 @@ def quotas(plan: Plan) -> Iterator[Finding]:
             )
         else:
             yield ok(f"quotas: {quota:g} {name}s for the {needed:g} that all slots need")
+    if plan.settings.sizes.tiny:
+        yield _concurrency(plan)
+
+
+def _concurrency(plan: Plan) -> Finding:
+    """Whether jobs on Lambda leave room for the stack's own functions: all share one limit."""
+    jobs = lambda_slots(each for each in plan.settings.stages if not each.retired)
+    needed, limit = jobs + _OWN_FUNCTIONS, lambda_limit(plan.target)
+    said = f"quotas: the account may run {limit} Lambda functions at once"
+    if limit >= needed:
+        return ok(f"{said}, for {jobs} jobs of the size tiny and the stack's own functions")
+    finding = problem if limit <= _OWN_FUNCTIONS else warning
+    return finding(
+        f"{said}, and {jobs} jobs of the size tiny with the stack's own need {needed}: jobs and "
+        "heartbeats will be throttled",
+        "ask for more in Service Quotas (AWS Lambda, Concurrent executions; a new account has 10), "
+        "or make slots smaller",
+    )
 
 
 def stages(plan: Plan) -> Iterator[Finding]:

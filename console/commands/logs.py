@@ -8,6 +8,7 @@ import typer
 
 from console.display.text import log_line
 from console.errors import CommandError, ExitStatus
+from console.operations.log_reader import LogStream
 from console.operations.ports import LogEvent
 from console.operations.view import iso
 from console.target import Target
@@ -68,7 +69,7 @@ def logs(
     )
 
 
-def _stream(target: Target, lease: Lease, wanted: int) -> str:
+def _stream(target: Target, lease: Lease, wanted: int) -> LogStream:
     """The stream of that attempt.
 
     Raises:

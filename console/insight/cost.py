@@ -1,7 +1,7 @@
 """What jobs cost, and how much of it was wasted: usage times prices. Pure."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from enum import StrEnum
 from math import floor, log10
@@ -100,6 +100,19 @@ class Pricing:
     def cost(self, used: Usage) -> Cost:
         """The price of a usage."""
         prices, architecture = self.prices, self.settings.tasks.architecture
+        return replace(
+            self._invocation(used) if used.on_lambda else self._task(used),
+            transitions=used.transitions * prices.step_functions.transition,
+            functions=used.function_calls * prices.lambda_.request
+            + used.function_gb_s * prices.lambda_.gb_second[architecture],
+            queue=used.queue_requests * prices.sqs.request,
+            table=used.write_units * prices.dynamodb.write_unit
+            + used.read_units * prices.dynamodb.read_unit,
+            storage=used.puts * prices.s3.put,
+        )
+
+    def _task(self, used: Usage) -> Cost:
+        prices, architecture = self.prices, self.settings.tasks.architecture
         fargate = prices.fargate
         # Never started: the one-minute minimum does not apply.
         hours = max(used.task_s, fargate.minimum_s) / _HOUR if used.task_s else 0.0
@@ -112,13 +125,18 @@ class Pricing:
             if size
             else 0.0,
             public_ip=hours * prices.public_ip.hour if self.settings.tasks.public_ip else 0.0,
-            transitions=used.transitions * prices.step_functions.transition,
-            functions=used.function_calls * prices.lambda_.request
-            + used.function_gb_s * prices.lambda_.gb_second[architecture],
-            queue=used.queue_requests * prices.sqs.request,
-            table=used.write_units * prices.dynamodb.write_unit
-            + used.read_units * prices.dynamodb.read_unit,
-            storage=used.puts * prices.s3.put,
+        )
+
+    def _invocation(self, used: Usage) -> Cost:
+        """Lambda's CPU is paid with its memory, by the millisecond."""
+        size, prices = used.size, self.prices.lambda_
+        if size is None or not used.task_s:
+            return Cost()
+        gb_second = prices.gb_second[self.settings.tasks.architecture]
+        disk_gb = max(0.0, size.disk_gib - prices.free_disk_gb)
+        return Cost(
+            memory=used.task_s * gb_second * size.memory_mib / 1024 + prices.request,
+            disk=used.task_s * disk_gb * prices.disk_gb_second,
         )
 
 

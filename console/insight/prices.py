@@ -38,6 +38,9 @@ class StepFunctionsPrices(_Source):
 class LambdaPrices(_Source):
     request: Price
     gb_second: dict[Architecture, Price]
+    # Defaults: a table of somebody's own may be older than these fields.
+    disk_gb_second: Price = 0.0000000309
+    free_disk_gb: float = 0.5
 
 
 class SqsPrices(_Source):
@@ -47,7 +50,7 @@ class SqsPrices(_Source):
 class DynamoDBPrices(_Source):
     write_unit: Price
     read_unit: Price
-    gb_month: Price = 0.25  # a default: a table of somebody's own may be older than this field
+    gb_month: Price = 0.25  # a default, as above
 
 
 class S3Prices(_Source):

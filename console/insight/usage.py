@@ -7,6 +7,7 @@ Two tests hold these numbers: `tests/handlers/test_calls.py` compares the calls 
 from dataclasses import dataclass
 from datetime import datetime
 
+from longhaul.domain.engines.aws_lambda import SIZE
 from longhaul.domain.history import AttemptRecord
 from longhaul.domain.lease import CommittedOutput
 from longhaul.domain.pace import LOOKS, MEAN_JITTER
@@ -57,6 +58,7 @@ class Usage:
     beats: int
     reports: int  # of progress
     puts: int
+    on_lambda: bool = False
     looks: int = 0  # at its message, while it waited for a slot
 
     @property
@@ -95,7 +97,8 @@ def usage(
         size=next(
             (size for name, size in settings.tasks.sizes.items() if name == record.size), None
         ),
-        spot=record.capacity == "FARGATE_SPOT",
+        spot=record.capacity == "FARGATE_SPOT" and record.size != SIZE,
+        on_lambda=record.size == SIZE,
         task_s=task_s,
         by_ecs=by_ecs,
         beats=record.attempt.beats + record.attempt.hand_overs,

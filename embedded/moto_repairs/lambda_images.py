@@ -1,8 +1,9 @@
 """A function of a stack can be a container image.
 
-AWS: a function with `PackageType: Image` runs the command of its `ImageConfig` in the image.
+AWS: a function with `PackageType: Image` runs the command of its `ImageConfig` in the image. Its
+log goes to the group that `LoggingConfig` names.
 
-Stock moto: CloudFormation drops both, so the function is a zip file without code.
+Stock moto: CloudFormation drops all three, so the function is a zip file without code.
 """
 # ruff: noqa: ANN401 - moto's insides, which have no types worth naming
 
@@ -23,6 +24,7 @@ def apply(patches: Patches) -> None:
         properties = cloudformation_json["Properties"]
         made.package_type = properties.get("PackageType", "Zip")
         made.image_config = ImageConfig(properties.get("ImageConfig", {}))
+        made.log_group = properties.get("LoggingConfig", {}).get("LogGroup")
         return made
 
     patches.replace(LambdaFunction, "create_from_cloudformation_json", classmethod(create))

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from longhaul.domain.engines.emr_serverless import name_in
+from longhaul.domain.engines import engine_of
+from longhaul.domain.engines.fargate import FARGATE
 from longhaul.domain.lease import Attempt, AttemptId, Lease, State
 
 KEPT = 50
@@ -115,8 +116,9 @@ def history(row: Lease, kept: Iterable[AttemptRecord]) -> list[AttemptRecord]:
 def log_stream(attempt: Attempt) -> str | None:
     """The log stream of the attempt's task.
 
-    None when its task has not registered, and for a job run, whose stream is found by its name.
+    None when its task has not registered, and on other engines than Fargate: their streams are
+    found by what is in them.
     """
-    if attempt.task_arn is None or name_in(attempt.task_arn) is not None:
+    if attempt.task_arn is None or engine_of(attempt.task_arn) is not FARGATE:
         return None
     return LOG_STREAM_PREFIX + attempt.task_arn.rpartition("/")[2]

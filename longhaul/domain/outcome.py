@@ -8,7 +8,7 @@ from typing import get_args
 
 from longhaul.domain import schedule
 from longhaul.domain.durations import format_duration
-from longhaul.domain.engines import engine_for
+from longhaul.domain.engines import aws_lambda, engine_for
 from longhaul.domain.lease import ExecutionInput, Lease, Owed, State
 from longhaul.domain.verdict import OutcomeClass, Verdict, shorten
 from longhaul.settings import LeaseSettings, SizeName, Stage
@@ -85,6 +85,16 @@ def settle(
     if verdict.kind in (OutcomeClass.OUT_OF_MEMORY, OutcomeClass.OUT_OF_DISK):
         row = replace(row, execution_input=grown.model_dump_json())
     return _released(row, verdict, schedule.back_off_s(tries, timing, rng), timing, now)
+
+
+def without_tiny(settlement: Settlement) -> Settlement:
+    """The settlement in a stack whose size `tiny` a deploy has taken out: `small` goes on."""
+    row = settlement.lease
+    if row.state is not State.RELEASED or row.input.size != aws_lambda.SIZE:
+        return settlement
+    execution = _next_size(row.input, "small")
+    row = replace(row, execution_input=execution.model_dump_json())
+    return replace(settlement, lease=row)
 
 
 def _not_placed(

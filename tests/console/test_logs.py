@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from longhaul.domain.engines.aws_lambda import reference
 from longhaul.domain.lease import Lease
 from longhaul.domain.verdict import OutcomeClass
 from tests.console.conftest import World
@@ -56,6 +57,26 @@ def test_lines_of_the_runner_are_shortened_and_others_are_unchanged(world: World
         "attempt": 1,
         "text": "WARN Spark says so",
     }
+
+
+def test_of_a_lambda_environments_stream_only_the_attempts_invocation_is_shown(
+    world: World,
+) -> None:
+    lease = world.claim("flights")
+    task = reference("arn:aws:lambda:us-east-1:1:function:tiny", "id-2", world.clock.now())
+    world.parts.leases.register_task(lease.id, task, world.clock.now())
+    world.aws.logs.write(GROUP, "job/job/t1", "a task's")
+    assert "has not begun to write" in world.run("logs", "flights").stderr
+    world.aws.logs.write(
+        GROUP,
+        "2026/01/02/tiny[$LATEST]a",
+        *("START RequestId: id-1 Version: $LATEST", "another job's", "END RequestId: id-1"),
+        *("REPORT RequestId: id-1 Duration: 5 ms", "START RequestId: id-2 Version: $LATEST"),
+        *(runner_line(lease, "job done"), "printed"),
+        *("END RequestId: id-2", "REPORT RequestId: id-2 Duration: 5 ms"),
+        *("START RequestId: id-3 Version: $LATEST", "the next job's"),
+    )
+    assert world.run("logs", "flights").stdout == "03:04:05.678 INFO    job done\nprinted\n"
 
 
 def test_all_pages_are_read(world: World) -> None:

@@ -180,6 +180,23 @@ def test_the_quota_is_compared_with_slots_times_size(
     assert any(said in finding.what for finding in look()[level])
 
 
+@pytest.mark.parametrize(
+    ("limit", "level", "said"),
+    [
+        (1000, Level.OK, "1000 Lambda functions at once, for 10 jobs of the size tiny"),
+        (15, Level.WARNING, "15 Lambda functions at once, and 10 jobs"),
+        (10, Level.PROBLEM, "heartbeats will be throttled"),
+    ],
+)
+def test_jobs_on_lambda_leave_room_for_the_stacks_own_functions(
+    account: World, limit: int, level: Level, said: str
+) -> None:
+    account.aws.lambda_.concurrency = limit
+
+    assert any(said in finding.what for finding in look(sizes={"tiny": {}})[level])
+    assert not any("Lambda functions" in each.what for found in look().values() for each in found)
+
+
 def test_a_check_that_is_denied_is_skipped_and_the_others_run(account: World) -> None:
     def around(call: Call, proceed: Proceed) -> dict[str, Any]:
         if call.service in ("iam", "service-quotas"):

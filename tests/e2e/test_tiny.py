@@ -18,7 +18,6 @@ def test_tiny_jobs_run_on_lambda_one_after_the_other_in_the_same_environment(sta
     environments = [each for each in psutil.process_iter() if _serves_tiny_jobs(each)]
     assert len(environments) == 1
     assert environments[0].children(recursive=True) == []
-    assert environments[0].status() == psutil.STATUS_STOPPED  # frozen
 
 
 def test_a_tiny_job_that_is_killed_goes_on_with_the_next_size_on_fargate(stack: Stack) -> None:

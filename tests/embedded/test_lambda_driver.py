@@ -11,7 +11,7 @@ from embedded.cloud import EmbeddedAws
 from tests.embedded.support import eventually, function
 
 CODE = """
-    import json, os, pathlib, time
+    import json, os, pathlib, signal, time
 
     def echo(event, context):
         return {
@@ -38,6 +38,9 @@ CODE = """
     def die(event, context):
         os._exit(7)
 
+    def killed(event, context):
+        os.kill(os.getpid(), signal.SIGKILL)
+
     def fail(event, context):
         with open(event["log"], "a") as log:
             log.write("x")
@@ -59,6 +62,7 @@ def invoke(
         "Meet": function("meet", FunctionName="meet"),
         "Hang": function("hang", FunctionName="hang", Timeout=1),
         "Die": function("die", FunctionName="die"),
+        "Killed": function("killed", FunctionName="killed"),
         "Fail": function("fail", FunctionName="fail"),
         "Broken": function("echo", FunctionName="broken", Handler="nowhere.handler"),
     }
@@ -128,6 +132,14 @@ def test_death_of_the_process_is_an_exit_error(invoke: Callable[..., Any]) -> No
 
     assert (error, payload["errorType"]) == ("Unhandled", "Runtime.ExitError")
     assert payload["errorMessage"].endswith("exit status 7")
+
+
+def test_a_killed_process_is_an_exit_error_that_names_the_signal(
+    invoke: Callable[..., Any],
+) -> None:
+    payload, error = invoke("killed")
+    assert (error, payload["errorType"]) == ("Unhandled", "Runtime.ExitError")
+    assert payload["errorMessage"].endswith("Error: Runtime exited with error: signal: killed")
 
 
 def test_exception_is_an_error_with_its_type_and_message_and_is_in_the_log(

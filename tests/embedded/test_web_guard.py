@@ -1,9 +1,11 @@
 """Requests of web pages are refused by every service; requests of AWS clients are served."""
 
 import http.client
+import os
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,7 +18,7 @@ from embedded.cloud import EmbeddedAws
 from embedded.credentials import FAKE_KEY
 from embedded.ecs_driver import EcsDriver
 from embedded.http_services import HttpServices, QuietHandler
-from embedded.lambda_sandbox import Invocation, InvocationResult, Sandbox
+from embedded.lambda_sandbox import Invocation, InvocationResult, Sandbox, Started
 from embedded.moto_server import MotoServer
 from tests.embedded.support import REGION
 
@@ -102,9 +104,9 @@ def service(request: pytest.FixtureRequest, aws: EmbeddedAws) -> Iterator[str]:
     services, process = HttpServices(), Process()
     addresses: list[str] = []
 
-    def start(address: str) -> Any:
+    def start(address: str) -> Started:
         addresses.append(address)
-        return process
+        return _started(process)
 
     sandbox = Sandbox(services, start, lambda _: None)
     yield addresses[0]
@@ -112,6 +114,10 @@ def service(request: pytest.FixtureRequest, aws: EmbeddedAws) -> Iterator[str]:
     sandbox.join()
     services.close()
     process.close()
+
+
+def _started(process: Process) -> Started:
+    return Started(process, Path(os.devnull), lambda: None)  # type: ignore[arg-type]
 
 
 def _environment_of_a_task(driver: EcsDriver) -> dict[str, str]:
@@ -179,9 +185,12 @@ def test_a_refused_request_changes_nothing(aws: EmbeddedAws, client: Callable[[s
 def test_a_page_can_neither_take_an_invocation_nor_post_its_result() -> None:
     services, process = HttpServices(), Process()
     addresses: list[str] = []
-    sandbox = Sandbox(
-        services, lambda address: addresses.append(address) or process, lambda _: None
-    )  # type: ignore[arg-type, func-returns-value]
+
+    def start(address: str) -> Started:
+        addresses.append(address)
+        return _started(process)
+
+    sandbox = Sandbox(services, start, lambda _: None)
     posted: list[InvocationResult] = []
     sandbox.post = lambda _, result: posted.append(result)  # type: ignore[method-assign]
     sandbox.next_invocation = lambda: (Invocation("id", "arn", b"secret", 1), 0.0)  # type: ignore[method-assign]

@@ -27,6 +27,7 @@ WITH_EMR: dict[str, JsonValue] = {
     "emr_serverless": {"max_vcpu": 40, "idle_stop_minutes": 5},
     "stages": [{"name": "main", "slots": 10, "engine": "emr-serverless"}],
 }
+WITH_TINY: dict[str, JsonValue] = {"sizes": {"tiny": {"memory_mib": 3538, "disk_gib": 6}}}
 VARIED: dict[str, JsonValue] = {
     "architecture": "x86_64",
     "image_compression": "zstd",
@@ -91,6 +92,12 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
 def with_emr(tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
     """The usual stack with the engine emr-serverless as the default of its stage."""
     return _synthesis(tmp_path_factory, "with-emr", WITH_EMR)
+
+
+@pytest.fixture(scope="session")
+def with_tiny(tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
+    """The usual stack with the size tiny."""
+    return _synthesis(tmp_path_factory, "with-tiny", WITH_TINY)
 
 
 @pytest.fixture(scope="session")

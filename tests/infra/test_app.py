@@ -150,7 +150,7 @@ def test_the_local_profile_changes_no_resource_apart_from_stages_and_engines(
     profile = json.loads((REPOSITORY / "console" / "profile.json").read_text())["longhaul"]
 
     first = {name: value for name, value in profile["stages"][0].items() if name != "on_object"}
-    local = synthesize(tmp_path, profile | {"stages": [first], "emr_serverless": None})
+    local = synthesize(tmp_path, profile | {"stages": [first], "emr_serverless": None, "sizes": {}})
 
     assert {name: resource["Type"] for name, resource in local.template["Resources"].items()} == {
         name: resource["Type"] for name, resource in usual.template["Resources"].items()

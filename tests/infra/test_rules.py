@@ -13,7 +13,7 @@ from tests.infra.synthesis import Synthesis
 SNAPSHOT = Path(__file__).parent / "snapshots" / "Longhaul.template.json"
 
 
-@pytest.fixture(params=["usual", "varied", "with_emr", "guarded"])
+@pytest.fixture(params=["usual", "varied", "with_emr", "with_tiny", "guarded"])
 def synthesis(request: pytest.FixtureRequest) -> Synthesis:
     found: Synthesis = request.getfixturevalue(request.param)
     return found

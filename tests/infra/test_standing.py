@@ -15,7 +15,7 @@ from tests.infra.synthesis import Synthesis, synthesize
 RETIRED: dict[str, JsonValue] = {"stages": [{"name": "main"}, {"name": "old", "retired": True}]}
 
 
-@pytest.fixture(params=["usual", "varied", "with_emr", "retired"])
+@pytest.fixture(params=["usual", "varied", "with_emr", "with_tiny", "retired"])
 def synthesis(request: pytest.FixtureRequest, tmp_path: Path) -> Synthesis:
     if request.param == "retired":
         return synthesize(tmp_path / "retired", RETIRED)

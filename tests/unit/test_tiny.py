@@ -12,7 +12,7 @@ from longhaul.domain.claim import new_run
 from longhaul.domain.engines.aws_lambda import LAMBDA, MAX_TIMEOUT_S, reference
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.lease import Lease
-from longhaul.domain.outcome import settle
+from longhaul.domain.outcome import settle, without_tiny
 from longhaul.domain.policy import parse_request
 from longhaul.domain.request import read_request
 from longhaul.domain.verdict import OutcomeClass, Verdict
@@ -85,6 +85,16 @@ def test_out_of_memory_goes_on_with_small_on_fargate() -> None:
     verdict = Verdict(OutcomeClass.OUT_OF_MEMORY, "full")
     after = settle(row, verdict, stage(), LeaseSettings(), NOW, random.Random(1)).lease
     assert (after.input.engine, after.input.size) == ("fargate", "small")
+
+
+def test_a_job_that_waits_goes_on_with_small_once_the_size_was_taken_out_of_the_settings() -> None:
+    row = claimed(size="tiny")
+    refused = Verdict(OutcomeClass.NOT_PLACED, "no such function")
+    settled = settle(row, refused, stage(), LeaseSettings(), NOW, random.Random(1))
+    after = without_tiny(settled)
+    assert (after.lease.input.engine, after.lease.input.size) == ("fargate", "small")
+    assert without_tiny(after) == after
+    assert after.lease.retry_at == settled.lease.retry_at
 
 
 def test_the_next_attempt_waits_until_an_invocation_that_goes_on_is_surely_over() -> None:

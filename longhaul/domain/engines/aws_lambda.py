@@ -34,7 +34,7 @@ ENDED: Final = "JobEnded"
 """The error that the function raises when its job ended with another exit code than 0."""
 
 _INVOCATIONS = "/invocations/"
-_NAME = re.compile(r"/invocations/[^/]+/until/(\d{1,16})")
+_NAME = re.compile(r"/invocations/([^/]+)/until/(\d{1,16})")
 _EXIT_CODE = re.compile(r"exit code (\d{1,3})")
 _KILLED = "signal: killed"
 _OUT_OF_MEMORY = 137
@@ -47,10 +47,19 @@ def reference(function_arn: str, request_id: str, until: datetime) -> str:
 
 def ends_by(task_ref: str) -> datetime:
     """When the invocation of that name has ended at the latest."""
+    return datetime.fromtimestamp(int(_parts(task_ref)[2]) / 1000, UTC)
+
+
+def request_id(task_ref: str) -> str:
+    """Lambda's id of the invocation of that name, which is also in its log."""
+    return _parts(task_ref)[1]
+
+
+def _parts(task_ref: str) -> re.Match[str]:
     match = _NAME.search(task_ref)
     if match is None:
         raise ValueError(f"{task_ref} names no invocation")
-    return datetime.fromtimestamp(int(match[1]) / 1000, UTC)
+    return match
 
 
 def classify(_: Lease, error: dict[str, Any]) -> Verdict:

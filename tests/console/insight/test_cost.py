@@ -64,6 +64,18 @@ def test_x86_spot_and_private_subnets_have_their_own_prices() -> None:
     assert (spot.cpu, spot.disk) == (pytest.approx(0.3 * 0.03238), pytest.approx(10 * 0.000111))
 
 
+def test_an_invocation_is_charged_for_its_seconds_memory_and_disk_and_has_no_address() -> None:
+    tiny = TaskSize(cpu=1741, memory_mib=3072, disk_gib=8)
+    known = Pricing(PRICING.prices, settings(tasks=TaskSettings(sizes={"tiny": tiny})))
+    minute = attempt(size="tiny", capacity="FARGATE_SPOT", task_until=NOW + timedelta(minutes=1))
+    cost = known.job(lane(running(), [minute]), NOW).cost
+    assert cost.memory == pytest.approx(60 * 3 * 0.0000133334 + 0.0000002)
+    assert cost.disk == pytest.approx(60 * 7.5 * 0.0000000309)
+    assert (cost.cpu, cost.public_ip) == (0, 0)
+    never = attempt(size="tiny", task_arn=None)
+    assert known.job(lane(running(), [never]), NOW).cost.task == 0
+
+
 def test_a_task_of_seconds_is_charged_for_a_minute_and_no_task_for_nothing() -> None:
     blink = job(attempt(task_until=NOW + timedelta(seconds=5))).cost
     assert blink.cpu == pytest.approx(0.03238 / 60)
