@@ -78,7 +78,9 @@ def submit(  # noqa: PLR0913 - one option for each field of a request
     ] = None,
     size: Annotated[
         str | None,
-        typer.Option("--size", help="tiny, small, medium, large or xlarge.", rich_help_panel=_REQUEST),
+        typer.Option(
+            "--size", help="tiny, small, medium, large or xlarge.", rich_help_panel=_REQUEST
+        ),
     ] = None,
     timeout: Annotated[
         str | None, typer.Option("--timeout", help="Such as 90s, 6h, 2d.", rich_help_panel=_REQUEST)

@@ -8,7 +8,7 @@ import pytest
 
 from embedded import lambda_driver
 from embedded.cloud import EmbeddedAws
-from tests.embedded.support import eventually, function
+from tests.embedded.support import ROLE, eventually, function
 
 CODE = """
     import json, os, pathlib, signal, time
@@ -140,6 +140,37 @@ def test_a_killed_process_is_an_exit_error_that_names_the_signal(
     payload, error = invoke("killed")
     assert (error, payload["errorType"]) == ("Unhandled", "Runtime.ExitError")
     assert payload["errorMessage"].endswith("Error: Runtime exited with error: signal: killed")
+
+
+def test_a_function_that_is_an_image_runs_beside_the_tasks_and_writes_to_its_log_group(
+    aws: EmbeddedAws,
+    assembly: Callable[..., Path],
+    client: Callable[[str], Any],
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "shouting.py").write_text(
+        "import os\ndef shout(event, context):\n    print(event['said'])\n    return dict(os.environ)\n"
+    )
+    image = function("unused", FunctionName="shout", PackageType="Image")
+    image["Properties"] |= {
+        "Code": {"ImageUri": "123456789012.dkr.ecr.us-east-1.amazonaws.com/jobs:1"},
+        "ImageConfig": {"Command": ["shouting.shout"]},
+        "LoggingConfig": {"LogGroup": "jobs"},
+    }
+    aws.deploy(assembly({"Role": ROLE, "Shout": image}, CODE), "Tiny")
+
+    given = client("lambda").invoke(FunctionName="shout", Payload=json.dumps({"said": "hello"}))
+    environment = json.loads(given["Payload"].read())
+
+    def lines() -> list[str]:
+        stream = environment["AWS_LAMBDA_LOG_STREAM_NAME"]
+        found = client("logs").get_log_events(logGroupName="jobs", logStreamName=stream)
+        return [each["message"] for each in found["events"]]
+
+    assert Path(environment["TMPDIR"]).is_relative_to(aws.work_dir)
+    start, said, end = eventually(lambda: len(lines()) == 3 and lines(), "the log to be shipped")
+    assert said == "hello"
+    assert start == end.replace("END", "START") + " Version: $LATEST"
 
 
 def test_exception_is_an_error_with_its_type_and_message_and_is_in_the_log(
