@@ -149,7 +149,8 @@ def test_a_function_that_is_an_image_runs_beside_the_tasks_and_writes_to_its_log
     tmp_path: Path,
 ) -> None:
     (tmp_path / "shouting.py").write_text(
-        "import os\ndef shout(event, context):\n    print(event['said'])\n    return dict(os.environ)\n"
+        "import os\n\n\ndef shout(event, context):\n"
+        "    print(event['said'])\n    return dict(os.environ)\n"
     )
     image = function("unused", FunctionName="shout", PackageType="Image")
     image["Properties"] |= {
