@@ -92,7 +92,7 @@ def test_body_that_is_no_json_object_is_refused(text: str, problem: str) -> None
         ({"timeout": 90}, "timeout: a duration is a text such as 90s, 15m or 6h"),
         ({"timeout": "8d"}, "timeout: Input should be less than or equal to 604800"),
         ({"engine": "mainframe"}, "engine: Input should be 'fargate'"),
-        ({"size": "huge"}, "size: Input should be 'small', 'medium', 'large' or 'xlarge'"),
+        ({"size": "huge"}, "size: Input should be 'tiny', 'small', 'medium', 'large' or 'xlarge'"),
         ({"job_id": "a" * 129}, "job_id: a job_id has 1 to 128 of"),
         ({"job_id": "../a"}, "job_id: a job_id has 1 to 128 of"),
         ({"job_id": "/a"}, "job_id: a job_id has 1 to 128 of"),

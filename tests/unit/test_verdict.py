@@ -124,6 +124,7 @@ def test_verdict_of_a_job_run_names_its_state_and_its_details() -> None:
             OutcomeClass.PERMANENT,
         ),
         (Evidence("Lambda.Unknown", "Rate exceeded"), OutcomeClass.INTERRUPTED),
+        (Evidence("Lambda.ResourceNotFoundException", "deleted"), OutcomeClass.NOT_PLACED),
     ],
 )
 def test_refusal_is_read_by_its_words_only_from_a_service_that_starts_tasks(

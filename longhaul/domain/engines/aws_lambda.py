@@ -33,6 +33,17 @@ MAX_TIMEOUT_S: Final = 840
 ENDED: Final = "JobEnded"
 """The error that the function raises when its job ended with another exit code than 0."""
 
+# Not `Lambda.Unknown`, which says that the function ran. `Lambda.Resource`: not found (a deploy has
+# deleted it), not ready, in conflict (a deploy changes it).
+_REFUSALS = (
+    "Lambda.AWSLambdaException",
+    "Lambda.AccessDeniedException",
+    "Lambda.EC2ThrottledException",
+    "Lambda.Resource",
+    "Lambda.SdkClientException",
+    "Lambda.ServiceException",
+    "Lambda.TooManyRequestsException",
+)
 _INVOCATIONS = "/invocations/"
 _NAME = re.compile(r"/invocations/([^/]+)/until/(\d{1,16})")
 _EXIT_CODE = re.compile(r"exit code (\d{1,3})")
@@ -83,7 +94,7 @@ LAMBDA = Engine(
     name="lambda",
     task_mark=_INVOCATIONS,
     described_by="errorType",
-    errors=("Lambda.",),
+    errors=_REFUSALS,
     queues=False,
     classify=classify,
 )
