@@ -168,13 +168,33 @@ def test_list_of_reasons_names_no_change_that_the_code_no_longer_has(tmp_path: P
         (
             "longhaul/rows.py",
             "if age >= limit and not done(age):",
+            1,
             "age >= limit -> age == limit",
         )
     ]
 
 
+def test_reason_is_of_one_of_two_equal_lines(tmp_path: Path) -> None:
+    listed = tmp_path / "equivalent.toml"
+    listed.write_text(
+        """
+        [[equivalent]]
+        file = "longhaul/rows.py"
+        line = "return age"
+        nth = 2
+        changes = ["return age -> return None"]
+        why = "nobody asks"
+        """
+    )
+    source = "def first(age):\n    return age\n\n\ndef second(age):\n    return age\n"
+    work = [Work("longhaul/rows.py", each) for each in mutations(source)]
+
+    assert outdated(work, reasons(listed)) == []
+    assert [each.mutation.scope for each in work if each.place in reasons(listed)] == ["second"]
+
+
 def test_every_reason_is_of_a_change_that_is_made_today() -> None:
-    files = {file for file, _, _ in reasons()}
+    files = {file for file, *_ in reasons()}
     work = [Work(file, each) for file in files for each in mutations((ROOT / file).read_text())]
 
     assert outdated(work, reasons()) == []

@@ -63,6 +63,7 @@ class Mutation:
     scope: str
     around: str
     code: str  # the line as it stands in the file
+    equal_line: int  # which of the file's lines with this text, from 1
     what: str
     old: str
     new: str
@@ -71,7 +72,7 @@ class Mutation:
 
 def mutations(source: str) -> Iterator[Mutation]:
     """All changes of a module, each on a copy of its tree."""
-    tree, lines = ast.parse(source), source.splitlines()
+    tree, lines = ast.parse(source), [line.strip() for line in source.splitlines()]
     functions = dict(_functions(tree, ""))
     numbers: Counter[tuple[str, str]] = Counter()
     for path, scope in _sites(tree, "", in_function=False):
@@ -83,7 +84,8 @@ def mutations(source: str) -> Iterator[Mutation]:
             make = partial(_changed, tree, path, new)
             texts = _text(node), _text(new)
             number = numbers[scope, around]
-            place = (number, line, statement.lineno, scope, around, lines[line - 1].strip())
+            code = lines[line - 1], lines[:line].count(lines[line - 1])
+            place = (number, line, statement.lineno, scope, around, *code)
             yield Mutation(*place, what, *texts, make)
             numbers[scope, around] += 1
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from simulation.tools.mutation.operators import Mutation
 
 Key = tuple[str, str, int]
-Place = tuple[str, str, str]  # the file, the line's text, and what is changed in it
+Place = tuple[str, str, int, str]  # file, text of a line, which line of this text, what is changed
 _REASONS = Path(__file__).with_name("equivalent.toml")
 
 
@@ -27,7 +27,7 @@ class Work(NamedTuple):
     @property
     def place(self) -> Place:
         each = self.mutation
-        return self.file, each.code, f"{each.old} -> {each.new}"
+        return self.file, each.code, each.equal_line, f"{each.old} -> {each.new}"
 
 
 class Result(NamedTuple):
@@ -66,9 +66,9 @@ def add(state: Path, key: Key, result: Result) -> None:
 
 
 def reasons(path: Path = _REASONS) -> dict[Place, str]:
-    """Why a change need not be noticed."""
+    """Why a change need not be noticed. Of equal lines, `nth` says which; alone or first: 1."""
     return {
-        (each["file"], each["line"], change): each["why"]
+        (each["file"], each["line"], each.get("nth", 1), change): each["why"]
         for each in tomllib.loads(path.read_text())["equivalent"]
         for change in each["changes"]
     }
@@ -77,5 +77,5 @@ def reasons(path: Path = _REASONS) -> dict[Place, str]:
 def outdated(work: Iterable[Work], listed: Iterable[Place]) -> list[Place]:
     """Entries of the list for which the code has no such change any more."""
     places = {each.place for each in work}
-    files = {file for file, _, _ in places}
+    files = {each[0] for each in places}
     return [each for each in listed if each not in places and each[0] in files]
