@@ -142,11 +142,7 @@ def _is_replaced(named: Receive, message: JobMessage) -> bool:
 
     Both times are SQS's own; a copy is sent hours after what it renews.
     """
-    return (
-        message.message_id != named.message_id
-        and named.sent_at is not None
-        and message.sent_at < named.sent_at
-    )
+    return named.sent_at is not None and message.sent_at < named.sent_at
 
 
 def _decide_retry(

@@ -109,7 +109,7 @@ def joined(
     name = _input_name(join.upstream)
     inputs = {f"{name}_{n:05}": outputs.get(n) for n in range(join.group.size)}
     missing = tuple(each for each, output in inputs.items() if output is None)
-    request = {"inputs": dict.fromkeys(missing)} if missing else {}
+    request = {"inputs": dict.fromkeys(missing)}
     seal = seal_of(emitter) if emitter else None
     lineage = join.lineage.model_copy(update={"inputs_ref": joined_ref(key), "seal": seal})
     job = _sent(settings.stage(join.stage), job_id, request, lineage, settings)

@@ -45,7 +45,7 @@ _PUBLISHED_KEPT: Final = 1_000
 
 
 def _relative(path: str) -> str:
-    if path.startswith("/") or any(part in ("", ".", "..") for part in path.split("/")):
+    if any(part in ("", ".", "..") for part in path.split("/")):
         raise ValueError("must be a relative path without empty, '.' or '..' segments")
     if has_controls(path):
         raise ValueError("has control characters")
@@ -211,7 +211,7 @@ def _rows(ours: Manifest, current: Manifest | None, kept: list[ManifestFile]) ->
                 file.dataset == dataset for file in kept
             )
             terms.append(current.rows.get(dataset) if whole else None)
-        if dataset in ours.rows or ours.of_dataset(dataset):
+        if ours.of_dataset(dataset):
             terms.append(ours.rows.get(dataset))
         known = [term for term in terms if term is not None]
         if len(known) == len(terms):

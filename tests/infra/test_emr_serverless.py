@@ -14,7 +14,7 @@ from statelint.problem import ProblemType
 
 from infra.context import load
 from infra.settings import SettingsError
-from longhaul.domain.engines.emr_serverless import MAX_NAME, attempt_of, name_of
+from longhaul.domain.engines.emr_serverless import attempt_of, name_of
 from longhaul.domain.lease import AttemptId
 from longhaul.settings import VARIABLE, RuntimeSettings
 from tests.infra.synthesis import Synthesis, synthesize
@@ -178,7 +178,7 @@ def test_the_sweeper_can_read_the_name_that_the_machine_gives_a_job_run(
     assert written == "States.Format('{} {} {}', $.key, $.run, $.attempt)"
     assert name_of(ATTEMPT) == f"{ATTEMPT.key} {ATTEMPT.run} {ATTEMPT.attempt}"
     assert attempt_of(name_of(ATTEMPT)) == ATTEMPT
-    assert len(name_of(AttemptId("s" * 31 + "#" + "j" * 128, 10**13, 10**10))) <= MAX_NAME
+    assert len(name_of(AttemptId("s" * 31 + "#" + "j" * 128, 10**13, 10**10))) <= 256
 
 
 def test_xml_fetches_nothing_on_the_driver_and_the_executors(with_emr: Synthesis) -> None:

@@ -9,9 +9,11 @@ from types import ModuleType
 import pytest
 
 from simulation.tools.mutation.forked import tried
+from simulation.tools.mutation.loaded import on_tests_of_its_module
 from simulation.tools.mutation.operators import mutations
 from simulation.tools.mutation.patched import NotAppliedError, apply
 from simulation.tools.mutation.results import Result, Work, add, outdated, read, reasons
+from simulation.tools.mutation.tests_of import Seen
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -206,6 +208,24 @@ def test_change_that_has_run_already_is_not_applied(module: ModuleType) -> None:
 
     with pytest.raises(NotAppliedError):
         apply(change, str(module.__file__), module.__name__)
+
+
+def test_change_that_has_run_already_is_tried_as_its_module_is_loaded(tmp_path: Path) -> None:
+    source = "def is_late(age, limit=7):\n    return age > limit\n"
+    tests = tmp_path / "test_changed_rows.py"
+    tests.write_text(
+        "from changed_rows import is_late\n\n\ndef test_late():\n    assert is_late(8)\n"
+    )
+    seen = {str(tests): Seen("", {"test_late": 0.1}, {("changed_rows.py", 2): {"test_late"}})}
+    options = ("-q", "-p", "no:cacheprovider", "-c", "/dev/null")
+
+    found = {
+        each.new: on_tests_of_its_module("changed_rows.py", each, seen, options, 30).outcome
+        for each in mutations(source)
+        if each.old == "7"
+    }
+
+    assert found == {"8": "killed", "6": "survived"}
 
 
 def test_attempt_ends_by_its_code_by_its_error_or_by_its_time() -> None:

@@ -131,6 +131,7 @@ def test_id_of_a_follow_on_begins_with_its_roots_cut_and_made_plain() -> None:
 def test_the_form_of_their_ids_is_known() -> None:
     assert is_child_id(id_of(0), "clean")
     assert is_child_id(id_of("join", "delays"), "delays")
+    assert is_child_id("a/clean/0123456789abcdef0123", "clean")
     for other in (
         "",
         "x",
@@ -138,6 +139,7 @@ def test_the_form_of_their_ids_is_known() -> None:
         "a/b/clean/" + "0" * 20,
         "a/clean/2013-01",
         "a/clean/" + 20 * "g",
+        "a/clean/" + 19 * "0",
     ):
         assert not is_child_id(other, "clean")
     assert not is_child_id(id_of(0), "delays")

@@ -76,7 +76,8 @@ def test_attribute_of_the_producer_with_our_name_is_left_alone() -> None:
 
 
 def test_json_that_only_resembles_moved_attributes_is_left_alone() -> None:
-    for value in ('{"job_id": "january"}', "[" * 100_000, "[7]"):
+    partly = json.dumps({"x": text("x"), "y": {}})
+    for value in ('{"job_id": "january"}', "[" * 100_000, "[7]", partly):
         theirs = {attributes.MOVED: text(value)}
         assert theirs_of(theirs) == theirs
 
@@ -90,6 +91,7 @@ def test_json_that_only_resembles_moved_attributes_is_left_alone() -> None:
         ("x", {"dataType": "String", "stringValue": "\u0000"}),
         ("x", {"dataType": "String", "stringValue": 7}),
         ("x", {"dataType": "Number", "stringValue": "seven"}),
+        ("x", {"dataType": "Number.mine", "stringValue": "seven"}),
         ("x", {"dataType": "Binary", "binaryValue": "no base64"}),
         ("x", {"dataType": "Binary", "stringValue": "x"}),
         ("x", {"dataType": "List", "stringValue": "x"}),
@@ -129,6 +131,7 @@ def test_what_sqs_would_not_take_is_never_unpacked(name: str, value: object) -> 
         {"dataType": "Number", "stringValue": "-1.5e3"},
         {"dataType": "Number", "stringValue": "+1E-3"},
         {"dataType": "Binary", "binaryValue": "AA=="},
+        {"dataType": "Binary.mine", "binaryValue": "AA=="},
     ],
     ids=str,
 )

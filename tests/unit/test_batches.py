@@ -15,6 +15,8 @@ from longhaul.domain.message import MAX_BATCH, MAX_BATCH_BYTES, in_batches
         ([MAX_BATCH_BYTES - 1, 1], [2]),
         ([MAX_BATCH_BYTES - 1, 2], [1, 1]),
         ([MAX_BATCH_BYTES + 1], [1]),
+        ([MAX_BATCH_BYTES, MAX_BATCH_BYTES - 1, 1], [1, 2]),
+        ([MAX_BATCH_BYTES, MAX_BATCH_BYTES - 1, 2], [1, 1, 1]),
     ],
 )
 def test_batch_ends_before_it_is_too_long_or_too_heavy(

@@ -56,6 +56,8 @@ def test_job_without_a_report_for_its_stall_timeout_is_ended() -> None:
 def test_job_is_not_stalled_while_its_row_takes_no_reports() -> None:
     after_an_outage = alive(905, beat_ages_s=(800, 959))
     assert decide(after_an_outage, 2_400) == Extend("handle-m-1-1", visibility_s=79, wait_s=15)
+    heard = alive(905, reported_at=NOW + timedelta(seconds=1_000), beat_ages_s=(970,))
+    assert isinstance(decide(heard, 1_800), Extend)
     # The outage ended, and the row took a beat. The report may be on its way.
     again = beaten(after_an_outage, NOW + timedelta(seconds=2_400), NOW)
     assert isinstance(decide(again, 2_459), Extend)
@@ -80,7 +82,7 @@ def test_beat_is_stored_with_its_age_rounded_down_and_never_negative() -> None:
 
 
 def test_beat_is_stored_with_the_expiry_of_the_lease() -> None:
-    expires_at = NOW + timedelta(seconds=79)
+    expires_at = NOW + timedelta(seconds=80)
     assert beaten(running(), NOW, expires_at).attempt.lease_expires_at == expires_at
 
 
@@ -93,13 +95,17 @@ def test_attempt_keeps_the_times_of_its_last_sixty_beats() -> None:
 
 
 def test_runner_that_reports_is_stalled_by_its_own_word() -> None:
-    """Its last report is a second old: the work stands still, not the runner."""
-    reports = alive(905, reported_at=NOW + timedelta(seconds=1_799))
+    """Its last report is not overdue: the work stands still, not the runner."""
+    reports = alive(905, reported_at=NOW + timedelta(seconds=1_741))
     assert decide(reports, 1_800) == Kill("JobStalled", "no progress for 15m (stall_timeout 15m)")
+    overdue = changed(reports, reported_at=NOW + timedelta(seconds=1_740))
+    assert isinstance(decide(overdue, 1_800), Extend)
 
 
 def test_row_without_a_handle_or_without_the_time_of_its_receive_is_kept_up_alone() -> None:
     handed_over = alive(20, receipt_handle=None)
     assert decide(handed_over, 20) == Extend(None, visibility_s=79, wait_s=15)
+    long_ago = alive(41_400, receipt_handle=None)
+    assert decide(long_ago, 41_400) == Extend(None, visibility_s=435, wait_s=300)
     unknown = alive(20, received_at=None)
     assert decide(unknown, 20) == Extend(None, visibility_s=79, wait_s=15)

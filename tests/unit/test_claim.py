@@ -205,6 +205,8 @@ def test_copy_of_the_version_before_chains_is_adopted() -> None:
     assert decide(row, copy) == Probe(row)
     renewed = message(message_id="m-2", renews="m-1", sent_at=NOW)
     assert decide(row, renewed) == Probe(row)
+    older = changed(row, sent_at=None)
+    assert decide(older, copy) == Probe(older)
 
 
 @pytest.mark.parametrize("state", [State.DEAD, State.CANCELLED])

@@ -149,7 +149,7 @@ def test_first_run_settled_nothing() -> None:
 def test_next_attempt_has_a_fresh_record_and_the_receive_of_its_message() -> None:
     came = message(message_id="m-2", receive_count=4, received_at=LATER, renews="m-1")
 
-    row = next_attempt(RELEASED, came, TIMING, LATER)
+    row = next_attempt(RELEASED, came, LeaseSettings(beat_floor_s=20), LATER)
 
     assert (row.state, row.attempt.number, row.attempt.claimed_at) == (State.RUNNING, 2, LATER)
     assert (row.receive.message_id, row.receive.renews) == ("m-2", "m-1")
@@ -158,7 +158,7 @@ def test_next_attempt_has_a_fresh_record_and_the_receive_of_its_message() -> Non
     assert row.receive.first_sent_at == RELEASED.receive.first_sent_at
     assert adopted(running(), came).receive == row.receive
     assert row.input.attempt == 2
-    assert row.input.first_wait_s == 15
+    assert row.input.first_wait_s == 20
 
 
 def test_receive_of_a_released_job_is_noted_with_its_time() -> None:
@@ -212,9 +212,8 @@ def test_wait_for_a_place_begins_with_the_first_refusal_and_is_kept() -> None:
     refused = Verdict(OutcomeClass.NOT_PLACED, "no room")
     first = settle(running(), refused, stage(), TIMING, LATER, random.Random(1)).lease
     assert first.unplaced_since == NOW
-    second = settle(
-        replace(first, state=State.RUNNING), refused, stage(), TIMING, LATER, random.Random(1)
-    ).lease
+    again = changed(first, state=State.RUNNING, claimed_at=LATER)
+    second = settle(again, refused, stage(), TIMING, LATER, random.Random(1)).lease
     assert second.unplaced_since == NOW
 
 

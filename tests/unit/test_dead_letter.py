@@ -1,8 +1,10 @@
 import json
+from datetime import timedelta
 from typing import Any
 
-from longhaul.domain.dead_letter import Reason, dead_letter
+from longhaul.domain.dead_letter import Reason, dead_letter, reason_of, refusal
 from longhaul.domain.message import Message
+from tests.builders import NOW, changed, running
 
 REASON = Reason(
     kind="failed", reason="exit code 1", key="main#january", run=1, attempts=3, failures=3
@@ -46,6 +48,16 @@ def test_invalid_message_gets_no_job_id() -> None:
     assert set(
         dead_letter(Message("body", {}), Reason("invalid_request", "not JSON")).attributes
     ) == {"longhaul"}
+
+
+def test_reason_says_to_the_second_when_the_work_was_asked_for() -> None:
+    sent_at, first_sent = NOW + timedelta(milliseconds=5), "2026-01-02T03:04:05+00:00"
+    assert refusal("conflicting_job_id", "other work", sent_at, "main#a") == Reason(
+        "conflicting_job_id", "other work", "main#a", first_sent=first_sent
+    )
+    assert (
+        reason_of(changed(running(), first_sent_at=sent_at), "arn", None).first_sent == first_sent
+    )
 
 
 def test_redriven_job_that_dies_again_gets_a_new_explanation() -> None:

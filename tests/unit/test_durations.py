@@ -31,3 +31,7 @@ def test_invalid_duration_is_refused_with_examples(text: str) -> None:
 @given(st.integers(min_value=1, max_value=604_800))
 def test_formatted_duration_parses_back_to_the_same_seconds(seconds: int) -> None:
     assert parse_duration_s(format_duration(seconds)) == seconds
+
+
+def test_part_of_a_second_is_no_second() -> None:
+    assert format_duration(0.9) == "0s"

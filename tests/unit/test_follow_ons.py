@@ -92,6 +92,7 @@ def test_member_of_a_group_arrives_at_the_join_after_its_stage() -> None:
     assert isinstance(arrival, Arrival)
     assert (arrival.join.stage, arrival.join.group.n, arrival.join.group.size) == ("delays", 2, 3)
     assert arrival.join.key == follow_ons_of(member(0))[0].join.key
+    assert arrival.join.key == "join#delays#months#2013@5"
 
 
 def test_join_starts_one_job_with_every_output_in_order() -> None:
@@ -166,7 +167,7 @@ def test_follow_on_is_a_valid_request_for_any_job_id_of_the_root(root: str) -> N
 
 
 def test_largest_body_of_an_emitted_job_has_the_largest_place_in_a_group() -> None:
-    lease = running()  # it emits while it runs, with nothing committed
+    lease = changed(member(1), output=None)  # it emits while it runs
     request = {"inputs": {"flights": f"s3://{BUCKET}/raw/1.csv"}}
 
     body = body_at_most(lease, STAGES[1], request, PIPELINE)
@@ -174,7 +175,7 @@ def test_largest_body_of_an_emitted_job_has_the_largest_place_in_a_group() -> No
     lineage = read_request(body).lineage
     assert lineage is not None
     assert (lineage.groups[-1].n, lineage.groups[-1].size) == (MAX_GROUP, MAX_GROUP)
-    assert lineage.groups[-1].of == lease.key
+    assert [group.of for group in lineage.groups] == ["months#2013", lease.key]
     assert ": " not in body
 
 
@@ -187,6 +188,9 @@ def test_follow_on_carries_the_seal_of_its_parents_output() -> None:
         (sent,) = follow_ons_of(sealed, emitted)
         lineage = json.loads(sent.body)["lineage"]
         assert lineage["seal"] == "secret"
+    (arrival,) = follow_ons_of(member(0, size=1))
+    start = joined(arrival.join, {0: "s3://b/0/"}, sealed, PIPELINE)
+    assert json.loads(start.job.body)["lineage"]["seal"] == "secret"
 
 
 def test_empty_group_starts_the_joins_behind_a_stage_that_does_not_join() -> None:
@@ -198,14 +202,19 @@ def test_empty_group_starts_the_joins_behind_a_stage_that_does_not_join() -> Non
         stage(name="late-delays", join=True),
     )
 
-    found = follow_ons_of(succeeded("months"), {"clean": []}, settings(stages=stages))
+    outer = (Group(of="years#all", run=1, n=4, size=9),)
+    parent = succeeded(
+        "months", run=5, lineage=Lineage(root="years#all", parent="years#all", groups=outer)
+    )
 
-    assert [(each.stage, each.upstream, each.group.size) for each in found] == [
-        ("late-delays", "sorted", 0),
-        ("delays", "clean", 0),
+    found = follow_ons_of(parent, {"clean": []}, settings(stages=stages))
+
+    none = Group(of="months#2013", run=5, n=0, size=0)
+    lineage = Lineage(root="years#all", parent="months#2013", groups=outer)
+    assert found == [
+        Join("late-delays", none, lineage, upstream="sorted"),
+        Join("delays", none, lineage, upstream="clean"),
     ]
-    assert all(isinstance(each, Join) for each in found)
-    assert {each.lineage.parent for each in found} == {"months#2013"}
 
 
 def test_input_is_named_after_its_stage_as_an_identifier() -> None:

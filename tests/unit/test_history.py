@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from longhaul.domain import history
+from longhaul.domain.engines import ENGINES, engine_of
 from longhaul.domain.engines.emr_serverless import (
     attempt_of,
     exit_code_in,
@@ -46,11 +47,11 @@ def test_next_attempt_was_queued_at_the_end_of_the_one_before_it() -> None:
 
 
 def test_ended_attempt_has_its_own_wait_and_the_outcome_of_the_row_after_it() -> None:
-    first = ended(running(), RELEASED)
+    first = ended(running(), changed(RELEASED, beats=7))
 
     assert (first.queued_at, first.due_at) == (NOW - timedelta(minutes=1), None)
     assert (first.ended_at, first.state) == (SETTLED_AT, State.RELEASED)
-    assert (first.kind, first.reason) == ("failed", "exit code 1")
+    assert (first.kind, first.reason, first.attempt.beats) == ("failed", "exit code 1", 7)
 
 
 def test_latest_attempt_of_a_released_row_does_not_take_the_next_ones_wait_for_its_own() -> None:
@@ -113,6 +114,12 @@ def test_log_stream_of_a_fargate_task_is_named_after_it(
 
 
 ATTEMPT = AttemptId("main#a/b", 5, 2)
+
+
+def test_engine_of_a_task_is_known_from_its_reference() -> None:
+    assert [each.name for each in ENGINES] == ["fargate", "emr-serverless"]
+    references = ("arn:aws:ecs:x:1:task/Longhaul/0", reference("arn:app", ATTEMPT), "neither")
+    assert [engine_of(each).name for each in references] == ["fargate", "emr-serverless", "fargate"]
 
 
 def test_job_run_is_found_by_the_name_that_the_state_machine_gives_it() -> None:

@@ -9,6 +9,10 @@ from pydantic import ValidationError
 
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.manifest import (
+    MAIN,
+    MANIFEST,
+    MAX_BYTES,
+    MAX_FILES,
     Manifest,
     ManifestFile,
     PendingOutput,
@@ -23,7 +27,11 @@ OURS = '"etag"'
 
 
 def pending(
-    number: int, mode: Mode = "overwrite", sees: Manifest | None = None, rows: int | None = 1
+    number: int,
+    mode: Mode = "overwrite",
+    sees: Manifest | None = None,
+    rows: int | None = 1,
+    dataset: str = MAIN,
 ) -> PendingOutput:
     """An output of one file. `sees` is the manifest that was in place at its upload."""
     attempt = AttemptId(f"main#job-{number}", 1, 1)
@@ -38,8 +46,8 @@ def pending(
             key=attempt.key,
             run=1,
             attempt=1,
-            files=(ManifestFile(path=f"part-{number}", size=1),),
-            rows={} if rows is None else {".": rows},
+            files=(ManifestFile(path=f"part-{number}", size=1, dataset=dataset),),
+            rows={} if rows is None else {dataset: rows},
         ),
     )
 
@@ -131,6 +139,18 @@ def test_rows_are_unknown_where_only_a_part_of_a_dataset_is_kept() -> None:
     overwrite = pending(2, sees=old)
     assert merged(overwrite, merged(pending(3, "append"), old)).rows == {}
     assert merged(overwrite, old).rows == {".": 1}
+
+
+def test_rows_of_a_dataset_stay_known_while_another_is_written() -> None:
+    old = merged(pending(1, rows=3, dataset="flights"), None)
+    new = pending(2, "append", rows=4, dataset="delays")
+    assert new.manifest is not None
+    new.manifest.rows["empty"] = 0
+    assert merged(new, old).rows == {"delays": 4, "empty": 0, "flights": 3}
+
+
+def test_names_and_limits_that_other_versions_and_tools_rely_on_stay() -> None:
+    assert (MANIFEST, MAX_BYTES, MAX_FILES) == ("_SUCCESS", 134_217_728, 100_000)
 
 
 def test_unfinished_upload_is_no_output() -> None:

@@ -169,11 +169,11 @@ def test_follow_on_is_as_old_as_the_end_of_its_parent_and_in_its_group() -> None
 def test_size_counts_the_body_and_names_types_and_values_of_attributes_in_bytes() -> None:
     given = {
         "é": text("ab"),  # 2 bytes of name, 6 of type, 2 of value
-        "b": {"dataType": "Binary", "binaryValue": "AAAA"},  # 1, 6, and 3 for four of base64
+        "b": {"dataType": "Binary", "binaryValue": "A" * 12},  # 1, 6, and 9 for twelve of base64
         "c": {"dataType": "String", "stringValue": None},  # 1, 6
     }
 
-    assert size_of(Message("äbc", given)) == 4 + 10 + 10 + 7
+    assert size_of(Message("äbc", given)) == 4 + 10 + 16 + 7
 
 
 def test_weight_in_a_call_counts_attributes_as_json() -> None:

@@ -372,7 +372,8 @@ def test_out_of_memory_is_retried_with_the_next_size_up_to_the_largest() -> None
         STARTED,
         execution_input=STARTED.input.model_copy(update={"size": "xlarge"}).model_dump_json(),
     )
-    assert settled(OutcomeClass.OUT_OF_MEMORY, largest).lease.input.size == "xlarge"
+    after = settled(OutcomeClass.OUT_OF_MEMORY, largest).lease
+    assert (after.state, after.input.size) == (State.RELEASED, "xlarge")
 
 
 @pytest.mark.parametrize(("size", "next_size"), [("small", "medium"), ("large", "large")])

@@ -104,6 +104,13 @@ def test_a_request_may_ask_for_as_much_as_the_limit_and_no_more(
     assert problems_of(known, **too_much) == [problem]
 
 
+def test_request_without_a_job_is_refused_where_the_stage_has_no_default() -> None:
+    assert problems_of(settings(), job=None) == [
+        "job: is missing, and stage main has no default; known: daily_delays, flights_clean, sql"
+    ]
+    assert problems_of(settings(stages=(stage(job="sql"),)), job=None) == []
+
+
 def test_a_path_cannot_leave_its_prefix() -> None:
     known = allowing(output_prefixes=(f"s3://{BUCKET}/clean/",))
     (problem,) = problems_of(known, output=f"s3://{BUCKET}/clean/../raw/")

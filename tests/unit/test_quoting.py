@@ -47,6 +47,10 @@ def test_a_value_that_an_error_repeats_is_cut(document: dict[str, JsonValue]) ->
     assert without_values(text, document) == text.replace(SECRET, "hunt…")
 
 
+def test_a_value_within_another_is_cut_after_that() -> None:
+    assert without_values("an-opened-door!", ["opened-door", "an-opened-door"]) == "an-o…!"
+
+
 def test_ordinary_words_stay() -> None:
     text = "no such column: month"
     assert without_values(text, {"query": "SELECT month FROM flights", "mode": "fast"}) == text

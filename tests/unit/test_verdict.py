@@ -82,7 +82,12 @@ def test_verdict_says_all_that_ecs_says_of_the_end_of_a_task(
             },
             OutcomeClass.INTERRUPTED,
         ),
+        (
+            {"StopCode": "InfrastructureHealth", "Containers": [{"ExitCode": 143}]},
+            OutcomeClass.INTERRUPTED,
+        ),
         ({"Containers": [{"ExitCode": 73}]}, OutcomeClass.SUPERSEDED),
+        ({"Containers": [{"ExitCode": 74}]}, OutcomeClass.OUT_OF_DISK),
     ],
 )
 def test_end_of_a_task_is_classified_by_its_code_and_its_stop(
@@ -155,16 +160,18 @@ def test_size_above_the_accounts_limit_says_the_way_out() -> None:
         (Evidence("JobCancelled", "cancelled at noon"), "cancelled at noon"),
         (Evidence("JobCancelled"), "JobCancelled"),
         (Evidence("States.Timeout"), "the task did not start within its timeout of 21600 s"),
-        (
-            Evidence.execution_closed("ABORTED"),
-            "ExecutionClosed: the execution ended ABORTED before its attempt was settled",
-        ),
     ],
 )
 def test_verdict_on_an_attempt_that_never_reported_says_what_ended_it(
     evidence: Evidence, detail: str
 ) -> None:
     assert classify(running(), evidence).detail == detail
+
+
+def test_execution_that_was_stopped_by_hand_says_so() -> None:
+    assert classify(running(), Evidence.execution_closed("ABORTED")).detail == (
+        "ExecutionClosed: the execution ended ABORTED before its attempt was settled"
+    )
 
 
 def test_timeout_before_the_first_report_stops_the_task_that_may_come() -> None:

@@ -18,9 +18,6 @@ from longhaul.domain.verdict import (
     searchable,
 )
 
-MAX_NAME = 256
-"""StartJobRun's limit. A name has at most 160 characters of key, 14 of run, 11 of attempt."""
-
 _JOB_RUNS = "/jobruns/named/"
 _NAME = re.compile(r"(\S+) (\d+) (\d+)")
 # The text is cut at 256 characters, but the code comes early: "Job failed, please check complete
@@ -29,7 +26,7 @@ _EXIT_CODE = re.compile(r"\bExitCode: (\d{1,9})")
 
 
 def name_of(attempt: AttemptId) -> str:
-    """As the state machine formats it."""
+    """As the state machine formats it: at most 187 of the 256 characters that StartJobRun takes."""
     return f"{attempt.key} {attempt.run} {attempt.attempt}"
 
 

@@ -67,10 +67,19 @@ def apply(mutant: Mutant) -> None:
         RuntimeError: one of its modules is loaded already.
     """
     for file, source in mutated(mutant).items():
-        name = file.removesuffix(".py").replace("/", ".")
-        if name in sys.modules:
-            raise RuntimeError(f"{name} is loaded already")
-        sys.meta_path.insert(0, _Finder(name, source))
+        load(file, source)
+
+
+def load(file: str, source: str) -> None:
+    """Import this source in the place of the file's from now on in this process.
+
+    Raises:
+        RuntimeError: the module is loaded already.
+    """
+    name = file.removesuffix(".py").replace("/", ".")
+    if name in sys.modules:
+        raise RuntimeError(f"{name} is loaded already")
+    sys.meta_path.insert(0, _Finder(name, source))
 
 
 def _normal(fragment: str) -> str:

@@ -42,6 +42,7 @@ _MODULES = (
     "longhaul/sweep.py",
 )
 _TESTS = ("tests/unit", "tests/handlers", "tests/contract")
+_PYTEST = ("-q", "-p", "no:cacheprovider", "-m", "not slow", "-k", "not moto")
 _LINES_ALONE = -1  # in the place of a shard: only note which tests run which lines
 _STATE = ROOT / ".longhaul" / "mutation.jsonl"
 
@@ -71,12 +72,13 @@ def main() -> int:
     workers = [_worker(shard) for shard in range(options.processes)]
     for worker in workers:
         worker.wait()
+    _try_as_loaded(work, options)
     results = read(options.state)
     equivalent = Counter(each.file for each in everything if each.place in listed)
     survived = _report([(w, results[w.key]) for w in work if w.key in results], equivalent)
     gone = outdated(everything, listed)
-    for place in gone:
-        print(f"equivalent.toml lists what the code no longer has: {': '.join(place)}")
+    for file, line, _, change in gone:
+        print(f"equivalent.toml lists what the code no longer has: {file}: {line}: {change}")
     return 1 if survived or gone else 0
 
 
@@ -129,8 +131,23 @@ def _try_all(work: list[Work], options: argparse.Namespace) -> None:
     ]
     options.state.parent.mkdir(parents=True, exist_ok=True)
     lines = options.state.with_suffix(".lines")
-    arguments = ["-q", "-p", "no:cacheprovider", "-m", "not slow", "-k", "not moto", *options.tests]
-    pytest.main(arguments, plugins=[TestsOf(ROOT, left, options.test_s, lines, told)])
+    plugin = TestsOf(ROOT, left, options.test_s, lines, told)
+    pytest.main([*_PYTEST, *options.tests], plugins=[plugin])
+
+
+def _try_as_loaded(work: list[Work], options: argparse.Namespace) -> None:
+    """Try what no running process can apply. This process has not loaded the product."""
+    from simulation.tools.mutation.loaded import on_tests_of_its_module  # noqa: PLC0415
+    from simulation.tools.mutation.tests_of import seen_by  # noqa: PLC0415
+
+    seen = seen_by(options.state.with_suffix(".lines"))
+    results = read(options.state)
+    for each in work:
+        if results.get(each.key, NEVER_TRIED).outcome == "not applied":
+            change = each.file, each.mutation
+            found = on_tests_of_its_module(*change, seen, _PYTEST, options.test_s)
+            add(options.state, each.key, Result("tests", found.outcome, found.by))
+            print(f"{found.outcome:8} {each.file}:{each.mutation.line}", file=sys.stderr)
 
 
 def _report(results: list[tuple[Work, Result]], equivalent: Counter[str]) -> int:

@@ -48,12 +48,20 @@ Told = Callable[[Survivor, Tried], None]
 _Line = tuple[str, int]
 
 
-class _Seen(NamedTuple):
+class Seen(NamedTuple):
     """What one test file runs: seconds by test, and the tests by line."""
 
     digest: str  # of the test file and of the product
     tests: dict[str, float]
     lines: dict[_Line, set[str]]
+
+
+def seen_by(cache: Path) -> dict[str, Seen]:
+    """What each test file runs, as it was noted."""
+    if not cache.exists():
+        return {}
+    seen: dict[str, Seen] = pickle.loads(cache.read_bytes())  # noqa: S301 - our own file
+    return seen
 
 
 class TestsOf:
@@ -82,7 +90,7 @@ class TestsOf:
             return True
         seconds: dict[str, float] = {}
         lines: dict[_Line, set[str]] = defaultdict(set)
-        for seen in self._seen().values():
+        for seen in seen_by(self._cache).values():
             seconds |= seen.tests
             for line, tests in seen.lines.items():
                 lines[line] |= tests
@@ -175,23 +183,19 @@ class TestsOf:
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             yield item
 
-    def _seen(self) -> dict[str, _Seen]:
-        if not self._cache.exists():
-            return {}
-        seen: dict[str, _Seen] = pickle.loads(self._cache.read_bytes())  # noqa: S301 - our own file
-        return seen
-
     def _note_lines(
         self, items: list[pytest.Item], files: dict[str, str], digests: dict[str, str]
     ) -> None:
         product = _digest(sorted(self._root.glob("longhaul/**/*.py")))
         wanted = {file: f"{digest} {product}" for file, digest in digests.items()}
-        seen = {file: of for file, of in self._seen().items() if wanted.get(file) == of.digest}
+        seen = {
+            file: of for file, of in seen_by(self._cache).items() if wanted.get(file) == of.digest
+        }
         new = [item for item in items if files[item.nodeid] not in seen]
         if not new:
             return
         for item in new:
-            seen[files[item.nodeid]] = _Seen(wanted[files[item.nodeid]], {}, defaultdict(set))
+            seen[files[item.nodeid]] = Seen(wanted[files[item.nodeid]], {}, defaultdict(set))
 
         def note(_say: object) -> int:
             for name, cost, run in self._lines_of(new):
@@ -268,7 +272,7 @@ def _fails(item: pytest.Function) -> bool:
 
 
 def module_of(file: str) -> str:
-    return file.removesuffix(".py").replace("/", ".")
+    return file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
 def _digest(files: Iterable[Path]) -> str:

@@ -1,0 +1,45 @@
+"""Tries a mutation of code that runs when its module is loaded, as class bodies and defaults do.
+
+The product must not be loaded in this process: a fork loads it with the mutation, then runs the
+test files that run any of the module's lines.
+"""
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+
+import pytest
+
+from simulation.tools.mutants.applied import load
+from simulation.tools.mutation.forked import Tried, tried
+from simulation.tools.mutation.operators import Mutation
+from simulation.tools.mutation.tests_of import Seen
+
+_LOADING_S = 60.0
+
+
+def on_tests_of_its_module(
+    file: str, mutation: Mutation, seen: Mapping[str, Seen], arguments: Sequence[str], cpu_s: float
+) -> Tried:
+    """Run test files, the quickest first, until one fails."""
+    covering = [name for name, of in seen.items() if any(path == file for path, _ in of.lines)]
+    covering.sort(key=lambda name: sum(seen[name].tests.values()))
+
+    def attempt(say: Callable[[str], None]) -> int:
+        load(file, ast.unparse(mutation.make()))
+        code = pytest.main([*arguments, "-x", *covering], plugins=[_FirstFailure(say)])
+        return 0 if code in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED) else 1
+
+    return tried(attempt, cpu_s + _LOADING_S)
+
+
+class _FirstFailure:
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self._say(report.nodeid)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            self._say(report.nodeid)
