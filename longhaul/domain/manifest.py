@@ -12,7 +12,7 @@ the first, and replaced by it.
 """
 
 import re
-from enum import StrEnum
+from enum import Enum, auto
 from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field
@@ -139,16 +139,16 @@ class PendingOutput(Model):
     manifest: Manifest | None = None
 
 
-class Switch(StrEnum):
+class Switch(Enum):
     """What is left to do about `_SUCCESS` for a committed output."""
 
-    DUE = "due"  # put the merged manifest
-    DONE = "done"  # it was put
+    DUE = auto()  # put the merged manifest
+    DONE = auto()  # it was put
     # Another overwrite of the same manifest came first: this one counts as the earlier of the two.
-    REPLACED = "replaced"
+    REPLACED = auto()
     # It cannot become visible: something is there already (error), or something that no manifest of
     # ours lists (append).
-    OCCUPIED = "occupied"
+    OCCUPIED = auto()
 
 
 def decide_switch(pending: PendingOutput, current: Manifest | None, etag: str | None) -> Switch:

@@ -57,7 +57,7 @@ def _duration(value: object) -> object:
 
 
 JobId = Annotated[str, AfterValidator(_job_id)]
-Duration = Annotated[int, BeforeValidator(_duration), Field(ge=1, le=MAX_TIMEOUT_S)]
+Duration = Annotated[int, BeforeValidator(_duration), Field(le=MAX_TIMEOUT_S)]
 JobReference = Annotated[str, Field(max_length=_MAX_PATH), AfterValidator(_job)]
 Name = Annotated[str, Field(pattern=_NAME)]
 OBJECT: Final = "{object}"
@@ -74,8 +74,6 @@ class CreatedObject(Model):
 
     It comes as the parts `bucket` and `object` of S3's event.
     """
-
-    model_config = ConfigDict(strict=True)
 
     bucket: Annotated[
         str, Field(min_length=1, max_length=63, validation_alias=AliasPath("bucket", "name"))

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from longhaul.domain.ancestry import is_child
 from longhaul.domain.lease import CommittedOutput, Lease, State, job_key, joined_ref
@@ -96,6 +97,9 @@ def test_join_is_proved_by_its_id_by_where_its_inputs_are_and_by_the_seal(
     assert is_child(lineage, job_id, DELAYS, parent(), {"clean": 2}) is follows
 
 
+PLACE: dict[str, Any] = {"of": "a#b", "run": 1, "n": 0, "size": 1}
+
+
 def groups(*sizes: int) -> list[Group]:
     return [Group(of="a#b", run=1, n=0, size=size) for size in sizes]
 
@@ -117,6 +121,26 @@ def test_fan_outs_within_fan_outs_are_bounded_in_depth_and_in_number(
 
     assert found is None if problem is None else problem in (found or "")
     assert MAX_FAMILY == 100_000
+
+
+@pytest.mark.parametrize(
+    ("most", "too_much"),
+    [
+        ({"root": "a#b"}, {"root": "no key"}),
+        ({"groups": groups(*(1,) * 32)}, {"groups": groups(*(1,) * 33)}),
+        ({"groups": [PLACE | {"size": 5_000}]}, {"groups": [PLACE | {"size": 5_001}]}),
+        ({"groups": [PLACE | {"run": 10**15}]}, {"groups": [PLACE | {"run": 10**15 + 1}]}),
+    ],
+    ids=["root", "groups", "size", "run"],
+)
+def test_lineage_that_a_sender_wrote_is_bounded(
+    most: dict[str, Any], too_much: dict[str, Any]
+) -> None:
+    of = {"root": "a#b", "parent": "a#b", "of_another_version": 1}
+    lineage = Lineage.model_validate({**of, **most})
+    assert {lineage} == {lineage.model_copy()}
+    with pytest.raises(ValidationError):
+        Lineage.model_validate({**of, **too_much})
 
 
 def test_id_of_a_follow_on_begins_with_its_roots_cut_and_made_plain() -> None:

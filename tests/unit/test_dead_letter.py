@@ -45,9 +45,15 @@ def test_dead_letter_carries_its_job_id_so_that_a_redrive_finds_its_key() -> Non
 
 
 def test_invalid_message_gets_no_job_id() -> None:
-    assert set(
-        dead_letter(Message("body", {}), Reason("invalid_request", "not JSON")).attributes
-    ) == {"longhaul"}
+    letter = dead_letter(Message("body", {}), Reason("invalid_request", "not JSON"))
+    assert set(letter.attributes) == {"longhaul"}
+    assert explanation(letter) == {
+        "class": "invalid_request",
+        "reason": "not JSON",
+        "attempts": 0,
+        "failures": 0,
+        "interruptions": 0,
+    }
 
 
 def test_reason_says_to_the_second_when_the_work_was_asked_for() -> None:

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from longhaul.domain.lease import (
+    Attempt,
     AttemptId,
     CommittedOutput,
+    ExecutionInput,
     Owed,
     Receive,
     RecordedResult,
@@ -24,6 +26,7 @@ from longhaul.domain.lease import (
 )
 from longhaul.domain.lineage import Lineage
 from longhaul.domain.outcome import reopened
+from longhaul.domain.verdict import ExitCode, OutcomeClass
 from tests.builders import NOW, changed, running
 
 LATER = NOW + timedelta(hours=1)
@@ -222,6 +225,28 @@ def test_numbers_of_an_execution_are_texts_and_are_read_back() -> None:
     assert (stored["run"], stored["attempt"]) == (str(row.run), "1")
     assert row.input.id == row.id
     assert row.job_id == "january"
+
+
+def test_texts_and_numbers_that_other_versions_and_the_state_machine_read_stay() -> None:
+    assert list(State) == ["RUNNING", "RELEASED", "SUCCEEDED", "DEAD", "CANCELLED"]
+    assert list(Owed) == ["publish", "follow_ons", "dead_letter", "delete"]
+    assert " ".join(OutcomeClass) == (
+        "succeeded no_output permanent out_of_memory out_of_disk failed timed_out stalled"
+        " interrupted not_placed cancelled superseded"
+    )
+    assert list(ExitCode) == [0, 1, 65, 73, 74, 75, 137]
+
+
+def test_nothing_is_counted_before_it_happens() -> None:
+    row, attempt = running(), Attempt(1, NOW)
+    assert (row.failures, row.interruptions, row.settled_attempt) == (0, 0, 0)
+    assert (attempt.beats, attempt.adoptions, attempt.hand_overs) == (0, 0, 0)
+    assert (attempt.progress, Receive("m-1").receive_count) == ({}, 0)
+
+
+def test_input_of_an_execution_is_a_value_and_may_have_fields_of_another_version() -> None:
+    stored = {**json.loads(running().execution_input), "of_the_next_version": 1}
+    assert {ExecutionInput.model_validate(stored), running().input} == {running().input}
 
 
 def test_root_of_a_job_is_its_own_key_unless_another_made_it() -> None:

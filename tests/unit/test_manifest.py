@@ -164,7 +164,17 @@ def test_manifest_refuses_a_path_outside_the_output(path: str) -> None:
         ManifestFile(path=path, size=1)
 
 
-@pytest.mark.parametrize("size", [-1, 10**400])
+def test_file_may_have_a_pebibyte_and_an_older_version_may_leave_out_what_it_does_not_know() -> (
+    None
+):
+    assert ManifestFile(path="part-0.parquet", size=2**50).dataset == MAIN
+    output = PendingOutput(token="token", prefix="s3://data/out/")
+    assert (output.version, output.mode) == (1, "overwrite")
+    manifest = Manifest(key="main#a", run=1, attempt=1, files=())
+    assert (manifest.version, manifest.rows) == (1, {})
+
+
+@pytest.mark.parametrize("size", [-1, 2**50 + 1, 10**400])
 def test_a_size_that_no_file_has_makes_no_manifest(size: int) -> None:
     with pytest.raises(ValidationError, match="equal to"):
         ManifestFile(path="part-0.parquet", size=size)

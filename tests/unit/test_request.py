@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.policy import parse_request
-from longhaul.domain.request import JobRequest, parse_job_id
+from longhaul.domain.request import JobRequest, parse_job_id, read_request
 from longhaul.settings import EmrApplication, PathPolicy
 from tests.builders import BUCKET, body, settings, stage
 
@@ -90,7 +90,15 @@ def test_body_that_is_no_json_object_is_refused(text: str, problem: str) -> None
         ({"max_attempts": True}, "max_attempts: Input should be a valid integer"),
         ({"max_attempts": 0}, "max_attempts: Input should be greater than or equal to 1"),
         ({"timeout": 90}, "timeout: a duration is a text such as 90s, 15m or 6h"),
-        ({"timeout": "8d"}, "timeout: Input should be less than or equal to 604800"),
+        ({"timeout": "604801s"}, "timeout: Input should be less than or equal to 604800"),
+        ({"timeout": ""}, "timeout: not a duration"),
+        ({"job": "s3://" + "a" * 2_044}, "job: String should have at most 2048 characters"),
+        ({"output": ""}, "output: String should have at least 1 character"),
+        ({"output": "a" * 2_049}, "output: String should have at most 2048 characters"),
+        ({"inputs": {"a": "a" * 2_049}}, "inputs.a: String should have at most 2048 characters"),
+        ({"inputs": {"a": ""}}, "inputs.a: String should have at least 1 character"),
+        ({"inputs": {f"a{n}": "b" for n in range(5_001)}}, "inputs: Dictionary should have at"),
+        ({"max_attempts": 101}, "max_attempts: Input should be less than or equal to 100"),
         ({"engine": "mainframe"}, "engine: Input should be 'fargate'"),
         ({"size": "huge"}, "size: Input should be 'tiny', 'small', 'medium', 'large' or 'xlarge'"),
         ({"job_id": "a" * 129}, "job_id: a job_id has 1 to 128 of"),
@@ -141,6 +149,26 @@ def test_invalid_field_is_named_with_what_is_allowed(change: dict[str, Any], pro
     found = problems_of(body(**change))
     assert len(found) == 1
     assert found[0].startswith(problem)
+
+
+def test_request_may_be_as_large_as_its_limits() -> None:
+    path = "a" * 2_048
+    largest = {
+        "job": "s3://" + "a" * 2_043,
+        "inputs": {"b": path} | {f"a{n}": "c" for n in range(4_999)},
+        "output": path,
+        "timeout": "7d",
+        "stall_timeout": "1s",
+        "max_attempts": 100,
+    }
+    assert read_request(json.dumps(largest)).model_dump(include=set(largest)) == {
+        **largest,
+        "timeout": 604_800,
+        "stall_timeout": 1,
+    }
+    assert read_request(json.dumps({"output": "a", "inputs": {"a": "b"}})) == JobRequest(
+        version=1, output="a", inputs={"a": "b"}, mode="overwrite", params={}
+    )
 
 
 def test_all_problems_are_reported_at_once() -> None:
