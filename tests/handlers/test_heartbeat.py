@@ -6,6 +6,7 @@ import pytest
 
 from functions.heartbeat import lambda_handler
 from longhaul.domain.lease import State
+from tests.builders import message
 from tests.events import cases, event
 from tests.handlers.conftest import Context, Stack
 
@@ -40,16 +41,69 @@ def test_beat_of_an_attempt_that_lost_its_lease_names_the_holder_and_writes_noth
 ) -> None:
     stack.claim(attempt=2)
     before = stack.row()
-    answer = beat(context)
-    assert (answer["next"], answer["cause"]) == (
-        "LeaseLost",
-        f"the lease is held by run {before.run}, attempt 2 (RUNNING)",
-    )
+    assert beat(context) == {
+        "next": "LeaseLost",
+        "wait_s": 0,
+        "cause": f"the lease is held by run {before.run}, attempt 2 (RUNNING)",
+    }
     assert stack.row() == before
 
 
-def test_beat_that_overwrites_the_back_off_of_a_settle_restores_it(
+def test_beat_of_an_attempt_that_has_settled_ends_its_branch(
+    stack: Stack, context: Context
+) -> None:
+    lease = stack.claim()
+    stack.parts.leases.settle(lease, replace(lease, state=State.RELEASED, settled_attempt=1))
+    assert beat(context) == {"next": "end", "wait_s": 0, "cause": ""}
+
+
+def test_message_that_sqs_holds_no_longer_is_handed_over_whatever_the_row_says(
+    stack: Stack, context: Context
+) -> None:
+    lease = stack.claim()
+    handle = lease.receive.receipt_handle or ""
+    stack.parts.queue.set_visibility(stack.jobs_url, handle, 43_195)
+    stack.aws.clock.advance(43_180)
+    now = stack.parts.clock.now()
+    lease = replace(lease, receive=replace(lease.receive, receipt_handle=None))
+    stack.parts.leases.adopt(
+        lease,
+        message(
+            "x", lease.receive.message_id, received_at=now, receipt_handle=handle, receive_count=2
+        ),
+    )
+    stack.parts.leases.report_progress(lease.id, {}, now, now)
+
+    assert beat(context) == {"next": "wait", "wait_s": 300, "cause": ""}
+    assert stack.row().receive.receipt_handle is None
+    assert stack.messages() == (1, 0)
+
+
+def test_message_that_was_adopted_a_moment_ago_is_not_handed_over(
     stack: Stack, context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = stack.parts.clock.now()
+    before = stack.claim(received_at=now - timedelta(hours=11, minutes=30))
+    newer = message("x", before.receive.message_id, receive_count=2, receipt_handle="newer")
+    stack.parts.leases.adopt(before, newer)
+    monkeypatch.setattr(type(stack.parts.leases), "load", lambda *_: before)
+
+    assert beat(context) == {"next": "wait", "wait_s": 15, "cause": ""}
+    monkeypatch.undo()
+    assert stack.messages() == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("ended_as", "receives", "restored"),
+    [(State.RELEASED, 1, [7]), (State.RELEASED, 2, []), (State.SUCCEEDED, 1, [])],
+)
+def test_beat_that_overwrites_the_back_off_of_a_settle_restores_it(
+    stack: Stack,
+    context: Context,
+    monkeypatch: pytest.MonkeyPatch,
+    ended_as: State,
+    receives: int,
+    restored: list[int],
 ) -> None:
     lease = stack.claim()
     extend = type(stack.parts.queue).set_visibility
@@ -60,11 +114,15 @@ def test_beat_that_overwrites_the_back_off_of_a_settle_restores_it(
         asked.append(seconds)
         if len(asked) == 1:
             now = stack.parts.clock.now()
-            released = replace(lease, state=State.RELEASED, settled_attempt=1, settled_at=now)
-            stack.parts.leases.settle(lease, replace(released, retry_at=now + timedelta(seconds=7)))
+            after = replace(lease, state=ended_as, settled_attempt=1, settled_at=now)
+            after = replace(after, retry_at=now + timedelta(seconds=7))
+            if receives > 1:
+                newer = message("x", lease.receive.message_id, receive_count=receives)
+                stack.parts.leases.adopt(lease, newer)
+            stack.parts.leases.settle(lease, after)
         return answer
 
     monkeypatch.setattr("longhaul.adapters.sqs.SqsQueue.set_visibility", settle_meanwhile)
     assert beat(context)["next"] == "end"
     assert asked[0] == 79
-    assert asked[1:] == [7]
+    assert asked[1:] == restored

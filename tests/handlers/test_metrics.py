@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from functions import dispatcher, heartbeat, settle, sweeper
+from longhaul.domain.claim import Claim
 from longhaul.domain.lease import CommittedOutput, State
 from longhaul.domain.pending import pending_ref
 from longhaul.metrics import StageMetric, SweeperMetric
-from tests.builders import BUCKET, body
+from tests.builders import BUCKET, body, changed
 from tests.emf import metrics_in
 from tests.events import event
 from tests.handlers.conftest import Context, Stack
@@ -176,16 +177,38 @@ def test_message_overdue_for_renewal_is_counted_as_near_retention(
     stack: Stack, context: Context, metrics: Reader
 ) -> None:
     now = stack.parts.clock.now()
-    lease = stack.claim(
-        sent_at=now - timedelta(days=7, hours=11, minutes=30) + timedelta(minutes=1)
-    )
+    near = timedelta(days=7, hours=11, minutes=30)
+    stack.claim(sent_at=now - near + timedelta(seconds=1))
     sweep(context)
     assert metrics.new()[StageMetric.NEAR_RETENTION] == 0
-    stack.parts.clock.sleep(3600)
-    now = stack.parts.clock.now()
-    stack.parts.leases.beat(lease, now, now + timedelta(hours=1))
+    stack.aws.clock.advance(1)
     sweep(context)
     assert metrics.new()[StageMetric.NEAR_RETENTION] == 1
+
+
+def test_gauges_are_of_all_leases_and_messages_of_a_stage(
+    stack: Stack, context: Context, metrics: Reader
+) -> None:
+    now, hour = stack.parts.clock.now(), timedelta(hours=1)
+    first = stack.claim(lease_expires_at=now + hour)
+    for n, waited in enumerate((20 * hour, 30 * hour, 10 * hour)):
+        other = replace(first, key=f"main#other-{n}")
+        stack.parts.leases.claim(Claim(other, replaces=None), stack.settings.stages[0])
+        ended = replace(other, state=State.RELEASED, settled_attempt=1, settled_at=now - waited)
+        stack.parts.leases.settle(other, replace(ended, retry_at=now))
+    for n in range(2):
+        overdue = replace(changed(first, lease_expires_at=now - hour), key=f"main#overdue-{n}")
+        stack.parts.leases.claim(Claim(overdue, replaces=None), stack.settings.stages[0])
+    for _ in range(4):
+        stack.held_message()
+    stack.sqs.send_message(QueueUrl=stack.jobs_url, MessageBody="{}")
+
+    sweep(context)
+
+    found = metrics.new()
+    assert (found[StageMetric.OLDEST_WAITING], found[StageMetric.WITHOUT_BEAT]) == (108_000, 2)
+    # One message is visible and five are hidden, three of them for jobs that run.
+    assert (found[StageMetric.BACKLOG], found[StageMetric.FREE_SLOTS]) == (3, 7)
 
 
 def test_job_without_room_waits_from_its_first_refusal_until_a_task_registers(

@@ -213,6 +213,20 @@ def test_an_output_that_can_never_be_published_ends_as_a_dead_letter(
     assert life.row(JOB).run > row.run
 
 
+def test_a_message_that_can_never_be_deleted_is_no_longer_owed_and_no_dead_letter(
+    life: Life,
+) -> None:
+    life.send(JOB)
+    life.deliver()
+    row = life.row(JOB)
+    life.complete(row)
+    with failing(life.stack, refused, "DeleteMessage"):
+        again_and_again(life.stack, lambda: life.settle(row))
+        again_and_again(life.stack, life.sweep, 2)
+    assert (life.row(JOB).state, life.row(JOB).owed) == (State.SUCCEEDED, ())
+    assert life.stack.dead_letters() == []
+
+
 def test_an_attempt_that_can_never_be_settled_ends_as_a_dead_letter(life: Life) -> None:
     life.send(JOB)
     life.deliver()

@@ -50,6 +50,18 @@ def test_retry_takes_the_slot_before_a_new_job_does(life: Life) -> None:
     assert life.row("failed-once").attempt.number == 2
 
 
+def test_of_two_retries_the_one_that_is_due_for_longer_takes_the_slot(life: Life) -> None:
+    for job_id in ("b-failed-first", "a-failed-later"):
+        released(life, job_id)
+        life.stack.aws.clock.advance(30)
+    life.stack.aws.clock.advance(3_600)
+    life.send("new")
+    life.deliver()
+
+    assert life.row("b-failed-first").state is State.RUNNING
+    assert life.row("a-failed-later").state is State.RELEASED
+
+
 def test_retry_that_ends_before_its_message_comes_lets_that_message_go(life: Life) -> None:
     released(life, "failed-once")
     life.stack.aws.clock.advance(3_600)

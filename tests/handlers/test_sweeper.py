@@ -8,6 +8,7 @@ from functions.sweeper import lambda_handler
 from longhaul.domain.claim import Claim
 from longhaul.domain.lease import Lease, State
 from longhaul.ports import RunningTask
+from tests.builders import changed
 from tests.events import cases, event
 from tests.handlers.conftest import Context, Stack
 
@@ -91,12 +92,17 @@ def test_sweep_stops_each_task_that_no_running_lease_names(
 ) -> None:
     lease = stack.claim()
     stack.parts.leases.register_task(lease.id, "arn:task/registered", lease.attempt.claimed_at)
+    released = changed(lease, key="main#released", task_arn="arn:task/released")
+    stack.parts.leases.claim(Claim(released, replaces=None), stack.settings.stages[0])
+    stack.parts.leases.settle(released, replace(released, state=State.RELEASED, settled_attempt=1))
     tasks = [
+        RunningTask("arn:task/released", released.id),
         RunningTask("arn:task/registered", lease.id),
         RunningTask("arn:task/second", lease.id),
         RunningTask("arn:task/older", replace(lease.id, attempt=0)),
         RunningTask("arn:task/unknown", replace(lease.id, key="main#unknown")),
     ]
     monkeypatch.setattr("longhaul.adapters.engines.fargate.EcsTasks.running", lambda _: iter(tasks))
-    assert sweep(context)["stopped"] == 3
-    assert stack.stopped_tasks == ["arn:task/second", "arn:task/older", "arn:task/unknown"]
+    assert sweep(context)["stopped"] == 4
+    names = ("released", "second", "older", "unknown")
+    assert stack.stopped_tasks == [f"arn:task/{name}" for name in names]

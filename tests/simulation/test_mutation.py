@@ -4,10 +4,12 @@ import ast
 import math
 import sys
 from pathlib import Path
+from threading import Event
 from types import ModuleType
 
 import pytest
 
+from simulation.tools.mutation import forked
 from simulation.tools.mutation.forked import tried
 from simulation.tools.mutation.loaded import on_tests_of_its_module
 from simulation.tools.mutation.operators import mutations
@@ -228,7 +230,9 @@ def test_change_that_has_run_already_is_tried_as_its_module_is_loaded(tmp_path: 
     assert found == {"8": "killed", "6": "survived"}
 
 
-def test_attempt_ends_by_its_code_by_its_error_or_by_its_time() -> None:
+def test_attempt_ends_by_its_code_by_its_error_or_by_its_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def fails(_say: object) -> int:
         raise ValueError("too late")
 
@@ -240,6 +244,12 @@ def test_attempt_ends_by_its_code_by_its_error_or_by_its_time() -> None:
         while True:
             math.sqrt(2)
 
+    def waits(_say: object) -> int:
+        Event().wait()
+        return 0
+
+    monkeypatch.setattr(forked, "_IDLE_S", 0.5)
+    assert tried(waits, 60).outcome == "hung"
     assert tried(lambda _: 0, 5).outcome == "survived"
     assert tried(lambda _: 3, 5).outcome == "not applied"
     assert tried(says, 5) == ("killed", "a test")

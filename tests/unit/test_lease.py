@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from longhaul.domain.claim import cancelled_before_claim
 from longhaul.domain.lease import (
     Attempt,
     AttemptId,
@@ -238,7 +239,7 @@ def test_texts_and_numbers_that_other_versions_and_the_state_machine_read_stay()
 
 
 def test_nothing_is_counted_before_it_happens() -> None:
-    row, attempt = running(), Attempt(1, NOW)
+    row, attempt = cancelled_before_claim("main#a", "main", NOW), Attempt(1, NOW)
     assert (row.failures, row.interruptions, row.settled_attempt) == (0, 0, 0)
     assert (attempt.beats, attempt.adoptions, attempt.hand_overs) == (0, 0, 0)
     assert (attempt.progress, Receive("m-1").receive_count) == ({}, 0)

@@ -6,10 +6,12 @@ import resource
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 _POLL_S = 0.01
-_BUSY = 20.0  # times its CPU time a process may take on a busy machine, or while it waits
+_BUSY = 20.0  # times its CPU time a process may take on a busy machine
+_IDLE_S = 20.0  # for which it may wait; without a mutation no test waits so long
 
 Outcome = Literal["survived", "killed", "hung", "not applied"]
 _CODES: dict[int, Outcome] = {0: "survived", 3: "not applied"}
@@ -54,16 +56,26 @@ def tried(attempt: Callable[[Callable[[str], None]], int], limit_s: float) -> Tr
 
 def _waited(child: int, limit_s: float) -> int | None:
     """The child's exit code; None when it was ended for taking too long."""
-    began = time.monotonic()
+    began = busy_at = time.monotonic()
+    worked = -1
     while True:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
             return os.waitstatus_to_exitcode(status)
-        if time.monotonic() - began > limit_s:
+        now, before, (sleeps, worked) = time.monotonic(), worked, _activity(child)
+        if worked > before or not sleeps:
+            busy_at = now
+        if now - began > limit_s or now - busy_at > _IDLE_S:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
             return None
         time.sleep(_POLL_S)
+
+
+def _activity(process: int) -> tuple[bool, int]:
+    """Whether it sleeps, and the clock ticks that it has worked."""
+    state, *numbers = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return state == "S", int(numbers[10]) + int(numbers[11])
 
 
 def _say(pipe: int, text: str) -> None:

@@ -5,6 +5,7 @@ test files that run any of the module's lines.
 """
 
 import ast
+import importlib
 from collections.abc import Callable, Mapping, Sequence
 
 import pytest
@@ -15,12 +16,15 @@ from simulation.tools.mutation.operators import Mutation
 from simulation.tools.mutation.tests_of import Seen
 
 _LOADING_S = 60.0
+_LOADED_ONCE = ("aws_lambda_powertools", "boto3", "pydantic")
 
 
 def on_tests_of_its_module(
     file: str, mutation: Mutation, seen: Mapping[str, Seen], arguments: Sequence[str], cpu_s: float
 ) -> Tried:
     """Run test files, the quickest first, until one fails."""
+    for other in _LOADED_ONCE:  # each fork has them at once
+        importlib.import_module(other)
     covering = [name for name, of in seen.items() if any(path == file for path, _ in of.lines)]
     covering.sort(key=lambda name: sum(seen[name].tests.values()))
 
