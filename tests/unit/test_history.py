@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from longhaul.domain import history
-from longhaul.domain.engines import ENGINES, engine_of
+from longhaul.domain.engines import ENGINES, aws_lambda, engine_of
 from longhaul.domain.engines.emr_serverless import (
     attempt_of,
     exit_code_in,
@@ -117,9 +117,16 @@ ATTEMPT = AttemptId("main#a/b", 5, 2)
 
 
 def test_engine_of_a_task_is_known_from_its_reference() -> None:
-    assert [each.name for each in ENGINES] == ["fargate", "emr-serverless"]
-    references = ("arn:aws:ecs:x:1:task/Longhaul/0", reference("arn:app", ATTEMPT), "neither")
-    assert [engine_of(each).name for each in references] == ["fargate", "emr-serverless", "fargate"]
+    references = {
+        "fargate": "arn:aws:ecs:x:1:task/Longhaul/0",
+        "lambda": aws_lambda.reference("arn:function", "request", NOW),
+        "emr-serverless": reference("arn:app", ATTEMPT),
+    }
+    assert {name: engine_of(each).name for name, each in references.items()} == {
+        name: name for name in references
+    }
+    assert {each.name for each in ENGINES} == set(references)
+    assert engine_of("of none").name == "fargate"
 
 
 def test_job_run_is_found_by_the_name_that_the_state_machine_gives_it() -> None:

@@ -7,31 +7,39 @@ test files that run any of the module's lines.
 import ast
 import importlib
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import pytest
 
 from simulation.tools.mutants.applied import load
 from simulation.tools.mutation.forked import Tried, tried
 from simulation.tools.mutation.operators import Mutation
-from simulation.tools.mutation.tests_of import Seen
+from simulation.tools.mutation.tests_of import Seen, module_of
 
 _LOADING_S = 60.0
-_LOADED_ONCE = ("aws_lambda_powertools", "boto3", "pydantic")
+_LOADED_ONCE = ("aws_lambda_powertools", "boto3", "hypothesis", "pydantic")
+_LATE = ("-W", "ignore::pytest.PytestAssertRewriteWarning")  # it warns of what is loaded before it
 
 
 def on_tests_of_its_module(
     file: str, mutation: Mutation, seen: Mapping[str, Seen], arguments: Sequence[str], cpu_s: float
 ) -> Tried:
-    """Run test files, the quickest first, until one fails."""
+    """Run one test file after the other until one fails: first those that name the module."""
     for other in _LOADED_ONCE:  # each fork has them at once
         importlib.import_module(other)
     covering = [name for name, of in seen.items() if any(path == file for path, _ in of.lines)]
-    covering.sort(key=lambda name: sum(seen[name].tests.values()))
+    module = module_of(file)
+    covering.sort(
+        key=lambda name: (module not in Path(name).read_text(), sum(seen[name].tests.values()))
+    )
 
     def attempt(say: Callable[[str], None]) -> int:
         load(file, ast.unparse(mutation.make()))
-        code = pytest.main([*arguments, "-x", *covering], plugins=[_FirstFailure(say)])
-        return 0 if code in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED) else 1
+        for name in covering:
+            code = pytest.main([*arguments, *_LATE, "-x", name], plugins=[_FirstFailure(say)])
+            if code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+                return 1
+        return 0
 
     return tried(attempt, cpu_s + _LOADING_S)
 
