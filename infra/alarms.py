@@ -164,6 +164,15 @@ class Alarms(Construct):
                 threshold=WASTED_S,
                 missing=SILENCE_IS_GOOD,
             )
+        if stage.notify is not None:
+            self._add(
+                f"{name}NoticesLost",
+                f"The `notify` of {stage.name} did not take events about jobs that have ended",
+                "lost-notices",
+                of_stage(namespace, StageMetric.NOTICES_LOST, stage.name, "Sum"),
+                threshold=1,
+                missing=SILENCE_IS_GOOD,
+            )
         self._add(
             f"{name}NearRetention",
             f"A message of {stage.name} was not renewed in time, or comes so rarely that it may "

@@ -135,6 +135,18 @@ def finish_messages(role: iam.IRole, queues: Sequence[StageQueues]) -> None:
     )
 
 
+def notify(role: iam.IRole, targets: Iterable[str]) -> None:
+    """Tell the queues, topics and buses of these ARNs that a job has ended."""
+    targets = set(targets)
+    for service, action in (
+        ("sqs", "sqs:SendMessage"),
+        ("sns", "sns:Publish"),
+        ("events", "events:PutEvents"),
+    ):
+        if named := sorted(arn for arn in targets if arn.split(":")[2] == service):
+            allow(role, f"Notify{service.capitalize()}", [action], named)
+
+
 def write_objects(role: iam.IRole, buckets: Iterable[s3.IBucket], *, never: Sequence[str]) -> None:
     """Upload in parts, publish (complete, `_SUCCESS`, delete what it replaces) or abort.
 

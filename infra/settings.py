@@ -304,6 +304,26 @@ class Settings(Model):
         return self
 
     @model_validator(mode="after")
+    def _notices_leave(self) -> "Settings":
+        ours = {
+            f"{queue_prefix(self.stack_name, stage)}-{kind}": stage.name
+            for stage in self.stages
+            for kind in ("jobs", "dead-letters")
+        }
+        for stage in self.stages:
+            if stage.notify is None:
+                continue
+            _, _, service, region, account, name = stage.notify.split(":")
+            is_here = self.account in (None, account) and self.region in (None, region)
+            if service == "sqs" and name in ours and is_here:
+                raise ValueError(
+                    f"stage {stage.name!r} would notify the queue {name}, which is that of stage "
+                    f"{ours[name]!r}: its events are no jobs; jobs that follow are the `next` of a "
+                    "stage"
+                )
+        return self
+
+    @model_validator(mode="after")
     def _code_apart_from_outputs(self) -> "Settings":
         for prefix in self.job_prefixes:
             bucket, _, folder = prefix.removeprefix("s3://").partition("/")

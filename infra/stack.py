@@ -225,6 +225,7 @@ class LonghaulStack(Stack):
             grants.hold_leases(role, table)
             grants.join_leases(role, table)
             grants.finish_messages(role, queues)
+            grants.notify(role, (stage.notify for stage in settings.stages if stage.notify))
             grants.write_objects(role, outputs, never=code)
             grants.use_keys(role, read=(), write=output_keys)
             for engine in self._engines:

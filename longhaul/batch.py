@@ -7,6 +7,7 @@ from datetime import datetime
 
 from aws_lambda_powertools import Logger
 
+from longhaul.announcing import Announcer
 from longhaul.domain.dead_letter import Reason, dead_letter
 from longhaul.domain.lease import Lease
 from longhaul.domain.message import JobMessage, Message, renewal
@@ -70,6 +71,7 @@ class Messages:
     clock: Clock
     rng: random.Random
     queue: JobQueue
+    announcer: Announcer
     most_hidden: int = MAX_HIDDEN
 
     def hold(self, batch: Batch, message: JobMessage, seconds: int) -> None:
@@ -99,6 +101,7 @@ class Messages:
     def dead_letter(self, batch: Batch, message_id: str, content: Message, reason: Reason) -> None:
         """Send first, delete afterwards: a crash in between sends it twice, and loses nothing."""
         self.queue.send(batch.stage.dead_letter_queue_url, dead_letter(content, reason))
+        self.announcer.refused(batch.stage, reason, message_id)
         batch.kept.discard(message_id)
         batch.dead_lettered.append(message_id)
         logger.warning(

@@ -203,8 +203,12 @@ class Dispatcher:
     def _finish_own(self, message: JobMessage, ended: Lease, batch: Batch) -> None:
         # The handle in hand is newer than the row's.
         own = with_handle(ended, message.receipt_handle)
-        if self.finisher.finish(own, batch.until).is_finished:
+        finished = self.finisher.finish(own, batch.until)
+        if finished.is_finished:
             batch.kept.discard(message.message_id)
+        elif finished.state.is_terminal:
+            # What is owed for a day or more must not wear the message out.
+            self.messages.postpone(batch, message, _OWED_S)
 
     def _finish_first(self, message: JobMessage, ended: Lease, batch: Batch) -> None:
         finished = self.finisher.finish(ended, batch.until)

@@ -13,6 +13,7 @@ from itertools import groupby
 
 from aws_lambda_powertools import Logger
 
+from longhaul.announcing import Announcer
 from longhaul.domain.dead_letter import Reason, dead_letter, reason_of
 from longhaul.domain.errors import LeaseChangedError, UnfinishedError, VoidCommitError
 from longhaul.domain.follow_ons import (
@@ -52,20 +53,22 @@ class Finisher:
     requests: Requests
     publication: Publication
     executions: Executions
+    announcer: Announcer
     giving_up: GivingUp
 
     def finish(self, lease: Lease, until: datetime | None = None) -> Lease:
         """Do what is owed, in order; returns the row after it.
 
         An act that raises stays owed, until it has raised too often in a row. A publication that is
-        not done `until` then stays owed, and so does all that comes after it.
+        not done `until` then stays owed, and so does all that comes after it; a delete whose notice
+        cannot be sent stays owed, too.
         """
         for owed in lease.owed:
             try:
                 self._do(owed, lease, until)
                 lease = self.leases.strike(lease, owed, self.clock.now())
             except UnfinishedError as error:
-                logger.info("a publication goes on later", extra={"why": type(error).__name__})
+                logger.info("the rest goes on later", extra={"why": type(error).__name__})
                 return lease
             except VoidCommitError:
                 return self._run_again(lease)
@@ -155,6 +158,8 @@ class Finisher:
                 letter = dead_letter(self.requests.get(lease.request_ref), self._reason_of(lease))
                 self.queue.send(stage.dead_letter_queue_url, letter)
             case Owed.DELETE:
+                # Every end owes this last, so the notice needs no debt of its own.
+                self.announcer.ended(lease, stage, until)
                 # Without a handle that holds the message, it comes again, and the dispatcher
                 # deletes it because its row has ended.
                 if lease.receive.receipt_handle is not None:
@@ -195,6 +200,7 @@ class Finisher:
         key = job_key(stage.name, json.loads(message.body)["job_id"])
         reason = Reason(kind="unsendable", reason=shorten(f"SQS refuses this job: {why}"), key=key)
         self.giving_up.send(stage.dead_letter_queue_url, lambda: message, reason)
+        self.announcer.refused(stage, reason)
         logger.error("a follow-on cannot be sent: dead-lettered", extra={"lease": key})
 
     def _arrive(self, arrival: Arrival | Join) -> FollowOn | None:
@@ -224,8 +230,11 @@ class Finisher:
             "submit this request with these inputs filled in"
         )
         reason = Reason(kind="incomplete_join", reason=text, key=join.key)
-        queue_url = self.settings.stage(join.job.stage).dead_letter_queue_url
-        self.queue.send(queue_url, dead_letter(Message(join.job.body, {}), reason))
+        stage = self.settings.stage(join.job.stage)
+        self.queue.send(
+            stage.dead_letter_queue_url, dead_letter(Message(join.job.body, {}), reason)
+        )
+        self.announcer.refused(stage, reason)
         logger.warning("a join lacks inputs: dead-lettered", extra={"lease": join.key})
 
     def _log_location(self, lease: Lease) -> str | None:

@@ -9,6 +9,7 @@ from functools import partial
 
 from aws_lambda_powertools import Logger
 
+from longhaul.announcing import Announcer
 from longhaul.batch import Batch
 from longhaul.domain.dead_letter import Reason, refusal
 from longhaul.domain.giving_up import INTERNAL_ERROR, explained
@@ -27,6 +28,7 @@ class Guard:
     clock: Clock
     leases: Leases
     finisher: Finisher
+    announcer: Announcer
     giving_up: GivingUp
     background: Background
 
@@ -98,5 +100,6 @@ class Guard:
 
     def _dead_letter(self, batch: Batch, message_id: str, content: Message, reason: Reason) -> None:
         self.giving_up.send(batch.stage.dead_letter_queue_url, lambda: content, reason)
+        self.announcer.refused(batch.stage, reason, message_id)
         batch.kept.discard(message_id)
         batch.dead_lettered.append(message_id)

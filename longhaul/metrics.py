@@ -27,6 +27,8 @@ class StageMetric(Metric):
     # above zero: more than half of the work that ended that day was wasted.
     WASTED = "WorkWasted"
     DEAD_LETTERED = "JobsDeadLettered"
+    # By whatever ends a job: notices of ends that the stage's `notify` did not take.
+    NOTICES_LOST = "NoticesLost"
     # By each beat: seconds left of the lease. Near zero, beats come too late.
     LEASE_LEFT = "LeaseLeft"
     # By the dispatcher for jobs without a slot, and by each sweep for jobs between attempts.

@@ -24,6 +24,7 @@ from longhaul.domain.lease import (
     State,
 )
 from longhaul.domain.message import JobMessage, Message
+from longhaul.domain.notice import Notice
 from longhaul.domain.pace import Pace, Room, SlotUse
 from longhaul.domain.verdict import Evidence
 from longhaul.metrics import Metric
@@ -340,6 +341,14 @@ class JobQueue(Protocol):
 
     def send_batch(self, queue_url: str, messages: Sequence[Message]) -> Sequence[SendResult]:
         """What became of each, in order; at most ten, of 1 MiB together."""
+
+
+class Notices(Protocol):
+    def send(self, target: str, notice: Notice) -> None:
+        """Send to the bus, topic or queue of this ARN; repeatable.
+
+        Raises NoticeRefusedError when it will not be taken until people change something.
+        """
 
 
 class Metrics(Protocol):

@@ -19,6 +19,15 @@ Architecture = Literal["arm64", "x86_64"]
 SizeName = Literal["tiny", "small", "medium", "large", "xlarge"]
 StageName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,30}$")]
 
+_WHERE = r"[a-z0-9-]+:\d{12}"
+NotifyArn = Annotated[
+    str,
+    Field(
+        pattern=rf"^arn:aws[a-z-]*:((sqs|sns):{_WHERE}:[A-Za-z0-9_-]+(\.fifo)?|"
+        rf"events:{_WHERE}:event-bus/[A-Za-z0-9_./-]+)$"
+    ),
+]
+
 QUEUE_VISIBILITY_S = 120
 """For how long a jobs queue hides what the dispatcher received, unless that extends it."""
 
@@ -169,6 +178,9 @@ class StageSettings(Model):
     next: tuple[StageName, ...] = ()
     # One job for a whole fan-out, when all jobs that one job emitted passed the stage before.
     join: bool = False
+    # Gets an event when a run of a job has ended: the ARN of an SQS queue, an SNS topic or an
+    # EventBridge bus, also of another stack, account or region (docs/events.md).
+    notify: NotifyArn | None = None
     # Nothing new starts: what runs finishes, and what waits stays in the queue. The step before the
     # stage is taken out of the settings.
     retired: bool = False

@@ -5,7 +5,7 @@ Built once per process, and only the parts that a function uses.
 
 import random
 from collections.abc import Callable
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import boto3
@@ -22,12 +22,14 @@ from longhaul.adapters.emf import EmfMetrics
 from longhaul.adapters.engines.aws_lambda import Invocations
 from longhaul.adapters.engines.emr_serverless import EmrJobRuns
 from longhaul.adapters.engines.fargate import EcsTasks
+from longhaul.adapters.notices import AwsNotices
 from longhaul.adapters.publisher import S3Publisher
 from longhaul.adapters.s3 import S3Requests
 from longhaul.adapters.sqs import SqsQueue
 from longhaul.adapters.stepfunctions import SfnExecutions
 from longhaul.adapters.tasks import AllTasks
 from longhaul.ancestry import Ancestry
+from longhaul.announcing import Announcer
 from longhaul.batch import Messages
 from longhaul.beat import Heartbeat
 from longhaul.claiming import Claimer
@@ -66,6 +68,14 @@ _PUBLISHING = Config(
 )
 """CompleteMultipartUpload of a large file takes S3 some time."""
 
+_NOTIFYING = Config(
+    connect_timeout=2,
+    read_timeout=5,
+    retries={"mode": "standard", "max_attempts": 2},
+    max_pool_connections=20,
+)
+"""A notice that is not taken stays owed: a target that hangs must not hold up a sweep."""
+
 
 class Wiring:
     """Each part on first use."""
@@ -80,8 +90,9 @@ class Wiring:
         self.metrics = EmfMetrics(settings.metrics_namespace)
         self.most_hidden = MAX_HIDDEN
 
-    def _client(self, service: str, config: Config = _QUICK) -> Any:  # noqa: ANN401 - any client
-        return self._make_client(service, config=config, endpoint_url=self.settings.endpoint_url)
+    def _client(self, service: str, config: Config = _QUICK, **more: str) -> Any:  # noqa: ANN401 - any client
+        endpoint_url = self.settings.endpoint_url
+        return self._make_client(service, config=config, endpoint_url=endpoint_url, **more)
 
     @cached_property
     def _dynamodb(self) -> "DynamoDBClient":
@@ -151,8 +162,18 @@ class Wiring:
             requests=self.requests,
             publication=self.publication,
             executions=self.executions,
+            announcer=self.announcer,
             giving_up=self.giving_up,
         )
+
+    @cached_property
+    def announcer(self) -> Announcer:
+        return Announcer(
+            clock=self.clock, notices=AwsNotices(cache(self._notifier)), metrics=self.metrics
+        )
+
+    def _notifier(self, service: str, region: str) -> Any:  # noqa: ANN401 - any client
+        return self._client(service, _NOTIFYING, region_name=region)
 
     @cached_property
     def giving_up(self) -> GivingUp:
@@ -182,12 +203,14 @@ class Wiring:
             clock=self.clock,
             rng=self.rng,
             queue=self.queue,
+            announcer=self.announcer,
             most_hidden=self.most_hidden,
         )
         guard = Guard(
             clock=self.clock,
             leases=self.leases,
             finisher=self.finisher,
+            announcer=self.announcer,
             giving_up=self.giving_up,
             background=self.background,
         )

@@ -9,7 +9,9 @@ LonghaulError
 ├── UnreadableRowError             another version wrote the row: it waits for one that can read it
 ├── UnfinishedError                later: the rest is still owed
 │   ├── TimeUpError                the invocation ends soon
-│   └── UploadsGoneError           uploads are neither pending nor completed: look again much later
+│   ├── UploadsGoneError           uploads are neither pending nor completed: look again much later
+│   └── NotNotifiedError           the notice of an end was not taken
+├── NoticeRefusedError             nor will it be, until people change something
 └── VoidCommitError                a committed output can never show: the job has to run again
 """
 
@@ -81,6 +83,14 @@ class UploadsGoneError(UnfinishedError):
 
     They were aborted, or have expired; or S3 is completing them, which may take minutes.
     """
+
+
+class NotNotifiedError(UnfinishedError):
+    """The notice of an end could not be sent; the text says why."""
+
+
+class NoticeRefusedError(LonghaulError):
+    """No such target, or no permission for it; the text has AWS's own."""
 
 
 class VoidCommitError(LonghaulError):

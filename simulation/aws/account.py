@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
+from simulation.aws.notified import FakeEventBuses
 from simulation.aws.service import ACCOUNT, Answer, Gate, Pages, RefusedError, Service, operation
 
 
@@ -148,9 +149,7 @@ class FakeCloudWatch(Service):
         }
 
 
-class FakeEvents(Service):
-    service = "events"
-
+class FakeEvents(FakeEventBuses):
     def __init__(self, gate: Gate) -> None:
         super().__init__(gate)
         self.rules: dict[str, str] = {}  # state, by name

@@ -49,6 +49,8 @@ ACTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "send_message_batch": ("sqs:SendMessage",),
     "receive_message": ("sqs:ReceiveMessage",),
     "get_queue_attributes": ("sqs:GetQueueAttributes",),
+    "publish": ("sns:Publish",),
+    "put_events": ("events:PutEvents",),
     "start_execution": ("states:StartExecution",),
     "describe_execution": ("states:DescribeExecution",),
     "stop_execution": ("states:StopExecution",),

@@ -53,11 +53,8 @@ class Sdk:
         self.saw = saw
         self.refused = refused
 
-    def client(
-        self, service_name: str, *, config: Config | None = None, endpoint_url: str | None = None
-    ) -> Any:
-        """Stands in for `boto3.client`."""
-        del endpoint_url
+    def client(self, service_name: str, *, config: Config | None = None, **_: str | None) -> Any:
+        """Stands in for `boto3.client`; there is one endpoint, of one region."""
         fake: Service = getattr(self._aws, service_name)
         service = object.__new__(type(fake))  # as `copy.copy`, which takes ten times as long
         service.__dict__.update(fake.__dict__)

@@ -1,0 +1,109 @@
+"""`ports.Notices` on SQS, SNS and EventBridge; FIFO targets on moto alone."""
+
+import json
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from longhaul.adapters.notices import AwsNotices, queue_url_of
+from longhaul.domain.errors import NoticeRefusedError
+from longhaul.domain.notice import Notice
+from tests.contract.conftest import Aws
+
+REGION = "us-east-1"
+NOTICE = Notice("n-1", "subject", '{"outcome": "SUCCEEDED"}')
+
+
+@pytest.fixture
+def notices(aws: Aws) -> AwsNotices:
+    return AwsNotices(lambda service, region: aws.client(service, region_name=region))
+
+
+def queue_of(sqs: Any, name: str, **attributes: str) -> tuple[str, str]:
+    """URL and ARN."""
+    url = sqs.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"]
+    found = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]
+    return url, found["QueueArn"]
+
+
+def bodies(sqs: Any, url: str) -> list[str]:
+    got = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", [])
+    return [each["Body"] for each in got]
+
+
+def test_a_queue_gets_the_notice(aws: Aws, notices: AwsNotices) -> None:
+    sqs = aws.client("sqs", region_name=REGION)
+    url, arn = queue_of(sqs, "ended")
+    notices.send(arn, NOTICE)
+    assert bodies(sqs, url) == [NOTICE.body]
+
+
+@pytest.mark.parametrize(
+    "target",
+    [f"arn:aws:{service}:{REGION}:123456789012:nobody" for service in ("sqs", "sns")],
+)
+def test_a_queue_or_topic_that_is_not_there_refuses(notices: AwsNotices, target: str) -> None:
+    with pytest.raises(NoticeRefusedError):
+        notices.send(target, NOTICE)
+
+
+@pytest.fixture
+def moto() -> Any:
+    with mock_aws():
+        yield AwsNotices(lambda service, region: boto3.client(service, region_name=region))
+
+
+def test_a_topics_subscriber_gets_the_notice(moto: AwsNotices) -> None:
+    sqs, sns = boto3.client("sqs", REGION), boto3.client("sns", REGION)
+    url, arn = queue_of(sqs, "ended")
+    topic = sns.create_topic(Name="ended")["TopicArn"]
+    raw = {"RawMessageDelivery": "true"}
+    sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn, Attributes=raw)
+    moto.send(topic, NOTICE)
+    assert bodies(sqs, url) == [NOTICE.body]
+
+
+def test_a_rule_of_a_bus_gets_the_notice(moto: AwsNotices) -> None:
+    sqs, events = boto3.client("sqs", REGION), boto3.client("events", REGION)
+    url, arn = queue_of(sqs, "ended")
+    bus = events.create_event_bus(Name="ours")["EventBusArn"]
+    pattern = {"source": ["longhaul"], "detail": {"outcome": ["SUCCEEDED"]}}
+    events.put_rule(Name="ended", EventBusName="ours", EventPattern=json.dumps(pattern))
+    events.put_targets(Rule="ended", EventBusName="ours", Targets=[{"Id": "1", "Arn": arn}])
+    moto.send(bus, NOTICE)
+    (body,) = bodies(sqs, url)
+    assert json.loads(body)["detail-type"] == "Longhaul Job Ended"
+    assert json.loads(body)["detail"] == {"outcome": "SUCCEEDED"}
+
+
+def test_a_fifo_queue_drops_a_repeated_notice(moto: AwsNotices) -> None:
+    sqs = boto3.client("sqs", REGION)
+    url, arn = queue_of(sqs, "ended.fifo", FifoQueue="true")
+    for _ in range(2):
+        moto.send(arn, NOTICE)
+    assert bodies(sqs, url) == [NOTICE.body]
+
+
+def test_a_fifo_topic_takes_a_notice(moto: AwsNotices) -> None:
+    sqs, sns = boto3.client("sqs", REGION), boto3.client("sns", REGION)
+    url, arn = queue_of(sqs, "ended.fifo", FifoQueue="true")
+    topic = sns.create_topic(Name="ended.fifo", Attributes={"FifoTopic": "true"})["TopicArn"]
+    raw = {"RawMessageDelivery": "true"}
+    sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=arn, Attributes=raw)
+    moto.send(topic, NOTICE)
+    assert bodies(sqs, url) == [NOTICE.body]
+
+
+@pytest.mark.parametrize(
+    ("arn", "url"),
+    [
+        ("arn:aws:sqs:eu-west-1:210987654321:ended",
+         "https://sqs.eu-west-1.amazonaws.com/210987654321/ended"),
+        ("arn:aws-cn:sqs:cn-north-1:210987654321:ended.fifo",
+         "https://sqs.cn-north-1.amazonaws.com.cn/210987654321/ended.fifo"),
+    ],
+)  # fmt: skip
+def test_the_url_of_a_queue_of_another_account_and_region(arn: str, url: str) -> None:
+    assert queue_url_of(arn) == url

@@ -1,0 +1,351 @@
+"""A stage's `notify`: every end is told after it is done, and a deaf target keeps no message."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from longhaul.announcing import REFUSED_FOR, UNREACHED_FOR
+from longhaul.domain.lease import Owed, State
+from longhaul.metrics import StageMetric
+from simulation.aws.errors import unavailable
+from simulation.aws.service import ACCOUNT, REGION, Answer, Call, Proceed
+from tests.emf import metrics_in
+from tests.handlers.conftest import Context, Stack, deployed
+from tests.handlers.life import Life
+from tests.handlers.test_poison import denied, failing
+from tests.handlers.test_stages import STAGES, commit, dispatched, emitting, settled
+
+JOB = "january"
+TOPIC = f"arn:aws:sns:{REGION}:{ACCOUNT}:ended"
+QUEUE = f"arn:aws:sqs:{REGION}:{ACCOUNT}:ended"
+BUS = f"arn:aws:events:{REGION}:{ACCOUNT}:event-bus/ours"
+
+
+@pytest.fixture
+def life(output: Path) -> Iterator[Life]:
+    with deployed(check=True, notify=TOPIC, max_attempts=2) as stack:
+        stack.aws.sns.create_topic(Name="ended")
+        yield Life(stack, output)
+
+
+def told(life: Life) -> list[dict[str, Any]]:
+    return [json.loads(text) for text in life.stack.aws.sns.topics[TOPIC]]
+
+
+def succeed(life: Life) -> str:
+    """Run the job to its end; return the id of its message."""
+    sent = life.send(JOB)
+    life.deliver()
+    life.complete(life.row(JOB))
+    assert life.settle(life.row(JOB)) == "SUCCEEDED"
+    return sent
+
+
+def lost(capsys: pytest.CaptureFixture[str]) -> float:
+    found = metrics_in(capsys.readouterr().out)
+    return sum(each.value for each in found if each.name == StageMetric.NOTICES_LOST)
+
+
+def test_a_success_is_told_with_its_output(life: Life) -> None:
+    message_id = succeed(life)
+    row = life.row(JOB)
+    assert row.settled_at
+    assert told(life) == [
+        {
+            "version": 1,
+            "id": f"{row.id.key_hash}-{row.run}",
+            "stage": "main",
+            "job_id": JOB,
+            "run": row.run,
+            "message_id": message_id,
+            "outcome": "SUCCEEDED",
+            "class": "succeeded",
+            "attempts": 1,
+            "output": "s3://longhaul-data/out/january/",
+            "reason": None,
+            "ended_at": row.settled_at.isoformat(timespec="milliseconds"),
+        }
+    ]
+    assert life.stack.messages() == (0, 0)
+
+
+def test_a_death_is_told_after_its_dead_letter_and_a_redrive_is_another_run(life: Life) -> None:
+    life.send(JOB)
+    for outcome in ("RELEASED", "DEAD"):
+        life.deliver()
+        assert life.settle(life.row(JOB), "exit-1") == outcome
+        life.stack.aws.clock.advance(1_000)
+    (event,) = told(life)
+    assert (event["outcome"], event["class"], event["attempts"]) == ("DEAD", "failed", 2)
+    assert event["reason"] == life.row(JOB).last_error
+    assert event["output"] is None
+    (letter,) = life.stack.dead_letters()
+    assert letter[1]["run"] == event["run"]
+
+    succeed(life)
+    again = told(life)[1]
+    assert (again["outcome"], again["attempts"]) == ("SUCCEEDED", 1)
+    assert again["id"] != event["id"]
+
+
+@pytest.mark.parametrize("state", ["queued", "released", "running"])
+def test_a_cancel_is_told(life: Life, state: str) -> None:
+    life.send(JOB)
+    life.stack.aws.clock.advance(2)
+    if state != "queued":
+        life.deliver()
+    if state == "released":
+        life.settle(life.row(JOB), "exit-1")
+    life.cancel(JOB)
+    life.stack.aws.clock.advance(1_000)
+    if state == "running":
+        assert life.settle(life.row(JOB), "cancelled") == "CANCELLED"
+    life.deliver()
+    (event,) = told(life)
+    assert (event["outcome"], event["class"]) == ("CANCELLED", "cancelled")
+    assert (event["job_id"], event["run"]) == (JOB, life.row(JOB).run)
+    assert event["message_id"] is not None
+
+
+def test_a_cancel_that_no_message_met_is_not_told(life: Life) -> None:
+    life.cancel(JOB)
+    life.stack.aws.clock.advance(2)
+    succeed(life)
+    assert [each["outcome"] for each in told(life)] == ["SUCCEEDED"]
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "job_id"),
+    [
+        ("no json", "invalid_request", None),
+        ('{"job": "nope", "job_id": "x", "inputs": {}, "output": "s3://longhaul-data/x/"}',
+         "invalid_request", "x"),
+    ],
+)  # fmt: skip
+def test_a_message_that_starts_no_run_is_told_as_refused(
+    life: Life, body: str, kind: str, job_id: str | None
+) -> None:
+    sent = life.stack.sqs.send_message(QueueUrl=life.stack.jobs_url, MessageBody=body)
+    life.deliver()
+    (event,) = told(life)
+    ((_, reason),) = life.stack.dead_letters()
+    assert (event["outcome"], event["class"], event["job_id"]) == ("REFUSED", kind, job_id)
+    assert (event["message_id"], event["run"]) == (sent["MessageId"], None)
+    assert event["reason"] == reason["reason"]
+
+
+def test_other_work_under_a_running_jobs_id_is_refused_and_not_told_as_its_end(life: Life) -> None:
+    life.send(JOB)
+    life.deliver()
+    life.send(JOB, params={"limit": 1})
+    life.deliver()
+    (event,) = told(life)
+    assert (event["outcome"], event["class"]) == ("REFUSED", "conflicting_job_id")
+    life.complete(life.row(JOB))
+    life.settle(life.row(JOB))
+    assert [each["outcome"] for each in told(life)] == ["REFUSED", "SUCCEEDED"]
+
+
+def test_a_duplicate_is_not_told(life: Life) -> None:
+    succeed(life)
+    life.send(JOB)
+    life.deliver()
+    assert len(told(life)) == 1
+
+
+def test_a_join_without_all_its_inputs_is_told_to_its_own_stage(context: Context) -> None:
+    main, clean, delays = STAGES
+    with deployed(check=True, stages=(main, clean, replace_notify(delays))) as stack:
+        stack.aws.sns.create_topic(Name="ended")
+        parent = stack.claim()
+        commit(stack, parent, emitting(2))
+        settled(parent, context)
+        one, two = dispatched(stack, clean, context)
+        commit(stack, one)
+        settled(one, context)
+        rows = stack.aws.dynamodb.tables[stack.settings.leases_table].rows.values()
+        (place,) = (
+            each.item for each in rows if each.item and each.item["item"]["S"] == "place#00000"
+        )
+        key = {name: place[name] for name in ("key", "item")}
+        stack.aws.dynamodb.delete_item(TableName=stack.settings.leases_table, Key=key)
+        commit(stack, two)
+        settled(two, context)
+        (text,) = stack.aws.sns.topics[TOPIC]
+    event = json.loads(text)
+    assert (event["outcome"], event["class"]) == ("REFUSED", "incomplete_join")
+    assert (event["stage"], event["message_id"]) == ("delays", None)
+    assert event["job_id"]
+
+
+def replace_notify(stage: Any) -> Any:
+    return stage.model_copy(update={"notify": TOPIC})
+
+
+def test_nothing_is_told_before_the_publication(life: Life) -> None:
+    life.send(JOB)
+    life.deliver()
+    life.start_work(life.row(JOB))
+    life.commit(life.row(JOB))
+    with (
+        failing(life.stack, unavailable, "CompleteMultipartUpload"),
+        pytest.raises(Exception, match="CompleteMultipartUpload"),
+    ):
+        life.settle(life.row(JOB))
+    assert life.row(JOB).owed[0] is Owed.PUBLISH
+    assert told(life) == []
+    life.sweep()
+    assert [each["outcome"] for each in told(life)] == ["SUCCEEDED"]
+
+
+def test_an_end_is_told_again_under_the_same_id_if_that_was_not_noted(life: Life) -> None:
+    life.send(JOB)
+    life.deliver()
+    life.complete(life.row(JOB))
+    with (
+        failing(life.stack, unavailable, "DeleteMessage"),
+        pytest.raises(Exception, match="DeleteMessage"),
+    ):
+        life.settle(life.row(JOB))
+    life.sweep()
+    assert life.row(JOB).is_finished
+    first, second = told(life)
+    assert first == second
+
+
+@pytest.mark.parametrize(("error", "most"), [(denied, REFUSED_FOR), (unavailable, UNREACHED_FOR)])
+def test_a_notice_is_tried_for_so_long_and_then_lost_and_counted(
+    life: Life, capsys: pytest.CaptureFixture[str], error: Any, most: Any
+) -> None:
+    with failing(life.stack, error, "Publish"):
+        succeed(life)
+        assert life.row(JOB).owed == (Owed.DELETE,)
+        life.stack.aws.clock.advance(most.total_seconds() - 60)
+        life.deliver()
+        life.sweep()
+        assert life.row(JOB).owed == (Owed.DELETE,)
+        assert lost(capsys) == 0
+        life.stack.aws.clock.advance(61)
+        life.sweep()
+    assert life.row(JOB).is_finished
+    life.deliver()
+    assert (life.stack.messages(), lost(capsys)) == ((0, 0), 1)
+    assert told(life) == []
+
+
+def test_a_notice_is_sent_when_its_target_is_there_again(
+    life: Life, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with failing(life.stack, unavailable, "Publish"):
+        succeed(life)
+        life.stack.aws.clock.advance(3_700)
+        life.deliver()
+    life.stack.aws.clock.advance(61)
+    life.deliver()
+    assert [each["outcome"] for each in told(life)] == ["SUCCEEDED"]
+    assert (life.row(JOB).is_finished, life.stack.messages()) == (True, (0, 0))
+    assert lost(capsys) == 0
+
+
+def test_a_message_that_waits_for_its_notice_does_not_wear_out(output: Path) -> None:
+    """SQS would move it to the dead-letter queue after a thousand receives."""
+    renewing = {"renew_receives": 3}
+    with deployed(check=True, notify=TOPIC, lease=renewing) as stack:
+        stack.aws.sns.create_topic(Name="ended")
+        life = Life(stack, output)
+        with failing(stack, unavailable, "Publish"):
+            sent = succeed(life)
+            for _ in range(5):
+                stack.aws.clock.advance(500)
+                life.deliver()
+            (message,) = stack.sqs.queues[stack.jobs_url].messages.values()
+            assert message.attributes["renews"]["StringValue"] == sent
+        stack.aws.clock.advance(500)
+        life.deliver()
+        assert (len(told(life)), stack.messages()) == (1, (0, 0))
+
+
+def test_a_refused_messages_dead_letter_does_not_wait_for_its_notice(
+    life: Life, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with failing(life.stack, unavailable, "Publish"):
+        life.stack.sqs.send_message(QueueUrl=life.stack.jobs_url, MessageBody="no json")
+        life.deliver()
+    assert len(life.stack.dead_letters()) == 1
+    assert (life.stack.messages(), lost(capsys)) == ((0, 0), 1)
+
+
+def test_a_sweep_that_has_no_time_left_asks_no_target(life: Life) -> None:
+    with failing(life.stack, unavailable, "Publish"):
+        succeed(life)
+    asked = life.stack.aws.gate.counts["sns.Publish"]
+    now = life.stack.aws.clock.now()
+    life.stack.parts.sweeper.sweep(now)
+    assert life.stack.aws.gate.counts["sns.Publish"] == asked
+    assert life.row(JOB).owed == (Owed.DELETE,)
+
+
+@pytest.mark.parametrize("target", [QUEUE, BUS])
+def test_a_queue_and_a_bus_are_told_the_same(output: Path, target: str) -> None:
+    with deployed(check=True, notify=target) as stack:
+        url = stack.sqs.create_queue(QueueName="ended")["QueueUrl"]
+        life = Life(stack, output)
+        succeed(life)
+        if target == QUEUE:
+            (message,) = stack.sqs.receive_message(QueueUrl=url)["Messages"]
+            text = message["Body"]
+        else:
+            (entry,) = stack.aws.events.events[BUS]
+            assert (entry["Source"], entry["DetailType"]) == ("longhaul", "Longhaul Job Ended")
+            text = entry["Detail"]
+        event = json.loads(text)
+        assert (event["job_id"], event["outcome"]) == (JOB, State.SUCCEEDED)
+
+
+@pytest.mark.parametrize(
+    ("code", "after_refusals"),
+    [("InternalFailure", False), ("ThrottlingException", False), ("MalformedDetail", True)],
+)
+def test_an_entry_that_a_bus_refuses_alone_is_not_taken_for_sent(
+    output: Path, capsys: pytest.CaptureFixture[str], code: str, *, after_refusals: bool
+) -> None:
+    with deployed(check=True, notify=BUS) as stack:
+        life = Life(stack, output)
+        stack.aws.events.entry_error = code
+        succeed(life)
+        assert life.row(JOB).owed == (Owed.DELETE,)
+        stack.aws.clock.advance(REFUSED_FOR.total_seconds() + 1)
+        stack.aws.events.entry_error = code
+        life.sweep()
+        assert life.row(JOB).is_finished is after_refusals
+        assert lost(capsys) == after_refusals
+
+
+def test_the_client_is_of_the_targets_region(output: Path) -> None:
+    made: list[Any] = []
+    with deployed(check=True, notify=TOPIC.replace(REGION, "eu-west-1")) as stack:
+        client = stack.aws.client
+
+        def noted(service: str, **given: Any) -> Any:
+            made.append((service, given.get("region_name")))
+            return client(service)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("boto3.client", noted)
+            succeed(Life(stack, output))
+    assert [each for each in made if each[1]] == [("sns", "eu-west-1")]
+
+
+def test_a_stage_without_notify_makes_no_call(stack: Stack, output: Path) -> None:
+    services = set()
+
+    def around(call: Call, proceed: Proceed) -> Answer:
+        services.add(call.service)
+        return proceed()
+
+    stack.aws.gate.around = around
+    succeed(Life(stack, output))
+    assert not services & {"sns", "events"}
