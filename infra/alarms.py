@@ -26,7 +26,7 @@ from constructs import Construct
 from infra.metrics import PERIOD, of_stage, of_sweeper
 from infra.queues import RETENTION, StageQueues
 from infra.settings import Settings, StageDeployment, pascal
-from longhaul.metrics import StageMetric, SweeperMetric
+from longhaul.metrics import NoticeMetric, StageMetric, SweeperMetric
 
 # Half an hour: three periods that a value may be late, one for the value itself, two to spare.
 PERIODS: Final = 6
@@ -169,7 +169,7 @@ class Alarms(Construct):
                 f"{name}NoticesLost",
                 f"The `notify` of {stage.name} did not take events about jobs that have ended",
                 "lost-notices",
-                of_stage(namespace, StageMetric.NOTICES_LOST, stage.name, "Sum"),
+                of_stage(namespace, NoticeMetric.LOST, stage.name, "Sum"),
                 threshold=1,
                 missing=SILENCE_IS_GOOD,
             )

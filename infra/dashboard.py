@@ -6,7 +6,8 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from infra.metrics import of_stage, of_sweeper
-from longhaul.metrics import StageMetric, SweeperMetric
+from infra.settings import StageDeployment
+from longhaul.metrics import NoticeMetric, StageMetric, SweeperMetric
 
 _JOBS = (
     StageMetric.STARTED,
@@ -36,7 +37,7 @@ class Dashboard(Construct):
         id_: str,
         *,
         name: str,
-        stages: Sequence[str],
+        stages: Sequence[StageDeployment],
         alarms: Sequence[cloudwatch.IAlarm],
     ) -> None:
         """`name` is the name of the dashboard and the namespace of the metrics."""
@@ -58,10 +59,11 @@ class Dashboard(Construct):
         )
 
 
-def _row(namespace: str, stage: str) -> Iterable[cloudwatch.IWidget]:
-    width = _WIDTH // (1 + len(_GAUGES))
+def _row(namespace: str, deployment: StageDeployment) -> Iterable[cloudwatch.IWidget]:
+    stage, width = deployment.name, _WIDTH // (1 + len(_GAUGES))
+    jobs = (*_JOBS, NoticeMetric.LOST) if deployment.notify else _JOBS
     yield _graph(
-        f"{stage}: jobs", [of_stage(namespace, metric, stage, "Sum") for metric in _JOBS], width
+        f"{stage}: jobs", [of_stage(namespace, metric, stage, "Sum") for metric in jobs], width
     )
     for title, metrics in _GAUGES.items():
         shown = [

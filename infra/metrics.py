@@ -4,13 +4,13 @@ from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
 from infra.settings import SWEEP_PERIOD
-from longhaul.metrics import StageMetric, SweeperMetric
+from longhaul.metrics import Metric, SweeperMetric
 
 PERIOD: Duration = Duration.seconds(SWEEP_PERIOD.total_seconds())
 """Each period holds one value of every sweep."""
 
 
-def of_stage(namespace: str, metric: StageMetric, stage: str, statistic: str) -> cloudwatch.Metric:
+def of_stage(namespace: str, metric: Metric, stage: str, statistic: str) -> cloudwatch.Metric:
     return _metric(namespace, metric.value, {"stage": stage}, statistic)
 
 

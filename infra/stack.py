@@ -140,7 +140,7 @@ class LonghaulStack(Stack):
             queues=self._queues,
             undelivered={"rules": sweeping.undelivered, "schedules": scheduling.undelivered},
         )
-        Dashboard(self, "Dashboard", name=name, stages=list(self._queues), alarms=alarms.all)
+        Dashboard(self, "Dashboard", name=name, stages=settings.stages, alarms=alarms.all)
         self._grant(dispatcher=dispatcher, heartbeat=heartbeat, settle=settle, sweeper=sweeper)
         self._output(alarms=alarms, scheduling=scheduling)
 

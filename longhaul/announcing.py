@@ -13,7 +13,7 @@ from longhaul.domain import notice
 from longhaul.domain.dead_letter import Reason
 from longhaul.domain.errors import NoticeRefusedError, NotNotifiedError
 from longhaul.domain.lease import Lease
-from longhaul.metrics import StageMetric
+from longhaul.metrics import NoticeMetric
 from longhaul.ports import Clock, Metrics, Notices
 from longhaul.settings import Stage
 
@@ -76,4 +76,4 @@ class Announcer:
             self._count(stage)
 
     def _count(self, stage: Stage) -> None:
-        self.metrics.put({StageMetric.NOTICES_LOST: 1}, stage=stage.name)
+        self.metrics.put({NoticeMetric.LOST: 1}, stage=stage.name)

@@ -27,8 +27,6 @@ class StageMetric(Metric):
     # above zero: more than half of the work that ended that day was wasted.
     WASTED = "WorkWasted"
     DEAD_LETTERED = "JobsDeadLettered"
-    # By whatever ends a job: notices of ends that the stage's `notify` did not take.
-    NOTICES_LOST = "NoticesLost"
     # By each beat: seconds left of the lease. Near zero, beats come too late.
     LEASE_LEFT = "LeaseLeft"
     # By the dispatcher for jobs without a slot, and by each sweep for jobs between attempts.
@@ -41,6 +39,13 @@ class StageMetric(Metric):
     # Jobs whose message should have been renewed. Also by the dispatcher: messages without a slot
     # that come too rarely.
     NEAR_RETENTION = "NearRetention"
+
+
+class NoticeMetric(Metric):
+    """Dimension `stage`, of a stage with `notify`."""
+
+    # By whatever ends a job: events about ends that were not taken in time.
+    LOST = "NoticesLost"
 
 
 class SweeperMetric(Metric):

@@ -8,7 +8,7 @@ from typing import Final
 
 from console.insight.prices import Prices
 from infra.settings import SWEEP_PERIOD
-from longhaul.metrics import StageMetric, SweeperMetric
+from longhaul.metrics import NoticeMetric, StageMetric, SweeperMetric
 from longhaul.settings import RuntimeSettings, Stage
 
 MONTH_S: Final = 30 * 86_400
@@ -42,7 +42,7 @@ def standing(settings: RuntimeSettings, prices: Prices) -> dict[str, float]:
     return {
         "pollers": polled * _POLLERS * MONTH_S / _POLL_S * prices.sqs.request,
         "sweeper": sweeps * a_sweep,
-        "metrics": metrics(len(stages)) * watch.metric_month,
+        "metrics": metrics(stages) * watch.metric_month,
         "alarms": alarms(stages) * watch.alarm_month,
         "dashboard": watch.dashboard_month,
         "logs": sweeps * _SWEEP_LOG_GB * watch.log_gb,
@@ -52,10 +52,12 @@ def standing(settings: RuntimeSettings, prices: Prices) -> dict[str, float]:
 def alarms(stages: Sequence[Stage]) -> int:
     """How many alarms the template has for these stages."""
     return _STACK_ALARMS + sum(
-        _RETIRED_ALARMS if stage.retired else _STAGE_ALARMS for stage in stages
+        (_RETIRED_ALARMS if stage.retired else _STAGE_ALARMS) + (stage.notify is not None)
+        for stage in stages
     )
 
 
-def metrics(stages: int) -> int:
-    """How many metrics that many working stages and the sweeper have."""
-    return stages * len(StageMetric) + len(SweeperMetric)
+def metrics(stages: Sequence[Stage]) -> int:
+    """How many metrics these stages, if they work, and the sweeper have."""
+    notifying = sum(stage.notify is not None for stage in stages)
+    return len(stages) * len(StageMetric) + notifying * len(NoticeMetric) + len(SweeperMetric)

@@ -9,7 +9,7 @@ import pytest
 
 from longhaul.announcing import REFUSED_FOR, UNREACHED_FOR
 from longhaul.domain.lease import Owed, State
-from longhaul.metrics import StageMetric
+from longhaul.metrics import NoticeMetric
 from simulation.aws.errors import unavailable
 from simulation.aws.service import ACCOUNT, REGION, Answer, Call, Proceed
 from tests.emf import metrics_in
@@ -46,7 +46,7 @@ def succeed(life: Life) -> str:
 
 def lost(capsys: pytest.CaptureFixture[str]) -> float:
     found = metrics_in(capsys.readouterr().out)
-    return sum(each.value for each in found if each.name == StageMetric.NOTICES_LOST)
+    return sum(each.value for each in found if each.name == NoticeMetric.LOST)
 
 
 def test_a_success_is_told_with_its_output(life: Life) -> None:

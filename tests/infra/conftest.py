@@ -28,6 +28,16 @@ WITH_EMR: dict[str, JsonValue] = {
     "stages": [{"name": "main", "slots": 10, "engine": "emr-serverless"}],
 }
 WITH_TINY: dict[str, JsonValue] = {"sizes": {"tiny": {"memory_mib": 3538, "disk_gib": 6}}}
+NOTIFIED = {
+    "main": "arn:aws:sqs:eu-central-1:123456789012:ended",
+    "topic": "arn:aws:sns:eu-west-1:210987654321:ended.fifo",
+    "bus": "arn:aws:events:eu-central-1:210987654321:event-bus/ours",
+}
+"""What is told that a job has ended, by stage: one of each kind."""
+WITH_ALL: dict[str, JsonValue] = {
+    **WITH_EMR,
+    "stages": [{"name": name, "notify": target} for name, target in NOTIFIED.items()],
+}
 VARIED: dict[str, JsonValue] = {
     "architecture": "x86_64",
     "image_compression": "zstd",
@@ -98,6 +108,12 @@ def with_emr(tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
 def with_tiny(tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
     """The usual stack with the size tiny."""
     return _synthesis(tmp_path_factory, "with-tiny", WITH_TINY)
+
+
+@pytest.fixture(scope="session")
+def with_all(tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
+    """A stack with both engines, that tells others of its jobs' ends."""
+    return _synthesis(tmp_path_factory, "with-all", WITH_ALL)
 
 
 @pytest.fixture(scope="session")

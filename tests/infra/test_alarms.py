@@ -131,6 +131,16 @@ def test_a_dead_letter_raises_an_alarm_even_if_it_stays_only_a_minute(
     assert rings(alarm(usual, "MainDeadLetters").play(values, END, extra=extra))
 
 
+def test_a_lost_notice_raises_an_alarm_where_there_is_somebody_to_notify(
+    with_all: Synthesis, usual: Synthesis, lateness: str, extra: int, rng: random.Random
+) -> None:
+    values = [Value(BEGINS, 1, BEGINS + LATENESSES[lateness](BEGINS, rng))]
+
+    assert rings(alarm(with_all, "BusNoticesLost").play(values, END, extra=extra))
+    assert rings(alarm(with_all, "BusNoticesLost").play([], END, extra=extra)) is None
+    assert "AlarmsMainNoticesLost" not in usual.resources("AWS::CloudWatch::Alarm")
+
+
 def test_a_lease_that_the_next_sweep_finds_repaired_raises_no_alarm(
     usual: Synthesis, lateness: str, extra: int, rng: random.Random
 ) -> None:

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from longhaul.metrics import StageMetric, SweeperMetric
+from longhaul.metrics import NoticeMetric, StageMetric, SweeperMetric
 from tests.infra.synthesis import Synthesis
 
 Name = tuple[str, str, str, str]
@@ -37,6 +37,12 @@ def test_the_dashboard_shows_each_metric_of_the_handlers_once_and_no_other(
 
     assert set(names) == known("main", "clean-up")
     assert len(names) == len(set(names))
+
+
+def test_lost_notices_are_shown_where_there_is_somebody_to_notify(with_all: Synthesis) -> None:
+    lost = {each for each in shown(with_all) if each[1] == NoticeMetric.LOST}
+
+    assert {stage for *_, stage in lost} == {"main", "topic", "bus"}
 
 
 def test_alarms_on_our_metrics_name_metrics_that_the_handlers_emit(varied: Synthesis) -> None:

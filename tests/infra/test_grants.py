@@ -9,7 +9,7 @@ import pytest
 from botocore import xform_name
 
 from tests.infra.calls import ACTIONS, PACKAGES, REPOSITORY, calls_of, is_client
-from tests.infra.conftest import VARIED
+from tests.infra.conftest import NOTIFIED, VARIED
 from tests.infra.synthesis import Synthesis, as_list, readable, synthesize
 from tests.synthesized import once
 
@@ -138,12 +138,12 @@ ATTEMPT: Final = (("AttemptRunner", "run"), ("AttemptRunner", "record"))
     ],
 )
 def test_a_role_may_do_what_its_code_calls_and_nothing_else(
-    with_emr: Synthesis,
+    with_all: Synthesis,
     role: str,
     entries: tuple[tuple[str, str], ...],
     of_the_platform: set[str],
 ) -> None:
-    assert set(with_emr.grants(role)) == calls_of(*entries) | of_the_platform
+    assert set(with_all.grants(role)) == calls_of(*entries) | of_the_platform
 
 
 def test_the_functions_begin_where_the_test_of_the_calls_does() -> None:
@@ -167,7 +167,9 @@ def test_the_functions_begin_where_the_test_of_the_calls_does() -> None:
 
 
 def test_every_call_of_a_client_is_known_to_the_test_of_the_calls() -> None:
-    clients = {"dynamodb", "s3", "sqs", "stepfunctions", "ecs", "emr-serverless"}
+    clients = {
+        "dynamodb", "s3", "sqs", "sns", "events", "stepfunctions", "ecs", "emr-serverless",
+    }  # fmt: skip
     operations = {
         xform_name(operation)
         for client in clients
@@ -182,6 +184,19 @@ def test_every_call_of_a_client_is_known_to_the_test_of_the_calls() -> None:
     }
 
     assert called <= set(ACTIONS)
+
+
+@pytest.mark.parametrize("role", ["DispatcherRole", "SettleRole", "SweeperRole"])
+def test_what_finishes_jobs_may_tell_the_targets_of_the_settings_and_no_others(
+    with_all: Synthesis, role: str
+) -> None:
+    granted = with_all.grants(role)
+
+    assert granted["sns:Publish"] == {NOTIFIED["topic"]}
+    assert granted["events:PutEvents"] == {NOTIFIED["bus"]}
+    others = granted["sqs:SendMessage"] - {NOTIFIED["main"]}
+    assert NOTIFIED["main"] in granted["sqs:SendMessage"]
+    assert all(each.startswith("<") for each in others)  # queues of the stack
 
 
 @pytest.mark.parametrize("role", ["SparkTaskRole", "EmrServerlessJobRole", "HeartbeatRole"])

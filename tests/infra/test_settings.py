@@ -210,6 +210,18 @@ def test_a_stages_name_in_outputs_has_no_hyphens() -> None:
         ),
         ({"stages": [{}, {}]}, "longhaul: stage 'main' clashes with stage 'main'"),
         (
+            {"stages": [{"notify": "https://sqs.eu-central-1.amazonaws.com/123456789012/ended"}]},
+            "longhaul.stages.0.notify: is ",
+        ),
+        (
+            {"stages": [{"notify": "arn:aws:lambda:eu-central-1:123456789012:function:f"}]},
+            "longhaul.stages.0.notify: is ",
+        ),
+        (
+            {"stages": [{"notify": "arn:aws:sqs:eu-central-1:123456789012:Longhaul-main-jobs"}]},
+            "longhaul: stage 'main' would notify the queue Longhaul-main-jobs, which is that",
+        ),
+        (
             {"stack_name": "L" * 60, "stages": [{"name": "m" * 31}]},
             "longhaul: stack_name and the name of stage 'mmm",
         ),
@@ -430,3 +442,20 @@ def test_the_table_of_fargates_sizes_equals_that_of_cfn_lint() -> None:
 @pytest.mark.parametrize("cpu", FARGATE_MEMORY_MIB)
 def test_everything_that_fargate_sells_is_a_valid_size(cpu: int) -> None:
     assert [Size(cpu=cpu, memory_mib=memory).memory_mib for memory in FARGATE_MEMORY_MIB[cpu]]
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "arn:aws:sqs:eu-central-1:123456789012:ended",
+        "arn:aws:sqs:eu-central-1:210987654321:Longhaul-main-jobs",  # of another account
+        "arn:aws:sns:us-east-1:210987654321:ended.fifo",
+        "arn:aws-us-gov:events:us-gov-west-1:123456789012:event-bus/default",
+        "arn:aws:events:eu-central-1:123456789012:event-bus/aws.partner/them/bus",
+    ],
+)
+def test_a_queue_a_topic_or_a_bus_of_any_account_may_be_notified(target: str) -> None:
+    stage = {"name": "main", "notify": target}
+    settings = Settings.model_validate({"account": "123456789012", "stages": [stage]})
+
+    assert settings.stages[0].notify == target

@@ -15,7 +15,7 @@ from tests.infra.synthesis import Synthesis, synthesize
 RETIRED: dict[str, JsonValue] = {"stages": [{"name": "main"}, {"name": "old", "retired": True}]}
 
 
-@pytest.fixture(params=["usual", "varied", "with_emr", "with_tiny", "retired"])
+@pytest.fixture(params=["usual", "varied", "with_all", "with_tiny", "retired"])
 def synthesis(request: pytest.FixtureRequest, tmp_path: Path) -> Synthesis:
     if request.param == "retired":
         return synthesize(tmp_path / "retired", RETIRED)
@@ -33,7 +33,7 @@ def test_alarms_metrics_and_dashboards_are_those_of_the_template(synthesis: Synt
     shown = [metric for each in widgets for metric in each["properties"].get("metrics", [])]
 
     assert alarms(stages) == len(synthesis.resources("AWS::CloudWatch::Alarm"))
-    assert metrics(len(stages)) == len(shown)
+    assert metrics(stages) == len(shown)
 
 
 def test_the_template_has_nothing_else_that_costs_while_nothing_runs(usual: Synthesis) -> None:
