@@ -38,6 +38,7 @@ from embedded.moto_repairs import (
     ecs_tasks,
     emr_applications,
     emr_job_runs,
+    events_schedules,
     lambda_images,
     lambda_invocation,
     s3_conditional,
@@ -225,6 +226,7 @@ class EmbeddedAws:
         ecs_tasks.apply(patches, self.tasks)
         emr_applications.apply(patches)
         emr_job_runs.apply(patches, self.job_runs)
+        events_schedules.apply(patches)
         lambda_images.apply(patches)
         lambda_invocation.apply(patches, self.functions)
         s3_conditional.apply(patches)

@@ -98,7 +98,7 @@ class Alarms(Construct):
         self._add(
             "Owed",
             "A job ended more than an hour ago, and its publication, its follow-ons, its dead "
-            "letter or its delete is still owed",
+            "letter, its event or its delete is still owed",
             "owed-for-too-long",
             of_sweeper(namespace, SweeperMetric.OLDEST_OWED, "Maximum"),
             threshold=OWED_S,

@@ -41,11 +41,11 @@ def ended(lease: Lease) -> Notice:
         run=lease.run,
         message_id=lease.receive.message_id,
         outcome=lease.state.value,
+        class_=lease.last_class,
         attempts=lease.failures + lease.interruptions + has_succeeded,
         output=output.prefix if output else None,
         reason=None if has_succeeded else lease.last_error,
         ended_at=lease.settled_at,
-        **{"class": lease.last_class},
     )
 
 
@@ -64,14 +64,15 @@ def refused(stage: str, reason: Reason, message_id: str | None, now: datetime) -
         run=None,
         message_id=message_id,
         outcome=REFUSED,
+        class_=reason.kind,
         attempts=0,
         output=None,
         reason=reason.reason,
         ended_at=now,
-        **{"class": reason.kind},
     )
 
 
 def _notice(id_: str, subject: str, *, ended_at: datetime | None, **fields: JsonValue) -> Notice:
     at = ended_at.isoformat(timespec="milliseconds") if ended_at else None
-    return Notice(id_, subject, json.dumps({"version": 1, "id": id_, **fields, "ended_at": at}))
+    named = {name.rstrip("_"): value for name, value in fields.items()}  # `class` is a keyword
+    return Notice(id_, subject, json.dumps({"version": 1, "id": id_, **named, "ended_at": at}))

@@ -7,14 +7,18 @@ from simulation.aws.service import Call, client_error
 _THROTTLE = {
     "dynamodb": ("ThrottlingException", 400),
     "ecs": ("ThrottlingException", 400),
+    "events": ("ThrottlingException", 400),
     "s3": ("SlowDown", 503),
+    "sns": ("Throttled", 429),
     "sqs": ("RequestThrottled", 403),
     "stepfunctions": ("ThrottlingException", 400),
 }
 _UNAVAILABLE = {
     "dynamodb": "InternalServerError",
     "ecs": "ServerException",
+    "events": "InternalException",
     "s3": "InternalError",
+    "sns": "InternalFailure",
     "sqs": "InternalFailure",
     "stepfunctions": "ServiceUnavailable",
 }

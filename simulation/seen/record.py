@@ -15,7 +15,7 @@ from simulation.aws.stepfunctions.client import Execution
 from simulation.seen.asked import Asked
 from simulation.seen.families import Families
 from simulation.seen.invariants.table import Moment, Violated, violated_by
-from simulation.seen.sightings import DeadLetter, SeenAttempt, Sent, Token
+from simulation.seen.sightings import DeadLetter, Ended, SeenAttempt, Sent, Token
 from simulation.seen.trace import Row, moment_text
 from simulation.worlds.plan import Job
 
@@ -61,6 +61,10 @@ class Seen:
         self.forged: set[str] = set()  # ids of messages with a lineage that is not theirs
         self.forged_keys: set[str] = set()
         self.owed_since: dict[str, datetime] = {}  # by key
+        # Ends that rows have had, and those with nothing owed; by key and run.
+        self.ends: dict[tuple[str, int | None], set[str]] = defaultdict(set)
+        self.over: dict[tuple[str, int], Ended] = {}
+        self.told: list[dict[str, Any]] = []  # events that a stage's `notify` got
         self.sweeps: list[tuple[datetime, float]] = []  # the age of what is owed, as each put it
         self.is_purging = False
         self.purged_keys: set[str] = set()
@@ -159,9 +163,13 @@ class Seen:
         """
         for token in reversed(self.committed):  # earlier ones may be void
             is_it = token.key == key and work in (None, self.attempts[token].work)
-            if is_it and (token in self.published or self._is_overtaken(token)):
+            if is_it and self.shows(token):
                 return token
         return None
+
+    def shows(self, token: Token) -> bool:
+        """Whether a committed output is published, or was overtaken."""
+        return token in self.published or self._is_overtaken(token)
 
     def is_published(self, key: str, work: int) -> bool:
         return self.success_of(key, work) is not None

@@ -15,8 +15,9 @@ from simulation.aws.sqs.queues import Message
 from simulation.aws.stepfunctions.client import Execution
 from simulation.seen.asked import is_sent_by_product
 from simulation.seen.record import Seen
-from simulation.seen.sightings import DeadLetter, SeenAttempt, Sent, Token
+from simulation.seen.sightings import DeadLetter, Ended, SeenAttempt, Sent, Token
 from simulation.seen.trace import Row, row_text
+from simulation.worlds.notified import told_by
 from simulation.worlds.requests import FORGED
 from simulation.worlds.stages import SUM
 
@@ -67,6 +68,9 @@ class Watch:
             "DeleteMessage",
         ):
             self.seen.check("handle used", (call, host))
+        if (event := told_by(call)) is not None:
+            self.seen.check("told", event)
+            self.seen.told.append(event)
 
     def code_failed(self, error: BaseException) -> None:
         """A handler raised an error, or the product's code logged one."""
@@ -181,8 +185,20 @@ class Watch:
             self.seen.retry_at[released] = datetime.fromtimestamp(
                 int(item["retry_at"]["N"]) / 1000, self.seen.now.tzinfo
             )
+        self._note_end(key[0], item)
         self._note_owed(key[0], is_owed="owed" in item)
         self.seen.check("row written", (before, item))
+
+    def _note_end(self, key: str, item: Row) -> None:
+        state, run = item["state"]["S"], int(item["run"]["N"])
+        if state not in ("SUCCEEDED", "DEAD", "CANCELLED"):
+            return
+        self.seen.ends[key, run].add(state)
+        # Without a message it is a cancel mark that met none.
+        if "owed" not in item and item.get("message_id", {}).get("S"):
+            since = self.seen.owed_since.get(key, self.seen.now)
+            owed_s = (self.seen.now - since).total_seconds()
+            self.seen.over.setdefault((key, run), Ended(state, owed_s))
 
     def _note_owed(self, key: str, *, is_owed: bool) -> None:
         if is_owed:

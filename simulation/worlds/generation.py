@@ -68,6 +68,7 @@ def plan_of(seed: int) -> Plan:
         # 900 receives take days of waiting; a renewal after five is the same.
         renew_receives=_pick(rng, (_USUAL_RECEIVES, 85), (5, 15)),
     )
+    plan = replace(plan, notify=_notify(rng_of(seed, "notify")))
     plan = replace(plan, jobs=_compacting(rng_of(seed, "compactions"), plan.jobs))
     # A source of its own: worlds without a pipeline stay as they were before there were any.
     stages = rng_of(seed, "pipeline")
@@ -272,6 +273,11 @@ def _operators(rng: random.Random, jobs: Sequence[Job]) -> list[Act]:
         found.append(Act(_soon(rng), "pause", job, for_s=for_s))
         found.append(Act(_soon(rng), "set_slots", job, rng.choice((1, 2, 15)), for_s))
     return found
+
+
+def _notify(rng: random.Random) -> str:
+    """What is told of ends: nothing in most worlds."""
+    return _pick(rng, ("", 60), ("sns", 15), ("sqs", 15), ("events", 10))
 
 
 def _compacting(rng: random.Random, jobs: tuple[Job, ...]) -> tuple[Job, ...]:

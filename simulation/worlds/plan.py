@@ -140,6 +140,7 @@ class Plan:
     spot: bool = False
     max_attempts: int = 3
     renew_receives: int = 900
+    notify: str = ""  # what is told of ends: sns, sqs, events; empty for nothing
     retention_s: int = 0  # of the queues; 0 for the days that the template gives them
 
     def to_json(self) -> str:

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from longhaul.domain.request import MAX_TIMEOUT_S
 from longhaul.settings import Stage
+from simulation.worlds.notified import TARGETS
 from simulation.worlds.plan import Job, Plan
 
 MAIN, CLEAN, SUM = "main", "clean", "sum"
@@ -26,6 +27,7 @@ def stages_of(main: Stage, plan: Plan) -> tuple[Stage, ...]:
             "spot": plan.spot,
             "max_attempts": plan.max_attempts,
             "limits": limits,
+            "notify": TARGETS.get(plan.notify),
         }
     )
     if not plan.clean_slots:

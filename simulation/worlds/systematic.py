@@ -122,6 +122,15 @@ SCENARIOS: Mapping[str, Plan] = {
             Job("j2", work_s=9.0, output="log", mode="append"),
         ),
     ),
+    "an end is told to a topic": _plan(
+        Job("j0", work_s=9.0, endings=(Ending("dies_after_commit"),)), notify="sns"
+    ),
+    "a death is told to a queue": _plan(
+        Job("j0", work_s=9.0, endings=(Ending("permanent", 2.0),)), notify="sqs"
+    ),
+    "a cancel is told to a bus": _plan(
+        Job("j0", work_s=120.0), Act(90.0, "cancel", "j0"), notify="events"
+    ),
     "a job waits for a slot": replace(
         _plan(Job("j0", work_s=9.0), Act(2.0, "submit", "j1"), slots=1),
         jobs=(Job("j0", work_s=9.0), Job("j1", work_s=9.0)),

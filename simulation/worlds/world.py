@@ -27,6 +27,7 @@ from simulation.seen.watch import Watch
 from simulation.worlds.acts import plan_act
 from simulation.worlds.files import spark_output
 from simulation.worlds.injection import Injector
+from simulation.worlds.notified import create
 from simulation.worlds.plan import Job, Plan
 from simulation.worlds.randomness import rng_of
 from simulation.worlds.stages import MAIN, jobs_of, queues_of, stages_of
@@ -182,6 +183,7 @@ class World:
             stack.queues, self.settings.stages, self.plan.retention_s
         ).items():
             aws.sqs.create_queue(QueueName=name, Attributes=attributes)
+        create(aws, self.plan.notify)
         self.queues = {each.name: aws.sqs.queues[each.queue_url] for each in self.settings.stages}
         self.dead_letter_queues = {
             each.name: aws.sqs.queues[each.dead_letter_queue_url] for each in self.settings.stages

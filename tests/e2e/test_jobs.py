@@ -5,6 +5,7 @@ import json
 import re
 import wave
 from collections.abc import Iterator
+from typing import Any
 
 import psutil
 import pytest
@@ -52,6 +53,37 @@ def test_a_new_object_starts_a_job_whatever_its_key_holds_and_only_once(stack: S
     assert manifest is not None
     assert manifest.rows == {".": 1}
     assert len(manifest.of_dataset("previews")) == 1
+
+
+def test_an_end_is_an_event_that_a_rule_passes_on(stack: Stack) -> None:
+    sqs, events = stack.client("sqs"), stack.client("events")
+    url = sqs.create_queue(QueueName="ended")["QueueUrl"]
+    target = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]
+    pattern = {"source": ["longhaul"], "detail": {"job_id": ["told", "never"]}}
+    events.put_rule(Name="ended", EventPattern=json.dumps(pattern))
+    events.put_targets(Rule="ended", Targets=[{"Id": "1", "Arn": target["QueueArn"]}])
+
+    stack.send(stack.select("told", "SELECT 1 AS one"))
+    stack.send(json.dumps({"job": "nope", "job_id": "never", "output": f"s3://{stack.bucket}/n/"}))
+
+    def told() -> dict[str, Any]:
+        """The last event about each job."""
+        got = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", [])
+        found.update({each["job_id"]: each for each in map(_detail, got)})
+        return found if len(found) == 2 else {}
+
+    found: dict[str, Any] = {}
+    ended = stack.wait_for(told, "two events")
+
+    assert (ended["told"]["outcome"], ended["never"]["outcome"]) == ("SUCCEEDED", "REFUSED")
+    assert ended["told"]["output"] == f"s3://{stack.bucket}/told/"
+    assert ended["never"]["class"] == "invalid_request"
+
+
+def _detail(message: Any) -> Any:
+    event = json.loads(message["Body"])
+    assert event["detail-type"] == "Longhaul Job Ended"
+    return event["detail"]
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""What must hold in every world: S1 to S16 and L1 to L11 of docs/reliability.md.
+"""What must hold in every world: S1 to S17 and L1 to L12 of docs/reliability.md.
 
 Each module enters its checks into `table.TABLE`.
 """
@@ -9,6 +9,7 @@ from simulation.seen.invariants import (
     ending,
     follow_ons,
     messages,
+    notices,
     output,
     redrives,
     runs,
@@ -22,6 +23,7 @@ __all__ = [
     "ending",
     "follow_ons",
     "messages",
+    "notices",
     "output",
     "redrives",
     "runs",

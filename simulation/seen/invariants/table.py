@@ -28,6 +28,7 @@ Moment = Literal[
     "container began",
     "container over",
     "beat",
+    "told",
     "code failed",
     "the end",
 ]
@@ -37,7 +38,7 @@ Check = Callable[["Seen", Any], str | None]
 
 
 class Invariant(NamedTuple):
-    code: str  # as in docs/reliability.md: S1 to S16, L1 to L9
+    code: str  # as in docs/reliability.md: S1 to S17, L1 to L12
     says: str
     holds: Check
 

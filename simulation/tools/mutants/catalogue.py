@@ -10,10 +10,11 @@ from simulation.tools.mutants.fence import FENCE
 from simulation.tools.mutants.follow_ons import FOLLOW_ONS
 from simulation.tools.mutants.messages import MESSAGES
 from simulation.tools.mutants.mutant import Mutant
+from simulation.tools.mutants.notices import NOTICES
 from simulation.tools.mutants.outcome import OUTCOME
 from simulation.tools.mutants.output import OUTPUT
 from simulation.tools.mutants.rare import RARE
 from simulation.tools.mutants.when_sent import WHEN_SENT
 
-ALL: Final = (*FENCE, *MESSAGES, *WHEN_SENT, *OUTCOME, *OUTPUT, *FOLLOW_ONS, *RARE)
+ALL: Final = (*FENCE, *MESSAGES, *WHEN_SENT, *OUTCOME, *OUTPUT, *FOLLOW_ONS, *NOTICES, *RARE)
 MUTANTS: Final[Mapping[str, Mutant]] = {mutant.name: mutant for mutant in ALL}

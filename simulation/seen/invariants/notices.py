@@ -1,0 +1,70 @@
+"""What a stage's `notify` is told."""
+
+from typing import TYPE_CHECKING, Any
+
+from simulation.seen.invariants.table import invariant
+
+if TYPE_CHECKING:
+    from simulation.seen.record import Seen
+
+_GIVEN_UP_S = 86_400
+
+
+@invariant("S17", "told", "a run's end is told under one id, with one outcome")
+def one_id_for_each_run(seen: "Seen", event: dict[str, Any]) -> str | None:
+    for other in seen.told:
+        same_run = event["run"] is not None and _run_of(other) == _run_of(event)
+        if (same_run or other["id"] == event["id"]) and _essence(other) != _essence(event):
+            return f"{_essence(other)} was told, and then {_essence(event)}"
+    return None
+
+
+@invariant("S17", "told", "nothing is told before it is done")
+def done_before_told(seen: "Seen", event: dict[str, Any]) -> str | None:
+    key, run = _run_of(event)
+    if event["outcome"] == "SUCCEEDED":
+        outputs = [
+            f"s3://{seen.world.bucket}/{seen.prefixes[token]}"
+            for token in seen.committed
+            if token[:2] == (key, run) and seen.shows(token)
+        ]
+        is_done = outputs[-1:] == [event["output"]]
+    elif event["outcome"] == "CANCELLED":
+        is_done = "CANCELLED" in seen.ends[key, run]
+    else:
+        is_done = any(
+            letter.reason.get("class") == event["class"]
+            and letter.reason.get("run") == run
+            and letter.reason.get("key") == (key if event["job_id"] else None)
+            for letter in seen.dead_letters
+        )
+    return None if is_done else f"{event} was told, and is not so"
+
+
+@invariant("L12", "the end", "every end is told, as it was")
+def every_end_is_told(seen: "Seen", _: None) -> str | None:
+    if not seen.world.plan.notify:
+        return None
+    told = {_run_of(event): event["outcome"] for event in seen.told}
+    for (key, run), ended in seen.over.items():
+        is_removed = key.partition("#")[0] in seen.retired
+        if is_removed or ended.owed_s >= _GIVEN_UP_S:
+            continue
+        if told.get((key, run)) != ended.state:
+            return f"run {run} of {key} ended {ended.state}; told: {told.get((key, run))}"
+    if seen.world.injector.fired or seen.was_retired:
+        return None
+    refused = {(each["class"], each["reason"]) for each in seen.told if each["run"] is None}
+    for letter in seen.dead_letters:
+        why = letter.reason.get("class"), letter.reason.get("reason")
+        if "class" in letter.reason and "run" not in letter.reason and why not in refused:
+            return f"the dead letter {letter.reason} was not told"
+    return None
+
+
+def _run_of(event: dict[str, Any]) -> tuple[str, int | None]:
+    return f"{event['stage']}#{event['job_id']}", event["run"]
+
+
+def _essence(event: dict[str, Any]) -> dict[str, Any]:
+    return {name: event[name] for name in ("id", "stage", "job_id", "run", "outcome", "output")}

@@ -1,0 +1,68 @@
+"""Events about ends, against the schema of docs/events.md."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from longhaul.domain import notice
+from longhaul.domain.dead_letter import refusal
+from longhaul.domain.lease import CommittedOutput, State
+from tests.builders import NOW, running
+
+PAGE = Path(__file__).parents[2] / "docs" / "events.md"
+EXAMPLE, SCHEMA = (
+    json.loads(block)
+    for block in re.findall(r"```json\n(.*?)```", PAGE.read_text(), re.DOTALL)[1:3]
+)
+TYPES: dict[str, type] = {"string": str, "integer": int, "null": type(None)}
+
+output = CommittedOutput(1, "ref", "s3://b/out/", 1, 1)
+EVENTS = {
+    "a success": notice.ended(
+        running(state=State.SUCCEEDED, output=output, last_class="succeeded", settled_at=NOW)
+    ),
+    "a death": notice.ended(
+        running(state=State.DEAD, failures=3, last_class="failed", last_error="x", settled_at=NOW)
+    ),
+    "a cancel": notice.ended(running(state=State.CANCELLED, last_class="cancelled")),
+    "an invalid body": notice.refused("main", refusal("invalid_request", "x", NOW), "m-1", NOW),
+    "a join": notice.refused("main", refusal("incomplete_join", "x", NOW, "main#j"), None, NOW),
+}
+
+
+def check(event: dict[str, Any]) -> None:
+    assert list(event) == SCHEMA["required"] == list(SCHEMA["properties"])
+    for name, value in event.items():
+        rule = SCHEMA["properties"][name]
+        if "type" in rule:
+            kinds = [rule["type"]] if isinstance(rule["type"], str) else rule["type"]
+            assert isinstance(value, tuple(TYPES[kind] for kind in kinds)), name
+        else:
+            assert value in rule.get("enum", [rule.get("const")]), name
+
+
+@pytest.mark.parametrize("what", EVENTS)
+def test_an_event_is_as_the_page_says(what: str) -> None:
+    event = json.loads(EVENTS[what].body)
+    check(event)
+    assert event["id"] == EVENTS[what].id
+
+
+def test_the_pages_example_is_as_its_schema_says() -> None:
+    check(EXAMPLE)
+
+
+def test_a_later_run_has_another_id_and_a_later_attempt_the_same() -> None:
+    row = running(state=State.DEAD)
+    first, again = notice.ended(row), notice.ended(running(state=State.DEAD, attempt=7))
+    other = notice.ended(running(state=State.DEAD, run=row.run + 1))
+    assert first.id == again.id != other.id
+    assert first.subject == other.subject
+
+
+def test_only_a_success_has_an_output() -> None:
+    dead = notice.ended(running(state=State.DEAD, output=output))
+    assert json.loads(dead.body)["output"] is None
