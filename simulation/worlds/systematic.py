@@ -302,6 +302,15 @@ RACES: Mapping[str, Plan] = {
         Job("j0", work_s=900.0, stall_timeout_s=120, endings=(Ending("partitioned", 60.0),)),
         max_attempts=1,
     ),
+    "a topic is out when an end is to be told": _plan(
+        Job("j0", work_s=9.0), Act(2.0, "outage", for_s=900.0, service="sns"), notify="sns"
+    ),
+    "a message that can never run is told": _plan(
+        Job("j0", work_s=9.0), Act(2.0, "submit_invalid"), notify="events"
+    ),
+    "settle dies right after it has told an end": _plan(
+        Job("j0", work_s=9.0), faults=(Fault("settle@j0-1#1", 3, "crash/after"),), notify="sns"
+    ),
     "a task never starts": _plan(Job("j0", work_s=9.0, endings=(Ending("never_starts"),))),
     # Only the sweep sees the end, by a lease that has expired.
     "an execution is stopped, and its event is lost": replace(
