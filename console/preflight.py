@@ -92,6 +92,7 @@ def findings(settings: Settings, profile: str | None) -> Iterator[Finding]:
     yield from _guarded("ecs", partial(deploying.service_role, plan.target))
     yield from _guarded("quotas", partial(deploying.quotas, plan))
     yield from _guarded("stages", partial(deploying.stages, plan))
+    yield from _guarded("tables", partial(deploying.databases, plan))
 
 
 def _guarded(name: str, check: Check) -> Iterator[Finding]:

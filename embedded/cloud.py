@@ -39,6 +39,8 @@ from embedded.moto_repairs import (
     emr_applications,
     emr_job_runs,
     events_schedules,
+    glue_databases,
+    glue_versions,
     lambda_images,
     lambda_invocation,
     s3_conditional,
@@ -227,6 +229,8 @@ class EmbeddedAws:
         emr_applications.apply(patches)
         emr_job_runs.apply(patches, self.job_runs)
         events_schedules.apply(patches)
+        glue_databases.apply(patches)
+        glue_versions.apply(patches)
         lambda_images.apply(patches)
         lambda_invocation.apply(patches, self.functions)
         s3_conditional.apply(patches)

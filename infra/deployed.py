@@ -14,10 +14,11 @@ from infra.engines.fargate import SparkRuntime
 from infra.leases import Leases
 from infra.queues import StageQueues
 from infra.schedule import DATA_BUCKET, EXAMPLES
-from infra.settings import CONTEXT_KEY, Settings, SettingsError, StageDeployment
+from infra.settings import CONTEXT_KEY, Settings, SettingsError, StageDeployment, own_database
 from infra.sizes import Sizes
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.policy import parse_request
+from longhaul.domain.tables import place_of
 from longhaul.settings import (
     EmrApplication,
     PathPolicy,
@@ -74,6 +75,7 @@ def runtime_settings(
             input_buckets=settings.input_buckets,
             output_buckets=settings.output_buckets,
             job_prefixes=tuple(map(data.absolute, settings.job_prefixes)),
+            table_databases=(own_database(settings.stack_name), *settings.table_databases),
             allow_file=settings.allow_file_paths,
         ),
         jobs=jobs,
@@ -169,8 +171,9 @@ def _check_requests(settings: Settings, known: RuntimeSettings) -> None:
                 request = parse_request(json.dumps(body), known, known.stage(stage.name))
             except InvalidRequestError as error:
                 raise SettingsError(f"{CONTEXT_KEY}.stages.{n}.{name}.request: {error}") from error
+            written = place_of(request.output, bucket)
             for of_stage, trigger in triggers:
-                if request.output.startswith(f"s3://{trigger.bucket or bucket}/{trigger.prefix}"):
+                if written.startswith(f"s3://{trigger.bucket or bucket}/{trigger.prefix}"):
                     raise SettingsError(
                         f"{CONTEXT_KEY}.stages.{n}.{name}.request: the output is below "
                         f"{trigger.prefix}, so each of its files would start a job of {of_stage}; "

@@ -1,6 +1,7 @@
 """Rights by what they are for. The stack says which part gets which."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from aws_cdk import ArnFormat, Stack
@@ -231,6 +232,27 @@ def use_keys(role: iam.IRole, *, read: Sequence[str], write: Sequence[str]) -> N
                 [key for key in keys if key.split(":")[3] == region],
                 conditions={"StringEquals": {"kms:ViaService": f"s3.{region}.{domain}"}},
             )
+
+
+def write_tables(role: iam.IRole, databases: Sequence[str]) -> None:
+    """Read, make and change the tables of these Glue databases.
+
+    A right to a table is also one to its database and to the catalog.
+    https://docs.aws.amazon.com/glue/latest/dg/glue-specifying-resource-arns.html
+    """
+    glue = partial(Stack.of(role).format_arn, service="glue")
+    allow(
+        role,
+        "WriteTables",
+        # pyiceberg asks for the database at each commit.
+        ["glue:GetDatabase", "glue:GetTable", "glue:CreateTable", "glue:UpdateTable"],
+        [
+            glue(resource="catalog"),
+            *(glue(resource="database", resource_name=each) for each in databases),
+            *(glue(resource="table", resource_name=f"{each}/*") for each in databases),
+        ],
+        wildcards="Tables are the requests' to name; the databases are what the settings open.",
+    )
 
 
 def stop_tasks(role: iam.IRole, tasks: str) -> None:

@@ -40,6 +40,9 @@ BucketName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")
 # A key's ARN, and no alias: a policy on an alias grants nothing.
 KeyArn = Annotated[str, Field(pattern=r"^arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+$")]
 
+# Of Athena's names the part that needs no quotes anywhere.
+DatabaseName = Annotated[str, Field(pattern=r"^[a-z0-9_]{1,128}$")]
+
 _FOLDERS = r"([A-Za-z0-9_-][A-Za-z0-9._=-]*/)"
 # `s3://bucket/folder/`, or a folder of the data bucket. It ends with a slash: `jobs` would also
 # allow `jobs-of-others`.
@@ -64,8 +67,8 @@ class NetworkSettings(Model):
     vpc_id: Annotated[str, Field(pattern=r"^vpc-[0-9a-f]{8,17}$")] | None = None
     # Named, not looked up: a look-up would need credentials at synth.
     subnet_ids: tuple[Annotated[str, Field(pattern=r"^subnet-[0-9a-f]{8,17}$")], ...] = ()
-    # False for private subnets, which then need their own way to S3, DynamoDB, ECR and CloudWatch
-    # Logs.
+    # False for private subnets, which then need their own way to S3, DynamoDB, ECR, CloudWatch Logs
+    # and, for outputs that are tables, Glue.
     assign_public_ip: bool = True
     # Log every connection of the stack's own VPC, accepted or not.
     flow_logs: bool = False
@@ -159,6 +162,9 @@ class Settings(Model):
     input_buckets: tuple[BucketName, ...] = ()
     # As `input_buckets`, to write and to read.
     output_buckets: tuple[BucketName, ...] = ()
+    # Glue databases of the account whose tables jobs may write and read, beside the stack's own,
+    # which is named after the stack: `Longhaul-b` has `longhaul_b`.
+    table_databases: tuple[DatabaseName, ...] = ()
     # Where a message may take a job's code from: `s3://our-code/production/`, or `jobs/` in the
     # data bucket. Who can write there can run code under the task's role. Empty: only the catalogue
     # runs.
@@ -335,6 +341,15 @@ class Settings(Model):
         return self
 
     @model_validator(mode="after")
+    def _databases_apart(self) -> "Settings":
+        if own_database(self.stack_name) in self.table_databases:
+            raise ValueError(
+                f"table_databases names {own_database(self.stack_name)!r}, which is the stack's "
+                "own: the stack makes it, and it is always allowed; take it out"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _keys_of_known_buckets(self) -> "Settings":
         known = sorted({*self.input_buckets, *self.output_buckets, *self.code_buckets})
         for bucket in self.kms_keys:
@@ -408,6 +423,11 @@ def _check_retired(stage: StageDeployment, sources: Sequence[StageDeployment]) -
 def queue_prefix(stack_name: str, stage: StageDeployment) -> str:
     """How the names of a stage's queues begin."""
     return stage.queue_prefix or f"{stack_name}-{stage.name}"
+
+
+def own_database(stack_name: str) -> str:
+    """The Glue database of the stack's own: Glue and Athena know lower case alone."""
+    return stack_name.lower().replace("-", "_")
 
 
 def code_prefix(stack_name: str) -> str:

@@ -21,6 +21,7 @@ from infra.queues import StageQueues
 from infra.scheduling import Scheduling
 from infra.settings import Settings, code_prefix, pascal, queue_prefix
 from infra.sweeping import Sweeping
+from infra.tables import TableDatabases
 from infra.triggers import Triggers
 from infra.workflow import Workflow
 from longhaul.domain.lease import REQUESTS_PREFIX
@@ -65,6 +66,7 @@ class LonghaulStack(Stack):
         }
         self._leases = Leases(self, "Leases")
         self._data = DataBucket(self, "Data", settings=settings)
+        self._databases = TableDatabases(self, "Tables", settings=settings, data=self._data)
         self._spark = SparkRuntime(
             self,
             "Spark",
@@ -228,6 +230,7 @@ class LonghaulStack(Stack):
             grants.notify(role, (stage.notify for stage in settings.stages if stage.notify))
             grants.write_objects(role, outputs, never=code)
             grants.use_keys(role, read=(), write=output_keys)
+            grants.write_tables(role, self._databases.names)
             for engine in self._engines:
                 engine.grant_stopping(role)
 
@@ -242,12 +245,15 @@ class LonghaulStack(Stack):
             engine.grant_finding(sweeper.execution_role)
 
         # A job does the same on every engine.
-        for role in (engine.job_role for engine in self._engines):
+        for engine in self._engines:
+            role = engine.job_role
             grants.report_to_leases(role, table, self._queues)
             grants.read_objects(role, inputs)
             grants.write_objects(role, outputs, never=[*code, self._data.absolute(REQUESTS_PREFIX)])
             grants.use_keys(role, read=input_keys, write=output_keys)
             grants.read_code(role, code)
+            if not isinstance(engine, EmrServerless):  # its drivers lack what tables need
+                grants.write_tables(role, self._databases.names)
 
     def _bucket(self, prefix: str, name: str) -> s3.IBucket:
         return s3.Bucket.from_bucket_name(self, f"{prefix}-{name}", name)

@@ -37,10 +37,11 @@ class Trigger(Model):
             raise ValueError("job_id and object are made for each object; leave them out")
         if OBJECT not in json.dumps(value.get("inputs", {})):
             raise ValueError(f"no input is {OBJECT}: the job would not see its object")
-        if "{object.id}" not in str(value.get("output", "")):
+        # An output to which each job adds may be the same for all: a table, most likely.
+        if value.get("mode") != "append" and "{object.id}" not in str(value.get("output", "")):
             raise ValueError(
                 "output must hold {object.id}: with the same one for each object, every job would "
-                "replace the output of the last"
+                "replace the output of the last; or let mode be append"
             )
         if "<" in json.dumps(value).replace(DATA_BUCKET, ""):
             raise ValueError(f"'<' begins a keyword of EventBridge; allowed: {DATA_BUCKET}")

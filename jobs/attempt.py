@@ -21,7 +21,7 @@ from pydantic import JsonValue
 from jobs import failures
 from jobs.emitting import Emitter
 from jobs.failures import Failure
-from jobs.io.existing import require_room
+from jobs.io.destinations import Destination, PrefixDestination
 from jobs.io.listing import InputListing
 from jobs.io.publisher import Uploader
 from jobs.io.staging import StagedInput
@@ -34,18 +34,21 @@ from jobs.spark.progress import Effort, SparkSample
 from jobs.stopping import Stop, StopReason
 from jobs.task import Task
 from longhaul.domain.durations import parse_duration_s
-from longhaul.domain.errors import LeaseChangedError
+from longhaul.domain.errors import LeaseChangedError, PermanentJobError
 from longhaul.domain.follow_ons import with_stored
 from longhaul.domain.lease import AttemptId, CommittedOutput, Lease, RecordedResult, emitted_ref
 from longhaul.domain.manifest import Manifest
 from longhaul.domain.paths import DataPath
-from longhaul.domain.request import JobRequest, Mode, read_request
+from longhaul.domain.request import JobRequest, read_request
+from longhaul.domain.tables import TablePath, is_table
 from longhaul.domain.verdict import ExitCode, OutcomeClass
 from longhaul.ports import Background, Clock, Leases, Publisher, Requests
 from longhaul.settings import RuntimeSettings
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
+
+    from longhaul.adapters.iceberg.catalog import Tables
 
 # Step Functions' own timeout comes first; this one is for the day when it cannot stop the task.
 _DEADLINE_MARGIN_S: Final = 30
@@ -58,15 +61,6 @@ Load = Callable[[str, Mapping[str, JsonValue], Callable[[str], Path]], LoadedJob
 
 def _random_seal() -> str:
     return secrets.token_hex(16)
-
-
-@dataclass(frozen=True)
-class Destination:
-    """Where an output goes, and what to do with one that is there already."""
-
-    path: DataPath
-    mode: Mode
-    was_read: Manifest | None = None  # of a job that reads its own output
 
 
 class Spark(Protocol):
@@ -113,6 +107,8 @@ class AttemptRunner:
     load: Load
     stop: Stop = field(default_factory=Stop)
     progress: Progress = field(default_factory=Progress)
+    # Makes them on first use; None: an engine that writes to no tables.
+    tables: "Callable[[], Tables] | None" = None
     new_seal: Callable[[], str] = _random_seal
     _may_be_committed: bool = False
     _params: Mapping[str, JsonValue] = field(default_factory=dict)  # of the request, once read
@@ -133,7 +129,7 @@ class AttemptRunner:
         try:
             with self._deadline(lease.input.timeout_s), self._reporting():
                 # Committed already, by a task that died before it could publish: only publish.
-                self._publish(lease.attempt.output or self._commit(*self._work(lease)))
+                self._publish(lease.attempt.output or self._work(lease))
         except Exception as error:  # noqa: BLE001 - the one place where whatever went wrong becomes an outcome
             return self._fail(error)
         finally:
@@ -154,14 +150,14 @@ class AttemptRunner:
         except (ClientError, BotoCoreError) as error:
             logger.warning("result not recorded", extra={"error": type(error).__name__})
 
-    def _work(self, lease: Lease) -> tuple[Destination, RunningJob[Any]]:
-        """Everything up to files in the work area. Returns where they go, and what was written."""
+    def _work(self, lease: Lease) -> CommittedOutput:
+        """Everything up to the commit."""
         stage = self.settings.stage_or_removed(lease.stage)
         # The run's claim has checked it: a deploy since may allow less.
         request = self._request(lease)
         self._params = request.params
-        destination = Destination(DataPath.prefix_of(request.output), request.mode)
-        require_room(self.s3, destination.path, destination.mode, self.id)
+        destination = self._destination(request)
+        destination.require_room()
         # The claim's job: a deploy may have changed the stage's default since.
         loaded = self.load(lease.input.job or request.job or "", request.params, self._fetch)
         inputs = {name: DataPath.of(path) for name, path in request.inputs.items()}
@@ -176,6 +172,7 @@ class AttemptRunner:
             self.progress.say,
             Emitter(self.settings, stage, lease),
             quiet=self._quiet,
+            table=destination.table,
         )
         self.spark.run(loaded, job)
         self.stop.check()
@@ -184,7 +181,18 @@ class AttemptRunner:
                 "the job ended without writing anything: call job.write, or let a script write to"
                 " {output}"
             )
-        return replace(destination, was_read=listing.manifests.get(str(destination.path))), job
+        return self._commit(destination, job, listing.manifests)
+
+    def _destination(self, request: JobRequest) -> Destination:
+        if not is_table(request.output):
+            path = DataPath.prefix_of(request.output)
+            return PrefixDestination(self.s3, path, request.mode, self.id)
+        if self.tables is None:
+            raise PermanentJobError("output: this engine writes to prefixes alone")
+        from jobs.io.tables import TableDestination  # noqa: PLC0415 - takes a third of a second
+
+        path_of_table = TablePath.of(request.output)
+        return TableDestination(self.tables(), path_of_table, request.mode, self.id)
 
     def _request(self, lease: Lease) -> JobRequest:
         request = read_request(self.requests.get(lease.request_ref).body)
@@ -213,7 +221,9 @@ class AttemptRunner:
             advance=self.progress.advance,
         )
 
-    def _commit(self, destination: Destination, job: RunningJob[Any]) -> CommittedOutput:
+    def _commit(
+        self, destination: Destination, job: RunningJob[Any], manifests: Mapping[str, Manifest]
+    ) -> CommittedOutput:
         uploader = Uploader(
             self.s3,
             self.settings.paths.data_bucket,
@@ -222,16 +232,14 @@ class AttemptRunner:
             advance=self.progress.advance,
             background=self.background,
         )
-        output = uploader.upload(
-            self.id, str(destination.path), job.written, destination.mode, destination.was_read
-        )
+        output = destination.upload(uploader, job.written, manifests)
         output = replace(output, seal=self.new_seal())
         if job.emitter.requests is not None:
             sizes = {stage: len(found) for stage, found in job.emitter.requests.items()}
             output = replace(output, emitted_ref=emitted_ref(self.id), emitted=sizes)
             self.requests.put_emitted(emitted_ref(self.id), job.emitter.requests)
         self.stop.check()
-        require_room(self.s3, destination.path, destination.mode, self.id)
+        destination.require_room()
         self._may_be_committed = True
         try:
             self.leases.commit(self.id, output)

@@ -5,17 +5,21 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from pydantic import BaseModel
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
 
 from jobs.emitting import Emitter
+from jobs.io.splitting import require_columns, split
 from jobs.io.staging import UNREADABLE, StagedInput
 from jobs.io.written import Dataset, Folder
 from longhaul.domain.manifest import MAIN
 from longhaul.job import Format, PermanentJobError, Request
+
+if TYPE_CHECKING:
+    from jobs.io.tables import TableDestination
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
@@ -35,6 +39,7 @@ class RunningJob(Generic[ParamsT]):
     quiet: Callable[[str, str], AbstractContextManager[None]] = lambda _note, _longest: (
         nullcontext()
     )
+    table: "TableDestination | None" = None  # where the output goes, if to a table
 
     def input(self, name: str) -> str:
         if name not in self.inputs:
@@ -62,15 +67,24 @@ class RunningJob(Generic[ParamsT]):
         folder = self._new_dataset(name)
         # Counted while it is written: no second pass over the data.
         counted = Observation()
-        writer = df.observe(counted, F.count(F.lit(1)).alias("rows")).write.format(format)
-        if format == "csv":
-            writer = writer.option("header", value=True)
-        writer.options(**(options or {})).partitionBy(*partition_by).save(folder.as_uri())
+        observed = df.observe(counted, F.count(F.lit(1)).alias("rows"))
+        layout = None
+        if self.table is None:
+            require_columns(partition_by, df.columns)
+            writer = observed.write.format(format)
+            if format == "csv":
+                writer = writer.option("header", value=True)
+            writer = writer.options(**(options or {})).partitionBy(*partition_by)
+        else:
+            layout = self.table.layout(name, df.schema.jsonValue(), partition_by)
+            writer = split(observed, layout.partition_by)
+        writer.save(folder.as_uri())
         rows = int(counted.get["rows"])
-        self.written.append(Dataset(name, folder, rows))
+        self.written.append(Dataset(name, folder, rows, layout))
         return rows
 
     def files(self, name: str = MAIN) -> Path:
+        self.require_prefix()
         folder = self._new_dataset(name)
         if not isinstance(folder, Path):
             raise PermanentJobError(
@@ -80,6 +94,14 @@ class RunningJob(Generic[ParamsT]):
         folder.mkdir(parents=True)
         self.written.append(Dataset(name, folder))
         return folder
+
+    def require_prefix(self) -> None:
+        """Raises PermanentJobError if the output goes to a table, which takes no other files."""
+        if self.table is not None:
+            raise PermanentJobError(
+                "output: this job writes files of its own, which a table cannot hold: name a prefix"
+                " (s3://…)"
+            )
 
     def folder_of(self, name: str) -> Folder:
         """The folder that becomes a dataset of the output.

@@ -41,11 +41,12 @@ def run_script(file: Path, job: RunningJob[ScriptParams]) -> None:
     """Run the script to its end and keep for publication what it wrote.
 
     Raises:
-        PermanentJobError: an argument names what the request does not have, or the script exits
-            with 65 (bad data).
+        PermanentJobError: an argument names what the request does not have, the script exits with
+            65 (bad data), or the output goes to a table.
         ScriptError: it exits with another code than 0.
         Exception: as the script raises it.
     """
+    job.require_prefix()
     places: dict[str, Folder] = {MAIN: job.folder_of(MAIN)}
     argv = [_filled(word, job, places) for word in job.params.argv]
     try:

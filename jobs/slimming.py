@@ -95,7 +95,12 @@ UNUSED_FOLDERS: Final = (
     "pyspark/examples",
     "pyspark/data",
     "pyspark/jars/connect-repl",  # the jars of Spark Connect's shell
+    "pyarrow/include",
+    "pyarrow/tests",
 )
+
+# Arrow's network service: pyarrow reads footers here, and no other of its libraries can go.
+UNUSED_FILES: Final = ("pyarrow/libarrow_flight.*", "pyarrow/_flight.*")
 
 # Jars with libraries for many systems: those of others go. Where Linux's are, for each machine.
 NATIVE: Final = {
@@ -130,7 +135,8 @@ def slim(packages: Path, machine: str) -> Saved:
     Files are replaced and never written to: they may be links to those of another tree.
 
     Raises:
-        UnknownJarsError: a pattern fits no jar, so another version of Spark has to be looked at.
+        UnknownJarsError: a pattern fits nothing, so another version of Spark or pyarrow has to be
+            looked at.
     """
     jars = packages / "pyspark" / "jars"
     unused = [
@@ -145,10 +151,11 @@ def slim(packages: Path, machine: str) -> Saved:
         if machine in places
         for jar in _matching(jars, pattern)
     ]
+    unused += [file for pattern in UNUSED_FILES for file in _present(packages, pattern)]
     files = [*unused, *(file for folder in UNUSED_FOLDERS for file in _files(packages / folder))]
     saved = sum(file.stat().st_size for file in files)
-    for jar in unused:
-        jar.unlink()
+    for file in unused:
+        file.unlink()
     for folder in UNUSED_FOLDERS:
         shutil.rmtree(packages / folder)
     saved += sum(_without_others(jar, ours) for jar, ours in repacked)
@@ -162,6 +169,13 @@ def _matching(jars: Path, pattern: str) -> Sequence[Path]:
             f"no jar is named {pattern}.jar in {jars}: another version of Spark? Look at what its "
             "jars are for, and correct the lists of jobs/slimming.py"
         )
+    return found
+
+
+def _present(packages: Path, pattern: str) -> Sequence[Path]:
+    found = sorted(packages.glob(pattern))
+    if not found:
+        raise UnknownJarsError(f"nothing is named {pattern}: correct jobs/slimming.py")
     return found
 
 

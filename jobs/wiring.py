@@ -23,15 +23,19 @@ from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.dynamodb.leases import DynamoLeases
 from longhaul.adapters.publisher import S3Publisher
 from longhaul.adapters.s3 import S3Requests
+from longhaul.adapters.tables import publisher_of, tables_of
 from longhaul.domain.engines import emr_serverless
 from longhaul.domain.lease import AttemptId
 from longhaul.ports import Background, Clock
 from longhaul.settings import RuntimeSettings, runtime_settings
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mypy_boto3_s3 import S3Client
 
     from jobs.spark.gateway import Gateway
+    from longhaul.adapters.iceberg.catalog import Tables
 
 # Transfers use up to this many connections at once; the retries cover S3's and DynamoDB's
 # throttles.
@@ -71,6 +75,7 @@ def task_attempt(
         spark=spark,
         stop=stop,
         background=background,
+        tables=_tables(settings, s3),
     )
 
 
@@ -146,6 +151,7 @@ def put_together(  # noqa: PLR0913 - what differs between the engines and the si
     spark: Spark,
     stop: Stop,
     background: Background,
+    tables: "Callable[[], Tables] | None" = None,
     load: Load = load,
     clock: Clock = SystemClock(),  # noqa: B008 - stateless
     rng: random.Random | None = None,
@@ -170,14 +176,21 @@ def put_together(  # noqa: PLR0913 - what differs between the engines and the si
         leases=leases(_AWS),
         reports=leases(REPORTING),
         requests=S3Requests(s3, bucket),
-        publisher=S3Publisher(s3, bucket, clock, background),
+        publisher=S3Publisher(s3, bucket, clock, background, publisher_of(tables, clock)),
         s3=s3,
         scratch=scratch,
         area=area,
         spark=spark,
         load=load,
         stop=stop,
+        tables=tables,
     )
+
+
+def _tables(settings: RuntimeSettings, s3: "S3Client") -> "Callable[[], Tables] | None":
+    if not settings.paths.table_databases:
+        return None
+    return tables_of(lambda: boto3.client("glue", config=_AWS), s3, settings.paths.data_bucket)
 
 
 def _watch_period_s(settings: RuntimeSettings) -> float:

@@ -78,8 +78,13 @@ class Job(Protocol[ParamsT_co]):
         `name` puts it into a folder below the output, beside the main dataset. Everything that a
         job writes becomes visible together, and only if the job succeeds.
 
+        Of an output to a table, `name` becomes a table beside it. Files are Parquet whatever the
+        format, and `partition_by` also takes `year`, `month`, `day` or `hour` of a column, as in
+        `day(at)`, for a table that is new.
+
         Raises:
             ValueError: the name cannot be used, or was written already.
+            PermanentJobError: the table cannot hold it.
         """
 
     def files(self, name: str = MAIN) -> Path:
@@ -88,7 +93,8 @@ class Job(Protocol[ParamsT_co]):
         Hidden ones (`.name`, `_name`) are not.
 
         Raises:
-            PermanentJobError: the job runs on a cluster, whose machines share no disk.
+            PermanentJobError: the job runs on a cluster, whose machines share no disk; or its
+                output goes to a table.
             ValueError: the name cannot be used, or was written already.
         """
 

@@ -27,6 +27,7 @@ from longhaul.adapters.publisher import S3Publisher
 from longhaul.adapters.s3 import S3Requests
 from longhaul.adapters.sqs import SqsQueue
 from longhaul.adapters.stepfunctions import SfnExecutions
+from longhaul.adapters.tables import publisher_of, tables_of
 from longhaul.adapters.tasks import AllTasks
 from longhaul.ancestry import Ancestry
 from longhaul.announcing import Announcer
@@ -145,7 +146,11 @@ class Wiring:
 
     @cached_property
     def publisher(self) -> S3Publisher:
-        return S3Publisher(self._s3, self.settings.paths.data_bucket, self.clock, self.background)
+        paths = self.settings.paths
+        # Also without databases: an output may be older than the setting.
+        tables = tables_of(lambda: self._client("glue"), self._s3, paths.data_bucket)
+        make_tables = publisher_of(tables, self.clock)
+        return S3Publisher(self._s3, paths.data_bucket, self.clock, self.background, make_tables)
 
     @cached_property
     def publication(self) -> Publication:

@@ -4,7 +4,7 @@
 that stay of interest.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,9 +14,9 @@ from console.checks.account import fargate_quota, lambda_limit, lambda_slots
 from console.checks.docker import builds
 from console.checks.finding import Finding, Level, ok, problem, skipped, warning
 from console.target import Target
-from infra.settings import Settings, queue_prefix
+from infra.settings import Settings, own_database, queue_prefix
 from longhaul.adapters.errors import code_of
-from longhaul.settings import Stage
+from longhaul.settings import RuntimeSettings, Stage
 
 # What `cdk bootstrap` writes; the template's own rule refuses a version below the least.
 VERSION_PARAMETER: Final = "/cdk-bootstrap/hnb659fds/version"
@@ -156,7 +156,8 @@ def _concurrency(plan: Plan) -> Finding:
 def stages(plan: Plan) -> Iterator[Finding]:
     """Whether the deployment would delete queues that are in use, or ask for those of others."""
     target = plan.target
-    deployed = {stage.name: stage for stage in _deployed(target)}
+    settings = _deployed(target)
+    deployed = {stage.name: stage for stage in settings.stages} if settings else {}
     planned = {stage.name: stage for stage in plan.settings.stages}
     found: list[Finding] = []
     for name, gone in deployed.items():
@@ -191,15 +192,53 @@ def stages(plan: Plan) -> Iterator[Finding]:
     ]
 
 
-def _deployed(target: Target) -> Sequence[Stage]:
-    """The stages of the stack as it is deployed; none if it is not."""
+def databases(plan: Plan) -> Iterator[Finding]:
+    """Whether the database that the deployment makes is free, and those that it names exist."""
+    target = plan.target
+    own = own_database(plan.settings.stack_name)
+    deployed = _deployed(target)
+    has_own = deployed is not None and own in deployed.paths.table_databases
+    found: list[Finding] = []
+    if not has_own and _has_database(target, own):
+        found.append(
+            problem(
+                f"tables: the Glue database {own} is there already, and is not of the stack "
+                f"{target.stack}: its creation would fail",
+                "choose another stack_name; or, if nobody needs the tables in it, `aws glue "
+                f"delete-database --name {own}` (their files stay)",
+            )
+        )
+    found += [
+        problem(
+            f"tables: there is no Glue database {name}, which table_databases names: no job could "
+            "write there",
+            f"make it (`aws glue create-database --database-input Name={name}`), or take it out",
+        )
+        for name in plan.settings.table_databases
+        if not _has_database(target, name)
+    ]
+    yield from found or [ok(f"tables: the Glue database {own}, and those that the settings name")]
+
+
+def _has_database(target: Target, name: str) -> bool:
+    try:
+        target.client("glue").get_database(Name=name)
+    except ClientError as error:
+        if code_of(error) != "EntityNotFoundException":
+            raise
+        return False
+    return True
+
+
+def _deployed(target: Target) -> RuntimeSettings | None:
+    """The settings of the stack as it is deployed; None if it is not."""
     try:
         target.client("cloudformation").describe_stacks(StackName=target.stack)
     except ClientError as error:
         if code_of(error) != "ValidationError":
             raise
-        return ()
-    return target.settings.stages
+        return None
+    return target.settings
 
 
 def _exists(target: Target, queue: str) -> bool:

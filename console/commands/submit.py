@@ -52,7 +52,9 @@ def submit(  # noqa: PLR0913 - one option for each field of a request
     output: Annotated[
         str | None,
         typer.Option(
-            "--output", help="Where the output goes: s3://bucket/prefix/.", rich_help_panel=_REQUEST
+            "--output",
+            help="Where the output goes: s3://bucket/prefix/, or table://DATABASE/NAME.",
+            rich_help_panel=_REQUEST,
         ),
     ] = None,
     params: Annotated[
@@ -68,7 +70,8 @@ def submit(  # noqa: PLR0913 - one option for each field of a request
         str | None,
         typer.Option(
             "--mode",
-            help="For an output that exists already: overwrite, append or error.",
+            help="For an output that exists already: overwrite, append or error; of a table also"
+            " overwrite_partitions.",
             rich_help_panel=_REQUEST,
         ),
     ] = None,

@@ -9,6 +9,7 @@ from pydantic import Field
 from pyspark.sql import DataFrame, SparkSession
 
 from jobs.catalogue._select_only import query_errors, require_select, restricted_session
+from longhaul.domain.tables import column_of
 from longhaul.job import Format, Input, Job, PermanentJobError
 from longhaul.job import Params as BaseParams
 
@@ -39,7 +40,8 @@ def run(spark: SparkSession, job: Job[Params]) -> None:
     require_select(session, params.query, job.inputs)
     with query_errors():
         result = session.sql(params.query)
-    missing = [column for column in params.partition_by if column not in result.columns]
+    asked = params.partition_by
+    missing = [each for each in asked if not {each, column_of(each)} & set(result.columns)]
     if missing:
         raise PermanentJobError(
             f"params.partition_by: the query has no column {', '.join(missing)}"

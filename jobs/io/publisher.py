@@ -49,7 +49,7 @@ class Uploader:
         self._s3 = client
         self._data_bucket = data_bucket
         self._stop = stop
-        self._begin = begin
+        self.begin = begin
         self._advance = advance
         self._background = background
 
@@ -79,16 +79,14 @@ class Uploader:
         if datasets and not files and all(dataset.rows is None for dataset in datasets):
             raise NoOutputError("the script wrote nothing to {output}")
         place = DataPath.on_s3(prefix)
-        bucket, key_prefix = place.bucket, place.key
         # First of all: from here on nothing of the job runs, and a wait for S3 is not its fault.
-        self._begin(sum(file.size for file in files))
-        current, etag = read_manifest(self._s3, bucket, key_prefix)
+        self.begin(sum(file.size for file in files))
+        current, etag = read_manifest(self._s3, place.bucket, place.key)
         there = current if mode == "append" else None
         if there is not None:
             _require_same_formats(there, files)
         _require_few(there, files)
         replaced = (was_read or current) if mode == "overwrite" else None
-        uploads = self._create(bucket, key_prefix, files)
         pending = PendingOutput(
             token=attempt.token,
             prefix=prefix,
@@ -96,8 +94,26 @@ class Uploader:
             replaces_base=replaced.base if replaced else None,
             replaces_etag=etag if mode == "overwrite" else None,
             replaces=tuple(file.path for file in replaced.files) if replaced else (),
-            uploads=tuple(uploads),
         )
+        return self.send(attempt, prefix, pending, files, datasets)
+
+    def send(
+        self,
+        attempt: AttemptId,
+        output: str,
+        pending: PendingOutput,
+        files: Sequence[WrittenFile],
+        datasets: Sequence[Dataset],
+    ) -> CommittedOutput:
+        """Upload these files of the datasets, ready to be committed as `output`.
+
+        Raises:
+            StopRequestedError: as `upload`.
+        """
+        place = DataPath.on_s3(pending.prefix)
+        bucket, key_prefix = place.bucket, place.key
+        uploads = self._create(bucket, key_prefix, files)
+        pending = pending.model_copy(update={"uploads": tuple(uploads)})
         self._list(attempt, pending)
         manifest = Manifest(
             key=attempt.key,
@@ -115,7 +131,7 @@ class Uploader:
         return CommittedOutput(
             attempt=attempt.attempt,
             pending_ref=pending_ref(attempt),
-            prefix=prefix,
+            prefix=output,
             files=len(files),
             size_bytes=sum(file.size for file in files),
         )

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from jobs.io.listing import is_hidden
 from longhaul.domain.errors import PermanentError
 from longhaul.domain.manifest import Part, Upload
+from longhaul.domain.tables import PartitionBy
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -56,16 +57,25 @@ Folder = Path | S3Folder
 
 
 @dataclass(frozen=True)
+class TableLayout:
+    """What a table has to know of a dataset: Spark's schema as JSON, and how its rows are split."""
+
+    schema: str
+    partition_by: tuple[PartitionBy, ...]
+
+
+@dataclass(frozen=True)
 class Dataset:
     """What one `job.write` left.
 
     `name` is `.` for the output itself, else the folder below it. `rows` is exact, or None if
-    unknown.
+    unknown. `layout` is that of files for a table.
     """
 
     name: str
     folder: Folder
     rows: int | None = None
+    layout: TableLayout | None = None
 
 
 class WrittenFile(Protocol):

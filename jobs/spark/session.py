@@ -42,6 +42,8 @@ def _common_options(cores: int, scratch: Path) -> dict[str, str]:
         "spark.sql.adaptive.enabled": "true",
         "spark.sql.parquet.compression.codec": "zstd",
         "spark.sql.orc.compression.codec": "zstd",
+        # Spark's INT96 is deprecated, and no table takes it.
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         # Dates mean the same wherever a task runs.
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": (scratch / "warehouse").as_uri(),

@@ -9,15 +9,16 @@
 Before the commit nothing is visible. After it each step may be repeated, from any point, by the
 runner, by settle or by the sweeper: file names carry the attempt's token, so that a key holds this
 attempt's bytes or nothing. `_SUCCESS` is the switch: a reader that follows it sees the old output
-or the new, whole. `longhaul.domain.manifest` decides what it becomes. A crash before the first list
-leaves uploads without parts, which cost nothing and end by the bucket's lifecycle rule.
+or the new, whole. `longhaul.domain.manifest` decides what it becomes. Of an output to tables, the
+commits in the catalog are the switch (`longhaul.adapters.iceberg.commits`). A crash before the
+first list leaves uploads without parts, which cost nothing and end by the bucket's lifecycle rule.
 """
 
 import logging
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypedDict
 
 from botocore.exceptions import ClientError
@@ -52,6 +53,8 @@ if TYPE_CHECKING:
         GetObjectOutputTypeDef,
         ObjectIdentifierTypeDef,
     )
+
+    from longhaul.adapters.iceberg.commits import TablePublisher
 
 _AT_ONCE = 16  # completing is waiting: S3 needs up to seconds for each
 _DELETE_BATCH = 1_000  # DeleteObjects' limit
@@ -92,7 +95,10 @@ class S3Publisher:
         bucket: str,
         clock: Clock = SystemClock(),  # noqa: B008 - stateless
         background: Background = Threads(),  # noqa: B008 - stateless
+        tables: "Callable[[], TablePublisher] | None" = None,
     ) -> None:
+        """`tables` makes the publisher of tables, where there are any, on first use."""
+        self._make_tables = tables
         self._s3 = client
         self._bucket = bucket
         self._clock = clock
@@ -113,7 +119,8 @@ class S3Publisher:
             TimeUpError: it was not done `until` then; what was done stays.
             UploadsGoneError: uploads are neither pending nor completed, or (`looks_only`) not yet
                 completed.
-            VoidCommitError: mode `error` (or `append`) found another output in the way.
+            VoidCommitError: mode `error` (or `append`) found another output in the way, or a
+                table is not as the upload found it.
             ClientError: S3 refused; publish again.
         """
         pending = self._load(output.pending_ref)
@@ -122,7 +129,10 @@ class S3Publisher:
         try:
             if not self._is_switched(pending):
                 self._complete_all(pending, until, looks_only=looks_only)
-                self._switch(pending)
+                if pending.tables:
+                    self._tables.publish(pending.token, pending.tables, until)
+                else:
+                    self._switch(pending)
         except _NotToBeSwitchedError as error:
             if error.why is Switch.OCCUPIED:
                 raise VoidCommitError(
@@ -161,14 +171,23 @@ class S3Publisher:
             return None
         return PendingOutput.model_validate_json(found["Body"].read(), extra="ignore")
 
+    @cached_property
+    def _tables(self) -> "TablePublisher":
+        if self._make_tables is None:
+            raise RuntimeError("an output goes to a table, and the settings name no database")
+        return self._make_tables()
+
     def _is_switched(self, pending: PendingOutput) -> bool:
+        if pending.tables:
+            return self._tables.is_published(pending.token, pending.tables)
         place = DataPath.on_s3(pending.prefix)
         return _stands(pending, *read_manifest(self._s3, place.bucket, place.key))
 
     def _withdraw(self, pending: PendingOutput) -> None:
         """Leave nothing of an output that does not become visible.
 
-        What is not pending may have been completed.
+        What is not pending may have been completed. In a table it stays, invisible: another
+        publisher may be about to commit it to a version of the table that allows it.
         """
         place = DataPath.on_s3(pending.prefix)
 
@@ -188,7 +207,8 @@ class S3Publisher:
 
         aborts = [partial(abort, upload) for upload in pending.uploads]
         ended = self._background.run_all(aborts, at_once=_AT_ONCE)
-        self._delete(pending, (path for path in ended if path and pending.token in path))
+        if not pending.tables:
+            self._delete(pending, (path for path in ended if path and pending.token in path))
 
     def _complete_all(
         self, pending: PendingOutput, until: datetime | None, *, looks_only: bool
@@ -220,10 +240,13 @@ class S3Publisher:
         if not pending.uploads:
             return []
         place = DataPath.on_s3(pending.prefix)
-        pages = self._s3.get_paginator("list_objects_v2").paginate(
-            Bucket=place.bucket, Prefix=place.key
-        )
-        there = {item["Key"]: item["Size"] for page in pages for item in page.get("Contents", [])}
+        lists = self._s3.get_paginator("list_objects_v2")
+        there = {
+            item["Key"]: item["Size"]
+            for folder in pending.folders
+            for page in lists.paginate(Bucket=place.bucket, Prefix=place.key + folder)
+            for item in page.get("Contents", [])
+        }
         return [
             upload
             for upload in pending.uploads

@@ -20,6 +20,7 @@ from pydantic import AfterValidator, Field
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.paths import has_controls
 from longhaul.domain.request import Mode
+from longhaul.domain.tables import PendingTable, data_folder
 from longhaul.settings import Model
 
 MANIFEST: Final = "_SUCCESS"
@@ -124,9 +125,10 @@ class PendingOutput(Model):
     """The pending list of an attempt.
 
     Without parts and manifest (so that the uploads can be aborted) until the last part is sent.
+    Version 2 has tables: one that reads only version 1 would publish a manifest instead.
     """
 
-    version: Literal[1] = 1
+    version: Literal[1, 2] = 1
     token: str
     prefix: str
     mode: Mode = "overwrite"
@@ -136,7 +138,15 @@ class PendingOutput(Model):
     replaces_etag: str | None = None
     replaces: tuple[RelativePath, ...] = ()
     uploads: tuple[Upload, ...] = ()
+    # Of an output to tables it only says that the upload has ended, and is not put anywhere.
     manifest: Manifest | None = None
+    # What each table gets. The prefix is their database's then.
+    tables: tuple[PendingTable, ...] = ()
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """Below the prefix: where the files are."""
+        return tuple(f"{table.name}/{data_folder(self.token)}" for table in self.tables) or ("",)
 
 
 class Switch(Enum):
@@ -161,6 +171,8 @@ def decide_switch(pending: PendingOutput, current: Manifest | None, etag: str | 
     if etag is None:  # nothing there, or removed by hand: no reason to withhold a committed output
         return Switch.DUE
     match pending.mode:
+        case "overwrite_partitions":
+            raise AssertionError("a mode of tables alone")
         case "error":
             return Switch.OCCUPIED
         case "append":

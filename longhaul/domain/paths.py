@@ -17,6 +17,9 @@ INTERNAL_PREFIX = "longhaul/"
 FOLLOW_ONS_PREFIX = "stages/"
 """Prefix of the data bucket for the outputs of follow-ons that name none."""
 
+TABLES_PREFIX = "tables/"
+"""Prefix of the data bucket for tables: `tables/DATABASE/NAME/`."""
+
 # S3's limit less what the publisher appends (file name with key hash, run, attempt).
 _MAX_KEY_BYTES = 1024 - 256
 
@@ -85,6 +88,10 @@ def parse_output(text: str, policy: PathPolicy) -> DataPath:
         raise ValueError("an output is one prefix: no glob characters (* ? [)")
     if not path.key.strip("/"):
         raise ValueError("an output needs a prefix of its own, not the root")
+    if path.bucket == policy.data_bucket and f"{path.key}/".startswith(
+        tuple(f"{TABLES_PREFIX}{database}/" for database in policy.table_databases)
+    ):
+        raise ValueError("tables are there: name one as table://DATABASE/NAME")
     return DataPath.prefix_of(str(path))
 
 

@@ -14,6 +14,7 @@ from longhaul.domain.overlap import overlaps
 from longhaul.domain.paths import parse_input, parse_job, parse_output
 from longhaul.domain.quoting import cut, name_of
 from longhaul.domain.request import MAX_PROBLEMS, JobRequest, read_request
+from longhaul.domain.tables import is_table, parse_table
 from longhaul.settings import RuntimeSettings, SizeName, Stage
 
 
@@ -121,6 +122,9 @@ def _place_problems(request: JobRequest, settings: RuntimeSettings, stage: Stage
             _require_within(str(path), limits.input_prefixes, stage, "reads", "input_prefixes")
         except ValueError as error:
             yield f"inputs.{name_of(name)}: {error}"
+    if is_table(request.output):
+        yield from _table_problems(request, settings, stage)
+        return
     try:
         output = parse_output(request.output, settings.paths)
         _require_within(str(output), limits.output_prefixes, stage, "writes", "output_prefixes")
@@ -128,6 +132,27 @@ def _place_problems(request: JobRequest, settings: RuntimeSettings, stage: Stage
         yield f"output: {error}"
     else:
         yield from overlaps(output, inputs, settings.paths)
+    if request.mode == "overwrite_partitions":
+        yield "mode: overwrite_partitions is for an output table://DATABASE/NAME"
+
+
+def _table_problems(request: JobRequest, settings: RuntimeSettings, stage: Stage) -> Iterator[str]:
+    try:
+        table = parse_table(request.output, settings.paths)
+        place = f"{table.location(settings.paths.data_bucket)}/"
+        _require_within(place, stage.limits.output_prefixes, stage, "writes", "output_prefixes")
+    except ValueError as error:
+        yield f"output: {error}"
+    if (request.engine or stage.engine) == "emr-serverless":
+        yield (
+            "output: jobs on emr-serverless write to prefixes alone: send one for a table to"
+            " engine fargate"
+        )
+    if stage.next:
+        yield (
+            f"output: stage {stage.name} passes its outputs to {', '.join(stage.next)}, and a table"
+            " is no input yet: send jobs for a table to a stage that is the last"
+        )
 
 
 def _require_within(

@@ -65,8 +65,11 @@ OBJECT: Final = "{object}"
 _OBJECT_ID: Final = "{object.id}"
 _NOT_IN_IDS: Final = re.compile(r"[^A-Za-z0-9_]+")
 
-Mode = Literal["overwrite", "append", "error"]
-"""What to do when the output exists: replace it, add to it, or refuse."""
+Mode = Literal["overwrite", "append", "error", "overwrite_partitions"]
+"""What to do when the output exists: replace it, add to it, or refuse.
+
+In a table also: replace the partitions for which the job wrote rows.
+"""
 
 
 class CreatedObject(Model):

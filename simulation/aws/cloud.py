@@ -5,6 +5,7 @@ from typing import Any
 from simulation.aws.clock import VirtualClock
 from simulation.aws.dynamodb.client import FakeDynamoDB
 from simulation.aws.ecs.client import FakeEcs
+from simulation.aws.glue import FakeGlue
 from simulation.aws.notified import FakeEventBuses, FakeSns
 from simulation.aws.s3.client import FakeS3
 from simulation.aws.service import Around, Gate, Service
@@ -19,6 +20,7 @@ class FakeAws:
         self.dynamodb = FakeDynamoDB(self.gate, self.clock.now)
         self.ecs = FakeEcs(self.gate, self.clock.now)
         self.events = FakeEventBuses(self.gate)
+        self.glue = FakeGlue(self.gate)
         self.s3 = FakeS3(self.gate, self.clock.now, self.clock.advance)
         self.sns = FakeSns(self.gate)
         self.sqs = FakeSqs(self.gate, self.clock.now)

@@ -8,6 +8,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from functools import wraps
 from threading import RLock
+from types import SimpleNamespace
 from typing import Any, ClassVar, NamedTuple
 
 from botocore.exceptions import ClientError
@@ -76,6 +77,8 @@ class Service:
 
     service: ClassVar[str]
     paginators: ClassVar[Pages] = {}
+    # The classes of its errors by their codes, as botocore's clients have; for whom those count.
+    exceptions: ClassVar[SimpleNamespace] = SimpleNamespace()
 
     def __init__(self, gate: Gate) -> None:
         self.gate = gate
@@ -115,9 +118,11 @@ def operation(effect: Callable[..., Answer]) -> Callable[..., Answer]:
             try:
                 return effect(self, **arguments)
             except RefusedError as refused:
-                raise client_error(
+                error = client_error(
                     refused.code, refused.message, name, status=refused.status, **refused.extra
-                ) from None
+                )
+                kind = getattr(self.exceptions, refused.code, ClientError)
+                raise kind(error.response, name) from None
 
         return self.gate(Call(self.service, name, arguments), proceed)
 

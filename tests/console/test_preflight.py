@@ -290,6 +290,32 @@ def test_a_queue_of_another_stack_is_not_taken() -> None:
     assert "queue_prefix" in finding.do
 
 
+def test_a_database_of_the_stacks_name_that_is_not_its_own_is_not_taken(account: World) -> None:
+    account.aws.glue.create_database(DatabaseInput={"Name": "longhaul"})
+
+    finding = only(look(), Level.PROBLEM)
+
+    assert "the Glue database longhaul is there already" in finding.what
+    assert "stack_name" in finding.do
+
+
+def test_the_stack_keeps_the_database_that_it_has(stack: World) -> None:
+    stack.aws.glue.create_database(DatabaseInput={"Name": "longhaul"})
+    paths = stack.settings.paths.model_copy(update={"table_databases": ("longhaul",)})
+    stack.settings = stack.settings.model_copy(update={"paths": paths})
+    stack.deploy()
+
+    assert Level.PROBLEM not in look()
+
+
+def test_a_database_that_the_settings_name_must_exist(account: World) -> None:
+    assert "no Glue database lake," in only(look(table_databases=["lake"]), Level.PROBLEM).what
+
+    account.aws.glue.create_database(DatabaseInput={"Name": "lake"})
+
+    assert Level.PROBLEM not in look(table_databases=["lake"])
+
+
 def test_the_program_reads_the_cdks_arguments_and_ends_with_one_for_a_problem(
     account: World, capsys: pytest.CaptureFixture[str]
 ) -> None:

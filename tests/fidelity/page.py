@@ -6,6 +6,7 @@ from textwrap import fill
 
 from tests.fidelity import (
     dynamodb,
+    glue,
     s3,
     s3_uploads,
     sqs,
@@ -20,6 +21,7 @@ RULES: Mapping[str, Sequence[Rule]] = {
     "SQS": [*sqs.RULES, *sqs_batches.RULES],
     "S3": [*s3.RULES, *s3_uploads.RULES],
     "DynamoDB": dynamodb.RULES,
+    "Glue": glue.RULES,
     "Step Functions": [*stepfunctions.RULES, *states.RULES],
 }
 ORACLES = {"SQS": "LocalStack", "S3": "LocalStack", "DynamoDB": "DynamoDB Local"}

@@ -59,6 +59,11 @@ ACTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "stop_task": ("ecs:StopTask",),
     "list_job_runs": ("emr-serverless:ListJobRuns",),
     "cancel_job_run": ("emr-serverless:CancelJobRun",),
+    # Of pyiceberg's catalog. A commit looks where the database is and what the table is now.
+    "load_namespace_properties": ("glue:GetDatabase",),
+    "load_table": ("glue:GetTable",),
+    "create_table_transaction": (),  # the table is made by the commit
+    "commit_table": ("glue:GetDatabase", "glue:GetTable", "glue:CreateTable", "glue:UpdateTable"),
 }
 # The parts of a DynamoDB transaction, as the keys of its dicts.
 PARTS: Final[Mapping[str, str]] = {
@@ -69,7 +74,7 @@ PARTS: Final[Mapping[str, str]] = {
 }
 # A receiver of unknown type is more likely one of these than a class of ours.
 _BUILTIN = (dict, list, str, set, datetime, re.Match)
-_CLIENTS = ("client", "_client", "s3", "_s3")
+_CLIENTS = ("client", "_client", "s3", "_s3", "catalog", "_catalog")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -105,6 +110,9 @@ class Source:
         for node in tree.body:
             if isinstance(node, ast.ClassDef):
                 methods = {each.name: each for each in node.body if isinstance(each, Function)}
+                # Of two classes with one name, one hides what the other calls. Jobs call nothing.
+                if node.name in self.classes and not module.startswith("jobs.catalogue."):
+                    raise AssertionError(f"{node.name} is in {module} and another module")
                 bases = tuple(names_in(base)[-1] for base in node.bases if names_in(base))
                 self.classes[node.name] = Class(module, node, methods, bases)
             elif isinstance(node, Function):

@@ -66,6 +66,7 @@ VARIED: dict[str, JsonValue] = {
     ],
     "input_buckets": ["their-input"],
     "output_buckets": ["their-output"],
+    "table_databases": ["their_lake"],
     "job_prefixes": ["s3://their-code/production/", "jobs/"],
     "kms_keys": {
         "their-input": ["arn:aws:kms:eu-central-1:210987654321:key/in"],

@@ -106,6 +106,10 @@ def test_a_request_that_the_dispatcher_would_dead_letter_is_refused_at_synthesis
             {"output": "s3://<data-bucket>/incoming/{object.id}/"},
             "on_object.request: the output is below incoming/, so each of its files would start",
         ),
+        (
+            {"output": "table://longhaul/files", "mode": "append"},
+            "on_object.request: the output is below tables/, so each of its files would start",
+        ),
     ],
 )
 def test_a_trigger_whose_jobs_could_not_run_or_would_start_each_other_is_refused(
@@ -117,7 +121,8 @@ def test_a_trigger_whose_jobs_could_not_run_or_would_start_each_other_is_refused
         "output": "s3://<data-bucket>/clean/{object.id}/",
         **changes,
     }
-    stages = [{"on_object": {"prefix": "incoming/", "request": request}}]
+    prefix = "tables/" if "table:" in str(request["output"]) else "incoming/"
+    stages = [{"on_object": {"prefix": prefix, "request": request}}]
 
     with pytest.raises(SettingsError) as refused:
         build(outdir=str(tmp_path), context={"longhaul": {"stages": stages}})

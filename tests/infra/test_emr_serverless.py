@@ -278,7 +278,11 @@ def test_a_job_has_the_rights_of_fargate_and_may_fetch_its_code_and_write_its_lo
     usual: Synthesis, with_emr: Synthesis
 ) -> None:
     granted = with_emr.grants("EmrServerlessJobRole")
-    on_fargate = usual.grants("SparkTaskRole")
+    on_fargate = {
+        action: resources
+        for action, resources in usual.grants("SparkTaskRole").items()
+        if not action.startswith("glue:")  # a claim refuses tables here
+    }
 
     assert on_fargate == {"dynamodb:UpdateItem": TABLE, **WRITES_OBJECTS}
     assets = granted["s3:GetObject"] - on_fargate["s3:GetObject"]

@@ -164,6 +164,7 @@ def test_every_part_reads_the_same_valid_settings(varied: Synthesis) -> None:
     )
     assert settings.paths.input_buckets == ("their-input",)
     assert settings.paths.output_buckets == ("their-output",)
+    assert settings.paths.table_databases == ("longhaul", "their_lake")
     assert (settings.lease.stop_timeout_s, settings.lease.beat_floor_s) == (60, 15)
 
 

@@ -39,11 +39,19 @@ WRITES_OBJECTS: Final = {
     },
     "s3:ListBucket": BUCKET,
 }
+WRITES_TABLES: Final = {
+    f"glue:{action}": {
+        ARN.format(service="glue", resource=resource)
+        for resource in ("catalog", "database/longhaul", "table/longhaul/*")
+    }
+    for action in ("GetDatabase", "GetTable", "CreateTable", "UpdateTable")
+}
 FINISHES: Final = {
     **TRACES,
     **HOLDS_LEASES,
     "dynamodb:Query": TABLE,
     **WRITES_OBJECTS,
+    **WRITES_TABLES,
     "sqs:ChangeMessageVisibility": JOBS,
     "sqs:DeleteMessage": JOBS,
     "sqs:SendMessage": JOBS | DEAD_LETTERS,
@@ -108,7 +116,7 @@ def _logs(role: str) -> dict[str, set[str]]:
                 "sqs:GetQueueAttributes": JOBS,
             },
         ),
-        ("SparkTaskRole", {"dynamodb:UpdateItem": TABLE, **WRITES_OBJECTS}),
+        ("SparkTaskRole", {"dynamodb:UpdateItem": TABLE, **WRITES_OBJECTS, **WRITES_TABLES}),
     ],
 )
 def test_a_role_has_exactly_the_rights_that_its_work_needs(
@@ -143,7 +151,11 @@ def test_a_role_may_do_what_its_code_calls_and_nothing_else(
     entries: tuple[tuple[str, str], ...],
     of_the_platform: set[str],
 ) -> None:
-    assert set(with_all.grants(role)) == calls_of(*entries) | of_the_platform
+    calls = calls_of(*entries)
+    if role == "EmrServerlessJobRole":
+        # The dispatcher refuses its jobs a table as their output.
+        calls -= set(WRITES_TABLES)
+    assert set(with_all.grants(role)) == calls | of_the_platform
 
 
 def test_the_functions_begin_where_the_test_of_the_calls_does() -> None:
@@ -168,7 +180,7 @@ def test_the_functions_begin_where_the_test_of_the_calls_does() -> None:
 
 def test_every_call_of_a_client_is_known_to_the_test_of_the_calls() -> None:
     clients = {
-        "dynamodb", "s3", "sqs", "sns", "events", "stepfunctions", "ecs", "emr-serverless",
+        "dynamodb", "glue", "s3", "sqs", "sns", "events", "stepfunctions", "ecs", "emr-serverless",
     }  # fmt: skip
     operations = {
         xform_name(operation)
@@ -252,6 +264,23 @@ def test_a_job_reads_the_input_buckets_and_writes_the_output_buckets_of_the_sett
     }
     assert granted["s3:PutObject"] == {"<Data.Arn>/*", bucket("output") + "/*"}
     assert granted["s3:ListBucket"] == {"<Data.Arn>", bucket("input"), bucket("output")}
+
+
+@pytest.mark.parametrize("role", ["DispatcherRole", "SettleRole", "SweeperRole", "SparkTaskRole"])
+def test_tables_are_written_in_the_databases_of_the_settings_alone(
+    varied: Synthesis, role: str
+) -> None:
+    arn = "arn:aws:glue:eu-central-1:123456789012:{}".format
+    assert varied.grants(role)["glue:UpdateTable"] == {
+        arn("catalog"),
+        *(arn(f"database/{name}") for name in ("longhaul", "their_lake")),
+        *(arn(f"table/{name}/*") for name in ("longhaul", "their_lake")),
+    }
+
+
+def test_who_writes_no_tables_has_no_right_in_the_catalog(with_keys: Synthesis) -> None:
+    for role in ("HeartbeatRole", "WorkflowRole", "SparkExecutionRole", "EmrServerlessJobRole"):
+        assert not [action for action in with_keys.grants(role) if action.startswith("glue:")]
 
 
 def test_functions_may_publish_to_the_output_buckets_but_not_read_the_inputs(

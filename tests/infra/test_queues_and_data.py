@@ -1,3 +1,5 @@
+import pytest
+
 from tests.events import event
 from tests.infra.synthesis import Synthesis
 
@@ -152,4 +154,32 @@ def test_leases_and_data_outlive_the_stack_but_not_a_first_deployment_that_fails
     }
     # With `Retain` the table and the bucket of a failed creation would stay in the account.
     kept = ("RetainExceptOnCreate", "Retain")
-    assert policies == {"AWS::DynamoDB::Table": kept, "AWS::S3::Bucket": kept}
+    assert policies == {
+        "AWS::DynamoDB::Table": kept,
+        "AWS::Glue::Database": kept,
+        "AWS::S3::Bucket": kept,
+    }
+
+
+def test_the_stack_has_a_database_of_its_own_for_tables_below_the_data_bucket(
+    usual: Synthesis,
+) -> None:
+    database = usual.only("AWS::Glue::Database")
+
+    assert database["DatabaseInput"]["Name"] == "longhaul"
+    assert database["DatabaseInput"]["LocationUri"] == "s3://<Data>/tables/longhaul"
+
+
+@pytest.mark.parametrize("stack", ["usual", "guarded", "with_emr"])
+def test_no_rule_of_the_bucket_deletes_what_a_table_has(
+    stack: str, request: pytest.FixtureRequest
+) -> None:
+    synthesis: Synthesis = request.getfixturevalue(stack)
+    rules = synthesis.only("AWS::S3::Bucket")["LifecycleConfiguration"]["Rules"]
+    deletes = [rule for rule in rules if "ExpirationInDays" in rule]
+
+    # Without a prefix, a rule ends uploads that were never completed, and versions that are not
+    # current any more: no table has either.
+    assert deletes
+    for rule in deletes:
+        assert rule["Prefix"].startswith("longhaul/")

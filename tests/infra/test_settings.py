@@ -288,6 +288,14 @@ def test_a_stages_name_in_outputs_has_no_hyphens() -> None:
             {"input_buckets": ["No_Bucket"]},
             'longhaul.input_buckets.0: is "No_Bucket"; string should match pattern',
         ),
+        (
+            {"table_databases": ["Lake-House"]},
+            'longhaul.table_databases.0: is "Lake-House"; string should match pattern',
+        ),
+        (
+            {"stack_name": "Long-Haul", "table_databases": ["long_haul"]},
+            "longhaul: table_databases names 'long_haul', which is the stack's own: the stack",
+        ),
         ({"sizes": {"small": {"cpu": 1024}}}, "longhaul.sizes.small.memory_mib: is missing"),
         (
             {"sizes": {"small": {**SMALL, "cpu": 3}}},

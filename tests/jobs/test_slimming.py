@@ -8,6 +8,8 @@ import sys
 import zipfile
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from jobs import slimming
@@ -33,6 +35,8 @@ def packages(tmp_path: Path) -> Path:
     """The packages of this environment that the image has and that are slimmed, as links."""
     folder = tmp_path / "packages"
     shutil.copytree(spark_home(), folder / "pyspark", copy_function=linked)
+    arrow = Path(pa.__file__).parent
+    shutil.copytree(arrow, folder / "pyarrow", copy_function=linked)
     return folder
 
 
@@ -68,6 +72,31 @@ def test_a_jar_keeps_the_libraries_of_its_machine_and_all_its_classes(
         assert all(name.startswith(places[machine]) for name in left)
         assert gone
         assert not {name for name in gone if name.endswith(".class")}
+
+
+def test_footers_of_tables_are_read_with_what_is_left_of_arrow(
+    packages: Path, tmp_path: Path
+) -> None:
+    slim(packages, os.uname().machine)
+    pq.write_table(pa.table({"n": [1, 2]}), tmp_path / "file.parquet")
+    reading = f"""
+from pathlib import Path
+import pyarrow
+from jobs.io.table_columns import columns_of
+from jobs.io.table_files import describe
+columns = columns_of({{"fields": [{{"name": "n", "type": "long"}}]}})
+[(_, entry)] = describe([Path({str(tmp_path / "file.parquet")!r})], columns, (), "data/")
+print(entry.rows, pyarrow.__file__)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", reading],
+        capture_output=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join((str(packages), str(REPOSITORY)))},
+        text=True,
+        timeout=_LIMIT_S,
+        check=False,
+    )
+    assert done.stdout.split() == ["2", str(packages / "pyarrow" / "__init__.py")], done.stderr
 
 
 def test_another_version_of_spark_is_noticed(packages: Path) -> None:

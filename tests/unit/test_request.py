@@ -83,7 +83,10 @@ def test_body_that_is_no_json_object_is_refused(text: str, problem: str) -> None
             {"job": f"s3://{BUCKET}/jobs/a.py"},
             "job: code from S3 is not allowed here: the setting job_prefixes",
         ),
-        ({"mode": "upsert"}, "mode: Input should be 'overwrite', 'append' or 'error'"),
+        (
+            {"mode": "upsert"},
+            "mode: Input should be 'overwrite', 'append', 'error' or 'overwrite_partitions'",
+        ),
         ({"inputs": ["a"]}, "inputs: Input should be a valid dictionary"),
         ({"inputs": {"flights": 7}}, "inputs.flights: Input should be a valid string"),
         ({"max_attempts": "3"}, "max_attempts: Input should be a valid integer"),

@@ -1,0 +1,41 @@
+"""Spark writes files for a table, of which each has rows of one partition.
+
+Every column stays in the files. Spark's own `partitionBy` takes its columns out, and puts the empty
+text and null into one folder: so it gets columns that are made for it.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from pyspark.sql import Column, DataFrame, DataFrameWriter
+from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
+
+from longhaul.domain.errors import PermanentJobError
+from longhaul.domain.tables import PartitionBy
+
+
+def require_columns(partition_by: Iterable[str], columns: Sequence[str]) -> None:
+    """Raises PermanentJobError for what parts tables alone: a prefix is parted by columns."""
+    for text in partition_by:
+        if text not in columns and PartitionBy.parse(text).transform != "identity":
+            raise PermanentJobError(
+                f"partition_by {text}: an output at a prefix is parted by columns: make one of it,"
+                " or write to a table"
+            )
+
+
+def split(df: DataFrame, partition_by: Iterable[PartitionBy]) -> DataFrameWriter:
+    """A writer of Parquet files, each of one partition."""
+    made = {f"longhaul_by_{n}": _made(by) for n, by in enumerate(partition_by)}
+    return df.withColumns(made).write.format("parquet").partitionBy(*made)
+
+
+def _made(by: PartitionBy) -> Column:
+    column = F.col(f"`{by.column}`")
+    match by.transform:
+        case "identity":
+            # A value may be longer than a folder's name can be. Null stays null.
+            return F.sha2(column.cast("string"), 256)
+        case "day":
+            return F.to_date(column)
+        case _:
+            return F.date_trunc(by.transform, column).cast("string")

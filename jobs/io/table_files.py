@@ -1,0 +1,156 @@
+"""Entries of a table for Parquet files that Spark wrote, from their footers.
+
+What a file's partition is follows from its statistics: see `jobs.io.splitting`.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from pyiceberg.conversions import to_bytes
+from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionField, partition_record_value
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import parse_transform
+from pyiceberg.types import (
+    BinaryType,
+    DateType,
+    DoubleType,
+    FloatType,
+    IcebergType,
+    PrimitiveType,
+    TimestampType,
+    TimestamptzType,
+)
+
+from jobs.io.field_ids import write_ids
+from longhaul.domain.errors import PermanentJobError
+from longhaul.domain.tables import ColumnStatistics, PartitionBy, TableFile
+
+if TYPE_CHECKING:
+    from pyiceberg.io.pyarrow import DataFileStatistics
+
+_PARTS: Final = {
+    "size": "column_sizes",
+    "values": "value_counts",
+    "nulls": "null_value_counts",
+    "nans": "nan_value_counts",
+    "lower": "lower_bounds",
+    "upper": "upper_bounds",
+}
+
+
+def require_partitions(partition_by: Iterable[PartitionBy], columns: Schema) -> None:
+    """Raises PermanentJobError unless the columns are there, and of a type for that."""
+    for by in partition_by:
+        found = next((field for field in columns.fields if field.name == by.column), None)
+        if found is None:
+            raise PermanentJobError(f"output: partition_by {by}: the job writes no such column")
+        kind: IcebergType = found.field_type
+        times = (
+            (TimestampType, TimestamptzType)
+            if by.transform == "hour"
+            else (*(DateType, TimestampType, TimestamptzType),)
+        )
+        fits = (
+            isinstance(kind, PrimitiveType)
+            and not isinstance(kind, (FloatType, DoubleType, BinaryType))
+            if by.transform == "identity"
+            else isinstance(kind, times)
+        )
+        if not fits:
+            raise PermanentJobError(f"output: partition_by {by}: a {kind} cannot be used like this")
+
+
+def describe(
+    files: Iterable[Path], columns: Schema, partition_by: tuple[PartitionBy, ...], folder: str
+) -> list[tuple[Path, TableFile]]:
+    """Each file that has rows, with its entry; the field ids of `columns` get into its footer.
+
+    `folder` is where the files go, below the table's location; their names are made here.
+
+    Raises:
+        PermanentJobError: a file's rows are not of one partition, as far as it can be seen.
+    """
+    # Only the runner's image has pyarrow.
+    import pyarrow.parquet as pq  # noqa: PLC0415
+    from pyiceberg.io.pyarrow import (  # noqa: PLC0415
+        compute_statistics_plan,
+        data_file_statistics_from_parquet_metadata,
+        parquet_path_to_id_mapping,
+    )
+
+    plan, ids = compute_statistics_plan(columns, {}), parquet_path_to_id_mapping(columns)
+    fields = _partition_fields(columns, partition_by)
+    described: list[tuple[Path, TableFile]] = []
+    for file in files:
+        footer = pq.read_metadata(file)
+        if footer.num_rows == 0:
+            continue
+        write_ids(file, columns)
+        found = data_file_statistics_from_parquet_metadata(footer, plan, ids)
+        partition = tuple(_value(field, found, columns, footer.num_rows) for field in fields)
+        entry = TableFile(
+            path=f"{folder}{len(described):05d}.parquet",
+            size=file.stat().st_size,
+            rows=footer.num_rows,
+            partition=partition,
+            columns=_statistics(found.to_serialized_dict()),
+            split_offsets=tuple(found.split_offsets),
+        )
+        described.append((file, entry))
+    return described
+
+
+def _statistics(raw: dict[str, Any]) -> dict[int, ColumnStatistics]:
+    return {
+        column_id: ColumnStatistics(
+            **{
+                ours: raw[theirs][column_id]
+                for ours, theirs in _PARTS.items()
+                if column_id in (raw[theirs] or {})
+            }
+        )
+        for column_id in raw["column_sizes"]
+    }
+
+
+def _partition_fields(
+    columns: Schema, partition_by: tuple[PartitionBy, ...]
+) -> list[PartitionField]:
+    return [
+        PartitionField(
+            source_id=columns.find_field(by.column).field_id,
+            field_id=PARTITION_FIELD_ID_START + n,
+            transform=parse_transform(by.transform),
+            name=by.column,
+        )
+        for n, by in enumerate(partition_by)
+    ]
+
+
+def _value(
+    field: PartitionField, found: "DataFileStatistics", columns: Schema, rows: int
+) -> bytes | None:
+    """The partition's value of a file, in Iceberg's binary form: its least is its greatest."""
+    source = columns.find_field(field.source_id)
+    nulls = found.null_value_counts.get(field.source_id)
+    if nulls == rows:
+        return None
+    seen = found.column_aggregates.get(field.source_id)
+    transform = field.transform.transform(source.field_type)
+    ends = (seen.current_min, seen.current_max) if seen and nulls == 0 else ()
+    low, high = [transform(partition_record_value(field, end, columns)) for end in ends] or (
+        None,
+    ) * 2
+    if low is None:
+        raise PermanentJobError(
+            f"output: column {source.name} cannot part the rows: its values are too long"
+        )
+    if low != high:
+        raise PermanentJobError(
+            f"output: column {source.name} cannot part the rows: a file has several of its values"
+        )
+    result = field.transform.result_type(source.field_type)
+    if not isinstance(result, PrimitiveType):
+        raise TypeError(f"partition of {result}")
+    return to_bytes(result, low)

@@ -1,0 +1,306 @@
+"""Makes an attempt's files part of their tables, repeatably and by anyone.
+
+    load ─► published? ─► may it? ─► manifests, metadata ─► UpdateTable iff the version is the one
+     ▲          └ done       └ void or replaced                │  that was loaded
+     └──────────────── look again, delete nothing ◄── changed ─┘
+
+The files are complete by then; what no commit names is invisible. What became of an UpdateTable
+whose answer was lost, the next look tells: the token of the attempt is in the snapshot. So nothing
+that a try wrote is deleted, or a table could name what is gone. A try in vain leaves a manifest.
+"""
+
+import logging
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from pyiceberg.conversions import from_bytes, to_bytes
+from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table, Transaction
+from pyiceberg.table.update import AssertCreate, AssertTableUUID
+from pyiceberg.transforms import parse_transform
+from pyiceberg.typedef import Record
+
+from longhaul.adapters.iceberg.catalog import FORMAT_VERSION, OccupiedError, Tables, partition_of
+from longhaul.adapters.iceberg.columns import evolve, require_same_ids
+from longhaul.adapters.iceberg.history import (
+    BASE,
+    MODE,
+    PUBLISHED,
+    TOKEN,
+    ReplacedError,
+    is_published,
+    to_replace,
+)
+from longhaul.domain.errors import TimeUpError, VoidCommitError
+from longhaul.domain.tables import PendingTable, TableFile
+from longhaul.ports import Clock
+
+# A publication is repeated until it is struck off, by the sweeper at the latest.
+_PUBLISHED_KEPT = 1_000
+_TRIES = 60
+_WAIT_S = 0.1
+_WAIT_CAP_S = 3.0
+
+logger = logging.getLogger(__name__)
+
+
+class TornOutputError(Exception):
+    """Some tables of an output are published, and another can never be: a person has to decide.
+
+    The job must not run again: it would add its rows twice to the first ones.
+    """
+
+
+class TablePublisher:
+    def __init__(self, tables: Tables, clock: Clock) -> None:
+        self._tables = tables
+        self._clock = clock
+
+    def is_published(self, token: str, pending: Sequence[PendingTable]) -> bool:
+        """Whether all tables have the output, or an overwrite that replaced it.
+
+        Raises:
+            VoidCommitError: one of them can never have it, and none has it yet.
+            TornOutputError: the same, and another has it.
+        """
+        return not self._due(token, pending)
+
+    def publish(self, token: str, pending: Sequence[PendingTable], until: datetime | None) -> None:
+        """Make the files part of each table; repeatable.
+
+        Raises:
+            TimeUpError: it was not done `until` then.
+            VoidCommitError, TornOutputError: as `is_published`.
+        """
+        for each in self._due(token, pending):
+            try:
+                self._commit(token, each, until)
+            except OccupiedError as error:
+                raise self._never(token, pending, each, error) from error
+
+    def _due(self, token: str, pending: Sequence[PendingTable]) -> list[PendingTable]:
+        """The tables that still lack their part; all of them may have it."""
+        due = []
+        for each in pending:
+            try:
+                table = self._tables.load(each.path)
+                if table is None or not is_published(table, token):
+                    TableChange(self._tables, table, each).check()
+                    due.append(each)
+            except ReplacedError:
+                logger.warning("another run has replaced the output of %s", token)
+            except OccupiedError as error:
+                raise self._never(token, pending, each, error) from error
+        return due
+
+    def _never(
+        self,
+        token: str,
+        pending: Sequence[PendingTable],
+        which: PendingTable,
+        error: OccupiedError,
+    ) -> Exception:
+        for other in pending:
+            table = self._tables.load(other.path) if other is not which else None
+            if table is not None and is_published(table, token):
+                return TornOutputError(
+                    f"{other.path} is published, and {which.path} can not be: {error}"
+                )
+        return VoidCommitError(f"{which.path}: {error}")
+
+    def _commit(self, token: str, pending: PendingTable, until: datetime | None) -> None:
+        for tries in range(_TRIES):
+            if tries:
+                self._clock.sleep(_conflict_wait_s(token, tries))
+            if until is not None and self._clock.now() >= until:
+                raise TimeUpError(f"{pending.path} kept changing")
+            table = self._tables.load(pending.path)
+            if table is not None and is_published(table, token):
+                return
+            try:
+                TableChange(self._tables, table, pending).commit(token)
+            except ReplacedError:
+                logger.warning("another run has replaced the output of %s", token)
+                return
+            except (CommitFailedException, TableAlreadyExistsError) as error:
+                # Also when the commit was this one, and its answer was lost.
+                logger.info("a commit in vain", extra={"error": type(error).__name__})
+            else:
+                return
+        raise RuntimeError(f"{pending.path} changed under each of {_TRIES} tries")
+
+
+@dataclass
+class TableChange:
+    """What a publication does to its table, as that is now; None: it creates it."""
+
+    tables: Tables
+    table: Table | None
+    pending: PendingTable
+
+    def check(self) -> None:
+        """Raises OccupiedError or ReplacedError if it must not be done."""
+        self._begun()
+
+    def commit(self, token: str) -> None:
+        """Try once.
+
+        Raises:
+            OccupiedError, ReplacedError: it must not be done.
+            CommitFailedException, TableAlreadyExistsError: it may have been done.
+        """
+        transaction, files, doomed = self._begun()
+        metadata = transaction.table_metadata
+        marks = {TOKEN: token, MODE: self.pending.mode}
+        update = transaction.update_snapshot(snapshot_properties=marks)
+        with update.overwrite() if doomed else update.fast_append() as snapshot:
+            for file in doomed:
+                snapshot.delete_data_file(file)
+            for file in files:
+                snapshot.append_data_file(file)
+        published = metadata.properties.get(PUBLISHED, "").split()
+        properties = {PUBLISHED: " ".join([*published, token][-_PUBLISHED_KEPT:])}
+        if self.pending.mode == "overwrite":
+            properties[BASE] = token
+        transaction.set_properties(properties)
+        # One try by our own rules: pyiceberg's would go on without looking for the token, and
+        # delete manifests of a commit whose answer was lost.
+        required: Any = (
+            (AssertCreate(),)
+            if self.table is None
+            else (
+                *transaction._requirements,  # noqa: SLF001 - covered by the contract test
+                AssertTableUUID(uuid=self.table.metadata.table_uuid),
+            )
+        )
+        self.tables.catalog.commit_table(
+            transaction._table,  # noqa: SLF001 - as above
+            required,
+            transaction._updates,  # noqa: SLF001 - as above
+        )
+
+    def _begun(self) -> tuple[Transaction, list[DataFile], set[DataFile]]:
+        """A transaction with the table's columns, the files to add and those to remove."""
+        written = Schema.model_validate_json(self.pending.columns)
+        if self.table is None:
+            transaction: Transaction = self.tables.catalog.create_table_transaction(
+                (self.pending.database, self.pending.name),
+                written,
+                self.pending.location,
+                _spec(written, self.pending),
+                properties={"format-version": str(FORMAT_VERSION)},
+            )
+        else:
+            if (there := partition_of(self.table)) != self.pending.partition_by:
+                raise OccupiedError(
+                    f"the table is partitioned by {', '.join(map(str, there)) or 'nothing'}, the"
+                    f" output by {', '.join(map(str, self.pending.partition_by)) or 'nothing'}"
+                )
+            transaction = self.table.transaction()
+            evolve(transaction, written, self._without_null(written))
+        metadata = transaction.table_metadata
+        require_same_ids(written, metadata.schema())
+        files = [
+            _data_file(self.pending, file, written, metadata.schema(), metadata.spec())
+            for file in self.pending.files
+        ]
+        return transaction, files, self._doomed(files)
+
+    def _without_null(self, written: Schema) -> set[str]:
+        return {
+            column.name
+            for column in written.fields
+            if all(
+                column.field_id in file.columns and file.columns[column.field_id].nulls == 0
+                for file in self.pending.files
+            )
+        }
+
+    def _doomed(self, files: Sequence[DataFile]) -> set[DataFile]:
+        if (
+            self.table is None
+            or self.table.current_snapshot() is None
+            or self.pending.mode == "append"
+        ):
+            return set()
+        since = self.pending.replaces_snapshot
+        match self.pending.mode:
+            case "error":
+                raise OccupiedError("it holds another output")
+            case "overwrite":
+                if self.table.metadata.properties.get(BASE) != self.pending.replaces_base:
+                    raise ReplacedError
+                return to_replace(self.table, since, None)
+            case _:
+                partitions = {
+                    tuple(file.partition[n] for n in range(len(file.partition))) for file in files
+                }
+                return to_replace(self.table, since, partitions)
+
+
+def _data_file(
+    pending: PendingTable, file: TableFile, written: Schema, schema: Schema, spec: PartitionSpec
+) -> DataFile:
+    """The entry of a manifest, with bounds in the types that the table has now."""
+    keys = (
+        *("column_sizes", "value_counts", "null_value_counts", "nan_value_counts"),
+        *("lower_bounds", "upper_bounds"),
+    )
+    found: dict[str, Any] = {key: {} for key in keys}
+    for column_id, column in file.columns.items():
+        ours = written.find_field(column_id).field_type
+        theirs = schema.find_field(column_id).field_type
+        bounds = [
+            to_bytes(theirs, from_bytes(ours, bound))  # type: ignore[arg-type]
+            if bound is not None and ours != theirs
+            else bound
+            for bound in (column.lower, column.upper)
+        ]
+        values = (column.size, column.values, column.nulls, column.nans, *bounds)
+        for key, value in zip(keys, values, strict=True):
+            if value is not None:
+                found[key][column_id] = value
+    partition = []
+    for field, raw in zip(spec.fields, file.partition, strict=True):
+        type_ = field.transform.result_type(written.find_field(field.source_id).field_type)
+        partition.append(None if raw is None else from_bytes(type_, raw))  # type: ignore[arg-type]
+    return DataFile.from_args(
+        content=DataFileContent.DATA,
+        file_path=f"{pending.location}/{file.path}",
+        file_format=FileFormat.PARQUET,
+        partition=Record(*partition),
+        record_count=file.rows,
+        file_size_in_bytes=file.size,
+        split_offsets=list(file.split_offsets),
+        spec_id=spec.spec_id,
+        sort_order_id=None,
+        equality_ids=None,
+        key_metadata=None,
+        **found,
+    )
+
+
+def _spec(schema: Schema, pending: PendingTable) -> PartitionSpec:
+    return PartitionSpec(
+        *(
+            PartitionField(
+                source_id=schema.find_field(by.column).field_id,
+                field_id=PARTITION_FIELD_ID_START + n,
+                transform=parse_transform(by.transform),
+                name=by.column if by.transform == "identity" else f"{by.column}_{by.transform}",
+            )
+            for n, by in enumerate(pending.partition_by)
+        )
+    )
+
+
+def _conflict_wait_s(token: str, tries: int) -> float:
+    """Grows, and differs between attempts, so that publishers that collided part."""
+    spread = zlib.crc32(f"{token} {tries}".encode()) / 2**32
+    return min(_WAIT_CAP_S, _WAIT_S * (1 << min(tries, 10))) * (0.3 + 0.7 * spread)

@@ -1,0 +1,169 @@
+"""What became of a table since a snapshot, and what an overwrite that began there may replace.
+
+Read from manifests. A rewrite of other files (a compaction) is followed: the rows stay the same.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pyiceberg.manifest import DataFile, ManifestContent, ManifestEntryStatus
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Operation, Snapshot
+
+from longhaul.adapters.iceberg.catalog import OccupiedError
+
+TOKEN: Final = "longhaul.token"  # noqa: S105 - a property's name
+"""In a snapshot's summary: the attempt whose output it added."""
+MODE: Final = "longhaul.mode"
+PUBLISHED: Final = "longhaul.published"
+"""A property of the table: the latest tokens, for when their snapshots have expired."""
+BASE: Final = "longhaul.base"
+"""A property of the table: the token of the latest overwrite of the whole table by Longhaul."""
+
+Partition = tuple[Any, ...]
+"""A partition's values, in the order of the spec."""
+
+
+class ReplacedError(Exception):
+    """Another overwrite came first: this one counts as the earlier of the two."""
+
+
+@dataclass
+class SnapshotChange:
+    """What one snapshot added and removed."""
+
+    snapshot: Snapshot
+    added: set[DataFile] = field(default_factory=set)
+    removed: set[DataFile] = field(default_factory=set)
+
+    @property
+    def mode(self) -> str:
+        return _summary(self.snapshot).get(MODE, "")
+
+    @property
+    def is_compaction(self) -> bool:
+        summary = self.snapshot.summary
+        return summary is not None and summary.operation is Operation.REPLACE
+
+
+def is_published(table: Table, token: str) -> bool:
+    """Whether that attempt's output is, or was, part of the table.
+
+    Snapshots of all branches count, and those that somebody rolled back.
+    """
+    kept = table.metadata.properties.get(PUBLISHED, "").split()
+    return token in kept or any(
+        _summary(snapshot).get(TOKEN) == token for snapshot in table.metadata.snapshots
+    )
+
+
+def to_replace(table: Table, since: int | None, partitions: set[Partition] | None) -> set[DataFile]:
+    """The files that hold, now, the rows that an overwrite saw when it began.
+
+    `partitions` limits it to those; None is the whole table.
+
+    Raises:
+        ReplacedError: another overwrite of the same came first.
+        OccupiedError: its rows were changed, or mixed with others in a compaction.
+    """
+
+    def is_ours(file: DataFile) -> bool:
+        return partitions is None or _partition(file) in partitions
+
+    start = table.metadata.snapshot_by_id(since) if since is not None else None
+    if since is not None and start is None:
+        raise OccupiedError("the snapshot that this output would replace has expired")
+    files = {file for file in _live_files(table, start) if is_ours(file)}
+    for change in _changes_since(table, since):
+        touched = files & change.removed
+        if change.is_compaction:
+            files = files - touched | _rewritten(touched, change)
+        elif change.mode == "overwrite":
+            raise ReplacedError
+        elif (
+            partitions is not None
+            and change.mode == "overwrite_partitions"
+            and any(map(is_ours, change.added))
+        ):
+            if partitions <= {_partition(file) for file in change.added}:
+                raise ReplacedError
+            raise OccupiedError("another job has overwritten some of these partitions")
+        elif touched:
+            raise OccupiedError("rows that this output would replace have changed")
+    return files
+
+
+def _live_files(table: Table, snapshot: Snapshot | None) -> set[DataFile]:
+    manifests = snapshot.manifests(table.io) if snapshot else []
+    return {
+        entry.data_file
+        for manifest in manifests
+        if manifest.content == ManifestContent.DATA
+        for entry in manifest.fetch_manifest_entry(table.io)
+    }
+
+
+def _changes_since(table: Table, since: int | None) -> Iterator[SnapshotChange]:
+    """Oldest first.
+
+    Raises:
+        OccupiedError: a snapshot in between has expired, or the table was rolled back.
+    """
+    chain: list[Snapshot] = []
+    at = table.metadata.current_snapshot_id
+    while at is not None and at != since:
+        snapshot = table.metadata.snapshot_by_id(at)
+        if snapshot is None:
+            if since is None:  # nothing to replace, so nothing that history could have changed
+                break
+            raise OccupiedError("the table's history since this output's upload has expired")
+        chain.append(snapshot)
+        at = snapshot.parent_snapshot_id
+    if since is not None and at != since:
+        raise OccupiedError("the table was rolled back since this output's upload")
+    for snapshot in reversed(chain):
+        change = SnapshotChange(snapshot)
+        for manifest in snapshot.manifests(table.io):
+            if (
+                manifest.content != ManifestContent.DATA
+                or manifest.added_snapshot_id != snapshot.snapshot_id
+            ):
+                continue
+            for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=False):
+                if entry.snapshot_id != snapshot.snapshot_id:
+                    continue
+                if entry.status == ManifestEntryStatus.DELETED:
+                    change.removed.add(entry.data_file)
+                elif entry.status == ManifestEntryStatus.ADDED:
+                    change.added.add(entry.data_file)
+        yield change
+
+
+def _rewritten(touched: set[DataFile], change: SnapshotChange) -> set[DataFile]:
+    """What holds the rows of `touched` after a compaction, which leaves rows in their partition.
+
+    Raises:
+        OccupiedError: it holds other rows too.
+    """
+    at = {_place(file) for file in touched}
+    removed, added = (
+        {file for file in files if _place(file) in at} for files in (change.removed, change.added)
+    )
+    if removed != touched or sum(file.record_count for file in removed) != sum(
+        file.record_count for file in added
+    ):
+        raise OccupiedError("a compaction has mixed the rows to be replaced with others")
+    return added
+
+
+def _partition(file: DataFile) -> Partition:
+    return tuple(file.partition[n] for n in range(len(file.partition)))
+
+
+def _place(file: DataFile) -> tuple[int, Partition]:
+    return file.spec_id, _partition(file)
+
+
+def _summary(snapshot: Snapshot) -> dict[str, str]:
+    return snapshot.summary.additional_properties if snapshot.summary else {}

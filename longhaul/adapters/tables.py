@@ -1,0 +1,39 @@
+"""Tables on first use: pyiceberg takes a third of a second to import, and most jobs need none."""
+
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from longhaul.ports import Clock
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+    from longhaul.adapters.iceberg.catalog import Tables
+    from longhaul.adapters.iceberg.commits import TablePublisher
+
+
+def tables_of(glue: Callable[[], Any], s3: "S3Client", bucket: str) -> "Callable[[], Tables]":
+    """`glue` makes boto3's client."""
+
+    @cache
+    def make() -> "Tables":
+        from longhaul.adapters.iceberg.catalog import Tables  # noqa: PLC0415
+
+        return Tables(glue, s3, bucket)
+
+    return make
+
+
+def publisher_of(
+    tables: "Callable[[], Tables] | None", clock: Clock
+) -> "Callable[[], TablePublisher] | None":
+    if tables is None:
+        return None
+
+    def make() -> "TablePublisher":
+        from longhaul.adapters.iceberg.commits import TablePublisher  # noqa: PLC0415
+
+        return TablePublisher(tables(), clock)
+
+    return make

@@ -1,0 +1,100 @@
+"""Glue's catalog in memory: databases, and tables of which each update makes a version."""
+
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+from botocore.exceptions import ClientError
+
+from simulation.aws.service import Answer, Gate, Pages, RefusedError, Service, operation
+
+_NOT_FOUND = "EntityNotFoundException"
+_EXISTS = "AlreadyExistsException"
+
+
+class FakeGlue(Service):
+    service = "glue"
+    exceptions = SimpleNamespace(
+        **{
+            code: type(code, (ClientError,), {})
+            for code in (_NOT_FOUND, _EXISTS, "ConcurrentModificationException")
+        }
+    )
+    paginators: ClassVar[Pages] = {"get_tables": (("NextToken", "NextToken"),)}
+
+    def __init__(self, gate: Gate) -> None:
+        super().__init__(gate)
+        self.databases: dict[str, Answer] = {}
+        self.tables: dict[tuple[str, str], list[Answer]] = {}  # the versions that are kept
+
+    @operation
+    def create_database(self, *, DatabaseInput: Answer) -> Answer:
+        if DatabaseInput["Name"] in self.databases:
+            raise RefusedError(_EXISTS, "Database already exists.")
+        self.databases[DatabaseInput["Name"]] = DatabaseInput
+        return {}
+
+    @operation
+    def get_database(self, *, Name: str) -> Answer:
+        self._check_database(Name)
+        return {"Database": self.databases[Name]}
+
+    @operation
+    def create_table(self, *, DatabaseName: str, TableInput: Answer) -> Answer:
+        self._check_database(DatabaseName)
+        if (DatabaseName, TableInput["Name"]) in self.tables:
+            raise RefusedError(_EXISTS, "Table already exists.")
+        table = {**TableInput, "DatabaseName": DatabaseName, "VersionId": "0"}
+        self.tables[DatabaseName, TableInput["Name"]] = [table]
+        return {}
+
+    @operation
+    def get_table(self, *, DatabaseName: str, Name: str) -> Answer:
+        return {"Table": self._versions(DatabaseName, Name)[-1]}
+
+    @operation
+    def get_tables(self, *, DatabaseName: str) -> Answer:
+        self._check_database(DatabaseName)
+        found = [each for (name, _), each in self.tables.items() if name == DatabaseName]
+        return {"TableList": [versions[-1] for versions in found]}
+
+    @operation
+    def get_table_versions(self, *, DatabaseName: str, TableName: str) -> Answer:
+        versions = self._versions(DatabaseName, TableName)
+        return {
+            "TableVersions": [
+                {"Table": each, "VersionId": each["VersionId"]} for each in reversed(versions)
+            ]
+        }
+
+    @operation
+    def update_table(
+        self,
+        *,
+        DatabaseName: str,
+        TableInput: Answer,
+        VersionId: str | None = None,
+        SkipArchive: bool = False,
+    ) -> Answer:
+        versions = self._versions(DatabaseName, TableInput["Name"])
+        current = versions[-1]["VersionId"]
+        if VersionId not in (None, current):
+            raise RefusedError(
+                "ConcurrentModificationException",
+                "Update table failed due to concurrent modifications.",
+            )
+        if SkipArchive:
+            versions.pop()
+        number = str(int(current) + 1)
+        versions.append({**TableInput, "DatabaseName": DatabaseName, "VersionId": number})
+        return {}
+
+    def _check_database(self, name: str) -> None:
+        if name not in self.databases:
+            raise RefusedError(_NOT_FOUND, f"Database {name} not found.")
+
+    def _versions(self, database: str, name: str) -> list[Any]:
+        self._check_database(database)
+        try:
+            return self.tables[database, name]
+        except KeyError:
+            raise RefusedError(_NOT_FOUND, f"Table {name} not found.") from None

@@ -1,0 +1,173 @@
+"""Small outputs for tables, without Spark: files as Spark would write them, by pyarrow."""
+
+import json
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from botocore.exceptions import ClientError
+
+from jobs.io.publisher import Uploader
+from jobs.io.tables import TableDestination
+from jobs.io.written import Dataset, TableLayout
+from jobs.stopping import Stop
+from longhaul.adapters.clock import SystemClock
+from longhaul.adapters.iceberg.catalog import Tables
+from longhaul.adapters.iceberg.commits import TablePublisher
+from longhaul.adapters.publisher import S3Publisher
+from longhaul.domain.lease import AttemptId, CommittedOutput
+from longhaul.domain.request import Mode
+from longhaul.domain.tables import PartitionBy, TablePath
+
+BUCKET, DATABASE = "data", "lake"
+PATH = TablePath(DATABASE, "flights")
+_SPARK = {"long": pa.int64(), "integer": pa.int32(), "string": pa.string(), "double": pa.float64()}
+COLUMNS = {"n": "long", "p": "string"}
+
+Rows = Sequence[tuple[Any, ...]]
+
+
+@dataclass
+class Lake:
+    """A bucket and a Glue database."""
+
+    folder: Path
+    client: Callable[..., Any]
+
+    def __post_init__(self) -> None:
+        self.s3, self.glue = self.client("s3"), self.client("glue")
+        self.s3.create_bucket(Bucket=BUCKET)
+        self.glue.create_database(DatabaseInput={"Name": DATABASE})
+        self.tables = Tables(lambda: self.glue, self.s3, BUCKET)
+
+    def upload(
+        self,
+        job: str,
+        rows: Rows,
+        mode: Mode = "append",
+        *,
+        attempt: int = 1,
+        by: Sequence[str] = (),
+        columns: dict[str, str] | None = None,
+        datasets: Sequence[str] = (".",),
+        path: TablePath = PATH,
+    ) -> CommittedOutput:
+        """An output whose upload has ended, as an attempt would commit it to its lease."""
+        attempt_id = AttemptId(f"main#{job}", 1, attempt)
+        destination = TableDestination(self.tables, path, mode, attempt_id)
+        written = [
+            self._written(destination, attempt_id, name, rows, by, columns or COLUMNS)
+            for name in datasets
+        ]
+        uploader = Uploader(self.s3, BUCKET, Stop(), begin=lambda _: None, advance=lambda _: None)
+        return destination.upload(uploader, written, {})
+
+    def publish(self, output: CommittedOutput, glue: Any = None) -> None:
+        self.publisher(glue).publish(output)
+
+    def publisher(self, glue: Any = None) -> S3Publisher:
+        tables = Tables(lambda: glue or self.glue, self.s3, BUCKET)
+        make = lambda: TablePublisher(tables, SystemClock())  # noqa: E731 - as the wiring makes it
+        return S3Publisher(self.s3, BUCKET, tables=make)
+
+    def add(self, job: str, rows: Rows, mode: Mode = "append", **named: Any) -> CommittedOutput:
+        output = self.upload(job, rows, mode, **named)
+        self.publish(output)
+        return output
+
+    def rows(self, path: TablePath = PATH) -> list[tuple[Any, ...]]:
+        table = self.tables.load(path)
+        found = table.scan().to_arrow().to_pylist() if table else []
+        return sorted(tuple(row.values()) for row in found)
+
+    def tokens(self) -> list[str]:
+        table = self.tables.load(PATH)
+        assert table is not None
+        return [
+            snapshot.summary.additional_properties["longhaul.token"]
+            for snapshot in table.metadata.snapshots
+            if snapshot.summary
+        ]
+
+    def _written(
+        self,
+        destination: TableDestination,
+        attempt: AttemptId,
+        name: str,
+        rows: Rows,
+        by: Sequence[str],
+        columns: dict[str, str],
+    ) -> Dataset:
+        described = {
+            "type": "struct",
+            "fields": [{"name": each, "type": kind} for each, kind in columns.items()],
+        }
+        layout: TableLayout = destination.layout(name, described, by)
+        folder = self.folder / attempt.token / name.replace(".", "main")
+        schema = pa.schema([(each, _SPARK[kind]) for each, kind in columns.items()])
+        for n, part in enumerate(_parts(rows, list(columns), layout.partition_by)):
+            arrays = [
+                pa.array(column, type_)
+                for column, type_ in zip(zip(*part, strict=True), schema.types, strict=True)
+            ]
+            (folder / f"{n}").mkdir(parents=True)
+            pq.write_table(pa.table(arrays, schema=schema), folder / f"{n}" / "part-0.parquet")
+        return Dataset(
+            name, folder, len(rows), TableLayout(json.dumps(described), layout.partition_by)
+        )
+
+
+def _parts(rows: Rows, names: list[str], by: Sequence[PartitionBy]) -> list[Rows]:
+    """The rows of each partition; of one by days and the like the test writes one partition."""
+    places = [names.index(each.column) for each in by]
+    keys = sorted({tuple(row[place] for place in places) for row in rows}, key=str)
+    return [[row for row in rows if tuple(row[at] for at in places) == key] for key in keys]
+
+
+class Glue:
+    """A client whose answer to UpdateTable or CreateTable is lost, as often as asked."""
+
+    def __init__(
+        self, client: Any, lost: int, code: str, before: Callable[[], None] = lambda: None
+    ) -> None:
+        self._client, self._lost, self._code, self._before = client, lost, code, before
+
+    def __getattr__(self, name: str) -> Any:
+        inner = getattr(self._client, name)
+        if name not in ("update_table", "create_table"):
+            return inner
+
+        def call(**arguments: Any) -> Any:
+            before, self._before = self._before, lambda: None
+            before()
+            answer = inner(**arguments)
+            if self._lost:
+                self._lost -= 1
+                error = {"Error": {"Code": self._code, "Message": "lost"}}
+                raise getattr(self._client.exceptions, self._code, ClientError)(error, name)
+            return answer
+
+        return call
+
+
+def at_once(calls: Sequence[Callable[[], Any]]) -> list[BaseException]:
+    """Call all in threads that start together; returns what they raised."""
+    gate, raised = threading.Barrier(len(calls)), []
+
+    def run(call: Callable[[], Any]) -> None:
+        gate.wait()
+        try:
+            call()
+        except BaseException as error:  # noqa: BLE001 - the test looks at it
+            raised.append(error)
+
+    threads = [threading.Thread(target=run, args=(call,)) for call in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return raised

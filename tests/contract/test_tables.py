@@ -1,0 +1,326 @@
+"""Exactly once into an Iceberg table, whoever publishes, how often, and what gets lost."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+from moto import mock_aws
+
+from embedded.moto_repairs import glue_versions
+from embedded.moto_repairs.patching import Patches
+from longhaul.domain.errors import PermanentJobError, VoidCommitError
+from longhaul.domain.lease import AttemptId
+from longhaul.domain.tables import TablePath
+from longhaul.settings import PathPolicy
+from longhaul.wiring import Wiring
+from simulation.aws.cloud import FakeAws
+from simulation.aws.shapes import checked
+from tests.builders import settings
+from tests.contract.lake import BUCKET, PATH, Glue, Lake, at_once
+
+
+@pytest.fixture(params=["strict", "moto"])
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lake]:
+    if request.param == "strict":
+        fake = FakeAws(around=checked)
+        yield Lake(tmp_path, fake.client)
+        return
+    patches = Patches()
+    glue_versions.apply(patches)
+    with mock_aws():
+        yield Lake(tmp_path, boto3.client)
+    patches.undo()
+
+
+def test_nothing_is_visible_before_the_publish(lake: Lake) -> None:
+    lake.upload("a", [(1, "x")])
+
+    assert lake.tables.load(PATH) is None
+
+
+def test_a_repeated_publication_adds_its_rows_once(lake: Lake) -> None:
+    output = lake.add("a", [(1, "x"), (2, "y")])
+    lake.publish(output)
+
+    assert lake.rows() == [(1, "x"), (2, "y")]
+    assert output.prefix == "table://lake/flights"
+
+
+def test_appends_at_once_lose_none(lake: Lake) -> None:
+    outputs = [lake.upload(str(n), [(n, "x")]) for n in range(8)]
+
+    assert at_once([lambda output=output: lake.publish(output) for output in outputs]) == []
+    assert lake.rows() == [(n, "x") for n in range(8)]
+
+
+def test_publishers_of_one_output_at_once_add_it_once(lake: Lake) -> None:
+    output = lake.upload("a", [(1, "x")])
+
+    assert at_once([lambda: lake.publish(output)] * 3) == []
+    assert lake.rows() == [(1, "x")]
+    assert len(lake.tokens()) == 1
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_commit_whose_answer_is_lost_and_whose_repetition_is_refused_counts(
+    lake: Lake, *, is_new: bool
+) -> None:
+    if not is_new:
+        lake.add("before", [(0, "x")])
+    code = "AlreadyExistsException" if is_new else "ConcurrentModificationException"
+    output = lake.upload("a", [(1, "x")])
+
+    lake.publish(output, Glue(lake.glue, 1, code))
+
+    assert lake.rows() == [(1, "x")] if is_new else [(0, "x"), (1, "x")]
+
+
+def test_a_commit_that_ends_in_an_error_is_found_by_the_next_publisher(lake: Lake) -> None:
+    lake.add("before", [(0, "x")])
+    output = lake.upload("a", [(1, "x")])
+
+    with pytest.raises(ClientError, match="lost"):
+        lake.publish(output, Glue(lake.glue, 1, "InternalServiceException"))
+    lake.publish(output)
+
+    assert lake.rows() == [(0, "x"), (1, "x")]
+
+
+def test_an_output_counts_as_published_when_its_snapshot_has_expired(lake: Lake) -> None:
+    output = lake.add("a", [(1, "x")])
+    lake.add("b", [(2, "x")])
+    table = lake.tables.load(PATH)
+    assert table is not None
+    table.maintenance.expire_snapshots().by_id(table.metadata.snapshots[0].snapshot_id).commit()
+
+    lake.publish(output)
+
+    assert len(lake.tokens()) == 1
+    assert lake.rows() == [(1, "x"), (2, "x")]
+
+
+def test_functions_publish_tables_too(lake: Lake) -> None:
+    output = lake.upload("a", [(1, "x")])
+
+    wiring = Wiring(settings(paths=PathPolicy(data_bucket=BUCKET)), lake.client)
+    wiring.publisher.publish(output)
+
+    assert lake.rows() == [(1, "x")]
+
+
+def test_an_attempt_that_never_committed_leaves_nothing(lake: Lake) -> None:
+    lake.upload("a", [(1, "x")])
+    lake.publisher().discard(AttemptId("main#a", 1, 1))
+
+    assert lake.s3.list_multipart_uploads(Bucket=BUCKET).get("Uploads", []) == []
+    assert lake.s3.list_objects_v2(Bucket=BUCKET, Prefix="tables/")["KeyCount"] == 0
+
+
+def test_an_overwrite_replaces_what_it_saw_and_keeps_what_came_since(lake: Lake) -> None:
+    lake.add("old", [(1, "x")])
+    output = lake.upload("new", [(2, "x")], "overwrite")
+    lake.add("meanwhile", [(3, "x")])
+
+    lake.publish(output)
+
+    assert lake.rows() == [(2, "x"), (3, "x")]
+
+
+def test_of_two_overwrites_of_the_same_the_second_counts_as_the_earlier(lake: Lake) -> None:
+    lake.add("old", [(1, "x")], "overwrite")
+    first = lake.upload("first", [(2, "x")], "overwrite")
+    second = lake.upload("second", [(3, "x")], "overwrite")
+
+    lake.publish(first)
+    lake.publish(second)
+
+    assert lake.rows() == [(2, "x")]
+
+
+def test_an_overwrite_of_rows_that_were_deleted_meanwhile_is_void(lake: Lake) -> None:
+    lake.add("old", [(1, "x")])
+    output = lake.upload("new", [(2, "x")], "overwrite")
+    table = lake.tables.load(PATH)
+    assert table is not None
+    table.delete("n = 1")
+
+    with pytest.raises(VoidCommitError, match="have changed"):
+        lake.publish(output)
+
+
+def test_an_overwrite_of_partitions_leaves_the_others(lake: Lake) -> None:
+    lake.add("old", [(1, "x"), (2, "y"), (3, None)], by=["p"])
+
+    lake.add("new", [(4, "y"), (5, "z"), (6, None)], "overwrite_partitions")
+
+    assert lake.rows() == [(1, "x"), (4, "y"), (5, "z"), (6, None)]
+
+
+def test_overlapping_overwrites_of_partitions_are_void(lake: Lake) -> None:
+    lake.add("old", [(1, "x"), (2, "y")], by=["p"])
+    late = lake.upload("late", [(3, "x"), (4, "y")], "overwrite_partitions")
+    lake.add("first", [(5, "y")], "overwrite_partitions")
+
+    with pytest.raises(VoidCommitError, match="overwritten some of these"):
+        lake.publish(late)
+    assert lake.rows() == [(1, "x"), (5, "y")]
+
+
+def test_mode_error_is_void_when_another_came_first(lake: Lake) -> None:
+    output = lake.upload("a", [(1, "x")], "error")
+    lake.add("b", [(2, "x")], "error")
+
+    with pytest.raises(VoidCommitError, match="another output"):
+        lake.publish(output)
+    assert lake.rows() == [(2, "x")]
+
+
+def test_a_void_deletes_no_completed_file(lake: Lake) -> None:
+    """Another publisher may be about to commit them."""
+    output = lake.upload("a", [(1, "x")], "error")
+
+    def meanwhile() -> None:
+        lake.add("b", [(2, "x")], "error")
+
+    with pytest.raises(VoidCommitError):
+        lake.publish(output, Glue(lake.glue, 0, "", before=meanwhile))
+    lake.publisher().discard(AttemptId("main#a", 1, 1))
+
+    listed = lake.s3.list_objects_v2(Bucket=BUCKET, Prefix="tables/lake/flights/data/")
+    assert listed["KeyCount"] == 2
+
+
+def test_new_columns_are_added_and_types_widened(lake: Lake) -> None:
+    lake.add("a", [(1, "x")], columns={"n": "integer", "p": "string"})
+    lake.add("b", [(2**40, "y", 0.5)], columns={"n": "long", "p": "string", "more": "double"})
+    lake.add("c", [(3,)], columns={"n": "integer"})
+
+    assert lake.rows() == [(1, "x", None), (3, None, None), (2**40, "y", 0.5)]
+
+
+def test_a_column_of_another_kind_is_named_with_both_types(lake: Lake) -> None:
+    lake.add("a", [(1, "x")])
+
+    with pytest.raises(PermanentJobError, match="column n is long in the table, and string in"):
+        lake.upload("b", [("1", "x")], columns={"n": "string", "p": "string"})
+
+
+def test_columns_that_were_added_meanwhile_make_the_job_run_again(lake: Lake) -> None:
+    """Both chose the same field id: a reader would take one column for the other."""
+    lake.add("a", [(1, "x")])
+    late = lake.upload("b", [(2, 0.5)], columns={"n": "long", "mine": "double"})
+    lake.add("c", [(3, "y")], columns={"n": "long", "theirs": "string"})
+
+    with pytest.raises(VoidCommitError, match="columns changed"):
+        lake.publish(late)
+    again = lake.upload("b", [(2, 0.5)], columns={"n": "long", "mine": "double"}, attempt=2)
+    lake.publish(again)
+
+    assert lake.rows() == [
+        (1, "x", None, None),
+        (2, None, None, 0.5),
+        (3, None, "y", None),
+    ]
+
+
+def test_a_column_that_was_dropped_and_added_again_does_not_get_its_values_back(
+    lake: Lake,
+) -> None:
+    lake.add("a", [(1, "x")])
+    table = lake.tables.load(PATH)
+    assert table is not None
+    with table.update_schema(allow_incompatible_changes=True) as update:
+        update.delete_column("p")
+
+    lake.add("b", [(2, "y")])
+
+    assert lake.rows() == [(1, None), (2, "y")]
+
+
+def test_a_renamed_column_keeps_its_values(lake: Lake) -> None:
+    lake.add("a", [(1, "x")])
+    table = lake.tables.load(PATH)
+    assert table is not None
+    with table.update_schema() as update:
+        update.rename_column("p", "place")
+
+    lake.add("b", [(2, "y")], columns={"n": "long", "place": "string"})
+
+    assert lake.rows() == [(1, "x"), (2, "y")]
+
+
+def test_a_table_that_is_partitioned_decides(lake: Lake) -> None:
+    lake.add("a", [(1, "x")], by=["p"])
+
+    with pytest.raises(PermanentJobError, match="is partitioned by p, and the job asks for n"):
+        lake.upload("b", [(2, "y")], by=["n"])
+
+
+def test_named_datasets_become_tables_of_their_own(lake: Lake) -> None:
+    output = lake.add("a", [(1, "x")], datasets=(".", "as-json"))
+    lake.publish(output)
+
+    assert lake.rows() == lake.rows(TablePath("lake", "flights__as_json")) == [(1, "x")]
+
+
+def test_a_torn_output_does_not_run_again(lake: Lake) -> None:
+    """One of its tables has the rows already: a second run would double them."""
+    output = lake.upload("a", [(1, "x")], "error", datasets=(".", "more"))
+    more = TablePath("lake", "flights__more")
+
+    def meanwhile() -> None:
+        lake.add("b", [(2, "x")], path=more)
+
+    with pytest.raises(Exception, match="is published, and table://lake/flights__more can not be"):
+        lake.publish(output, Glue(lake.glue, 0, "", before=meanwhile))
+    assert lake.rows() == [(1, "x")]
+    assert lake.rows(more) == [(2, "x")]
+
+
+def test_an_output_without_rows_is_published_once(lake: Lake) -> None:
+    lake.add("a", [(1, "x")])
+    output = lake.add("b", [], "overwrite")
+    lake.publish(output)
+
+    assert lake.rows() == []
+    assert len(lake.tokens()) == 2
+
+
+def test_what_is_no_iceberg_table_is_left_alone(lake: Lake) -> None:
+    lake.glue.create_table(
+        DatabaseName="lake", TableInput={"Name": "flights", "Parameters": {"table_type": "HIVE"}}
+    )
+
+    with pytest.raises(PermanentJobError, match="is no Iceberg table"):
+        lake.upload("a", [(1, "x")])
+
+
+def test_a_table_elsewhere_is_left_alone(lake: Lake) -> None:
+    lake.add("a", [(1, "x")])
+    table = lake.tables.load(PATH)
+    assert table is not None
+    lake.tables.catalog.create_table(("lake", "other"), table.schema(), f"s3://{BUCKET}/other")
+
+    with pytest.raises(PermanentJobError, match="is at s3://data/other: Longhaul writes to"):
+        lake.upload("b", [(2, "x")], path=TablePath("lake", "other"))
+
+
+def test_the_private_names_of_pyiceberg_are_there(lake: Lake) -> None:
+    """The commit goes by them: a new version may have others."""
+    lake.add("a", [(1, "x")])
+    table = lake.tables.load(PATH)
+    assert table is not None
+    transaction: Any = table.transaction()
+    with transaction.update_snapshot().fast_append():
+        pass
+
+    assert transaction._table is table
+    kinds = [type(each).__name__ for each in transaction._requirements]
+    assert "AssertRefSnapshotId" in kinds
+    assert [type(each).__name__ for each in transaction._updates] == [
+        "AddSnapshotUpdate",
+        "SetSnapshotRefUpdate",
+    ]

@@ -1,0 +1,102 @@
+"""Rules of the Glue catalog: on its versions rests that no commit to a table is lost."""
+
+from typing import Any
+
+from tests.contract.conftest import Aws
+from tests.contract.refusals import code_of
+from tests.fidelity.rule import NOT_ASKED, Rule
+
+
+def catalog(aws: Aws) -> Any:
+    """Glue with the database `lake`."""
+    glue = aws.client("glue")
+    glue.create_database(DatabaseInput={"Name": "lake"})
+    return glue
+
+
+def with_table(aws: Aws) -> Any:
+    """Glue with the table `lake.flights`."""
+    glue = catalog(aws)
+    glue.create_table(DatabaseName="lake", TableInput=table("old"))
+    return glue
+
+
+def table(location: str) -> Any:
+    return {"Name": "flights", "Parameters": {"metadata_location": location}}
+
+
+def found(glue: Any) -> Any:
+    return glue.get_table(DatabaseName="lake", Name="flights")["Table"]
+
+
+def update(glue: Any, location: str, **more: Any) -> str:
+    return code_of(
+        lambda: glue.update_table(DatabaseName="lake", TableInput=table(location), **more)
+    )
+
+
+def update_of_the_current_version(aws: Aws) -> str:
+    glue = with_table(aws)
+    update(glue, "new", VersionId=found(glue)["VersionId"])
+    return str(found(glue)["Parameters"]["metadata_location"])
+
+
+def update_of_an_older_version(aws: Aws) -> str:
+    glue = with_table(aws)
+    version = found(glue)["VersionId"]
+    update(glue, "new", VersionId=version)
+    return update(glue, "newer", VersionId=version)
+
+
+def table_after_an_update_of_an_older_version(aws: Aws) -> str:
+    glue = with_table(aws)
+    version = found(glue)["VersionId"]
+    update(glue, "new", VersionId=version)
+    update(glue, "newer", VersionId=version)
+    return str(found(glue)["Parameters"]["metadata_location"])
+
+
+def update_of_a_missing_table(aws: Aws) -> str:
+    return update(catalog(aws), "new")
+
+
+def version_before_an_update_that_skips_the_archive(aws: Aws) -> str:
+    glue = with_table(aws)
+    update(glue, "new", VersionId=found(glue)["VersionId"], SkipArchive=True)
+    versions = glue.get_table_versions(DatabaseName="lake", TableName="flights")["TableVersions"]
+    kept = [each["Table"]["Parameters"]["metadata_location"] for each in versions]
+    return "kept" if "old" in kept else "gone"
+
+
+def creation_of_a_table_that_is_there(aws: Aws) -> str:
+    glue = with_table(aws)
+    return code_of(lambda: glue.create_table(DatabaseName="lake", TableInput=table("new")))
+
+
+def creation_in_a_missing_database(aws: Aws) -> str:
+    glue = aws.client("glue")
+    return code_of(lambda: glue.create_table(DatabaseName="lake", TableInput=table("new")))
+
+
+def read_of_a_missing_table(aws: Aws) -> str:
+    glue = catalog(aws)
+    return code_of(lambda: glue.get_table(DatabaseName="lake", Name="flights"))
+
+
+def _rule(probe: Any, aws: str, page: str) -> Rule:
+    return Rule(
+        probe, aws, page, oracle=NOT_ASKED,
+        why="LocalStack's free edition has no catalog",
+    )  # fmt: skip
+
+
+RULES = [
+    _rule(update_of_the_current_version, "new", "API_UpdateTable"),
+    _rule(update_of_an_older_version, "ConcurrentModificationException", "API_UpdateTable"),
+    _rule(table_after_an_update_of_an_older_version, "new", "API_UpdateTable"),
+    _rule(update_of_a_missing_table, "EntityNotFoundException", "API_UpdateTable"),
+    _rule(version_before_an_update_that_skips_the_archive, "gone", "API_UpdateTable"),
+    _rule(creation_of_a_table_that_is_there, "AlreadyExistsException", "API_CreateTable"),
+    _rule(creation_in_a_missing_database, "EntityNotFoundException", "API_CreateTable"),
+    _rule(read_of_a_missing_table, "EntityNotFoundException", "API_GetTable"),
+]

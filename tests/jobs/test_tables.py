@@ -1,0 +1,221 @@
+"""An attempt whose output goes to a table: what Spark wrote is what readers of Iceberg get."""
+
+import datetime as dt
+from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as PySpark's texts call it
+
+from embedded.moto_repairs import glue_versions
+from embedded.moto_repairs.patching import Patches
+from jobs.io.table_columns import columns_of
+from jobs.io.table_files import describe
+from jobs.running_job import RunningJob
+from longhaul.adapters.clock import SystemClock
+from longhaul.adapters.iceberg.catalog import Tables
+from longhaul.adapters.publisher import S3Publisher
+from longhaul.adapters.tables import publisher_of
+from longhaul.domain.errors import PermanentJobError
+from longhaul.domain.tables import PartitionBy, TablePath
+from longhaul.domain.verdict import ExitCode
+from tests.builders import BUCKET
+from tests.jobs.conftest import Cloud, MakeAttempt
+
+PATH = TablePath("lake", "events")
+LONG = "x" * 300
+ROWS = (
+    "select id n, cast(id as int) i, cast(id as decimal(9, 2)) d, id / 2 half,"
+    " date_add(date'2026-01-30', cast(id as int)) day,"
+    " timestamp'2026-01-01 00:00:00.123456' + make_dt_interval(cast(id as int)) at,"
+    " case id when 0 then null when 1 then '' when 2 then repeat('x', 300) else 'a/b=c' end kind,"
+    " named_struct('x', id, 'tags', array('t', null)) deep, map('k', id) m"
+    " from range(6)"
+)
+
+Write = Callable[[SparkSession, RunningJob[Any]], None]
+
+
+@pytest.fixture
+def tables(cloud: Cloud) -> Iterator[Tables]:
+    patches = Patches()
+    glue_versions.apply(patches)
+    glue = boto3.client("glue")
+    glue.create_database(DatabaseInput={"Name": "lake"})
+    yield Tables(lambda: glue, cloud.s3, BUCKET)
+    patches.undo()
+
+
+@pytest.fixture
+def run(cloud: Cloud, tables: Tables, make_attempt: MakeAttempt) -> Callable[..., ExitCode]:
+    def run_(write: Write, **request: Any) -> ExitCode:
+        cloud.claim(**{"inputs": {}, "output": str(PATH), "mode": "append", **request})
+        publisher = publisher_of(lambda: tables, SystemClock())
+        attempt = make_attempt(
+            write, tables=lambda: tables, publisher=S3Publisher(cloud.s3, BUCKET, tables=publisher)
+        )
+        return attempt.run()
+
+    return run_
+
+
+def writing(partition_by: Sequence[str] = (), query: str = ROWS) -> Write:
+    def write(spark: SparkSession, job: RunningJob[Any]) -> None:
+        job.write(spark.sql(query), format="json", partition_by=partition_by)
+
+    return write
+
+
+def read(tables: Tables, path: TablePath = PATH) -> list[dict[str, Any]]:
+    table = tables.load(path)
+    assert table is not None
+    return sorted(table.scan().to_arrow().to_pylist(), key=lambda row: int(row["n"]))
+
+
+@pytest.mark.parametrize(
+    ("partition_by", "count"),
+    [((), None), (("kind",), 4), (("month(day)", "d"), 6), (("day(at)",), 6), (("year(day)",), 1)],
+)
+def test_rows_of_all_types_are_read_as_they_were_written(
+    run: Callable[..., ExitCode],
+    cloud: Cloud,
+    tables: Tables,
+    partition_by: Sequence[str],
+    count: int | None,
+) -> None:
+    assert run(writing(partition_by)) is ExitCode.OK
+
+    rows = read(tables)
+    assert [row["n"] for row in rows] == list(range(6))
+    assert rows[2] == {
+        "n": 2,
+        "i": 2,
+        "d": Decimal("2.00"),
+        "half": Decimal("1.0") if isinstance(rows[2]["half"], Decimal) else 1.0,
+        "day": dt.date(2026, 2, 1),
+        "at": dt.datetime(2026, 1, 3, 0, 0, 0, 123456, tzinfo=dt.UTC),
+        "kind": LONG,
+        "deep": {"x": 2, "tags": ["t", None]},
+        "m": [("k", 2)],
+    }
+    assert [row["kind"] for row in rows] == [None, "", LONG, *["a/b=c"] * 3]
+    table = tables.load(PATH)
+    assert table is not None
+    if count is not None:
+        partitions = {str(task.file.partition) for task in table.scan().plan_files()}
+        assert len(partitions) == count
+    lease = cloud.lease()
+    assert lease.attempt.output is not None
+    assert lease.attempt.output.prefix == str(PATH)
+    assert lease.attempt.published_at is not None
+    assert cloud.pending_uploads() == []
+
+
+def test_statistics_leave_out_the_files_that_a_filter_excludes(
+    run: Callable[..., ExitCode], tables: Tables
+) -> None:
+    run(writing(["day"]))
+
+    table = tables.load(PATH)
+    assert table is not None
+    assert len(list(table.scan(row_filter="n = 3").plan_files())) == 1
+    assert len(list(table.scan(row_filter="day = '2026-02-01'").plan_files())) == 1
+
+
+def test_field_ids_are_in_the_files(
+    run: Callable[..., ExitCode], cloud: Cloud, tables: Tables, tmp_path: Path
+) -> None:
+    run(writing())
+
+    table = tables.load(PATH)
+    assert table is not None
+    assert table.name_mapping() is None
+    (key, *_) = cloud.objects("tables/lake/events/data/")
+    cloud.s3.download_file(BUCKET, key, str(tmp_path / "file"))
+    columns = pq.read_schema(tmp_path / "file")
+    ids = {field.name: int(field.metadata[b"PARQUET:field_id"]) for field in columns}
+    assert ids == {field.name: field.field_id for field in table.schema().fields}
+
+
+def test_a_conflict_of_types_is_permanent_and_nothing_is_left(
+    run: Callable[..., ExitCode], cloud: Cloud, tables: Tables
+) -> None:
+    schema = columns_of({"fields": [{"name": "n", "type": "string"}]})
+    tables.catalog.create_table(("lake", "events"), schema, PATH.location(BUCKET))
+
+    assert run(writing()) is ExitCode.PERMANENT
+
+    result = cloud.lease().attempt.result
+    assert result is not None
+    assert "column n is string in the table, and long in the output" in result.error
+    assert cloud.pending_uploads() == []
+
+
+def test_mode_error_refuses_before_any_work(
+    run: Callable[..., ExitCode], cloud: Cloud, tables: Tables
+) -> None:
+    schema = columns_of({"fields": [{"name": "n", "type": "long"}]})
+    table = tables.catalog.create_table(("lake", "events"), schema, PATH.location(BUCKET))
+    with table.transaction() as transaction, transaction.update_snapshot().fast_append():
+        pass
+
+    def never(*_: Any) -> None:
+        raise AssertionError("the job ran")
+
+    assert run(never, mode="error") is ExitCode.PERMANENT
+    result = cloud.lease().attempt.result
+    assert result is not None
+    assert "mode is error, and table://lake/events holds an output" in result.error
+
+
+@pytest.mark.parametrize(
+    ("query", "partition_by", "problem"),
+    [
+        ("select 1 a, 2 A", (), "columns a and A differ in case alone"),
+        ("select interval 1 day a", (), "a table has no type for Spark's interval day"),
+        ("select 1 `a.b`", (), "has a dot in its name"),
+        ("select 1D a", ("a",), "partition_by a: a double cannot be used like this"),
+        ("select 1 a", ("day(a)",), "partition_by day(a): a int cannot be used like this"),
+        ("select 1 a", ("b",), "partition_by b: the job writes no such column"),
+    ],
+)
+def test_what_a_table_cannot_hold_is_permanent_and_named(
+    run: Callable[..., ExitCode],
+    cloud: Cloud,
+    query: str,
+    partition_by: Sequence[str],
+    problem: str,
+) -> None:
+    assert run(writing(partition_by, query)) is ExitCode.PERMANENT
+
+    result = cloud.lease().attempt.result
+    assert result is not None
+    assert problem in result.error
+
+
+def test_files_of_the_jobs_own_are_refused(run: Callable[..., ExitCode], cloud: Cloud) -> None:
+    assert run(lambda _, job: job.files()) is ExitCode.PERMANENT
+
+    result = cloud.lease().attempt.result
+    assert result is not None
+    assert "which a table cannot hold" in result.error
+
+
+def test_a_file_whose_rows_are_of_two_partitions_is_refused(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    df = spark.range(2).withColumn("p", F.col("id").cast("string")).coalesce(1)
+    df.write.parquet((tmp_path / "two").as_uri())
+
+    with pytest.raises(PermanentJobError, match="a file has several of its values"):
+        describe(
+            (tmp_path / "two").glob("*.parquet"),
+            columns_of(df.schema.jsonValue()),
+            (PartitionBy(column="p"),),
+            "data/",
+        )

@@ -1,0 +1,136 @@
+"""What a table's name may be, where it is allowed, and how it is partitioned."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from longhaul.domain.errors import InvalidRequestError
+from longhaul.domain.manifest import PendingOutput
+from longhaul.domain.paths import parse_output
+from longhaul.domain.policy import parse_request
+from longhaul.domain.tables import (
+    ColumnStatistics,
+    PartitionBy,
+    PendingTable,
+    TableFile,
+    TablePath,
+    parse_table,
+)
+from longhaul.settings import EmrApplication, PathPolicy, RequestLimits, RuntimeSettings
+from tests.builders import BUCKET, body, settings, stage
+
+POLICY = PathPolicy(data_bucket=BUCKET, table_databases=("longhaul", "their_lake"))
+
+
+def with_tables(**of_stage: Any) -> RuntimeSettings:
+    return settings(
+        stages=(stage(**of_stage), stage(name="next")),
+        paths=POLICY.model_copy(update={"input_buckets": ("landing",)}),
+        emr_serverless=EmrApplication(application_arn="arn:a/1", work_area="s3://data/work/"),
+    )
+
+
+def problems_of(known: RuntimeSettings, **asked: Any) -> list[str]:
+    try:
+        parse_request(body(**asked), known, known.stages[0])
+    except InvalidRequestError as error:
+        return error.problems
+    return []
+
+
+def test_a_table_is_a_database_that_the_settings_name_and_a_name() -> None:
+    path = parse_table("table://their_lake/flights_2013", POLICY)
+
+    assert path == TablePath("their_lake", "flights_2013") == TablePath.of(str(path))
+    assert path.location(BUCKET) == f"s3://{BUCKET}/tables/their_lake/flights_2013"
+    assert path.of_dataset("as-JSON").name == "flights_2013__as_json"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("table://other/flights", "database 'ot…' is not allowed; allowed: longhaul, their_lake"),
+        ("table://longhaul", "a table is table://DATABASE/NAME"),
+        ("table://longhaul/", "a table is table://DATABASE/NAME"),
+        ("table://longhaul/Flights", "a NAME has a-z 0-9 _"),
+        ("table://longhaul/a/b", "a NAME has a-z 0-9 _"),
+        ("table://longhaul/" + "a" * 181, "at most 180"),
+    ],
+)
+def test_a_table_that_cannot_be_is_refused(text: str, problem: str) -> None:
+    (found,) = problems_of(with_tables(), output=text)
+    assert found.startswith("output: ")
+    assert problem in found
+
+
+def test_a_stack_without_databases_has_no_tables() -> None:
+    (problem,) = problems_of(settings(), output="table://longhaul/flights")
+    assert "this stack has no tables" in problem
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite", "overwrite_partitions", "error"])
+def test_a_table_takes_each_mode_and_a_prefix_all_but_one(mode: str) -> None:
+    assert problems_of(with_tables(), output="table://longhaul/flights", mode=mode) == []
+    refused = problems_of(with_tables(), mode=mode)
+    assert bool(refused) is (mode == "overwrite_partitions")
+
+
+def test_limits_of_a_stage_hold_for_tables() -> None:
+    limited = with_tables(
+        limits=RequestLimits(output_prefixes=(f"s3://{BUCKET}/tables/longhaul/",))
+    )
+
+    assert problems_of(limited, output="table://longhaul/flights") == []
+    (problem,) = problems_of(limited, output="table://their_lake/flights")
+    assert f"stage main writes only below s3://{BUCKET}/tables/longhaul/" in problem
+
+
+def test_what_cannot_write_or_read_a_table_says_so_before_it_starts() -> None:
+    on_emr = {"output": "table://longhaul/flights", "engine": "emr-serverless"}
+    (problem,) = problems_of(with_tables(), **on_emr)
+    assert "send one for a table to engine fargate" in problem
+
+    (problem,) = problems_of(with_tables(next=("next",)), output="table://longhaul/flights")
+    assert "a table is no input yet" in problem
+
+
+def test_no_prefix_is_among_the_tables() -> None:
+    with pytest.raises(ValueError, match="name one as table://DATABASE/NAME"):
+        parse_output(f"s3://{BUCKET}/tables/longhaul/", POLICY)
+    assert parse_output(f"s3://{BUCKET}/tables/of-mine/", POLICY)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("region", PartitionBy(column="region")),
+        ("day(at)", PartitionBy(column="at", transform="day")),
+        ("hour(at)", PartitionBy(column="at", transform="hour")),
+        ("bucket(at)", PartitionBy(column="bucket(at)")),
+    ],
+)
+def test_a_partition_is_a_column_or_a_part_of_its_time(text: str, expected: PartitionBy) -> None:
+    assert PartitionBy.parse(text) == expected
+    assert str(expected) == text
+
+
+def test_a_pending_list_keeps_binary_values_and_is_no_list_of_an_older_version() -> None:
+    file = TableFile(
+        path="data/t/0.parquet",
+        size=1,
+        rows=1,
+        partition=(b"\xff\x00", None),
+        columns={7: ColumnStatistics(lower=b"\x00", upper=b"\xff")},
+    )
+    table = PendingTable(
+        database="d", name="n", location="s3://b/t", mode="append", columns="{}", files=(file,)
+    )
+    pending = PendingOutput(version=2, token="t", prefix="s3://b/", tables=(table,))
+
+    text = pending.model_dump_json()
+
+    assert PendingOutput.model_validate_json(text) == pending
+    assert pending.folders == ("n/data/t/",)
+    with pytest.raises(ValidationError):
+        PendingOutput.model_validate({"version": 3, "token": "t", "prefix": "s3://b/"})
