@@ -6,7 +6,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from console.commands import dlq
+from console.commands import dlq, table
 from console.commands.cancel import cancel
 from console.commands.console import console
 from console.commands.cost import cost
@@ -64,6 +64,7 @@ app.command(rich_help_panel=_JOBS)(history)
 app.command(rich_help_panel=_JOBS)(logs)
 app.command(rich_help_panel=_JOBS)(cancel)
 app.command(rich_help_panel=_JOBS)(retry)
+app.add_typer(table.app, name="table", rich_help_panel=_JOBS)
 app.command(rich_help_panel=_CARE)(console)
 app.add_typer(dlq.app, name="dlq", rich_help_panel=_CARE)
 app.command(rich_help_panel=_CARE)(cost)

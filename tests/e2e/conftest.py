@@ -19,8 +19,10 @@ from embedded.cloud import EmbeddedAws
 from embedded.credentials import aws_client
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.dynamodb.leases import DynamoLeases
+from longhaul.adapters.iceberg.catalog import Tables
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.manifest import Manifest
+from longhaul.domain.tables import TablePath
 from tests.embedded.support import eventually
 from tests.synthesized import local_profile
 
@@ -100,6 +102,13 @@ class Stack:
         request = {"job": "sql", "job_id": job_id, "output": f"s3://{self.bucket}/{job_id}/"}
         params = {"plan": plan, "work_s": work_s, "until": until and str(until)}
         return json.dumps({**request, "params": params, **changes})
+
+    def table_rows(self, name: str) -> list[tuple[Any, ...]]:
+        """The rows of a table of the stack's database, as pyiceberg reads them."""
+        tables = Tables(lambda: self.client("glue"), self.client("s3"), self.bucket)
+        table = tables.load(TablePath("longhaul", name))
+        assert table is not None
+        return sorted(tuple(row.values()) for row in table.scan().to_arrow().to_pylist())
 
     def send(self, body: str) -> None:
         self.client("sqs").send_message(QueueUrl=self.outputs["JobsQueueUrl"], MessageBody=body)

@@ -34,6 +34,33 @@ def test_a_job_runs_is_published_and_its_message_is_gone(stack: Stack) -> None:
     assert stack.ended_as(row) == "SUCCEEDED"
 
 
+def test_a_job_adds_its_rows_to_a_table_and_another_replaces_a_partition(stack: Stack) -> None:
+    query = "SELECT id AS n, IF(id < 2, 'a', 'b') AS p FROM range({}, {})"
+    table = {"output": "table://longhaul/numbers"}
+    stack.send(
+        stack.select(
+            "added",
+            query.format(0, 4),
+            params={"query": query.format(0, 4), "partition_by": ["p"]},
+            mode="append",
+            **table,
+        )
+    )
+    row = stack.until("added", State.SUCCEEDED)
+    assert stack.ended_as(row) == "SUCCEEDED"
+    assert stack.table_rows("numbers") == [(0, "a"), (1, "a"), (2, "b"), (3, "b")]
+
+    stack.send(stack.select("replaced", query.format(5, 7), mode="overwrite_partitions", **table))
+    stack.until("replaced", State.SUCCEEDED)
+
+    assert stack.table_rows("numbers") == [(0, "a"), (1, "a"), (5, "b"), (6, "b")]
+    # By a reader that shares no code with the writer.
+    asked = stack.longhaul("table", "query", "SELECT p, sum(n) FROM numbers GROUP BY p ORDER BY p")
+    assert asked[:2] == (0, "a\t1\nb\t11\n")
+    code, listed, _ = stack.longhaul("table", "list", "--json")
+    assert (code, json.loads(listed)["current"]["rows"]) == (0, 4)
+
+
 def test_a_new_object_starts_a_job_whatever_its_key_holds_and_only_once(stack: Stack) -> None:
     sound = io.BytesIO()
     with wave.open(sound, "wb") as audio:

@@ -1,0 +1,184 @@
+"""`longhaul table`: list and show the tables that jobs wrote, and query them."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from console.display.text import moment_text
+from console.operations.table_query import query
+from console.operations.tables import TableEntry, TableReader, Version, current, versions
+from console.operations.view import iso
+from console.target import Target
+from console.terminal.options import MANY, AsJson, on_target
+from console.terminal.output import Output
+
+if TYPE_CHECKING:
+    from pyiceberg.table.metadata import TableMetadata
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Tables: what jobs wrote with an output `table://DATABASE/NAME`.",
+)
+
+COLUMNS = ("TABLE", "ROWS", "FILES", "BYTES", "CHANGED", "BY")
+VERSION_COLUMNS = ("CHANGED", "OPERATION", "ADDED", "ROWS", "FILES", "SNAPSHOT", "OUTPUT")
+FIELD_COLUMNS = ("COLUMN", "TYPE", "")
+
+
+@app.command("list")
+@on_target
+def list_tables(target: Target, *, as_json: AsJson = False) -> None:
+    """List the tables of the stack's databases: rows, files, bytes, the latest change.
+
+    Example: longhaul table list
+    """
+    out = Output(as_json=as_json)
+    reader = _reader(target)
+    found = [(entry, current(reader.metadata(entry))) for entry in reader.all()]
+    if as_json:
+        for entry, version in found:
+            out.record({**_record(entry), "current": version and _version_record(version)})
+        return
+    out.table(COLUMNS, [_row(entry, version) for entry, version in found])
+    if not found:
+        out.note(
+            f"no tables in {', '.join(reader.databases)}: a job writes one with the output "
+            f"table://{reader.databases[0]}/NAME"
+        )
+
+
+@app.command()
+@on_target
+def show(
+    target: Target,
+    *,
+    name: Annotated[
+        str, typer.Argument(help="NAME in the stack's own database, or DATABASE.NAME.")
+    ],
+    limit: Annotated[int, typer.Option(min=1, max=MANY, help="At most this many changes.")] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """Show a table: its columns, its partitions, and its latest changes with the outputs behind.
+
+    Example: longhaul table show flights
+    """
+    out = Output(as_json=as_json)
+    reader = _reader(target)
+    entry = reader.find(name)
+    metadata = reader.metadata(entry)
+    changes = versions(metadata)[-limit:]
+    columns = [
+        (each.name, str(each.field_type), each.required) for each in metadata.schema().fields
+    ]
+    if as_json:
+        out.record(
+            {
+                **_record(entry),
+                "location": metadata.location,
+                "columns": [
+                    {"name": column, "type": kind, "required": required}
+                    for column, kind, required in columns
+                ],
+                "partition_by": _partitions(metadata),
+                "changes": [_version_record(each) for each in changes],
+            }
+        )
+        return
+    out.fields(
+        [
+            ("table", str(entry)),
+            ("location", metadata.location),
+            ("metadata", entry.metadata_location),
+            ("partitioned by", ", ".join(_partitions(metadata))),
+        ]
+    )
+    out.line("")
+    rows = [(column, kind, "not null" if required else "") for column, kind, required in columns]
+    out.table(FIELD_COLUMNS, rows)
+    out.line("")
+    out.table(VERSION_COLUMNS, [_version_row(each) for each in changes])
+
+
+@app.command("query")
+@on_target
+def run_query(
+    target: Target,
+    *,
+    sql: Annotated[str, typer.Argument(metavar="SELECT", help="One SELECT, in DuckDB's SQL.")],
+    limit: Annotated[int, typer.Option(min=1, max=MANY, help="At most this many rows.")] = 1_000,
+    as_json: AsJson = False,
+) -> None:
+    """Query tables by their names; a table of another database is DATABASE.NAME.
+
+    DuckDB runs the query on this machine and reads the files from S3 with your credentials: it
+    sees what Athena or Spark would, at the latest snapshot.
+
+    Example: longhaul table query "SELECT origin, count(*) FROM flights GROUP BY origin"
+    """
+    out = Output(as_json=as_json)
+    # One more than is shown, to say that there are more.
+    answer = query(target, _reader(target), sql, limit + 1, as_json=as_json)
+    shown = [["" if each is None else each for each in row] for row in answer.rows[:limit]]
+    if as_json:
+        for (record,) in shown:
+            out.write(_ascii(record))
+    else:
+        out.table(answer.columns, shown)
+    if len(answer.rows) > limit:
+        out.note("there are more rows: raise --limit")
+
+
+def _reader(target: Target) -> TableReader:
+    databases = target.settings.paths.table_databases
+    return TableReader(target.client("glue"), target.client("s3"), databases)
+
+
+def _row(entry: TableEntry, version: Version | None) -> tuple[str, ...]:
+    if version is None:
+        return (str(entry), "0", "0", "0", "", "")
+    sizes = (version.rows, version.files, version.size)
+    return (str(entry), *map(str, sizes), moment_text(version.at), version.output)
+
+
+def _version_row(version: Version) -> tuple[str, ...]:
+    return (
+        moment_text(version.at),
+        version.operation,
+        str(version.added_rows),
+        str(version.rows),
+        str(version.files),
+        str(version.snapshot_id),
+        version.output,
+    )
+
+
+def _record(entry: TableEntry) -> Mapping[str, Any]:
+    return {
+        "database": entry.database,
+        "name": entry.name,
+        "metadata_location": entry.metadata_location,
+    }
+
+
+def _version_record(version: Version) -> Mapping[str, Any]:
+    return {**vars(version), "at": iso(version.at)}
+
+
+def _partitions(metadata: "TableMetadata") -> list[str]:
+    schema = metadata.schema()
+    named = [
+        (str(field.transform), schema.find_column_name(field.source_id))
+        for field in metadata.spec().fields
+    ]
+    return [
+        f"{column}" if transform == "identity" else f"{transform}({column})"
+        for transform, column in named
+    ]
+
+
+def _ascii(record: str) -> str:
+    """The JSON with all else escaped, as that of the other commands: only texts have any."""
+    return re.sub(r"[^\x20-\x7e]", lambda found: json.dumps(found[0])[1:-1], record)
