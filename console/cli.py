@@ -1,7 +1,8 @@
 """The `longhaul` command: its commands, each a module of `console.commands`."""
 
 import sys
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -11,21 +12,27 @@ from console.commands.cancel import cancel
 from console.commands.console import console
 from console.commands.cost import cost
 from console.commands.demo import demo
+from console.commands.deploy import bootstrap, deploy, destroy, diff
 from console.commands.doctor import doctor
 from console.commands.drain import drain
 from console.commands.history import history
+from console.commands.init import init
 from console.commands.logs import logs
 from console.commands.new_job import new_job
 from console.commands.pause import pause, resume, slots
 from console.commands.report import report
 from console.commands.retry import retry
+from console.commands.run_tests import run_tests
 from console.commands.status import status
 from console.commands.submit import submit
 from console.commands.up import up
 from console.commands.verify import verify
+from console.project import choose
 from console.terminal.endings import errors_as_sentences
+from infra.project import VARIABLE
 
 _JOBS, _CARE, _LOCAL = "Jobs", "Operation", "On this machine"
+_PROJECT = "Your project"
 
 
 class Commands(TyperGroup):
@@ -44,8 +51,21 @@ app = typer.Typer(
 
 
 @app.callback()
-def longhaul() -> None:
+def longhaul(
+    project: Annotated[
+        Path | None,
+        typer.Option(
+            "--project",
+            metavar="DIR",
+            envvar=VARIABLE,
+            help="The project; by default the nearest folder upwards with a longhaul.toml.",
+        ),
+    ] = None,
+) -> None:
     """Run PySpark jobs of any length from a queue.
+
+    In a project (a folder with longhaul.toml) commands are for its stack and its jobs, elsewhere
+    for those of this checkout.
 
     Commands go to the embedded AWS of this machine while one runs (`longhaul up`), else to AWS with
     the usual credentials. --profile or --region means AWS; AWS_ENDPOINT_URL means that endpoint.
@@ -56,6 +76,7 @@ def longhaul() -> None:
     invalid request · 3 no such job, stack, log or dead letter · 4 AWS cannot be reached or
     refuses · 130 interrupted: nothing is left half done.
     """
+    choose(project)
 
 
 app.command(rich_help_panel=_JOBS)(submit)
@@ -77,7 +98,13 @@ app.command(rich_help_panel=_CARE)(slots)
 app.command(rich_help_panel=_CARE)(drain)
 app.command(rich_help_panel=_LOCAL)(up)
 app.command(rich_help_panel=_LOCAL)(demo)
-app.command(rich_help_panel=_LOCAL)(new_job)
+app.command(rich_help_panel=_PROJECT)(init)
+app.command(rich_help_panel=_PROJECT)(new_job)
+# What is no option of ours is pytest's, or the CDK's.
+_PASSED_ON = {"ignore_unknown_options": True}
+app.command("test", rich_help_panel=_PROJECT, context_settings=_PASSED_ON)(run_tests)
+for each in (bootstrap, diff, deploy, destroy):
+    app.command(rich_help_panel=_PROJECT, context_settings=_PASSED_ON)(each)
 
 
 def main() -> None:

@@ -11,7 +11,6 @@ from botocore.exceptions import ProfileNotFound
 from botocore.session import Session
 
 from console.errors import CommandError, ExitStatus
-from console.synth import DEFAULT_WORK_DIR
 from embedded import running
 from embedded.running import REGION
 
@@ -36,7 +35,7 @@ def locate(
     profile: str | None,
     region: str | None,
     environment: Mapping[str, str],
-    work_dir: Path = DEFAULT_WORK_DIR,
+    work_dir: Path,
 ) -> Place:
     """Choose the place: `docs/cli.md` has the order in which these count.
 

@@ -26,6 +26,7 @@ from console.checks.deploying import Plan
 from console.checks.finding import Finding, Level, problem, skipped
 from console.errors import CommandError, translated
 from console.place import Place
+from console.project import chosen
 from console.target import Target
 from infra.context import load
 from infra.settings import CONTEXT_KEY, Settings, SettingsError
@@ -106,11 +107,14 @@ def _guarded(name: str, check: Check) -> Iterator[Finding]:
 
 
 def given_settings(contexts: Sequence[str]) -> Settings:
-    """The settings of `cdk.json`, overridden by the last `longhaul=…` of the contexts."""
-    usual = json.loads((REPOSITORY / "cdk.json").read_text())["context"][CONTEXT_KEY]
+    """The project's settings or `cdk.json`'s, overridden by the last `longhaul=…` of `contexts`."""
     pairs = (each.partition("=") for each in contexts)
     values = [value for key, _, value in pairs if key == CONTEXT_KEY]
-    return load(usual, values[-1] if values else None)
+    override = values[-1] if values else None
+    if (project := chosen()) is not None:
+        return project.checked(override)
+    usual = json.loads((REPOSITORY / "cdk.json").read_text())["context"][CONTEXT_KEY]
+    return load(usual, override)
 
 
 def target_of(settings: Settings, profile: str | None) -> Target:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from infra.project import VARIABLE
 from infra.settings import CONTEXT_KEY
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -26,7 +27,11 @@ class SynthError(RuntimeError):
 
 
 def synth(
-    output_dir: Path, *, context: dict[str, object] | None = None, profile: Path | None = PROFILE
+    output_dir: Path,
+    *,
+    context: dict[str, object] | None = None,
+    profile: Path | None = PROFILE,
+    project: Path | None = None,
 ) -> Path:
     """Synthesize the app into a cloud assembly.
 
@@ -37,6 +42,7 @@ def synth(
         output_dir: where the assembly is written.
         context: CDK context that replaces the local profile's, key by key.
         profile: a JSON file of CDK context, or None.
+        project: the folder of a project, or None for the checkout's own settings and jobs.
 
     Returns:
         the directory of the assembly.
@@ -51,6 +57,9 @@ def synth(
         "CDK_OUTDIR": str(output_dir),
         "CDK_CONTEXT_JSON": json.dumps(given),
     }
+    environment.pop(VARIABLE, None)
+    if project is not None:
+        environment[VARIABLE] = str(project)
     output_dir.mkdir(parents=True, exist_ok=True)
     try:
         done = subprocess.run(

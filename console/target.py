@@ -25,13 +25,13 @@ from console.operations.stage_counts import StageCounter
 from console.operations.submit import Submitter
 from console.operations.wait import Waiter
 from console.place import Place, locate
+from console.project import default_stack, default_work_dir
 from console.terminal.output import Output
 from embedded.credentials import FAKE_KEY
 from longhaul.adapters.errors import code_of
 from longhaul.settings import VARIABLE, RuntimeSettings, Stage
 from longhaul.wiring import Wiring
 
-DEFAULT_STACK = "Longhaul"
 DESCRIPTION = "Longhaul: "
 """How the description of every stack of Longhaul begins."""
 
@@ -57,7 +57,7 @@ class Target:
 
     def __init__(self, place: Place, stack: str | None) -> None:
         self.place = place
-        self.stack = stack or DEFAULT_STACK
+        self.stack = stack or default_stack()
         self._named = stack is not None
         key = FAKE_KEY if place.embedded else None
         self.session = boto3.Session(
@@ -262,7 +262,7 @@ class Target:
 
 
 def connect(profile: str | None, region: str | None, stack: str | None) -> Target:
-    return Target(locate(profile, region, os.environ), stack)
+    return Target(locate(profile, region, os.environ, default_work_dir()), stack)
 
 
 def say_where(output: Output, target: Target) -> None:

@@ -28,6 +28,7 @@ from longhaul.domain.lease import State
 from longhaul.settings import LeaseSettings
 
 STACK = "Longhaul"
+_LONGHAUL = (sys.executable, "-P", "-m", "console.cli")
 STAGES = ("main", "months", "clean", "delays")
 # Generous, for slow machines: they only end a demo that hangs.
 _DONE_WITHIN_S = 600
@@ -93,7 +94,7 @@ def _report(aws: EmbeddedAws, file: Path) -> Path:
     """
     own = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "console.cli", "report", "--output", str(file)],
+        [*_LONGHAUL, "report", "--stack", STACK, "--output", str(file)],  # also in a project
         env=own | child_environment(aws.endpoint, aws.region),
         capture_output=True,
         text=True,

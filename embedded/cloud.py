@@ -10,7 +10,7 @@ makes moto as strict as AWS.
 """
 
 import shutil
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
 from threading import Event, Lock
@@ -82,6 +82,7 @@ class EmbeddedAws:
         port: int = 0,
         host: str = LOOPBACK,
         provided_archives: Collection[str] = (),
+        task_environment: Mapping[str, str] | None = None,
     ) -> None:
         """Nothing runs before `start`.
 
@@ -94,6 +95,8 @@ class EmbeddedAws:
                 machine.
             provided_archives: names of archives that Spark job runs ask for and that are skipped,
                 because this Python environment has what is in them.
+            task_environment: variables of tasks, and of functions that are images, in the place of
+                the image's ENV.
         """
         self.region = REGION
         self.account = DEFAULT_ACCOUNT_ID
@@ -102,6 +105,7 @@ class EmbeddedAws:
         self._port = port
         self._task_dir = task_dir
         self._provided_archives = provided_archives
+        self._task_environment = task_environment or {}
         self._running = False
 
     @property
@@ -134,6 +138,7 @@ class EmbeddedAws:
             self._shipper = LogShipper(self.account, self.region)
             self.functions = LambdaDriver(
                 image_dir=self._task_dir,
+                image_environment=self._task_environment,
                 endpoint=self.endpoint,
                 region=self.region,
                 work_dir=self.work_dir,
@@ -146,6 +151,7 @@ class EmbeddedAws:
                 work_dir=self.work_dir,
                 services=self._services,
                 cwd=self._task_dir,
+                image_environment=self._task_environment,
                 shipper=self._shipper,
             )
             self.job_runs = EmrDriver(

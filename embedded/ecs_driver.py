@@ -3,7 +3,7 @@
 import json
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -89,8 +89,10 @@ class EcsDriver:
         services: HttpServices,
         cwd: Path,
         shipper: LogShipper,
+        image_environment: Mapping[str, str] | None = None,
     ) -> None:
-        """Commands run in `cwd`, in the place of the image's WORKDIR."""
+        """Commands run in `cwd`, in the place of the image's WORKDIR, with its ENV."""
+        self._image_environment = dict(image_environment or {})
         self._shipper = shipper
         self._children = child_environment(endpoint, region)
         self._logs = work_dir / "tasks"
@@ -195,6 +197,7 @@ class EcsDriver:
         return (
             inherited_environment()
             | {"PYTHONUNBUFFERED": "1"}
+            | self._image_environment
             | spec.environment
             | self._children
             | {METADATA_VARIABLE: f"http://{self._metadata.address}/v4/{spec.id}"}

@@ -12,7 +12,7 @@ import shutil
 import sys
 import uuid
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -133,9 +133,11 @@ class LambdaDriver:
         services: HttpServices,
         image_dir: Path,
         shipper: LogShipper,
+        image_environment: Mapping[str, str] | None = None,
     ) -> None:
-        """`image_dir` takes the place of the working directory of functions that are images."""
+        """`image_dir` is the working directory of functions that are images, with their ENV."""
         self._image_dir = image_dir
+        self._image_environment = dict(image_environment or {})
         self._shipper = shipper
         self._endpoint = endpoint
         self._region = region
@@ -208,6 +210,7 @@ class LambdaDriver:
         handler = function.image_config.cmd[0] if is_image else function.handler
         environment = (
             inherited_environment()
+            | (self._image_environment if is_image else {})
             | dict(function.environment_vars or {})
             | child_environment(self._endpoint, self._region)
             | {

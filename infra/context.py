@@ -4,6 +4,9 @@ Imports no CDK, so that a wrong setting is refused before a construct is made.
 """
 
 import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import get_args
 
 from pydantic import BaseModel, JsonValue, ValidationError
@@ -21,13 +24,38 @@ def load(usual: JsonValue, override: JsonValue) -> Settings:
     Raises:
         SettingsError: one or more settings are wrong.
     """
-    merged = _merge(_as_object(usual), _as_object(override))
+    result = read(merged(usual, override))
+    if isinstance(result, Settings):
+        return result
+    raise SettingsError(
+        "\n".join(
+            f"{'.'.join(map(str, (CONTEXT_KEY, *each.location)))}: {each.why}" for each in result
+        )
+    )
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A wrong setting: where it is, and why it is wrong."""
+
+    location: tuple[int | str, ...]
+    why: str
+
+
+def merged(usual: JsonValue, override: JsonValue) -> dict[str, JsonValue]:
+    """Raises SettingsError: one of them is no object."""
+    return _merge(_as_object(usual), _as_object(override))
+
+
+def read(content: Mapping[str, JsonValue]) -> Settings | Sequence[Problem]:
+    """The settings, or everything that is wrong with them."""
     try:
-        return Settings.model_validate_json(json.dumps(merged), strict=True)
+        return Settings.model_validate_json(json.dumps(content), strict=True)
     except ValidationError as error:
-        raise SettingsError(
-            "\n".join(_explain(detail) for detail in _causes(error.errors(include_url=False)))
-        ) from error
+        return [
+            Problem(detail["loc"], _explain(detail))
+            for detail in _causes(error.errors(include_url=False))
+        ]
 
 
 def _as_object(value: JsonValue) -> dict[str, JsonValue]:
@@ -72,18 +100,19 @@ def _causes(details: list[ErrorDetails]) -> list[ErrorDetails]:
 
 
 def _explain(detail: ErrorDetails) -> str:
-    path = ".".join(map(str, (CONTEXT_KEY, *detail["loc"])))
     match detail["type"]:
         case "extra_forbidden":
-            allowed = ", ".join(_fields_beside(detail["loc"]))
-            return f"{path}: is not a setting; allowed here: {allowed}"
+            allowed = _fields_beside(detail["loc"])
+            near = get_close_matches(str(detail["loc"][-1]), allowed, n=1)
+            meant = f"did you mean {near[0]}? " if near else ""
+            return f"is not a setting; {meant}allowed here: {', '.join(allowed)}"
         case "missing":
-            return f"{path}: is missing"
+            return "is missing"
         case "value_error":  # raised by our validators, which say what is allowed
-            return f"{path}: {detail['msg'].removeprefix('Value error, ')}"
+            return detail["msg"].removeprefix("Value error, ")
         case _:
             reason = f"{detail['msg'][0].lower()}{detail['msg'][1:]}"
-            return f"{path}: is {json.dumps(detail['input'])}; {reason}"
+            return f"is {json.dumps(detail['input'])}; {reason}"
 
 
 def _fields_beside(location: tuple[int | str, ...]) -> list[str]:

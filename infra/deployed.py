@@ -44,7 +44,7 @@ _NAME: Final = re.compile(r"\$\{Token\[[^]]*]}")
 def runtime_settings(
     *,
     settings: Settings,
-    repository: Path,
+    jobs: tuple[str, ...],
     queues: Mapping[str, StageQueues],
     leases: Leases,
     data: DataBucket,
@@ -54,11 +54,10 @@ def runtime_settings(
     """`RuntimeSettings` as JSON with references that CloudFormation resolves.
 
     Raises:
-        SettingsError: a stage's job is not in the catalogue, a schedule sends what the dispatcher
+        SettingsError: a stage's job is not among `jobs`, a schedule sends what the dispatcher
             would refuse, or the JSON does not fit a function's environment.
     """
     stack = Stack.of(leases)
-    jobs = catalogue(repository)
     known = RuntimeSettings(
         leases_table=leases.table.table_name,
         stages=tuple(
@@ -141,14 +140,14 @@ def _check_jobs(known: RuntimeSettings) -> None:
         if stage.job is not None and stage.job not in known.jobs:
             raise SettingsError(
                 f"{CONTEXT_KEY}.stages: {stage.name} has the job {stage.job!r}, "
-                f"which is not in jobs/catalogue; there are: {', '.join(known.jobs)}"
+                f"which there is not; there are: {', '.join(known.jobs)}"
             )
         for name in stage.limits.jobs or ():
             if name not in known.jobs and not name.startswith(known.paths.job_prefixes):
                 raise SettingsError(
                     f"{CONTEXT_KEY}.stages: {stage.name} has {name!r} in limits.jobs, which is "
-                    "neither in jobs/catalogue nor below a prefix of job_prefixes; "
-                    f"in the catalogue are: {', '.join(known.jobs)}"
+                    "neither a job nor below a prefix of job_prefixes; "
+                    f"the jobs are: {', '.join(known.jobs)}"
                 )
 
 

@@ -17,12 +17,14 @@ from infra.engines.fargate import SparkRuntime
 from infra.functions import PythonFunction, SharedCode
 from infra.leases import Leases
 from infra.network import Network
+from infra.project import Project
 from infra.queues import StageQueues
 from infra.scheduling import Scheduling
 from infra.settings import Settings, code_prefix, pascal, queue_prefix
 from infra.sweeping import Sweeping
 from infra.tables import TableDatabases
 from infra.triggers import Triggers
+from infra.version import version
 from infra.workflow import Workflow
 from longhaul.domain.lease import REQUESTS_PREFIX
 
@@ -43,8 +45,16 @@ SWEEPER_TIMEOUT: Final = Duration.seconds(300)
 
 class LonghaulStack(Stack):
     def __init__(
-        self, scope: Construct, id_: str, *, settings: Settings, repository: Path, env: Environment
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        settings: Settings,
+        repository: Path,
+        project: Project | None,
+        env: Environment,
     ) -> None:
+        """`project`: whose jobs are deployed; None for the catalogue of the checkout."""
         super().__init__(
             scope,
             id_,
@@ -72,16 +82,17 @@ class LonghaulStack(Stack):
             "Spark",
             settings=settings,
             repository=repository,
+            project=project,
             network=Network(self, "Network", settings=settings),
         )
         self._shared = SharedCode(self, "Shared", repository=repository, settings=settings)
-        self._emr = self._emr_serverless(repository)
+        self._emr = self._emr_serverless(repository, project)
         # The first is the default.
         others = [engine for engine in (self._lambda_jobs(), self._emr) if engine]
         self._engines: list[Engine] = [self._spark, *others]
         self._runtime_settings = deployed.runtime_settings(
             settings=settings,
-            repository=repository,
+            jobs=project.job_names if project else deployed.catalogue(repository),
             queues=self._queues,
             leases=self._leases,
             data=self._data,
@@ -159,7 +170,7 @@ class LonghaulStack(Stack):
             log_group=self._spark.log_group,
         )
 
-    def _emr_serverless(self, repository: Path) -> EmrServerless | None:
+    def _emr_serverless(self, repository: Path, project: Project | None) -> EmrServerless | None:
         if self._settings.emr_serverless is None:
             return None
         return EmrServerless(
@@ -168,6 +179,7 @@ class LonghaulStack(Stack):
             settings=self._settings,
             emr_settings=self._settings.emr_serverless,
             repository=repository,
+            project=project,
             packages=self._shared.packages,
             data=self._data,
             log_group=self._spark.log_group,
@@ -267,6 +279,7 @@ class LonghaulStack(Stack):
         CfnOutput(self, "LeasesTableName", value=self._leases.table.table_name)
         CfnOutput(self, "StateMachineArn", value=self._workflow.machine.state_machine_arn)
         CfnOutput(self, "DataBucketName", value=self._data.bucket_name)
+        CfnOutput(self, "LonghaulVersion", value=version())
         CfnOutput(self, "AlarmsTopicArn", value=alarms.topic.topic_arn)
         for prefix, role in zip(prefixes, scheduling.roles.values(), strict=True):
             CfnOutput(self, f"{prefix}SchedulerRoleArn", value=role.role_arn)

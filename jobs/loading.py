@@ -3,6 +3,7 @@
 import ast
 import importlib
 import importlib.util
+import os
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -31,6 +32,8 @@ _JobsRun = Callable[[SparkSession, Job[Any]], None]
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 _CATALOGUE: Final = "jobs.catalogue"
+JOBS_VARIABLE: Final = "LONGHAUL_JOBS"
+"""Names the folder of a project's jobs, which is on PYTHONPATH too. The image sets both."""
 # Code that people write is a few KB. A larger file is a mistake, such as a path to data.
 MAX_CODE_BYTES: Final = 1024 * 1024
 _NOT_THERE: Final = {"NoSuchKey", "NoSuchBucket", "404"}
@@ -59,14 +62,16 @@ def load(job: str, params: Mapping[str, JsonValue], fetch: Callable[[str], Path]
             or the file is not Python that can run here.
     """
     fetched = fetch(job) if job.startswith("s3://") else None
-    file = fetched or _file_in_catalogue(job)
+    file = fetched or _file_in_project(job) or _file_in_catalogue(job)
     if not _has_run(job, file):
         script_params = _checked(ScriptParams, params)
         return LoadedJob(lambda _, running: run_script(file, running), script_params)
-    module = (
-        _import_file(job, fetched) if fetched else importlib.import_module(f"{_CATALOGUE}.{job}")
-    )
-    model = cast("type[BaseModel]", getattr(module, "Params", Params))
+    module = _import_file(job, fetched) if fetched else _import_module(job, file)
+    model = getattr(module, "Params", Params)
+    if not (isinstance(model, type) and issubclass(model, BaseModel)):
+        raise PermanentJobError(
+            f"job: Params of {file.name} is no pydantic model; derive it from longhaul.job.Params"
+        )
     return LoadedJob(cast("_JobsRun", module.run), _checked(model, params))
 
 
@@ -82,6 +87,20 @@ def _checked(model: type[ModelT], params: Mapping[str, JsonValue]) -> ModelT:
             )
         ]
         raise PermanentJobError("; ".join(problems)) from None
+
+
+def _file_in_project(name: str) -> Path | None:
+    """The file of a project's job; None for the catalogue's own."""
+    folder = os.environ.get(JOBS_VARIABLE)
+    file = Path(folder or "") / f"{name}.py"
+    return file if folder and file.is_file() else None
+
+
+def _import_module(name: str, file: Path) -> ModuleType:
+    """The module of a job, under the name that Spark's Python workers know as well."""
+    if file.parent == Path(os.environ.get(JOBS_VARIABLE, "-")):
+        return importlib.import_module(name)
+    return importlib.import_module(f"{_CATALOGUE}.{name}")
 
 
 def _file_in_catalogue(name: str) -> Path:

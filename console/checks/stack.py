@@ -9,7 +9,8 @@ from typing import Any
 from console.checks.finding import Finding, ok, problem, skipped, warning
 from console.display.slots import paused_since, set_by_operator
 from console.operations.mappings import ON
-from console.synth import PROFILE, synth
+from console.project import chosen, local_synth
+from console.synth import synth
 from console.target import Target
 from infra.settings import CONTEXT_KEY
 
@@ -134,7 +135,7 @@ def rules(target: Target) -> Iterator[Finding]:
 
 
 def drift(target: Target) -> Iterator[Finding]:
-    """The deployed template against the one of this checkout."""
+    """The deployed template against the one of the project, or of this checkout."""
     body = _template(
         target.client("cloudformation").get_template(StackName=target.stack)["TemplateBody"]
     )
@@ -142,11 +143,15 @@ def drift(target: Target) -> Iterator[Finding]:
         yield skipped("template: was not deployed as JSON, so not by this app")
         return
     with tempfile.TemporaryDirectory(prefix="longhaul-doctor-") as folder:
+        project = chosen()
         assembly = (
-            synth(Path(folder), profile=PROFILE)
+            local_synth(Path(folder))
             if target.place.embedded
             else synth(
-                Path(folder), profile=None, context={CONTEXT_KEY: {"stack_name": target.stack}}
+                Path(folder),
+                profile=None,
+                context={CONTEXT_KEY: {"stack_name": target.stack}},
+                project=project.folder if project else None,
             )
         )
         here = json.loads((assembly / f"{target.stack}.template.json").read_text())

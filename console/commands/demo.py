@@ -7,7 +7,7 @@ from console.synth import DEFAULT_WORK_DIR
 from console.terminal.options import WorkDir
 
 
-def demo(work_dir: WorkDir = DEFAULT_WORK_DIR) -> None:
+def demo(work_dir: WorkDir = None) -> None:
     """Run real Spark jobs through the whole system on this machine, with a crash on the way.
 
     It checks the results and writes a report.
@@ -16,5 +16,5 @@ def demo(work_dir: WorkDir = DEFAULT_WORK_DIR) -> None:
     """
     # The demo is a program of its own, which uses this one. It replaces this process, so that
     # Ctrl-C and the exit code are its own. -P: a folder `demo` in the working directory is not it.
-    program = [sys.executable, "-P", "-m", "demo", "--work-dir", str(work_dir)]
+    program = [sys.executable, "-P", "-m", "demo", "--work-dir", str(work_dir or DEFAULT_WORK_DIR)]
     os.execv(sys.executable, program)  # noqa: S606 - no shell is wanted

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import typer
 from botocore.exceptions import BotoCoreError, ClientError
 
-from console.checks import account, deploying, jobs, stack
+from console.checks import account, deploying, jobs, stack, versions
 from console.checks.finding import Finding, Level, skipped
 from console.errors import ExitStatus, translated
 from console.synth import SynthError
@@ -17,6 +17,7 @@ from console.terminal.output import Output
 # The other checks need these two to pass.
 _FIRST: tuple[Callable[[Target], Iterator[Finding]], ...] = (account.credentials, stack.deployment)
 _REST: tuple[Callable[[Target], Iterator[Finding]], ...] = (
+    versions.versions,
     account.permissions,
     account.quotas,
     stack.functions,
@@ -44,10 +45,10 @@ def doctor(target: Target, *, as_json: AsJson = False) -> None:
 
     It checks credentials, permissions (by simulation), quotas, the stack and its outputs,
     functions, mappings, slots (a paused stage is named) and rules, the sweeper, stuck jobs, dead
-    letters and alarms, whether the stack is the one of this checkout, and what the next deployment
-    needs: the CDK's bootstrap, the role of ECS, and Docker for the image's architecture. It changes
-    nothing; dead letters are invisible to others while they are counted. The exit code is 1 if
-    there is a problem.
+    letters and alarms, whether the stack is the one of this project or checkout, whether stack,
+    project and tool are of one version, and what the next deployment needs: the CDK's bootstrap,
+    the role of ECS, and Docker for the image's architecture. It changes nothing; dead letters are
+    invisible to others while they are counted. The exit code is 1 if there is a problem.
 
     Example: longhaul doctor --profile production
     """

@@ -11,7 +11,10 @@ import typer
 from rich.console import Console
 
 from console.errors import CommandError, ExitStatus
+from console.project import chosen
 from console.synth import REPOSITORY
+from infra.job_files import taken
+from infra.project import Project
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
@@ -56,8 +59,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.catalogue import $name
-from longhaul.job import PermanentJobError
+$imports
 
 
 @pytest.fixture
@@ -85,8 +87,21 @@ def test_a_missing_column_is_permanent(spark: SparkSession, make_job: Any, rows:
 """)
 
 
-def write_job(name: str, repository: Path) -> tuple[Path, Path]:
+def job_text() -> str:
+    return _JOB.substitute()
+
+
+def test_text(name: str, package: str | None) -> str:
+    """The job's test; `package` has the job, where it is not at the top level."""
+    ours = "from longhaul.job import PermanentJobError"
+    module = f"from {package} import {name}\n{ours}" if package else f"import {name}\n{ours}"
+    return _TEST.substitute(name=name, imports=module)
+
+
+def write_job(name: str, repository: Path, project: Project | None = None) -> tuple[Path, Path]:
     """Write the job and its test, and return both files. Nothing is overwritten.
+
+    Without a project they go into the checkout's catalogue and its tests.
 
     Raises:
         CommandError: the name is invalid, or taken.
@@ -97,26 +112,39 @@ def write_job(name: str, repository: Path) -> tuple[Path, Path]:
             "beginning with a letter",
             ExitStatus.USAGE,
         )
-    job = repository / "jobs" / "catalogue" / f"{name}.py"
-    test = repository / "tests" / "jobs" / f"test_{name}.py"
+    if project is not None:
+        top, jobs, tests, package = project.folder, project.jobs, project.tests, None
+    else:
+        top, package = repository, "jobs.catalogue"
+        jobs, tests = repository / "jobs" / "catalogue", repository / "tests" / "jobs"
+    job, test = jobs / f"{name}.py", tests / f"test_{name}.py"
     for file in (job, test):
         if file.exists():
             raise CommandError(
-                f"{file.relative_to(repository)} exists already: choose another name, or delete it"
+                f"{file.relative_to(top)} exists already: choose another name, or delete it"
             )
-    job.write_text(_JOB.substitute())
-    test.write_text(_TEST.substitute(name=name))
+    if project is not None and (why := taken(job)):
+        raise CommandError(why, ExitStatus.USAGE)
+    for file, text in ((job, job_text()), (test, test_text(name, package))):
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
     return job, test
 
 
 def new_job(
     name: Annotated[str, typer.Argument(help="The job's name in messages.", metavar="NAME")],
 ) -> None:
-    """Write a new job into the catalogue, with a test that passes.
+    """Write a new job into the project, or else into the catalogue, with a test that passes.
 
     Example: longhaul new-job count_rows
     """
-    job, test = write_job(name, REPOSITORY)
+    project = chosen()
+    top = project.folder if project else REPOSITORY
+    job, test = write_job(name, REPOSITORY, project)
+    # `make demo` and `make up` install no pytest.
+    run = f"longhaul test {test.relative_to(top)}"
+    if project is None:
+        run = f"make setup && .venv/bin/pytest {test.relative_to(top)}"
     example = {
         "job": name,
         "inputs": {"rows": "s3://BUCKET/raw/rows.csv"},
@@ -124,9 +152,8 @@ def new_job(
         "params": {"column": "city"},
     }
     say = Console(stderr=True, soft_wrap=True, highlight=False).print
-    say(f"written: {job.relative_to(REPOSITORY)}")
-    say(f"         {test.relative_to(REPOSITORY)}", markup=False)
-    # `make demo` and `make up` install no pytest.
-    say(f"test it: make setup && .venv/bin/pytest {test.relative_to(REPOSITORY)}", markup=False)
+    say(f"written: {job.relative_to(top)}")
+    say(f"         {test.relative_to(top)}", markup=False)
+    say(f"test it: {run}", markup=False)
     say("a message for it, once `longhaul up` is restarted or the stack deployed:")
     typer.echo(json.dumps(example))

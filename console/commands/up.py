@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from console.synth import DEFAULT_WORK_DIR
+from console.project import chosen, default_work_dir
 from console.terminal.options import WorkDir
 from console.terminal.output import Output
 from embedded.http_services import LOOPBACK
@@ -20,9 +20,14 @@ def up(
     host: Annotated[
         str, typer.Option(help="Address; with Docker's bridge (172.17.0.1) containers get in.")
     ] = LOOPBACK,
-    work_dir: WorkDir = DEFAULT_WORK_DIR,
+    work_dir: WorkDir = None,
 ) -> None:
     """Start the embedded AWS with the stack deployed, in the foreground, until Ctrl-C.
+
+    In a project it installs what the jobs import (requirements.txt) into .longhaul/packages, and
+    deploys the project's jobs and settings, with at most two slots a stage and the short times of a
+    machine without an account. A job that is changed is used from its next attempt on; a new one,
+    or other settings, need a restart.
 
     Prints one JSON line on stdout when it is ready: endpoint, region and the stack's outputs. The
     other commands find it while it runs, with another --work-dir only through AWS_ENDPOINT_URL.
@@ -33,4 +38,10 @@ def up(
     """
     from console.local.serve import serve  # noqa: PLC0415 - moto is slow to load
 
-    serve(Output().err, host=host, port=port, work_dir=work_dir)
+    serve(
+        Output().err,
+        host=host,
+        port=port,
+        work_dir=work_dir or default_work_dir(),
+        project=chosen(),
+    )

@@ -13,16 +13,19 @@ from rich.console import Console
 
 from console.local.aws import embedded_aws, work_in
 from console.local.training import BackgroundTraining
-from console.synth import synth
+from console.project import DEFAULT_STACK, local_synth
+from console.synth import REPOSITORY
 from console.terminal.signals import stop_signals
 from embedded.cloud import EmbeddedAws
 from embedded.credentials import aws_client
 from embedded.http_services import LOOPBACK
 from embedded.private_files import write_private
 from embedded.running import announce, withdraw
+from infra.job_files import check
+from infra.project import Project
+from infra.requirements import install
 from longhaul.settings import VARIABLE, RuntimeSettings
 
-STACK = "Longhaul"
 SAM_ENVIRONMENT = "sam-env.json"
 """In the work dir: for `sam local invoke --env-vars`."""
 
@@ -31,24 +34,32 @@ class AddressError(RuntimeError):
     """Not an address to listen on: taken, of another machine, or open to others."""
 
 
-def serve(stderr: Console, *, host: str, port: int, work_dir: Path) -> None:
+def serve(
+    stderr: Console, *, host: str, port: int, work_dir: Path, project: Project | None
+) -> None:
     """Serve until SIGINT or SIGTERM; one JSON line on stdout says when it is ready.
 
     Raises:
         AddressError: the address cannot be used; nothing was synthesized.
         WorkDirError: the work dir cannot be used; nothing was synthesized.
+        SettingsError: something is wrong with the project; nothing was synthesized.
         KeyboardInterrupt: a signal came before there was anything to stop.
     """
     check_address(host, port)
     with stop_signals() as at_stop, work_in(work_dir), BackgroundTraining():
+        if project is not None:
+            check(project)
+            stderr.print("looking after what the jobs import …")
+            install(project.requirements, project.packages, REPOSITORY)
         stderr.print("synthesizing the stack …")
-        assembly = synth(work_dir / "cdk.out")
+        assembly = local_synth(work_dir / "cdk.out")
+        stack = project.stack_name if project else DEFAULT_STACK
         stopping = Event()
         at_stop(lambda *_: stopping.set())
-        with embedded_aws(work_dir, port=port, host=host) as aws:
-            outputs = _deploy(aws, assembly)
+        with embedded_aws(work_dir, port=port, host=host, project=project) as aws:
+            outputs = _deploy(aws, assembly, stack)
             # Before the line on stdout: its readers may run a command that looks for this file.
-            announce(aws.work_dir, endpoint=aws.endpoint, region=aws.region, stack=STACK)
+            announce(aws.work_dir, endpoint=aws.endpoint, region=aws.region, stack=stack)
             try:
                 _say_ready(stderr, aws, outputs)
                 stopping.wait()
@@ -57,9 +68,9 @@ def serve(stderr: Console, *, host: str, port: int, work_dir: Path) -> None:
             stderr.print("stopping …")
 
 
-def _deploy(aws: EmbeddedAws, assembly: Path) -> dict[str, str]:
+def _deploy(aws: EmbeddedAws, assembly: Path, stack: str) -> dict[str, str]:
     """Deploy the stack, and make what an account has beside it. Returns the stack's outputs."""
-    outputs = aws.deploy(assembly, STACK)
+    outputs = aws.deploy(assembly, stack)
     settings = deployed_settings(aws)
     make_buckets(aws, settings)
     write_sam_environment(aws, settings)

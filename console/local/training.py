@@ -8,6 +8,8 @@ import sys
 from types import TracebackType
 from typing import Final, Self
 
+from console.synth import REPOSITORY
+
 # It leaves at once where the cache exists. At SIGTERM it kills the JVM and removes half a cache.
 _COMMAND: Final = [sys.executable, "-m", "jobs.spark.aot_training"]
 _END_WITHIN_S: Final = 30
@@ -19,6 +21,7 @@ class BackgroundTraining:
     def __enter__(self) -> Self:
         self._process = subprocess.Popen(
             _COMMAND,
+            cwd=REPOSITORY,  # a project's folder `jobs` must not hide ours
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

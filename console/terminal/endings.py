@@ -10,6 +10,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from console.errors import CommandError, ExitStatus, translated
 from console.terminal.output import Output
+from infra.settings import SettingsError
 from longhaul.domain.errors import LonghaulError
 
 
@@ -36,6 +37,8 @@ def errors_as_sentences() -> Iterator[None]:
         _end(CommandError(f"{place}{error.strerror or error}"))
     except CommandError as error:
         _end(error)
+    except SettingsError as error:
+        _end(CommandError(str(error), ExitStatus.USAGE))
     except (LonghaulError, RuntimeError) as error:
         # RuntimeError: of the embedded AWS, such as a failed synth or a port that is taken.
         _end(CommandError(str(error)))

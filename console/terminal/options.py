@@ -34,7 +34,10 @@ Region = Annotated[
 Stack = Annotated[
     str | None,
     typer.Option(
-        "--stack", help="Name of the stack.", show_default="Longhaul", rich_help_panel=_WHERE
+        "--stack",
+        help="Name of the stack.",
+        show_default="the project's, or Longhaul",
+        rich_help_panel=_WHERE,
     ),
 ]
 StageOption = Annotated[str | None, typer.Option("--stage", help="Name of the stage.")]
@@ -42,7 +45,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print data as JSON, one ob
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 WorkDir = Annotated[
-    Path,
+    Path | None,
     typer.Option(help="The folder for logs and the synthesized stack.", show_default=".longhaul"),
 ]
 

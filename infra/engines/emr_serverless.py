@@ -11,12 +11,14 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct
 
+from infra import requirements
 from infra.data_bucket import DataBucket
 from infra.engines.emr_settings import EmrSettings
 from infra.engines.emr_states import EmrJobRun, emr_states
 from infra.engines.states import JobStates
 from infra.grants import allow, cancel_job_runs
-from infra.layer import PYTHON_VERSION
+from infra.layer import PYTHON_VERSION, platforms
+from infra.project import Project
 from infra.settings import Settings, code_prefix
 from infra.sizes import Size
 from longhaul.memory import heap_mib
@@ -26,9 +28,13 @@ SYNC_RULE: Final = "StepFunctionsGetEventsForEMRServerlessJobRule"
 ARCHITECTURE: Final = {"arm64": "ARM64", "x86_64": "X86_64"}
 # Exclude everything, then include the Python files of the two packages.
 NOT_CODE: Final = ["*", "!jobs/**/*.py", "!longhaul/**/*.py"]
+# Of a project: all that its jobs may read beside them.
+NOT_JOBS: Final = ["*", "!jobs", "**/__pycache__"]
 # Folders into which EMR unpacks archives, in the working directory of driver and executors.
 CODE: Final = "code"
 PACKAGES: Final = "packages"
+PROJECT: Final = "project"
+PROJECT_PACKAGES: Final = "project-packages"
 # EMR's maximum, and no sum of slots: with other slots CloudFormation would update the application,
 # which fails while it is started. The slots bound the runs. More than 1,000 of them would wait in
 # EMR's queue while their start timeout runs.
@@ -44,7 +50,7 @@ _NO_EXTERNAL_XML: Final = (
 
 
 class EmrServerless(Construct):
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what runs here, and where it comes from
         self,
         scope: Construct,
         id_: str,
@@ -52,6 +58,7 @@ class EmrServerless(Construct):
         settings: Settings,
         emr_settings: EmrSettings,
         repository: Path,
+        project: Project | None,
         packages: Path,
         data: DataBucket,
         log_group: logs.ILogGroup,
@@ -127,6 +134,7 @@ class EmrServerless(Construct):
             self, "Code", path=str(repository), exclude=NOT_CODE, ignore_mode=IgnoreMode.DOCKER
         )
         self._packages = s3_assets.Asset(self, "Packages", path=str(packages))
+        self._project = self._project_archives(project, repository) if project else {}
         self._entry = s3_assets.Asset(
             self, "Entry", path=str(repository / "jobs" / "emr_runner.py")
         )
@@ -183,11 +191,18 @@ class EmrServerless(Construct):
 
     def _spark_parameters(self) -> str:
         python = f"python{PYTHON_VERSION}"
+        folders = {CODE: self._code, PACKAGES: self._packages, **self._project}
         path = f"./{CODE}:./{PACKAGES}/python"
-        archives = f"{self._code.s3_object_url}#{CODE},{self._packages.s3_object_url}#{PACKAGES}"
+        jobs: dict[str, str] = {}
+        if self._project:
+            path = f"{path}:./{PROJECT}/jobs:./{PROJECT_PACKAGES}"
+            jobs = {"spark.emr-serverless.driverEnv.LONGHAUL_JOBS": f"./{PROJECT}/jobs"}
         return _confs(
             {
-                "spark.archives": archives,
+                "spark.archives": ",".join(
+                    f"{asset.s3_object_url}#{name}" for name, asset in folders.items()
+                ),
+                **jobs,
                 "spark.emr-serverless.driverEnv.PYSPARK_DRIVER_PYTHON": python,
                 "spark.emr-serverless.driverEnv.PYSPARK_PYTHON": python,
                 "spark.emr-serverless.driverEnv.PYTHONPATH": path,
@@ -196,6 +211,21 @@ class EmrServerless(Construct):
                 "spark.dynamicAllocation.maxExecutors": str(self._max_executors),
             }
         )
+
+    def _project_archives(self, project: Project, repository: Path) -> dict[str, s3_assets.Asset]:
+        architecture = self._settings.architecture
+        target = project.work_dir / f"packages-{architecture}"
+        wheels = ["--only-binary=:all:", *platforms(architecture)]
+        requirements.install(project.requirements, target, repository, wheels)
+        jobs = s3_assets.Asset(
+            self,
+            "ProjectJobs",
+            path=str(project.folder),
+            exclude=NOT_JOBS,
+            ignore_mode=IgnoreMode.DOCKER,
+        )
+        packages = s3_assets.Asset(self, "ProjectPackages", path=str(target))
+        return {PROJECT: jobs, PROJECT_PACKAGES: packages}
 
     @property
     def job_runs(self) -> str:

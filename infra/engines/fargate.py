@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Final
 
 from aws_cdk import Duration, Stack
-from aws_cdk import aws_ecr_assets as ecr_assets
 from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_iam as iam
 from constructs import Construct
@@ -12,9 +11,11 @@ from constructs import Construct
 from infra.engines.fargate_states import CONTAINER, fargate_states
 from infra.engines.states import JobStates
 from infra.grants import WHY_ANY_TASK, allow, find_tasks, for_this_account, stop_tasks
+from infra.image import job_image
 from infra.log_group import LogGroup
 from infra.nag import acknowledge
 from infra.network import Network
+from infra.project import Project
 from infra.settings import Settings
 from infra.sizes import FARGATE_FREE_DISK_GIB, Size
 from longhaul.settings import VARIABLE, SizeName
@@ -27,16 +28,6 @@ COMMAND: Final = ["python", "-m", "jobs.runner"]
 # disk. The image gives them to its user (VOLUME).
 SCRATCH: Final = {"scratch": "/scratch", "tmp": "/tmp"}  # noqa: S108 - a mount point inside the container
 CPU_ARCHITECTURE: Final = {"arm64": ecs.CpuArchitecture.ARM64, "x86_64": ecs.CpuArchitecture.X86_64}
-PLATFORM: Final = {
-    "arm64": ecr_assets.Platform.LINUX_ARM64,
-    "x86_64": ecr_assets.Platform.LINUX_AMD64,
-}
-
-# Loads the image into Docker, as without `--output`. The base's layers are packed again too.
-# https://docs.docker.com/build/exporters/oci-docker/
-ZSTD_LAYERS: Final = (
-    "type=docker,oci-mediatypes=true,compression=zstd,compression-level=3,force-compression=true"
-)
 
 
 class SparkRuntime(Construct):
@@ -47,6 +38,7 @@ class SparkRuntime(Construct):
         *,
         settings: Settings,
         repository: Path,
+        project: Project | None,
         network: Network,
     ) -> None:
         super().__init__(scope, id_)
@@ -64,14 +56,8 @@ class SparkRuntime(Construct):
             "a job's progress and outcome are in its lease row.",
         )
         self.log_group = LogGroup(self, "Logs", settings=settings)
-        self.image = ecr_assets.DockerImageAsset(
-            self,
-            "Image",
-            directory=str(repository),
-            file="jobs/Dockerfile",  # the `.dockerignore` beside it says what goes in
-            platform=PLATFORM[settings.architecture],
-            build_args={"PYTHON_IMAGE": settings.python_image} if settings.python_image else None,
-            outputs=[ZSTD_LAYERS] if settings.image_compression == "zstd" else None,
+        self.image = job_image(
+            self, "Image", settings=settings, repository=repository, project=project
         )
         self.job_role = iam.Role(
             self, "TaskRole", assumed_by=_ecs_tasks(self), description="What a job may do"

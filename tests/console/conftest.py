@@ -14,6 +14,7 @@ from typer.testing import CliRunner, Result
 from console.cli import app
 from console.place import Place
 from console.target import Target
+from infra.version import version
 from longhaul.domain.claim import Claim, next_attempt
 from longhaul.domain.dead_letter import Reason, dead_letter
 from longhaul.domain.lease import Lease, Owed, State
@@ -116,6 +117,7 @@ class World:
             "LeasesTableName": "leases",
             "StateMachineArn": self.settings.state_machine_arn,
             "DataBucketName": BUCKET,
+            "LonghaulVersion": version(),
         }
         resources = {
             "Dispatcher1": ("AWS::Lambda::Function", f"{name}-Dispatcher"),

@@ -6,12 +6,17 @@ from typing import Any
 
 import pytest
 
+from console.checks.finding import Level
 from console.checks.jobs import stuck
+from console.checks.versions import OUTPUT, versions
+from console.target import Deployment, Target
+from infra.project import VARIABLE
+from infra.version import version
 from longhaul.domain.lease import Owed, State
 from longhaul.settings import LeaseSettings
 from simulation.aws.service import Call, Proceed, client_error
 from tests.builders import NOW, running
-from tests.console.conftest import World
+from tests.console.conftest import PLACE, World
 
 TEMPLATE: dict[str, Any] = {
     "Resources": {"Queue": {"Type": "AWS::SQS::Queue", "Properties": {"VisibilityTimeout": 120}}}
@@ -23,8 +28,11 @@ def synthesized(monkeypatch: pytest.MonkeyPatch, bare: World) -> dict[str, Any]:
     """The template of the checkout. An e2e test synthesizes the real one, which takes long."""
     template: dict[str, Any] = json.loads(json.dumps(TEMPLATE))
 
-    def synth(folder: Path, *, profile: Path | None, context: dict[str, Any]) -> Path:
+    def synth(
+        folder: Path, *, profile: Path | None, context: dict[str, Any], project: Path | None
+    ) -> Path:
         assert profile is None
+        assert project is None
         (folder / f"{context['longhaul']['stack_name']}.template.json").write_text(
             json.dumps(template)
         )
@@ -55,6 +63,35 @@ def test_a_sound_deployment_has_only_ok_findings(bare: World) -> None:
     code, found = examine(bare)
     assert (code, set(found)) == (0, {"ok"}), found
     assert bare.aws.iam.simulated[0] == "arn:aws:iam::123456789012:role/path/Operator"
+
+
+@pytest.mark.parametrize(
+    ("deployed", "project", "said"),
+    [
+        (None, None, ["the stack does not say which version deployed it"]),
+        ("0.0.9", None, ["the stack was deployed by 0.0.9"]),
+        (version(), 'version = "0.0.8"', ["longhaul.toml is for 0.0.8"]),
+        (version(), "", ["longhaul.toml names no version"]),
+        ("0.0.9", 'version = "0.0.8"', ["longhaul.toml is for 0.0.8", "deployed by 0.0.9"]),
+    ],
+)
+def test_other_versions_of_stack_and_project_are_warnings_that_say_what_to_do(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    deployed: str | None,
+    project: str | None,
+    said: list[str],
+) -> None:
+    target = Target(PLACE, None)
+    outputs = {OUTPUT: deployed} if deployed else {}
+    monkeypatch.setattr(Target, "deployment", Deployment("Longhaul", "CREATE_COMPLETE", outputs))
+    if project is not None:
+        (tmp_path / "longhaul.toml").write_text(project)
+        monkeypatch.setenv(VARIABLE, str(tmp_path))
+    found = list(versions(target))
+    assert [each.level for each in found] == [Level.WARNING] * len(said)
+    assert all(words in each.what for words, each in zip(said, found, strict=True))
+    assert all("docs/upgrade.md" in each.do or "then says so" in each.do for each in found)
 
 
 @pytest.mark.parametrize(

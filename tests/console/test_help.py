@@ -14,7 +14,7 @@ from tests.console.conftest import World
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
 WHERE = {"--profile", "--region", "--stack"}
-COMMON = {"--help", "--install-completion", "--show-completion"}
+COMMON = {"--help", "--install-completion", "--project", "--show-completion"}
 
 
 def commands(group: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
@@ -80,7 +80,8 @@ def test_every_command_has_help_with_an_example_of_itself(command: tuple[str, ..
     assert done.exit_code == 0
     example = " ".join(done.output.split()).partition("Example: ")[2]
     assert f"longhaul {' '.join(command)}" in example
-    asks_aws = command[0] not in ("up", "demo", "new-job")
+    of_a_folder = ("up", "demo", "init", "new-job", "test")
+    asks_aws = command[0] not in (*of_a_folder, "bootstrap", "diff", "deploy", "destroy")
     assert (options(COMMANDS[command]) >= WHERE) == asks_aws
 
 

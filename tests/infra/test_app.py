@@ -61,7 +61,7 @@ def test_a_wrong_setting_ends_the_app_with_a_message_and_no_traceback(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("made_by", "says"), [({}, True), ({"MAKELEVEL": "1"}, False)], ids=["cdk alone", "make"]
+    ("made_by", "says"), [({}, True), ({"LONGHAUL_CHECKED": "1"}, False)], ids=["cdk alone", "make"]
 )
 def test_a_bare_cdk_deploy_names_the_checks_that_it_leaves_out(
     tmp_path: Path, made_by: dict[str, str], *, says: bool

@@ -89,6 +89,7 @@ def test_each_stage_has_queues_and_outputs_of_its_own(varied: Synthesis) -> None
         "LeasesTableName",
         "StateMachineArn",
         "DataBucketName",
+        "LonghaulVersion",
         "AlarmsTopicArn",
         "SchedulerRoleArn",
         "CleanUpSchedulerRoleArn",

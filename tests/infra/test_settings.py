@@ -136,12 +136,12 @@ def test_a_stages_name_in_outputs_has_no_hyphens() -> None:
         ),
         (
             {"network": {"vpc": 1}},
-            "longhaul.network.vpc: is not a setting; allowed here: assign_public_ip, ",
+            "longhaul.network.vpc: is not a setting; did you mean vpc_id? allowed here: ",
         ),
         (
             {"stages": [{"slot": 1}]},
             (
-                "longhaul.stages.0.slot: is not a setting; "
+                "longhaul.stages.0.slot: is not a setting; did you mean slots? "
                 "allowed here: engine, job, join, limits, max_attempts,"
             ),
         ),

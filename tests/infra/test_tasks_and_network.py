@@ -108,6 +108,7 @@ def test_the_image_is_built_from_the_jobs_code_alone(usual: Synthesis) -> None:
         "jobs/requirements.lock",
         "jobs/build-requirements.lock",
         "jobs/spark/log4j2.properties",
+        "longhaul/py.typed",
     }
 
 

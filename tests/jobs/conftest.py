@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from http.client import HTTPConnection
@@ -13,23 +13,19 @@ import boto3
 import pytest
 from moto import mock_aws
 from moto.server import ThreadedMotoServer
-from pydantic import BaseModel
 from pyspark.sql import SparkSession
 
 from embedded.moto_repairs import dynamodb_atomic
 from embedded.moto_repairs.patching import Patches
 from jobs.attempt import AttemptRunner
-from jobs.emitting import Emitter
-from jobs.io.staging import StagedInput
 from jobs.io.work_area import DiskArea
 from jobs.loading import LoadedJob, load
 from jobs.running_job import RunningJob
 from jobs.spark.base import BaseSpark
-from jobs.spark.gateway import Gateway
 from jobs.spark.progress import ProcessTree
-from jobs.spark.session import build_session, session_options
 from jobs.stopping import Stop
-from jobs.task import Resources, Task
+from jobs.task import Task
+from jobs.testing import RESOURCES, make_job, spark, written  # noqa: F401 - fixtures
 from longhaul.adapters.background import Threads
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.dynamodb.leases import DynamoLeases
@@ -42,63 +38,6 @@ from longhaul.domain.message import Message
 from longhaul.job import Params
 from longhaul.settings import LeaseSettings
 from tests.builders import BUCKET, body, running, settings, stage
-
-RESOURCES = Resources(cores=2, memory_mib=2048)
-
-MakeJob = Callable[..., RunningJob[Any]]
-
-
-@pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    scratch = tmp_path_factory.mktemp("spark")
-    gateway = Gateway(scratch, RESOURCES.heap_mib)
-    gateway.attach()
-    session = build_session("tests", session_options(RESOURCES, scratch))
-    yield session
-    session.stop()
-    gateway.stop()
-
-
-@pytest.fixture
-def make_job(tmp_path: Path) -> MakeJob:
-    """A job over local files: `make_job({"flights": path}, params)`."""
-
-    def make(
-        inputs: Mapping[str, Path], params: BaseModel | None = None, emitter: Emitter | None = None
-    ) -> RunningJob[Any]:
-        staged = {}
-        for name, source in inputs.items():
-            folder = tmp_path / "inputs" / name
-            folder.mkdir(parents=True)
-            (folder / f"00000-{source.name}").symlink_to(source)
-            staged[name] = StagedInput(
-                folder.as_uri(),
-                1,
-                source.stat().st_size,
-                frozenset({source.suffix.removeprefix(".")}),
-            )
-        alone = Emitter(settings(), stage(), running())
-        return RunningJob(
-            params or Params(), staged, tmp_path / "output", lambda _: None, emitter or alone
-        )
-
-    return make
-
-
-@pytest.fixture
-def written(spark: SparkSession) -> Callable[..., list[dict[str, Any]]]:
-    """Rows that a job wrote, as dictionaries."""
-
-    def read(
-        job: RunningJob[Any], name: str = ".", format_: str = "parquet"
-    ) -> list[dict[str, Any]]:
-        (dataset,) = (dataset for dataset in job.written if dataset.name == name)
-        frame = (
-            spark.read.format(format_).option("header", value=True).load(dataset.folder.as_uri())
-        )
-        return [row.asDict() for row in frame.collect()]
-
-    return read
 
 
 @dataclass
@@ -192,7 +131,11 @@ class SharedSpark(BaseSpark):
 
 
 @pytest.fixture
-def make_attempt(cloud: Cloud, spark: SparkSession, tmp_path: Path) -> MakeAttempt:
+def make_attempt(
+    cloud: Cloud,
+    spark: SparkSession,  # noqa: F811 - the fixture
+    tmp_path: Path,
+) -> MakeAttempt:
     """The attempt that owns the lease; `run` takes the place of the job in the catalogue."""
 
     def make(run: Run | None = None, **changes: Any) -> AttemptRunner:

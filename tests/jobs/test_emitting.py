@@ -7,11 +7,11 @@ import pytest
 from jobs import failures
 from jobs.catalogue import months
 from jobs.emitting import MAX_EMITTED_BYTES, EmitError, Emitter
+from jobs.testing import MakeJob
 from longhaul.domain.lineage import MAX_DEPTH, MAX_FAMILY, MAX_GROUP, Group, Lineage
 from longhaul.domain.message import MAX_JOB_BYTES
 from longhaul.domain.verdict import OutcomeClass
 from tests.builders import BUCKET, running, settings, stage
-from tests.jobs.conftest import MakeJob
 
 STAGES = (
     stage(name="main", next=("clean", "other")),

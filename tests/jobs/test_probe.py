@@ -8,9 +8,9 @@ import pytest
 from jobs.catalogue import probe
 from jobs.emitting import Emitter
 from jobs.loading import load
+from jobs.testing import MakeJob
 from longhaul.domain.errors import PermanentJobError
 from tests.builders import running, settings, stage
-from tests.jobs.conftest import MakeJob
 
 STAGES = (
     stage(name="main", next=("clean", "other")),

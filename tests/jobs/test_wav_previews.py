@@ -12,11 +12,12 @@ from pyspark.sql import SparkSession
 
 from jobs.catalogue import wav_previews
 from jobs.io.written import S3Folder
+from jobs.testing import MakeJob
 from longhaul.adapters.publisher import read_manifest
 from longhaul.domain.verdict import ExitCode
 from longhaul.job import Job, PermanentJobError
 from tests.builders import BUCKET, settings
-from tests.jobs.conftest import Cloud, MakeAttempt, MakeJob
+from tests.jobs.conftest import Cloud, MakeAttempt
 
 
 def tone(seconds: int, rate: int = 8_000) -> bytes:

@@ -1,0 +1,73 @@
+"""`longhaul bootstrap`, `diff`, `deploy` and `destroy`: the CDK, with checks before it."""
+
+from collections.abc import Callable, Sequence
+from typing import Annotated
+
+import typer
+
+from console import bootstrap as service_role
+from console import cdk, preflight, teardown
+from console.project import chosen
+from console.synth import REPOSITORY
+from infra.job_files import check
+from infra.requirements import install
+
+Arguments = Annotated[
+    list[str] | None,
+    typer.Argument(help="For the CDK's CLI, such as --profile NAME.", metavar="[CDK-ARGS]..."),
+]
+
+
+def bootstrap(arguments: Arguments = None) -> None:
+    """Prepare an account and region for deployments, once: the role of ECS, and `cdk bootstrap`.
+
+    Example: longhaul bootstrap --profile production
+    """
+    _run("bootstrap", service_role.main, arguments)
+
+
+def diff(arguments: Arguments = None) -> None:
+    """Show what a deployment would change, and change nothing.
+
+    Example: longhaul diff --profile production
+    """
+    _check_project()
+    _run("diff", None, arguments)
+
+
+def deploy(arguments: Arguments = None) -> None:
+    """Check what a deployment needs, build the image of the jobs, and deploy the stack.
+
+    In a project it deploys the project's settings (longhaul.toml), jobs and requirements; elsewhere
+    those of the checkout, as `make deploy` does. Needs AWS credentials and Docker.
+
+    Example: longhaul deploy --profile production
+    """
+    _check_project()
+    _run("deploy", preflight.main, arguments)
+
+
+def destroy(arguments: Arguments = None) -> None:
+    """Take a drained stack down; its table and its bucket stay.
+
+    Example: longhaul destroy --profile production
+    """
+    _run("destroy", teardown.main, arguments)
+
+
+def _check_project() -> None:
+    project = chosen()
+    if project is not None:
+        project.checked()
+        check(project)
+        install(project.requirements, project.packages, REPOSITORY)
+
+
+def _run(
+    command: str, before: Callable[[Sequence[str]], int] | None, arguments: list[str] | None
+) -> None:
+    given = arguments or []
+    if before is not None and (code := before(given)):
+        raise typer.Exit(code)
+    if code := cdk.run([command, *given]):
+        raise typer.Exit(code)

@@ -1,0 +1,51 @@
+"""`longhaul test`."""
+
+import os
+import subprocess
+import sys
+from typing import Annotated
+
+import typer
+
+from console.errors import CommandError, ExitStatus
+from console.project import chosen, python_environment
+from console.synth import REPOSITORY
+from infra.job_files import check
+from infra.requirements import install
+
+_PLUGIN = "jobs.testing"
+_NO_TESTS = 5  # pytest's exit code
+
+
+def run_tests(
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(help="For pytest, such as -k NAME.", metavar="[PYTEST-ARGS]..."),
+    ] = None,
+) -> None:
+    """Check the project, and run its tests with pytest.
+
+    The tests import jobs by their names, and what requirements.txt installs. They have the fixtures
+    `spark` (a session like a task's), `make_job` (a job over local files) and `written` (what it
+    wrote).
+
+    Example: longhaul test -k carriers
+    """
+    project = chosen()
+    if project is None:
+        raise CommandError(
+            "no project here (longhaul.toml), nor in a folder above: `longhaul init DIR` makes "
+            "one, and --project names one; the checkout's own tests are `make test`",
+            ExitStatus.USAGE,
+        )
+    project.checked()
+    check(project)
+    install(project.requirements, project.packages, REPOSITORY)
+    command = [sys.executable, "-m", "pytest", "-p", _PLUGIN, *(arguments or [])]
+    done = subprocess.run(
+        command, cwd=project.folder, env=os.environ | python_environment(project), check=False
+    )
+    if done.returncode == _NO_TESTS:
+        raise CommandError("no test was run")
+    if done.returncode:
+        raise typer.Exit(ExitStatus.FAILED)

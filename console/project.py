@@ -1,0 +1,90 @@
+"""The project that a command is for, and what it changes: stack, work dir, settings, jobs."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any, Final
+
+from console.synth import DEFAULT_WORK_DIR, PROFILE, REPOSITORY, synth
+from infra.project import VARIABLE, Project, find, load_project
+from infra.settings import CONTEXT_KEY, Settings
+from longhaul.settings import StageSettings
+
+DEFAULT_STACK: Final = "Longhaul"
+# A job is a Spark of its own, and this machine has a few cores.
+_LOCAL_SLOTS: Final = 2
+
+
+def choose(named: Path | None) -> None:
+    """Choose the project for this command and what it starts: the named one, or the nearest.
+
+    Raises:
+        SettingsError: the named folder is no project, or its file cannot be read.
+    """
+    folder = named or find(Path.cwd())
+    if folder is None:
+        os.environ.pop(VARIABLE, None)
+    else:
+        os.environ[VARIABLE] = str(load_project(folder).folder)
+
+
+def chosen() -> Project | None:
+    """The chosen project; None for the checkout's own catalogue and settings."""
+    folder = os.environ.get(VARIABLE)
+    return load_project(Path(folder)) if folder else None
+
+
+def default_stack() -> str:
+    project = chosen()
+    return project.stack_name if project else DEFAULT_STACK
+
+
+def default_work_dir() -> Path:
+    project = chosen()
+    return project.work_dir if project else DEFAULT_WORK_DIR
+
+
+def python_environment(project: Project) -> dict[str, str]:
+    """Variables with which Python finds the project's jobs and what they import.
+
+    The checkout comes first: the project's folder `jobs` must not hide its package of that name.
+    """
+    path = (REPOSITORY, project.jobs, project.packages)
+    return {"LONGHAUL_JOBS": str(project.jobs), "PYTHONPATH": os.pathsep.join(map(str, path))}
+
+
+def local_synth(folder: Path) -> Path:
+    """The assembly that `longhaul up` deploys: the chosen project's, or the checkout's."""
+    project = chosen()
+    if project is None:
+        return synth(folder)
+    return synth(folder, context=local_context(project), project=project.folder)
+
+
+def local_context(project: Project) -> dict[str, Any]:
+    """CDK context of the project on this machine: its own settings, with the profile's times.
+
+    Raises:
+        SettingsError: its settings are wrong.
+    """
+    settings = project.checked()
+    profile: dict[str, Any] = json.loads(PROFILE.read_text())
+    local = profile[CONTEXT_KEY]
+    if settings.emr_serverless is None:
+        # Its archives would be built at each start, for an engine that the project does not have.
+        del local["emr_serverless"]
+    local["stages"] = [_local_stage(each) for each in _stages(project, settings)]
+    for buckets in ("input_buckets", "output_buckets"):
+        local[buckets] = sorted({*local[buckets], *getattr(settings, buckets)})
+    # The embedded AWS is one account and region of its own.
+    return profile | {CONTEXT_KEY: local | {"account": None, "region": None}}
+
+
+def _stages(project: Project, settings: Settings) -> list[dict[str, Any]]:
+    written = project.settings.get("stages")
+    return written or [{"name": each.name} for each in settings.stages]
+
+
+def _local_stage(stage: dict[str, Any]) -> dict[str, Any]:
+    usual: int = StageSettings.model_fields["slots"].default
+    return {**stage, "slots": min(stage.get("slots", usual), _LOCAL_SLOTS)}

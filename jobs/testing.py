@@ -1,0 +1,107 @@
+"""The fixtures for tests of jobs: a plugin of pytest, which `longhaul test` loads."""
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from pydantic import BaseModel
+from pyspark.sql import SparkSession
+
+from jobs.emitting import Emitter
+from jobs.io.staging import StagedInput
+from jobs.running_job import RunningJob
+from jobs.spark.gateway import Gateway
+from jobs.spark.session import build_session, session_options
+from jobs.task import Resources
+from longhaul.domain.claim import new_run
+from longhaul.domain.lease import job_key
+from longhaul.domain.message import JobMessage, Message
+from longhaul.domain.request import JobRequest
+from longhaul.job import Params
+from longhaul.settings import LeaseSettings, PathPolicy, RuntimeSettings, Stage
+
+RESOURCES: Final = Resources(cores=2, memory_mib=2048)
+
+MakeJob = Callable[..., RunningJob[Any]]
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A session like a task's, one for all tests."""
+    scratch = tmp_path_factory.mktemp("spark")
+    gateway = Gateway(scratch, RESOURCES.heap_mib)
+    gateway.attach()
+    session = build_session("tests", session_options(RESOURCES, scratch))
+    yield session
+    session.stop()
+    gateway.stop()
+
+
+@pytest.fixture
+def make_job(tmp_path: Path) -> MakeJob:
+    """A job over local files: `make_job({"flights": path}, params)`."""
+
+    def make(
+        inputs: Mapping[str, Path], params: BaseModel | None = None, emitter: Emitter | None = None
+    ) -> RunningJob[Any]:
+        staged = {}
+        for name, source in inputs.items():
+            folder = tmp_path / "inputs" / name
+            folder.mkdir(parents=True)
+            (folder / f"00000-{source.name}").symlink_to(source)
+            staged[name] = StagedInput(
+                folder.as_uri(),
+                1,
+                source.stat().st_size,
+                frozenset({source.suffix.removeprefix(".")}),
+            )
+        return RunningJob(
+            params or Params(), staged, tmp_path / "output", lambda _: None, emitter or _alone()
+        )
+
+    return make
+
+
+@pytest.fixture
+def written(spark: SparkSession) -> Callable[..., list[dict[str, Any]]]:
+    """Rows that a job wrote, as dictionaries."""
+
+    def read(
+        job: RunningJob[Any], name: str = ".", format_: str = "parquet"
+    ) -> list[dict[str, Any]]:
+        (dataset,) = (dataset for dataset in job.written if dataset.name == name)
+        frame = (
+            spark.read.format(format_).option("header", value=True).load(dataset.folder.as_uri())
+        )
+        return [row.asDict() for row in frame.collect()]
+
+    return read
+
+
+def _alone() -> Emitter:
+    """Of a stage that no other follows."""
+    stage = Stage(queue_url="queue", dead_letter_queue_url="dead-letters")
+    settings = RuntimeSettings(
+        leases_table="leases",
+        stages=(stage,),
+        paths=PathPolicy(data_bucket="data"),
+        jobs=("sql",),
+        state_machine_arn="machine",
+        cluster_arn="cluster",
+        job_log_group="logs",
+    )
+    now = datetime.now(UTC)
+    message = JobMessage(
+        message_id="message",
+        receipt_handle="handle",
+        receive_count=1,
+        received_at=now,
+        sent_at=now,
+        first_sent_at=now,
+        content=Message("{}", {}),
+        request=JobRequest(job="sql", output="s3://data/output/"),
+        key=job_key(stage.name, "test"),
+    )
+    return Emitter(settings, stage, new_run(None, message, stage, LeaseSettings(), now))

