@@ -1,5 +1,6 @@
 """Glue's catalog in memory: databases, and tables of which each update makes a version."""
 
+from copy import deepcopy
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -49,7 +50,8 @@ class FakeGlue(Service):
 
     @operation
     def get_table(self, *, DatabaseName: str, Name: str) -> Answer:
-        return {"Table": self._versions(DatabaseName, Name)[-1]}
+        # A copy: pyiceberg makes the next version of what it gets.
+        return {"Table": deepcopy(self._versions(DatabaseName, Name)[-1])}
 
     @operation
     def get_tables(self, *, DatabaseName: str) -> Answer:

@@ -324,3 +324,13 @@ def test_the_private_names_of_pyiceberg_are_there(lake: Lake) -> None:
         "AddSnapshotUpdate",
         "SetSnapshotRefUpdate",
     ]
+
+
+def test_what_the_catalog_answered_may_be_changed_without_effect(lake: Lake) -> None:
+    """As pyiceberg does, when it makes the next version."""
+    lake.add("a", [(1, "x")])
+    answer = lake.glue.get_table(DatabaseName="lake", Name="flights")["Table"]
+
+    answer["Parameters"]["metadata_location"] = "s3://data/elsewhere"
+
+    assert lake.rows() == [(1, "x")]
