@@ -1,0 +1,148 @@
+"""A publisher that is killed at any call of AWS, and the two that come after it.
+
+The rows are in the table once, whatever was done before the end. Each process dies by SIGKILL at
+one event of its connection: before a request is sent, or after its answer has come.
+"""
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from moto.moto_api._internal.models import moto_api_backend
+from moto.server import ThreadedMotoServer
+
+from console.operations.table_query import query
+from console.operations.tables import TableReader
+from console.place import Place
+from console.target import Target
+from embedded.credentials import aws_client
+from embedded.moto_repairs import glue_versions, s3_uploads
+from embedded.moto_repairs.patching import Patches
+from longhaul.adapters.clock import SystemClock
+from longhaul.adapters.iceberg import commits
+from longhaul.adapters.iceberg.catalog import Tables
+from longhaul.adapters.iceberg.commits import TablePublisher
+from longhaul.adapters.publisher import S3Publisher
+from longhaul.domain.lease import CommittedOutput
+from longhaul.domain.request import Mode
+from longhaul.domain.tables import TablePath
+from tests.contract.lake import BUCKET, DATABASE, Lake, at_once
+
+pytestmark = pytest.mark.slow
+
+REGION = "us-east-1"
+NEVER = 1_000_000
+
+
+def client(service: str, endpoint: str) -> Any:
+    return aws_client(service, endpoint=endpoint, region=REGION)
+
+
+def publish_and_die(endpoint: str, output: CommittedOutput, at: int, seen: Any) -> None:
+    """In a process of its own: publish, and end at that event without any clean-up."""
+    s3, glue = client("s3", endpoint), client("glue", endpoint)
+
+    def count(**_: Any) -> None:
+        seen.value += 1
+        if seen.value == at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    for each in (s3, glue):
+        each.meta.events.register("before-send", count)
+        each.meta.events.register("response-received", count)
+    tables = Tables(lambda: glue, s3, BUCKET)
+    S3Publisher(s3, BUCKET, tables=lambda: TablePublisher(tables, SystemClock())).publish(output)
+
+
+@pytest.fixture
+def endpoint() -> Iterator[str]:
+    patches = Patches()
+    glue_versions.apply(patches)
+    s3_uploads.apply(patches)
+    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    moto_api_backend.reset()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+    patches.undo()
+    moto_api_backend.reset()
+
+
+@pytest.fixture
+def lake(endpoint: str, tmp_path: Path) -> Lake:
+    return Lake(tmp_path, partial(client, endpoint=endpoint))
+
+
+def killed(endpoint: str, output: CommittedOutput, at: int) -> tuple[int, int | None]:
+    """How many events the publisher saw, and its exit code."""
+    # Not a fork of this process, in which the server's threads hold locks.
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    seen = context.Value("i", 0)
+    process = context.Process(target=publish_and_die, args=(endpoint, output, at, seen))
+    process.start()
+    process.join(120)
+    assert process.exitcode is not None, "the publisher hangs"
+    return seen.value, process.exitcode
+
+
+def by_duckdb(endpoint: str, path: TablePath) -> list[tuple[Any, ...]]:
+    target = Target(Place(endpoint, REGION, None, embedded=True), None)
+    reader = TableReader(client("glue", endpoint), client("s3", endpoint), (DATABASE,))
+    asked = f"SELECT n, p FROM {path.name}"  # noqa: S608 - a name of ours
+    rows = query(target, reader, asked, 100, as_json=False).rows
+    return sorted((int(str(n)), p) for n, p in rows)
+
+
+@pytest.mark.parametrize(
+    ("mode", "before", "after"),
+    [
+        # The first output makes the table.
+        ("append", [], [(1, "x"), (2, "y")]),
+        ("append", [(0, "old")], [(0, "old"), (1, "x"), (2, "y")]),
+        ("overwrite", [(0, "old")], [(1, "x"), (2, "y")]),
+    ],
+    ids=["creation", "append", "overwrite"],
+)
+def test_rows_are_there_once_wherever_a_publisher_was_killed(
+    lake: Lake, endpoint: str, mode: Mode, before: list[Any], after: list[Any]
+) -> None:
+    def prepared(name: str) -> tuple[TablePath, CommittedOutput]:
+        path = TablePath(DATABASE, name)
+        if before:
+            lake.add(f"before-{name}", before, path=path)
+        return path, lake.upload(name, [(1, "x"), (2, "y")], mode, path=path)
+
+    events, code = killed(endpoint, prepared("whole")[1], at=NEVER)
+    assert code == 0
+    assert events > 20, "the events of a publication are not counted"
+
+    for at in range(1, events + 1):
+        path, output = prepared(f"killed_{at}")
+        assert killed(endpoint, output, at) == (at, -signal.SIGKILL)
+
+        # The sweeper and the next settle, at the same moment, and once more after both.
+        assert at_once([lambda: lake.publish(output)] * 2) == []  # noqa: B023 - called at once
+        lake.publish(output)
+
+        assert lake.rows(path) == after, f"killed at event {at} of {events}"
+        assert by_duckdb(endpoint, path) == after, f"killed at event {at} of {events}"
+
+
+def test_without_the_look_for_the_token_rows_are_there_twice(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The control: what the test above would show."""
+    output = lake.upload("a", [(1, "x")])
+    monkeypatch.setattr(commits, "is_published", lambda *_: False)
+
+    lake.publish(output)
+    lake.publish(output)
+
+    assert lake.rows() == [(1, "x"), (1, "x")]
