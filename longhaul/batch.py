@@ -1,7 +1,7 @@
 """A batch of deliveries, and what happens to its messages."""
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -12,6 +12,7 @@ from longhaul.domain.dead_letter import Reason, dead_letter
 from longhaul.domain.lease import Lease
 from longhaul.domain.message import JobMessage, Message, renewal
 from longhaul.domain.pace import MAX_HIDDEN, Room, deferrals_s
+from longhaul.domain.turns import tenant_of
 from longhaul.metrics import Metric, StageMetric
 from longhaul.ports import Clock, JobQueue
 from longhaul.settings import LeaseSettings, Stage
@@ -109,14 +110,28 @@ class Messages:
             extra={"message_id": message_id, "class": reason.kind, "reason": reason.reason},
         )
 
-    def defer(self, batch: Batch, messages: Sequence[JobMessage]) -> None:
-        """Hide the messages until they are to be looked at again."""
+    def defer(
+        self, batch: Batch, messages: Sequence[JobMessage], soon: Collection[str] = ()
+    ) -> None:
+        """Hide the messages until they are to be looked at again.
+
+        Beside other tenants a message is looked at again after a part of the time that it has
+        waited, because its turn may come long before the backlog is done; those with the ids
+        `soon` as soon as can be.
+        """
         depth = self.queue.depth(batch.stage.queue_url)
         waiting = max(len(messages), depth.visible + depth.hidden - batch.room.running)
         likely_wait_s = waiting * batch.room.gap_s(self.clock.now())
         if depth.hidden >= self.most_hidden:
             likely_wait_s = 0
-        seconds = deferrals_s(len(messages), likely_wait_s, self.timing, self.rng)
+        seconds = list(deferrals_s(len(messages), likely_wait_s, self.timing, self.rng))
+        now = self.clock.now()
+        for n, message in enumerate(messages):
+            tenant = tenant_of(message.content.group_id)
+            if batch.room.turns.has_others(tenant, now):
+                waited_s = (now - message.first_sent_at).total_seconds()
+                due_s = 0 if message.message_id in soon else waited_s
+                seconds[n] = min(seconds[n], *deferrals_s(1, due_s, self.timing, self.rng))
         handles = [message.receipt_handle for message in messages]
         self.queue.set_visibility_many(
             batch.stage.queue_url, dict(zip(handles, seconds, strict=True))

@@ -5,7 +5,7 @@ Nothing runs while messages wait: each comes again after a part of its likely wa
 
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from itertools import islice
@@ -20,6 +20,7 @@ from longhaul.domain.lease import Lease, State
 from longhaul.domain.message import JobMessage
 from longhaul.domain.pace import Pace
 from longhaul.domain.retry import decide_retry
+from longhaul.domain.turns import tenant_of
 from longhaul.guard import Guard
 from longhaul.log_context import about
 from longhaul.ports import Background, Clock, LeaseIndex, Leases, Slots
@@ -64,7 +65,9 @@ class Claimer:
         if 0 < batch.room.free <= len(batch.waiting):
             self._claim_retries(batch)
         while batch.waiting and batch.room.free and not batch.is_over(self.clock.now()):
-            now_claiming = _taken(batch.waiting, batch.room.free)
+            now_claiming = self._in_turn(batch)
+            if not now_claiming:  # the free slots are left to other tenants
+                break
             pace = batch.room.after(len(now_claiming), self.clock.now())
             rows = {message.key: row for message, row in now_claiming}
             claim = partial(self._claim, rows=rows, batch=batch, pace=pace, decide=decide)
@@ -73,6 +76,23 @@ class Claimer:
                 batch.room = self.slots.room(batch.stage, self.clock.now())
         if batch.waiting:
             self._put_back(batch)
+
+    def _in_turn(self, batch: Batch) -> list[tuple[JobMessage, Lease | None]]:
+        """The messages that may take the free slots, taken out of those that wait.
+
+        Retries first. Of new jobs, the tenants take turns.
+        """
+        waiting = list(batch.waiting)
+        retries = [place for place, (_, row) in enumerate(waiting) if row is not None]
+        chosen = retries[: batch.room.free]
+        places = [place for place, (_, row) in enumerate(waiting) if row is None]
+        tenants = [tenant_of(waiting[place][0].content.group_id) for place in places]
+        free = batch.room.free - len(chosen)
+        found = batch.room.turns.in_turn(tenants, free, self.clock.now())
+        chosen += [places[n] for n in found]
+        for place in sorted(chosen, reverse=True):  # other threads may append meanwhile
+            del batch.waiting[place]
+        return [waiting[place] for place in chosen]
 
     def _claim(
         self,
@@ -91,7 +111,7 @@ class Claimer:
             return
         try:
             with about(claim.lease.id):
-                self.starter.start(message, claim, batch, pace)
+                self.starter.start(message, claim, batch, _of(message, batch, pace))
         except NoFreeSlotError:
             batch.waiting.append((message, row))
         except LeaseChangedError as error:
@@ -134,7 +154,7 @@ class Claimer:
         """Hide the messages without a slot until they are to be looked at again."""
         without_slot = _taken(batch.waiting, len(batch.waiting))
         waiting = [message for message, _ in without_slot]
-        self.messages.defer(batch, waiting)
+        self.messages.defer(batch, waiting, self._marked(batch, waiting))
         batch.deferred_s += [self._waited_s(message, row) for message, row in without_slot]
         batch.rarely_seen += [
             message.message_id
@@ -148,6 +168,21 @@ class Claimer:
             self._note_seen(rows[message.key])
 
         self.guard.each(batch, waiting, keep_up)
+
+    def _marked(self, batch: Batch, waiting: Collection[JobMessage]) -> set[str]:
+        """Mark the tenants that wait beside others; the ids of the messages that keep the marks."""
+        turns, now = batch.room.turns, self.clock.now()
+        keepers: dict[str, str] = {}
+        for message in waiting:
+            tenant = tenant_of(message.content.group_id)
+            if turns.is_to_mark(tenant, now):
+                keepers.setdefault(tenant, message.message_id)
+        if keepers:
+            try:
+                self.slots.mark_waiting(batch.stage, keepers.keys(), now)
+            except Exception:  # a hint: the next look gives it
+                logger.exception("could not mark who waits", extra={"stage": batch.stage.name})
+        return set(keepers.values())
 
     def _note_seen(self, row: Lease | None) -> None:
         """Note that the message of a released job is there, or the sweeper would send a copy.
@@ -165,6 +200,16 @@ class Claimer:
         """Seconds since the job was sent, or since its last attempt ended."""
         ended_at = row.settled_at if row and row.state is State.RELEASED else None
         return (self.clock.now() - (ended_at or message.first_sent_at)).total_seconds()
+
+
+def _of(message: JobMessage, batch: Batch, pace: Pace) -> Pace:
+    """The pace with the message's tenant, where tenants share the stage."""
+    turns, group_id = batch.room.turns, message.content.group_id
+    if group_id is None and not turns.claimed and not turns.waited:
+        return pace
+    tenant = tenant_of(group_id)
+    waited_at = turns.mark_after_claim(tenant, pace.claimed_at)
+    return replace(pace, tenant=tenant, waited_at=waited_at)
 
 
 def _taken(waiting: list[T], count: int) -> list[T]:

@@ -4,7 +4,7 @@
 adapters, and obey the same contract tests as AWS's own.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
@@ -238,6 +238,9 @@ class Slots(Protocol):
 
         The deployed number: the deployment decides again.
         """
+
+    def mark_waiting(self, stage: Stage, tenants: Collection[str], now: datetime) -> None:
+        """Note that messages of these tenants wait for a slot."""
 
     def blocked_s(self, stage: Stage, *, waiting: bool, now: datetime) -> float:
         """Seconds for which messages have waited although slots were free.

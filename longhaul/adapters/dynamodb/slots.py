@@ -7,7 +7,7 @@ has set: a pause, and another number of slots than the deployed.
 """
 
 import random
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from longhaul.adapters.dynamodb.item import (
 )
 from longhaul.adapters.errors import code_of
 from longhaul.domain.pace import Pace, Room, SlotUse
+from longhaul.domain.turns import Turns
 from longhaul.ports import Clock
 from longhaul.settings import Stage
 
@@ -41,6 +42,10 @@ SLOT_FREE = f"{NOT_PAUSED} AND (attribute_not_exists(running) OR ({BELOW_SLOTS} 
 # A throttle halves the effective limit at most this often, and each such stretch without one raises
 # it by one: additive increase, multiplicative decrease.
 CALM = timedelta(seconds=60)
+
+# Beginnings of the names of tenants' times (`domain.turns`).
+_CLAIMED = "claimed_by_"
+_WAITED = "waited_"
 
 
 class DynamoSlots:
@@ -70,7 +75,8 @@ class DynamoSlots:
         if "claimed_at" in slots:
             pace = Pace(time_of(slots["claimed_at"]), _number(slots, "claim_gap_ms", 0) / 1000)
         free = 0 if use.paused_at else max(0, limit - use.running)
-        return Room(slots=limit, free=free, running=use.running, pace=pace)
+        turns = Turns(_times(slots, _CLAIMED), _times(slots, _WAITED))
+        return Room(slots=limit, free=free, running=use.running, pace=pace, turns=turns)
 
     def use(self, stage: Stage) -> SlotUse:
         return _use(stage, self._item(stage))
@@ -96,6 +102,10 @@ class DynamoSlots:
             UpdateExpression=f"{adapted} SET operator_slots = :slots",
             ExpressionAttributeValues=serialized({":slots": slots}),
         )
+
+    def mark_waiting(self, stage: Stage, tenants: Collection[str], now: datetime) -> None:
+        sets = {f"{_WAITED}{tenant}": milliseconds(now) for tenant in tenants}
+        self._update(stage, **update_expression(serialized(sets)))
 
     def blocked_s(self, stage: Stage, *, waiting: bool, now: datetime) -> float:
         """The item keeps since when; every claim removes that, in its own transaction."""
@@ -125,6 +135,11 @@ class DynamoSlots:
         values = {":limit": stage.slots}
         if pace is not None:
             update["UpdateExpression"] += " SET claimed_at = :at, claim_gap_ms = :gap"
+            if pace.tenant is not None:
+                update["UpdateExpression"] += f", {_CLAIMED}{pace.tenant} = :at"
+            if pace.waited_at is not None:
+                update["UpdateExpression"] += f", {_WAITED}{pace.tenant} = :waited"
+                values |= {":waited": milliseconds(pace.waited_at)}
             values |= {":at": milliseconds(pace.claimed_at), ":gap": round(pace.gap_s * 1000)}
         update["ExpressionAttributeValues"] |= serialized(values)
         return {"Update": update}
@@ -201,6 +216,15 @@ def _use(stage: Stage, item: Mapping[str, Any]) -> SlotUse:
 def _limit(use: SlotUse, item: Mapping[str, Any]) -> int:
     """The slots, or fewer while AWS refuses capacity."""
     return min(use.slots, _number(item, "effective_limit", use.slots))
+
+
+def _times(item: Mapping[str, Any], prefix: str) -> dict[str, datetime]:
+    """The tenants' times of one kind."""
+    return {
+        name.removeprefix(prefix): time_of(value)
+        for name, value in item.items()
+        if name.startswith(prefix)
+    }
 
 
 def _number(item: Mapping[str, Any], name: str, default: int) -> int:
