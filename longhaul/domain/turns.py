@@ -78,15 +78,15 @@ class Turns:
         chosen: list[int] = []
         for n in range(free):
             # Of two that never claimed, one in hand.
-            tenant = min(
+            first = min(
                 (*here, *sorted(elsewhere)),
                 key=lambda each: claimed.get(each, _NEVER),
                 default=None,
             )
-            if tenant is None or tenant in elsewhere:
+            if first is None or first in elsewhere:
                 break
-            claimed[tenant] = now + timedelta(milliseconds=n)
-            chosen.append(here[tenant].pop(0))
-            if not here[tenant]:
-                del here[tenant]
+            claimed[first] = now + timedelta(milliseconds=n)
+            chosen.append(here[first].pop(0))
+            if not here[first]:
+                del here[first]
         return sorted(chosen)
