@@ -83,6 +83,7 @@ def runtime_settings(
             architecture=settings.architecture,
             public_ip=settings.network.assign_public_ip,
             sizes=_task_sizes(settings.sizes),
+            reuse=settings.sizes.tiny is None or settings.sizes.tiny.reuse,
         ),
         # By name: the machine itself names functions that need these settings.
         state_machine_arn=stack.format_arn(

@@ -1,8 +1,9 @@
 """What Lambda runs: `python -m awslambdaric jobs.lambda_runner.lambda_handler`.
 
-Each job gets a process and a JVM of its own, `python -m jobs.lambda_runner`, so that nothing of a
-job is left in the memory of a warm environment. Its processes are killed and its files deleted
-before the invocation ends: the environment may serve the next job, which may be another stage's.
+Each job gets a Python process of its own, `python -m jobs.lambda_runner`. The JVM beside it is kept
+for the next job of the same stage and catalogue job, if this one ended well (`jobs.spark.kept`).
+All other processes are killed, and all files deleted, before the invocation ends: the environment
+may serve the next job, which may be another stage's.
 
 The environment: TMPDIR names the function's only writable folder, LONGHAUL_SETTINGS the settings.
 """
@@ -12,18 +13,25 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 import psutil
 
+from jobs.spark.gateway import CONNECTION, ENDED, Gateway
+from jobs.task import Resources, Task, resources
 from longhaul.domain.engines.aws_lambda import MIB_PER_VCPU, reference
 
 _SET_CHILD_SUBREAPER: Final = 36  # prctl(2)
 # Before Lambda ends the invocation: time to kill what runs, and to say so.
 _MARGIN_S: Final = 5.0
 _SIGNAL_EXIT_BASE: Final = 128
+# Its heap keeps a little of every job.
+_MAX_JOBS: Final = 100
 
 
 class JobEnded(Exception):  # noqa: N818 - its name is the error that settle reads
@@ -38,35 +46,114 @@ class Context(Protocol):
     def get_remaining_time_in_millis(self) -> int: ...
 
 
-def lambda_handler(event: dict[str, Any], context: Context) -> dict[str, str]:
-    """Run the job of an execution's input.
+@dataclass
+class WarmJvm:
+    """A JVM, for jobs of one stage and one name of the catalogue."""
 
-    Raises:
-        JobEnded: the job failed. Its row says how, if the runner got that far.
-    """
-    adopt_orphans()
-    folder = Path(os.environ["TMPDIR"])
-    remaining_s = context.get_remaining_time_in_millis() / 1000
-    until = datetime.now(UTC) + timedelta(seconds=remaining_s)
-    task = reference(context.invoked_function_arn, context.aws_request_id, until)
-    memory_mib = str(context.memory_limit_in_mb)
-    names = {f"LONGHAUL_{name.upper()}": str(event[name]) for name in ("key", "run", "attempt")}
-    try:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "jobs.lambda_runner", task, memory_mib],
-            env=os.environ | names | {"HOME": str(folder), "SPARK_LOCAL_DIRS": str(folder)},
+    folder: Path
+    gateway: Gateway
+    serves: tuple[str, str | None]
+    jobs: int = 0
+
+    @classmethod
+    def start(cls, folder: Path, heap_mib: int, serves: tuple[str, str | None]) -> "WarmJvm":
+        """Start the JVM, with a folder of its own below `folder`."""
+        own = Path(tempfile.mkdtemp(prefix="jvm-", dir=folder))
+        gateway = Gateway(own, heap_mib)
+
+        def write(code: int) -> None:
+            own.mkdir(exist_ok=True)
+            (own / ENDED).write_text(str(code))
+
+        gateway.on_death(write)
+        return cls(own, gateway, serves)
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether another job may run in it. A job that a message brought along never shares."""
+        job = self.serves[1]
+        is_known = job is not None and not job.startswith("s3://")
+        return is_known and self.jobs < _MAX_JOBS and self.gateway.is_alive and _reuse_allowed()
+
+
+@dataclass
+class ExecutionEnvironment:
+    """What is left of an invocation for the next one."""
+
+    jvm: WarmJvm | None = None
+    _popen: Any = field(default=subprocess.Popen)
+
+    def run(self, event: dict[str, Any], context: Context) -> None:
+        """Run the job of an execution's input.
+
+        Raises:
+            JobEnded: the job failed. Its row says how, if the runner got that far.
+        """
+        folder = Path(os.environ["TMPDIR"])
+        remaining_s = context.get_remaining_time_in_millis() / 1000
+        until = datetime.now(UTC) + timedelta(seconds=remaining_s)
+        task = reference(context.invoked_function_arn, context.aws_request_id, until)
+        memory = int(context.memory_limit_in_mb)
+        code: int | None = None
+        try:
+            jvm = self._jvm_for(event, folder, _resources(memory).heap_mib)
+            is_used, jvm.jobs = jvm.jobs > 0, jvm.jobs + 1
+            code = self._run_process(
+                event,
+                [task, str(memory), str(jvm.folder), str(jvm.gateway.pid), str(jvm.gateway.output)]
+                + (["used"] if is_used else []),
+                jvm.gateway.output,
+                remaining_s - _MARGIN_S,
+            )
+        finally:
+            if code == 0 and self.jvm and self.jvm.may_go_on:
+                clean(folder, self.jvm)
+            else:
+                self.end()
+        if code:
+            raise JobEnded(f"exit code {code if code > 0 else _SIGNAL_EXIT_BASE - code}")
+
+    def _jvm_for(self, event: dict[str, Any], folder: Path, heap_mib: int) -> WarmJvm:
+        serves = (str(event["stage"]), event.get("job"))
+        if self.jvm and (self.jvm.serves != serves or not self.jvm.may_go_on):
+            self.end()
+        if self.jvm is None:
+            self.jvm = WarmJvm.start(folder, heap_mib, serves)
+        return self.jvm
+
+    def end(self) -> None:
+        """Keep nothing."""
+        if self.jvm:
+            self.jvm.gateway.stop()
+        self.jvm = None
+        clean(Path(os.environ["TMPDIR"]), None)
+
+    def _run_process(
+        self, event: dict[str, Any], arguments: list[str], output: int, limit_s: float
+    ) -> int:
+        names = {f"LONGHAUL_{name.upper()}": str(event[name]) for name in ("key", "run", "attempt")}
+        process = self._popen(
+            [sys.executable, "-m", "jobs.lambda_runner", *arguments],
+            env=os.environ | names,
             stdin=subprocess.DEVNULL,
+            pass_fds=[output],
         )
         try:
-            code = process.wait(max(0.0, remaining_s - _MARGIN_S))
+            return int(process.wait(max(0.0, limit_s)))
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
             raise JobEnded("the runner did not end in time, and was killed") from None
-    finally:
-        clean(folder)
-    if code:
-        raise JobEnded(f"exit code {code if code > 0 else _SIGNAL_EXIT_BASE - code}")
+
+
+_ENVIRONMENT: Final = ExecutionEnvironment()
+
+
+def lambda_handler(event: dict[str, Any], context: Context) -> dict[str, str]:
+    """As `ExecutionEnvironment.run`."""
+    adopt_orphans()
+    os.environ["HOME"] = os.environ["TMPDIR"]
+    _ENVIRONMENT.run(event, context)
     return {}
 
 
@@ -76,26 +163,84 @@ def adopt_orphans() -> None:
         ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def clean(folder: Path) -> None:
-    """Kill every process that was started here, and empty the folder."""
-    while children := psutil.Process().children(recursive=True):
+def clean(folder: Path, kept: WarmJvm | None) -> None:
+    """Kill every process that was started here but the JVM that is kept, and delete all files.
+
+    The JVM's own folders stay: Spark has noted that they are there.
+    """
+    while children := list(_processes(kept)):
         for each in children:
             each.kill()
         psutil.wait_procs(children)
+    if kept:
+        drain(kept.gateway.output)
     for left in folder.iterdir():
-        if left.is_dir() and not left.is_symlink():
+        if kept and left == kept.folder:
+            for file in left.rglob("*"):
+                if (file.is_symlink() or not file.is_dir()) and file != left / CONNECTION:
+                    file.unlink(missing_ok=True)
+        elif left.is_dir() and not left.is_symlink():
             shutil.rmtree(left, ignore_errors=True)
         else:
             left.unlink(missing_ok=True)
 
 
-def main(task_ref: str, memory_mib: str) -> int:
-    """Carry out the attempt that the environment names, and return the exit code."""
-    from jobs.runner import carry_out  # noqa: PLC0415 - not needed by the handler
-    from jobs.task import Task, resources  # noqa: PLC0415 - as above
+def drain(output: int) -> None:
+    """Print what the JVM said last: the next job's process would log it as its own."""
+    os.set_blocking(output, False)
+    try:
+        while said := os.read(output, 65_536):
+            sys.stderr.write(said.decode(errors="replace"))
+    except BlockingIOError:
+        return
+    finally:
+        os.set_blocking(output, True)
 
-    memory = int(memory_mib)
-    return carry_out(lambda: Task(task_ref, resources(memory / MIB_PER_VCPU, memory)))
+
+def _processes(kept: WarmJvm | None) -> Iterator[psutil.Process]:
+    for each in psutil.Process().children(recursive=True):
+        try:
+            # The JVM reaps those that were its own.
+            is_left_to_it = each.status() == psutil.STATUS_ZOMBIE and each.ppid() != os.getpid()
+            if not is_left_to_it and (kept is None or each.pid != kept.gateway.pid):
+                yield each
+        except psutil.NoSuchProcess:
+            continue
+
+
+def _reuse_allowed() -> bool:
+    from longhaul.settings import runtime_settings  # noqa: PLC0415 - not while a JVM could boot
+
+    return runtime_settings().tasks.reuse
+
+
+def _resources(memory_mib: int) -> Resources:
+    return resources(memory_mib / MIB_PER_VCPU, memory_mib)
+
+
+def main(task_ref: str, memory_mib: str, folder: str, pid: str, output: str, *used: str) -> int:
+    """Carry out the attempt that the environment names, and return the exit code."""
+    # Not needed by the handler.
+    from jobs.spark.kept import KeptGateway  # noqa: PLC0415
+    from jobs.stopping import Stop, end_when_stopped, stop_on_sigterm  # noqa: PLC0415
+    from jobs.wiring import invocation_attempt  # noqa: PLC0415
+    from longhaul.adapters.background import Threads  # noqa: PLC0415
+
+    stop, background = Stop(), Threads()
+    stop_on_sigterm(stop, background)
+    scratch = Path(tempfile.mkdtemp(prefix="longhaul-"))
+    gateway = KeptGateway(Path(folder), int(pid), int(output), is_used=bool(used))
+    task = Task(task_ref, _resources(int(memory_mib)))
+    code = 1
+    try:
+        attempt = invocation_attempt(task, gateway, scratch, stop, background)
+        end_when_stopped(attempt)
+        code = int(attempt.run())
+    finally:
+        if code:
+            gateway.stop()
+        shutil.rmtree(scratch, ignore_errors=True)
+    return code
 
 
 if __name__ == "__main__":

@@ -9,25 +9,19 @@ holds the settings, and ECS's metadata endpoint describes the task.
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 from jobs.spark.gateway import Gateway
 from jobs.stopping import Stop, end_when_stopped, stop_on_sigterm
-from jobs.task import Task, this_task
+from jobs.task import this_task
 from longhaul.adapters.background import Threads
 
 
 def main() -> int:
     """Carry out the attempt that the environment names, and return the exit code."""
-    return carry_out(this_task)
-
-
-def carry_out(find_task: Callable[[], Task]) -> int:
-    """As `main`, in the task that `find_task` describes."""
     stop, background = Stop(), Threads()
     stop_on_sigterm(stop, background)
-    task = find_task()
+    task = this_task()
     scratch = Path(tempfile.mkdtemp(prefix="longhaul-"))
     gateway = Gateway(scratch, task.resources.heap_mib)
     try:

@@ -5,6 +5,8 @@ Apart from the runners, because its imports take as long as a JVM takes to boot.
 
 import os
 import random
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
     from jobs.spark.gateway import Gateway
+    from jobs.spark.kept import KeptGateway
     from longhaul.adapters.iceberg.catalog import Tables
 
 # Transfers use up to this many connections at once; the retries cover S3's and DynamoDB's
@@ -56,15 +59,26 @@ def task_attempt(
     # Needs the JVM's package, which a cluster's driver does not have.
     from jobs.spark.local import LocalSpark  # noqa: PLC0415
 
+    return _attempt_on_disk(task, partial(LocalSpark, gateway), scratch, stop, background)
+
+
+def invocation_attempt(
+    task: Task, gateway: "KeptGateway", scratch: Path, stop: Stop, background: Background
+) -> AttemptRunner:
+    """The attempt that the environment names, in a Lambda function."""
+    from jobs.spark.kept import KeptSpark  # noqa: PLC0415 - as above
+
+    return _attempt_on_disk(task, partial(KeptSpark, gateway), scratch, stop, background)
+
+
+def _attempt_on_disk(
+    task: Task,
+    make_spark: Callable[..., Spark],
+    scratch: Path,
+    stop: Stop,
+    background: Background,
+) -> AttemptRunner:
     attempt_id, settings, s3 = attempt_from_environment(), runtime_settings(), s3_client()
-    spark = LocalSpark(
-        gateway,
-        attempt_id.execution_name,
-        task.resources,
-        scratch,
-        stop,
-        watch_every_s=_watch_period_s(settings),
-    )
     return put_together(
         attempt_id,
         settings,
@@ -72,7 +86,13 @@ def task_attempt(
         task=task,
         scratch=scratch,
         area=DiskArea(s3, scratch, settings.tasks.disk_gib),
-        spark=spark,
+        spark=make_spark(
+            attempt_id.execution_name,
+            task.resources,
+            scratch,
+            stop,
+            watch_every_s=_watch_period_s(settings),
+        ),
         stop=stop,
         background=background,
         tables=_tables(settings, s3),

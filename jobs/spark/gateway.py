@@ -14,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import IO, Final, Protocol
 
 import psutil
 
@@ -23,8 +23,14 @@ from jobs.spark.jvm import command, spark_home
 OUT_OF_MEMORY_EXIT: Final = 3
 """HotSpot's exit code under ExitOnOutOfMemoryError."""
 
+CONNECTION: Final = "gateway-connection"
+"""The file in its folder to which the JVM writes its address, and the secret of its clients."""
+
+ENDED: Final = "jvm-ended"
+"""The file there with the JVM's exit code, for a process that is not its parent."""
+
 _POLL_S: Final = 0.02
-_TAIL_LINES: Final = 40
+TAIL_LINES: Final = 40
 _STOP_WAIT_S: Final = 5
 
 logger = logging.getLogger(__name__)
@@ -32,6 +38,25 @@ logger = logging.getLogger(__name__)
 
 class GatewayError(ConnectionError):
     """The JVM did not come up."""
+
+
+class Jvm(Protocol):
+    """Spark's JVM, as a job's process uses it: `Gateway`, or `jobs.spark.kept.KeptGateway`."""
+
+    @property
+    def is_alive(self) -> bool: ...
+
+    def attach(self, timeout_s: float = 120) -> None:
+        """Wait for the JVM, point PySpark at it, and log its output from now on."""
+
+    def on_death(self, callback: Callable[[int], None]) -> None:
+        """Call `callback` with the exit code if the JVM ends before `stop`."""
+
+    def stop(self) -> None:
+        """Kill the JVM and all processes below it."""
+
+    def last_words(self) -> str:
+        """The last line that it printed."""
 
 
 class Gateway:
@@ -44,7 +69,7 @@ class Gateway:
         """
         local_dirs = scratch / "spark"
         local_dirs.mkdir(parents=True, exist_ok=True)
-        self._connection = scratch / "gateway-connection"
+        self._connection = scratch / CONNECTION
         environment = os.environ | {
             "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._connection),
             "SPARK_HOME": str(spark_home()),
@@ -64,12 +89,19 @@ class Gateway:
             errors="replace",
         )
         self._stopping = threading.Event()
-        self.tail: deque[str] = deque(maxlen=_TAIL_LINES)
+        self.tail: deque[str] = deque(maxlen=TAIL_LINES)
         self._reader: threading.Thread | None = None
 
     @property
     def pid(self) -> int:
         return self._process.pid
+
+    @property
+    def output(self) -> int:
+        """The file descriptor of its output, for a process that attaches in place of this one."""
+        if self._process.stdout is None:
+            raise AssertionError("the JVM was started without a pipe")
+        return self._process.stdout.fileno()
 
     @property
     def is_alive(self) -> bool:
@@ -85,19 +117,14 @@ class Gateway:
         """
         self._reader = threading.Thread(target=self._read_output, name="jvm-output", daemon=True)
         self._reader.start()
-        deadline = time.monotonic() + timeout_s
-        while not self._connection.exists():  # written beside and renamed: whole when it is there
+
+        def check() -> None:
             if self._process.poll() is not None:
                 raise GatewayError(
                     f"the JVM ended with {self._process.returncode}: {self.last_words()}"
                 )
-            if time.monotonic() > deadline:
-                raise GatewayError(f"the JVM did not answer within {timeout_s} s")
-            time.sleep(_POLL_S)
-        written = self._connection.read_bytes()
-        port, length = struct.unpack(">ii", written[:8])
-        os.environ["PYSPARK_GATEWAY_PORT"] = str(port)
-        os.environ["PYSPARK_GATEWAY_SECRET"] = written[8 : 8 + length].decode()
+
+        connect(self._connection, timeout_s, check)
         self._connection.unlink()
 
     def on_death(self, callback: Callable[[int], None]) -> None:
@@ -149,11 +176,32 @@ class Gateway:
         output = self._process.stdout
         if output is None:
             raise AssertionError("the JVM was started without a pipe")
-        spark = logging.getLogger("spark")
-        for line in output:
-            text = line.rstrip()
-            self.tail.append(text)
-            # Spark's lines begin with the level; HotSpot's own do not.
-            spark.log(
-                logging.getLevelNamesMapping().get(text.partition(" ")[0], logging.INFO), text
-            )
+        log_output(output, self.tail)
+
+
+def connect(connection: Path, timeout_s: float, check: Callable[[], None]) -> None:
+    """Wait until the JVM has written its address, and point PySpark at it.
+
+    Raises:
+        GatewayError: it did not in time; or as `check` raises, which is called meanwhile.
+    """
+    deadline = time.monotonic() + timeout_s
+    while not connection.exists():  # written beside and renamed: whole when it is there
+        check()
+        if time.monotonic() > deadline:
+            raise GatewayError(f"the JVM did not answer within {timeout_s} s")
+        time.sleep(_POLL_S)
+    written = connection.read_bytes()
+    port, length = struct.unpack(">ii", written[:8])
+    os.environ["PYSPARK_GATEWAY_PORT"] = str(port)
+    os.environ["PYSPARK_GATEWAY_SECRET"] = written[8 : 8 + length].decode()
+
+
+def log_output(output: IO[str], tail: deque[str]) -> None:
+    """Log the JVM's output to its end, and keep the last lines in `tail`."""
+    spark = logging.getLogger("spark")
+    for line in output:
+        text = line.rstrip()
+        tail.append(text)
+        # Spark's lines begin with the level; HotSpot's own do not.
+        spark.log(logging.getLevelNamesMapping().get(text.partition(" ")[0], logging.INFO), text)

@@ -6,7 +6,7 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from jobs.spark.base import BaseSpark
-from jobs.spark.gateway import OUT_OF_MEMORY_EXIT, Gateway
+from jobs.spark.gateway import OUT_OF_MEMORY_EXIT, Jvm
 from jobs.spark.progress import ProcessTree
 from jobs.spark.session import build_session, session_options
 from jobs.stopping import Stop, StopReason
@@ -26,7 +26,7 @@ class LocalSpark(BaseSpark):
 
     def __init__(
         self,
-        gateway: Gateway,
+        gateway: Jvm,
         name: str,
         resources: Resources,
         scratch: Path,
@@ -42,9 +42,12 @@ class LocalSpark(BaseSpark):
 
         def attach_and_build() -> SparkSession:
             gateway.attach()
-            return build_session(name, session_options(resources, scratch))
+            return self._build(name, session_options(resources, scratch))
 
         self._begin_session(attach_and_build)
+
+    def _build(self, name: str, options: dict[str, str]) -> SparkSession:
+        return build_session(name, options)
 
     def close(self) -> None:
         if self._has_session and self._gateway.is_alive and not self._stop.requested:

@@ -3,20 +3,31 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from jobs import lambda_runner
-from jobs.lambda_runner import JobEnded, lambda_handler
+from jobs.lambda_runner import ExecutionEnvironment, JobEnded, adopt_orphans
 from longhaul.domain.engines.aws_lambda import ends_by
+from longhaul.settings import VARIABLE, TaskSettings, runtime_settings
+from tests.builders import settings
 
-EVENT = {"key": "main#flights", "run": "1767323045000", "attempt": "2", "size": "tiny"}
+EVENT = {
+    "key": "main#flights",
+    "stage": "main",
+    "job": "flights_clean",
+    "run": "1767323045000",
+    "attempt": "2",
+    "size": "tiny",
+}
 # Takes the place of `python -m jobs.lambda_runner` in the child.
 CHILD = """
-import os, subprocess, sys, time
+import os, subprocess, sys
 from pathlib import Path
 folder = Path(os.environ["TMPDIR"])
 (folder / "secret").write_text("of the first job")
@@ -25,7 +36,7 @@ folder = Path(os.environ["TMPDIR"])
 orphan = "import time; time.sleep(600)"
 left = subprocess.Popen([sys.executable, "-c", orphan], start_new_session=True)
 Path(os.environ["SEEN"]).write_text(" ".join([
-    str(left.pid), os.environ["LONGHAUL_KEY"], os.environ["LONGHAUL_ATTEMPT"], *sys.argv[3:]]))
+    str(left.pid), os.environ["LONGHAUL_KEY"], os.environ["LONGHAUL_ATTEMPT"], *sys.argv[1:]]))
 """
 
 
@@ -41,40 +52,127 @@ class Context:
         return round(self.remaining_s * 1000)
 
 
+class FakeGateway:
+    """A process in place of the JVM."""
+
+    def __init__(self, _scratch: Path, _heap_mib: int) -> None:
+        sleep = "import time; time.sleep(600)"
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", sleep], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL
+        )
+        self.pid = self._process.pid
+
+    @property
+    def output(self) -> int:
+        assert self._process.stdout is not None
+        return self._process.stdout.fileno()
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def on_death(self, _: Callable[[int], None]) -> None:
+        pass
+
+    def stop(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        if self._process.stdout:
+            self._process.stdout.close()
+
+
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     made = tmp_path / "tmp"
     made.mkdir()
     monkeypatch.setenv("TMPDIR", str(made))
     monkeypatch.setenv("SEEN", str(tmp_path / "seen"))
-    return made
+    monkeypatch.setenv(VARIABLE, settings().model_dump_json())
+    monkeypatch.setattr(lambda_runner, "Gateway", FakeGateway)
+    adopt_orphans()
+    runtime_settings.cache_clear()
+    yield made
+    runtime_settings.cache_clear()
 
 
-def runs(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
-    """The child runs this code in place of the runner."""
-    popen = subprocess.Popen
+def running(code: str) -> ExecutionEnvironment:
+    """An environment whose jobs are this code in place of the runner."""
 
-    def start(command: list[str], **options: object) -> "subprocess.Popen[bytes]":
+    def start(command: list[str], **options: Any) -> "subprocess.Popen[bytes]":
         assert command[1:3] == ["-m", "jobs.lambda_runner"]
-        return popen(
-            [sys.executable, "-c", code, "-m", "jobs.lambda_runner", *command[3:]], **options
-        )
+        return subprocess.Popen([sys.executable, "-c", code, *command[3:]], **options)
 
-    monkeypatch.setattr(lambda_runner.subprocess, "Popen", start)
+    return ExecutionEnvironment(_popen=start)
+
+
+@pytest.fixture
+def environment(folder: Path) -> Iterator[ExecutionEnvironment]:
+    made = running(CHILD)
+    yield made
+    made.end()
+    assert list(folder.iterdir()) == []
+    assert psutil.Process().children(recursive=True) == []
 
 
 def test_a_job_gets_a_process_that_knows_its_attempt_and_leaves_neither_files_nor_processes(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    environment: ExecutionEnvironment, folder: Path
 ) -> None:
-    runs(monkeypatch, CHILD)
     before = datetime.now(UTC)
-    assert lambda_handler(EVENT, Context()) == {}
+    environment.run(EVENT, Context())
 
-    pid, key, attempt, task, memory = Path(os.environ["SEEN"]).read_text().split()
+    pid, key, attempt, task, memory, *jvm = Path(os.environ["SEEN"]).read_text().split()
     assert (key, attempt, memory) == ("main#flights", "2", "3008")
     assert abs(ends_by(task) - before - timedelta(seconds=900)) < timedelta(seconds=60)
+    assert environment.jvm is not None
+    kept = environment.jvm
+    assert jvm == [str(kept.folder), str(kept.gateway.pid), str(kept.gateway.output)]
     assert not psutil.pid_exists(int(pid))
+    assert list(folder.iterdir()) == [kept.folder]
+    assert [each.pid for each in psutil.Process().children()] == [kept.gateway.pid]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_shared"),
+    [
+        ({}, {}, True),
+        ({}, {"key": "main#other", "attempt": "1"}, True),
+        ({}, {"stage": "delays"}, False),
+        ({}, {"job": "sql"}, False),
+        ({"job": "s3://data/jobs/mine.py"}, {"job": "s3://data/jobs/mine.py"}, False),
+        ({"job": None}, {"job": None}, False),
+    ],
+)
+def test_only_the_next_job_of_the_same_stage_and_catalogue_job_gets_a_used_jvm(
+    environment: ExecutionEnvironment,
+    before: dict[str, Any],
+    after: dict[str, Any],
+    is_shared: bool,  # noqa: FBT001 - a parameter of the table
+) -> None:
+    seen = []
+    for changes in (before, after):
+        environment.run(EVENT | changes, Context())
+        seen.append(Path(os.environ["SEEN"]).read_text().split()[5:])
+    (_, first, _), (_, second, _, *used) = seen
+    assert (second == first, used) == (is_shared, ["used"] * is_shared)
+
+
+def test_a_setting_turns_reuse_off(
+    environment: ExecutionEnvironment, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    off = settings(tasks=TaskSettings(reuse=False))
+    monkeypatch.setenv(VARIABLE, off.model_dump_json())
+    runtime_settings.cache_clear()
+    environment.run(EVENT, Context())
+    assert environment.jvm is None
     assert list(folder.iterdir()) == []
+
+
+def test_a_jvm_serves_a_hundred_jobs_at_most(environment: ExecutionEnvironment) -> None:
+    environment.run(EVENT, Context())
+    assert environment.jvm is not None
+    environment.jvm.jobs = 99
+    environment.run(EVENT, Context())
+    assert environment.jvm is None
 
 
 @pytest.mark.parametrize(
@@ -84,20 +182,34 @@ def test_a_job_gets_a_process_that_knows_its_attempt_and_leaves_neither_files_no
         ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "exit code 137"),
     ],
 )
-def test_a_job_that_fails_is_an_error_of_the_function_with_its_exit_code(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, code: str, said: str
+def test_a_job_that_fails_is_an_error_of_the_function_and_takes_its_jvm_with_it(
+    folder: Path, code: str, said: str
 ) -> None:
-    runs(monkeypatch, code)
+    environment = running(code)
     with pytest.raises(JobEnded, match=f"^{said}$"):
-        lambda_handler(EVENT, Context())
+        environment.run(EVENT, Context())
+    assert environment.jvm is None
     assert list(folder.iterdir()) == []
 
 
-def test_a_runner_that_hangs_is_killed_before_lambda_ends_the_invocation(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runs(monkeypatch, "import time; time.sleep(600)")
+def test_a_runner_that_hangs_is_killed_before_lambda_ends_the_invocation(folder: Path) -> None:
+    environment = running("import time; time.sleep(600)")
     with pytest.raises(JobEnded, match="did not end in time"):
-        lambda_handler(EVENT, Context(remaining_s=lambda_runner._MARGIN_S + 1))
+        environment.run(EVENT, Context(remaining_s=lambda_runner._MARGIN_S + 1))
     assert psutil.Process().children(recursive=True) == []
     assert list(folder.iterdir()) == []
+
+
+def test_what_the_jvm_said_last_is_not_in_the_next_jobs_log(
+    environment: ExecutionEnvironment, capfd: pytest.CaptureFixture[str]
+) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"WARN of the first job\n")
+    lambda_runner.drain(reading)
+    assert capfd.readouterr().err == "WARN of the first job\n"
+    os.write(writing, b"WARN of the second job\n")
+    assert os.read(reading, 100) == b"WARN of the second job\n"
+    assert os.get_blocking(reading)
+    assert environment.jvm is None
+    os.close(reading)
+    os.close(writing)
