@@ -55,7 +55,7 @@ class KeptGateway:
 
     @property
     def is_alive(self) -> bool:
-        return self._process.is_running() and self._process.status() != psutil.STATUS_ZOMBIE
+        return self._process.is_running()
 
     def attach(self, timeout_s: float = 120) -> None:
         """As `Gateway.attach`."""
@@ -90,6 +90,10 @@ class KeptGateway:
     def release(self) -> None:
         """Let it run on. Its end concerns this process no more."""
         self._stopping.set()
+
+    def helpers(self) -> str:
+        """Which processes it has started: Python workers have imported what a job needed."""
+        return ", ".join(each.name() for each in self._process.children(recursive=True))
 
     def last_words(self) -> str:
         return self._tail[-1] if self._tail else "it said nothing"
@@ -132,7 +136,7 @@ class KeptSpark(LocalSpark):
             gateway.stop()
             return
         try:
-            left = undo(self._session.result().sparkContext, self._before)
+            left = gateway.helpers() or undo(self._session.result().sparkContext, self._before)
         except Exception as error:  # noqa: BLE001 - of any kind: a new JVM is always right
             left = type(error).__name__
         if left:
