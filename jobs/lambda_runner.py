@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -76,11 +76,17 @@ class WarmJvm:
         return is_known and self.jobs < _MAX_JOBS and self.gateway.is_alive and _reuse_allowed()
 
 
+def _children() -> list[int]:
+    return [each.pid for each in psutil.Process().children(recursive=True)]
+
+
 @dataclass
 class ExecutionEnvironment:
     """What is left of an invocation for the next one."""
 
     jvm: WarmJvm | None = None
+    # No job's: they were there before the first.
+    spared: frozenset[int] = field(default_factory=lambda: frozenset(_children()))
     _popen: Any = field(default=subprocess.Popen)
 
     def run(self, event: dict[str, Any], context: Context) -> None:
@@ -107,7 +113,7 @@ class ExecutionEnvironment:
             )
         finally:
             if code == 0 and self.jvm and self.jvm.may_go_on:
-                clean(folder, self.jvm)
+                clean(folder, self.jvm, self.spared)
             else:
                 self.end()
         if code:
@@ -126,7 +132,7 @@ class ExecutionEnvironment:
         if self.jvm:
             self.jvm.gateway.stop()
         self.jvm = None
-        clean(Path(os.environ["TMPDIR"]), None)
+        clean(Path(os.environ["TMPDIR"]), None, self.spared)
 
     def _run_process(
         self, event: dict[str, Any], arguments: list[str], output: int, limit_s: float
@@ -163,12 +169,12 @@ def adopt_orphans() -> None:
         ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def clean(folder: Path, kept: WarmJvm | None) -> None:
-    """Kill every process that was started here but the JVM that is kept, and delete all files.
+def clean(folder: Path, kept: WarmJvm | None, spared: frozenset[int]) -> None:
+    """Kill every process that was started since but the JVM that is kept, and delete all files.
 
     The JVM's own folders stay: Spark has noted that they are there.
     """
-    while children := list(_processes(kept)):
+    while children := list(_processes({*spared, kept.gateway.pid} if kept else spared)):
         for each in children:
             each.kill()
         psutil.wait_procs(children)
@@ -197,12 +203,12 @@ def drain(output: int) -> None:
         os.set_blocking(output, True)
 
 
-def _processes(kept: WarmJvm | None) -> Iterator[psutil.Process]:
+def _processes(spared: Collection[int]) -> Iterator[psutil.Process]:
     for each in psutil.Process().children(recursive=True):
         try:
             # The JVM reaps those that were its own.
             is_left_to_it = each.status() == psutil.STATUS_ZOMBIE and each.ppid() != os.getpid()
-            if not is_left_to_it and (kept is None or each.pid != kept.gateway.pid):
+            if not is_left_to_it and each.pid not in spared:
                 yield each
         except psutil.NoSuchProcess:
             continue

@@ -32,8 +32,6 @@ from longhaul.ports import Background, Clock
 from longhaul.settings import RuntimeSettings, runtime_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from mypy_boto3_s3 import S3Client
 
     from jobs.spark.gateway import Gateway

@@ -14,7 +14,7 @@ from jobs import lambda_runner
 from jobs.lambda_runner import ExecutionEnvironment, JobEnded
 from longhaul.settings import VARIABLE, runtime_settings
 from tests.builders import settings
-from tests.jobs.test_lambda_runner import EVENT, Context
+from tests.jobs.test_lambda_runner import EVENT, Context, stop_adopting
 
 # Takes the place of the runner: a session as a job gets it, and the job is the code in DO.
 JOB = """
@@ -119,6 +119,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..
     yield job
     environment.end()
     runtime_settings.cache_clear()
+    stop_adopting()
 
 
 def test_the_next_job_in_the_same_jvm_sees_nothing_of_the_one_before(

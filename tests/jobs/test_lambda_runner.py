@@ -1,5 +1,6 @@
 """The function of the size `tiny`: a process for each job, and nothing of it left behind."""
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -93,6 +94,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     runtime_settings.cache_clear()
     yield made
     runtime_settings.cache_clear()
+    stop_adopting()
+
+
+def stop_adopting() -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(lambda_runner._SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
 
 def running(code: str) -> ExecutionEnvironment:
@@ -111,7 +118,7 @@ def environment(folder: Path) -> Iterator[ExecutionEnvironment]:
     yield made
     made.end()
     assert list(folder.iterdir()) == []
-    assert psutil.Process().children(recursive=True) == []
+    assert {each.pid for each in psutil.Process().children(recursive=True)} <= made.spared
 
 
 def test_a_job_gets_a_process_that_knows_its_attempt_and_leaves_neither_files_nor_processes(
@@ -128,7 +135,9 @@ def test_a_job_gets_a_process_that_knows_its_attempt_and_leaves_neither_files_no
     assert jvm == [str(kept.folder), str(kept.gateway.pid), str(kept.gateway.output)]
     assert not psutil.pid_exists(int(pid))
     assert list(folder.iterdir()) == [kept.folder]
-    assert [each.pid for each in psutil.Process().children()] == [kept.gateway.pid]
+    assert {each.pid for each in psutil.Process().children()} - environment.spared == {
+        kept.gateway.pid
+    }
 
 
 @pytest.mark.parametrize(
@@ -196,7 +205,7 @@ def test_a_runner_that_hangs_is_killed_before_lambda_ends_the_invocation(folder:
     environment = running("import time; time.sleep(600)")
     with pytest.raises(JobEnded, match="did not end in time"):
         environment.run(EVENT, Context(remaining_s=lambda_runner._MARGIN_S + 1))
-    assert psutil.Process().children(recursive=True) == []
+    assert {each.pid for each in psutil.Process().children(recursive=True)} <= environment.spared
     assert list(folder.iterdir()) == []
 
 
