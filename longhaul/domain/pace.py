@@ -58,8 +58,8 @@ class SlotUse:
 
     running: int
     slots: int
-    is_by_hand: bool
-    paused_at: datetime | None
+    is_by_hand: bool = False
+    paused_at: datetime | None = None
 
 
 @dataclass(frozen=True)
