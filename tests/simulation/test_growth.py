@@ -1,0 +1,11 @@
+"""What a job costs does not rise with the number of jobs beside it."""
+
+from benchmarks.growth import grown
+
+
+def test_a_job_among_many_makes_no_more_calls() -> None:
+    few, many = ({name: n / jobs for name, n in grown(jobs)[0].items()} for jobs in (10, 80))
+
+    assert 50 < sum(many.values()) <= sum(few.values())
+    for shared in ("dynamodb.BatchGetItem", "ecs.ListTasks"):  # of a sweep
+        assert many[shared] < few[shared] / 2
