@@ -166,6 +166,7 @@ def test_sigterm_stops_spark_and_records_an_interruption_in_time(
     assert eventually(lambda: gone(children), "Spark's processes end")
 
 
+@pytest.mark.slow
 def test_spark_does_not_outlive_a_killed_runner_and_nothing_is_visible(
     remote: Cloud, start: Start
 ) -> None:
@@ -180,6 +181,7 @@ def test_spark_does_not_outlive_a_killed_runner_and_nothing_is_visible(
     assert remote.objects(OUTPUT) == []
 
 
+@pytest.mark.slow
 def test_a_jvm_out_of_memory_ends_the_runner_with_its_exit_code(
     remote: Cloud, start: Start
 ) -> None:
@@ -202,17 +204,12 @@ def test_a_report_that_fails_is_given_up_before_it_looks_like_a_stall() -> None:
     assert tries * (config.connect_timeout + config.read_timeout) + longest_pause_s <= 15
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "code", "kind", "error"),
     [
         (signal.SIGTERM, ExitCode.FAILED, "failed", "Spark's JVM ended with 143"),
-        pytest.param(
-            signal.SIGKILL,
-            ExitCode.OUT_OF_MEMORY,
-            "out_of_memory",
-            "Spark's JVM was killed",
-            marks=pytest.mark.slow,
-        ),
+        (signal.SIGKILL, ExitCode.OUT_OF_MEMORY, "out_of_memory", "Spark's JVM was killed"),
     ],
     ids=["told to end", "killed"],
 )
