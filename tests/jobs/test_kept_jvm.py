@@ -16,6 +16,8 @@ from longhaul.settings import VARIABLE, runtime_settings
 from tests.builders import settings
 from tests.jobs.test_lambda_runner import EVENT, Context, stop_adopting
 
+pytestmark = pytest.mark.slow  # starts eight JVMs
+
 # Takes the place of the runner: a session as a job gets it, and the job is the code in DO.
 JOB = """
 import json, os, sys, tempfile
