@@ -110,6 +110,18 @@ class Stack:
         assert table is not None
         return sorted(tuple(row.values()) for row in table.scan().to_arrow().to_pylist())
 
+    def invoke(self, handler: str, payload: dict[str, Any]) -> Any:
+        """The answer of the function with that handler's module, such as `sweeper`."""
+        functions = self.client("lambda")
+        # A function that is an image, as the `tiny` tasks are, has no handler.
+        (name,) = (
+            each["FunctionName"]
+            for each in functions.list_functions()["Functions"]
+            if each.get("Handler") == f"functions.{handler}.lambda_handler"
+        )
+        answer = functions.invoke(FunctionName=name, Payload=json.dumps(payload))
+        return json.loads(answer["Payload"].read())
+
     def send(self, body: str) -> None:
         self.client("sqs").send_message(QueueUrl=self.outputs["JobsQueueUrl"], MessageBody=body)
 

@@ -3,7 +3,6 @@
 Nothing runs twice, and nothing is left. On the embedded AWS, with a runner without Spark.
 """
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -100,12 +99,12 @@ def test_a_batch_that_is_delivered_again_starts_nothing(stack: Stack, done: Path
     row = stack.until_task("handed-over-twice")
     batch = {"Records": [record(row, body)]}
     for _ in range(2):
-        assert dispatch(stack, batch) == {
+        assert stack.invoke("dispatcher", batch) == {
             "batchItemFailures": [{"itemIdentifier": row.receive.message_id}]
         }
     done.touch()
     row = stack.until("handed-over-twice", State.SUCCEEDED)
-    assert dispatch(stack, batch) == {"batchItemFailures": []}
+    assert stack.invoke("dispatcher", batch) == {"batchItemFailures": []}
     ran_once(stack, row)
 
 
@@ -163,15 +162,3 @@ def record(row: Lease, body: str) -> dict[str, Any]:
         "eventSource": "aws:sqs",
         "eventSourceARN": "arn:aws:sqs:us-east-1:123456789012:Longhaul-main-jobs",
     }
-
-
-def dispatch(stack: Stack, batch: dict[str, Any]) -> dict[str, Any]:
-    functions = stack.client("lambda").list_functions()["Functions"]
-    (dispatcher,) = (
-        each for each in functions if each["Handler"] == "functions.dispatcher.lambda_handler"
-    )
-    answer = stack.client("lambda").invoke(
-        FunctionName=dispatcher["FunctionName"], Payload=json.dumps(batch)
-    )
-    kept: dict[str, Any] = json.loads(answer["Payload"].read())
-    return kept

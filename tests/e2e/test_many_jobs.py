@@ -238,12 +238,7 @@ def nothing_is_left(stack: Stack) -> None:
     assert all(task["lastStatus"] == "STOPPED" for task in tasks(stack))
     assert [arn for arn in stack.aws.tasks._tasks if stack.aws.tasks.process_group_of(arn)] == []
     s3 = stack.client("s3")
-    functions = stack.client("lambda").list_functions()["Functions"]
-    (sweeper,) = (
-        each for each in functions if each["Handler"] == "functions.sweeper.lambda_handler"
-    )
-    answer = stack.client("lambda").invoke(FunctionName=sweeper["FunctionName"], Payload=b"{}")
-    swept = json.loads(answer["Payload"].read())
+    swept = stack.invoke("sweeper", {})
     assert (swept["looked_at"], swept["failed"]) == (0, 0)
     assert "Uploads" not in s3.list_multipart_uploads(Bucket=stack.bucket)
     assert "Contents" not in s3.list_objects_v2(Bucket=stack.bucket, Prefix="longhaul/pending/")
