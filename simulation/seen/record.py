@@ -68,6 +68,7 @@ class Seen:
         self.sweeps: list[tuple[datetime, float]] = []  # the age of what is owed, as each put it
         self.is_purging = False
         self.purged_keys: set[str] = set()
+        self.late_keys: set[str] = set()  # claimed with a message that was deleted meanwhile
         self.violated: Violated | None = None
         self.texts: dict[str, Token] = {}  # attempts, by the token in the names of their files
         self.manifests: dict[str, Token] = {}  # the present ones, by prefix

@@ -185,9 +185,20 @@ class Watch:
             self.seen.retry_at[released] = datetime.fromtimestamp(
                 int(item["retry_at"]["N"]) / 1000, self.seen.now.tzinfo
             )
+        self._note_message(key[0], before, item)
         self._note_end(key[0], item)
         self._note_owed(key[0], is_owed="owed" in item)
         self.seen.check("row written", (before, item))
+
+    def _note_message(self, key: str, before: Row | None, item: Row) -> None:
+        """A delivery may come so late that its message was deleted, for good reason, meanwhile."""
+        message_id = item.get("message_id", {}).get("S")
+        if message_id == (before or {}).get("message_id", {}).get("S"):
+            return
+        if message_id in self.seen.live_by_key[key]:
+            self.seen.late_keys.discard(key)
+        elif message_id is not None:
+            self.seen.late_keys.add(key)
 
     def _note_end(self, key: str, item: Row) -> None:
         state, run = item["state"]["S"], int(item["run"]["N"])

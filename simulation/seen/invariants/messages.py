@@ -33,9 +33,9 @@ def deleted_for_a_reason(seen: "Seen", sent: "Sent") -> str | None:
         return None
     if any(other.work == sent.work for other in seen.live_by_key[sent.key].values()):
         return None
-    if sent.key in seen.purged_keys and sent.key in seen.open_rows:
-        # The message that it doubles was purged. The row stands for both, and the sweeper sends a
-        # copy when it misses the message.
+    if sent.key in seen.purged_keys | seen.late_keys and sent.key in seen.open_rows:
+        # The message that it doubles was purged, or was deleted before the claim that names it. The
+        # row stands for both, and the sweeper sends a copy when it misses the message.
         return None
     why = seen.families.unsent(sent.key) if published else "nothing of it is published"
     return f"{what} was deleted, and {why}"
