@@ -30,6 +30,7 @@ class Seen:
         self.world = world
         self.began_at = self.now
         self.sent: dict[str, Sent] = {}  # by message id
+        self.sent_by_key: dict[str, list[Sent]] = defaultdict(list)
         self.live_by_key: dict[str, dict[str, Sent]] = defaultdict(dict)  # in a queue, by id
         self.names: dict[str, str] = {}  # of the plan's jobs, by key
         self.labels: dict[str, str] = {}  # names of follow-ons in sites, by key
@@ -45,6 +46,7 @@ class Seen:
         self.attempts: dict[Token, SeenAttempt] = {}
         self.latest: dict[str, int] = {}  # attempt by key
         self.rows: dict[str, Row] = {}  # by key
+        self.running: dict[str, set[str]] = defaultdict(set)  # keys of rows that run, by stage
         self.slots: dict[str, Row] = {}  # items of the stages' slots, by key
         self.operated: set[str] = set()  # stages that were paused, or given other slots
         self.open_rows: set[str] = set()

@@ -91,6 +91,7 @@ class Watch:
             message, key, job, work, names.get("renews"), self.seen.now, request, is_follow_on
         )
         self.seen.sent[message.id] = sent
+        self.seen.sent_by_key[key].append(sent)
         if _is_forged(request):
             self.seen.forged.add(message.id)
             self.seen.forged_keys.add(key)
@@ -140,6 +141,8 @@ class Watch:
             self.seen.slots[key[0]] = item
         if key[1] != "lease":
             return
+        running = self.seen.running[key[0].partition("#")[0]]
+        running.discard(key[0])
         if item is None:  # its time to live has passed
             self.seen.rows.pop(key[0], None)
             self.seen.latest.pop(key[0], None)
@@ -147,6 +150,8 @@ class Watch:
         if self.world.trace is not None:
             self.world.trace(f"    row: {row_text(item)}")
         before, self.seen.rows[key[0]] = self.seen.rows.get(key[0]), item
+        if item["state"]["S"] == "RUNNING":
+            running.add(key[0])
         self.seen.asked.note_row(before, item)
         state, state_before = item["state"]["S"], (before or item)["state"]["S"]
         if state == "RELEASED" != state_before and self.seen.waiting_for_release:

@@ -1,8 +1,8 @@
 """The containers of tasks: Fargate starts them, stops them, kills them, or loses them."""
 
 import random
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
@@ -68,6 +68,7 @@ class Containers:
         self._injector = injector
         self._counts: Counter[str] = Counter()
         self.running: dict[str, Container] = {}  # by the task's ARN
+        self._running_by_key: dict[str, list[Container]] = defaultdict(list)
         self.began: list[Callable[[Container], None]] = []
         self.is_over: list[Callable[[Container], None]] = []
         ecs.containers = self
@@ -78,16 +79,22 @@ class Containers:
         label = f"task@{self._around.label_of(attempt.key, attempt.attempt)}"
         self._counts[label] += 1
         name = f"{label}.{self._counts[label]}"
-        self.running[task.arn] = Container(
+        container = Container(
             self, self._around, task, attempt, name, rng_of(self._around.plan.seed, name)
         )
-        self.running[task.arn].launch()
+        self.running[task.arn] = container
+        self._running_by_key[attempt.key].append(container)
+        container.launch()
+
+    def running_of(self, key: str) -> Sequence["Container"]:
+        return self._running_by_key[key]
 
     def terminated(self, task: Task) -> None:
         self.running[task.arn].terminate()
 
     def over(self, container: "Container") -> None:
         if self.running.pop(container.task.arn, None) is not None:
+            self._running_by_key[container.attempt.key].remove(container)
             for listener in self.is_over:
                 listener(container)
 

@@ -23,6 +23,8 @@ from simulation.worlds.randomness import rng_of
 LATE = ("late/100", "late/130", "late/900")
 """By how many seconds a batch is delivered late: within its visibility, around its end, beyond."""
 
+_WAKES_IN_S = 0.05
+
 
 class EventSourceMapping:
     """The pollers of one queue: `concurrency` of them, named after the stage by `label`.
@@ -56,7 +58,7 @@ class EventSourceMapping:
         self._batch_size = batch_size
         self._free = concurrency
         self._batches = 0
-        self._wake: Event | None = None
+        self._wake: tuple[float, Event] | None = None  # when, in seconds of the clock
         self.deleting: list[Callable[[str], None]] = []
         self.late: Callable[[str], str | None] = lambda _batch: None
         self.is_on = True
@@ -66,16 +68,21 @@ class EventSourceMapping:
         self.look()
 
     def look(self) -> None:
-        """Schedule the next poll, if a poller is free and a message is to become visible."""
+        """Schedule the next poll, if a poller is free and a message is to become visible.
+
+        An earlier one stays: on a busy queue each change comes before the poll that the one before
+        it scheduled.
+        """
+        shows_at = self._queue.shows_next_at() if self._free and self.is_on else None
+        now = self._timeline.clock.now().timestamp()
+        polls_at = None if shows_at is None else max(now, shows_at) + _WAKES_IN_S
         if self._wake is not None:
-            self._wake.cancel()
+            if polls_at is not None and self._wake[0] <= polls_at:
+                return
+            self._wake[1].cancel()
             self._wake = None
-        if not self._free or not self.is_on:
-            return
-        shows_at = self._queue.shows_next_at()
-        if shows_at is not None:
-            delay_s = max(0.0, shows_at - self._timeline.clock.now().timestamp()) + 0.05
-            self._wake = self._timeline.after(delay_s, self._poll)
+        if polls_at is not None:
+            self._wake = polls_at, self._timeline.after(polls_at - now, self._poll)
 
     def _poll(self) -> None:
         self._wake = None

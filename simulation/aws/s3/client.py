@@ -1,11 +1,12 @@
 """S3 in memory: objects with ETags, conditional puts, multipart uploads."""
 
-from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from bisect import bisect_left, bisect_right, insort
+from collections import UserDict
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from io import BytesIO
-from itertools import count
+from itertools import count, islice, takewhile
 from typing import Any, ClassVar
 
 from botocore.response import StreamingBody
@@ -35,11 +36,33 @@ class Object:
         }
 
 
+class Objects(UserDict[str, Object]):
+    """By key. Their order is kept too: a listing costs what it returns, however many there are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ordered: list[str] = []
+
+    def __setitem__(self, key: str, value: Object) -> None:
+        if key not in self.data:
+            insort(self._ordered, key)
+        self.data[key] = value
+
+    def __delitem__(self, key: str) -> None:
+        del self.data[key]
+        del self._ordered[bisect_left(self._ordered, key)]
+
+    def listed(self, prefix: str, after: str) -> Iterator[str]:
+        """The keys with a prefix, in order, from the one that follows `after`."""
+        begin = max(bisect_left(self._ordered, prefix), bisect_right(self._ordered, after))
+        return takewhile(lambda key: key.startswith(prefix), islice(self._ordered, begin, None))
+
+
 @dataclass
 class Contents:
     """Of one bucket."""
 
-    objects: dict[str, Object] = field(default_factory=dict)
+    objects: Objects = field(default_factory=Objects)
     uploads: dict[str, Upload] = field(default_factory=dict)
     completed: dict[str, Answer] = field(default_factory=dict)  # by the upload's id
 
@@ -159,10 +182,9 @@ class FakeS3(Service):
         ContinuationToken: str | None = None,
     ) -> Answer:
         objects = self._bucket(Bucket).objects
-        keys = sorted(key for key in objects if key.startswith(Prefix))
-        keys = keys[bisect_right(keys, ContinuationToken or StartAfter) :]
-        page = keys[: min(MaxKeys, self.page_size)]
-        answer: Answer = {"KeyCount": len(page), "IsTruncated": len(page) < len(keys)}
+        keys = objects.listed(Prefix, ContinuationToken or StartAfter)
+        page = list(islice(keys, min(MaxKeys, self.page_size)))
+        answer: Answer = {"KeyCount": len(page), "IsTruncated": next(keys, None) is not None}
         if page:  # an empty listing has no Contents
             answer["Contents"] = [
                 {

@@ -29,9 +29,8 @@ def no_overlap(seen: "Seen", container: "Container") -> str | None:
         or seen.redriven
     ):
         return None
-    for other in seen.world.containers.running.values():
-        is_same_job = other is not container and other.attempt.key == container.attempt.key
-        if is_same_job and other.has_worked and not other.is_cut_off:
+    for other in seen.world.containers.running_of(container.attempt.key):
+        if other is not container and other.has_worked and not other.is_cut_off:
             return f"{container.host.name} begins while {other.host.name} still works"
     return None
 

@@ -65,9 +65,7 @@ def forged_never_starts(seen: "Seen", token: "Token") -> str | None:
     if token.key not in seen.forged_keys:
         return None
     # A genuine follow-on may have the same id.
-    genuine = any(
-        each.key == token.key and each.message.id not in seen.forged for each in seen.sent.values()
-    )
+    genuine = any(each.message.id not in seen.forged for each in seen.sent_by_key[token.key])
     return None if genuine else f"{token.key} started, which nothing led to"
 
 

@@ -115,9 +115,7 @@ def dead_for_its_own_faults(seen: "Seen", letter: "DeadLetter") -> str | None:
         return f"a valid request was called invalid: {letter.reason['reason']}"
     if kind == "conflicting_job_id":
         key = letter.reason["key"]
-        others = [
-            each for each in seen.sent.values() if each.key == key and each.work != senders[0].work
-        ]
+        others = [each for each in seen.sent_by_key[key] if each.work != senders[0].work]
         return None if others else f"{key} conflicts with nothing"
     key, run = letter.reason["key"], letter.reason["run"]
     faults = seen.own_faults(key, run)

@@ -25,11 +25,7 @@ def slots_are_those_that_run(seen: "Seen", written: tuple["Row", "Row"]) -> str 
     before, counter = written
     stage = counter["key"]["S"].partition("#")[2]
     taken = _taken(counter)
-    running = sum(
-        row["state"]["S"] == "RUNNING"
-        for key, row in seen.rows.items()
-        if key.startswith(f"{stage}#")
-    )
+    running = len(seen.running[stage])
     limit = _slots_of(counter, seen.world.stages[stage].slots)
     # With fewer slots, nothing is stopped.
     if taken != running or taken > max(limit, _taken(before)):
@@ -92,9 +88,7 @@ def starts_when_sent(seen: "Seen", token: "Token") -> str | None:
     ):
         return None
     sent_at = min(
-        each.at
-        for each in seen.sent.values()
-        if each.key == token.key and each.message.id not in seen.forged
+        each.at for each in seen.sent_by_key[token.key] if each.message.id not in seen.forged
     )
     troubled = world.injector.fired_since(sent_at - timedelta(seconds=_OUTAGE_S))
     if troubled or token.key in seen.purged_keys or token.key in seen.asked.cancels:
