@@ -2,6 +2,8 @@
 
 import json
 import random
+from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 from simulation.aws.clock import VirtualClock
 from simulation.aws.cloud import FakeAws
 from simulation.aws.platform.hosts import Host
-from simulation.aws.platform.mapping import items_to_keep
+from simulation.aws.platform.mapping import EventSourceMapping, items_to_keep
 from simulation.aws.platform.sdk import Sdk
 from simulation.aws.platform.timeline import Timeline
 from simulation.aws.template import deployed
@@ -99,6 +101,33 @@ def test_mapping_keeps_listed_messages_and_all_for_an_unknown_response(
     answer: Any, kept: set[str]
 ) -> None:
     assert items_to_keep(answer, ["a", "b"]) == kept
+
+
+def test_poll_of_a_busy_queue_is_not_put_off_by_what_happens_in_it() -> None:
+    timeline, polled = Timeline(VirtualClock()), []
+    began = timeline.clock.now()
+    queue: Any = SimpleNamespace(url="q", shows_next_at=lambda: timeline.clock.now().timestamp())
+
+    def receive_message(**_arguments: Any) -> dict[str, Any]:
+        polled.append(timeline.clock.now())
+        return {}
+
+    platform: Any = SimpleNamespace()
+    mapping = EventSourceMapping(
+        label="",
+        seed=1,
+        timeline=timeline,
+        sqs=SimpleNamespace(receive_message=receive_message),
+        queue=queue,
+        platform=platform,
+        batch_size=10,
+        concurrency=1,
+    )
+    for n in range(20):
+        timeline.after(n * 0.01, mapping.look)
+    while timeline.step(began + timedelta(seconds=0.15)):
+        pass
+    assert polled
 
 
 def test_call_with_a_lost_answer_is_repeated_although_it_took_effect() -> None:
