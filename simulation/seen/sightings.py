@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from simulation.aws.platform.containers import Container
+from simulation.aws.platform.job_process import JobProcess
 from simulation.aws.sqs.queues import Message
 from simulation.worlds.requests import FORGED
 
@@ -75,7 +75,7 @@ class Ended(NamedTuple):
 class SeenAttempt:
     token: Token
     started_at: datetime
-    containers: list[Container] = field(default_factory=list)
+    containers: list[JobProcess] = field(default_factory=list)
     ended_at: datetime | None = None
     is_placed: bool = False  # a task of it came to be
 

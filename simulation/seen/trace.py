@@ -25,8 +25,7 @@ def moment_text(moment: Moment, what: Any) -> str:
         case "container began":
             return str(what.host.name)
         case "container over":
-            task = what.task
-            return f"{what.host.name} {task.stop_code} exit {task.exit_code} ({what.end_kind})"
+            return f"{what.host.name} {what.end_text}"
     return ""
 
 

@@ -8,8 +8,9 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from simulation.aws.ecs.tasks import Task
-from simulation.aws.platform.containers import Container, attempt_of
+from simulation.aws.platform.containers import attempt_of
 from simulation.aws.platform.hosts import Host
+from simulation.aws.platform.job_process import JobProcess
 from simulation.aws.service import Call
 from simulation.aws.sqs.queues import Message
 from simulation.aws.stepfunctions.client import Execution
@@ -241,12 +242,12 @@ class Watch:
         attempt = attempt_of(task)
         self.seen.attempts[Token(attempt.key, attempt.run, attempt.attempt)].is_placed = True
 
-    def _container_began(self, container: Container) -> None:
+    def _container_began(self, container: JobProcess) -> None:
         token = Token(*_parts(container))
         self.seen.attempts[token].containers.append(container)
         self.seen.check("container began", container)
 
-    def _container_over(self, container: Container) -> None:
+    def _container_over(self, container: JobProcess) -> None:
         attempt = self.seen.attempts[Token(*_parts(container))]
         attempt.ended_at = self.seen.now
         self.seen.check("container over", container)
@@ -288,7 +289,7 @@ def _is_forged(request: Mapping[str, Any]) -> bool:
     return FORGED in request.get("params", {})
 
 
-def _parts(container: Container) -> tuple[str, int, int]:
+def _parts(container: JobProcess) -> tuple[str, int, int]:
     return container.attempt.key, container.attempt.run, container.attempt.attempt
 
 

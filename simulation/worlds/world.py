@@ -8,10 +8,11 @@ from longhaul.adapters.dynamodb.index import DynamoIndex
 from longhaul.settings import RuntimeSettings
 from simulation.aws.clock import VirtualClock
 from simulation.aws.cloud import FakeAws
-from simulation.aws.platform.containers import Containers, Surroundings
+from simulation.aws.platform.containers import Containers
 from simulation.aws.platform.eventbridge import EventBridge
 from simulation.aws.platform.hosts import Host, here
 from simulation.aws.platform.invocations import Lambda
+from simulation.aws.platform.job_process import Surroundings
 from simulation.aws.platform.mapping import LATE, EventSourceMapping
 from simulation.aws.platform.sdk import Sdk
 from simulation.aws.platform.state_machine import engine

@@ -35,6 +35,7 @@ class Host:
         self.rng = rng
         self.skew = timedelta(milliseconds=round(skew_s * 1000))
         self.alive = True
+        self.is_frozen = False
         self.is_cut_off = False  # its calls are not answered
         self.calls = 0
         self.crashed: Callable[[], None] = lambda: None  # called when a fault ends it
@@ -47,6 +48,7 @@ class Host:
     ) -> Process:
         process = self.timeline.spawn(work, ended=ended)
         process.host = self
+        process.is_frozen = self.is_frozen
         self._processes.append(process)
         return process
 
@@ -56,6 +58,19 @@ class Host:
         for process in self._processes:
             process.kill()
         self._processes.clear()
+
+    def freeze(self) -> None:
+        """All its processes stand still, wherever they are."""
+        self.is_frozen = True
+        for process in self._processes:
+            process.is_frozen = True
+
+    def thaw(self) -> None:
+        """They go on. What should have happened meanwhile happens now."""
+        self.is_frozen = False
+        for process in self._processes:
+            if process.thaw():
+                self.timeline.after(0, process.go_on)
 
 
 def raise_error(error: BaseException | None, _result: object) -> None:

@@ -1,4 +1,4 @@
-"""What a container runs: the real attempt, with a Spark whose job only takes time.
+"""What a task or an invocation runs: the real attempt, with a Spark whose job only takes time.
 
 The plan says how the job goes. In the place of staging there is nothing, and what Spark would have
 written is a folder of small files.
@@ -35,7 +35,7 @@ from simulation.worlds.requests import OWN_OUTPUT, emitted_of
 from simulation.worlds.stages import is_too_many, members_of
 
 if TYPE_CHECKING:
-    from simulation.aws.platform.containers import Container, Surroundings
+    from simulation.aws.platform.job_process import JobProcess, Surroundings
     from simulation.aws.platform.timeline import Event, Process
     from simulation.worlds.plan import Ending
     from simulation.worlds.plan import Job as PlannedJob
@@ -60,9 +60,9 @@ _KILLED = 137
 
 
 class Runner:
-    """The process of a container, from its main program to its end."""
+    """The main program of a process, from its begin to its end."""
 
-    def __init__(self, container: "Container", around: "Surroundings") -> None:
+    def __init__(self, container: "JobProcess", around: "Surroundings") -> None:
         self._host = container.host
         self._background = HostBackground(lambda: container.host)
         self._stop = Stop()
@@ -78,7 +78,7 @@ class Runner:
             container.attempt,
             _with_rare_reports(around.settings(), container.job),
             s3,
-            task=Task(container.task.arn, _RESOURCES),
+            task=Task(container.task_ref, _RESOURCES),
             scratch=_NO_SCRATCH,
             area=PlannedArea(around.output, container),
             spark=spark,
@@ -108,7 +108,7 @@ class PlannedArea:
     Of the inputs only the job's own output is looked at.
     """
 
-    def __init__(self, output: Path, container: "Container") -> None:
+    def __init__(self, output: Path, container: "JobProcess") -> None:
         self.output = output
         self._container = container
 
@@ -134,7 +134,7 @@ class PlannedArea:
 class PlannedLeases:
     """The lease store, with what the plan has in store for the attempt at its commit."""
 
-    def __init__(self, leases: Leases, container: "Container", publisher: Publisher) -> None:
+    def __init__(self, leases: Leases, container: "JobProcess", publisher: Publisher) -> None:
         self._leases = leases
         self._container = container
         self._publisher = publisher
@@ -169,7 +169,7 @@ class PlannedSpark:
     As with the real one, a stop ends what the main process waits for.
     """
 
-    def __init__(self, container: "Container", around: "Surroundings", stop: Stop) -> None:
+    def __init__(self, container: "JobProcess", around: "Surroundings", stop: Stop) -> None:
         self._container = container
         self._around = around
         self._timeline = around.timeline

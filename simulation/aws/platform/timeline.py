@@ -122,12 +122,22 @@ class Process(greenlet):  # type: ignore[misc]
         self._ended = ended
         self._over = over  # called with itself, whatever ended it
         self.killed = False
+        self.is_frozen = False
+        self._is_due = False  # to go on once it is thawed
 
     def go_on(self) -> None:
-        """Run until it waits again, or ends. A killed process does not run."""
-        if not self.killed and not self.dead:
+        """Run until it waits again, or ends. A killed or frozen process does not run."""
+        if self.is_frozen:
+            self._is_due = True
+        elif not self.killed and not self.dead:
             self.parent = getcurrent()
             self.switch()
+
+    def thaw(self) -> bool:
+        """Let it run again; whether it has something to do."""
+        self.is_frozen = False
+        is_due, self._is_due = self._is_due, False
+        return is_due
 
     def give_way(self) -> None:
         if self.killed:  # it is being unwound

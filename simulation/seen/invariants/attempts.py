@@ -7,7 +7,7 @@ from simulation.seen.invariants.table import invariant
 from simulation.seen.sightings import Token
 
 if TYPE_CHECKING:
-    from simulation.aws.platform.containers import Container
+    from simulation.aws.platform.job_process import JobProcess
     from simulation.aws.stepfunctions.client import Execution
     from simulation.seen.record import Seen
     from simulation.seen.trace import Row
@@ -22,7 +22,7 @@ _NO_EXCUSE = frozenset({"not stopped", "slow/6"})
     "container began",
     "no two attempts of a job overlap unless a fault was injected that can hide one",
 )
-def no_overlap(seen: "Seen", container: "Container") -> str | None:
+def no_overlap(seen: "Seen", container: "JobProcess") -> str | None:
     if (
         {fault.kind for _, fault in seen.world.injector.fired} - _NO_EXCUSE
         or seen.redelivered
@@ -84,7 +84,7 @@ def history_has_room(seen: "Seen", execution: "Execution") -> str | None:
     "container over",
     "of an attempt's tasks, started by RunTasks whose answers were lost, only one works",
 )
-def one_task_works(seen: "Seen", container: "Container") -> str | None:
+def one_task_works(seen: "Seen", container: "JobProcess") -> str | None:
     if not container.has_worked:
         return None
     given = next(each for each in seen.attempts.values() if container in each.containers).containers

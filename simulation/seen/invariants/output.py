@@ -63,7 +63,7 @@ def _must_stay(seen: "Seen", token: "Token") -> bool:
     """Whether the attempt's output is still to be published, and the plan does not end it now."""
     running = seen.world.containers.running
     is_ended = any(
-        each.ending.kind == "uploads_end" and each.task.arn in running
+        each.ending.kind == "uploads_end" and each.id in running
         for each in seen.attempts[token].containers
     )
     return seen.is_to_be_published(token) and not is_ended

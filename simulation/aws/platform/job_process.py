@@ -1,0 +1,133 @@
+"""The process that carries out an attempt, whatever runs it."""
+
+import random
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, Protocol
+
+from greenlet import GreenletExit
+
+from longhaul.domain.lease import AttemptId
+from longhaul.settings import RuntimeSettings
+from simulation.aws.platform.hosts import Host, raise_error
+from simulation.aws.platform.runner import Runner
+from simulation.aws.platform.sdk import Sdk
+from simulation.aws.platform.timeline import Event, Timeline
+from simulation.worlds.injection import Injector
+from simulation.worlds.plan import Ending, Job, Plan
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+
+class Surroundings(NamedTuple):
+    """What all of them share."""
+
+    plan: Plan
+    timeline: Timeline
+    sdk: Sdk
+    settings: Callable[[], RuntimeSettings]  # those deployed now
+    output: Path  # what Spark would have written
+    jobs: Mapping[str, Job]  # by name
+    job_of: Callable[[str], Job]  # by key
+    label_of: Callable[[str, int | str], str]  # by key and attempt
+    injector: Injector
+
+
+class Owner(Protocol):
+    """Hears when a process begins, and when it is over."""
+
+    def began_working(self, process: "JobProcess") -> None: ...
+
+    def over(self, process: "JobProcess") -> None: ...
+
+
+class JobProcess:
+    """One run of the runner, on a host of its own.
+
+    `id` tells it from all others; `task_ref` is the value in the row's `task_arn`.
+    """
+
+    def __init__(
+        self,
+        owner: Owner,
+        around: Surroundings,
+        attempt: AttemptId,
+        *,
+        id_: str,
+        task_ref: str,
+        name: str,
+        rng: random.Random,
+        skew_s: float,
+    ) -> None:
+        self.owner = owner
+        self.around = around
+        self.timeline = around.timeline
+        self.attempt = attempt
+        self.id = id_
+        self.task_ref = task_ref
+        self.host = Host(around.timeline, name, rng, skew_s)
+        self.host.facts["attempt"] = attempt
+        self.host.crashed = self._crash
+        self.job = around.job_of(attempt.key)
+        self.ending = Ending()  # known once the runner has read the request
+        self.work: int | None = None
+        self.has_worked = False
+        self.outlasts_timeout = False  # its work takes longer than it may
+        self.is_cut_off = False  # it works on, and the platform calls it stopped
+        self.end_kind = "stopped"
+        self.fault_of_job: str | None = None  # what the job itself has done wrong
+        self.read_own_at: datetime | None = None  # when it had read what it compacts
+        self.runner: Runner | None = None
+        self._events: list[Event] = []
+
+    @property
+    def end_text(self) -> str:
+        """How it ended, for the trace."""
+        return self.end_kind
+
+    def work_known(self, work: int, ending: Ending) -> None:
+        """The runner has read the request. What the platform does to it is known now, too."""
+        self.work, self.ending = work, ending
+        if ending.kind == "partitioned":
+            self.later(ending.after_s, lambda: self.around.injector.cut_off(self.host))
+
+    def begin(self) -> None:
+        """Start the runner."""
+        self.owner.began_working(self)
+        self.runner = Runner(self, self.around)
+        self.host.run(partial(self._run, self.runner), raise_error)
+
+    def end_as(self, kind: str, code: int, reason: str | None = None) -> NoReturn:
+        """Called by the process itself, which ends here."""
+        self.end_kind = kind
+        self.exit(code, reason)
+        raise GreenletExit
+
+    def end_process(self, code: int) -> NoReturn:
+        """Stands in for `os._exit`."""
+        self.end_as("ended by its last resort", code)
+
+    def exit(self, code: int, reason: str | None = None) -> None:
+        """It has ended. The process itself may call this."""
+        raise NotImplementedError
+
+    def over(self) -> None:
+        """Nothing more happens to it."""
+        self.host.kill()
+        for event in self._events:
+            event.cancel()
+        self.owner.over(self)
+
+    def later(self, seconds: float, action: Callable[[], None]) -> None:
+        self._events.append(self.timeline.after(seconds, action))
+
+    def _run(self, runner: Runner) -> None:
+        self.exit(runner.main())
+
+    def _crash(self) -> None:
+        """An injected fault ended it. To the product, the job has crashed."""
+        self.end_kind = "crashes"
+        self.fault_of_job = self.fault_of_job or "crashes"
+        self.exit(139)
