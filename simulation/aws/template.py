@@ -16,7 +16,7 @@ from longhaul.settings import VARIABLE, RuntimeSettings
 from simulation.aws.service import ACCOUNT, REGION
 
 _ROOT = Path(__file__).resolve().parents[2]
-_SNAPSHOT = _ROOT / "tests" / "infra" / "snapshots" / "Longhaul.template.json"
+_SNAPSHOTS = _ROOT / "tests" / "infra" / "snapshots"
 _PSEUDO = {
     "AWS::Partition": "aws",
     "AWS::Region": REGION,
@@ -32,6 +32,7 @@ class Function:
     name: str
     arn: str
     timeout_s: int
+    memory_mib: int
 
 
 @dataclass(frozen=True)
@@ -59,8 +60,22 @@ class Deployed:
 
 
 @cache
-def deployed() -> Deployed:
-    return _Template(json.loads(_SNAPSHOT.read_text())["Resources"]).read()
+def deployed(*, tiny: bool = False) -> Deployed:
+    """The stack with the usual settings; with the size `tiny` if asked for."""
+    resources = _resources("Longhaul")
+    return _Template(resources | _resources("tiny") if tiny else resources).read()
+
+
+def _resources(snapshot: str) -> dict[str, Any]:
+    text = (_SNAPSHOTS / f"{snapshot}.template.json").read_text()
+    resources: dict[str, Any] = json.loads(text)["Resources"]
+    return resources
+
+
+def _name_of_function(properties: Mapping[str, Any]) -> str:
+    """The module of its handler. An image has its handler as the command."""
+    handler: str = properties.get("Handler") or properties["ImageConfig"]["Command"][0]
+    return handler.split(".")[1]
 
 
 class _Template:
@@ -97,9 +112,14 @@ class _Template:
         found = []
         for logical_id, resource in self._resources.items():
             if resource["Type"] == "AWS::Lambda::Function":
-                name = resource["Properties"]["Handler"].split(".")[1]
+                name = _name_of_function(resource["Properties"])
                 found.append(
-                    Function(name, self._attribute(logical_id), resource["Properties"]["Timeout"])
+                    Function(
+                        name,
+                        self._attribute(logical_id),
+                        resource["Properties"]["Timeout"],
+                        resource["Properties"]["MemorySize"],
+                    )
                 )
         return found
 
@@ -108,7 +128,7 @@ class _Template:
         (variables,) = [
             each["Environment"]["Variables"]
             for each in self._all("AWS::Lambda::Function")
-            if each["Handler"].startswith("functions.dispatcher.")
+            if _name_of_function(each) == "dispatcher"
         ]
         modules = (_ROOT / "jobs" / "catalogue").glob("[!_]*.py")
         jobs = sorted({"sql", *(module.stem for module in modules)})
@@ -189,7 +209,7 @@ class _Template:
                 queue = resource["Properties"].get("QueueName", name)
                 return f"arn:aws:sqs:{REGION}:{ACCOUNT}:{queue}"
             case "AWS::Lambda::Function":
-                function = resource["Properties"]["Handler"].split(".")[1]
+                function = _name_of_function(resource["Properties"])
                 return f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{function}"
             case "AWS::ECS::Cluster":
                 return f"arn:aws:ecs:{REGION}:{ACCOUNT}:cluster/Longhaul"

@@ -11,6 +11,7 @@ from cfnlint.config import ManualArgs
 from tests.infra.synthesis import Synthesis
 
 SNAPSHOT = Path(__file__).parent / "snapshots" / "Longhaul.template.json"
+TINY = SNAPSHOT.with_name("tiny.template.json")
 
 
 @pytest.fixture(params=["usual", "varied", "with_emr", "with_tiny", "guarded"])
@@ -63,3 +64,15 @@ def test_the_template_equals_the_reviewed_snapshot(usual: Synthesis) -> None:
         SNAPSHOT.write_text(json.dumps(usual.masked, indent=1) + "\n")
 
     assert usual.masked == json.loads(SNAPSHOT.read_text())
+
+
+def test_what_the_size_tiny_changes_equals_the_reviewed_snapshot(
+    usual: Synthesis, with_tiny: Synthesis
+) -> None:
+    """The simulation reads it. Renewed as the other one."""
+    before, after = usual.masked["Resources"], with_tiny.masked["Resources"]
+    changed = {name: each for name, each in after.items() if before.get(name) != each}
+    if os.environ.get("UPDATE_SNAPSHOTS") == "1":
+        TINY.write_text(json.dumps({"Resources": changed}, indent=1) + "\n")
+
+    assert changed == json.loads(TINY.read_text())["Resources"]
