@@ -93,7 +93,7 @@ def _attempt_on_disk(
         ),
         stop=stop,
         background=background,
-        tables=_tables(settings, s3),
+        tables=tables_from(settings, s3),
     )
 
 
@@ -205,7 +205,7 @@ def put_together(  # noqa: PLR0913 - what differs between the engines and the si
     )
 
 
-def _tables(settings: RuntimeSettings, s3: "S3Client") -> "Callable[[], Tables] | None":
+def tables_from(settings: RuntimeSettings, s3: "S3Client") -> "Callable[[], Tables] | None":
     if not settings.paths.table_databases:
         return None
     return tables_of(lambda: boto3.client("glue", config=_AWS), s3, settings.paths.data_bucket)

@@ -1,6 +1,7 @@
 """What is tried: a table of small jobs, what disturbs each, and how each must end. Pure."""
 
 import json
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -9,6 +10,7 @@ from console.errors import CommandError, ExitStatus
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.lease import State
 from longhaul.domain.policy import parse_request
+from longhaul.domain.tables import TablePath
 from longhaul.settings import RuntimeSettings, Stage
 
 PROBE: Final = "probe"
@@ -60,6 +62,7 @@ class Case:
     disturbance: Disturbance | None = None
     letter: str | None = None
     members: int = 0
+    to_table: bool = False
 
 
 _SUCCESS = Ending(State.SUCCEEDED, rows=1)
@@ -109,6 +112,13 @@ CASES: Final = (
 FAN_OUT: Final = Case(
     "fan-out", "a job that emits two, which a third joins", Ending(State.SUCCEEDED), members=2
 )
+
+TABLE: Final = Case("table", "a job whose output is a table", _SUCCESS, to_table=True)
+
+IN_SOME: Final = (FAN_OUT, TABLE)
+"""Cases that not every stack can run."""
+
+NO_DATABASE: Final = "the stack has no database for tables: deploy this version of it"
 
 
 @dataclass(frozen=True)
@@ -188,15 +198,22 @@ def _refusal(stage: Stage, settings: RuntimeSettings) -> str:
     if stage.retired:
         return "is retired: nothing starts there"
     try:
-        parse_request(body(CASES[0], "probe", output_of("probe", settings)), settings, stage)
+        output = output_of(CASES[0], "probe", settings)
+        parse_request(body(CASES[0], "probe", output), settings, stage)
     except InvalidRequestError as error:
         return f"does not allow the probe: {error}"
     return ""
 
 
-def output_of(job_id: str, settings: RuntimeSettings) -> str:
-    """Where a trial's output goes: the data bucket, which is always allowed."""
+def output_of(case: Case, job_id: str, settings: RuntimeSettings) -> str:
+    """Where a trial's output goes: the data bucket or the stack's own database, always allowed."""
+    if case.to_table:
+        return str(TablePath(settings.paths.table_databases[0], table_name(job_id)))
     return f"s3://{settings.paths.data_bucket}/verify/{job_id}/"
+
+
+def table_name(job_id: str) -> str:
+    return re.sub(r"[^a-z0-9_]", "_", job_id.lower())
 
 
 def body(case: Case, job_id: str, output: str, pipeline: Pipeline | None = None) -> str:

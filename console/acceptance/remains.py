@@ -7,16 +7,19 @@ from typing import TYPE_CHECKING, Final
 from botocore.exceptions import ClientError
 from pydantic import ValidationError
 
+from console.acceptance.cases import table_name
 from console.acceptance.verdicts import Result, Verdict
 from console.acceptance.watcher import LOOK_S, Observed
 from console.operations.cancel import Canceller
 from console.operations.dead_letters import DeadLetterOffice, Which
 from console.operations.find import Jobs
 from console.operations.stage_counts import StageCounter
+from console.operations.tables import TableReader, current
 from longhaul.adapters.errors import code_of
 from longhaul.domain.lease import AttemptId, Lease
 from longhaul.domain.manifest import MAIN, MANIFEST, Manifest
 from longhaul.domain.paths import DataPath
+from longhaul.domain.tables import TablePath, is_table, place_of
 from longhaul.ports import Clock, Executions
 from longhaul.settings import LeaseSettings, Stage
 
@@ -48,6 +51,8 @@ class Remains:
     letters: DeadLetterOffice
     canceller: Canceller
     s3: "S3Client"
+    tables: TableReader
+    bucket: str  # for data
     timing: LeaseSettings
 
     def quiet(self, stages: Iterable[Stage]) -> Quiet:
@@ -94,6 +99,9 @@ class Remains:
             output = row.attempt.output
             if output is None or not output.files:
                 continue
+            if is_table(output.prefix):
+                found[row.key] = self._rows_of_table(TablePath.of(output.prefix))
+                continue
             place = DataPath.prefix_of(output.prefix)
             try:
                 body = self.s3.get_object(Bucket=place.bucket, Key=f"{place.key}{MANIFEST}")["Body"]
@@ -125,11 +133,24 @@ class Remains:
             names = tuple(each.trial.job_id for each in dead if each.trial.stage == stage)
             self.letters.drop(stage, Which(names=names))
         for row in [row for each in seen for row in each.rows]:
-            if row.attempt.output is not None:
-                place = DataPath.prefix_of(row.attempt.output.prefix)
-                # Every output of ours ends with its job's id: nothing else is ever deleted.
-                if place.key.endswith(f"/{row.job_id}/"):
+            if row.attempt.output is None:
+                continue
+            output = row.attempt.output.prefix
+            place = DataPath.prefix_of(place_of(output, self.bucket))
+            # Every output of ours ends with its job's id: nothing else is ever deleted.
+            if is_table(output):
+                table = TablePath.of(output)
+                if table.name == table_name(row.job_id):
+                    self.tables.delete(table.database, table.name)
                     self._delete_below(place)
+            elif place.key.endswith(f"/{row.job_id}/"):
+                self._delete_below(place)
+
+    def _rows_of_table(self, path: TablePath) -> int:
+        """What a reader finds in the catalog; -1 without a table."""
+        entry = self.tables.look(path.database, path.name)
+        version = current(self.tables.metadata(entry)) if entry else None
+        return version.rows if version else -1
 
     def _delete_below(self, place: DataPath) -> None:
         keys = list(self._keys(place))

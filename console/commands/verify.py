@@ -19,6 +19,7 @@ from console.acceptance.watcher import Hands, Observed, Watcher
 from console.checks.finding import Level
 from console.checks.stack import mappings, slots
 from console.errors import CommandError, ExitStatus
+from console.operations.tables import TableReader
 from console.operations.view import iso, shown_state
 from console.target import Target, say_where
 from console.terminal.options import AsJson, StageOption, age, on_target
@@ -52,9 +53,10 @@ def verify(
     """Try a deployed stack with small jobs: do they end as they must, and how soon?
 
     One job succeeds, one fails once, one cannot succeed, one is sent twice, one is cancelled, one
-    loses its task and one its execution, and one fans out into two that a third joins; a further
-    message is no request. For each it says what was expected, what happened, and how long each step
-    took. Dead letters and outputs are deleted afterwards; alarms on dead letters may ring.
+    loses its task and one its execution, one fans out into two that a third joins, and the output
+    of one is a table; a further message is no request. For each it says what was expected, what
+    happened, and how long each step took. Dead letters and outputs are deleted afterwards; alarms
+    on dead letters may ring.
 
     The exit code is 1 if a case failed. It takes some ten minutes on AWS, and a few cents.
 
@@ -109,6 +111,10 @@ class _Run:
             letters=target.dead_letters,
             canceller=target.canceller,
             s3=target.client("s3"),
+            tables=TableReader(
+                target.client("glue"), target.client("s3"), target.settings.paths.table_databases
+            ),
+            bucket=target.settings.paths.data_bucket,
             timing=target.settings.lease,
         )
 
@@ -121,9 +127,9 @@ class _Run:
 
     def all_cases(self) -> tuple[list[Result], Sequence[Observed]]:
         before = self._remains.quiet(self._stages)
-        trials = [self.trial(case, case.name) for case in cases.CASES]
-        if self._pipeline is not None:
-            trials.append(self.trial(cases.FAN_OUT, cases.FAN_OUT.name))
+        missing = self._missing()
+        tried = [*cases.CASES, *(each for each in cases.IN_SOME if each not in missing)]
+        trials = [self.trial(case, case.name) for case in tried]
         results = []
         watcher = self._watcher()
         for each in watcher.watch(trials, self._at_once):
@@ -133,16 +139,24 @@ class _Run:
                 f"{result.name}: {result.verdict.value}: {result.happened}",
                 style=_STYLES[result.verdict],
             )
-        order = [case.name for case in cases.CASES]
-        results.sort(key=lambda each: order.index(each.name) if each.name in order else len(order))
-        if self._pipeline is None:
-            results.append(not_run(cases.FAN_OUT, cases.NO_PIPELINE))
+        order = [case.name for case in tried]
+        results.sort(key=lambda each: order.index(each.name))
+        results += [not_run(case, do) for case, do in missing.items()]
         self._remains.stop(watcher.seen)
         rows = [row for each in watcher.seen for row in each.rows]
         self._out.note("waiting for the last executions, and for the queue to be empty")
         results.append(self._remains.look(rows, self._stages, before))
         self._remains.clear(watcher.seen)
         return results, watcher.seen
+
+    def _missing(self) -> dict[Case, str]:
+        """The cases that this stack cannot run, and the way out of each."""
+        missing = {}
+        if self._pipeline is None:
+            missing[cases.FAN_OUT] = cases.NO_PIPELINE
+        if not self._target.settings.paths.table_databases:
+            missing[cases.TABLE] = cases.NO_DATABASE
+        return missing
 
     def soak(self, seconds: float) -> Soak:
         watcher = self._watcher(quietly=True)
@@ -156,7 +170,7 @@ class _Run:
 
     def trial(self, case: Case, name: str) -> Trial:
         job_id = f"{self._name}-{name}"
-        output = cases.output_of(job_id, self._target.settings)
+        output = cases.output_of(case, job_id, self._target.settings)
         text = cases.body(case, job_id, output, self._pipeline)
         if case.members and self._pipeline is not None:
             return Trial(case, self._pipeline.first, job_id, text, self._pipeline.join)

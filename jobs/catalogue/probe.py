@@ -40,7 +40,7 @@ def run(spark: SparkSession, job: Job[Params]) -> None:
         job.emit(*({"job": "probe"} for _ in range(params.members)), stage=params.into)
         return
     # One row for each input, and one: the join of a fan-out shows that all members reached it.
-    rows = job.write(spark.range(len(job.inputs) + 1), format="json")
+    rows = job.write(spark.range(len(job.inputs) + 1))
     job.progress(f"{rows} rows")
 
 

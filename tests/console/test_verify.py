@@ -60,6 +60,7 @@ def test_jobs_that_never_start_are_failures_are_cancelled_and_the_page_says_so(
     assert {name: each["verdict"] for name, each in found.items()} == {
         **dict.fromkeys((case.name for case in CASES), "failed"),
         "fan-out": "not run",
+        "table": "not run",
         "nothing left": "failed",
     }
     assert "not over after" in found["success"]["happened"]

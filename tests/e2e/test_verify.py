@@ -22,6 +22,7 @@ CASES = {
     "stopped-task",
     "stopped-execution",
     "fan-out",
+    "table",
     "nothing left",
 }
 
@@ -78,7 +79,8 @@ def test_a_deployed_stack_passes_every_case_and_nothing_is_left(
             not probed.client("sqs").receive_message(QueueUrl=probed.outputs[queue]).get("Messages")
         )
     s3 = probed.client("s3")
-    for prefix in ("verify/", "stages/"):
+    assert not probed.client("glue").get_tables(DatabaseName="longhaul")["TableList"]
+    for prefix in ("verify/", "stages/", "tables/"):
         assert not s3.list_objects_v2(Bucket=probed.bucket, Prefix=prefix).get("Contents")
 
 

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from console.acceptance.cases import CASES, FAN_OUT, body, pipeline, stage_for
+from console.acceptance.cases import CASES, IN_SOME, Case, body, output_of, pipeline, stage_for
 from console.errors import CommandError
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.policy import parse_request
-from longhaul.settings import RequestLimits, RuntimeSettings, Stage
+from longhaul.settings import PathPolicy, RequestLimits, RuntimeSettings, Stage
 from tests.builders import BUCKET, settings, stage
 
 JOBS = ("probe", "sql")
@@ -21,7 +21,8 @@ THROUGH = (
 
 
 def deployed(*stages: Stage) -> RuntimeSettings:
-    return settings(jobs=JOBS, stages=stages)
+    paths = PathPolicy(data_bucket=BUCKET, table_databases=("longhaul",))
+    return settings(jobs=JOBS, stages=stages, paths=paths)
 
 
 def test_probes_go_to_the_first_stage_that_leads_nowhere() -> None:
@@ -72,10 +73,10 @@ def test_a_fan_out_goes_only_where_its_join_is_a_probe() -> None:
     assert pipeline(deployed(*THROUGH[:3], leads_on)) is None
 
 
-@pytest.mark.parametrize("case", [*CASES, FAN_OUT], ids=lambda case: case.name)
-def test_the_dispatcher_takes_every_body_but_the_invalid_one(case: object) -> None:
-    known, where = deployed(*THROUGH), THROUGH[1]
-    text = body(case, "verify-1", f"s3://{BUCKET}/verify/verify-1/", pipeline(known))  # type: ignore[arg-type]
+@pytest.mark.parametrize("case", [*CASES, *IN_SOME], ids=lambda case: case.name)
+def test_the_dispatcher_takes_every_body_but_the_invalid_one(case: Case) -> None:
+    known, where = deployed(*THROUGH), THROUGH[1] if case.members else THROUGH[0]
+    text = body(case, "verify-1", output_of(case, "verify-1", known), pipeline(known))
     assert json.loads(text)["job_id"] == "verify-1"
     if case is next(each for each in CASES if each.name == "invalid"):
         with pytest.raises(InvalidRequestError):

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from console.acceptance.cases import CASES, FAN_OUT, Trial
+from console.acceptance.cases import CASES, IN_SOME, Trial
 from console.acceptance.legs import Expectations
 from console.acceptance.verdicts import Result, Verdict, judge
 from console.acceptance.watcher import Observed
@@ -10,7 +10,7 @@ from longhaul.domain.lease import State
 from longhaul.settings import LeaseSettings
 from tests.builders import NOW, running, stage
 
-BY_NAME = {case.name: case for case in (*CASES, FAN_OUT)}
+BY_NAME = {case.name: case for case in (*CASES, *IN_SOME)}
 JOINS = stage(name="joins", job="probe", join=True)
 
 
