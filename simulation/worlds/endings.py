@@ -27,7 +27,8 @@ PLATFORM_FAULTS = frozenset(
         "maintenance",  # TerminationNotice: SIGTERM, SIGKILL after the stop timeout
         "infrastructure",  # gone without a signal
         "partitioned",  # it works, and none of its calls reaches AWS any more
-        "cut_off",  # ECS reports it stopped, but it still works: the fence must hold
+        "cut_off",  # reported as stopped, but it still works: the fence must hold
+        "frozen",  # on Lambda alone: all stands still, for minutes or until it is given up
     }
 )
 KINDS = (

@@ -14,6 +14,8 @@ from pydantic import ConfigDict, TypeAdapter
 _STRICT = ConfigDict(extra="forbid")
 """Every field of a plan on a command line must be known."""
 
+TINY = "tiny"
+
 
 @dataclass(frozen=True)
 class Ending:
@@ -44,6 +46,7 @@ class Job:
         output_bytes: How long the path of its output is, at least.
         fan_out: How many jobs it emits. None: it emits nothing and leaves one follow-on to its
             stage. It has no effect outside pipelines (see `stages`).
+        size: What its request asks for; the stage's when empty.
     """
 
     __pydantic_config__ = _STRICT
@@ -62,6 +65,7 @@ class Job:
     compacts: bool = False
     output_bytes: int = 0
     fan_out: int | None = None
+    size: str = ""
 
     def ending(self, attempt: int, work: int) -> Ending:
         if work or not self.endings:
@@ -142,6 +146,11 @@ class Plan:
     renew_receives: int = 900
     notify: str = ""  # what is told of ends: sns, sqs, events; empty for nothing
     retention_s: int = 0  # of the queues; 0 for the days that the template gives them
+
+    @property
+    def has_tiny(self) -> bool:
+        """Whether the stack has the function that runs jobs of the size `tiny`."""
+        return any(job.size == TINY for job in self.jobs)
 
     def to_json(self) -> str:
         return json.dumps(_brief(asdict(self), asdict(Plan())), separators=(",", ":"))

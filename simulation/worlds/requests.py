@@ -138,4 +138,6 @@ def _wishes(job: Job) -> dict[str, Any]:
             wishes[name] = f"{seconds}s"
     if job.max_attempts is not None:
         wishes["max_attempts"] = job.max_attempts
+    if job.size:
+        wishes["size"] = job.size
     return wishes

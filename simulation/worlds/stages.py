@@ -101,6 +101,7 @@ def _unasked(job: Job) -> Job:
         timeout_s=None,
         stall_timeout_s=None,
         max_attempts=None,
+        size="",
     )
 
 

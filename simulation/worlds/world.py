@@ -12,6 +12,7 @@ from simulation.aws.platform.containers import Containers
 from simulation.aws.platform.eventbridge import EventBridge
 from simulation.aws.platform.hosts import Host, here
 from simulation.aws.platform.invocations import Lambda
+from simulation.aws.platform.job_function import FUNCTION, JobFunction
 from simulation.aws.platform.job_process import Surroundings
 from simulation.aws.platform.mapping import LATE, EventSourceMapping
 from simulation.aws.platform.sdk import Sdk
@@ -46,7 +47,7 @@ _PATIENCE_S = 3 * 86_400.0  # after the faults: back-offs, missing messages, twe
 class World:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.stack: Deployed = deployed()
+        self.stack: Deployed = deployed(tiny=plan.has_tiny)
         self.settings = _settings(self.stack.settings, plan)
         self.stages = {stage.name: stage for stage in self.settings.stages}  # as deployed first
         self.jobs = jobs_of(plan)
@@ -71,6 +72,8 @@ class World:
             self.injector,
         )
         self.containers = Containers(around, self.aws.ecs, self.injector)
+        function = self.stack.functions.get(FUNCTION)
+        self.tiny = JobFunction(around, self.containers, function) if function else None
         self.engine = engine(
             plan,
             self.timeline,
@@ -78,6 +81,7 @@ class World:
             self.sdk,
             self.injector,
             self.platform,
+            self.tiny,
             self.attempt_label,
         )
         self.aws.stepfunctions.engine = self.engine
@@ -115,6 +119,7 @@ class World:
             and not self.platform.running
             and not self.engine.runs
             and not self.containers.running
+            and not (self.tiny and self.tiny.running)
             and not self.seen.open_rows
             and not any(name.startswith("longhaul/pending/") for name in self.seen.objects())
         )

@@ -16,6 +16,7 @@ import longhaul.wiring
 from jobs.attempt import AttemptRunner
 from longhaul.domain.lineage import MAX_GROUP
 from longhaul.domain.verdict import ExitCode
+from simulation.aws.platform import job_function
 from simulation.aws.platform.background import HostBackground
 from simulation.aws.platform.hosts import HostClock
 from simulation.worlds.world import World, rng_for_product
@@ -32,7 +33,7 @@ _fail = AttemptRunner._fail  # noqa: SLF001 - see `installed`
 def installed(world: World) -> Iterator[None]:
     """For as long as the world runs. One world at a time in a process."""
     clock = HostClock(world.timeline)
-    replacements = (
+    replacements: tuple[tuple[Any, str, Any], ...] = (
         (boto3, "client", world.sdk.client),
         (longhaul.wiring, "SystemClock", lambda: clock),
         (longhaul.wiring, "random", SimpleNamespace(Random=rng_for_product)),
@@ -49,6 +50,8 @@ def installed(world: World) -> Iterator[None]:
         (Logger, "exception", _logged(world)),
         (logging.Logger, "exception", _logged(world)),
     )
+    if world.tiny is not None:
+        replacements += job_function.replacements(clock.now, lambda: world.settings.tasks.reuse)
     originals = [(module, name, getattr(module, name)) for module, name, _ in replacements]
     disabled = logging.root.manager.disable
     _set(replacements)

@@ -23,7 +23,7 @@ HANDLERS: Mapping[str, ModuleType] = {
     "sweeper": sweeper,
 }
 FUNCTION = frozenset({"function"})
-_INVOKE_FAULTS = ("throttled", "lost", "doubled", "cold")
+INVOKE_FAULTS = ("throttled", "lost", "doubled", "cold")
 _RETRIES = 2  # of an asynchronous invocation whose function failed
 _RETRY_AFTER_S = (60.0, 120.0)
 
@@ -36,6 +36,16 @@ class InvocationResult(NamedTuple):
     payload: Any = None
     error: str | None = None
     cause: str = ""
+
+
+def failed(error: str, message: str) -> InvocationResult:
+    """As Step Functions says it; of `Lambda.Unknown` there is no more than its name."""
+    cause = json.dumps({"errorType": error, "errorMessage": message}) if message else "unknown"
+    return InvocationResult(error=error, cause=cause)
+
+
+def unheard(_answer: InvocationResult) -> None:
+    """The invoker does not wait for this answer."""
 
 
 class Sandbox:
@@ -72,7 +82,7 @@ class Lambda:
             self._timeline.after(0.3, lambda: answered(failed))
             return
         fault = self._injector.of_event(
-            f"invoke:{function}@{site}", _INVOKE_FAULTS, self._plan.mix.invokes
+            f"invoke:{function}@{site}", INVOKE_FAULTS, self._plan.mix.invokes
         )
         if fault == "throttled":
             self._timeline.after(
@@ -85,14 +95,14 @@ class Lambda:
             )
             return
         if fault == "lost":
-            invoker, answered = answered, _unheard
+            invoker, answered = answered, unheard
             self._timeline.after(
                 1.0, lambda: invoker(InvocationResult(error="Lambda.SdkClientException", cause=""))
             )
         if fault == "doubled":
             delay = 3 * unit(self._plan.seed, f"doubled:{site}")
             self._timeline.after(
-                delay, lambda: self._begin(function, payload, site, _unheard, cold=False)
+                delay, lambda: self._begin(function, payload, site, unheard, cold=False)
             )
         self._begin(function, payload, site, answered, cold=fault == "cold")
 
@@ -234,7 +244,3 @@ class Invocation:
         self.host.alive = False
         # The invoker continues in the timeline, not inside the process that ends.
         self._platform.timeline.after(0.005, lambda: answered(answer))
-
-
-def _unheard(_answer: InvocationResult) -> None:
-    """The invoker does not wait for this answer."""

@@ -8,6 +8,7 @@ from simulation.aws.ecs.tasks import Task
 from simulation.aws.platform.containers import attempt_of
 from simulation.aws.platform.hosts import PLATFORM, Host
 from simulation.aws.platform.invocations import InvocationResult, Lambda
+from simulation.aws.platform.job_function import JobFunction
 from simulation.aws.platform.sdk import Sdk
 from simulation.aws.platform.timeline import Cancellable, Timeline
 from simulation.aws.stepfunctions.client import FakeStepFunctions
@@ -32,6 +33,7 @@ def engine(
     sdk: Sdk,
     injector: Injector,
     platform: Lambda,
+    jobs: JobFunction | None,
     label_of: Callable[[str, int | str], str],
 ) -> Interpreter:
     """The interpreter of this world's executions."""
@@ -39,7 +41,7 @@ def engine(
         timeline,
         stepfunctions,
         {
-            "arn:aws:states:::lambda:invoke": LambdaInvoke(platform, label_of),
+            "arn:aws:states:::lambda:invoke": LambdaInvoke(platform, jobs, label_of),
             "arn:aws:states:::ecs:runTask.sync": RunTask(plan, timeline, sdk, injector, label_of),
         },
         rng_of(plan.seed, "states"),
@@ -51,8 +53,14 @@ def engine(
 class LambdaInvoke:
     """`simulation.aws.stepfunctions.integration.Integration` for `lambda:invoke`."""
 
-    def __init__(self, platform: Lambda, label_of: Callable[[str, int | str], str]) -> None:
+    def __init__(
+        self,
+        platform: Lambda,
+        jobs: JobFunction | None,
+        label_of: Callable[[str, int | str], str],
+    ) -> None:
         self._platform = platform
+        self._jobs = jobs
         self._label_of = label_of
 
     def __call__(self, parameters: dict[str, Any], tell: Tell) -> Cancellable:
@@ -65,9 +73,11 @@ class LambdaInvoke:
 
         payload = parameters["Payload"]
         site = self._label_of(payload["key"], payload["attempt"])
-        self._platform.invoke(
-            parameters["FunctionName"].rpartition(":")[2], payload, site, answered
-        )
+        if self._jobs is not None and parameters["FunctionName"] == self._jobs.function.arn:
+            self._jobs.invoke(payload, site, answered)
+        else:
+            name = parameters["FunctionName"].rpartition(":")[2]
+            self._platform.invoke(name, payload, site, answered)
         # An invocation continues when its execution stops; the interpreter ignores its result.
         return SimpleNamespace(cancel=lambda: None)
 

@@ -1,0 +1,288 @@
+"""The function that runs jobs of the size `tiny`, as Lambda runs it.
+
+The real handler runs in an execution environment, and starts the runner as a process beside it.
+Lambda may end the handler at any time. Nothing says what becomes of the runner then: it ends, or it
+stands still and goes on at the next invocation that gets the environment.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from itertools import count
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import jobs.lambda_runner
+from jobs.lambda_runner import ExecutionEnvironment, JobEnded, WarmJvm
+from simulation.aws.platform.containers import Containers
+from simulation.aws.platform.hosts import Host, here
+from simulation.aws.platform.invocations import (
+    INVOKE_FAULTS,
+    Answered,
+    InvocationResult,
+    failed,
+    unheard,
+)
+from simulation.aws.platform.job_process import Surroundings
+from simulation.aws.platform.tiny_process import TinyProcess
+from simulation.aws.template import Function
+from simulation.worlds.randomness import rng_of, unit
+
+FUNCTION = "lambda_runner"
+"""The function's name here: that of its handler's module."""
+
+_REFUSALS = (
+    "Lambda.TooManyRequestsException",
+    "Lambda.EC2ThrottledException",
+    "Lambda.ServiceException",
+    "Lambda.ResourceNotReadyException",
+)
+_LOST_WITHIN_S = 120.0
+_INIT_S = 10.0
+_SLOW_INIT_S = 60.0
+_LOSSES = (
+    ("Lambda.Unknown", ""),
+    ("Runtime.ExitError", "Runtime exited with error: exit status 1"),
+    ("Sandbox.Timedout", "Task timed out"),
+)
+_HALF = 0.5
+
+
+class Environment:
+    """What an invocation leaves for the next: the handler's memory, and who stands still."""
+
+    def __init__(self, skew_s: float) -> None:
+        self.skew_s = skew_s
+        self.left: list[TinyProcess] = []  # by a handler that Lambda ended
+        self.forget()
+
+    def forget(self) -> None:
+        """The handler's process is a new one."""
+        self.kept = ExecutionEnvironment(spared=frozenset(), _popen=_started)
+
+
+class JobFunction:
+    """`running`: how many invocations have not ended."""
+
+    def __init__(self, around: Surroundings, containers: Containers, function: Function) -> None:
+        self.around = around
+        self.containers = containers
+        self.function = function
+        self.running = 0
+        self._warm: list[Environment] = []
+        self._counts: Counter[str] = Counter()
+        self._request_ids = count(1)
+
+    def invoke(self, payload: Any, site: str, answered: Answered) -> None:
+        """Invoke as Step Functions does: one try, which ends with a call of `answered`."""
+        around, timeline = self.around, self.around.timeline
+        fault = around.injector.of_event(
+            f"invoke:tiny@{site}", INVOKE_FAULTS, around.plan.mix.invokes
+        )
+        refusal = self._refusal(site) or (_REFUSALS[0] if fault == "throttled" else None)
+        if refusal is not None:
+            refused = InvocationResult(error=refusal, cause="Rate Exceeded.")
+            timeline.after(0.05, lambda: answered(refused))
+            return
+        request_id = f"{next(self._request_ids):032x}"
+        if fault == "lost":
+            invoker, answered = answered, unheard
+            after_s = 1 + _LOST_WITHIN_S * unit(around.plan.seed, f"lost:{site}")
+            lost = InvocationResult(error="Lambda.SdkClientException")
+            timeline.after(after_s, lambda: invoker(lost))
+        self._begin(request_id, payload, site, answered, cold=fault == "cold")
+        if fault == "doubled":
+            # Both runs have the invocation's id.
+            timeline.after(
+                3 * unit(around.plan.seed, f"doubled:{site}"),
+                lambda: self._begin(request_id, payload, site, unheard, cold=False),
+            )
+
+    def keep(self, environment: Environment) -> None:
+        self._warm.append(environment)
+
+    def _refusal(self, site: str) -> str | None:
+        """The error with which Lambda refuses the invocation, if it does."""
+        injector = self.around.injector
+        if injector.is_out("capacity"):
+            return _REFUSALS[0]
+        return injector.of_event(f"launch:{site}", _REFUSALS, self.around.plan.mix.launches)
+
+    def _begin(
+        self, request_id: str, payload: Any, site: str, answered: Answered, *, cold: bool
+    ) -> None:
+        self._counts[site] += 1
+        name = f"tiny@{site}.{self._counts[site]}"
+        rng = rng_of(self.around.plan.seed, name)
+        first = self.around.job_of(payload["key"]).ending(int(payload["attempt"]), 0).kind
+        if first in ("never_starts", "fails_to_start"):
+            self._never_ready(first, answered)
+            return
+        if not self._warm or cold or rng.random() < 0.1:
+            environment = Environment((2 * rng.random() - 1) * self.around.plan.mix.skew_s)
+            delay_s = _SLOW_INIT_S if cold or first == "slow_start" else 1 + 8 * rng.random()
+        else:
+            environment, delay_s = self._warm.pop(), 0.01
+        self.running += 1
+        self.around.timeline.after(
+            delay_s,
+            lambda: Invocation(self, environment, request_id, payload, name, answered).begin(),
+        )
+
+    def _never_ready(self, kind: str, answered: Answered) -> None:
+        """An initialization that takes too long, at once or until the invocation's time is up."""
+        limit_s = _INIT_S if kind == "fails_to_start" else float(self.function.timeout_s)
+        text = f"Init timed out after {limit_s:.0f} s"
+        result = failed("Sandbox.Timedout", text)
+        self.around.timeline.after(limit_s, lambda: answered(result))
+
+
+class Invocation:
+    """One run of the handler. Its answer, its end or its timeout ends it, whichever comes first."""
+
+    def __init__(
+        self,
+        function: JobFunction,
+        environment: Environment,
+        request_id: str,
+        payload: Any,
+        name: str,
+        answered: Answered,
+    ) -> None:
+        self.function = function
+        self.environment = environment
+        self.name = name
+        self._event = json.loads(json.dumps(payload))  # as it goes over the wire
+        self._answered: Answered | None = answered
+        self._is_over = False
+        self._children: list[TinyProcess] = []
+        self.timeline = function.around.timeline
+        self.handler = Host(
+            self.timeline, f"{name} handler", rng_of(0, name), skew_s=environment.skew_s
+        )
+        self.handler.facts["invocation"] = self
+        limit_s = function.function.timeout_s
+        self._ends_at = self.timeline.clock.now() + timedelta(seconds=limit_s)
+        self._deadline = self.timeline.after(
+            limit_s, lambda: self.lose("Sandbox.Timedout", "Task timed out after 900.00 seconds")
+        )
+        self.context = SimpleNamespace(
+            aws_request_id=request_id,
+            invoked_function_arn=function.function.arn,
+            memory_limit_in_mb=str(function.function.memory_mib),
+            get_remaining_time_in_millis=self._remaining_ms,
+        )
+
+    def begin(self) -> None:
+        for each in self.environment.left:
+            each.thaw()
+        run = self.environment.kept.run
+        self.handler.run(lambda: run(self._event, cast("Any", self.context)), self._returned)
+
+    def start(self, task_ref: str, names: Mapping[str, str]) -> TinyProcess:
+        child = TinyProcess(self, task_ref, names)
+        self._children.append(child)
+        child.start()
+        return child
+
+    def clean(self) -> None:
+        """What `jobs.lambda_runner.clean` does to processes: it kills the handler's own."""
+        for each in self._children:
+            each.kill()
+
+    def answer(self, result: InvocationResult) -> None:
+        """Tell the invoker, who hears it once. The invocation itself goes on."""
+        answered, self._answered = self._answered, None
+        if answered is not None:
+            # The invoker continues in the timeline, not inside the process that ends.
+            self.timeline.after(0.005, lambda: answered(result))
+
+    def lost(self) -> None:
+        """The platform fails."""
+        seed = self.function.around.plan.seed
+        self.lose(*_LOSSES[int(unit(seed, f"lost:{self.name}") * len(_LOSSES))])
+
+    def lose(self, error: str, message: str) -> None:
+        """Lambda ends the handler."""
+        if self._is_over:
+            return
+        self.handler.kill()
+        self.environment.forget()
+        is_left = unit(self.function.around.plan.seed, f"left:{self.name}") < _HALF
+        for each in self._children:
+            if is_left:
+                each.stand_still()
+            else:
+                each.kill()
+        self._over(failed(error, message))
+
+    def pause(self, for_s: float | None) -> None:
+        """The whole environment stands still, for that long; None: until Lambda ends it."""
+        hosts = [self.handler, *(each.host for each in self._children)]
+        for host in hosts:
+            host.freeze()
+
+        def go_on() -> None:
+            if not self._is_over:
+                for host in hosts:
+                    host.thaw()
+
+        if for_s is not None:
+            self.timeline.after(for_s, go_on)
+
+    def _returned(self, error: BaseException | None, _: object) -> None:
+        if error is None:
+            self._over(InvocationResult(payload={}))
+        elif isinstance(error, JobEnded):
+            self._over(failed(type(error).__name__, str(error)))
+        else:
+            raise error
+
+    def _over(self, result: InvocationResult) -> None:
+        """The environment is frozen, with all that is left in it, and serves the next."""
+        self._is_over = True
+        self._deadline.cancel()
+        self.function.running -= 1
+        environment = self.environment
+        environment.left = [
+            each for each in (*environment.left, *self._children) if each.host.alive
+        ]
+        for each in environment.left:
+            each.stand_still()
+        self.function.keep(environment)
+        self.answer(result)
+
+    def _remaining_ms(self) -> int:
+        left = self._ends_at - self.timeline.clock.now()
+        return round(left.total_seconds() * 1_000)
+
+
+def replacements(
+    now: Callable[[], datetime], reuse: Callable[[], bool]
+) -> tuple[tuple[Any, str, Any], ...]:
+    """What the handler's code gets in a world: owners, names and values."""
+    return (
+        (jobs.lambda_runner, "datetime", SimpleNamespace(now=lambda _: now())),
+        (jobs.lambda_runner, "os", SimpleNamespace(environ={"TMPDIR": "/nonexistent"})),
+        (jobs.lambda_runner, "clean", lambda *_: _invocation().clean()),
+        (jobs.lambda_runner, "_reuse_allowed", reuse),
+        (WarmJvm, "start", staticmethod(_jvm)),
+    )
+
+
+def _invocation() -> Invocation:
+    """That of the calling handler."""
+    return cast("Invocation", here().facts["invocation"])
+
+
+def _started(arguments: Sequence[str], *, env: Mapping[str, str], **_: object) -> TinyProcess:
+    """Stands in for `subprocess.Popen`."""
+    return _invocation().start(arguments[3], env)
+
+
+def _jvm(folder: Path, _heap_mib: int, serves: tuple[str, str | None]) -> WarmJvm:
+    """A JVM that does nothing: the worlds' Spark only takes time."""
+    gateway = SimpleNamespace(pid=2, output=3, is_alive=True, stop=lambda: None)
+    return WarmJvm(folder, cast("Any", gateway), serves)
