@@ -200,6 +200,12 @@ class Seen:
         executions = self.world.aws.stepfunctions.executions
         return next((executions[arn] for arn, each in self.started.items() if each == token), None)
 
+    def size_of(self, token: Token) -> str:
+        """The size that an attempt ran with."""
+        execution = self.execution_of(token)
+        size: str = json.loads(execution.input)["size"] if execution else ""
+        return size
+
     def runs_since(self, key: str) -> datetime | None:
         """When the first execution of a key's present run started; None without one."""
         row = self.rows.get(key)

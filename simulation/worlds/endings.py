@@ -19,6 +19,12 @@ OWN_FAULTS = frozenset(
         "dies_before_commit",  # exit 137, with all uploads pending
     }
 )
+LAMBDA_FAULTS = frozenset(
+    {
+        "frozen",  # all stands still, for minutes or until it is given up
+    }
+)
+"""On Fargate they are nothing."""
 PLATFORM_FAULTS = frozenset(
     {
         "never_starts",  # the task stays in its first state
@@ -28,13 +34,13 @@ PLATFORM_FAULTS = frozenset(
         "infrastructure",  # gone without a signal
         "partitioned",  # it works, and none of its calls reaches AWS any more
         "cut_off",  # reported as stopped, but it still works: the fence must hold
-        "frozen",  # on Lambda alone: all stands still, for minutes or until it is given up
     }
 )
 KINDS = (
     frozenset({"done", "slow_start", "disk_full", "dies_after_commit", "uploads_end"})
     | OWN_FAULTS
     | PLATFORM_FAULTS
+    | LAMBDA_FAULTS
 )
 """`disk_full`: another size helps, so it counts as nobody's fault.
 

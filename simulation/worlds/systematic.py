@@ -9,6 +9,7 @@ from simulation.worlds.injection import Site
 from simulation.worlds.leftovers import LEFTOVERS
 from simulation.worlds.plan import Act, Ending, Fault, Job, Plan
 from simulation.worlds.run import run
+from simulation.worlds.tiny import TINY_WORLDS
 
 # The faults of a call that differ in their effect: nothing done, done without an answer, done
 # twice, a process dead before or after, a process that acts on what it read seconds ago.
@@ -176,6 +177,7 @@ PIPELINES: Mapping[str, Plan] = {
 
 RACES: Mapping[str, Plan] = {
     **LEFTOVERS,
+    **TINY_WORLDS,
     "SQS is out for two hours": _plan(
         Job("j0", work_s=9.0),
         Act(20.0, "outage", for_s=7_200.0, service="sqs"),

@@ -1,4 +1,4 @@
-"""What must hold in every world: S1 to S17 and L1 to L12 of docs/reliability.md.
+"""What must hold in every world: S1 to S17 and L1 to L13 of docs/reliability.md.
 
 Each module enters its checks into `table.TABLE`.
 """

@@ -1,8 +1,9 @@
 """Attempts: no two work at once without a fault, and none that lives is given up."""
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
+from longhaul.settings import SizeName
 from simulation.seen.invariants.table import invariant
 from simulation.seen.sightings import Token
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
 # Faults that excuse no overlap: the product stops a task itself, and slowness is no failure.
 _NO_EXCUSE = frozenset({"not stopped", "slow/6"})
+_FULL = frozenset({"oom_killed", "oom_in_jvm"})
+# Its time was up, or it was given up, before that was known.
+_OTHERWISE_ENDED = frozenset({"timed_out", "stalled"})
 
 
 @invariant(
@@ -61,8 +65,7 @@ def works_through_outages(seen: "Seen", written: "tuple[Row | None, Row]") -> st
     token = Token(row["key"]["S"], int(row["run"]["N"]), int(row["attempt"]["N"]))
     attempt, world = seen.attempts[token], seen.world
     faults = world.injector.fired_since(attempt.started_at - timedelta(seconds=1_000))
-    stopped = any(act.kind == "stop_execution" for act in world.plan.acts)
-    if stopped or seen.redriven or any(fault.kind != "outage" for fault in faults):
+    if _is_stopped(seen) or seen.redriven or any(fault.kind != "outage" for fault in faults):
         return None
     working = [
         each.host.name
@@ -70,6 +73,31 @@ def works_through_outages(seen: "Seen", written: "tuple[Row | None, Row]") -> st
         if each.host.alive and each.has_worked and each.ending.kind == "done"
     ]
     return f"{working[0]} works, and is given up: {row['last_error']['S']}" if working else None
+
+
+@invariant(
+    "L13", "execution started", "a job that ran out of memory goes on with more, if there is more"
+)
+def grows_when_full(seen: "Seen", token: "Token") -> str | None:
+    before = seen.attempts.get(token._replace(attempt=token.attempt - 1))
+    if before is None or not before.faults_of_job & _FULL or seen.redriven:
+        return None
+    if seen.world.injector.fired_since(before.started_at) or _is_stopped(seen):
+        return None
+    if seen.rows[token.key]["last_class"]["S"] in _OTHERWISE_ENDED:
+        return None
+    sizes = get_args(SizeName)
+    old, new = (seen.size_of(each) for each in (before.token, token))
+    if (
+        sizes.index(new) > sizes.index(old)
+        or old == seen.world.stages[token.key.partition("#")[0]].limits.max_size
+    ):
+        return None
+    return f"{token} has the size {new}, and {old} was too small"
+
+
+def _is_stopped(seen: "Seen") -> bool:
+    return any(act.kind == "stop_execution" for act in seen.world.plan.acts)
 
 
 @invariant("S15", "execution ended", "no execution reaches the limit of its history")

@@ -48,6 +48,8 @@ def nothing_is_left(seen: "Seen", _: None) -> str | None:
         return f"tasks run: {[each.host.name for each in world.containers.running.values()]}"
     if world.engine.runs:
         return f"executions run: {sorted(world.engine.runs)}"
+    if world.tiny is not None and world.tiny.running:
+        return f"{world.tiny.running} invocations run"
     rows = world.aws.dynamodb.tables[world.settings.leases_table].rows
     for stage in world.queues:
         slots = rows.get((f"slots#{stage}", "slots"))

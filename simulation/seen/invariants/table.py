@@ -38,7 +38,7 @@ Check = Callable[["Seen", Any], str | None]
 
 
 class Invariant(NamedTuple):
-    code: str  # as in docs/reliability.md: S1 to S17, L1 to L12
+    code: str  # as in docs/reliability.md: S1 to S17, L1 to L13
     says: str
     holds: Check
 

@@ -1,0 +1,59 @@
+"""Bugs of jobs that run in a Lambda function."""
+
+from typing import Final
+
+from simulation.tools.mutants.mutant import Mutant
+
+_LAMBDA: Final = "longhaul/domain/engines/aws_lambda.py"
+_OUTCOME: Final = "longhaul/domain/outcome.py"
+
+TINY: Final = (
+    Mutant(
+        "both runs of a doubled invocation have one name",
+        _LAMBDA,
+        "/until/{round(until.timestamp() * 1000)}",
+        "/until/{round(until.timestamp() / 1000) * 1_000_000}",
+    ),
+    Mutant(
+        "a tiny job that is out of memory stays tiny",
+        _OUTCOME,
+        "larger = sizes[max(place, min(place + 1, sizes.index(largest)))]",
+        "larger = sizes[max(place, min(place + (1 if place else 0), sizes.index(largest)))]",
+    ),
+    Mutant(
+        "a killed environment is no sign of too little memory",
+        _LAMBDA,
+        '_KILLED = "signal: killed"',
+        '_KILLED = "signal: terminated"',
+    ),
+    Mutant(
+        "a throttle of Lambda counts as an interruption",
+        _LAMBDA,
+        '"Lambda.TooManyRequestsException"',
+        '"Lambda.TooManyRequests.Exception"',
+    ),
+    Mutant(
+        "the next attempt does not wait for an invocation that goes on",
+        _OUTCOME,
+        "if verdict.gone_by:",
+        "if verdict.gone_by and lease.stage == '':",
+    ),
+    Mutant(
+        "an invocation is called gone while it may run",
+        "longhaul/adapters/engines/aws_lambda.py",
+        "is_gone=self._clock.now() >= gone_by",
+        "is_gone=True",
+    ),
+    Mutant(
+        "a job that asks for more time than Lambda has runs there",
+        "longhaul/domain/claim.py",
+        'return "small", timeout_s',
+        "return size, timeout_s",
+    ),
+    Mutant(
+        "a runner that never ends keeps its invocation",
+        "jobs/lambda_runner.py",
+        "process.wait(max(0.0, limit_s))",
+        "process.wait(max(9_999.0, limit_s))",
+    ),
+)
