@@ -87,6 +87,6 @@ TINY_WORLDS: Mapping[str, Plan] = {
         for seed in (1, 4, 5)
     },
     "a tiny job asks for more time than Lambda has": replace(
-        _plan(), jobs=(Job("j0", work_s=9.0, files=1, size=TINY, timeout_s=900),)
+        _plan(), jobs=(Job("j0", work_s=1_000.0, files=1, size=TINY, timeout_s=1_800),)
     ),
 }

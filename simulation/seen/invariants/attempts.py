@@ -88,10 +88,8 @@ def grows_when_full(seen: "Seen", token: "Token") -> str | None:
         return None
     sizes = get_args(SizeName)
     old, new = (seen.size_of(each) for each in (before.token, token))
-    if (
-        sizes.index(new) > sizes.index(old)
-        or old == seen.world.stages[token.key.partition("#")[0]].limits.max_size
-    ):
+    stage = seen.world.stages[token.key.partition("#")[0]]
+    if sizes.index(new) > sizes.index(old) or old == stage.limits.max_size:
         return None
     return f"{token} has the size {new}, and {old} was too small"
 

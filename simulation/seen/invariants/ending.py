@@ -10,8 +10,10 @@ from simulation.worlds.stages import is_too_many
 
 if TYPE_CHECKING:
     from simulation.seen.record import Seen
+    from simulation.worlds.plan import Job
 
 _OWED_S = 3_600
+_AROUND_WORK_S = 300  # a task's start, its boot, its uploads
 _SWEEP = timedelta(minutes=6)  # and the time that one takes
 
 
@@ -146,7 +148,7 @@ def calm_is_uneventful(seen: "Seen", _: None) -> str | None:
     good = {
         job.name
         for job in seen.world.jobs.values()
-        if not job.endings and job.timeout_s is None and not is_too_many(job, plan)
+        if not job.endings and _has_time(job) and not is_too_many(job, plan)
     }
     for sent in seen.sent.values():
         attempts = [each for each in seen.attempts if each.key == sent.key]
@@ -159,6 +161,10 @@ def calm_is_uneventful(seen: "Seen", _: None) -> str | None:
         ):
             return f"{sent.key} was not published"
     return None
+
+
+def _has_time(job: "Job") -> bool:
+    return job.timeout_s is None or job.timeout_s >= 1.5 * job.work_s + _AROUND_WORK_S
 
 
 def _described(seen: "Seen", message_id: str) -> str:

@@ -29,14 +29,14 @@ TINY: Final = (
     Mutant(
         "a throttle of Lambda counts as an interruption",
         _LAMBDA,
-        '"Lambda.TooManyRequestsException"',
-        '"Lambda.TooManyRequests.Exception"',
+        '"Lambda.TooManyRequestsException",\n)',
+        '"Lambda.Throttled",\n)',
     ),
     Mutant(
         "the next attempt does not wait for an invocation that goes on",
         _OUTCOME,
         "if verdict.gone_by:",
-        "if verdict.gone_by and lease.stage == '':",
+        "if verdict.gone_by and row.stage == '':",
     ),
     Mutant(
         "an invocation is called gone while it may run",
