@@ -78,8 +78,8 @@ TINY_WORLDS: Mapping[str, Plan] = {
     "a tiny job is never initialized, then late": _plan("never_starts", "fails_to_start"),
     "a tiny job runs out of memory": _plan("oom_killed", max_attempts=2),
     "a tiny job's environment is lost again and again": _plan(*["infrastructure"] * 5),
-    "Lambda has no room for a tiny job for half a day": _plan(
-        acts=(Act(0.5, "outage", for_s=43_200.0, service="capacity"),)
+    "Lambda has no room for a tiny job for hours": _plan(
+        acts=(Act(0.5, "outage", for_s=14_400.0, service="capacity"),)
     ),
     **{
         # Thawed soon, by the next attempt in its environment, or never: the seed's choice.
