@@ -2,7 +2,8 @@
 
 The process talks to its own Runtime API
 (https://docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html): it asks for the next invocation,
-and posts its response or error. It handles one invocation at a time.
+and posts its response or error. It handles one invocation at a time, and is frozen in between: no
+thread of it runs, and no process that it left.
 """
 
 import json
@@ -76,8 +77,9 @@ class Sandbox:
         self._condemned = False  # killed at a timeout; its end may not be noticed yet
         self._service = services.open(_handler_of(self))
         self._on_end = on_end
-        self._started = start(self._service.address)
-        self._process = self._started.process
+        with self._changed:  # the process may ask before it is known here
+            self._started = start(self._service.address)
+            self._process = self._started.process
         self._thread = Thread(target=self._wait, name=f"lambda-{self._process.pid}", daemon=True)
         self._thread.start()
 
@@ -113,6 +115,7 @@ class Sandbox:
                     f"RequestId: {invocation.request_id} "
                     f"Error: Init timed out after {INIT_LIMIT_S:g} s",
                 )
+            self._process.send(signal.SIGCONT)
             self._result, self._asking = None, False
             self._invocation = invocation
             self._deadline = time.time() + invocation.timeout_s
@@ -149,6 +152,7 @@ class Sandbox:
         """
         with self._changed:
             self._asking = True
+            self._process.send(signal.SIGSTOP)
             self._changed.notify_all()
             self._changed.wait_for(lambda: self._invocation is not None or not self.alive)
             return (self._invocation, self._deadline) if self._invocation else None

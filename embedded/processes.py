@@ -1,6 +1,7 @@
 """Child processes that end with all their descendants.
 
-Each child leads a session and a process group of its own, and the group is killed when it ends.
+Each child leads a session and a process group of its own. The group is killed when the child ends,
+and when this process ends, however it does.
 """
 
 import os
@@ -8,6 +9,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 
@@ -38,6 +40,32 @@ def wait_until(condition: Callable[[], bool], limit_s: float) -> bool:
     return True
 
 
+class _Guard:
+    """A process that kills a group when this process has ended without dismissing it.
+
+    A group that is stopped would notice nothing.
+    """
+
+    def __init__(self, group: int) -> None:
+        reads, self._writes = os.pipe()
+        try:
+            self._process = subprocess.Popen(
+                ["/bin/sh", "-c", 'read -r _ || kill -s KILL -- "-$1"', "guard", str(group)],
+                stdin=reads,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        finally:
+            os.close(reads)
+
+    def dismiss(self) -> None:
+        with suppress(BrokenPipeError):
+            os.write(self._writes, b"\n")
+        os.close(self._writes)
+        self._process.wait()
+
+
 class ProcessGroup:
     """A command and every process that it starts."""
 
@@ -63,6 +91,7 @@ class ProcessGroup:
                 start_new_session=True,
                 umask=UMASK,
             )
+        self._guard = _Guard(self._process.pid)
         self._lock = Lock()
         self._ended = False
 
@@ -90,6 +119,7 @@ class ProcessGroup:
             self._signal(signal.SIGKILL)
             wait_until(lambda: not self._alive(), GROUP_END_DEADLINE_S)
             self._ended = True
+        self._guard.dismiss()
         return code if code >= 0 else SIGNAL_EXIT_BASE - code
 
     def _signal(self, number: signal.Signals) -> None:

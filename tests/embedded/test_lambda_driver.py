@@ -1,9 +1,11 @@
 import json
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from embedded import lambda_driver
@@ -11,7 +13,7 @@ from embedded.cloud import EmbeddedAws
 from tests.embedded.support import ROLE, eventually, function
 
 CODE = """
-    import json, os, pathlib, signal, time
+    import json, os, pathlib, signal, threading, time
 
     def echo(event, context):
         return {
@@ -41,6 +43,18 @@ CODE = """
     def killed(event, context):
         os.kill(os.getpid(), signal.SIGKILL)
 
+    def tick(event, context):
+        def write():
+            while True:
+                ticks.write("x")
+                ticks.flush()
+                time.sleep(0.01)
+
+        ticks = open(event["ticks"], "a")
+        threading.Thread(target=write, daemon=True).start()
+        time.sleep(event["seconds"])
+        return os.getpid()
+
     def fail(event, context):
         with open(event["log"], "a") as log:
             log.write("x")
@@ -63,6 +77,7 @@ def invoke(
         "Hang": function("hang", FunctionName="hang", Timeout=1),
         "Die": function("die", FunctionName="die"),
         "Killed": function("killed", FunctionName="killed"),
+        "Tick": function("tick", FunctionName="tick"),
         "Fail": function("fail", FunctionName="fail"),
         "Broken": function("echo", FunctionName="broken", Handler="nowhere.handler"),
     }
@@ -99,6 +114,23 @@ def test_function_runs_in_a_warm_process_with_the_context_and_environment_of_lam
         "AWS_ENDPOINT_URL": aws.endpoint,
         "AWS_XRAY_SDK_ENABLED": "false",
     }
+
+
+def test_environment_is_frozen_between_invocations(
+    invoke: Callable[..., Any], tmp_path: Path
+) -> None:
+    ticks = tmp_path / "ticks"
+    event = {"ticks": str(ticks), "seconds": 0}
+    pid, _ = invoke("tick", event)
+    process = psutil.Process(pid)
+
+    eventually(lambda: process.status() == psutil.STATUS_STOPPED, "the environment is frozen")
+    before = ticks.stat().st_size
+    time.sleep(0.2)
+    assert ticks.stat().st_size == before
+
+    assert invoke("tick", {**event, "seconds": 0.2}) == (pid, None)
+    assert ticks.stat().st_size > before
 
 
 def test_concurrent_invocations_run_in_separate_processes(

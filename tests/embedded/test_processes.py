@@ -1,5 +1,6 @@
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -67,3 +68,22 @@ def test_signal_to_an_ended_group_does_nothing(tmp_path: Path) -> None:
     group.wait()
 
     group.send(signal.SIGKILL)
+
+
+def test_a_stopped_group_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
+    program = (
+        "import os, signal, sys; from pathlib import Path\n"
+        "from embedded.processes import ProcessGroup\n"
+        f"group = ProcessGroup([sys.executable, '-c', {FAMILY!r}, 'stay'],"
+        f" cwd=Path({str(tmp_path)!r}), environment=dict(os.environ),"
+        f" log=Path({str(tmp_path / 'log')!r}))\n"
+        f"while not Path({str(tmp_path / 'log')!r}).read_text(): pass\n"
+        "group.send(signal.SIGSTOP)\n"
+        "print(group.pid, flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    died = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, check=False)
+    leader, child = int(died.stdout), child_of(tmp_path / "log")
+
+    eventually(lambda: not process_runs(leader), "the command has ended")
+    eventually(lambda: not process_runs(child), "its child has ended")
