@@ -54,14 +54,17 @@ def build(
         settings = project.checked(None if given == usual[CONTEXT_KEY] else given)
     else:
         settings = load(usual[CONTEXT_KEY], given)
-    LonghaulStack(
-        app,
-        settings.stack_name,
-        settings=settings,
-        repository=REPOSITORY,
-        project=project,
-        env=Environment(account=settings.account, region=settings.region),
-    )
+    try:
+        LonghaulStack(
+            app,
+            settings.stack_name,
+            settings=settings,
+            repository=REPOSITORY,
+            project=project,
+            env=Environment(account=settings.account, region=settings.region),
+        )
+    except SettingsError as error:
+        raise (project.placed(error) if project else error) from error
     return app
 
 

@@ -2,12 +2,16 @@
 
 import json
 import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from console.synth import DEFAULT_WORK_DIR, PROFILE, REPOSITORY, synth
+from infra.job_files import check
 from infra.project import VARIABLE, Project, find, load_project
-from infra.settings import CONTEXT_KEY, Settings
+from infra.requirements import install
+from infra.settings import CONTEXT_KEY, Settings, SettingsError
 from longhaul.settings import StageSettings
 
 DEFAULT_STACK: Final = "Longhaul"
@@ -42,6 +46,28 @@ def default_stack() -> str:
 def default_work_dir() -> Path:
     project = chosen()
     return project.work_dir if project else DEFAULT_WORK_DIR
+
+
+def make_ready(project: Project, *more: Callable[[], object]) -> None:
+    """Install what the jobs import, and check all else.
+
+    Raises:
+        SettingsError: settings, requirements or jobs are wrong, or one of `more` says so; the
+            message has everything.
+    """
+    problems = []
+    for step in (
+        project.checked,
+        partial(install, project.requirements, project.packages, REPOSITORY),
+        partial(check, project),  # also against the names of what is installed
+        *more,
+    ):
+        try:
+            step()
+        except SettingsError as error:
+            problems.append(str(error))
+    if problems:
+        raise SettingsError("\n".join(problems))
 
 
 def python_environment(project: Project) -> dict[str, str]:

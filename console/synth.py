@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from infra.project import VARIABLE
-from infra.settings import CONTEXT_KEY
+from infra.settings import CONTEXT_KEY, SettingsError
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 DEFAULT_WORK_DIR = REPOSITORY / ".longhaul"
@@ -18,12 +18,17 @@ PROFILE = Path(__file__).with_name("profile.json")
 
 # jsii starts Node, which loads all of aws-cdk-lib: seconds, and more on a busy machine.
 SYNTH_LIMIT_S = 300
+_WRONG_SETTINGS = 2  # as app.py documents
 # From `platform.machine()` to the names of the settings. Any other machine uses the default.
 ARCHITECTURES = {"aarch64": "arm64", "arm64": "arm64", "x86_64": "x86_64", "AMD64": "x86_64"}
 
 
 class SynthError(RuntimeError):
     """The app did not synthesize; the message holds what it said."""
+
+
+class WrongSettingsError(SynthError, SettingsError):
+    """The app refused a setting or a job; the message is the app's own, with the place."""
 
 
 def synth(
@@ -48,6 +53,7 @@ def synth(
         the directory of the assembly.
 
     Raises:
+        WrongSettingsError: a setting or a job is wrong.
         SynthError: the app failed, or took too long.
     """
     given = context or {}
@@ -74,10 +80,10 @@ def synth(
     except subprocess.TimeoutExpired as error:
         raise SynthError(f"app.py was not done after {SYNTH_LIMIT_S} s") from error
     if done.returncode != 0:
-        raise SynthError(
-            f"app.py failed with exit code {done.returncode}:\n"
-            f"{done.stderr.strip() or done.stdout.strip()}"
-        )
+        said = done.stderr.strip() or done.stdout.strip()
+        if done.returncode == _WRONG_SETTINGS:
+            raise WrongSettingsError(said)
+        raise SynthError(f"app.py failed with exit code {done.returncode}:\n{said}")
     return output_dir
 
 

@@ -103,7 +103,7 @@ def _explain(detail: ErrorDetails) -> str:
     match detail["type"]:
         case "extra_forbidden":
             allowed = _fields_beside(detail["loc"])
-            near = get_close_matches(str(detail["loc"][-1]), allowed, n=1)
+            near = get_close_matches(str(detail["loc"][-1]), allowed, n=1, cutoff=0.5)
             meant = f"did you mean {near[0]}? " if near else ""
             return f"is not a setting; {meant}allowed here: {', '.join(allowed)}"
         case "missing":

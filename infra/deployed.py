@@ -11,22 +11,19 @@ from aws_cdk import ArnFormat, Stack
 from infra.data_bucket import DataBucket
 from infra.engines.emr_serverless import EmrServerless
 from infra.engines.fargate import SparkRuntime
+from infra.known import known_paths, known_stage
 from infra.leases import Leases
 from infra.queues import StageQueues
 from infra.schedule import DATA_BUCKET, EXAMPLES
-from infra.settings import CONTEXT_KEY, Settings, SettingsError, StageDeployment, own_database
+from infra.settings import CONTEXT_KEY, Settings, SettingsError
 from infra.sizes import Sizes
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.policy import parse_request
 from longhaul.domain.tables import place_of
 from longhaul.settings import (
     EmrApplication,
-    PathPolicy,
-    RequestLimits,
     RuntimeSettings,
     SizeName,
-    Stage,
-    StageSettings,
     TaskSettings,
     TaskSize,
 )
@@ -61,22 +58,15 @@ def runtime_settings(
     known = RuntimeSettings(
         leases_table=leases.table.table_name,
         stages=tuple(
-            Stage(
-                **stage.model_dump(include=set(StageSettings.model_fields) - {"limits"}),
-                limits=_limits(stage, data),
+            known_stage(
+                stage,
+                data.absolute,
                 queue_url=queues[stage.name].jobs.queue_url,
                 dead_letter_queue_url=queues[stage.name].dead_letters.queue_url,
             )
             for stage in settings.stages
         ),
-        paths=PathPolicy(
-            data_bucket=data.bucket_name,
-            input_buckets=settings.input_buckets,
-            output_buckets=settings.output_buckets,
-            job_prefixes=tuple(map(data.absolute, settings.job_prefixes)),
-            table_databases=(own_database(settings.stack_name), *settings.table_databases),
-            allow_file=settings.allow_file_paths,
-        ),
+        paths=known_paths(settings, data.bucket_name, data.absolute),
         jobs=jobs,
         lease=settings.lease,
         tasks=TaskSettings(
@@ -113,18 +103,6 @@ def catalogue(repository: Path) -> tuple[str, ...]:
     )
 
 
-def _limits(stage: StageDeployment, data: DataBucket) -> RequestLimits:
-    """The stage's limits, with whole prefixes."""
-    limits = stage.limits.model_dump()
-    for name in ("jobs", "input_prefixes", "output_prefixes"):
-        if limits[name] is not None:
-            # A name of the catalogue is no prefix.
-            limits[name] = tuple(
-                data.absolute(each) if each.endswith("/") else each for each in limits[name]
-            )
-    return RequestLimits(**limits)
-
-
 def _task_sizes(sizes: Sizes) -> dict[SizeName, TaskSize]:
     found = {name: TaskSize(**size.model_dump()) for name, size in sizes.by_name().items()}
     if tiny := sizes.tiny:
@@ -137,16 +115,16 @@ def _emr_application(emr: EmrServerless) -> EmrApplication:
 
 
 def _check_jobs(known: RuntimeSettings) -> None:
-    for stage in known.stages:
+    for n, stage in enumerate(known.stages):
         if stage.job is not None and stage.job not in known.jobs:
             raise SettingsError(
-                f"{CONTEXT_KEY}.stages: {stage.name} has the job {stage.job!r}, "
+                f"{CONTEXT_KEY}.stages.{n}.job: {stage.name} has the job {stage.job!r}, "
                 f"which there is not; there are: {', '.join(known.jobs)}"
             )
         for name in stage.limits.jobs or ():
             if name not in known.jobs and not name.startswith(known.paths.job_prefixes):
                 raise SettingsError(
-                    f"{CONTEXT_KEY}.stages: {stage.name} has {name!r} in limits.jobs, which is "
+                    f"{CONTEXT_KEY}.stages.{n}.limits.jobs: {stage.name} has {name!r}, which is "
                     "neither a job nor below a prefix of job_prefixes; "
                     f"the jobs are: {', '.join(known.jobs)}"
                 )

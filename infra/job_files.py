@@ -10,6 +10,18 @@ from typing import Final
 from infra.project import BUILT_IN, Project
 from infra.settings import SettingsError
 
+# Bases that make no pydantic model.
+_NO_MODELS: Final = {
+    "ABC",
+    "Enum",
+    "Generic",
+    "NamedTuple",
+    "Protocol",
+    "TypedDict",
+    "dict",
+    "object",
+}
+
 # Top-level statements that only name things.
 _NAMING: Final = (
     ast.Import,
@@ -36,7 +48,7 @@ def problems(project: Project) -> Iterator[str]:
     if not project.jobs.is_dir():
         yield f"{project.jobs}: is missing; a project keeps its jobs there"
         return
-    elsewhere = _elsewhere(project.jobs)
+    elsewhere = [*_elsewhere(project.jobs), str(project.packages)]
     for file in sorted(project.jobs.iterdir()):
         if file.name.startswith((".", "__")) or not (file.is_dir() or file.suffix == ".py"):
             continue
@@ -82,7 +94,8 @@ def _job_problems(file: Path) -> Iterator[str]:
     except ValueError as error:
         yield f"{file}:1: is no Python: {error}"
         return
-    runs = [each for each in tree.body if isinstance(each, ast.FunctionDef) and each.name == "run"]
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    runs = [each for each in tree.body if isinstance(each, functions) and each.name == "run"]
     if not any(_takes_spark_and_job(each) for each in runs) and all(map(_only_names, tree.body)):
         line = runs[-1].lineno if runs else 1
         yield (
@@ -90,16 +103,24 @@ def _job_problems(file: Path) -> Iterator[str]:
             "a module that jobs share begins with _"
         )
     for each in tree.body:
-        if isinstance(each, ast.ClassDef) and each.name == "Params" and not each.bases:
+        if isinstance(each, ast.ClassDef) and each.name == "Params" and not _may_be_model(each):
             yield (
                 f"{file}:{each.lineno}: Params is no pydantic model; derive it from "
                 "`longhaul.job.Params`"
             )
 
 
-def _takes_spark_and_job(function: ast.FunctionDef) -> bool:
+def _may_be_model(params: ast.ClassDef) -> bool:
+    """A base that the file imports may be a model; the runner looks again when it has loaded it."""
+    bases = {ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in params.bases}
+    return bool(bases - _NO_MODELS)
+
+
+def _takes_spark_and_job(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     # As the runner sees it (`jobs.loading`); `_spark`: not used.
-    return [each.arg.lstrip("_") for each in function.args.args] == ["spark", "job"]
+    return isinstance(function, ast.FunctionDef) and [
+        each.arg.lstrip("_") for each in function.args.args
+    ] == ["spark", "job"]
 
 
 def _only_names(statement: ast.stmt) -> bool:

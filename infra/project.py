@@ -9,11 +9,12 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
 from infra.context import Problem, merged, read
-from infra.settings import Settings, SettingsError
+from infra.settings import CONTEXT_KEY, Settings, SettingsError
 
 FILE: Final = "longhaul.toml"
 VARIABLE: Final = "LONGHAUL_PROJECT"
@@ -80,11 +81,32 @@ class Project:
             SettingsError: some are wrong; all are named, with their lines.
         """
         result = read(merged(dict(self.settings), override))
-        if isinstance(result, Settings):
+        problems = self._unknown_jobs(result) if isinstance(result, Settings) else result
+        if isinstance(result, Settings) and not problems:
             return result
-        lines = [(line_of(self.text, each.location) or 0, each) for each in result]
+        lines = [(line_of(self.text, each.location) or 0, each) for each in problems]
         lines.sort(key=lambda each: each[0])
         raise SettingsError("\n".join(self._placed(*each) for each in lines))
+
+    def placed(self, error: SettingsError) -> SettingsError:
+        """What the CDK app says of a setting, such as `longhaul.stages.0.schedule: …`, by line."""
+        found = re.match(rf"{CONTEXT_KEY}((?:\.\w+)*): ", str(error))
+        if found is None:
+            return error
+        names = found[1].split(".")[1:]
+        location = tuple(int(name) if name.isdigit() else name for name in names)
+        line = line_of(self.text, location) or 0
+        return SettingsError(self._placed(line, Problem(location, str(error)[found.end() :])))
+
+    def _unknown_jobs(self, settings: Settings) -> Sequence[Problem]:
+        found = []
+        for n, job in enumerate(stage.job for stage in settings.stages):
+            if job is not None and job not in self.job_names:
+                near = get_close_matches(job, self.job_names, n=1)
+                meant = f"did you mean {near[0]}? " if near else ""
+                why = f"there is no job {job!r}; {meant}there are: {', '.join(self.job_names)}"
+                found.append(Problem(("stages", n, "job"), why))
+        return found
 
     def _placed(self, line: int, problem: Problem) -> str:
         where = f"{self.file}:{line}" if line else str(self.file)

@@ -20,7 +20,36 @@ from infra.settings import SettingsError
 _ALONE: Final = ("--disable-pip-version-check", "--no-input")
 _LINE: Final = re.compile(r"\(line (\d+)\)")
 _PIN: Final = re.compile(r"^([A-Za-z0-9._-]+)==([^\s\\]+)", re.MULTILINE)
+_COMMENT: Final = re.compile(r"(^|\s)#.*")
 _STAMP: Final = ".of"
+
+_BY_PATH: Final = (
+    "is on this machine, and the build of the image has only requirements.txt and jobs/: publish "
+    "it to an index, name it by https://, or put its modules into jobs/"
+)
+# What pip installs here and not in the image: a pattern of the line, and why.
+_NOT_IN_IMAGE: Final = (
+    (
+        re.compile(r"-r|-c|--requirement\b|--constraint\b"),
+        "names another file, and the build of the image has this one alone: write its lines here",
+    ),
+    (
+        re.compile(r".*\$\{[A-Z0-9_]+\}"),
+        "needs a variable that the build of the image does not have: use an index without a secret",
+    ),
+    (
+        re.compile(r"(.*[\s=@])?(git|hg|svn|bzr)\+", re.IGNORECASE),
+        "is a repository, which the build of the image cannot fetch: name an archive by https://",
+    ),
+    (re.compile(r"-e|--editable\b"), _BY_PATH),
+    (re.compile(r"(.*[\s=@])?file:", re.IGNORECASE), _BY_PATH),
+    (
+        re.compile(r"(-f|-i|--find-links|--index-url|--extra-index-url)[\s=]*(?![\s=]|https?://)"),
+        _BY_PATH,
+    ),
+    # As pip tells a path from a name: by a dot, a slash, or an archive's extension.
+    (re.compile(r"(?!-)(\.|[^\s;@:]*([/\\]|\.(whl|zip|tar|tgz|tar\.\w+)\b))"), _BY_PATH),
+)
 
 
 def names_any(requirements: Path) -> bool:
@@ -29,6 +58,24 @@ def names_any(requirements: Path) -> bool:
         return False
     lines = requirements.read_text("utf-8").splitlines()
     return any(line.strip() and not line.lstrip().startswith("#") for line in lines)
+
+
+def check_for_image(requirements: Path) -> None:
+    """Refuse what the build of the image could not install, though this machine can.
+
+    Raises:
+        SettingsError: some requirements are such; all are named, with their lines.
+    """
+    if not names_any(requirements):
+        return
+    lines = [_COMMENT.sub("", line) for line in requirements.read_text("utf-8").splitlines()]
+    found = [
+        f"{requirements}:{number}: {line}: {why}"
+        for number, line in enumerate(map(str.strip, lines), 1)
+        if (why := next((why for pattern, why in _NOT_IN_IMAGE if pattern.match(line)), None))
+    ]
+    if found:
+        raise SettingsError("\n".join(found))
 
 
 def constraints(repository: Path) -> str:
@@ -129,15 +176,16 @@ def _pip(requirements: Path, arguments: Sequence[str]) -> None:
 def _explained(requirements: Path, said: str) -> str:
     """Pip's error, at the line of the requirement that it names."""
     text = "\n".join([line for line in said.splitlines() if line.strip()][-16:])
+    why = "clashes with what the image holds" if "(constraint)" in text else "does not install"
     lines = requirements.read_text("utf-8").splitlines()
     if (named := _LINE.search(said)) and int(named[1]) <= len(lines):
         number = int(named[1])
-        return f"{requirements}:{number}: {lines[number - 1].strip()}: does not install:\n{text}"
+        return f"{requirements}:{number}: {lines[number - 1].strip()}: {why}:\n{text}"
     for number, line in enumerate(lines, 1):
         name = re.match(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)", line)
         if name and re.search(rf"(?<![\w-]){re.escape(name[1])}(?![\w-])", text, re.IGNORECASE):
-            return f"{requirements}:{number}: {line.strip()}: does not install:\n{text}"
-    return f"{requirements}: does not install:\n{text}"
+            return f"{requirements}:{number}: {line.strip()}: {why}:\n{text}"
+    return f"{requirements}: {why}:\n{text}"
 
 
 def _plain(name: str) -> str:

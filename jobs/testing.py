@@ -1,5 +1,6 @@
 """The fixtures for tests of jobs: a plugin of pytest, which `longhaul test` loads."""
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,8 +20,8 @@ from longhaul.domain.claim import new_run
 from longhaul.domain.lease import job_key
 from longhaul.domain.message import JobMessage, Message
 from longhaul.domain.request import JobRequest
-from longhaul.job import Params
-from longhaul.settings import LeaseSettings, PathPolicy, RuntimeSettings, Stage
+from longhaul.job import Params, Request
+from longhaul.settings import VARIABLE, LeaseSettings, PathPolicy, RuntimeSettings, Stage
 
 RESOURCES: Final = Resources(cores=2, memory_mib=2048)
 
@@ -41,10 +42,16 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def make_job(tmp_path: Path) -> MakeJob:
-    """A job over local files: `make_job({"flights": path}, params)`."""
+    """A job over local files: `make_job({"flights": path}, params)`.
+
+    It runs in the project's first stage, or in the one that `stage` names.
+    """
 
     def make(
-        inputs: Mapping[str, Path], params: BaseModel | None = None, emitter: Emitter | None = None
+        inputs: Mapping[str, Path],
+        params: BaseModel | None = None,
+        emitter: Emitter | None = None,
+        stage: str | None = None,
     ) -> RunningJob[Any]:
         staged = {}
         for name, source in inputs.items():
@@ -58,7 +65,11 @@ def make_job(tmp_path: Path) -> MakeJob:
                 frozenset({source.suffix.removeprefix(".")}),
             )
         return RunningJob(
-            params or Params(), staged, tmp_path / "output", lambda _: None, emitter or _alone()
+            params or Params(),
+            staged,
+            tmp_path / "output",
+            lambda _: None,
+            emitter or _emitter(stage),
         )
 
     return make
@@ -80,18 +91,19 @@ def written(spark: SparkSession) -> Callable[..., list[dict[str, Any]]]:
     return read
 
 
-def _alone() -> Emitter:
-    """Of a stage that no other follows."""
-    stage = Stage(queue_url="queue", dead_letter_queue_url="dead-letters")
-    settings = RuntimeSettings(
-        leases_table="leases",
-        stages=(stage,),
-        paths=PathPolicy(data_bucket="data"),
-        jobs=("sql",),
-        state_machine_arn="machine",
-        cluster_arn="cluster",
-        job_log_group="logs",
-    )
+@pytest.fixture
+def emitted() -> Callable[[RunningJob[Any]], dict[str, list[Request]]]:
+    """The requests that a job emitted, by stage."""
+
+    def read(job: RunningJob[Any]) -> dict[str, list[Request]]:
+        return job.emitter.requests or {}
+
+    return read
+
+
+def _emitter(name: str | None) -> Emitter:
+    settings = _settings()
+    stage = settings.stage(name) if name else settings.stages[0]
     now = datetime.now(UTC)
     message = JobMessage(
         message_id="message",
@@ -105,3 +117,18 @@ def _alone() -> Emitter:
         key=job_key(stage.name, "test"),
     )
     return Emitter(settings, stage, new_run(None, message, stage, LeaseSettings(), now))
+
+
+def _settings() -> RuntimeSettings:
+    """The project's, which `longhaul test` sets; or those of a stage that no other follows."""
+    if given := os.environ.get(VARIABLE):
+        return RuntimeSettings.model_validate_json(given)
+    return RuntimeSettings(
+        leases_table="leases",
+        stages=(Stage(queue_url="queue", dead_letter_queue_url="dead-letters"),),
+        paths=PathPolicy(data_bucket="data"),
+        jobs=("sql",),
+        state_machine_arn="machine",
+        cluster_arn="cluster",
+        job_log_group="logs",
+    )

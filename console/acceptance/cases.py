@@ -132,9 +132,8 @@ class Pipeline:
 
 NO_PIPELINE: Final = (
     "no stage leads through another to one that joins with the job `probe`: add to the settings "
-    '{"name": "probes", "slots": 1, "next": ["members"]}, '
-    '{"name": "members", "slots": 2, "job": "probe", "next": ["joins"]}, '
-    '{"name": "joins", "slots": 1, "job": "probe", "join": true}'
+    'the stages probes (next = ["members"]), members (job = "probe", next = ["joins"]) and joins '
+    '(job = "probe", join = true)'
 )
 
 

@@ -155,14 +155,15 @@ def drift(target: Target) -> Iterator[Finding]:
             )
         )
         here = json.loads((assembly / f"{target.stack}.template.json").read_text())
+    ours = "this project" if project else "this checkout"
     differences = list(_differences(body.get("Resources", {}), here.get("Resources", {})))
     if not differences:
-        yield ok("template: the stack is the one of this checkout")
+        yield ok(f"template: the stack is the one of {ours}")
         return
     shown = "; ".join(differences[:_MAX_NAMED]) + (" …" if len(differences) > _MAX_NAMED else "")
     yield warning(
-        f"template: {len(differences)} differences to this checkout: {shown}",
-        "deploy this checkout, or check out what was deployed "
+        f"template: {len(differences)} differences to {ours}: {shown}",
+        f"deploy {ours}, or check out what was deployed "
         "(settings given to the deploy by -c are not known here)",
     )
 

@@ -1,16 +1,15 @@
 """`longhaul bootstrap`, `diff`, `deploy` and `destroy`: the CDK, with checks before it."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from console import bootstrap as service_role
 from console import cdk, preflight, teardown
-from console.project import chosen
-from console.synth import REPOSITORY
-from infra.job_files import check
-from infra.requirements import install
+from console.project import chosen, make_ready
+from infra.requirements import check_for_image
 
 Arguments = Annotated[
     list[str] | None,
@@ -58,9 +57,7 @@ def destroy(arguments: Arguments = None) -> None:
 def _check_project() -> None:
     project = chosen()
     if project is not None:
-        project.checked()
-        check(project)
-        install(project.requirements, project.packages, REPOSITORY)
+        make_ready(project, partial(check_for_image, project.requirements))
 
 
 def _run(

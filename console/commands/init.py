@@ -10,7 +10,7 @@ from rich.console import Console
 
 from console.commands.new_job import job_text, test_text
 from console.errors import CommandError, ExitStatus
-from infra.version import version
+from infra.version import revision, version
 
 _FILES: Final = Path(__file__).resolve().parent.parent / "new_project"
 _EXAMPLE: Final = "count_rows"
@@ -26,7 +26,7 @@ _PLACES: Final = {
 
 def files_of(name: str) -> dict[str, str]:
     """Path → text of a new project in a folder of that name."""
-    values = {"name": name, "stack": stack_name(name), "version": version()}
+    values = {"name": name, "stack": stack_name(name), "version": version(), "ref": revision()}
     texts = {
         place: _Text((_FILES / file).read_text("utf-8")).substitute(values)
         for file, place in _PLACES.items()

@@ -8,10 +8,9 @@ from typing import Annotated
 import typer
 
 from console.errors import CommandError, ExitStatus
-from console.project import chosen, python_environment
-from console.synth import REPOSITORY
-from infra.job_files import check
-from infra.requirements import install
+from console.project import chosen, make_ready, python_environment
+from infra.known import known_in_tests
+from longhaul.settings import VARIABLE
 
 _PLUGIN = "jobs.testing"
 _NO_TESTS = 5  # pytest's exit code
@@ -26,8 +25,8 @@ def run_tests(
     """Check the project, and run its tests with pytest.
 
     The tests import jobs by their names, and what requirements.txt installs. They have the fixtures
-    `spark` (a session like a task's), `make_job` (a job over local files) and `written` (what it
-    wrote).
+    `spark` (a session like a task's), `make_job` (a job over local files, in a stage of the
+    project), `written` and `emitted` (what it wrote, and the requests that it emitted).
 
     Example: longhaul test -k carriers
     """
@@ -38,13 +37,12 @@ def run_tests(
             "one, and --project names one; the checkout's own tests are `make test`",
             ExitStatus.USAGE,
         )
-    project.checked()
-    check(project)
-    install(project.requirements, project.packages, REPOSITORY)
-    command = [sys.executable, "-m", "pytest", "-p", _PLUGIN, *(arguments or [])]
-    done = subprocess.run(
-        command, cwd=project.folder, env=os.environ | python_environment(project), check=False
-    )
+    make_ready(project)
+    # -P: no folder of the project hides one of the checkout.
+    command = [sys.executable, "-P", "-m", "pytest", "-p", _PLUGIN, *(arguments or [])]
+    settings = {VARIABLE: known_in_tests(project).model_dump_json()}
+    environment = os.environ | python_environment(project) | settings
+    done = subprocess.run(command, cwd=project.folder, env=environment, check=False)
     if done.returncode == _NO_TESTS:
         raise CommandError("no test was run")
     if done.returncode:

@@ -13,17 +13,14 @@ from rich.console import Console
 
 from console.local.aws import embedded_aws, work_in
 from console.local.training import BackgroundTraining
-from console.project import DEFAULT_STACK, local_synth
-from console.synth import REPOSITORY
+from console.project import DEFAULT_STACK, local_synth, make_ready
 from console.terminal.signals import stop_signals
 from embedded.cloud import EmbeddedAws
 from embedded.credentials import aws_client
 from embedded.http_services import LOOPBACK
 from embedded.private_files import write_private
 from embedded.running import announce, withdraw
-from infra.job_files import check
 from infra.project import Project
-from infra.requirements import install
 from longhaul.settings import VARIABLE, RuntimeSettings
 
 SAM_ENVIRONMENT = "sam-env.json"
@@ -48,9 +45,8 @@ def serve(
     check_address(host, port)
     with stop_signals() as at_stop, work_in(work_dir), BackgroundTraining():
         if project is not None:
-            check(project)
-            stderr.print("looking after what the jobs import …")
-            install(project.requirements, project.packages, REPOSITORY)
+            stderr.print("looking after the project and what its jobs import …")
+            make_ready(project)
         stderr.print("synthesizing the stack …")
         assembly = local_synth(work_dir / "cdk.out")
         stack = project.stack_name if project else DEFAULT_STACK

@@ -2,10 +2,12 @@
 
 import os
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from console import cdk
@@ -16,8 +18,9 @@ from console.synth import DEFAULT_WORK_DIR, REPOSITORY
 from console.target import Target
 from infra.context import load
 from infra.project import VARIABLE, load_project
+from infra.version import revision
 from tests.console.conftest import PLACE
-from tests.projects import make_project
+from tests.projects import make_project, make_wheel
 
 
 @pytest.fixture(autouse=True)
@@ -35,6 +38,17 @@ def folder(tmp_path: Path) -> Path:
 def run(*arguments: str) -> tuple[int, str, str]:
     done = CliRunner().invoke(app, list(arguments))
     return done.exit_code, done.stdout, done.stderr
+
+
+def bash(script: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["/bin/bash", "-c", script],
+        cwd=folder,
+        env=os.environ | variables,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def test_init_makes_a_whole_project_and_says_what_is_next(tmp_path: Path) -> None:
@@ -55,9 +69,49 @@ def test_init_makes_a_whole_project_and_says_what_is_next(tmp_path: Path) -> Non
     )
     assert "`longhaul test`" in error
     assert load_project(made).stack_name == "DailyFlights"
-    assert (
-        f"ref: v{load_project(made).version}" in (made / ".github/workflows/tests.yml").read_text()
-    )
+
+
+def test_the_workflow_that_init_writes_runs_what_exists(folder: Path) -> None:
+    workflow = yaml.safe_load((folder / ".github/workflows/tests.yml").read_text())
+    steps = workflow["jobs"]["test"]["steps"]
+    (tool,) = (each["with"] for each in steps if each.get("with", {}).get("path") == ".tool")
+    asked, made, tested = (each for each in steps if "run" in each)
+
+    # What CI checks out is a commit or a tag of this checkout.
+    git = ["git", "-C", str(REPOSITORY), "cat-file", "-e", f"{tool['ref']}^{{commit}}"]
+    assert subprocess.run(git, check=False).returncode == 0
+    refused = bash(asked["run"], folder, LONGHAUL="")
+    assert refused.returncode != 0
+    assert "set the variable LONGHAUL_REPOSITORY" in refused.stderr
+    assert bash(asked["run"], folder, LONGHAUL="owner/name").returncode == 0
+    (folder / ".tool").symlink_to(REPOSITORY)
+    dry = bash(f'make() {{ command make --dry-run "$@"; }}; {made["run"]}', folder)
+    assert dry.returncode == 0, dry.stderr
+    program, command = tested["run"].split()
+    assert program == ".tool/.venv/bin/longhaul"
+    assert run("--project", str(folder), command, "--help")[0] == 0
+
+
+def test_a_tag_on_the_checked_out_commit_is_its_revision(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b.c"]
+        return subprocess.check_output([*command, *arguments], text=True).strip()
+
+    monkeypatch.setattr("infra.version._REPOSITORY", tmp_path)
+    (tmp_path / "pyproject.toml").write_text('[project]\nversion = "1.2.0"\n')
+    assert revision() == "v1.2.0"  # no repository: all that is known
+    git("init", "--quiet")
+    git("commit", "--quiet", "--allow-empty", "-m", "first")
+    assert revision() == git("rev-parse", "HEAD")
+    git("tag", "v1.2.0")
+    assert revision() == "v1.2.0"
+
+
+def test_what_projects_need_is_installed_without_the_tools_of_development() -> None:
+    pinned = (REPOSITORY / "requirements.txt").read_text()
+    assert re.search(r"^pytest==", pinned, re.MULTILINE)
 
 
 def test_init_takes_an_empty_folder(tmp_path: Path) -> None:
@@ -122,9 +176,25 @@ def test_wrong_settings_and_jobs_end_a_command_before_anything_is_done(
     assert "jobs/late.py:1: has no `def run(spark, job)`" in re.sub(r"\s+", " ", error)
     with (folder / "longhaul.toml").open("a") as file:
         file.write("\n[lease]\nbeat_flor_s = 3\n")
+    (folder / "requirements.txt").write_text("--no-index\nno-such-package==1\n")
     code, _, error = run("--project", str(folder), command)
     assert code == ExitStatus.USAGE
-    assert "did you mean beat_floor_s?" in re.sub(r"\s+", " ", error)
+    said = re.sub(r"\s+", " ", error)
+    assert "did you mean beat_floor_s?" in said
+    assert "requirements.txt:2: no-such-package==1: does not install" in said
+    assert "jobs/late.py:1: has no `def run(spark, job)`" in said
+
+
+@pytest.mark.parametrize("command", ["deploy", "diff"])
+def test_a_requirement_that_the_image_could_not_install_is_refused(
+    folder: Path, command: str
+) -> None:
+    wheel = make_wheel(folder / "wheels", "small_words", "")
+    (folder / "requirements.txt").write_text(f"--no-index\n./wheels/{wheel.name}\n")
+    code, _, error = run("--project", str(folder), command)
+    assert code == ExitStatus.USAGE
+    assert f"requirements.txt:2: ./wheels/{wheel.name}: is on this machine" in error
+    assert (folder / ".longhaul/packages/small_words.py").exists()
 
 
 def test_a_job_cannot_have_the_name_of_a_module(folder: Path) -> None:

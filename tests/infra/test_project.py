@@ -15,7 +15,7 @@ from infra.image import DOCKERFILE, lay_out
 from infra.job_files import check
 from infra.layer import platforms
 from infra.project import Project, find, line_of, load_project
-from infra.requirements import install
+from infra.requirements import check_for_image, install
 from infra.settings import Settings, SettingsError
 from tests.projects import make_project, make_wheel
 
@@ -80,6 +80,27 @@ def test_all_wrong_settings_are_named_with_lines_and_the_nearest_right_names(
     assert "did you mean max_attempts?" in lines[3]
 
 
+def test_a_stage_for_a_job_that_is_not_there_is_named_with_its_line(tmp_path: Path) -> None:
+    text = '[[stages]]\nname = "main"\n[[stages]]\nname = "clean"\njob = "count_row"\n'
+    made = make_project(tmp_path / "p", **{"longhaul.toml": text})
+    with pytest.raises(SettingsError) as refused:
+        made.checked()
+    assert str(refused.value) == (
+        f"{made.file}:5: stages.1.job: there is no job 'count_row'; did you mean count_rows? "
+        "there are: count_rows, probe, sql"
+    )
+
+
+def test_what_synthesis_finds_is_named_with_its_line(tmp_path: Path) -> None:
+    text = '[[stages]]\nname = "main"\n[stages.limits]\njobs = ["no_such_job"]\n'
+    made = make_project(tmp_path / "p", **{"longhaul.toml": text})
+    with pytest.raises(SettingsError) as refused:
+        build(outdir=str(tmp_path / "out"), project=made)
+    assert str(refused.value).startswith(
+        f"{made.file}:4: stages.0.limits.jobs: main has 'no_such_job', which is neither a job"
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -109,6 +130,8 @@ def test_jobs_that_could_never_run_are_named_by_file_and_line(tmp_path: Path) ->
         **{
             "jobs/helper.py": '"""No job."""\nimport os\nX = 1\n',
             "jobs/json.py": JOB,
+            "jobs/later.py": "X = 1\n\n\nasync def run(spark, job):\n    pass\n",
+            "jobs/named.py": "class Params(typing.NamedTuple):\n    n: int\n\n\n" + JOB,
             "jobs/only_job.py": "import os\n\n\ndef run(job):\n    pass\n",
             "jobs/params.py": "class Params:\n    n: int\n\n\n" + JOB,
             "jobs/sql.py": JOB,
@@ -121,6 +144,11 @@ def test_jobs_that_could_never_run_are_named_by_file_and_line(tmp_path: Path) ->
         ),
         "jobs/json.py:1: Python has a module 'json' already; give this one another name",
         (
+            "jobs/later.py:4: has no `def run(spark, job)`, and does nothing as a script; "
+            "a module that jobs share begins with _"
+        ),
+        "jobs/named.py:1: Params is no pydantic model; derive it from `longhaul.job.Params`",
+        (
             "jobs/only_job.py:4: has no `def run(spark, job)`, and does nothing as a script; "
             "a module that jobs share begins with _"
         ),
@@ -128,6 +156,12 @@ def test_jobs_that_could_never_run_are_named_by_file_and_line(tmp_path: Path) ->
         "jobs/sql.py:1: Longhaul has a job 'sql' already; give this one another name",
         "jobs/wrong.py:2: '(' was never closed",
     ]
+
+
+def test_a_job_with_the_name_of_a_requirement_is_refused(tmp_path: Path) -> None:
+    files = {"jobs/small_words.py": JOB, ".longhaul/packages/small_words.py": "X = 1\n"}
+    (problem,) = problems(tmp_path, **files)
+    assert problem.startswith("jobs/small_words.py:1: Python has a module 'small_words' already")
 
 
 def test_a_job_and_a_folder_of_one_name_are_refused(tmp_path: Path) -> None:
@@ -182,12 +216,53 @@ def test_requirements_are_installed_beside_ours_and_again_when_they_change(
 
 
 @pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("./small_words.whl", "is on this machine"),
+        ("../small-words[all]", "is on this machine"),
+        ("small_words-1.0-py3-none-any.whl --hash=sha256:00", "is on this machine"),
+        ("file:///wheels/small_words.whl", "is on this machine"),
+        ("small-words @ file:///wheels/small_words.whl", "is on this machine"),
+        ("-e .", "is on this machine"),
+        ("--editable=../words", "is on this machine"),
+        ("--find-links wheels", "is on this machine"),
+        ("-f/wheels", "is on this machine"),
+        ("-e git+https://x.org/words", "is a repository"),
+        ("small-words @ git+ssh://git@x.org/words@1.0", "is a repository"),
+        ("-rmore.txt", "names another file"),
+        ("--constraint limits.txt", "names another file"),
+        ("--index-url https://${TOKEN}@x.org/simple", "needs a variable"),
+    ],
+)
+def test_what_the_image_could_not_install_is_refused_by_its_line(
+    tmp_path: Path, line: str, why: str
+) -> None:
+    requirements = tmp_path / "requirements.txt"
+    requirements.write_text(f"# jobs\n\n{line}  # ours\n")
+    with pytest.raises(SettingsError) as refused:
+        check_for_image(requirements)
+    assert str(refused.value).startswith(f"{requirements}:3: {line}: {why}")
+
+
+def test_what_an_index_or_an_address_has_is_for_the_image(tmp_path: Path) -> None:
+    requirements = tmp_path / "requirements.txt"
+    check_for_image(requirements)  # the file may be missing
+    requirements.write_text(
+        "# ./not this\n--extra-index-url=https://x.org/simple\n--find-links https://x.org\n"
+        "--require-hashes\nzope.interface==7.0 \\\n    --hash=sha256:00\n"
+        'a[b]>=1 ; platform_machine != "x/y"  # git+no\n'
+        "c @ https://x.org/c-1.0-py3-none-any.whl\nhttps://x.org/d-1.0.tar.gz\n"
+    )
+    check_for_image(requirements)
+
+
+@pytest.mark.parametrize(
     ("requires", "hashed", "says"),
     [
         (
             "pydantic==1.0",
             "",
-            r"requirements.txt:2: .*does not install:(.|\n)*pydantic",
+            r"requirements.txt:2: .*clashes with what the image holds:(.|\n)*pydantic",
         ),
         ("", " --hash=sha256:" + "0" * 64, r"requirements.txt:2: .*does not install:(.|\n)*hash"),
     ],

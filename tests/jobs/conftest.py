@@ -25,7 +25,7 @@ from jobs.spark.base import BaseSpark
 from jobs.spark.progress import ProcessTree
 from jobs.stopping import Stop
 from jobs.task import Task
-from jobs.testing import RESOURCES, make_job, spark, written  # noqa: F401 - fixtures
+from jobs.testing import RESOURCES, emitted, make_job, spark, written  # noqa: F401 - fixtures
 from longhaul.adapters.background import Threads
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.dynamodb.leases import DynamoLeases

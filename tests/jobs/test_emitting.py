@@ -1,9 +1,11 @@
 """The jobs that a job may emit."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from infra.known import known_in_tests
 from jobs import failures
 from jobs.catalogue import months
 from jobs.emitting import MAX_EMITTED_BYTES, EmitError, Emitter
@@ -11,7 +13,9 @@ from jobs.testing import MakeJob
 from longhaul.domain.lineage import MAX_DEPTH, MAX_FAMILY, MAX_GROUP, Group, Lineage
 from longhaul.domain.message import MAX_JOB_BYTES
 from longhaul.domain.verdict import OutcomeClass
+from longhaul.settings import VARIABLE
 from tests.builders import BUCKET, running, settings, stage
+from tests.projects import make_project
 
 STAGES = (
     stage(name="main", next=("clean", "other")),
@@ -111,6 +115,41 @@ def test_fan_outs_are_only_so_deep() -> None:
     emitter(groups=fan_out(*[1] * (MAX_DEPTH - 1))).emit([REQUEST], "clean")
     with pytest.raises(EmitError, match="9 fan-outs within each other; at most 8"):
         emitter(groups=fan_out(*[1] * MAX_DEPTH)).emit([REQUEST], "clean")
+
+
+STAGES_OF_A_PROJECT = """
+[[stages]]
+name = "main"
+next = ["clean"]
+
+[[stages]]
+name = "clean"
+job = "count_rows"
+limits = { input_prefixes = ["raw/"] }
+next = ["other"]
+
+[[stages]]
+name = "other"
+job = "sql"
+"""
+
+
+def test_in_a_project_a_job_emits_into_the_projects_own_stages(
+    make_job: MakeJob, emitted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = make_project(tmp_path / "p", **{"longhaul.toml": STAGES_OF_A_PROJECT})
+    monkeypatch.setenv(VARIABLE, known_in_tests(project).model_dump_json())
+    request = {"inputs": {"rows": "s3://data/raw/1.csv"}}
+    first, second = make_job({}), make_job({}, stage="clean")
+    assert emitted(first) == {}
+
+    first.emit(request)
+    second.emit({"output": "s3://data/x/"}, stage="other")
+
+    assert emitted(first) == {"clean": [request]}
+    assert emitted(second) == {"other": [{"output": "s3://data/x/"}]}
+    with pytest.raises(EmitError, match="clean reads only below s3://data/raw/"):
+        first.emit({"inputs": {"rows": "s3://data/other/1.csv"}})
 
 
 def test_months_emits_a_request_for_each_month(make_job: MakeJob) -> None:

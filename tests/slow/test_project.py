@@ -10,10 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from console.acceptance import cases
+from console.cli import app
+from console.errors import ExitStatus
 from console.synth import REPOSITORY, synth
 from infra.image import DOCKERFILE, lay_out
-from infra.project import load_project
+from infra.project import VARIABLE, load_project
 from tests.projects import make_wheel
 from tests.slow.containers import build, docker, why_no_containers
 
@@ -76,49 +80,72 @@ def submitted(folder: Path, output: str) -> tuple[int, str]:
     return longhaul(folder, *_SUBMIT, "--input", rows, "--output", f"s3://longhaul-data/{output}/")
 
 
-def test_a_new_project_is_tested_runs_and_picks_up_a_changed_job_and_a_requirement(
-    project: Path, tmp_path: Path
-) -> None:
-    code, said = longhaul(project, "test")
-    assert code == 0, said
-    assert "2 passed" in said
-
-    job = project / "jobs" / "count_rows.py"
-    as_made = job.read_text()
-    with up(project):
-        code, said = submitted(project, "first")
-        assert code == 0, said
-        job.write_text(
-            as_made.replace(
-                'job.progress("counting")', 'raise PermanentJobError("changed while it was up")'
-            )
-        )
-        code, said = submitted(project, "second")
-        assert code == 1
-        assert "changed while it was up" in said
-
-    # A function that Spark's Python workers run, of a module that the requirement brings.
-    wheel = make_wheel(tmp_path / "wheels", "small_words", "def loud(word):\n    return word + '!'")
-    (project / "requirements.txt").write_text(f"--no-index\n{wheel.as_uri()}\n")
-    (project / "jobs" / "_words.py").write_text(
+def add_requirement(folder: Path, wheels: Path) -> None:
+    """A module from a wheel, a helper of jobs with it that Spark's workers run, and its test."""
+    wheel = make_wheel(wheels, "small_words", "def loud(word):\n    return word + '!'")
+    (folder / "requirements.txt").write_text(f"--no-index\n{wheel.as_uri()}\n")
+    (folder / "jobs" / "_words.py").write_text(
         "from pyspark.sql import functions as F\n"
         "from small_words import loud\n\n\n"
         "@F.udf\n"
         "def shout(word):\n"
         "    return loud(word)\n"
     )
-    job.write_text(
-        as_made.replace(
-            "import Params as BaseParams", "import Params as BaseParams\n\nimport _words"
-        ).replace("F.col(column).alias", "_words.shout(F.col(column)).alias")
+    (folder / "tests" / "test_words.py").write_text(
+        "import _words\n\n\n"
+        "def test_words_are_loud(spark):\n"
+        "    frame = spark.createDataFrame([('Oslo',)], ['city'])\n"
+        "    assert frame.select(_words.shout('city')).first()[0] == 'Oslo!'\n"
     )
-    with up(project):
-        code, said = submitted(project, "third")
-        assert code == 0, said
 
+
+def test_a_new_project_is_tested_runs_and_picks_up_a_changed_job_and_a_requirement(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_requirement(project, tmp_path / "wheels")
     code, said = longhaul(project, "test")
-    assert code == 1
-    assert "Oslo!" in said
+    assert code == 0, said
+    assert "3 passed" in said
+
+    job = project / "jobs" / "count_rows.py"
+    with up(project):
+        code, said = submitted(project, "first")
+        assert code == 0, said
+        # Without a restart: other code, which needs what the requirement brings.
+        job.write_text(
+            job.read_text()
+            .replace("import Params as BaseParams", "import Params as BaseParams\n\nimport _words")
+            .replace(
+                'job.progress("counting")',
+                "raise PermanentJobError(rows.select(_words.shout(job.params.column)).first()[0])",
+            )
+        )
+        code, said = submitted(project, "second")
+        assert code == 1
+        assert "permanent: Oslo!" in said
+        verified(project, tmp_path / "page.html", monkeypatch)
+
+    # What the image could not install is refused before anything is built.
+    code, said = longhaul(project, "deploy")
+    assert code == ExitStatus.USAGE
+    assert f"{project}/requirements.txt:2: file:" in said
+
+
+def verified(folder: Path, page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`longhaul verify` of the project's stack, with two of its cases: all take minutes."""
+    few = [case for case in cases.CASES if case.name in ("success", "invalid")]
+    monkeypatch.setattr(cases, "CASES", few)
+    monkeypatch.setenv(VARIABLE, str(folder))  # the command sets it; restored with the test
+    done = CliRunner().invoke(app, ["--project", str(folder), "verify", "-o", str(page)])
+    assert done.exit_code == 0, done.output
+    assert "stack DailyFlights on the embedded AWS" in done.stderr
+    verdicts = [line.split("\t")[:2] for line in done.stdout.splitlines()[:4]]
+    assert verdicts == [
+        ["passed", "success"],
+        ["passed", "invalid"],
+        ["not run", "fan-out"],
+        ["passed", "nothing left"],
+    ]
 
 
 def test_the_stack_of_a_project_is_synthesized_for_a_deployment(
