@@ -111,6 +111,8 @@ test: .venv/.set-up-dev ## All checks, and all tests but the slow ones
 
 .PHONY: test-slow
 test-slow: .venv/.set-up-dev ## The tests that need minutes or a container
+	@# Without it each `longhaul up` of a test begins to make it, and is ended before it is done.
+	@$(BIN)/python -m jobs.spark.aot_training
 	@$(BIN)/pytest -n $(WORKERS) --dist loadfile -m slow
 
 N ?= 20000

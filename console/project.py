@@ -55,13 +55,14 @@ def make_ready(project: Project, *more: Callable[[], object]) -> None:
         SettingsError: settings, requirements or jobs are wrong, or one of `more` says so; the
             message has everything.
     """
-    problems = []
-    for step in (
+    steps: list[Callable[[], object]] = [
         project.checked,
         partial(install, project.requirements, project.packages, REPOSITORY),
         partial(check, project),  # also against the names of what is installed
         *more,
-    ):
+    ]
+    problems = []
+    for step in steps:
         try:
             step()
         except SettingsError as error:
