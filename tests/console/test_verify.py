@@ -64,7 +64,7 @@ def test_jobs_that_never_start_are_failures_are_cancelled_and_the_page_says_so(
         "nothing left": "failed",
     }
     assert "not over after" in found["success"]["happened"]
-    assert '"join": true' in found["fan-out"]["do"]
+    assert "join = true" in found["fan-out"]["do"]
     assert "not over after" in page.read_text()
     # A message that comes later starts nothing any more.
     for name, text in by_name(probed).items():

@@ -132,7 +132,11 @@ def test_a_stages_name_in_outputs_has_no_hyphens() -> None:
         ),
         (
             {"lease": {"beat": 1}},
-            "longhaul.lease.beat: is not a setting; allowed here: backoff_base_s, ",
+            "longhaul.lease.beat: is not a setting; did you mean beat_floor_s? allowed here: ",
+        ),
+        (
+            {"sizes": {"tyni": {}}},
+            "longhaul.sizes.tyni: is not a setting; did you mean tiny? allowed here: large, ",
         ),
         (
             {"network": {"vpc": 1}},
