@@ -78,7 +78,7 @@ def test_stop_leaves_no_process_and_no_thread(
     eventually(
         lambda: logs.exists() and any(log.read_text() for log in logs.iterdir()), "the task runs"
     )
-    assert len(_children() - before) == 2
+    assert _children() > before
 
     aws.stop()
     aws.stop()

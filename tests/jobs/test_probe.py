@@ -63,7 +63,7 @@ def test_a_success_writes_a_row_for_itself_and_one_for_each_input(
     member.write_text('{"id": 0}\n')
     job = make_job({"clean_00000": member, "clean_00001": member}, probe.Params())
     run(monkeypatch, job, 1, spark)
-    assert sorted(row["id"] for row in written(job, format_="json")) == [0, 1, 2]
+    assert sorted(row["id"] for row in written(job)) == [0, 1, 2]
 
 
 def test_a_request_reaches_the_probe_and_a_step_that_it_does_not_know_is_refused() -> None:
