@@ -61,6 +61,11 @@ class LambdaJobs(Construct):
             # The image's own is not writable here.
             environment={"TMPDIR": "/tmp"},  # noqa: S108 - the function's own
         )
+        resource = self.function.node.default_child
+        if not isinstance(resource, lambda_.CfnFunction):
+            raise TypeError("the CDK's function has no CloudFormation resource")
+        # For `sam build`: with `from_image_asset` the CDK would say it, and build a second image.
+        image.add_resource_metadata(resource, "ImageUri")
 
     def configure(self, runtime_settings: str) -> None:
         self.function.add_environment(VARIABLE, runtime_settings)

@@ -111,13 +111,14 @@ class Stack:
         return sorted(tuple(row.values()) for row in table.scan().to_arrow().to_pylist())
 
     def invoke(self, handler: str, payload: dict[str, Any]) -> Any:
-        """The answer of the function with that handler's module, such as `sweeper`."""
+        """The answer of the function with that handler's module, such as `sweeper`, or `tiny`."""
         functions = self.client("lambda")
-        # A function that is an image, as the `tiny` tasks are, has no handler.
+        # A function that is an image, as the size `tiny` is, has no handler.
+        sought = None if handler == "tiny" else f"functions.{handler}.lambda_handler"
         (name,) = (
             each["FunctionName"]
             for each in functions.list_functions()["Functions"]
-            if each.get("Handler") == f"functions.{handler}.lambda_handler"
+            if each.get("Handler") == sought
         )
         answer = functions.invoke(FunctionName=name, Payload=json.dumps(payload))
         return json.loads(answer["Payload"].read())

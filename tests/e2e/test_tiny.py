@@ -1,13 +1,16 @@
 """Jobs of the size `tiny` through the whole system: the function's own code, in warm processes."""
 
+import json
 from functools import partial
 
 import psutil
 
 from demo import kill
 from longhaul.domain.lease import State
+from longhaul.domain.verdict import ExitCode
 from tests.e2e.conftest import Stack
 from tests.embedded.support import eventually
+from tests.events import event
 
 
 def test_tiny_jobs_run_on_lambda_one_after_the_other_in_the_same_environment(stack: Stack) -> None:
@@ -37,6 +40,13 @@ def test_a_tiny_job_that_is_killed_goes_on_with_the_next_size_on_fargate(stack: 
     assert (row.attempt.number, row.failures) == (2, 1)
     assert (row.input.engine, row.input.size) == ("fargate", "small")
     assert stack.rows("tiny-killed") == [{"n": 2}]
+
+
+def test_an_event_of_a_lost_lease_starts_no_job(stack: Stack) -> None:
+    answer = stack.invoke("tiny", event("tiny", "lease-lost"))
+    assert answer["errorType"] == "JobEnded"
+    assert answer["errorMessage"] == f"exit code {ExitCode.SUPERSEDED}"
+    assert "flights-2013-01" not in json.dumps(answer)
 
 
 def _has_only_its_jvm(environment: psutil.Process) -> bool:
