@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections.abc import Callable
 
 import psutil
 
@@ -17,16 +18,24 @@ def process_group_of(key: str) -> int | None:
     return None
 
 
-def kill(key: str) -> bool:
-    """Send SIGKILL to the process group of the job's task; False when no task runs."""
+def kill(key: str, *, unless: Callable[[], bool] = lambda: False) -> bool:
+    """Send SIGKILL to the process group of the job's task or environment.
+
+    The group is stopped while `unless` is asked, so that its answer still holds at the kill.
+
+    Returns:
+        False when nothing was killed: no task runs, or `unless` is true.
+    """
     group = process_group_of(key)
     if group is None:
         return False
     try:
-        os.killpg(group, signal.SIGKILL)
+        os.killpg(group, signal.SIGSTOP)
+        spared = unless()
+        os.killpg(group, signal.SIGCONT if spared else signal.SIGKILL)
     except ProcessLookupError:
         return False
-    return True
+    return not spared
 
 
 def task_processes() -> list[int]:

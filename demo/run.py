@@ -1,4 +1,4 @@
-"""Runs the demo: the whole system on this machine, with a crash and checks of the results."""
+"""Runs the demo: the whole system on this machine, with two crashes and checks of the results."""
 
 import json
 import os
@@ -6,7 +6,10 @@ import random
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +37,13 @@ STAGES = ("main", "months", "clean", "delays")
 _DONE_WITHIN_S = 600
 _SETTLED_WITHIN_S = 60
 _REPORT_WITHIN_S = 120
+
+
+@dataclass(frozen=True)
+class Killed:
+    job: WatchedJob
+    at: float
+    """Unix time."""
 
 
 @dataclass(frozen=True)
@@ -125,11 +135,11 @@ class _Demo:
         self._timing = _local_timing()
         clock = SystemClock()
         dynamodb, table = client("dynamodb"), outputs["LeasesTableName"]
-        leases = DynamoLeases(dynamodb, table, clock, random.Random())  # noqa: S311 - jitter
-        self._watcher = Watcher(leases, DynamoIndex(dynamodb, table), clock, show.update)
+        self._leases = DynamoLeases(dynamodb, table, clock, random.Random())  # noqa: S311 - jitter
+        self._watcher = Watcher(self._leases, DynamoIndex(dynamodb, table), clock, show.update)
 
     def run(self) -> list[str]:
-        """Send the jobs, kill one, and check the results.
+        """Send the jobs, kill a month and the join, and check the results.
 
         Returns:
             the lines of the summary.
@@ -150,9 +160,9 @@ class _Demo:
             QueueUrl=self._outputs["JobsQueueUrl"], MessageBody=scenario.INVALID_BODY
         )
         self._show.say("sent one submission for the year, 1 file with bad rows, 1 invalid body")
-        victim, killed_at = self._kill()
+        killed = [self._kill("clean", check.MONTHS), self._kill("delays", 1)]
         self._watcher.until(self._is_done, _DONE_WITHIN_S, "the whole pipeline")
-        return [*self._summary(victim, killed_at), "", *(f"ok  {line}" for line in self._checks())]
+        return [*self._summary(killed), "", *(f"ok  {line}" for line in self._checks(killed))]
 
     def _submit(self, job: scenario.SampleJob) -> None:
         self._watcher.add(job.key)
@@ -166,38 +176,37 @@ class _Demo:
         delays = self._watcher.of_stage("delays")
         return bool(delays) and all(job.is_finished for job in self._watcher.jobs.values())
 
-    def _kill(self) -> tuple[WatchedJob, float]:
-        """Kill the month that was claimed last, as soon as its task runs.
+    def _kill(self, stage: str, members: int) -> Killed:
+        """Kill the job of the stage that was claimed last, once all `members` are claimed.
 
-        Nothing else waits for a slot then, so the measured time is that of the retry alone.
-
-        Returns:
-            the job, and the Unix time of the kill.
+        Nothing else waits for a slot then, so the measured time is that of the retry alone. A tiny
+        month runs for about a second: one that has committed is left alone, and another is killed.
         """
+        killed: list[Killed] = []
 
-        def claimed() -> list[WatchedJob]:
-            return [job for job in self._watcher.of_stage("clean") if job.lease is not None]
+        def hit() -> bool:
+            jobs = self._watcher.of_stage(stage)
+            claimed = [(job.attempts[1].claimed_at, job) for job in jobs if job.attempts]
+            if len(claimed) < members:
+                return False
+            for _, job in sorted(claimed, key=itemgetter(0), reverse=True):
+                if job.runs and kill.kill(job.key, unless=partial(self._has_ended, job.key)):
+                    killed.append(Killed(job, time.time()))
+                    return True
+            return self._is_done()
 
-        self._watcher.until(
-            lambda: len(claimed()) == check.MONTHS, _DONE_WITHIN_S, "all months to be claimed"
-        )
-        victim = max(claimed(), key=lambda job: job.attempts[1].claimed_at)
+        self._watcher.until(hit, _DONE_WITHIN_S, f"a job of {stage} to run")
+        check.require(bool(killed), f"every job of {stage} ended before it could be killed")
+        self._show.say(f"SIGKILL sent to the process group of {killed[0].job.label}")
+        return killed[0]
 
-        def runs() -> bool:
-            return victim.lease is not None and (
-                victim.lease.attempt.task_arn is not None or victim.lease.state.is_terminal
-            )
+    def _has_ended(self, key: str) -> bool:
+        """Whether the job's attempt has committed, or is over."""
+        row = self._leases.load(key)
+        return row is None or row.state is not State.RUNNING or row.attempt.output is not None
 
-        self._watcher.until(runs, _DONE_WITHIN_S, f"{victim.label} to run")
-        killed_at = time.time()
-        running = victim.lease is not None and victim.lease.state is State.RUNNING
-        check.require(
-            running and kill.kill(victim.key), f"{victim.label} ended before it could be killed"
-        )
-        self._show.say(f"SIGKILL sent to the process group of {victim.label}")
-        return victim, killed_at
-
-    def _recovery(self, job: WatchedJob, killed_at: float) -> Recovery:
+    def _recovery(self, killed: Killed) -> Recovery:
+        job = killed.job
         first, second = job.attempts.get(1), job.attempts.get(2)
         row = job.lease
         complete = (
@@ -211,25 +220,30 @@ class _Demo:
         settled, retry = first.settled_at.timestamp(), row.retry_at.timestamp()
         claimed = second.claimed_at.timestamp()
         return Recovery(
-            settled - killed_at,
+            settled - killed.at,
             retry - settled,
             max(0.0, claimed - retry),
             second.started_at.timestamp() - claimed,
         )
 
-    def _summary(self, victim: WatchedJob, killed_at: float) -> list[str]:
-        recovery = self._recovery(victim, killed_at)
+    def _summary(self, killed: Sequence[Killed]) -> list[str]:
         jobs = [job for stage in STAGES for job in self._watcher.of_stage(stage)]
         return [
-            f"{'job':16} {'outcome':10} attempts  beats   time",
+            f"{'job':16} {'outcome':10} attempts  beats   time    size",
             *(
                 f"{job.label:16} {job.state:10} {len(job.attempts):8} {job.beats:6} "
-                f"{job.seconds:5.1f} s"
+                f"{job.seconds:5.1f} s  {job.sizes}"
                 for job in jobs
             ),
+            *(line for each in killed for line in self._lines_of(each)),
+        ]
+
+    def _lines_of(self, killed: Killed) -> list[str]:
+        recovery = self._recovery(killed)
+        return [
             "",
             (
-                f"from the kill of {victim.label} to the start of its next attempt: "
+                f"from the kill of {killed.job.label} to the start of its next attempt: "
                 f"{recovery.total_s:.1f} s"
             ),
             (
@@ -240,7 +254,7 @@ class _Demo:
             ),
         ]
 
-    def _checks(self) -> list[str]:
+    def _checks(self, killed: Sequence[Killed]) -> list[str]:
         jobs = list(self._watcher.jobs.values())
         cleaned, (delays,) = self._watcher.of_stage("clean"), self._watcher.of_stage("delays")
         self._until_quiet()
@@ -253,6 +267,7 @@ class _Demo:
         return [
             check.every_job_succeeded(jobs),
             check.one_submission_became(jobs, cleaned, delays),
+            check.sizes_are_right(cleaned, [each.job for each in killed]),
             check.no_row_was_lost(self._s3, cleaned),
             check.bad_rows_were_quarantined(self._s3, self._bucket, self._inputs),
             check.delays_are_right(self._s3, delays, self._inputs.months),

@@ -65,7 +65,7 @@ class LiveTable:
 
     def update(self, jobs: Sequence[WatchedJob]) -> None:
         table = Table(box=None, pad_edge=False, header_style="bold")
-        for title in ("job", "state", "attempt", "progress", "", "beats", "time"):
+        for title in ("job", "state", "attempt", "size", "progress", "", "beats", "time"):
             table.add_column(
                 title, justify="right" if title in ("attempt", "beats", "time") else "left"
             )
@@ -112,8 +112,10 @@ class PlainLines:
                     if job.state in ("RELEASED", "DEAD")
                     else ""
                 )
+                size = f", {job.lease.input.size}" if job.state == "RUNNING" else ""
                 self.say(
-                    f"{job.label:16} {job.state:9} attempt {job.lease.attempt.number}{beats}{why}"
+                    f"{job.label:16} {job.state:9} attempt {job.lease.attempt.number}"
+                    f"{size}{beats}{why}"
                 )
 
 
@@ -121,7 +123,7 @@ def _cells(job: WatchedJob) -> list[Text | ProgressBar | str]:
     state = Text(job.state, style=_STYLES[job.state])
     lease = job.lease
     if lease is None:
-        return [job.label, state, "", "", "", "", ""]
+        return [job.label, state, "", "", "", "", "", ""]
     fraction = (
         1.0 if job.state == "SUCCEEDED" else float(lease.attempt.progress.get("fraction") or 0)
     )
@@ -135,6 +137,7 @@ def _cells(job: WatchedJob) -> list[Text | ProgressBar | str]:
         job.label,
         state,
         str(lease.attempt.number),
+        lease.input.size,
         bar,
         Text(note[:40]),
         str(job.beats),

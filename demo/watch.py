@@ -20,6 +20,8 @@ class SeenAttempt:
 
     number: int
     claimed_at: datetime
+    size: str
+    engine: str
     beats: int = 0
     started_at: datetime | None = None
     settled_at: datetime | None = None
@@ -42,7 +44,13 @@ class WatchedJob:
     def see(self, lease: Lease, now: datetime) -> None:
         self.lease, self.seen_at = lease, now
         attempt = self.attempts.setdefault(
-            lease.attempt.number, SeenAttempt(lease.attempt.number, lease.attempt.claimed_at)
+            lease.attempt.number,
+            SeenAttempt(
+                lease.attempt.number,
+                lease.attempt.claimed_at,
+                lease.input.size,
+                lease.input.engine,
+            ),
         )
         attempt.beats = max(attempt.beats, lease.attempt.beats)
         if lease.attempt.progress_at and attempt.started_at is None:
@@ -78,6 +86,21 @@ class WatchedJob:
     @property
     def state(self) -> str:
         return self.lease.state.value if self.lease else "QUEUED"
+
+    @property
+    def sizes(self) -> str:
+        """Those of its attempts, each once."""
+        return ", then ".join(dict.fromkeys(each.size for each in self.attempts.values()))
+
+    @property
+    def runs(self) -> bool:
+        """Whether its task or invocation was at work when last seen."""
+        lease = self.lease
+        return (
+            lease is not None
+            and lease.state is State.RUNNING
+            and lease.attempt.task_arn is not None
+        )
 
     @property
     def is_finished(self) -> bool:
