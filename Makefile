@@ -36,7 +36,7 @@ setup: .venv/.set-up-dev ## Make .venv with everything that development needs
 install: .venv/.set-up ## Make .venv with the command `longhaul`, for projects beside this checkout
 
 .PHONY: demo
-demo: .venv/.set-up ## Run a year of real flights on this machine, with a crash and checks
+demo: .venv/.set-up ## Run a year of real flights on this machine, with two crashes and checks
 	@$(BIN)/longhaul demo
 
 .PHONY: up

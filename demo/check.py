@@ -192,14 +192,16 @@ def queues_are_empty(sqs: "SQSClient", queue_urls: Sequence[str]) -> str:
     return f"no message is left in the {len(queue_urls)} queues of jobs"
 
 
-def nothing_runs(ecs: "ECSClient", sfn: "SFNClient", cluster: str, machine: str) -> str:
+def nothing_runs(
+    ecs: "ECSClient", sfn: "SFNClient", cluster: str, machine: str, endpoint: str
+) -> str:
     tasks = ecs.list_tasks(cluster=cluster, desiredStatus="RUNNING")["taskArns"]
     require(not tasks, f"{len(tasks)} tasks still run")
     executions = sfn.list_executions(stateMachineArn=machine, statusFilter="RUNNING")["executions"]
     require(not executions, f"{len(executions)} executions still run")
-    processes = kill.task_processes()
-    require(not processes, f"task processes still run: {processes}")
-    return "no task, execution or task process is left"
+    processes = [pid for pid, runs_job in kill.processes_of(endpoint).items() if runs_job]
+    require(not processes, f"processes of jobs still run: {processes}")
+    return "no task, execution or process of a job is left"
 
 
 def _json_rows(s3: "S3Client", prefix: str) -> Iterable[dict[str, Any]]:

@@ -38,13 +38,14 @@ def kill(key: str, *, unless: Callable[[], bool] = lambda: False) -> bool:
     return not spared
 
 
-def task_processes() -> list[int]:
-    """The ids of all task processes of this user."""
-    found = []
+def processes_of(endpoint: str) -> dict[int, bool]:
+    """The ids of all processes that were led to that AWS, and whether each runs a job."""
+    found = {}
     for process in psutil.process_iter():
         try:
-            if "LONGHAUL_KEY" in process.environ():
-                found.append(process.pid)
+            environment = process.environ()
         except psutil.Error:
             continue
+        if environment.get("AWS_ENDPOINT_URL") == endpoint:
+            found[process.pid] = "LONGHAUL_KEY" in environment
     return found

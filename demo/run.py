@@ -82,8 +82,8 @@ def run(console: Console, work_dir: Path, cache: Path = REPOSITORY / ".cache" / 
                 show.say(f"stack {STACK} deployed to {aws.endpoint}; logs under {_short(work_dir)}")
                 lines = _Demo(aws, outputs, inputs, show).run()
                 file = _report(aws, work_dir / "report.html")
-            left = kill.task_processes()
-            check.require(not left, f"processes left after the end: {left}")
+            left = kill.processes_of(aws.endpoint)
+            check.require(not left, f"processes left after the end: {list(left)}")
     except (DemoError, FetchError) as error:
         console.print(f"\nDEMO FAILED: {error}", style="bold red", markup=False, soft_wrap=True)
         console.print(f"logs: {_short(work_dir)}/functions, {_short(work_dir)}/tasks")
@@ -128,6 +128,7 @@ class _Demo:
             client("ecs"),
             client("stepfunctions"),
         )
+        self._endpoint = aws.endpoint
         self._outputs = outputs
         self._bucket = outputs["DataBucketName"]
         self._inputs = inputs
@@ -277,7 +278,9 @@ class _Demo:
             check.queues_are_empty(
                 self._sqs, [self._outputs[queue_output(stage)] for stage in STAGES]
             ),
-            check.nothing_runs(self._ecs, self._sfn, cluster, self._outputs["StateMachineArn"]),
+            check.nothing_runs(
+                self._ecs, self._sfn, cluster, self._outputs["StateMachineArn"], self._endpoint
+            ),
         ]
 
     def _until_quiet(self) -> None:

@@ -8,7 +8,7 @@ from console.terminal.options import WorkDir
 
 
 def demo(work_dir: WorkDir = None) -> None:
-    """Run real Spark jobs through the whole system on this machine, with a crash on the way.
+    """Run real Spark jobs through the whole system on this machine, with two crashes on the way.
 
     It checks the results and writes a report.
 

@@ -1,0 +1,60 @@
+"""What the demo kills, what it leaves alone, and what it finds left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+from demo import kill
+
+ENDPOINT = f"http://127.0.0.1/{uuid.uuid4()}"
+KEY = f"clean#{uuid.uuid4()}"
+
+
+@pytest.fixture
+def job() -> Iterator[subprocess.Popen[bytes]]:
+    """A process with the environment of a job's, in a group of its own."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", "import time; time.sleep(600)"],
+        env=os.environ | {"LONGHAUL_KEY": KEY, "AWS_ENDPOINT_URL": ENDPOINT},
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_the_group_of_a_job_is_killed(job: subprocess.Popen[bytes]) -> None:
+    assert kill.kill(KEY)
+    assert job.wait() == -signal.SIGKILL
+
+
+def test_a_job_that_has_committed_meanwhile_goes_on(job: subprocess.Popen[bytes]) -> None:
+    seen = []
+
+    def has_committed() -> bool:
+        # It cannot commit between this answer and the kill.
+        os.waitpid(job.pid, os.WUNTRACED)
+        seen.append(psutil.Process(job.pid).status())
+        return True
+
+    assert not kill.kill(KEY, unless=has_committed)
+    assert seen == [psutil.STATUS_STOPPED]
+    os.waitpid(job.pid, os.WCONTINUED)
+    assert job.poll() is None
+
+
+def test_nothing_is_killed_of_a_job_that_does_not_run() -> None:
+    assert not kill.kill(KEY)
+
+
+def test_processes_of_another_aws_are_not_counted(job: subprocess.Popen[bytes]) -> None:
+    assert kill.processes_of(ENDPOINT) == {job.pid: True}
+    assert kill.processes_of(f"{ENDPOINT}/another") == {}
