@@ -37,17 +37,18 @@ from longhaul.domain.durations import parse_duration_s
 from longhaul.domain.errors import LeaseChangedError, PermanentJobError
 from longhaul.domain.follow_ons import with_stored
 from longhaul.domain.lease import AttemptId, CommittedOutput, Lease, RecordedResult, emitted_ref
-from longhaul.domain.manifest import Manifest
 from longhaul.domain.paths import DataPath
+from longhaul.domain.policy import require_readable
 from longhaul.domain.request import JobRequest, read_request
-from longhaul.domain.tables import TablePath, is_table
+from longhaul.domain.tables import InputPath, TablePath, input_of, is_table
 from longhaul.domain.verdict import ExitCode, OutcomeClass
 from longhaul.ports import Background, Clock, Leases, Publisher, Requests
-from longhaul.settings import RuntimeSettings
+from longhaul.settings import RuntimeSettings, Stage
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
+    from jobs.io.table_inputs import TablePlanner
     from longhaul.adapters.iceberg.catalog import Tables
 
 # Step Functions' own timeout comes first; this one is for the day when it cannot stop the task.
@@ -107,7 +108,7 @@ class AttemptRunner:
     load: Load
     stop: Stop = field(default_factory=Stop)
     progress: Progress = field(default_factory=Progress)
-    # Makes them on first use; None: an engine that writes to no tables.
+    # Makes them on first use; None: an engine that reads and writes no tables.
     tables: "Callable[[], Tables] | None" = None
     new_seal: Callable[[], str] = _random_seal
     _may_be_committed: bool = False
@@ -160,8 +161,9 @@ class AttemptRunner:
         destination.require_room()
         # The claim's job: a deploy may have changed the stage's default since.
         loaded = self.load(lease.input.job or request.job or "", request.params, self._fetch)
-        inputs = {name: DataPath.of(path) for name, path in request.inputs.items()}
-        listing = InputListing(self.s3, self.settings.paths.data_bucket)
+        inputs = {name: input_of(text) for name, text in request.inputs.items()}
+        bucket = self.settings.paths.data_bucket
+        listing = InputListing(self.s3, bucket, self._planner_of(stage))
         staged = self._stage(listing, inputs)  # while Spark boots
         self.spark.await_session(sum(each.size_bytes for each in staged.values()))
         self.progress.enter(Phase.RUNNING)
@@ -181,7 +183,7 @@ class AttemptRunner:
                 "the job ended without writing anything: call job.write, or let a script write to"
                 " {output}"
             )
-        return self._commit(destination, job, listing.manifests)
+        return self._commit(destination, job, listing)
 
     def _destination(self, request: JobRequest) -> Destination:
         if not is_table(request.output):
@@ -193,6 +195,21 @@ class AttemptRunner:
 
         path_of_table = TablePath.of(request.output)
         return TableDestination(self.tables(), path_of_table, request.mode, self.id)
+
+    def _planner_of(self, stage: Stage) -> "Callable[[], TablePlanner] | None":
+        tables = self.tables
+        if tables is None:
+            return None
+
+        def make() -> "TablePlanner":
+            from jobs.io.table_inputs import TablePlanner  # noqa: PLC0415 - as above
+
+            # The claim has checked the table. Its metadata may name files anywhere.
+            return TablePlanner(
+                tables(), lambda place: require_readable(place, self.settings, stage)
+            )
+
+        return make
 
     def _request(self, lease: Lease) -> JobRequest:
         request = read_request(self.requests.get(lease.request_ref).body)
@@ -211,7 +228,7 @@ class AttemptRunner:
         return fetch_code(self.s3, DataPath.of(job), self.scratch / "code")
 
     def _stage(
-        self, listing: InputListing, inputs: Mapping[str, DataPath]
+        self, listing: InputListing, inputs: Mapping[str, InputPath]
     ) -> Mapping[str, StagedInput]:
         return self.area.stage(
             listing,
@@ -222,7 +239,7 @@ class AttemptRunner:
         )
 
     def _commit(
-        self, destination: Destination, job: RunningJob[Any], manifests: Mapping[str, Manifest]
+        self, destination: Destination, job: RunningJob[Any], listing: InputListing
     ) -> CommittedOutput:
         uploader = Uploader(
             self.s3,
@@ -232,7 +249,7 @@ class AttemptRunner:
             advance=self.progress.advance,
             background=self.background,
         )
-        output = destination.upload(uploader, job.written, manifests)
+        output = destination.upload(uploader, job.written, listing)
         output = replace(output, seal=self.new_seal())
         if job.emitter.requests is not None:
             sizes = {stage: len(found) for stage, found in job.emitter.requests.items()}

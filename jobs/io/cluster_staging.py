@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Final
 
 from boto3.s3.transfer import TransferConfig
 
-from jobs.io.listing import InputListing, Source, find
+from jobs.io.listing import InputListing, Source, find, parted
 from jobs.io.staging import StagedInput, extension_of
 from jobs.io.transfer import look_twice, transfer
 from jobs.io.written import S3Folder
 from jobs.stopping import Stop
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.paths import DataPath
+from longhaul.domain.tables import InputPath
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -55,17 +56,23 @@ class ClusterStager:
         self._begin = begin
         self._advance = advance
 
-    def stage(self, inputs: Mapping[str, DataPath]) -> dict[str, StagedInput]:
+    def stage(self, inputs: Mapping[str, InputPath]) -> dict[str, StagedInput]:
         """The inputs as paths for Spark.
 
         Raises:
-            PermanentJobError: an input is missing or empty, archived, or on a disk.
+            PermanentJobError: an input is missing or empty, archived, on a disk, or a table.
             InputChangingError: files vanished while they were copied, twice.
             StopRequestedError: the attempt has to stop.
         """
+        paths, tables = parted(inputs)
+        if tables:
+            raise PermanentJobError(
+                f"input {next(iter(tables))!r}: a cluster reads no tables: send the job to engine"
+                " fargate"
+            )
         return look_twice(
-            lambda: self._stage(inputs, self._folder / "first"),
-            lambda: self._stage(inputs, self._folder / "again"),
+            lambda: self._stage(paths, self._folder / "first"),
+            lambda: self._stage(paths, self._folder / "again"),
         )
 
     def _stage(self, inputs: Mapping[str, DataPath], folder: S3Folder) -> dict[str, StagedInput]:

@@ -3,15 +3,15 @@
 Room is asked for before any work, and again right before the commit.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from jobs.io.existing import require_room
+from jobs.io.listing import InputListing
 from jobs.io.publisher import Uploader
 from jobs.io.written import Dataset
 from longhaul.domain.lease import AttemptId, CommittedOutput
-from longhaul.domain.manifest import Manifest
 from longhaul.domain.paths import DataPath
 from longhaul.domain.request import Mode
 
@@ -37,11 +37,11 @@ class Destination(Protocol):
         self,
         uploader: Uploader,
         datasets: Sequence[Dataset],
-        manifests: Mapping[str, Manifest],
+        read: InputListing,
     ) -> CommittedOutput:
         """Upload what the job wrote, ready to be committed.
 
-        `manifests` are those that the job's inputs were read by, by their prefixes.
+        `read` knows the versions of the job's inputs: it may overwrite one of them.
         """
 
 
@@ -60,7 +60,7 @@ class PrefixDestination:
         self,
         uploader: Uploader,
         datasets: Sequence[Dataset],
-        manifests: Mapping[str, Manifest],
+        read: InputListing,
     ) -> CommittedOutput:
         place = str(self.path)
-        return uploader.upload(self.attempt, place, datasets, self.mode, manifests.get(place))
+        return uploader.upload(self.attempt, place, datasets, self.mode, read.manifests.get(place))

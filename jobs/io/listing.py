@@ -1,7 +1,7 @@
 """The files that an input path names: an object, a prefix, or a glob over either."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -15,9 +15,12 @@ from longhaul.adapters.publisher import read_manifest
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.manifest import MAIN, Manifest, ManifestFile, carries_token
 from longhaul.domain.paths import INTERNAL_PREFIX, DataPath
+from longhaul.domain.tables import InputPath, TableInput, TablePath
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
+
+    from jobs.io.table_inputs import PlannedTable, TablePlanner
 
 _GLOB = re.compile(r"[*?\[]")
 _PARTITION = re.compile(r"[^=/]+=[^/]*")
@@ -43,17 +46,50 @@ class Source:
         return self.key.rpartition("/")[2]
 
 
+@dataclass(frozen=True)
+class TableVersion:
+    """A table as a job has read it: its snapshot, and the latest whole overwrite of ours."""
+
+    snapshot: int | None
+    base: str | None
+
+
 class InputListing:
     """Finds the files of inputs. No path reaches the `longhaul/` prefix of the data bucket."""
 
-    def __init__(self, client: "S3Client", data_bucket: str) -> None:
+    def __init__(
+        self,
+        client: "S3Client",
+        data_bucket: str,
+        planner: "Callable[[], TablePlanner] | None" = None,
+    ) -> None:
+        """`planner` is made where a table is an input; None: an engine that reads none."""
         self._s3 = client
         self._data_bucket = data_bucket
+        self._planner = planner
         self.manifests: dict[str, Manifest] = {}
         """The manifests that were followed, by their prefix (`s3://bucket/…/`).
 
         A job that overwrites what it read replaces these, and no newer ones.
         """
+        self.versions: dict[TablePath, TableVersion] = {}
+        """The same for tables that are read as they are now."""
+
+    def tables_of(self, inputs: Mapping[str, TableInput]) -> "dict[str, PlannedTable]":
+        """The files of each table.
+
+        Raises:
+            PermanentJobError: a table is missing, or cannot be read; the message names it.
+            VanishedError: a file of its metadata is gone.
+        """
+        if not inputs:
+            return {}
+        if self._planner is None:
+            raise PermanentJobError(
+                f"input {next(iter(inputs))!r}: this engine reads no tables: send the job to engine"
+                " fargate"
+            )
+        return self._planner().plan(inputs, self.versions)
 
     def sources_of(self, path: DataPath) -> list[Source]:
         """The files of an input, in the order of their keys.
@@ -183,6 +219,16 @@ def is_foreign(name: str) -> bool:
     A manifest names a file with a token, or the file is being published.
     """
     return not (carries_token(name) or any(map(is_hidden, name.split("/"))))
+
+
+def parted(
+    inputs: Mapping[str, InputPath],
+) -> tuple[dict[str, DataPath], dict[str, TableInput]]:
+    """Those that are paths, and those that are tables."""
+    return (
+        {name: each for name, each in inputs.items() if isinstance(each, DataPath)},
+        {name: each for name, each in inputs.items() if isinstance(each, TableInput)},
+    )
 
 
 def find(listing: InputListing, inputs: Mapping[str, DataPath]) -> dict[str, list[Source]]:

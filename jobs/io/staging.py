@@ -5,22 +5,26 @@ By boto3's parallel multipart transfers: the fastest way tried, and one that ser
 
 import logging
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from boto3.s3.transfer import TransferConfig
 
-from jobs.io.listing import InputListing, Source, find
+from jobs.io.listing import InputListing, Source, find, parted
 from jobs.io.transfer import look_twice, transfer
 from jobs.stopping import Stop
 from longhaul.domain.errors import LonghaulError, PermanentJobError
-from longhaul.domain.paths import DataPath
+from longhaul.domain.tables import InputPath
 from longhaul.settings import SizeName
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
+
+    from jobs.io.table_inputs import PlannedTable
+    from jobs.io.table_rows import StagedFile, StagedTable
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +38,10 @@ _TRANSFER: Final = TransferConfig(
 _DISK_RESERVE_FRACTION: Final = 0.5
 _DISK_RESERVE_BYTES: Final = 256 * _MIB
 _POLL_S: Final = 0.2
+# Files of tables that are written again at once, in some 100 MiB of memory each.
+_REWRITES: Final = 4
+# Beside the inputs, whose names have no dot.
+_DELETES: Final = ".row-deletes"
 
 
 class OutOfDiskError(LonghaulError):
@@ -78,44 +86,80 @@ class Stager:
         self._begin = begin
         self._advance = advance
 
-    def stage(self, inputs: Mapping[str, DataPath]) -> dict[str, StagedInput]:
+    def stage(self, inputs: Mapping[str, InputPath]) -> dict[str, StagedInput]:
         """Bring every input to disk.
 
         Raises:
-            PermanentJobError: an input is missing or empty, or no size has a disk for them.
+            PermanentJobError: an input is missing or empty, a table cannot be read, or no size has
+                a disk for them.
             OutOfDiskError: the disk is too small.
             InputChangingError: files vanished while they were read, twice.
             StopRequestedError: the attempt has to stop.
         """
         return look_twice(lambda: self._stage(inputs), lambda: self._stage_again(inputs))
 
-    def _stage_again(self, inputs: Mapping[str, DataPath]) -> dict[str, StagedInput]:
+    def _stage_again(self, inputs: Mapping[str, InputPath]) -> dict[str, StagedInput]:
         shutil.rmtree(self._folder, ignore_errors=True)
         return self._stage(inputs)
 
-    def _stage(self, inputs: Mapping[str, DataPath]) -> dict[str, StagedInput]:
-        sources = find(self._listing, inputs)
+    def _stage(self, inputs: Mapping[str, InputPath]) -> dict[str, StagedInput]:
+        paths, of_tables = parted(inputs)
+        sources = find(self._listing, paths)
+        tables = self._listing.tables_of(of_tables)
         self._stop.check()
-        size = sum(source.size for files in sources.values() for source in files if source.bucket)
+        places = {name: self._places(name, files) for name, files in sources.items()}
+        staged = {name: self._staged_table(name, table) for name, table in tables.items()}
+        files = {p: s for each in places.values() for p, s in each.items()}
+        remote = {
+            **{place: source for place, source in files.items() if source.bucket},
+            **{place: source for each in staged.values() for place, source in each.downloads()},
+        }
+        size = sum(source.size for source in remote.values())
         self._folder.mkdir(parents=True, exist_ok=True)
         self._check_disk(size)
         self._begin(size)
-        places = {name: self._places(name, files) for name, files in sources.items()}
-        for files in places.values():
-            for place, source in files.items():
-                place.parent.mkdir(parents=True, exist_ok=True)
-                if not source.bucket:
-                    place.symlink_to(source.key)
-        self._download({p: s for files in places.values() for p, s in files.items() if s.bucket})
+        for place in (*files, *remote):
+            place.parent.mkdir(parents=True, exist_ok=True)
+        for place, source in files.items():
+            if not source.bucket:
+                place.symlink_to(source.key)
+        self._download(remote)
+        self._make_plain([file for each in staged.values() for file in each.files])
         return {
-            name: StagedInput(
-                path=(self._folder / name).as_uri(),
-                files=len(files),
-                size_bytes=sum(source.size for source in files.values()),
-                extensions=frozenset(extension_of(source.name) for source in files.values()),
-            )
-            for name, files in places.items()
+            **{name: each.as_input() for name, each in staged.items()},
+            **{
+                name: StagedInput(
+                    path=(self._folder / name).as_uri(),
+                    files=len(files),
+                    size_bytes=sum(source.size for source in files.values()),
+                    extensions=frozenset(extension_of(source.name) for source in files.values()),
+                )
+                for name, files in places.items()
+            },
         }
+
+    def _staged_table(self, name: str, table: "PlannedTable") -> "StagedTable":
+        from jobs.io.table_rows import StagedTable  # noqa: PLC0415 - takes a third of a second
+
+        return StagedTable(table, self._folder / name, self._folder / _DELETES / name)
+
+    def _make_plain(self, files: "Sequence[StagedFile]") -> None:
+        """Write those again of which Spark would read other rows than the table has."""
+        rewrites = [file for file in files if not file.is_plain]
+        if not rewrites:
+            return
+        logger.info("%d files of tables are written again, of %d", len(rewrites), len(files))
+        self._begin(sum(file.size for file in rewrites))
+        with ThreadPoolExecutor(_REWRITES, thread_name_prefix="rewriting") as pool:
+            futures = {pool.submit(file.rewrite, self._stop.check): file for file in rewrites}
+            try:
+                for future in as_completed(futures):
+                    future.result()
+                    self._advance(futures[future].size)
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+        shutil.rmtree(self._folder / _DELETES, ignore_errors=True)
 
     def _places(self, name: str, sources: list[Source]) -> dict[Path, Source]:
         """Where each file goes.

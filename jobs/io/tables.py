@@ -1,24 +1,26 @@
 """Tables as the destination of an output: each dataset becomes part of one."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 
+from jobs.io.listing import InputListing, TableVersion
 from jobs.io.publisher import Uploader
 from jobs.io.table_columns import columns_of
 from jobs.io.table_files import describe, require_partitions
+from jobs.io.transfer import InputChangingError
 from jobs.io.written import Dataset, LocalFile, TableLayout
 from longhaul.adapters.iceberg.catalog import OccupiedError, Tables, partition_of
 from longhaul.adapters.iceberg.columns import evolve, with_ids
 from longhaul.adapters.iceberg.commits import TableChange
-from longhaul.adapters.iceberg.history import BASE
+from longhaul.adapters.iceberg.history import BASE, ChangedError, ReplacedError
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.lease import AttemptId, CommittedOutput
-from longhaul.domain.manifest import MAIN, Manifest, PendingOutput
+from longhaul.domain.manifest import MAIN, PendingOutput
 from longhaul.domain.paths import TABLES_PREFIX
 from longhaul.domain.request import Mode
 from longhaul.domain.tables import (
@@ -77,13 +79,13 @@ class TableDestination:
         self,
         uploader: Uploader,
         datasets: Sequence[Dataset],
-        manifests: Mapping[str, Manifest],  # noqa: ARG002 - no table is an input
+        read: InputListing,
     ) -> CommittedOutput:
         uploader.begin(0)  # from here on nothing of the job runs
         files: list[LocalFile] = []
         tables: list[PendingTable] = []
         for dataset in datasets:
-            found, table = self._described(dataset)
+            found, table = self._described(dataset, read)
             files += found
             tables.append(table)
         _require_few(tables)
@@ -97,7 +99,9 @@ class TableDestination:
         )
         return uploader.send(self._attempt, str(self._path), pending, files, datasets)
 
-    def _described(self, dataset: Dataset) -> tuple[list[LocalFile], PendingTable]:
+    def _described(
+        self, dataset: Dataset, read: InputListing
+    ) -> tuple[list[LocalFile], PendingTable]:
         if dataset.layout is None or not isinstance(dataset.folder, Path):
             raise PermanentJobError(
                 "output: a table takes what job.write writes; name a prefix (s3://…) for files"
@@ -112,7 +116,8 @@ class TableDestination:
             by,
             data_folder(self._attempt.token),
         )
-        snapshot = table.current_snapshot() if table else None
+        # What the job has read it replaces, and nothing that came since.
+        replaced = read.versions.get(path) or version_of(table)
         pending = PendingTable(
             database=path.database,
             name=path.name,
@@ -120,13 +125,17 @@ class TableDestination:
             mode=self._mode,
             columns=columns.model_dump_json(),
             partition_by=by,
-            replaces_snapshot=snapshot.snapshot_id if snapshot else None,
-            replaces_base=table.metadata.properties.get(BASE) if table else None,
+            replaces_snapshot=replaced.snapshot,
+            replaces_base=replaced.base,
             files=tuple(entry for _, entry in described),
         )
         try:
             # As the publisher will, so that a conflict is found before the commit.
             TableChange(self._tables, table, pending).check()
+        except ReplacedError:
+            pass  # by an overwrite that began later and came first: the publisher says so
+        except ChangedError as error:
+            raise InputChangingError(f"output: {path}: {error}") from error
         except OccupiedError as error:
             raise PermanentJobError(f"output: {path}: {error}") from error
         files = [
@@ -159,6 +168,16 @@ class TableDestination:
 
     def _path_of(self, dataset: str) -> TablePath:
         return self._path if dataset == MAIN else self._path.of_dataset(dataset)
+
+
+def version_of(table: Table | None) -> TableVersion:
+    """The table as it is now."""
+    if table is None:
+        return TableVersion(None, None)
+    snapshot = table.current_snapshot()
+    return TableVersion(
+        snapshot.snapshot_id if snapshot else None, table.metadata.properties.get(BASE)
+    )
 
 
 def _require_few(tables: Sequence[PendingTable]) -> None:

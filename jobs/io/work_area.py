@@ -16,6 +16,7 @@ from jobs.io.written import Folder, S3Folder
 from jobs.stopping import Stop
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.paths import DataPath
+from longhaul.domain.tables import InputPath
 from longhaul.settings import SizeName
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class WorkArea(Protocol):
     def stage(
         self,
         listing: InputListing,
-        inputs: Mapping[str, DataPath],
+        inputs: Mapping[str, InputPath],
         stop: Stop,
         *,
         begin: Callable[[int], None],
@@ -61,7 +62,7 @@ class DiskArea:
     def stage(
         self,
         listing: InputListing,
-        inputs: Mapping[str, DataPath],
+        inputs: Mapping[str, InputPath],
         stop: Stop,
         *,
         begin: Callable[[int], None],
@@ -94,7 +95,7 @@ class BucketArea:
     def stage(
         self,
         listing: InputListing,
-        inputs: Mapping[str, DataPath],
+        inputs: Mapping[str, InputPath],
         stop: Stop,
         *,
         begin: Callable[[int], None],

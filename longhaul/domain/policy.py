@@ -11,10 +11,10 @@ from longhaul.domain.durations import format_duration
 from longhaul.domain.engines import aws_lambda
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.overlap import overlaps
-from longhaul.domain.paths import parse_input, parse_job, parse_output
+from longhaul.domain.paths import DataPath, parse_input, parse_job, parse_output
 from longhaul.domain.quoting import cut, name_of
 from longhaul.domain.request import MAX_PROBLEMS, JobRequest, read_request
-from longhaul.domain.tables import is_table, parse_table
+from longhaul.domain.tables import is_table, parse_table, parse_table_input
 from longhaul.settings import RuntimeSettings, SizeName, Stage
 
 
@@ -118,8 +118,10 @@ def _place_problems(request: JobRequest, settings: RuntimeSettings, stage: Stage
     inputs = {}
     for name, text in request.inputs.items():
         try:
-            path = inputs[name] = parse_input(text, settings.paths)
-            _require_within(str(path), limits.input_prefixes, stage, "reads", "input_prefixes")
+            if is_table(text):
+                _require_table_input(text, request, settings, stage)
+            else:
+                inputs[name] = require_readable(text, settings, stage)
         except ValueError as error:
             yield f"inputs.{name_of(name)}: {error}"
     if is_table(request.output):
@@ -136,6 +138,30 @@ def _place_problems(request: JobRequest, settings: RuntimeSettings, stage: Stage
         yield "mode: overwrite_partitions is for an output table://DATABASE/NAME"
 
 
+def require_readable(text: str, settings: RuntimeSettings, stage: Stage) -> DataPath:
+    """The path that a job of `stage` would read.
+
+    Raises:
+        ValueError: it may not; the message says why.
+    """
+    path = parse_input(text, settings.paths)
+    _require_within(str(path), stage.limits.input_prefixes, stage, "reads", "input_prefixes")
+    return path
+
+
+def _require_table_input(
+    text: str, request: JobRequest, settings: RuntimeSettings, stage: Stage
+) -> None:
+    table = parse_table_input(text, settings.paths).table
+    # Where its data files are in fact is in its metadata: the attempt looks at each.
+    place = f"{table.location(settings.paths.data_bucket)}/"
+    _require_within(place, stage.limits.input_prefixes, stage, "reads", "input_prefixes")
+    if (request.engine or stage.engine) == "emr-serverless":
+        raise ValueError(
+            "jobs on emr-serverless read no tables: send one that does to engine fargate"
+        )
+
+
 def _table_problems(request: JobRequest, settings: RuntimeSettings, stage: Stage) -> Iterator[str]:
     try:
         table = parse_table(request.output, settings.paths)
@@ -148,11 +174,19 @@ def _table_problems(request: JobRequest, settings: RuntimeSettings, stage: Stage
             "output: jobs on emr-serverless write to prefixes alone: send one for a table to"
             " engine fargate"
         )
-    if stage.next:
-        yield (
-            f"output: stage {stage.name} passes its outputs to {', '.join(stage.next)}, and a table"
-            " is no input yet: send jobs for a table to a stage that is the last"
-        )
+    for following in map(settings.stage, stage.next):
+        if following.join:
+            yield (
+                f"output: stage {stage.name} passes its outputs to {following.name}, which joins"
+                " them, and would read a table whole for each job that adds to it: send jobs for a"
+                " table to another stage, or write to prefixes"
+            )
+        elif following.engine == "emr-serverless":
+            yield (
+                f"output: stage {stage.name} passes its outputs to {following.name}, whose engine"
+                " emr-serverless reads no tables: send jobs for a table to another stage, or write"
+                " to prefixes"
+            )
 
 
 def _require_within(

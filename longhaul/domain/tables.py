@@ -1,4 +1,4 @@
-"""Tables as outputs: `table://DATABASE/NAME`, an Iceberg table in the Glue catalog. Pure.
+"""Tables: `table://DATABASE/NAME`, an Iceberg table in the Glue catalog. Pure.
 
 What a publisher needs to add an attempt's files to a table is in its pending list: it reads no file
 of the output. Field ids are in the files already, as the table had, or would get them, when the
@@ -12,7 +12,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import PlainSerializer, PlainValidator
 
-from longhaul.domain.paths import TABLES_PREFIX
+from longhaul.domain.paths import TABLES_PREFIX, DataPath, has_controls
 from longhaul.domain.quoting import cut
 from longhaul.domain.request import Mode
 from longhaul.settings import Model, PathPolicy
@@ -24,6 +24,7 @@ MAX_STATISTICS: Final = 200_000
 
 # Glue takes 255, and a dataset adds up to 66.
 _NAME: Final = re.compile(r"[a-z0-9_]{1,180}")
+_SNAPSHOT: Final = re.compile(r"[0-9]{1,19}")
 _PART_OF_TIME: Final = re.compile(r"(year|month|day|hour)\(([^()]+)\)")
 
 Transform = Literal["identity", "year", "month", "day", "hour"]
@@ -53,6 +54,37 @@ class TablePath:
         """The table of a named dataset, beside the one of the output itself."""
         name = dataset.lower().replace("-", "_")
         return TablePath(self.database, f"{self.name}__{name}")
+
+
+@dataclass(frozen=True)
+class TableInput:
+    """A table to read: `table://DATABASE/NAME`, then `@SNAPSHOT` and `?FILTER` if they are wanted.
+
+    Without a snapshot it is read as it is when an attempt begins.
+    """
+
+    table: TablePath
+    snapshot: int | None = None
+    where: str = ""
+
+    @classmethod
+    def of(cls, text: str) -> "TableInput":
+        """The table in a text that was checked before."""
+        head, _, where = text.partition("?")
+        name, _, snapshot = head.partition("@")
+        return cls(TablePath.of(name), int(snapshot) if snapshot else None, where)
+
+    def __str__(self) -> str:
+        at = "" if self.snapshot is None else f"@{self.snapshot}"
+        return f"{self.table}{at}{self.where and '?'}{self.where}"
+
+
+InputPath = DataPath | TableInput
+
+
+def input_of(text: str) -> InputPath:
+    """The input in a text that was checked before."""
+    return TableInput.of(text) if is_table(text) else DataPath.of(text)
 
 
 def data_folder(token: str) -> str:
@@ -85,6 +117,24 @@ def parse_table(text: str, policy: PathPolicy) -> TablePath:
     if not _NAME.fullmatch(name):
         raise ValueError("a table is table://DATABASE/NAME; a NAME has a-z 0-9 _, at most 180")
     return TablePath(database, name)
+
+
+def parse_table_input(text: str, policy: PathPolicy) -> TableInput:
+    """The table that a request reads.
+
+    Raises:
+        ValueError: as `parse_table`; also for a snapshot that is no number, and an empty filter.
+    """
+    head, filtered, where = text.partition("?")
+    name, pinned, snapshot = head.partition("@")
+    parse_table(name, policy)
+    if pinned and not _SNAPSHOT.fullmatch(snapshot):
+        raise ValueError("a snapshot is a number: table://DATABASE/NAME@SNAPSHOT")
+    if filtered and not where.strip():
+        raise ValueError("there is no filter after the ?: table://DATABASE/NAME?day = '2026-01-31'")
+    if has_controls(where):
+        raise ValueError("has control characters")
+    return TableInput.of(text)
 
 
 class PartitionBy(Model):

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from botocore.exceptions import ClientError
 
+from jobs.io.listing import InputListing
 from jobs.io.publisher import Uploader
 from jobs.io.tables import TableDestination
 from jobs.io.written import Dataset, TableLayout
@@ -64,7 +65,7 @@ class Lake:
             for name in datasets
         ]
         uploader = Uploader(self.s3, BUCKET, Stop(), begin=lambda _: None, advance=lambda _: None)
-        return destination.upload(uploader, written, {})
+        return destination.upload(uploader, written, InputListing(self.s3, BUCKET))
 
     def publish(self, output: CommittedOutput, glue: Any = None) -> None:
         self.publisher(glue).publish(output)

@@ -1,4 +1,4 @@
-"""An attempt whose output goes to a table: what Spark wrote is what readers of Iceberg get."""
+"""An attempt that reads or writes a table: what Spark wrote is what readers of Iceberg get."""
 
 import datetime as dt
 from collections.abc import Callable, Iterator, Sequence
@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyiceberg.table import Table
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as PySpark's texts call it
 
@@ -26,6 +28,7 @@ from longhaul.domain.tables import PartitionBy, TablePath
 from longhaul.domain.verdict import ExitCode
 from tests.builders import BUCKET
 from tests.jobs.conftest import Cloud, MakeAttempt
+from tests.jobs.row_deletes import delete_rows
 
 PATH = TablePath("lake", "events")
 LONG = "x" * 300
@@ -196,6 +199,48 @@ def test_what_a_table_cannot_hold_is_permanent_and_named(
     result = cloud.lease().attempt.result
     assert result is not None
     assert problem in result.error
+
+
+def test_a_job_that_overwrites_the_table_it_reads_keeps_what_came_since(
+    run: Callable[..., ExitCode], tables: Tables
+) -> None:
+    table = with_rows(tables, 1, 2)
+
+    def double(spark: SparkSession, job: RunningJob[Any]) -> None:
+        read_ = spark.read.parquet(job.input("events"))
+        table.append(pa.table({"n": [7]}))
+        job.write(read_.select((F.col("n") * 10).alias("n")))
+
+    assert run(double, inputs={"events": str(PATH)}, mode="overwrite") is ExitCode.OK
+
+    assert [row["n"] for row in read(tables)] == [7, 10, 20]
+
+
+def test_rows_that_were_deleted_since_the_job_read_them_do_not_come_back(
+    run: Callable[..., ExitCode], cloud: Cloud, tables: Tables
+) -> None:
+    table = with_rows(tables, 1, 2)
+
+    def copy(spark: SparkSession, job: RunningJob[Any]) -> None:
+        read_ = spark.read.parquet(job.input("events"))
+        (task,) = table.scan().plan_files()
+        delete_rows(table, {task.file.file_path: [0]})
+        job.write(read_)
+
+    assert run(copy, inputs={"events": str(PATH)}, mode="overwrite") is ExitCode.FAILED
+
+    result = cloud.lease().attempt.result
+    assert result is not None
+    assert "rows that this output would replace have changed" in result.error
+    assert [row["n"] for row in read(tables)] == [2]
+    assert cloud.pending_uploads() == []
+
+
+def with_rows(tables: Tables, *numbers: int) -> Table:
+    schema = columns_of({"fields": [{"name": "n", "type": "long"}]})
+    table = tables.catalog.create_table(("lake", "events"), schema, PATH.location(BUCKET))
+    table.append(pa.table({"n": list(numbers)}))
+    return table
 
 
 def test_files_of_the_jobs_own_are_refused(run: Callable[..., ExitCode], cloud: Cloud) -> None:

@@ -14,18 +14,22 @@ from longhaul.domain.tables import (
     PartitionBy,
     PendingTable,
     TableFile,
+    TableInput,
     TablePath,
+    input_of,
     parse_table,
+    parse_table_input,
 )
 from longhaul.settings import EmrApplication, PathPolicy, RequestLimits, RuntimeSettings
 from tests.builders import BUCKET, body, settings, stage
 
+FLIGHTS = TablePath("longhaul", "flights")
 POLICY = PathPolicy(data_bucket=BUCKET, table_databases=("longhaul", "their_lake"))
 
 
-def with_tables(**of_stage: Any) -> RuntimeSettings:
+def with_tables(of_next: dict[str, Any] | None = None, **of_stage: Any) -> RuntimeSettings:
     return settings(
-        stages=(stage(**of_stage), stage(name="next")),
+        stages=(stage(**of_stage), stage(name="next", **(of_next or {}))),
         paths=POLICY.model_copy(update={"input_buckets": ("landing",)}),
         emr_serverless=EmrApplication(application_arn="arn:a/1", work_area="s3://data/work/"),
     )
@@ -91,8 +95,67 @@ def test_what_cannot_write_or_read_a_table_says_so_before_it_starts() -> None:
     (problem,) = problems_of(with_tables(), **on_emr)
     assert "send one for a table to engine fargate" in problem
 
-    (problem,) = problems_of(with_tables(next=("next",)), output="table://longhaul/flights")
-    assert "a table is no input yet" in problem
+    (problem,) = problems_of(
+        with_tables(), inputs={"flights": "table://longhaul/flights"}, engine="emr-serverless"
+    )
+    assert problem.startswith("inputs.flights: jobs on emr-serverless read no tables")
+
+
+def test_a_table_goes_on_to_a_next_stage_that_reads_it_once() -> None:
+    table = "table://longhaul/flights"
+
+    assert problems_of(with_tables(next=("next",)), output=table) == []
+    (problem,) = problems_of(with_tables({"join": True}, next=("next",)), output=table)
+    assert "to next, which joins them" in problem
+    (problem,) = problems_of(
+        with_tables({"engine": "emr-serverless"}, next=("next",)), output=table
+    )
+    assert "to next, whose engine emr-serverless reads no tables" in problem
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("table://longhaul/flights", TableInput(FLIGHTS)),
+        ("table://longhaul/flights@17", TableInput(FLIGHTS, 17)),
+        ("table://longhaul/flights?a = 'b@c?'", TableInput(FLIGHTS, None, "a = 'b@c?'")),
+        (
+            "table://longhaul/flights@17?day = '2013-01-01'",
+            TableInput(FLIGHTS, 17, "day = '2013-01-01'"),
+        ),
+    ],
+)
+def test_an_input_may_be_a_table_a_snapshot_of_it_and_some_of_its_rows(
+    text: str, expected: TableInput
+) -> None:
+    assert problems_of(with_tables(), inputs={"flights": text}) == []
+    assert input_of(text) == parse_table_input(text, POLICY) == expected
+    assert str(expected) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("table://other/flights", "database 'ot…' is not allowed; allowed: longhaul, their_lake"),
+        ("table://longhaul/flights@latest", "a snapshot is a number"),
+        ("table://longhaul/flights@", "a snapshot is a number"),
+        ("table://longhaul/flights?", "there is no filter after the ?"),
+        ("table://longhaul/flights?a = '\n'", "has control characters"),
+        ("table://longhaul/a/b", "a table is table://DATABASE/NAME"),
+    ],
+)
+def test_an_input_that_is_no_table_is_refused(text: str, problem: str) -> None:
+    (found,) = problems_of(with_tables(), inputs={"flights": text})
+    assert found.startswith("inputs.flights: ")
+    assert problem in found
+
+
+def test_limits_of_a_stage_hold_for_tables_that_are_read() -> None:
+    limited = with_tables(limits=RequestLimits(input_prefixes=(f"s3://{BUCKET}/tables/longhaul/",)))
+
+    assert problems_of(limited, inputs={"a": "table://longhaul/flights"}) == []
+    (problem,) = problems_of(limited, inputs={"a": "table://their_lake/flights"})
+    assert f"stage main reads only below s3://{BUCKET}/tables/longhaul/" in problem
 
 
 def test_no_prefix_is_among_the_tables() -> None:

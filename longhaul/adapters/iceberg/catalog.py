@@ -55,16 +55,13 @@ class Tables:
         return _Glue(self._make_glue(), self._s3)
 
     def load(self, path: TablePath) -> Table | None:
-        """The table; None where there is none.
+        """The table, to write to it; None where there is none.
 
         Raises:
             OccupiedError: what has that name is no table that Longhaul can write.
         """
-        try:
-            table = self.catalog.load_table((path.database, path.name))
-        except (NoSuchIcebergTableError, NoSuchPropertyException) as error:
-            raise OccupiedError(f"{path} is no Iceberg table") from error
-        except NoSuchTableError:
+        table = self.find(path)
+        if table is None:
             return None
         if table.metadata.format_version != FORMAT_VERSION:
             raise OccupiedError(
@@ -75,6 +72,21 @@ class Tables:
         if table.location().rstrip("/") != location:
             raise OccupiedError(f"{path} is at {table.location()}: Longhaul writes to {location}")
         return table
+
+    def find(self, path: TablePath) -> Table | None:
+        """The table, whoever made it; None where there is none.
+
+        Raises:
+            OccupiedError: what has that name is no Iceberg table.
+        """
+        try:
+            return self.catalog.load_table((path.database, path.name))
+        except (NoSuchIcebergTableError, NoSuchPropertyException) as error:
+            raise OccupiedError(f"{path} is no Iceberg table") from error
+        except NoSuchTableError:
+            return None
+        except ValueError as error:  # a view; or metadata of a newer format than pyiceberg knows
+            raise OccupiedError(f"{path} is no Iceberg table that can be read") from error
 
     def has_database(self, path: TablePath) -> bool:
         try:

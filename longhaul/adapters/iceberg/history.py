@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from pyiceberg.manifest import DataFile, ManifestContent, ManifestEntryStatus
 from pyiceberg.table import Table
+from pyiceberg.table.delete_file_index import PATH_FIELD_ID
 from pyiceberg.table.snapshots import Operation, Snapshot
 
 from longhaul.adapters.iceberg.catalog import OccupiedError
@@ -29,6 +30,10 @@ class ReplacedError(Exception):
     """Another overwrite came first: this one counts as the earlier of the two."""
 
 
+class ChangedError(OccupiedError):
+    """The rows to replace are others by now: the job has to run again."""
+
+
 @dataclass
 class SnapshotChange:
     """What one snapshot added and removed."""
@@ -36,6 +41,7 @@ class SnapshotChange:
     snapshot: Snapshot
     added: set[DataFile] = field(default_factory=set)
     removed: set[DataFile] = field(default_factory=set)
+    row_deletes: set[DataFile] = field(default_factory=set)
 
     @property
     def mode(self) -> str:
@@ -65,7 +71,7 @@ def to_replace(table: Table, since: int | None, partitions: set[Partition] | Non
 
     Raises:
         ReplacedError: another overwrite of the same came first.
-        OccupiedError: its rows were changed, or mixed with others in a compaction.
+        ChangedError: its rows were changed, or mixed with others in a compaction.
     """
 
     def is_ours(file: DataFile) -> bool:
@@ -73,7 +79,7 @@ def to_replace(table: Table, since: int | None, partitions: set[Partition] | Non
 
     start = table.metadata.snapshot_by_id(since) if since is not None else None
     if since is not None and start is None:
-        raise OccupiedError("the snapshot that this output would replace has expired")
+        raise ChangedError("the snapshot that this output would replace has expired")
     files = {file for file in _live_files(table, start) if is_ours(file)}
     for change in _changes_since(table, since):
         touched = files & change.removed
@@ -88,9 +94,9 @@ def to_replace(table: Table, since: int | None, partitions: set[Partition] | Non
         ):
             if partitions <= {_partition(file) for file in change.added}:
                 raise ReplacedError
-            raise OccupiedError("another job has overwritten some of these partitions")
-        elif touched:
-            raise OccupiedError("rows that this output would replace have changed")
+            raise ChangedError("another job has overwritten some of these partitions")
+        elif touched or any(_may_concern(deletes, files) for deletes in change.row_deletes):
+            raise ChangedError("rows that this output would replace have changed")
     return files
 
 
@@ -108,7 +114,7 @@ def _changes_since(table: Table, since: int | None) -> Iterator[SnapshotChange]:
     """Oldest first.
 
     Raises:
-        OccupiedError: a snapshot in between has expired, or the table was rolled back.
+        ChangedError: a snapshot in between has expired, or the table was rolled back.
     """
     chain: list[Snapshot] = []
     at = table.metadata.current_snapshot_id
@@ -117,34 +123,36 @@ def _changes_since(table: Table, since: int | None) -> Iterator[SnapshotChange]:
         if snapshot is None:
             if since is None:  # nothing to replace, so nothing that history could have changed
                 break
-            raise OccupiedError("the table's history since this output's upload has expired")
+            raise ChangedError("the table's history since this output's upload has expired")
         chain.append(snapshot)
         at = snapshot.parent_snapshot_id
     if since is not None and at != since:
-        raise OccupiedError("the table was rolled back since this output's upload")
+        raise ChangedError("the table was rolled back since this output's upload")
     for snapshot in reversed(chain):
-        change = SnapshotChange(snapshot)
-        for manifest in snapshot.manifests(table.io):
-            if (
-                manifest.content != ManifestContent.DATA
-                or manifest.added_snapshot_id != snapshot.snapshot_id
-            ):
+        yield _change_of(table, snapshot)
+
+
+def _change_of(table: Table, snapshot: Snapshot) -> SnapshotChange:
+    change = SnapshotChange(snapshot)
+    for manifest in snapshot.manifests(table.io):
+        if manifest.added_snapshot_id != snapshot.snapshot_id:
+            continue
+        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=False):
+            if entry.snapshot_id != snapshot.snapshot_id:
                 continue
-            for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=False):
-                if entry.snapshot_id != snapshot.snapshot_id:
-                    continue
-                if entry.status == ManifestEntryStatus.DELETED:
-                    change.removed.add(entry.data_file)
-                elif entry.status == ManifestEntryStatus.ADDED:
-                    change.added.add(entry.data_file)
-        yield change
+            is_data = manifest.content == ManifestContent.DATA
+            if entry.status == ManifestEntryStatus.ADDED:
+                (change.added if is_data else change.row_deletes).add(entry.data_file)
+            elif entry.status == ManifestEntryStatus.DELETED and is_data:
+                change.removed.add(entry.data_file)
+    return change
 
 
 def _rewritten(touched: set[DataFile], change: SnapshotChange) -> set[DataFile]:
     """What holds the rows of `touched` after a compaction, which leaves rows in their partition.
 
     Raises:
-        OccupiedError: it holds other rows too.
+        ChangedError: it holds other rows too.
     """
     at = {_place(file) for file in touched}
     removed, added = (
@@ -153,8 +161,18 @@ def _rewritten(touched: set[DataFile], change: SnapshotChange) -> set[DataFile]:
     if removed != touched or sum(file.record_count for file in removed) != sum(
         file.record_count for file in added
     ):
-        raise OccupiedError("a compaction has mixed the rows to be replaced with others")
+        raise ChangedError("a compaction has mixed the rows to be replaced with others")
     return added
+
+
+def _may_concern(deletes: DataFile, files: set[DataFile]) -> bool:
+    """Whether a file of row deletes may name rows of these files."""
+    lower, upper = (
+        (bounds or {}).get(PATH_FIELD_ID) for bounds in (deletes.lower_bounds, deletes.upper_bounds)
+    )
+    if lower is None or upper is None:  # of a delete by values, for one
+        return bool(files)
+    return any(lower <= file.file_path.encode() <= upper for file in files)
 
 
 def _partition(file: DataFile) -> Partition:

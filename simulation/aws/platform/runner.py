@@ -25,6 +25,7 @@ from jobs.wiring import put_together, s3_client
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.lease import AttemptId, CommittedOutput, Lease
 from longhaul.domain.paths import DataPath
+from longhaul.domain.tables import InputPath
 from longhaul.job import Params
 from longhaul.ports import Leases, Publisher
 from longhaul.settings import RuntimeSettings
@@ -115,7 +116,7 @@ class PlannedArea:
     def stage(
         self,
         listing: InputListing,
-        inputs: Mapping[str, DataPath],
+        inputs: Mapping[str, InputPath],
         stop: Stop,
         *,
         begin: Callable[[int], None],
@@ -123,7 +124,8 @@ class PlannedArea:
     ) -> Mapping[str, StagedInput]:
         del stop, begin, advance
         # The first compaction finds nothing; a real one would fail for good.
-        if OWN_OUTPUT in inputs and listing.sources_of(inputs[OWN_OUTPUT]):
+        own = inputs.get(OWN_OUTPUT)
+        if isinstance(own, DataPath) and listing.sources_of(own):
             self._container.read_own_at = self._container.host.timeline.clock.now()
         return {name: StagedInput(str(path), 1, 1, frozenset()) for name, path in inputs.items()}
 

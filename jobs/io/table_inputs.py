@@ -1,0 +1,208 @@
+"""The files of tables that are inputs: data files, and the row deletes that apply to them.
+
+What cannot be read as its writer meant it is refused by name.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pyiceberg.expressions import AlwaysTrue, BooleanExpression
+from pyiceberg.expressions.parser import parse
+from pyiceberg.expressions.visitors import bind
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestContent
+from pyiceberg.schema import Schema
+from pyiceberg.table import FileScanTask, Table
+from pyiceberg.table.name_mapping import NameMapping
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.transforms import IdentityTransform
+from pyparsing import ParseException
+
+from jobs.io.listing import Source, TableVersion
+from jobs.io.table_projection import UnreadableError, spark_columns
+from jobs.io.transfer import VanishedError
+from longhaul.adapters.iceberg.catalog import FORMAT_VERSION, OccupiedError, Tables
+from longhaul.adapters.iceberg.history import BASE
+from longhaul.domain.errors import PermanentJobError
+from longhaul.domain.paths import DataPath
+from longhaul.domain.tables import TableInput, TablePath
+
+_ALL: Final = AlwaysTrue()
+# Hadoop's names for S3, which other writers leave in the metadata.
+_S3: Final = ("s3://", "s3a://", "s3n://")
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class PlannedFile:
+    """A data file. `uri` is how row deletes name it.
+
+    `constants` has the values of its identity partition by field id, in pyiceberg's own form: files
+    that came from Hive lack these columns.
+    """
+
+    uri: str
+    source: Source
+    deletes: tuple[Source, ...]
+    constants: Mapping[int, Any]
+    where: BooleanExpression  # bound; what its partition says already is left out
+
+
+@dataclass(frozen=True)
+class PlannedTable:
+    """A table as an input: its columns, and the files that hold its rows."""
+
+    name: str  # of the input
+    schema: Schema
+    names: NameMapping  # of columns in files without field ids
+    files: tuple[PlannedFile, ...]
+
+
+@dataclass
+class TablePlanner:
+    """Looks at each table once, so that all inputs from it are of one version."""
+
+    tables: Tables
+    require_readable: Callable[[str], object]
+    """Raises ValueError for a place that the job may not read."""
+    _loaded: dict[TablePath, Table] = field(default_factory=dict)
+
+    def plan(
+        self, inputs: Mapping[str, TableInput], versions: dict[TablePath, TableVersion]
+    ) -> dict[str, PlannedTable]:
+        """`versions` gets those of tables that are read as they are now.
+
+        Raises:
+            PermanentJobError: a table is missing, or cannot be read right; the message says why.
+            VanishedError: a file of its metadata is gone.
+        """
+        self._loaded.clear()
+        versions.clear()
+        planned = {}
+        for name, wanted in inputs.items():
+            try:
+                planned[name] = self._plan(name, wanted, versions)
+                spark_columns(planned[name].schema)
+            except (OccupiedError, UnreadableError) as error:
+                raise PermanentJobError(f"input {name!r}: {error}") from error
+            except FileNotFoundError as error:
+                raise VanishedError(str(error)) from error
+        return planned
+
+    def _plan(
+        self, name: str, wanted: TableInput, versions: dict[TablePath, TableVersion]
+    ) -> PlannedTable:
+        table = self._load(wanted.table)
+        current = table.current_snapshot()
+        if wanted.snapshot is None:
+            snapshot, schema = current, table.schema()
+            versions[wanted.table] = TableVersion(
+                current.snapshot_id if current else None, table.metadata.properties.get(BASE)
+            )
+        else:
+            snapshot = table.snapshot_by_id(wanted.snapshot)
+            if snapshot is None:
+                raise UnreadableError(
+                    f"{wanted.table} has no snapshot {wanted.snapshot}: it never was, or expired"
+                )
+            schema = table.schemas().get(snapshot.schema_id or 0, table.schema())
+        where = _parsed(wanted.where, schema)
+        logger.info(
+            "input %s is %s",
+            name,
+            wanted.table,
+            extra={"snapshot": snapshot.snapshot_id if snapshot else None},
+        )
+        names = table.name_mapping() or NameMapping([])
+        if snapshot is None:
+            return PlannedTable(name, schema, names, ())
+        _require_no_equality_deletes(wanted.table, snapshot, table)
+        # Manifests are pruned by the names that columns have now.
+        pruned = where if schema.schema_id == table.schema().schema_id else _ALL
+        tasks = table.scan(row_filter=pruned, snapshot_id=snapshot.snapshot_id).plan_files()
+        bound = bind(schema, where, case_sensitive=True)
+        files = tuple(
+            self._planned(table, task, _ALL if where == _ALL else bound)
+            for task in sorted(tasks, key=lambda task: task.file.file_path)
+        )
+        return PlannedTable(name, schema, names, files)
+
+    def _load(self, path: TablePath) -> Table:
+        if path not in self._loaded:
+            table = self.tables.find(path)
+            if table is None:
+                raise UnreadableError(f"there is no table {path}")
+            if table.metadata.format_version > FORMAT_VERSION:
+                raise UnreadableError(
+                    f"{path} has Iceberg's format {table.metadata.format_version}: Longhaul reads"
+                    f" up to {FORMAT_VERSION}; copy the rows to a table of format"
+                    f" {FORMAT_VERSION}, or read it with a job's own code"
+                )
+            self._loaded[path] = table
+        return self._loaded[path]
+
+    def _planned(self, table: Table, task: FileScanTask, where: BooleanExpression) -> PlannedFile:
+        return PlannedFile(
+            uri=task.file.file_path,
+            source=self._source(task.file),
+            deletes=tuple(
+                self._source(each)
+                for each in sorted(task.delete_files, key=lambda each: each.file_path)
+            ),
+            constants={
+                part.source_id: task.file.partition[n]
+                for n, part in enumerate(table.specs()[task.file.spec_id].fields)
+                if isinstance(part.transform, IdentityTransform)
+            },
+            where=_ALL if task.residual == _ALL else where,
+        )
+
+    def _source(self, file: DataFile) -> Source:
+        uri = file.file_path
+        scheme = next((each for each in _S3 if uri.startswith(each)), None)
+        if scheme is None:
+            raise UnreadableError(f"{uri} is not on S3: copy the table to one that is")
+        place = f"s3://{uri.removeprefix(scheme)}"
+        if file.file_format != FileFormat.PARQUET:
+            raise UnreadableError(
+                f"{place} is {file.file_format.value}: Longhaul reads tables of Parquet files;"
+                " rewrite it (rewrite_data_files, with write.format.default=parquet)"
+            )
+        if file.key_metadata:
+            raise UnreadableError(f"{place} is encrypted by its writer: Longhaul has no key for it")
+        try:
+            self.require_readable(place)
+        except ValueError as error:
+            raise UnreadableError(f"the table's file {place}: {error}") from error
+        path = DataPath.on_s3(place)
+        return Source(path.bucket, path.key, file.file_size_in_bytes)
+
+
+def _parsed(where: str, schema: Schema) -> BooleanExpression:
+    if not where:
+        return _ALL
+    try:
+        found = parse(where)
+        bind(schema, found, case_sensitive=True)
+    except (ParseException, ValueError, TypeError) as error:
+        raise UnreadableError(f"its filter cannot be used: {error}") from error
+    return found
+
+
+def _require_no_equality_deletes(path: TablePath, snapshot: Snapshot, table: Table) -> None:
+    for file in _delete_files(snapshot, table):
+        if file.content == DataFileContent.EQUALITY_DELETES:
+            raise UnreadableError(
+                f"{path} has equality deletes ({file.file_path}), which Longhaul does not apply:"
+                " compact it (Athena: OPTIMIZE … REWRITE DATA USING BIN_PACK; Spark:"
+                " rewrite_data_files with delete-file-threshold 1), then send the job again"
+            )
+
+
+def _delete_files(snapshot: Snapshot, table: Table) -> Iterable[DataFile]:
+    for manifest in snapshot.manifests(table.io):
+        if manifest.content == ManifestContent.DELETES:
+            for entry in manifest.fetch_manifest_entry(table.io):
+                yield entry.data_file

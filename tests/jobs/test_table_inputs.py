@@ -1,0 +1,489 @@
+"""A table as an input: Spark reads from the staged folder the rows that Iceberg's readers get."""
+
+import datetime as dt
+import json
+import re
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlparse
+
+import boto3
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from moto import mock_aws
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.manifest import DataFileContent, FileFormat
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.transforms import IdentityTransform, MonthTransform
+from pyiceberg.types import (
+    DateType,
+    IntegerType,
+    ListType,
+    LongType,
+    NestedField,
+    StringType,
+    StructType,
+    TimeType,
+    UUIDType,
+)
+from pyspark.sql import SparkSession
+
+from embedded.moto_repairs import glue_versions
+from embedded.moto_repairs.patching import Patches
+from jobs.io.listing import InputListing
+from jobs.io.staging import StagedInput, Stager
+from jobs.io.table_inputs import TablePlanner
+from jobs.io.transfer import InputChangingError
+from jobs.stopping import Stop
+from longhaul.adapters.iceberg.catalog import Tables
+from longhaul.domain.errors import PermanentJobError
+from longhaul.domain.policy import require_readable
+from longhaul.domain.tables import TablePath, input_of
+from longhaul.settings import PathPolicy
+from tests.builders import BUCKET, settings, stage
+from tests.jobs.row_deletes import delete_rows
+
+PATH = TablePath("lake", "events")
+NAME = ("lake", "events")
+POLICY = PathPolicy(data_bucket=BUCKET, input_buckets=("landing",), table_databases=("lake",))
+N = NestedField(1, "n", LongType(), required=False)
+KIND = NestedField(2, "kind", StringType(), required=False)
+DAY = NestedField(3, "day", DateType(), required=False)
+COLUMNS = Schema(N, KIND, DAY)
+
+
+class World:
+    def __init__(self, folder: Path) -> None:
+        self.s3 = boto3.client("s3")
+        glue = boto3.client("glue")
+        for bucket in (BUCKET, "landing", "foreign"):
+            self.s3.create_bucket(Bucket=bucket)
+        glue.create_database(DatabaseInput={"Name": "lake"})
+        self.glue = glue
+        self.tables = Tables(lambda: glue, self.s3, BUCKET)
+        self._folder = folder
+        self.listing: InputListing | None = None
+        self.moved: list[tuple[str, int]] = []
+
+    def create(self, schema: Schema = COLUMNS, **named: Any) -> Table:
+        location = named.pop("location", PATH.location(BUCKET))
+        return self.tables.catalog.create_table(NAME, schema, location, **named)
+
+    def stage(self, text: str = str(PATH), **more: str) -> StagedInput:
+        known = settings(paths=POLICY, stages=(stage(),))
+        planner = TablePlanner(
+            self.tables, lambda place: require_readable(place, known, known.stages[0])
+        )
+        self.listing = InputListing(self.s3, BUCKET, lambda: planner)
+        stager = Stager(
+            self.s3,
+            self.listing,
+            self._folder / f"inputs-{len(self.moved)}",
+            Stop(),
+            disk_gib={},
+            begin=lambda size: self.moved.append(("begin", size)),
+            advance=lambda size: self.moved.append(("advance", size)),
+        )
+        asked = {"events": text, **more}
+        return stager.stage({name: input_of(each) for name, each in asked.items()})["events"]
+
+    def refusal(self, text: str = str(PATH)) -> str:
+        with pytest.raises(PermanentJobError) as raised:
+            self.stage(text)
+        assert str(raised.value).startswith("input 'events': ")
+        return str(raised.value)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    patches = Patches()
+    glue_versions.apply(patches)
+    with mock_aws():
+        yield World(tmp_path)
+    patches.undo()
+
+
+def rows(*values: tuple[Any, ...], schema: Schema = COLUMNS) -> pa.Table:
+    arrow = schema.as_arrow()
+    columns = zip(*values, strict=True)
+    return pa.table(
+        [pa.array(each, kind) for each, kind in zip(columns, arrow.types, strict=True)],
+        schema=arrow,
+    )
+
+
+def numbered(*numbers: int, kind: str = "a", day: int = 1) -> pa.Table:
+    return rows(*((n, kind, dt.date(2026, 1, day)) for n in numbers))
+
+
+def folder_of(staged: StagedInput) -> Path:
+    return Path(urlparse(staged.path).path)
+
+
+def read(staged: StagedInput) -> list[dict[str, Any]]:
+    """The rows, file by file, as no reader that evens out columns would get them."""
+    files = sorted(folder_of(staged).iterdir())
+    found = [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]
+    return sorted(found, key=lambda row: int(row["n"]))
+
+
+def numbers(staged: StagedInput) -> list[int]:
+    return [row["n"] for row in read(staged)]
+
+
+def data_files(table: Table) -> list[str]:
+    return sorted(task.file.file_path for task in table.refresh().scan().plan_files())
+
+
+def by_iceberg(table: Table) -> list[dict[str, Any]]:
+    found = table.refresh().scan().to_arrow().to_pylist()
+    return sorted(found, key=lambda row: int(row["n"]))
+
+
+def test_files_that_spark_reads_right_stay_as_they_are(world: World) -> None:
+    table = world.create()
+    table.append(numbered(1, 2))
+    table.append(numbered(3))
+
+    staged = world.stage()
+
+    assert numbers(staged) == [1, 2, 3]
+    assert staged.files == 2
+    assert staged.extensions == {"parquet"}
+    there = {
+        world.s3.get_object(Bucket=BUCKET, Key=path.removeprefix(f"s3://{BUCKET}/"))["Body"].read()
+        for path in data_files(table)
+    }
+    assert {file.read_bytes() for file in folder_of(staged).iterdir()} == there
+    assert staged.size_bytes == sum(map(len, there))
+    assert [kind for kind, _ in world.moved].count("begin") == 1
+
+
+def put_as_is(world: World, table: Table, added: pa.Table) -> None:
+    """Append by pyiceberg, which makes null lists of structs empty ones, and then undo that."""
+    table.append(added)
+    (path,) = data_files(table)
+    sink = pa.BufferOutputStream()
+    with_ids = schema_to_pyarrow(table.schema(), include_field_ids=True)
+    pq.write_table(added.cast(with_ids), sink)
+    key = path.removeprefix(f"s3://{BUCKET}/")
+    world.s3.put_object(Bucket=BUCKET, Key=key, Body=sink.getvalue().to_pybytes())
+
+
+def test_columns_are_those_of_now(world: World, spark: SparkSession) -> None:
+    table = world.create(
+        Schema(
+            NestedField(1, "n", IntegerType(), required=False),
+            KIND,
+            NestedField(3, "gone", StringType(), required=False),
+            NestedField(
+                4,
+                "deep",
+                StructType(
+                    NestedField(5, "x", IntegerType(), required=False),
+                    NestedField(6, "y", StringType(), required=False),
+                ),
+                required=False,
+            ),
+            NestedField(
+                7,
+                "many",
+                ListType(8, StructType(NestedField(9, "z", IntegerType(), required=False)), False),
+                required=False,
+            ),
+        )
+    )
+    old = [
+        (1, "a", "g", {"x": 1, "y": "y"}, [{"z": 1}, None]),
+        (2, None, "g", None, None),
+        (3, "", "g", {"x": None, "y": None}, []),
+    ]
+    put_as_is(world, table, rows(*old, schema=table.schema()))
+    with table.update_schema() as update:
+        update.rename_column("kind", "sort")
+        update.update_column("n", LongType())
+        update.delete_column("gone")
+        update.rename_column("deep.y", "why")
+        update.update_column("deep.x", LongType())
+        update.update_column("many.element.z", LongType())
+        update.add_column("more", StringType())
+    with table.update_schema() as update:
+        update.add_column("gone", StringType())
+    new = (4, "b", {"x": 4, "why": "w"}, [{"z": 4}], "m", "new")
+    table.append(rows(new, schema=table.schema()))
+
+    staged = world.stage()
+
+    names = ("n", "sort", "deep", "many", "more", "gone")
+    want = [
+        dict(zip(names, row, strict=True))
+        for row in (
+            (1, "a", {"x": 1, "why": "y"}, [{"z": 1}, None], None, None),
+            (2, None, None, None, None, None),
+            (3, "", {"x": None, "why": None}, [], None, None),
+            (4, "b", {"x": 4, "why": "w"}, [{"z": 4}], "m", "new"),
+        )
+    ]
+    assert read(staged) == want
+    frame = spark.read.parquet(staged.path)
+    assert frame.dtypes == [
+        ("n", "bigint"),
+        ("sort", "string"),
+        ("deep", "struct<x:bigint,why:string>"),
+        ("many", "array<struct<z:bigint>>"),
+        ("more", "string"),
+        ("gone", "string"),
+    ]
+    assert [row.asDict(recursive=True) for row in frame.orderBy("n").collect()] == want
+
+
+@pytest.mark.parametrize("count", [3, 40_000])
+def test_deleted_rows_are_left_out(world: World, count: int) -> None:
+    table = world.create()
+    table.append(numbered(*range(count)))
+    table.append(numbered(*range(count, count + 3)))
+    first, second = sorted(
+        data_files(table),
+        key=lambda path: (
+            -next(
+                task.file.record_count
+                for task in table.scan().plan_files()
+                if task.file.file_path == path
+            )
+        ),
+    )
+    delete_rows(table, {first: [0, count - 1], second: [1]})
+    delete_rows(table.refresh(), {first: [0, 1]})
+    table.refresh().append(numbered(count + 3))
+
+    staged = world.stage()
+
+    gone = {0, 1, count - 1, *((0, 1) if count == 3 else ())}
+    found = numbers(staged)
+    assert len(found) == count + 4 - len(gone | {count + 1})
+    assert found == [row["n"] for row in by_iceberg(table)]
+    assert ("begin", world.moved[0][1]) == world.moved[0]
+    assert [kind for kind, _ in world.moved].count("begin") == 2  # the download, and the rewrite
+
+
+def test_a_snapshot_is_read_with_its_own_columns(world: World) -> None:
+    table = world.create()
+    table.append(numbered(1))
+    then = table.refresh().current_snapshot()
+    assert then is not None
+    table.append(numbered(2))
+    with table.update_schema() as update:
+        update.rename_column("kind", "sort")
+
+    assert [set(row) for row in read(world.stage())] == [{"n", "sort", "day"}] * 2
+    (row,) = read(world.stage(f"{PATH}@{then.snapshot_id}"))
+    assert row == {"n": 1, "kind": "a", "day": dt.date(2026, 1, 1)}
+    (row,) = read(world.stage(f"{PATH}@{then.snapshot_id}?kind = 'a'"))
+    assert row["n"] == 1
+    assert "has no snapshot 17: it never was, or expired" in world.refusal(f"{PATH}@17")
+
+
+def test_all_inputs_from_a_table_are_of_one_version_which_an_overwrite_replaces(
+    world: World,
+) -> None:
+    table = world.create()
+    table.append(numbered(1))
+    first = table.current_snapshot()
+    assert first is not None
+
+    world.stage(other=f"{PATH}?n = 1", old=f"{PATH}@{first.snapshot_id}")
+
+    assert world.listing is not None
+    assert world.listing.versions[PATH].snapshot == first.snapshot_id
+
+
+@pytest.mark.parametrize(
+    ("where", "expected", "downloaded"),
+    [
+        ("kind = 'a'", [0, 1, 2, 3], 2),
+        ("kind is null", [9], 1),
+        ("n > 2 and kind = 'a'", [3], 1),
+        ("day >= '2026-01-02'", [2, 3, 4], 2),
+        ("day >= '2026-01-03' or n = 0", [0, 4], 2),
+        ("n = 77", [], 0),
+    ],
+)
+def test_a_filter_leaves_out_files_and_rows(
+    world: World, where: str, expected: list[int], downloaded: int
+) -> None:
+    spec = PartitionSpec(
+        PartitionField(2, 1000, IdentityTransform(), "kind"),
+        PartitionField(3, 1001, MonthTransform(), "day_month"),
+    )
+    table = world.create(partition_spec=spec, properties={"schema.name-mapping.default": NAMES})
+    first, second, third = (dt.date(2026, 1, day) for day in (1, 2, 3))
+    for n, part in enumerate(
+        (
+            [(0, "a", first), (1, "a", first)],
+            [(2, "a", second), (3, "a", second)],
+            [(4, "b", third), (5, "b", first)],
+            [(9, None, first)],
+        )
+    ):
+        columns = dict(
+            zip(COLUMNS.column_names, map(pa.array, zip(*part, strict=True)), strict=True)
+        )
+        columns["kind"] = columns["kind"].cast(pa.string())
+        add_foreign_file(world, table, columns, f"{table.location()}/{n}.parquet")
+
+    staged = world.stage(f"{PATH}?{where}")
+
+    assert numbers(staged) == expected
+    assert staged.files == max(1, downloaded)
+    assert pq.read_schema(next(folder_of(staged).iterdir())).names == ["n", "kind", "day"]
+
+
+def test_a_table_without_rows_has_its_columns(world: World, spark: SparkSession) -> None:
+    world.create()
+
+    staged = world.stage()
+
+    assert staged.files == 1
+    frame = spark.read.parquet(staged.path)
+    assert frame.dtypes == [("n", "bigint"), ("kind", "string"), ("day", "date")]
+    assert frame.count() == 0
+    assert world.listing is not None
+    assert world.listing.versions[PATH].snapshot is None
+
+
+NAMES = (
+    '[{"field-id": 1, "names": ["n"]}, {"field-id": 2, "names": ["kind"]},'
+    ' {"field-id": 3, "names": ["day"]}]'
+)
+
+
+def add_foreign_file(world: World, table: Table, columns: Mapping[str, Any], uri: str) -> None:
+    """A file without field ids, as Hive and Spark leave them."""
+    bucket, _, key = uri.split("://", 1)[1].partition("/")
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table(dict(columns)), sink)
+    world.s3.put_object(Bucket=bucket, Key=key, Body=sink.getvalue().to_pybytes())
+    table.refresh().add_files([uri], check_duplicate_files=False)
+
+
+def test_files_without_ids_are_read_by_the_names_that_the_table_maps(world: World) -> None:
+    table = world.create(properties={"schema.name-mapping.default": NAMES})
+    days = pa.array([dt.date(2026, 1, 1)])
+    same = {"n": pa.array([1]), "kind": pa.array(["x"]), "day": days}
+    add_foreign_file(world, table, same, f"{PATH.location(BUCKET)}/a.parquet")
+    with table.refresh().update_schema() as update:
+        update.rename_column("kind", "sort")
+    other = {"day": days, "sort": pa.array(["y"]), "n": pa.array([2])}
+    add_foreign_file(world, table, other, "s3://landing/b.parquet")
+
+    assert [(row["n"], row["sort"]) for row in read(world.stage())] == [(1, "x"), (2, "y")]
+
+    with table.refresh().transaction() as transaction:
+        transaction.remove_properties("schema.name-mapping.default")
+    assert "has no field ids, and the table no schema.name-mapping.default" in world.refusal()
+
+
+def test_types_that_spark_reads_otherwise_are_those_of_icebergs_own_reader(
+    world: World, spark: SparkSession
+) -> None:
+    schema = Schema(N, NestedField(2, "id", UUIDType(), required=False))
+    value = uuid.UUID("12345678-1234-5678-1234-567812345678")
+    table = world.create(schema)
+    ids = pa.array([value.bytes, None, value.bytes], pa.uuid())
+    table.append(pa.table({"n": [1, 2, 3], "id": ids}))
+    (path,) = data_files(table)
+    delete_rows(table, {path: [2]})
+
+    staged = world.stage()
+
+    assert [row.id for row in spark.read.parquet(staged.path).orderBy("n").collect()] == [
+        str(value),
+        None,
+    ]
+
+
+def test_a_type_that_spark_does_not_know_is_refused(world: World) -> None:
+    world.create(Schema(N, NestedField(2, "at", TimeType(), required=False)))
+    assert "column at is time, which Spark does not read" in world.refusal()
+
+
+def test_what_cannot_be_read_right_is_refused_by_name(world: World) -> None:
+    assert f"there is no table {PATH}" in world.refusal()
+    assert "there is no table table://nowhere/events" in world.refusal("table://nowhere/events")
+    table = world.create()
+    table.append(numbered(1))
+    (path,) = data_files(table)
+    assert "its filter cannot be used" in world.refusal(f"{PATH}?n ==== 1")
+    assert re.search("its filter cannot be used: .*nothing", world.refusal(f"{PATH}?nothing = 1"))
+
+    delete_rows(table, {path: [0]}, file_format=FileFormat.AVRO)
+    assert "is AVRO: Longhaul reads tables of Parquet files" in world.refusal()
+    delete_rows(table.refresh(), {path: [0]}, content=DataFileContent.EQUALITY_DELETES)
+    assert "has equality deletes" in world.refusal()
+
+
+def test_an_older_snapshot_without_equality_deletes_can_be_read(world: World) -> None:
+    table = world.create()
+    table.append(numbered(1))
+    then = table.current_snapshot()
+    assert then is not None
+    (path,) = data_files(table)
+    delete_rows(table, {path: [0]}, content=DataFileContent.EQUALITY_DELETES)
+
+    assert numbers(world.stage(f"{PATH}@{then.snapshot_id}")) == [1]
+
+
+def test_format_3_is_refused(world: World) -> None:
+    table = world.create()
+    place = table.metadata_location.removeprefix(f"s3://{BUCKET}/")
+    metadata = json.loads(world.s3.get_object(Bucket=BUCKET, Key=place)["Body"].read())
+    newer = json.dumps({**metadata, "format-version": 3, "next-row-id": 0})
+    world.s3.put_object(Bucket=BUCKET, Key=place, Body=newer.encode())
+    assert "has Iceberg's format 3: Longhaul reads up to 2" in world.refusal()
+
+
+def test_what_is_no_iceberg_table_is_refused(world: World) -> None:
+    world.glue.create_table(DatabaseName="lake", TableInput={"Name": "events"})
+    assert f"{PATH} is no Iceberg table" in world.refusal()
+
+
+def test_files_in_places_that_the_job_may_not_read_are_refused(world: World) -> None:
+    table = world.create(properties={"schema.name-mapping.default": NAMES})
+    columns = {"n": pa.array([1]), "kind": pa.array(["x"]), "day": pa.array([dt.date(2026, 1, 1)])}
+    add_foreign_file(world, table, columns, "s3://foreign/secret.parquet")
+    assert "the table's file s3://foreign/secret.parquet: bucket" in world.refusal()
+
+    table = world.tables.find(PATH)
+    assert table is not None
+    table.delete()
+    add_foreign_file(world, table, columns, f"s3://{BUCKET}/longhaul/requests/x.parquet")
+    assert "in the data bucket is Longhaul's own" in world.refusal()
+
+
+def test_a_file_that_is_gone_is_looked_for_twice(world: World) -> None:
+    table = world.create()
+    table.append(numbered(1))
+    (path,) = data_files(table)
+    world.s3.delete_object(Bucket=BUCKET, Key=path.removeprefix(f"s3://{BUCKET}/"))
+
+    with pytest.raises(InputChangingError, match="keeps changing"):
+        world.stage()
+
+
+def test_an_engine_without_tables_says_so(world: World, tmp_path: Path) -> None:
+    stager = Stager(
+        world.s3,
+        InputListing(world.s3, BUCKET),
+        tmp_path / "inputs",
+        Stop(),
+        disk_gib={},
+        begin=lambda _: None,
+        advance=lambda _: None,
+    )
+    with pytest.raises(PermanentJobError, match="'events': this engine reads no tables"):
+        stager.stage({"events": input_of(str(PATH))})
