@@ -4,6 +4,7 @@ Nothing runs twice, and nothing is left. On the embedded AWS, with a runner with
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -74,14 +75,16 @@ def test_a_job_whose_dispatcher_is_killed_around_the_start_runs_once(
 def test_a_message_that_lapses_while_its_job_runs_is_adopted_each_time(
     stack: Stack, done: Path
 ) -> None:
+    sqs = stack.client("sqs")
     stack.send(stack.plan("lapses", "ok", until=done))
     for receives in (1, 2, 3):
         row = stack.wait_for(lambda n=receives: received(stack, "lapses", n), f"receive {receives}")
-        stack.client("sqs").change_message_visibility(
-            QueueUrl=stack.outputs["JobsQueueUrl"],
-            ReceiptHandle=row.receive.receipt_handle,
-            VisibilityTimeout=0,
-        )
+        with suppress(sqs.exceptions.MessageNotInflight):  # a slow machine: lapsed by itself
+            sqs.change_message_visibility(
+                QueueUrl=stack.outputs["JobsQueueUrl"],
+                ReceiptHandle=row.receive.receipt_handle,
+                VisibilityTimeout=0,
+            )
     done.touch()
     row = stack.until("lapses", State.SUCCEEDED)
     assert row.receive.receive_count >= 3
