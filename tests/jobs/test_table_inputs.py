@@ -4,7 +4,7 @@ import datetime as dt
 import json
 import re
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
@@ -164,13 +164,17 @@ def test_files_that_spark_reads_right_stay_as_they_are(world: World) -> None:
     assert [kind for kind, _ in world.moved].count("begin") == 1
 
 
-def put_as_is(world: World, table: Table, added: pa.Table) -> None:
-    """Append by pyiceberg, which makes null lists of structs empty ones, and then undo that."""
+def put_as_is(world: World, table: Table, added: pa.Table, drop: Sequence[str] = ()) -> None:
+    """Append by pyiceberg, then put the rows into the file as they are, less some columns.
+
+    pyiceberg makes null lists of structs empty ones.
+    """
+    known = set(data_files(table))
     table.append(added)
-    (path,) = data_files(table)
+    (path,) = set(data_files(table)) - known
     sink = pa.BufferOutputStream()
     with_ids = schema_to_pyarrow(table.schema(), include_field_ids=True)
-    pq.write_table(added.cast(with_ids), sink)
+    pq.write_table(added.cast(with_ids).drop_columns(list(drop)), sink)
     key = path.removeprefix(f"s3://{BUCKET}/")
     world.s3.put_object(Bucket=BUCKET, Key=key, Body=sink.getvalue().to_pybytes())
 
@@ -354,6 +358,21 @@ def test_a_table_without_rows_has_its_columns(world: World, spark: SparkSession)
     assert frame.count() == 0
     assert world.listing is not None
     assert world.listing.versions[PATH].snapshot is None
+
+
+def test_columns_that_are_in_the_partition_alone_are_filled_from_it(world: World) -> None:
+    spec = PartitionSpec(
+        PartitionField(2, 1000, IdentityTransform(), "kind"),
+        PartitionField(3, 1001, IdentityTransform(), "day"),
+    )
+    table = world.create(partition_spec=spec)
+    day = dt.date(2026, 1, 31)
+    for n, kind in enumerate(("", "a/b", None)):
+        put_as_is(world, table, rows((n, kind, day)), drop=["kind", "day"])
+
+    want = [{"n": n, "kind": kind, "day": day} for n, kind in enumerate(("", "a/b", None))]
+    assert read(world.stage()) == want
+    assert numbers(world.stage(f"{PATH}?kind = 'a/b'")) == [1]
 
 
 NAMES = (
