@@ -5,7 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import boto3
 import pytest
@@ -14,6 +14,7 @@ from moto import mock_aws
 
 from embedded.moto_repairs import glue_versions
 from embedded.moto_repairs.patching import Patches
+from longhaul.adapters.iceberg.file_io import BotoFileIO
 from longhaul.domain.errors import PermanentJobError, VoidCommitError
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.tables import TablePath
@@ -387,3 +388,20 @@ print(publisher.is_published("b", [pending]))
         check=False,
     )
     assert done.stdout == "True\n", done.stderr
+
+
+def test_a_put_that_failed_is_not_made_again_when_its_stream_is_collected() -> None:
+    class Refusing:
+        puts = 0
+
+        def put_object(self, **_: Any) -> None:
+            self.puts += 1
+            raise ConnectionError
+
+    client = Refusing()
+    stream = BotoFileIO(cast("Any", client)).new_output("s3://data/manifest.avro").create()
+    with pytest.raises(ConnectionError):
+        stream.close()
+    del stream
+
+    assert client.puts == 1

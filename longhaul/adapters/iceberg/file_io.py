@@ -85,5 +85,8 @@ class _Upload(BytesIO):
 
     def close(self) -> None:
         if not self.closed:
-            self._s3.put_object(Bucket=self._bucket, Key=self._key, Body=self.getvalue())
-        super().close()
+            body = self.getvalue()
+            # First: Python closes a stream that it collects, and a put that failed must not be
+            # made again then.
+            super().close()
+            self._s3.put_object(Bucket=self._bucket, Key=self._key, Body=body)
