@@ -2,11 +2,14 @@
 
 from copy import deepcopy
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from botocore.exceptions import ClientError
 
 from simulation.aws.service import Answer, Gate, Pages, RefusedError, Service, operation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _NOT_FOUND = "EntityNotFoundException"
 _EXISTS = "AlreadyExistsException"
@@ -17,7 +20,10 @@ class FakeGlue(Service):
     exceptions = SimpleNamespace(
         **{
             code: type(code, (ClientError,), {})
-            for code in (_NOT_FOUND, _EXISTS, "ConcurrentModificationException")
+            for code in (
+                *(_NOT_FOUND, _EXISTS, "ConcurrentModificationException"),
+                "InvalidInputException",
+            )
         }
     )
     paginators: ClassVar[Pages] = {"get_tables": (("NextToken", "NextToken"),)}
@@ -26,6 +32,9 @@ class FakeGlue(Service):
         super().__init__(gate)
         self.databases: dict[str, Answer] = {}
         self.tables: dict[tuple[str, str], list[Answer]] = {}  # the versions that are kept
+        # Called before a table is read or updated: others may have changed it by then.
+        self.meanwhile: Callable[[str, str], None] = lambda _database, _name: None
+        self.changed: list[Callable[[str, str], None]] = []  # called after each change of a table
 
     @operation
     def create_database(self, *, DatabaseInput: Answer) -> Answer:
@@ -46,10 +55,12 @@ class FakeGlue(Service):
             raise RefusedError(_EXISTS, "Table already exists.")
         table = {**TableInput, "DatabaseName": DatabaseName, "VersionId": "0"}
         self.tables[DatabaseName, TableInput["Name"]] = [table]
+        self._tell(DatabaseName, TableInput["Name"])
         return {}
 
     @operation
     def get_table(self, *, DatabaseName: str, Name: str) -> Answer:
+        self.meanwhile(DatabaseName, Name)
         # A copy: pyiceberg makes the next version of what it gets.
         return {"Table": deepcopy(self._versions(DatabaseName, Name)[-1])}
 
@@ -77,6 +88,7 @@ class FakeGlue(Service):
         VersionId: str | None = None,
         SkipArchive: bool = False,
     ) -> Answer:
+        self.meanwhile(DatabaseName, TableInput["Name"])
         versions = self._versions(DatabaseName, TableInput["Name"])
         current = versions[-1]["VersionId"]
         if VersionId not in (None, current):
@@ -88,7 +100,12 @@ class FakeGlue(Service):
             versions.pop()
         number = str(int(current) + 1)
         versions.append({**TableInput, "DatabaseName": DatabaseName, "VersionId": number})
+        self._tell(DatabaseName, TableInput["Name"])
         return {}
+
+    def _tell(self, database: str, name: str) -> None:
+        for heard in self.changed:
+            heard(database, name)
 
     def _check_database(self, name: str) -> None:
         if name not in self.databases:

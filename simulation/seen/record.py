@@ -8,6 +8,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from simulation.aws.s3.client import Contents
@@ -15,6 +16,7 @@ from simulation.aws.stepfunctions.client import Execution
 from simulation.seen.asked import Asked
 from simulation.seen.families import Families
 from simulation.seen.invariants.table import Moment, Violated, violated_by
+from simulation.seen.lake import Lake
 from simulation.seen.sightings import DeadLetter, Ended, SeenAttempt, Sent, Token
 from simulation.seen.trace import Row, moment_text
 from simulation.worlds.plan import Job
@@ -82,6 +84,10 @@ class Seen:
         # Of attempts released with a handle that holds the message.
         self.retry_at: dict[Token, datetime] = {}
         self.beats: dict[str, datetime] = {}  # the last heartbeat, by the execution's site
+
+    @cached_property
+    def lake(self) -> Lake:
+        return Lake(self)
 
     @property
     def now(self) -> datetime:
@@ -192,6 +198,11 @@ class Seen:
             other.key != token.key and self.mode_of(other) != "append" and at >= began_at
             for at, other in self.puts[self.prefixes[token]]
         )
+
+    def output_of(self, token: Token) -> str:
+        """The output of a committed attempt, as in its request."""
+        prefix = self.prefixes[token]
+        return prefix if "://" in prefix else f"s3://{self.world.bucket}/{prefix}"
 
     def mode_of(self, token: Token) -> str:
         return self.job_of(token.key).mode

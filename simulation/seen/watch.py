@@ -44,6 +44,7 @@ class Watch:
             mapping.deleting.append(
                 lambda message_id: self.seen.check("mapping deletes", message_id)
             )
+        world.aws.glue.changed.append(seen.lake.table_changed)
         world.platform.began.append(self._invocation_began)
         world.platform.failed.append(self.code_failed)
 
@@ -255,7 +256,9 @@ class Watch:
     def _uploads_listed(self, document: Mapping[str, Any]) -> None:
         prefix = document["prefix"].removeprefix(f"s3://{self.world.bucket}/")
         uploads = {prefix + each["path"]: each["upload_id"] for each in document["uploads"]}
-        self.seen.uploads[self.seen.texts[document["token"]]] = uploads
+        token = self.seen.texts[document["token"]]
+        self.seen.uploads[token] = uploads
+        self.seen.lake.listed_at.setdefault(token, self.seen.now)
         self.seen.listed |= set(uploads.values())
 
     def _manifest_put(self, call: Call) -> None:

@@ -20,6 +20,7 @@ from simulation.worlds.randomness import rng_of
 from simulation.worlds.retirement import with_retirement
 from simulation.worlds.stages import SUM, members_of
 from simulation.worlds.swarm import Swarm
+from simulation.worlds.tables import with_tables
 from simulation.worlds.tiny import with_tiny
 
 T = TypeVar("T")
@@ -81,7 +82,8 @@ def plan_of(seed: int) -> Plan:
     plan = with_long_outage(rng_of(seed, "long outage"), plan)
     plan = with_long_wait(rng_of(seed, "long wait"), plan)
     plan = with_retirement(rng_of(seed, "retirement"), plan)
-    return with_tiny(rng_of(seed, "tiny"), plan, swarm)
+    plan = with_tiny(rng_of(seed, "tiny"), plan, swarm)
+    return with_tables(rng_of(seed, "tables"), plan, swarm)
 
 
 def _more_of_world(seed: int, draw: int, plan: Plan) -> list[Act]:

@@ -41,6 +41,7 @@ class Job:
         endings: Of its attempts, in order, as far as they carry out work 0. Later attempts succeed.
         poison: Later attempts end like the last of `endings` instead.
         output: A prefix shared with other jobs; its own one when empty.
+        table: The name of the table that it writes to, and not to a prefix.
         mode: `overwrite` or `append`.
         compacts: It reads what its output has, and replaces that; its mode is `overwrite`.
         output_bytes: How long the path of its output is, at least.
@@ -66,6 +67,7 @@ class Job:
     output_bytes: int = 0
     fan_out: int | None = None
     size: str = ""
+    table: str = ""
 
     def ending(self, attempt: int, work: int) -> Ending:
         if work or not self.endings:
@@ -121,6 +123,7 @@ class Mix:
     deliveries: float = 0.0  # batches that the mapping delivers late
     counts: float = 0.0  # receive counts that are not exact
     repeats_answers: bool = True  # of completions that are over
+    writers: float = 0.0  # changes that others make to a table between two of our calls
     skew_s: float = 0.0
     stale_handles: str = "fail"
     index_lag_s: float = 0.0
@@ -151,6 +154,10 @@ class Plan:
     def has_tiny(self) -> bool:
         """Whether the stack has the function that runs jobs of the size `tiny`."""
         return any(job.size == TINY for job in self.jobs)
+
+    @property
+    def has_tables(self) -> bool:
+        return any(job.table for job in self.jobs)
 
     def to_json(self) -> str:
         return json.dumps(_brief(asdict(self), asdict(Plan())), separators=(",", ":"))

@@ -11,6 +11,9 @@ PRODUCERS_JOB = "flights_clean"
 OWN_OUTPUT = "own"
 """The input of a job that compacts its output."""
 
+DATABASE = "longhaul"
+"""The stack's own, for tables."""
+
 FORGED = "forged"
 """A parameter of requests that claim to follow from another job, and do not."""
 
@@ -120,6 +123,8 @@ def emitted_of(job: Job, bucket: str) -> dict[str, Any]:
 
 
 def _output_of(job: Job, bucket: str) -> str:
+    if job.table:
+        return f"table://{DATABASE}/{job.table}"
     key = f"out/{job.output or job.name}"
     return f"s3://{bucket}/{key.ljust(job.output_bytes - 1, 'x')}/"
 

@@ -9,6 +9,7 @@ from simulation.worlds.injection import Site
 from simulation.worlds.leftovers import LEFTOVERS
 from simulation.worlds.plan import Act, Ending, Fault, Job, Plan
 from simulation.worlds.run import run
+from simulation.worlds.tables import TABLE_WORLDS
 from simulation.worlds.tiny import TINY_WORLDS
 
 # The faults of a call that differ in their effect: nothing done, done without an answer, done
@@ -177,6 +178,7 @@ PIPELINES: Mapping[str, Plan] = {
 
 RACES: Mapping[str, Plan] = {
     **LEFTOVERS,
+    **TABLE_WORLDS,
     **TINY_WORLDS,
     "SQS is out for two hours": _plan(
         Job("j0", work_s=9.0),

@@ -5,12 +5,13 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 from longhaul.adapters.dynamodb.index import DynamoIndex
+from longhaul.domain.tables import TablePath
 from longhaul.settings import RuntimeSettings
 from simulation.aws.clock import VirtualClock
 from simulation.aws.cloud import FakeAws
 from simulation.aws.platform.containers import Containers
 from simulation.aws.platform.eventbridge import EventBridge
-from simulation.aws.platform.hosts import Host, here
+from simulation.aws.platform.hosts import Host, current_host, here
 from simulation.aws.platform.invocations import Lambda
 from simulation.aws.platform.job_function import FUNCTION, JobFunction
 from simulation.aws.platform.job_process import Surroundings
@@ -32,7 +33,9 @@ from simulation.worlds.injection import Injector
 from simulation.worlds.notified import create
 from simulation.worlds.plan import Job, Plan
 from simulation.worlds.randomness import rng_of
+from simulation.worlds.requests import DATABASE
 from simulation.worlds.stages import MAIN, jobs_of, queues_of, stages_of
+from simulation.worlds.tables import WRITERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -200,6 +203,7 @@ class World:
             self.stages
         )
         aws.s3.create_bucket(Bucket=self.bucket)
+        aws.glue.create_database(DatabaseInput={"Name": DATABASE})
         aws.ecs.create_cluster(clusterName="Longhaul")
         for family, stop_timeout_s in stack.families.items():
             aws.ecs.register_task_definition(
@@ -238,6 +242,8 @@ class World:
         sqs.entry_fault = self._fault_of_entry
         sqs.counted = self._counted
         self.aws.s3.completion = self._completion
+        if self.plan.has_tables:
+            self.aws.glue.meanwhile = self._others_write
         self.aws.s3.repeats_answers = lambda: mix.repeats_answers
         self.aws.s3.sleep = self.timeline.sleep
         if mix.short_pages:
@@ -265,6 +271,22 @@ class World:
             return AT_ONCE
         site = f"complete:{self.attempt_label(token.key, token.attempt)}"
         return Completion.of(self.injector.of_event(site, KINDS, self.plan.mix.completes))
+
+    def _others_write(self, database: str, name: str) -> None:
+        """Others may change a table just before it is read or updated."""
+        host = current_host()
+        if host is None or self.seen.lake.is_written_by_others:
+            return
+        kind = self.injector.of_event(f"catalog:{host.name}", WRITERS, self.plan.mix.writers)
+        if kind is not None:
+            # Imported by worlds that need it alone: pyiceberg takes a while.
+            from simulation.worlds.other_writers import write  # noqa: PLC0415
+
+            try:
+                write(self, kind, TablePath(database, name))
+            except Exception as error:
+                # The product, which called the catalog, would take it for an error of Glue's.
+                raise AssertionError(f"others could not write: {kind}") from error
 
     def _saw(self, call: Call, host: Host) -> None:
         """A call took effect."""

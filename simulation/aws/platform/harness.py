@@ -19,6 +19,7 @@ from longhaul.domain.verdict import ExitCode
 from simulation.aws.platform import job_function
 from simulation.aws.platform.background import HostBackground
 from simulation.aws.platform.hosts import HostClock
+from simulation.worlds.randomness import rng_of
 from simulation.worlds.world import World, rng_for_product
 
 _QUIET = SimpleNamespace(
@@ -52,6 +53,11 @@ def installed(world: World) -> Iterator[None]:
     )
     if world.tiny is not None:
         replacements += job_function.replacements(clock.now, lambda: world.settings.tasks.reuse)
+    if world.plan.has_tables:
+        # Imported by worlds that need it alone: pyiceberg takes a while.
+        from simulation.aws.platform import iceberg  # noqa: PLC0415
+
+        replacements += iceberg.replacements(rng_of(world.plan.seed, "uuids"))
     originals = [(module, name, getattr(module, name)) for module, name, _ in replacements]
     disabled = logging.root.manager.disable
     _set(replacements)

@@ -21,9 +21,10 @@ from jobs.running_job import RunningJob
 from jobs.spark.progress import Effort, SparkSample
 from jobs.stopping import Stop, StopReason, end_when_stopped, hear_sigterm
 from jobs.task import Resources, Task
-from jobs.wiring import put_together, s3_client
+from jobs.wiring import put_together, s3_client, tables_from
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.lease import AttemptId, CommittedOutput, Lease
+from longhaul.domain.manifest import MAIN
 from longhaul.domain.paths import DataPath
 from longhaul.domain.tables import InputPath
 from longhaul.job import Params
@@ -56,6 +57,7 @@ _RAISES: Mapping[str, Callable[[], Exception]] = {
     "permanent": lambda: PermanentJobError("permanent"),
     "disk_full": lambda: OSError(errno.ENOSPC, "No space left on device"),
 }
+_COLUMNS = {"type": "struct", "fields": [{"name": "n", "type": "long"}]}
 _EXITS = {"fails_silently": 1, "crashes": 139, "exits_with_0": 0}
 _KILLED = 137
 
@@ -85,6 +87,7 @@ class Runner:
             spark=spark,
             stop=self._stop,
             background=self._background,
+            tables=tables_from(around.settings(), s3),
             load=spark.load,
             clock=HostClock(around.timeline),
             rng=container.host.rng,
@@ -206,7 +209,9 @@ class PlannedSpark:
         self._go_through(self._container.ending, planned.work_s)
         if self._container.ending.kind == "no_output":
             return
-        job.written.append(Dataset(".", self._around.output / str(planned.files), 3))
+        layout = job.table.layout(MAIN, _COLUMNS, ()) if job.table else None
+        folder = self._around.output / str(planned.files)
+        job.written.append(Dataset(MAIN, folder, 3, layout))
         if planned.fan_out is not None and job.emitter.stage.next:
             bucket = self._around.settings().paths.data_bucket
             members = [self._around.jobs[name] for name in members_of(planned)]

@@ -1,4 +1,4 @@
-"""What must hold in every world: S1 to S17 and L1 to L13 of docs/reliability.md.
+"""What must hold in every world: S1 to S18 and L1 to L13 of docs/reliability.md.
 
 Each module enters its checks into `table.TABLE`.
 """
@@ -14,6 +14,7 @@ from simulation.seen.invariants import (
     redrives,
     runs,
     stages,
+    tables,
     timing,
 )
 
@@ -28,5 +29,6 @@ __all__ = [
     "redrives",
     "runs",
     "stages",
+    "tables",
     "timing",
 ]

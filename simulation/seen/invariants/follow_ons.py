@@ -112,4 +112,4 @@ def everything_follows(seen: "Seen", _: None) -> str | None:
 
 def _output(seen: "Seen", key: str) -> str:
     success = seen.success_of(key)
-    return f"s3://{seen.world.bucket}/{seen.prefixes[success]}" if success else ""
+    return seen.output_of(success) if success else ""

@@ -24,7 +24,7 @@ def done_before_told(seen: "Seen", event: dict[str, Any]) -> str | None:
     key, run = _run_of(event)
     if event["outcome"] == "SUCCEEDED":
         outputs = [
-            f"s3://{seen.world.bucket}/{seen.prefixes[token]}"
+            seen.output_of(token)
             for token in seen.committed
             if token[:2] == (key, run) and seen.shows(token)
         ]

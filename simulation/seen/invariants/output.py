@@ -27,10 +27,17 @@ def one_commit(seen: "Seen", commit: "tuple[Token, Any]") -> str | None:
     return f"{token} committed after {others[0]}" if others else None
 
 
-@invariant("S2", "commit voided", "a commit is void only when an upload of it is gone")
+@invariant(
+    "S2",
+    "commit voided",
+    "a commit is void only when an upload of it is gone, or when others have changed its table",
+)
 def void_for_a_reason(seen: "Seen", token: "Token") -> str | None:
     if token in seen.published:
         return f"{token} is void, and it was published"
+    changed_at = seen.lake.changed_by_others.get(seen.prefixes[token])
+    if changed_at is not None and changed_at >= seen.attempts[token].started_at:
+        return None
     objects, pending = seen.objects(), seen.bucket().uploads
     uploads = seen.uploads[token]
     if all(key in objects or id_ in pending for key, id_ in uploads.items()):

@@ -20,6 +20,7 @@ Moment = Literal[
     "file shows",
     "files deleted",
     "manifest put",
+    "table changed",
     "row written",
     "no longer owed",
     "slots written",
@@ -38,7 +39,7 @@ Check = Callable[["Seen", Any], str | None]
 
 
 class Invariant(NamedTuple):
-    code: str  # as in docs/reliability.md: S1 to S17, L1 to L13
+    code: str  # as in docs/reliability.md: S1 to S18, L1 to L13
     says: str
     holds: Check
 

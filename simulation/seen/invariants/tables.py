@@ -1,0 +1,88 @@
+"""Tables: the rows of a job that succeeded come once, and those of any other job never."""
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from simulation.seen.invariants.table import invariant
+from simulation.seen.lake import tokens_of
+from simulation.seen.sightings import Token
+
+if TYPE_CHECKING:
+    from simulation.seen.lake import TableChange
+    from simulation.seen.record import Seen
+
+
+@invariant("S18", "table changed", "no row is in a table twice")
+def rows_are_there_once(seen: "Seen", change: "TableChange") -> str | None:
+    del seen
+    twice = sorted(row for row, times in change.after.items() if times > 1)
+    return f"{twice[0]} is in {change.output} {change.after[twice[0]]} times" if twice else None
+
+
+@invariant(
+    "S18",
+    "table changed",
+    "what Longhaul adds to a table is all of one committed output, for the first time",
+)
+def one_output_comes_once(seen: "Seen", change: "TableChange") -> str | None:
+    if change.by_others:
+        return None
+    tokens = tokens_of(seen, change.added)
+    if len(tokens) != 1:
+        return f"a commit to {change.output} adds rows of {tokens}"
+    (token,) = tokens
+    if token not in seen.committed or token in seen.voided:
+        return f"{token} comes into {change.output}, and its commit is void or was never made"
+    if token in seen.published:
+        return f"{token} comes into {change.output} once more"
+    missing = sorted(seen.uploads[token].keys() - change.added)
+    return f"{token} comes into {change.output} without {missing[0]}" if missing else None
+
+
+@invariant(
+    "S18",
+    "table changed",
+    "an append takes no row away; an overwrite those that were there before it, and no later ones",
+)
+def no_other_rows_go(seen: "Seen", change: "TableChange") -> str | None:
+    tokens = tokens_of(seen, change.added)
+    if change.by_others or len(tokens) != 1:
+        return None
+    (token,) = tokens
+    came_at = seen.lake.came_at
+    if seen.mode_of(token) == "append":
+        late, left = sorted(change.removed), []
+    else:
+        late = sorted(row for row in change.removed if came_at[row] > seen.lake.listed_at[token])
+        began_at = seen.attempts[token].started_at
+        kept = change.after - change.added
+        left = sorted(row for row in kept if came_at[row] < began_at)
+    if late:
+        return f"{token} takes {late[0]} away from {change.output}"
+    return f"{token} replaces the rows of {change.output}, and {left[0]} stays" if left else None
+
+
+@invariant("S18", "row written", "a job whose output is called published has its rows in the table")
+def published_means_there(seen: "Seen", written: "tuple[Any, Any]") -> str | None:
+    before, row = written
+    if "published_at" not in row or "output" not in row or (before and "published_at" in before):
+        return None
+    run, attempt = int(row["run"]["N"]), json.loads(row["output"]["S"])["attempt"]
+    token = Token(row["key"]["S"], run, attempt)
+    if not seen.prefixes[token].startswith("table://") or seen.shows(token):
+        return None
+    return f"{token} is called published, and {seen.prefixes[token]} does not have its rows"
+
+
+@invariant("S4", "table changed", "what is published is whole: a table names only files that exist")
+def tables_are_whole(seen: "Seen", change: "TableChange") -> str | None:
+    missing = sorted(seen.lake.files[change.output] - seen.objects().keys())
+    return f"{change.output} names {missing[0]}, which is not there" if missing else None
+
+
+@invariant("S4", "files deleted", "no file of a table is deleted")
+def files_of_tables_stay(seen: "Seen", names: list[str]) -> str | None:
+    for output, files in seen.lake.files.items():
+        if gone := files.intersection(names):
+            return f"{min(gone)} is deleted, and {output} names it"
+    return None

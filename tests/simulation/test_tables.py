@@ -1,0 +1,163 @@
+"""Worlds with outputs to tables, and what others do to these."""
+
+import random
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from longhaul.domain.tables import TablePath
+from simulation.aws.platform.hosts import Host, raise_error
+from simulation.seen.lake import TableChange
+from simulation.tools.checking import all_hold
+from simulation.worlds.generation import plan_of
+from simulation.worlds.plan import Job, Plan
+from simulation.worlds.run import play, run
+from simulation.worlds.swarm import Swarm
+from simulation.worlds.systematic import single_faults
+from simulation.worlds.tables import TABLE_WORLDS, WRITERS, with_tables
+from simulation.worlds.world import World
+
+ALL_KINDS = Swarm(0, is_one=False)
+EVENTS = "table://longhaul/events"
+
+
+def played(plan: Plan) -> World:
+    world = World(plan)
+    play(world)
+    assert world.seen.violated is None
+    return world
+
+
+def owners(world: World) -> list[str]:
+    """Whose rows are in the table: a job's key and its attempt, or `others`."""
+    found = []
+    for row, times in world.seen.lake.rows[EVENTS].items():
+        token = world.seen.token_in(row)
+        found += [f"{token.key} {token.attempt}" if token else "others"] * times
+    return sorted(found)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("a job makes a table", ["main#j0 1"]),
+        ("a job appends to a table", ["main#j0 1", "main#j1 1"]),
+        ("a job overwrites a table", ["main#j1 1"]),
+        ("the answer to a commit to a table is lost", ["main#j0 1", "main#j1 1"]),
+        ("no answer to a commit to a table comes", ["main#j0 1", "main#j1 1"]),
+        ("a stale attempt commits late", ["main#j0 1", "main#j1 2"]),
+        ("two appends to a table meet", ["main#j0 1", "main#j1 1", "main#j2 1"]),
+        # Made since the overwrite looked.
+        ("an overwrite of a table meets an append", ["main#j1 1", "main#j2 1"]),
+        # The second to arrive counts as the earlier one.
+        ("two overwrites of a table meet", ["main#j2 1"]),
+        ("a job overwrites a table that another compacts meanwhile", ["main#j1 1"]),
+        # Void: what it would replace had changed, and its next attempt replaces what is left.
+        ("a job overwrites a table that another deletes meanwhile", ["main#j1 2"]),
+        ("a job overwrites a table that another maintains meanwhile", ["main#j1 2"]),
+    ],
+)
+def test_rows_are_in_the_table_once(name: str, expected: list[str]) -> None:
+    assert owners(played(TABLE_WORLDS[name])) == expected
+
+
+def test_every_invariant_holds_where_publishers_meet_at_a_table() -> None:
+    assert all_hold(TABLE_WORLDS.values()) == len(TABLE_WORLDS)
+
+
+def test_the_same_plan_makes_the_same_world() -> None:
+    first: list[str] = []
+    second: list[str] = []
+    plan = TABLE_WORLDS["two appends to a table meet"]
+    run(plan, trace=first.append)
+    run(plan, trace=second.append)
+
+    assert first == second
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_others_change_a_table_as_their_names_say(kind: str) -> None:
+    from simulation.worlds.other_writers import write  # noqa: PLC0415 - only worlds import it
+
+    world = played(TABLE_WORLDS["a job appends to a table"])
+    lake = world.seen.lake
+    rows, files = lake.rows[EVENTS], lake.files[EVENTS]
+
+    host = Host(world.timeline, "others", random.Random(1))
+    path = TablePath.of(EVENTS)
+    host.run(lambda: write(world, kind, path), raise_error)
+    world.timeline.step(world.timeline.clock.now())
+
+    now = lake.rows[EVENTS]
+    match kind:
+        case "appends":
+            assert now.total() == 3
+            assert rows - now == Counter()
+        case "deletes":
+            assert now.total() == 1
+        case "expires":
+            assert (now, lake.files[EVENTS]) == (rows, files)
+        case "compacts":
+            assert now == rows
+            assert len(lake.files[EVENTS]) == 1
+        case _:
+            assert now == rows
+            assert len(lake.files[EVENTS] - files) == 2
+
+
+@pytest.mark.parametrize(
+    ("after", "found"),
+    [
+        (["a", "b", "b"], "no row is in a table twice"),
+        (["a", "b", "c"], "what Longhaul adds to a table is all of one committed output"),
+        (["a"], "what Longhaul adds to a table is all of one committed output"),
+    ],
+)
+def test_a_commit_that_is_not_of_one_output_is_seen(after: list[str], found: str) -> None:
+    seen = played(TABLE_WORLDS["a job makes a table"]).seen
+
+    change = TableChange(EVENTS, Counter(["a", "b"]), Counter(after), by_others=False)
+    seen.check("table changed", change)
+
+    assert found in str(seen.violated)
+
+
+def test_a_loss_and_a_second_coming_are_seen() -> None:
+    seen = played(TABLE_WORLDS["a job appends to a table"]).seen
+    mine = Counter(row for row in seen.lake.rows[EVENTS] if "j1" in str(seen.token_in(row)))
+
+    seen.check("table changed", TableChange(EVENTS, Counter(), mine, by_others=False))
+
+    assert "comes into table://longhaul/events once more" in str(seen.violated)
+
+
+def test_tables_are_drawn_in_some_worlds_and_leave_the_others_as_they_are() -> None:
+    plan = replace(Plan(), jobs=tuple(Job(f"j{n}") for n in range(9)))
+
+    assert with_tables(random.Random(1), plan, ALL_KINDS, chance=0.0) == plan
+    drawn = with_tables(random.Random(1), plan, ALL_KINDS, chance=1.0)
+    assert {job.mode for job in drawn.jobs if job.table} == {"append", "overwrite"}
+    assert 4 < sum(plan_of(seed).has_tables for seed in range(100)) < 25
+
+
+def test_every_invariant_holds_in_drawn_worlds_with_tables() -> None:
+    drawn = (with_tables(random.Random(n), plan_of(n), ALL_KINDS, chance=1.0) for n in range(60))
+    # Long jobs make long worlds, of which nothing here is new.
+    plans = [
+        plan
+        for plan in drawn
+        if plan.has_tables and len(plan.jobs) < 5 and all(job.work_s < 3_600 for job in plan.jobs)
+    ]
+    assert all_hold(plans[:12]) == 12
+
+
+def test_every_invariant_holds_with_some_single_faults_around_a_commit() -> None:
+    plans = list(single_faults(TABLE_WORLDS["a job overwrites a table"]))
+    assert all_hold(random.Random(3).sample(plans, 20)) == 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["a job appends to a table", "a job overwrites a table"])
+def test_every_invariant_holds_with_any_single_fault_around_a_commit(name: str) -> None:
+    assert all_hold(single_faults(TABLE_WORLDS[name])) > 500
