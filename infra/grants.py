@@ -14,6 +14,7 @@ from constructs import IConstruct
 from infra.nag import acknowledge_wildcards
 from infra.queues import StageQueues
 from longhaul.adapters.dynamodb.table import OPEN
+from longhaul.domain.paths import TABLES_PREFIX
 
 # Why some resources need a wildcard.
 WHY_ANY_KEY: Final = "Keys are the producers' to choose; whole buckets are what the settings open."
@@ -252,6 +253,49 @@ def write_tables(role: iam.IRole, databases: Sequence[str]) -> None:
             *(glue(resource="table", resource_name=f"{each}/*") for each in databases),
         ],
         wildcards="Tables are the requests' to name; the databases are what the settings open.",
+    )
+
+
+def optimize_tables(
+    role: iam.IRole, database: str, tables: Sequence[str], data: s3.IBucket
+) -> None:
+    """What Glue's optimizers need to compact these tables, and to delete files of theirs.
+
+    https://docs.aws.amazon.com/glue/latest/dg/optimization-prerequisites.html
+    """
+    arn = partial(Stack.of(role).format_arn, service="glue")
+    allow(
+        role,
+        "OptimizeTables",
+        ["glue:GetTable", "glue:UpdateTable"],
+        [
+            arn(resource="catalog"),
+            arn(resource="database", resource_name=database),
+            *(arn(resource="table", resource_name=f"{database}/{each}") for each in tables),
+        ],
+    )
+    allow(
+        role,
+        "OptimizeFiles",
+        ["s3:DeleteObject", "s3:GetObject", "s3:PutObject"],
+        [data.arn_for_objects(f"{TABLES_PREFIX}{database}/{each}/*") for each in tables],
+        wildcards="Glue chooses the names of the files that it writes below a table.",
+    )
+    allow(role, "ListFiles", ["s3:ListBucket"], [data.bucket_arn])
+    allow(
+        role,
+        "LogOptimizers",
+        ["logs:CreateLogGroup", "logs:CreateLogStream", "logs:PutLogEvents"],
+        [
+            Stack.of(role).format_arn(
+                service="logs",
+                resource="log-group",
+                resource_name=f"/aws-glue/iceberg-{each}/logs:*",
+                arn_format=ArnFormat.COLON_RESOURCE_NAME,
+            )
+            for each in ("compaction", "retention", "orphan-file-deletion")
+        ],
+        wildcards="Glue chooses the names of its log streams.",
     )
 
 

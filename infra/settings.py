@@ -43,6 +43,9 @@ KeyArn = Annotated[str, Field(pattern=r"^arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:ke
 # Of Athena's names the part that needs no quotes anywhere.
 DatabaseName = Annotated[str, Field(pattern=r"^[a-z0-9_]{1,128}$")]
 
+# As `longhaul.domain.tables` has it.
+TableName = Annotated[str, Field(pattern=r"^[a-z0-9_]{1,180}$")]
+
 _FOLDERS = r"([A-Za-z0-9_-][A-Za-z0-9._=-]*/)"
 # `s3://bucket/folder/`, or a folder of the data bucket. It ends with a slash: `jobs` would also
 # allow `jobs-of-others`.
@@ -165,6 +168,10 @@ class Settings(Model):
     # Glue databases of the account whose tables jobs may write and read, beside the stack's own,
     # which is named after the stack: `Longhaul-b` has `longhaul_b`.
     table_databases: tuple[DatabaseName, ...] = ()
+    # Tables of the stack's own database that Glue compacts, and frees of old snapshots (7 days) and
+    # of files that no snapshot has (14 days). A table has to exist when it is named here: run its
+    # first job before.
+    optimized_tables: tuple[TableName, ...] = ()
     # Where a message may take a job's code from: `s3://our-code/production/`, or `jobs/` in the
     # data bucket. Who can write there can run code under the task's role. Empty: only the catalogue
     # runs.

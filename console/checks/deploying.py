@@ -4,8 +4,9 @@
 that stay of interest.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from botocore.exceptions import ClientError
@@ -217,12 +218,30 @@ def databases(plan: Plan) -> Iterator[Finding]:
         for name in plan.settings.table_databases
         if not _has_database(target, name)
     ]
+    found += [
+        problem(
+            f"tables: {own} has no table {name}, which optimized_tables names: it would end the "
+            "deployment",
+            "run the table's first job before, or take it out",
+        )
+        for name in plan.settings.optimized_tables
+        if not _has_table(target, own, name)
+    ]
     yield from found or [ok(f"tables: the Glue database {own}, and those that the settings name")]
 
 
 def _has_database(target: Target, name: str) -> bool:
+    return _is_in_catalog(partial(target.client("glue").get_database, Name=name))
+
+
+def _has_table(target: Target, database: str, name: str) -> bool:
+    look = partial(target.client("glue").get_table, DatabaseName=database, Name=name)
+    return _is_in_catalog(look)
+
+
+def _is_in_catalog(look: Callable[[], object]) -> bool:
     try:
-        target.client("glue").get_database(Name=name)
+        look()
     except ClientError as error:
         if code_of(error) != "EntityNotFoundException":
             raise

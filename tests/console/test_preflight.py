@@ -316,6 +316,18 @@ def test_a_database_that_the_settings_name_must_exist(account: World) -> None:
     assert Level.PROBLEM not in look(table_databases=["lake"])
 
 
+def test_a_table_that_glue_is_to_optimize_must_exist(stack: World) -> None:
+    stack.aws.glue.create_database(DatabaseInput={"Name": "longhaul"})
+    paths = stack.settings.paths.model_copy(update={"table_databases": ("longhaul",)})
+    stack.settings = stack.settings.model_copy(update={"paths": paths})
+    stack.deploy()
+    assert "has no table delays," in only(look(optimized_tables=["delays"]), Level.PROBLEM).what
+
+    stack.aws.glue.create_table(DatabaseName="longhaul", TableInput={"Name": "delays"})
+
+    assert Level.PROBLEM not in look(optimized_tables=["delays"])
+
+
 def test_the_program_reads_the_cdks_arguments_and_ends_with_one_for_a_problem(
     account: World, capsys: pytest.CaptureFixture[str]
 ) -> None:

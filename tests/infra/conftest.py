@@ -90,6 +90,7 @@ GUARDED: dict[str, JsonValue] = {
     "versions_days": 7,
     "access_log_bucket": "their-logs",
     "network": {"flow_logs": True},
+    "optimized_tables": ["delays", "flights"],
 }
 
 
