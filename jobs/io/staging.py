@@ -37,7 +37,6 @@ _TRANSFER: Final = TransferConfig(
 # Left free for shuffle and output: the errors of a full disk do not name it as the reason.
 _DISK_RESERVE_FRACTION: Final = 0.5
 _DISK_RESERVE_BYTES: Final = 256 * _MIB
-_POLL_S: Final = 0.2
 # Files of tables that are written again at once, in some 100 MiB of memory each.
 _REWRITES: Final = 4
 # Beside the inputs, whose names have no dot.

@@ -107,7 +107,7 @@ TABLE_WORLDS: Mapping[str, Plan] = {
         )
         for kind in ("appends", "maintains")
     },
-    "a stale attempt commits late": replace(
+    "an attempt is cut off before its commit to a table": replace(
         _plan(_job("j0"), _job("j1", "append", "cut_off", ends_s=24.0), at_s=_ONE_LATER),
         faults=(_at(_LOOKS_LAST, "slow/40"),),
     ),

@@ -46,7 +46,7 @@ def owners(world: World) -> list[str]:
         ("a job overwrites a table", ["main#j1 1"]),
         ("the answer to a commit to a table is lost", ["main#j0 1", "main#j1 1"]),
         ("no answer to a commit to a table comes", ["main#j0 1", "main#j1 1"]),
-        ("a stale attempt commits late", ["main#j0 1", "main#j1 2"]),
+        ("an attempt is cut off before its commit to a table", ["main#j0 1", "main#j1 2"]),
         ("two appends to a table meet", ["main#j0 1", "main#j1 1", "main#j2 1"]),
         # Made since the overwrite looked.
         ("an overwrite of a table meets an append", ["main#j1 1", "main#j2 1"]),
