@@ -4,6 +4,7 @@ import json
 from functools import partial
 
 import psutil
+import pytest
 
 from demo import kill
 from longhaul.domain.lease import State
@@ -29,6 +30,7 @@ def test_tiny_jobs_run_on_lambda_one_after_the_other_in_the_same_environment(sta
     assert jvms[0] == jvms[1]
 
 
+@pytest.mark.slow  # two cold starts of Spark; the simulation shows the same in seconds
 def test_a_tiny_job_that_is_killed_goes_on_with_the_next_size_on_fargate(stack: Stack) -> None:
     slow = (
         "SELECT count(*) AS n FROM range(60000) a CROSS JOIN range(60000) b WHERE a.id * b.id = 7"
