@@ -16,7 +16,8 @@ _ATTRIBUTES: Mapping[str, Mapping[str, Any]] = {
     "colour": {"S": "green"},
     "weights": {"M": {"a": {"L": [{"N": "1"}]}}},
 }
-_BY_NAME = frozenset({"rows"})  # objects whose names are data: a field more would be a dataset more
+# Objects whose names are data: a field more would be a dataset or a column more.
+_BY_NAME = frozenset({"rows", "columns"})
 # Step Functions compares it byte for byte with what the execution was started with.
 _NEVER_REWRITTEN = frozenset({"execution_input"})
 
