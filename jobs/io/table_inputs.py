@@ -119,12 +119,13 @@ class TablePlanner:
         if snapshot is None:
             return PlannedTable(name, schema, names, ())
         _require_no_equality_deletes(wanted.table, snapshot, table)
-        # Manifests are pruned by the names that columns have now.
+        # Manifests are pruned by the names that columns have now. What is left of the filter for a
+        # file (its residual) is known only where they were.
         pruned = where if schema.schema_id == table.schema().schema_id else _ALL
         tasks = table.scan(row_filter=pruned, snapshot_id=snapshot.snapshot_id).plan_files()
         bound = bind(schema, where, case_sensitive=True)
         files = tuple(
-            self._planned(table, task, _ALL if where == _ALL else bound)
+            self._planned(table, task, _ALL if pruned == where and task.residual == _ALL else bound)
             for task in sorted(tasks, key=lambda task: task.file.file_path)
         )
         return PlannedTable(name, schema, names, files)
@@ -156,7 +157,7 @@ class TablePlanner:
                 for n, part in enumerate(table.specs()[task.file.spec_id].fields)
                 if isinstance(part.transform, IdentityTransform)
             },
-            where=_ALL if task.residual == _ALL else where,
+            where=where,
         )
 
     def _source(self, file: DataFile) -> Source:

@@ -289,6 +289,7 @@ def test_a_snapshot_is_read_with_its_own_columns(world: World) -> None:
     assert row == {"n": 1, "kind": "a", "day": dt.date(2026, 1, 1)}
     (row,) = read(world.stage(f"{PATH}@{then.snapshot_id}?kind = 'a'"))
     assert row["n"] == 1
+    assert read(world.stage(f"{PATH}@{then.snapshot_id}?kind = 'z'")) == []
     assert "has no snapshot 17: it never was, or expired" in world.refusal(f"{PATH}@17")
 
 
