@@ -236,24 +236,30 @@ def use_keys(role: iam.IRole, *, read: Sequence[str], write: Sequence[str]) -> N
 
 
 def write_tables(role: iam.IRole, databases: Sequence[str]) -> None:
-    """Read, make and change the tables of these Glue databases.
-
-    A right to a table is also one to its database and to the catalog.
-    https://docs.aws.amazon.com/glue/latest/dg/glue-specifying-resource-arns.html
-    """
-    glue = partial(Stack.of(role).format_arn, service="glue")
+    """Read, make and change the tables of these Glue databases."""
     allow(
         role,
         "WriteTables",
         # pyiceberg asks for the database at each commit.
         ["glue:GetDatabase", "glue:GetTable", "glue:CreateTable", "glue:UpdateTable"],
-        [
-            glue(resource="catalog"),
-            *(glue(resource="database", resource_name=each) for each in databases),
-            *(glue(resource="table", resource_name=f"{each}/*") for each in databases),
-        ],
+        _arns_of_tables(role, databases, [f"{each}/*" for each in databases]),
         wildcards="Tables are the requests' to name; the databases are what the settings open.",
     )
+
+
+def _arns_of_tables(
+    scope: IConstruct, databases: Sequence[str], tables: Sequence[str]
+) -> list[str]:
+    """A right to a table, given as `database/table`, is also one to its database and the catalog.
+
+    https://docs.aws.amazon.com/glue/latest/dg/glue-specifying-resource-arns.html
+    """
+    arn = partial(Stack.of(scope).format_arn, service="glue")
+    return [
+        arn(resource="catalog"),
+        *(arn(resource="database", resource_name=each) for each in databases),
+        *(arn(resource="table", resource_name=each) for each in tables),
+    ]
 
 
 def optimize_tables(
@@ -263,16 +269,11 @@ def optimize_tables(
 
     https://docs.aws.amazon.com/glue/latest/dg/optimization-prerequisites.html
     """
-    arn = partial(Stack.of(role).format_arn, service="glue")
     allow(
         role,
         "OptimizeTables",
         ["glue:GetTable", "glue:UpdateTable"],
-        [
-            arn(resource="catalog"),
-            arn(resource="database", resource_name=database),
-            *(arn(resource="table", resource_name=f"{database}/{each}") for each in tables),
-        ],
+        _arns_of_tables(role, [database], [f"{database}/{each}" for each in tables]),
     )
     allow(
         role,

@@ -17,6 +17,7 @@ from infra.schedule import Schedule
 from infra.sizes import Sizes
 from infra.trigger import Trigger
 from longhaul.domain.paths import FOLLOW_ONS_PREFIX
+from longhaul.domain.tables import NAME
 from longhaul.settings import (
     Architecture,
     LeaseSettings,
@@ -43,8 +44,7 @@ KeyArn = Annotated[str, Field(pattern=r"^arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:ke
 # Of Athena's names the part that needs no quotes anywhere.
 DatabaseName = Annotated[str, Field(pattern=r"^[a-z0-9_]{1,128}$")]
 
-# As `longhaul.domain.tables` has it.
-TableName = Annotated[str, Field(pattern=r"^[a-z0-9_]{1,180}$")]
+TableName = Annotated[str, Field(pattern=f"^{NAME.pattern}$")]
 
 _FOLDERS = r"([A-Za-z0-9_-][A-Za-z0-9._=-]*/)"
 # `s3://bucket/folder/`, or a folder of the data bucket. It ends with a slash: `jobs` would also

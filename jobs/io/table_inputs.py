@@ -21,9 +21,9 @@ from pyparsing import ParseException
 
 from jobs.io.listing import Source, TableVersion
 from jobs.io.table_projection import UnreadableError, spark_columns
+from jobs.io.tables import version_of
 from jobs.io.transfer import VanishedError
 from longhaul.adapters.iceberg.catalog import FORMAT_VERSION, OccupiedError, Tables
-from longhaul.adapters.iceberg.history import BASE
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.paths import DataPath
 from longhaul.domain.tables import TableInput, TablePath
@@ -95,12 +95,9 @@ class TablePlanner:
         self, name: str, wanted: TableInput, versions: dict[TablePath, TableVersion]
     ) -> PlannedTable:
         table = self._load(wanted.table)
-        current = table.current_snapshot()
         if wanted.snapshot is None:
-            snapshot, schema = current, table.schema()
-            versions[wanted.table] = TableVersion(
-                current.snapshot_id if current else None, table.metadata.properties.get(BASE)
-            )
+            snapshot, schema = table.current_snapshot(), table.schema()
+            versions[wanted.table] = version_of(table)
         else:
             snapshot = table.snapshot_by_id(wanted.snapshot)
             if snapshot is None:

@@ -23,7 +23,7 @@ MAX_STATISTICS: Final = 200_000
 """Columns of all files of an output at most: a function of 1 GB holds their statistics."""
 
 # Glue takes 255, and a dataset adds up to 66.
-_NAME: Final = re.compile(r"[a-z0-9_]{1,180}")
+NAME: Final = re.compile(r"[a-z0-9_]{1,180}")
 _SNAPSHOT: Final = re.compile(r"[0-9]{1,19}")
 _PART_OF_TIME: Final = re.compile(r"(year|month|day|hour)\(([^()]+)\)")
 
@@ -114,7 +114,7 @@ def parse_table(text: str, policy: PathPolicy) -> TablePath:
         raise ValueError(
             f"database {cut(database)} is not allowed; allowed: {', '.join(policy.table_databases)}"
         )
-    if not _NAME.fullmatch(name):
+    if not NAME.fullmatch(name):
         raise ValueError("a table is table://DATABASE/NAME; a NAME has a-z 0-9 _, at most 180")
     return TablePath(database, name)
 
