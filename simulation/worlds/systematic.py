@@ -194,6 +194,13 @@ RACES: Mapping[str, Plan] = {
         )
         for variant in range(4)
     },
+    # The slow one has read the row before the other, and adopts its own receive after it.
+    "of two dispatchers with one message the slow one has the older receive": replace(
+        _plan(
+            Job("j0", work_s=120.0), Act(100.0, "redeliver", "j0"), Act(101.0, "redeliver", "j0")
+        ),
+        faults=(Fault("dispatcher@m3#1", 2, "slow/6"),),
+    ),
     # The dispatcher has read the slots, and is slow to claim: meanwhile the stage is paused.
     "a stage is paused while a dispatcher claims": replace(
         _plan(Job("j0", work_s=9.0, files=1), Act(4.0, "pause", "j0", for_s=9_000.0)),

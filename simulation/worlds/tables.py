@@ -69,6 +69,7 @@ _TWO_LATER = (1.0, 200.0, 200.0)
 _APPEND = _plan(_job("j0"), _job("j1"), at_s=_ONE_LATER)
 _OVERWRITE = _plan(_job("j0"), _job("j1", "overwrite"), at_s=_ONE_LATER)
 _APPENDS_AT_ONCE = _plan(_job("j0"), _job("j1"), _job("j2"), at_s=_TWO_LATER)
+_DIES = _plan(_job("j0", "append", "dies_after_commit"))
 # The calls of `j1`, if nothing happens before.
 _LOOKS_LAST, _COMPLETES, _COMMITS = 17, 25, 39
 
@@ -89,6 +90,9 @@ TABLE_WORLDS: Mapping[str, Plan] = {
     "two jobs make a table at once": _plan(_job("j0"), _job("j1")),
     "a job dies between its commit and that to its table": _plan(
         _job("j0"), _job("j1", "append", "dies_after_commit"), at_s=_ONE_LATER
+    ),
+    "a newer version is rolled back before a commit to a table": replace(
+        _DIES, acts=(*_DIES.acts, Act(76.0, "roll_back", "j0"))
     ),
     "a job dies as it commits, and appends with its next attempt": _plan(
         _job("j0", "append", "dies_before_commit")
