@@ -1,11 +1,12 @@
 """Run many worlds on all cores.
 
 `make soak WORLDS=1000000`, or `python -m simulation.tools.soak --worlds 1000000`, runs worlds drawn
-from seeds. With `--pairs` it runs the shortest scenario with every pair of faults: `deaths` for
-processes that die, `all` for all kinds. Progress and violations go to stderr. The last stdout line
-is `worlds=N violations=N worlds_per_s=N virtual_hours_per_s=N`. The exit code is 1 on a violation.
-After an interruption, or when a worker was killed, the same command continues: the state is a file
-under `.longhaul/`.
+from seeds. With `--single` it runs every scenario and pipeline that is not long with every single
+fault at every place. With `--pairs` it runs the shortest scenario with every pair of faults:
+`deaths` for processes that die, `all` for all kinds. Progress and violations go to stderr. The last
+stdout line is `worlds=N violations=N worlds_per_s=N virtual_hours_per_s=N`. The exit code is 1 on a
+violation. After an interruption, or when a worker was killed, the same command continues: the state
+is a file under `.longhaul/`.
 """
 
 import argparse
@@ -31,10 +32,21 @@ from simulation.tools.shrink import Shrinker
 from simulation.worlds.generation import plan_of
 from simulation.worlds.plan import Fault, Plan
 from simulation.worlds.run import Violation, run
-from simulation.worlds.systematic import CORE, DEATHS, faults_of, pairs_with, sites_of
+from simulation.worlds.systematic import (
+    CORE,
+    DEATHS,
+    LONG,
+    PIPELINES,
+    SCENARIOS,
+    faults_of,
+    pairs_with,
+    single_faults,
+    sites_of,
+)
 
 _STATE = Path(__file__).resolve().parents[2] / ".longhaul" / "soak.json"
 _CHUNK = 20
+_Name = Literal["drawn", "single", "deaths", "all"]
 _KINDS: Mapping[str, frozenset[str] | None] = {"deaths": DEATHS, "all": None}
 _PROGRESS_S = 10.0
 _MOST_SHRUNK = 5  # violations to shrink; the others are probably the same
@@ -45,23 +57,39 @@ INTERRUPTED = 130
 class Source(NamedTuple):
     """Where worlds come from, in numbered units.
 
-    A unit is a seed (`drawn`), or the first fault of pairs (`deaths`, `all`).
+    A unit is a seed (`drawn`), a world with one fault (`single`), or the first fault of pairs
+    (`deaths`, `all`).
     """
 
-    name: Literal["drawn", "deaths", "all"]
+    name: _Name
 
     def units(self, worlds: int) -> int:
-        return worlds if self.name == "drawn" else len(_firsts(self.name))
+        match self.name:
+            case "drawn":
+                return worlds
+            case "single":
+                return len(_singles())
+            case _:
+                return len(_firsts(self.name))
 
     def plans(self, unit: int) -> Iterator[Plan]:
-        if self.name == "drawn":
-            yield plan_of(unit)
-        else:
-            yield from pairs_with(CORE, _firsts(self.name)[unit], _KINDS[self.name])
+        match self.name:
+            case "drawn":
+                yield plan_of(unit)
+            case "single":
+                yield _singles()[unit]
+            case _:
+                yield from pairs_with(CORE, _firsts(self.name)[unit], _KINDS[self.name])
 
     def chunk(self) -> int:
         """The number of units that a process takes at once."""
-        return _CHUNK if self.name == "drawn" else 1
+        return _CHUNK if self.name in ("drawn", "single") else 1
+
+
+@cache
+def _singles() -> list[Plan]:
+    scenarios = [plan for name, plan in SCENARIOS.items() if name not in LONG]
+    return [world for plan in (*scenarios, *PIPELINES.values()) for world in single_faults(plan)]
 
 
 @cache
@@ -82,7 +110,7 @@ class Chunk(NamedTuple):
 class Progress:
     """The progress of a soak."""
 
-    source: Literal["drawn", "deaths", "all"]
+    source: _Name
     first: int
     wanted: int
     done: int = 0
@@ -125,12 +153,14 @@ def main() -> int:
     """Exit code 1 on a violation, 3 when a worker was killed, 130 when interrupted."""
     parser = argparse.ArgumentParser(prog="python -m simulation.tools.soak", description=__doc__)
     parser.add_argument("--worlds", type=_count, default=10_000)
-    parser.add_argument("--pairs", choices=("deaths", "all"), help="run pairs of faults instead")
+    places = parser.add_mutually_exclusive_group()
+    places.add_argument("--single", action="store_true", help="run every single fault instead")
+    places.add_argument("--pairs", choices=("deaths", "all"), help="run pairs of faults instead")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--processes", type=_count, default=os.cpu_count() or 1)
     parser.add_argument("--state", type=Path, default=_STATE)
     arguments = parser.parse_args()
-    source = Source(arguments.pairs or "drawn")
+    source = Source("single" if arguments.single else arguments.pairs or "drawn")
     state = Progress.load(arguments.state, source, arguments.first, source.units(arguments.worlds))
     if state.done:
         print(f"continuing after {state.worlds} worlds", file=sys.stderr)

@@ -140,6 +140,14 @@ SCENARIOS: Mapping[str, Plan] = {
 }
 
 
+LONG = (
+    "a job outlasts what SQS holds a message",
+    "a job is called dead, and works on",
+    "an execution is stopped by hand",
+)
+"""Scenarios of many beats: they have thousands of places each."""
+
+
 def _pipeline(*jobs: Job, acts: tuple[Act, ...] = (), **changes: int) -> Plan:
     return replace(_plan(jobs[0], *acts, **{"clean_slots": 10, **changes}), jobs=jobs)
 

@@ -1,6 +1,7 @@
-"""Scenarios with every single fault at every place, and with some pairs.
+"""Scenarios with single faults at their places, and with some pairs.
 
-All scenarios and hundreds of pairs: `make test-slow`.
+More of them: `make test-slow`. Every single fault of each: `python -m simulation.tools.soak
+--single`.
 """
 
 import random
@@ -11,15 +12,9 @@ import pytest
 from simulation.tools.checking import all_hold
 from simulation.worlds.plan import Plan
 from simulation.worlds.regressions import REGRESSIONS
-from simulation.worlds.systematic import PIPELINES, RACES, SCENARIOS, pairs, single_faults
+from simulation.worlds.systematic import LONG, PIPELINES, RACES, SCENARIOS, pairs, single_faults
 
-# Many beats: thousands of places each, of which a sample is enough.
-_LONG = (
-    "a job outlasts what SQS holds a message",
-    "a job is called dead, and works on",
-    "an execution is stopped by hand",
-)
-_SHORT = tuple(each for each in SCENARIOS if each not in _LONG)
+_SHORT = tuple(each for each in SCENARIOS if each not in LONG)
 # With every single fault also in the quick suite: the way of every job, and the hardest one.
 _CORE = ("a job succeeds", "a job dies between commit and publish")
 _SAMPLED = ("a job fails, then succeeds", "a job is cancelled")
@@ -50,20 +45,15 @@ def test_every_invariant_holds_in_a_pipeline_with_some_of_the_single_faults(pipe
 
 
 @pytest.mark.slow
-def test_every_invariant_holds_in_a_fan_out_with_any_single_fault() -> None:
-    assert all_hold(single_faults(PIPELINES["a fan-out is joined"])) > 1_000
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("pipeline", PIPELINES)
 def test_every_invariant_holds_in_a_pipeline_with_many_of_the_single_faults(pipeline: str) -> None:
-    assert all_hold(some(single_faults(PIPELINES[pipeline]), 150)) == 150
+    assert all_hold(some(single_faults(PIPELINES[pipeline]), 40)) == 40
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pipeline", PIPELINES)
 def test_every_invariant_holds_in_a_pipeline_with_some_pairs_of_faults(pipeline: str) -> None:
-    assert all_hold(pairs(PIPELINES[pipeline], random.Random(4), 40)) > 30
+    assert all_hold(pairs(PIPELINES[pipeline], random.Random(4), 10)) > 6
 
 
 @pytest.mark.parametrize("scenario", _CORE)
@@ -83,20 +73,20 @@ def test_every_invariant_holds_with_some_pairs_of_faults(scenario: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scenario", [each for each in _SHORT if each not in _CORE])
-def test_every_invariant_holds_with_any_single_fault_of_the_other_scenarios(scenario: str) -> None:
-    assert all_hold(single_faults(SCENARIOS[scenario])) > 300
+def test_every_invariant_holds_with_many_of_the_single_faults(scenario: str) -> None:
+    assert all_hold(some(single_faults(SCENARIOS[scenario]), 100)) == 100
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scenario", _LONG)
+@pytest.mark.parametrize("scenario", LONG)
 def test_every_invariant_holds_with_a_fault_anywhere_in_a_long_job(scenario: str) -> None:
-    assert all_hold(some(single_faults(SCENARIOS[scenario]), 60)) == 60
+    assert all_hold(some(single_faults(SCENARIOS[scenario]), 20)) == 20
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scenario", _SHORT)
 def test_every_invariant_holds_with_more_pairs_of_faults(scenario: str) -> None:
-    assert all_hold(pairs(SCENARIOS[scenario], random.Random(2), 40)) > 30
+    assert all_hold(pairs(SCENARIOS[scenario], random.Random(2), 20)) > 14
 
 
 @pytest.mark.parametrize("defect", REGRESSIONS)

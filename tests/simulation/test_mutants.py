@@ -1,14 +1,18 @@
 """The seeded bugs, and the gate that puts each into the code: `make mutants`."""
 
 import ast
+import json
 import subprocess
 import sys
 
 import pytest
 
+from simulation.tools.checking import all_hold
+from simulation.tools.mutants.__main__ import KNOWN
 from simulation.tools.mutants.applied import ROOT, StaleMutantError, changed, mutated
 from simulation.tools.mutants.catalogue import ALL, MUTANTS
 from simulation.tools.mutants.mutant import Mutant
+from simulation.worlds.plan import Plan
 
 SOURCE = """
 def settle(lease, verdict):
@@ -69,6 +73,16 @@ def test_gate_finds_a_mutant(capfd: pytest.CaptureFixture[str]) -> None:
     """One of them, as the gate does it."""
     assert gate("the message is deleted before the publish") == 0
     assert capfd.readouterr().out.splitlines()[-1] == "mutants=1 killed=1"
+
+
+@pytest.mark.slow
+def test_every_invariant_holds_without_the_mutants_in_the_worlds_that_kill_them() -> None:
+    known = json.loads(KNOWN.read_text())
+
+    worlds = {int(text) if text.isdigit() else Plan.from_json(text) for text in known.values()}
+
+    assert known.keys() <= MUTANTS.keys()
+    assert all_hold(worlds) == len(worlds) > 20
 
 
 @pytest.mark.slow

@@ -42,3 +42,12 @@ def test_soak_whose_worker_was_killed_fails_and_the_same_command_continues(
     monkeypatch.setattr(soak, "run_chunk", run_well)
     assert soak.main() == 0
     assert "continuing after 20 worlds" in capsys.readouterr().err
+
+
+def test_soak_of_single_faults_has_each_scenario_with_each_of_them() -> None:
+    singles = Source("single")
+
+    assert singles.units(0) > 10_000
+    plans = [plan for unit in range(50) for plan in singles.plans(unit)]
+    assert {len(plan.faults or ()) for plan in plans} == {1}
+    assert len(set(plans)) == len(plans)

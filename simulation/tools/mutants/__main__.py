@@ -2,6 +2,9 @@
 
 `make mutants`, or `python -m simulation.tools.mutants`. Progress goes to stderr. The last line on
 stdout is `mutants=N killed=N`. The exit code is 1 when a mutant survives: an invariant is missing.
+
+Each hunt begins with the world that killed its mutant before, of which `known.json` beside this
+file has one for each. With `--anew` no hunt knows any, and the file is written.
 """
 
 import argparse
@@ -9,7 +12,9 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
 from typing import Any
 
 from simulation.tools.mutants.applied import ROOT
@@ -17,6 +22,9 @@ from simulation.tools.mutants.catalogue import MUTANTS
 
 _WORLDS = 1_000
 """The most worlds for each mutant. The slowest to be found takes fewer than two hundred."""
+
+KNOWN = Path(__file__).with_name("known.json")
+"""By the name of a mutant a world that kills it: a seed, or a plan as JSON."""
 
 
 def main() -> int:
@@ -27,17 +35,28 @@ def main() -> int:
     parser.add_argument(
         "--worlds", type=int, default=_WORLDS, help="the most worlds to try for each"
     )
+    parser.add_argument(
+        "--anew", action="store_true", help="hunt without the known worlds, and write them down"
+    )
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     arguments = parser.parse_args()
     if unknown := [name for name in arguments.names if name not in MUTANTS]:
         parser.error(f"no such mutant: {', '.join(unknown)}; there are: {', '.join(MUTANTS)}")
     names = arguments.names or list(MUTANTS)
+    known: dict[str, str] = json.loads(KNOWN.read_text())
     killed = 0
     with ThreadPoolExecutor(arguments.processes) as pool:
-        hunts = {pool.submit(_hunt, name, arguments.worlds): name for name in names}
+        hunts = {
+            pool.submit(_hunt, name, arguments.worlds, {} if arguments.anew else known): name
+            for name in names
+        }
         for hunt in as_completed(hunts):
             name, found = hunts[hunt], hunt.result()
             killed += found["violated"] is not None
+            if arguments.anew and found["violated"]:
+                known[name] = found["shows"]
+                kept = {each: known[each] for each in MUTANTS if each in known}
+                KNOWN.write_text(json.dumps(kept, indent=0) + "\n")
             said = (
                 f"killed in {found['worlds']:5} worlds by {found['violated']}"
                 if found["violated"]
@@ -48,8 +67,9 @@ def main() -> int:
     return 0 if killed == len(names) else 1
 
 
-def _hunt(name: str, worlds: int) -> dict[str, Any]:
-    command = [sys.executable, "-m", "simulation.tools.mutants.hunt", name, str(worlds)]
+def _hunt(name: str, worlds: int, known: Mapping[str, str]) -> dict[str, Any]:
+    first = [known[name]] if name in known else []
+    command = [sys.executable, "-m", "simulation.tools.mutants.hunt", name, str(worlds), *first]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         # The bug broke the simulation itself, and no invariant found it. The others still run.

@@ -1,6 +1,7 @@
 """Runs worlds with one mutant until an invariant does not hold.
 
-`python -m simulation.tools.mutants.hunt NAME WORLDS`, in a process of its own.
+`python -m simulation.tools.mutants.hunt NAME WORLDS [FIRST]`, in a process of its own. FIRST is
+the world to begin with, a seed or a plan in JSON.
 """
 
 import itertools
@@ -17,8 +18,8 @@ T = TypeVar("T")
 
 
 def main() -> int:
-    """Print a JSON object: the number of worlds, and what was violated (null: it survived)."""
-    name, limit = sys.argv[1], int(sys.argv[2])
+    """Print a JSON object: how many worlds, what was violated (null: it survived), and in which."""
+    name, limit, *first = sys.argv[1:]
     apply(MUTANTS[name])
     # Only now, so that all imports of the product get the mutant.
     from simulation.worlds.plan import Plan  # noqa: PLC0415
@@ -34,16 +35,17 @@ def main() -> int:
     from simulation.worlds.tables import TABLE_WORLDS  # noqa: PLC0415
 
     def worlds() -> Iterator[Plan | int]:
-        """The scenarios, then drawn worlds, single faults and tables in turn.
+        """The first one, the scenarios, then drawn worlds, single faults and tables in turn.
 
         Some bugs need many faults, others one fault at the right place. Worlds with tables take
         several times as long as others.
         """
+        yield from (int(text) if text.isdigit() else Plan.from_json(text) for text in first)
         yield from SCENARIOS.values()
         yield from (world for name, world in RACES.items() if name not in TABLE_WORLDS)
         yield from PIPELINES.values()
         yield from REGRESSIONS.values()
-        drawn = iter(range(limit))
+        drawn = iter(range(int(limit)))
         counted = _alternating(
             [
                 single_faults(plan)
@@ -54,14 +56,17 @@ def main() -> int:
         for worlds_in_turn in itertools.zip_longest(drawn, counted, TABLE_WORLDS.values()):
             yield from (each for each in worlds_in_turn if each is not None)
 
-    violated, tried = None, 0
-    for world in itertools.islice(worlds(), limit):
+    tried = 0
+    for world in itertools.islice(worlds(), int(limit)):
         tried += 1
         violation = run_world(world)
         if violation is not None:
             violated = violation.text.partition("\n")[0]
+            shows = str(world) if isinstance(world, int) else world.to_json()
             break
-    json.dump({"worlds": tried, "violated": violated}, sys.stdout)
+    else:
+        violated = shows = None
+    json.dump({"worlds": tried, "violated": violated, "shows": shows}, sys.stdout)
     return 0
 
 
