@@ -16,8 +16,8 @@ from infra.history import check_beats, check_hand_over
 from infra.schedule import Schedule
 from infra.sizes import Sizes
 from infra.trigger import Trigger
-from longhaul.domain.paths import FOLLOW_ONS_PREFIX
-from longhaul.domain.tables import NAME
+from longhaul.domain.paths import FOLLOW_ONS_PREFIX, TABLES_PREFIX
+from longhaul.domain.tables import NAME, TablePath
 from longhaul.settings import (
     Architecture,
     LeaseSettings,
@@ -348,12 +348,20 @@ class Settings(Model):
         return self
 
     @model_validator(mode="after")
-    def _databases_apart(self) -> "Settings":
-        if own_database(self.stack_name) in self.table_databases:
+    def _databases_known(self) -> "Settings":
+        own = own_database(self.stack_name)
+        if own in self.table_databases:
             raise ValueError(
-                f"table_databases names {own_database(self.stack_name)!r}, which is the stack's "
+                f"table_databases names {own!r}, which is the stack's "
                 "own: the stack makes it, and it is always allowed; take it out"
             )
+        for stage in self.stages:
+            output = stage.follow_on.output
+            if output and TablePath.of(output).database not in (own, *self.table_databases):
+                raise ValueError(
+                    f"stage {stage.name!r} has the follow_on.output {output}, in a database that "
+                    f"is neither the stack's own, {own!r}, nor in table_databases"
+                )
         return self
 
     @model_validator(mode="after")
@@ -397,11 +405,39 @@ def _check_upstream(stage: StageSettings, sources: Sequence[str]) -> None:
 def _check_outputs(stage: StageDeployment, sources: Sequence[str]) -> None:
     """Check that a follow-on that names no output may write where it is given one."""
     prefixes = stage.limits.output_prefixes
+    if stage.follow_on.output:
+        _check_follow_on(stage, stage.follow_on.output, sources)
+        return
     if sources and prefixes is not None and FOLLOW_ONS_PREFIX not in prefixes:
         raise ValueError(
             f"stage {stage.name!r} follows {', '.join(sources)}, and jobs that follow write below "
             f"{FOLLOW_ONS_PREFIX} of the data bucket, unless they name another output; add "
             f"{FOLLOW_ONS_PREFIX!r} to its limits.output_prefixes"
+        )
+
+
+def _check_follow_on(stage: StageDeployment, output: str, sources: Sequence[str]) -> None:
+    table, prefixes = TablePath.of(output), stage.limits.output_prefixes
+    place = f"{TABLES_PREFIX}{table.database}/{table.name}/"
+    if not sources:
+        raise ValueError(
+            f"stage {stage.name!r} has a follow_on, and no stage leads to it: "
+            "name it in the `next` of one"
+        )
+    if stage.engine == "emr-serverless":
+        raise ValueError(
+            f"stage {stage.name!r} runs on emr-serverless, whose jobs write to no tables; "
+            "take its follow_on out"
+        )
+    if not stage.join and stage.follow_on.mode not in ("append", "overwrite_partitions"):
+        raise ValueError(
+            f"stage {stage.name!r} has the follow_on.mode {stage.follow_on.mode}, and each job "
+            "would replace the rows of the last; let it be append or overwrite_partitions"
+        )
+    if prefixes is not None and not place.startswith(prefixes):
+        raise ValueError(
+            f"stage {stage.name!r} has the follow_on.output {output}, which is at {place} in the "
+            f"data bucket; add {place!r} to its limits.output_prefixes"
         )
 
 

@@ -5,11 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from longhaul.domain.errors import InvalidRequestError, PermanentJobError
-from longhaul.domain.follow_ons import body_at_most, groups_of
+from longhaul.domain.follow_ons import body_at_most, groups_of, with_output
 from longhaul.domain.lease import Lease
 from longhaul.domain.lineage import MAX_GROUP, Group, fan_out_problem
 from longhaul.domain.message import Message, size_problem
-from longhaul.domain.paths import FOLLOW_ONS_PREFIX
 from longhaul.domain.policy import parse_request
 from longhaul.job import Request
 from longhaul.settings import RuntimeSettings, Stage
@@ -92,10 +91,7 @@ class Emitter:
                 " start twice"
             )
         # Whatever it leaves out is filled in when it is sent.
-        whole = {
-            "output": f"s3://{self.settings.paths.data_bucket}/{FOLLOW_ONS_PREFIX}x/",
-            **request,
-        }
+        whole = with_output(target, "x", request, self.settings)
         try:
             parse_request(json.dumps(whole), self.settings, target)
         except InvalidRequestError as error:

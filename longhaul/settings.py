@@ -15,6 +15,11 @@ VARIABLE = "LONGHAUL_SETTINGS"
 """Name of the environment variable that holds `RuntimeSettings` as JSON."""
 
 Engine = Literal["fargate", "emr-serverless"]
+Mode = Literal["overwrite", "append", "error", "overwrite_partitions"]
+"""What to do when the output exists: replace it, add to it, or refuse.
+
+In a table also: replace the partitions for which the job wrote rows.
+"""
 Architecture = Literal["arm64", "x86_64"]
 SizeName = Literal["tiny", "small", "medium", "large", "xlarge"]
 StageName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,30}$")]
@@ -151,6 +156,17 @@ class RequestLimits(Model):
     output_prefixes: tuple[str, ...] | None = None
 
 
+class FollowOnSettings(Model):
+    """Where jobs write that follow from another stage, or join, and name no output themselves."""
+
+    # None: each below a prefix of its own.
+    output: Annotated[str, Field(pattern=r"^table://[a-z0-9_]{1,128}/[a-z0-9_]{1,180}$")] | None = (
+        None
+    )
+    # Jobs that share a table add to it. Only a join may replace what is there.
+    mode: Mode = "append"
+
+
 class StageSettings(Model):
     """One queue, its limit, and the defaults of the requests that come through it."""
 
@@ -178,6 +194,7 @@ class StageSettings(Model):
     # The next stages after a success: each gets what the job emitted for it, or one job with the
     # output as its input.
     next: tuple[StageName, ...] = ()
+    follow_on: FollowOnSettings = FollowOnSettings()
     # One job for a whole fan-out, when all jobs that one job emitted passed the stage before.
     join: bool = False
     # Gets an event when a run of a job has ended: the ARN of an SQS queue, an SNS topic or an

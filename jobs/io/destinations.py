@@ -13,7 +13,7 @@ from jobs.io.publisher import Uploader
 from jobs.io.written import Dataset
 from longhaul.domain.lease import AttemptId, CommittedOutput
 from longhaul.domain.paths import DataPath
-from longhaul.domain.request import Mode
+from longhaul.settings import Mode
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

@@ -17,7 +17,7 @@ from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.manifest import MANIFEST
 from longhaul.domain.paths import DataPath
-from longhaul.domain.request import Mode
+from longhaul.settings import Mode
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

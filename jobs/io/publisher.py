@@ -22,8 +22,8 @@ from longhaul.domain.manifest import (
 )
 from longhaul.domain.paths import DataPath
 from longhaul.domain.pending import pending_ref
-from longhaul.domain.request import Mode
 from longhaul.ports import Background
+from longhaul.settings import Mode
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

@@ -22,7 +22,6 @@ from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.lease import AttemptId, CommittedOutput
 from longhaul.domain.manifest import MAIN, PendingOutput
 from longhaul.domain.paths import TABLES_PREFIX
-from longhaul.domain.request import Mode
 from longhaul.domain.tables import (
     MAX_STATISTICS,
     PartitionBy,
@@ -30,6 +29,7 @@ from longhaul.domain.tables import (
     TablePath,
     data_folder,
 )
+from longhaul.settings import Mode
 
 
 class TableDestination:

@@ -101,13 +101,21 @@ def joined(
 ) -> Joined:
     """The job that starts when all have arrived. `emitter`: the row of the job that emitted them.
 
-    Its inputs are their outputs, in the order in which the members were emitted. They are stored
-    beside the request, which names them: thousands of paths do not fit into a message.
+    Its inputs are their outputs, in the order in which the members were emitted; an output to which
+    several of them added is one input, named after the first. They are stored beside the request,
+    which names them: thousands of paths do not fit into a message.
     """
     job_id = child_id(join.lineage.root, join.stage, join.group.of, join.group.run, "join")
     key = job_key(join.stage, job_id)
     name = _input_name(join.upstream)
-    inputs = {f"{name}_{n:05}": outputs.get(n) for n in range(join.group.size)}
+    places = range(join.group.size)
+    # From the last place to the first, so that the first one stays.
+    first = {outputs[n]: n for n in reversed(places) if n in outputs}
+    inputs = {
+        f"{name}_{n:05}": outputs.get(n)
+        for n in places
+        if n not in outputs or first[outputs[n]] == n
+    }
     missing = tuple(each for each, output in inputs.items() if output is None)
     request = {"inputs": dict.fromkeys(missing)}
     seal = seal_of(emitter) if emitter else None
@@ -189,12 +197,23 @@ def _sent(
     settings: RuntimeSettings,
 ) -> FollowOn:
     body = {
-        "output": f"s3://{settings.paths.data_bucket}/{FOLLOW_ONS_PREFIX}{job_id}/",
-        **request,
+        **with_output(target, job_id, request, settings),
         "job_id": job_id,
         "lineage": lineage.model_dump(exclude_none=True),
     }
     return FollowOn(target.name, json.dumps(body, separators=(",", ":")))
+
+
+def with_output(
+    target: Stage, job_id: str, request: Mapping[str, Any], settings: RuntimeSettings
+) -> Mapping[str, Any]:
+    """The request of a job that follows; where it names no output, with the one of its stage."""
+    if "output" in request:
+        return request
+    if target.follow_on.output:
+        return {**target.follow_on.model_dump(exclude_none=True), **request}
+    prefix = f"s3://{settings.paths.data_bucket}/{FOLLOW_ONS_PREFIX}{job_id}/"
+    return {"output": prefix, **request}
 
 
 def _input_name(stage: str) -> str:

@@ -19,9 +19,8 @@ from pydantic import AfterValidator, Field
 
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.paths import has_controls
-from longhaul.domain.request import Mode
 from longhaul.domain.tables import PendingTable, data_folder
-from longhaul.settings import Model
+from longhaul.settings import Mode, Model
 
 MANIFEST: Final = "_SUCCESS"
 """Spark's own marker: other readers skip it, and take it as a finished job. Ours has content."""

@@ -125,7 +125,10 @@ def read(delivery: Delivery, stage: Stage, now: datetime) -> JobMessage:
         request=request,
         key=job_key(stage.name, job_id),
         renews=renews,
-        is_follow_on=renews is None and attributes.FIRST_SENT in given,
+        # The attribute alone proves nothing: anybody may send one of that name.
+        is_follow_on=renews is None
+        and attributes.FIRST_SENT in given
+        and request.lineage is not None,
     )
 
 

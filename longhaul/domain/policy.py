@@ -175,13 +175,7 @@ def _table_problems(request: JobRequest, settings: RuntimeSettings, stage: Stage
             " engine fargate"
         )
     for following in map(settings.stage, stage.next):
-        if following.join:
-            yield (
-                f"output: stage {stage.name} passes its outputs to {following.name}, which joins"
-                " them, and would read a table whole for each job that adds to it: send jobs for a"
-                " table to another stage, or write to prefixes"
-            )
-        elif following.engine == "emr-serverless":
+        if following.engine == "emr-serverless":
             yield (
                 f"output: stage {stage.name} passes its outputs to {following.name}, whose engine"
                 " emr-serverless reads no tables: send jobs for a table to another stage, or write"

@@ -27,7 +27,7 @@ from longhaul.domain.durations import parse_duration_s
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.lineage import MAX_GROUP, Lineage
 from longhaul.domain.quoting import name_of
-from longhaul.settings import Engine, Model, SizeName
+from longhaul.settings import Engine, Mode, Model, SizeName
 
 MAX_TIMEOUT_S = 604_800
 _MAX_INPUTS = MAX_GROUP  # a joined job has one for each of its group
@@ -64,12 +64,6 @@ OBJECT: Final = "{object}"
 """In the inputs and the output of a request with an `object`: the object's path."""
 _OBJECT_ID: Final = "{object.id}"
 _NOT_IN_IDS: Final = re.compile(r"[^A-Za-z0-9_]+")
-
-Mode = Literal["overwrite", "append", "error", "overwrite_partitions"]
-"""What to do when the output exists: replace it, add to it, or refuse.
-
-In a table also: replace the partitions for which the job wrote rows.
-"""
 
 
 class CreatedObject(Model):

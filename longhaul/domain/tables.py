@@ -14,8 +14,7 @@ from pydantic import PlainSerializer, PlainValidator
 
 from longhaul.domain.paths import TABLES_PREFIX, DataPath, has_controls
 from longhaul.domain.quoting import cut
-from longhaul.domain.request import Mode
-from longhaul.settings import Model, PathPolicy
+from longhaul.settings import Mode, Model, PathPolicy
 
 SCHEME: Final = "table://"
 

@@ -47,7 +47,10 @@ _FORGED: tuple[tuple[str, int | str, bool], ...] = (
     (CLEAN, 0, False),
     (SUM, "join", False),
     (SUM, "join", True),
+    (SUM, "join", True),
 )
+SEALED = 4
+"""The forged request of who has read the seal in a follow-on, as any reader of its queue can."""
 INVALID_BODIES = ("not JSON", "[1, 2]", '{"job": "nobody-knows-it"}')
 
 
@@ -85,7 +88,7 @@ def forged_of(job: Job, variant: int, row: Any, bucket: str) -> tuple[str, str]:
     """A stage and a request that claims to follow from a job, by who knows the job's row by sight.
 
     A place that was not emitted, a place of a group of another size, a member without the seal, a
-    join with inputs of its own, and a join before its time.
+    join with inputs of its own, a join before its time, and that with the seal.
     """
     key, run = row["key"]["S"], int(row["run"]["N"])
     size = job.fan_out or 0
@@ -100,6 +103,8 @@ def forged_of(job: Job, variant: int, row: Any, bucket: str) -> tuple[str, str]:
     if inputs_ref:
         digest = sha256(f"{stage}#{job_id}".encode()).hexdigest()[:20]
         lineage["inputs_ref"] = f"longhaul/joined/{digest}.json"
+    if variant == SEALED:
+        lineage["seal"] = json.loads(row["output"]["S"])["seal"]
     request = {
         "job": PRODUCERS_JOB,
         "job_id": job_id,
@@ -117,7 +122,7 @@ def emitted_of(job: Job, bucket: str) -> dict[str, Any]:
         "inputs": {"flights": f"s3://{bucket}/raw/{job.name}.csv"},
         "params": {"name": job.name, "work": 0},
     }
-    if job.output or job.output_bytes:
+    if job.output or job.output_bytes or job.table:
         request["output"] = _output_of(job, bucket)
     return request | _wishes(job)
 

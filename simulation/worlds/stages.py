@@ -96,6 +96,7 @@ def _unasked(job: Job) -> Job:
     return replace(
         job,
         output="",
+        table="",
         output_bytes=0,
         mode="overwrite",
         timeout_s=None,

@@ -8,6 +8,7 @@ from typing import Any
 from simulation.worlds.injection import Site
 from simulation.worlds.leftovers import LEFTOVERS
 from simulation.worlds.plan import Act, Ending, Fault, Job, Plan
+from simulation.worlds.requests import SEALED
 from simulation.worlds.run import run
 from simulation.worlds.tables import TABLE_WORLDS
 from simulation.worlds.tiny import TINY_WORLDS
@@ -180,6 +181,10 @@ PIPELINES: Mapping[str, Plan] = {
         Job("j0", work_s=9.0, files=1, fan_out=2, endings=(Ending("dies_after_commit"),)),
         Job("j0.1", work_s=9.0, endings=(Ending("dies_before_commit"),)),
     ),
+    "members append to one table": _pipeline(
+        _THREE,
+        *(Job(f"j0.{n}", work_s=9.0, files=1, table="events", mode="append") for n in range(3)),
+    ),
     "more members than SQS takes at once": _pipeline(Job("j0", work_s=9.0, files=1, fan_out=12)),
 }
 """Three stages each: what `j0` emits, or its follow-on, goes through `clean`; `sum` joins it."""
@@ -200,7 +205,7 @@ RACES: Mapping[str, Plan] = {
             acts=(_SUBMIT, Act(200.0, "submit_forged", "j0", work=variant)),
             clean_slots=10,
         )
-        for variant in range(4)
+        for variant in range(SEALED + 1)
     },
     # The slow one has read the row before the other, and adopts its own receive after it.
     "of two dispatchers with one message the slow one has the older receive": replace(

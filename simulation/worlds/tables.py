@@ -23,11 +23,8 @@ _OUTAGES = 0.1
 
 
 def with_tables(rng: random.Random, plan: Plan, swarm: Swarm, chance: float = _CHANCE) -> Plan:
-    """The plan; or with it jobs whose outputs are tables, and others who write to them.
-
-    None in a pipeline, where a table is no input.
-    """
-    if rng.random() >= chance or plan.clean_slots or not swarm.has("tables"):
+    """The plan; or with it jobs whose outputs are tables, and others who write to them."""
+    if rng.random() >= chance or not swarm.has("tables"):
         return plan
     jobs = tuple(_into_table(rng, job) for job in plan.jobs)
     if jobs == plan.jobs:
@@ -48,7 +45,7 @@ def _into_table(rng: random.Random, job: Job) -> Job:
     return replace(
         job,
         output="",
-        table="events" if rng.random() < _SHARED else f"events_{job.name}",
+        table="events" if rng.random() < _SHARED else f"events_{job.name.replace('.', '_')}",
         mode="append" if rng.random() < _APPENDS else "overwrite",
     )
 

@@ -102,6 +102,51 @@ def test_what_follows_may_write_where_it_is_sent() -> None:
         load(None, {"stages": stages})
 
 
+@pytest.mark.parametrize(
+    ("stage", "problem"),
+    [
+        ({"follow_on": {"output": "table://elsewhere/flights"}}, "in a database that is neither"),
+        (
+            {"follow_on": {"output": "table://longhaul/flights", "mode": "overwrite"}},
+            "would replace",
+        ),
+        (
+            {"follow_on": {"output": "table://longhaul/flights"}, "engine": "emr-serverless"},
+            "whose jobs write to no tables",
+        ),
+        (
+            {
+                "follow_on": {"output": "table://longhaul/flights"},
+                "limits": {"output_prefixes": ["tables/longhaul/other/"]},
+            },
+            "add 'tables/longhaul/flights/' to its limits.output_prefixes",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_follows_may_write_to_the_table_of_its_stage(
+    stage: dict[str, JsonValue], problem: str
+) -> None:
+    main = {"name": "main", "next": ["clean"]}
+
+    with pytest.raises(SettingsError, match=re.escape(problem)):
+        load(None, {"stages": [main, {"name": "clean", "job": "flights_clean", **stage}]})
+
+
+def test_the_table_of_what_follows_is_that_of_a_stage_that_follows() -> None:
+    follow_on = {"output": "table://longhaul/flights"}
+
+    with pytest.raises(SettingsError, match="no stage leads to it"):
+        load(None, {"stages": [{"name": "main", "follow_on": follow_on}]})
+    join = {"name": "sum", "job": "daily_delays", "join": True}
+    stages = [
+        {"name": "main", "next": ["clean"]},
+        {"name": "clean", "job": "flights_clean", "follow_on": follow_on, "next": ["sum"]},
+        {**join, "follow_on": {"output": "table://longhaul/delays", "mode": "overwrite"}},
+    ]
+    assert load(None, {"stages": stages}).stages[2].follow_on.mode == "overwrite"
+
+
 def test_a_whole_bucket_is_not_both_output_and_code() -> None:
     buckets = {"output_buckets": ["theirs"], "job_prefixes": ["s3://theirs/"]}
     with pytest.raises(SettingsError, match="the whole bucket 'theirs', which jobs write"):
@@ -146,7 +191,7 @@ def test_a_stages_name_in_outputs_has_no_hyphens() -> None:
             {"stages": [{"slot": 1}]},
             (
                 "longhaul.stages.0.slot: is not a setting; did you mean slots? "
-                "allowed here: engine, job, join, limits, max_attempts,"
+                "allowed here: engine, follow_on, job, join, limits,"
             ),
         ),
         (

@@ -21,7 +21,7 @@ from longhaul.domain.lineage import MAX_GROUP, Group, Lineage, child_id
 from longhaul.domain.message import Message, size_problem
 from longhaul.domain.policy import parse_request
 from longhaul.domain.request import read_request
-from longhaul.settings import RuntimeSettings
+from longhaul.settings import FollowOnSettings, RuntimeSettings
 from tests.builders import BUCKET, changed, running, settings, stage
 
 STAGES = (
@@ -107,6 +107,36 @@ def test_join_starts_one_job_with_every_output_in_order() -> None:
     assert request.lineage == Lineage(
         root="months#2013", parent="months#2013", inputs_ref=sent.inputs_ref
     )
+
+
+def test_output_to_which_several_members_added_is_one_input_of_the_join() -> None:
+    (arrival,) = follow_ons_of(member(2, size=5))
+    table, prefix = "table://longhaul/flights", "s3://longhaul-data/2/"
+
+    sent = joined(arrival.join, {0: table, 1: table, 2: prefix, 4: table}, None, PIPELINE)
+
+    assert sent.inputs == {"clean_00000": table, "clean_00002": prefix, "clean_00003": None}
+    assert sent.missing == ("clean_00003",)
+
+
+def test_what_follows_writes_to_the_table_of_its_stage_unless_it_names_an_output() -> None:
+    table = FollowOnSettings(output="table://longhaul/flights")
+    stages = tuple(
+        stage.model_copy(update={"follow_on": table}) if stage.name == "clean" else stage
+        for stage in PIPELINE.stages
+    )
+    pipeline = PIPELINE.model_copy(update={"stages": stages})
+    own = {"output": f"s3://{BUCKET}/1/"}
+
+    (once,) = follow_ons_of(succeeded("months"), known=pipeline)
+    found = follow_ons_of(succeeded("months"), {"clean": [{"inputs": {}}, own]}, pipeline)
+
+    bodies = [json.loads(each.body) for each in (once, *found)]
+    assert [(body["output"], body.get("mode")) for body in bodies] == [
+        ("table://longhaul/flights", "append"),
+        ("table://longhaul/flights", "append"),
+        (f"s3://{BUCKET}/1/", None),
+    ]
 
 
 def test_join_of_the_largest_group_with_the_longest_outputs_fits_into_a_message() -> None:

@@ -31,6 +31,9 @@ TIMING = LeaseSettings()
 SENT = NOW - timedelta(minutes=1)
 
 
+LINEAGE = {"root": "main#2013", "parent": "main#2013"}
+
+
 def received(given: dict[str, Any] | None = None, **changes: Any) -> JobMessage:
     content = Message(body(**changes), given or {}, "tenant")
     return read(Delivery("m-1", "handle", 3, SENT, content), stage(), NOW)
@@ -122,17 +125,22 @@ def test_work_is_as_old_as_its_message_says_and_never_younger_than_the_message(
 
 
 @pytest.mark.parametrize(
-    ("renews", "chain", "is_follow_on"),
-    [(None, "m-1", True), ("m-0", "m-0", False), ("x" * 100, "x" * 100, False)],
+    ("renews", "lineage", "chain", "is_follow_on"),
+    [
+        (None, LINEAGE, "m-1", True),
+        ("m-0", LINEAGE, "m-0", False),
+        ("x" * 100, LINEAGE, "x" * 100, False),
+        (None, None, "m-1", False),
+    ],
 )
-def test_message_with_a_first_time_is_a_copy_or_else_a_follow_on(
-    renews: str | None, chain: str, *, is_follow_on: bool
+def test_message_with_a_first_time_and_a_lineage_is_a_copy_or_else_a_follow_on(
+    renews: str | None, lineage: dict[str, str] | None, chain: str, *, is_follow_on: bool
 ) -> None:
     given = {attributes.FIRST_SENT: text(epoch_ms(EARLIER))}
     if renews:
         given[attributes.RENEWS] = text(renews)
 
-    came = received(given)
+    came = received(given, lineage=lineage)
 
     assert (came.renews, came.chain, came.is_follow_on) == (renews, chain, is_follow_on)
 

@@ -85,7 +85,10 @@ def join_is_whole(seen: "Seen", sent: "Sent") -> str | None:
         return f"{sent.key} is sent, and members {missing} of {parent} are not published"
     if seen.families.is_incomplete(parent):
         return None  # redriven: it is refused again
-    wanted = {f"{CLEAN}_{n:05}": _output(seen, str(key)) for n, key in enumerate(members)}
+    wanted: dict[str, str] = {}
+    for n, key in enumerate(members):
+        if (output := _output(seen, str(key))) not in wanted.values():
+            wanted[f"{CLEAN}_{n:05}"] = output
     found = seen.stored_inputs(sent.request["lineage"]["inputs_ref"])
     return (
         None

@@ -96,6 +96,18 @@ FOLLOW_ONS: Final = (
         ),
     ),
     Mutant(
+        "a join reads a table once for each member that wrote to it",
+        "longhaul/domain/follow_ons.py",
+        "if n not in outputs or first[outputs[n]] == n",
+        "",
+    ),
+    Mutant(
+        "an attribute alone makes a follow-on",
+        "longhaul/domain/message.py",
+        "renews is None and attributes.FIRST_SENT in given and request.lineage is not None",
+        "renews is None and attributes.FIRST_SENT in given",
+    ),
+    Mutant(
         "a join may start before its members have arrived",
         "longhaul/ancestry.py",
         "if stored is None:\n    raise InvalidRequestError([_FORGED])",

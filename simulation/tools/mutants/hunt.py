@@ -57,6 +57,8 @@ def main() -> int:
             yield from (each for each in worlds_in_turn if each is not None)
 
     tried = 0
+    violated: str | None = None
+    shows: str | None = None
     for world in itertools.islice(worlds(), int(limit)):
         tried += 1
         violation = run_world(world)
@@ -64,8 +66,6 @@ def main() -> int:
             violated = violation.text.partition("\n")[0]
             shows = str(world) if isinstance(world, int) else world.to_json()
             break
-    else:
-        violated = shows = None
     json.dump({"worlds": tried, "violated": violated, "shows": shows}, sys.stdout)
     return 0
 
