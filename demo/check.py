@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from mypy_boto3_stepfunctions import SFNClient
 
 
+Tables = Callable[[str], Sequence[Mapping[str, Any]]]
+"""The rows of a SELECT over the stack's tables."""
+
+
 def require(condition: bool, otherwise: str) -> None:  # noqa: FBT001 - an assertion that python -O keeps
     if not condition:
         raise DemoError(otherwise)
@@ -38,13 +42,6 @@ def manifest(s3: "S3Client", prefix: str) -> Manifest:
     return Manifest.model_validate_json(
         s3.get_object(Bucket=bucket, Key=f"{key}_SUCCESS")["Body"].read()
     )
-
-
-def output_of(job: WatchedJob) -> str:
-    output = job.lease.attempt.output if job.lease else None
-    if output is None:
-        raise DemoError(f"{job.label} has no output")
-    return output.prefix
 
 
 def every_job_succeeded(jobs: Iterable[WatchedJob]) -> str:
@@ -92,14 +89,18 @@ def sizes_are_right(cleaned: Iterable[WatchedJob], killed: Iterable[WatchedJob])
     return f"{MONTHS} months ran on Lambda; what was killed went on with small, on Fargate"
 
 
-def no_row_was_lost(s3: "S3Client", cleaned: Sequence[WatchedJob]) -> str:
-    rows = [manifest(s3, output_of(job)).rows for job in cleaned]
-    clean, quarantined = sum(each["."] for each in rows), sum(each["quarantine"] for each in rows)
+def no_row_was_lost(tables: Tables) -> str:
+    """Each month adds its rows to one table, also the one that was killed, and once."""
+    (clean,) = tables("SELECT count(*) AS n FROM flights")
+    (bad,) = tables("SELECT count(*) AS n FROM flights__quarantine")
     require(
-        clean + quarantined == ROWS,
-        f"{ROWS:,} rows went in, {clean:,} clean and {quarantined:,} quarantined came out",
+        clean["n"] + bad["n"] == ROWS,
+        f"{ROWS:,} rows went in, {clean['n']:,} clean and {bad['n']:,} quarantined came out",
     )
-    return f"{ROWS:,} rows in = {clean:,} clean + {quarantined:,} quarantined"
+    return (
+        f"{ROWS:,} rows in = {clean['n']:,} clean + {bad['n']:,} quarantined in the table "
+        f"{scenario.FLIGHTS}, read by DuckDB"
+    )
 
 
 def bad_rows_were_quarantined(s3: "S3Client", bucket: str, inputs: scenario.Inputs) -> str:
@@ -113,10 +114,11 @@ def bad_rows_were_quarantined(s3: "S3Client", bucket: str, inputs: scenario.Inpu
     )
 
 
-def delays_are_right(s3: "S3Client", delays: WatchedJob, months: Sequence[Path]) -> str:
+def delays_are_right(tables: Tables, months: Sequence[Path]) -> str:
     """Compares every figure of every day and carrier with those computed without Spark."""
     expected = daily_delays(months)
-    found = {(row["day"], row["carrier"]): row for row in _json_rows(s3, output_of(delays))}
+    rows = tables("SELECT * FROM delays")
+    found = {(row["day"], row["carrier"]): row for row in rows}
     require(
         found.keys() == expected.keys(),
         f"{len(found)} days and carriers instead of {len(expected)}",
@@ -127,14 +129,15 @@ def delays_are_right(s3: "S3Client", delays: WatchedJob, months: Sequence[Path])
         got = (
             row["flights"],
             row["cancelled"],
-            row.get("mean_dep_delay"),
-            row.get("p95_dep_delay"),
+            row["mean_dep_delay"],
+            row["p95_dep_delay"],
         )
         same = all(_close(a, b) for a, b in zip(wanted, got, strict=True))
         require(same, f"{key}: flights, cancelled, mean and p95 delay are {got}, not {wanted}")
     flights = sum(each.flights for each in expected.values())
     return (
-        f"{len(expected):,} days and carriers, {flights:,} flights: all as computed without Spark"
+        f"{len(expected):,} days and carriers, {flights:,} flights, in the table "
+        f"{scenario.DELAYS}: all as computed without Spark"
     )
 
 
@@ -202,16 +205,6 @@ def nothing_runs(
     processes = [pid for pid, runs_job in kill.processes_of(endpoint).items() if runs_job]
     require(not processes, f"processes of jobs still run: {processes}")
     return "no task, execution or process of a job is left"
-
-
-def _json_rows(s3: "S3Client", prefix: str) -> Iterable[dict[str, Any]]:
-    """The rows of an output's dataset `as-json`."""
-    place = DataPath.on_s3(prefix)
-    bucket, key = place.bucket, place.key
-    for file in manifest(s3, prefix).files:
-        if file.dataset == "as-json":
-            for line in s3.get_object(Bucket=bucket, Key=key + file.path)["Body"].iter_lines():
-                yield json.loads(line)
 
 
 def _close(a: float | None, b: float | None) -> bool:

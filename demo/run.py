@@ -17,13 +17,18 @@ from rich.console import Console
 
 from console.local.aws import embedded_aws, work_in
 from console.local.training import BackgroundTraining
+from console.operations.table_query import query
+from console.operations.tables import TableReader
+from console.place import Place
 from console.synth import REPOSITORY, synth
+from console.target import Target
 from demo import check, kill, scenario
 from demo.flights import FetchError
 from demo.show import Show, show_on
 from demo.watch import DemoError, WatchedJob, Watcher
 from embedded.cloud import EmbeddedAws
 from embedded.credentials import aws_client, child_environment
+from infra.settings import CONTEXT_KEY
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.dynamodb.index import DynamoIndex
 from longhaul.adapters.dynamodb.leases import DynamoLeases
@@ -37,6 +42,7 @@ STAGES = ("main", "months", "clean", "delays")
 _DONE_WITHIN_S = 600
 _SETTLED_WITHIN_S = 60
 _REPORT_WITHIN_S = 120
+_MOST_ROWS = 100_000
 
 
 @dataclass(frozen=True)
@@ -76,7 +82,7 @@ def run(console: Console, work_dir: Path, cache: Path = REPOSITORY / ".cache" / 
         with work_in(work_dir), BackgroundTraining(), show_on(console) as show:
             show.say("preparing 336,776 flights, synthesizing the stack")
             inputs = scenario.prepare(cache)
-            assembly = synth(work_dir / "cdk.out")
+            assembly = synth(work_dir / "cdk.out", context={CONTEXT_KEY: scenario.settings()})
             with embedded_aws(work_dir) as aws:
                 outputs = aws.deploy(assembly, STACK)
                 show.say(f"stack {STACK} deployed to {aws.endpoint}; logs under {_short(work_dir)}")
@@ -133,7 +139,9 @@ class _Demo:
         self._bucket = outputs["DataBucketName"]
         self._inputs = inputs
         self._show = show
-        self._timing = _local_timing()
+        self._timing = LeaseSettings.model_validate(scenario.settings()["lease"])
+        self._target = Target(Place(aws.endpoint, aws.region, None, embedded=True), None)
+        self._tables = TableReader(client("glue"), self._s3, (scenario.FLIGHTS.database,))
         clock = SystemClock()
         dynamodb, table = client("dynamodb"), outputs["LeasesTableName"]
         self._leases = DynamoLeases(dynamodb, table, clock, random.Random())  # noqa: S311 - jitter
@@ -269,9 +277,9 @@ class _Demo:
             check.every_job_succeeded(jobs),
             check.one_submission_became(jobs, cleaned, delays),
             check.sizes_are_right(cleaned, [each.job for each in killed]),
-            check.no_row_was_lost(self._s3, cleaned),
+            check.no_row_was_lost(self._rows),
             check.bad_rows_were_quarantined(self._s3, self._bucket, self._inputs),
-            check.delays_are_right(self._s3, delays, self._inputs.months),
+            check.delays_are_right(self._rows, self._inputs.months),
             check.every_long_job_had_a_heartbeat(jobs, self._timing),
             check.only_the_invalid_body_is_dead(letters),
             *(f"    dead letter: {letter['class']}: {letter['reason']}" for letter in letters),
@@ -282,6 +290,11 @@ class _Demo:
                 self._ecs, self._sfn, cluster, self._outputs["StateMachineArn"], self._endpoint
             ),
         ]
+
+    def _rows(self, select: str) -> list[dict[str, Any]]:
+        """The rows of a query, by DuckDB."""
+        answer = query(self._target, self._tables, select, _MOST_ROWS, as_json=True)
+        return [json.loads(str(row)) for (row,) in answer.rows]
 
     def _until_quiet(self) -> None:
         """Wait for the heartbeat branches, each of which ends at the next beat after its settle."""
@@ -303,11 +316,6 @@ def queue_output(stage: str) -> str:
 def dead_letter_output(stage: str) -> str:
     """The name of the stack's output with the URL of a stage's dead-letter queue."""
     return "DeadLetterQueueUrl" if stage == STAGES[0] else f"{stage.capitalize()}DeadLetterQueueUrl"
-
-
-def _local_timing() -> LeaseSettings:
-    profile = json.loads((REPOSITORY / "console" / "profile.json").read_text())
-    return LeaseSettings.model_validate(profile["longhaul"]["lease"])
 
 
 def _short(path: Path) -> str:

@@ -6,8 +6,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from console.synth import PROFILE
 from demo.flights import Spoiled, months, spoil
+from infra.settings import CONTEXT_KEY
 from longhaul.domain.lease import job_key
+from longhaul.domain.tables import TablePath
+
+FLIGHTS = TablePath("longhaul", "flights")
+"""To which the months add their rows, and which the join reads."""
+
+DELAYS = TablePath("longhaul", "delays")
+"""What the join makes of them."""
 
 INVALID_BODY = '{"job": "flights_cleam", "output": "s3://nobodys-bucket/x/", "colour": "red"}'
 
@@ -36,6 +45,19 @@ class Inputs:
     spoiled: Spoiled
 
 
+def settings() -> dict[str, Any]:
+    """The local profile, with tables as the outputs of two stages."""
+    found: dict[str, Any] = json.loads(PROFILE.read_text())[CONTEXT_KEY]
+    outputs = {
+        "clean": {"output": str(FLIGHTS)},
+        "delays": {"output": str(DELAYS), "mode": "overwrite"},
+    }
+    for stage in found["stages"]:
+        if stage["name"] in outputs:
+            stage["follow_on"] = outputs[stage["name"]]
+    return found
+
+
 def prepare(cache: Path) -> Inputs:
     """The input files. Missing files are downloaded into `cache`.
 
@@ -51,7 +73,7 @@ def year(bucket: str) -> SampleJob:
     """The whole pipeline.
 
     The job `months` emits a request per month for the stage `clean`. The stage `delays` starts when
-    all twelve are done.
+    all twelve are done. Both write to tables: see `settings`.
     """
     request = {
         "job": "months",

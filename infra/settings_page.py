@@ -23,7 +23,7 @@ from infra.schedule import Schedule
 from infra.settings import NetworkSettings, Settings, StageDeployment, StageLimits
 from infra.sizes import Size, Sizes, TinySize
 from infra.trigger import Trigger
-from longhaul.settings import LeaseSettings
+from longhaul.settings import FollowOnSettings, LeaseSettings
 
 PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "settings.md"
 BEGIN: Final = "<!-- From here on `python -m infra.settings_page` writes the page. -->"
@@ -31,6 +31,7 @@ SECTIONS: Final[Mapping[str, type[BaseModel]]] = {
     "The stack": Settings,
     "A stage: `stages[]`": StageDeployment,
     "What a request may ask for: `stages[].limits`": StageLimits,
+    "Where follow-ons write: `stages[].follow_on`": FollowOnSettings,
     "A recurring job: `stages[].schedule`": Schedule,
     "A job for each object: `stages[].on_object`": Trigger,
     "The lease: `lease`": LeaseSettings,

@@ -159,7 +159,7 @@ class RequestLimits(Model):
 class FollowOnSettings(Model):
     """Where jobs write that follow from another stage, or join, and name no output themselves."""
 
-    # None: each below a prefix of its own.
+    # A table, `table://DATABASE/NAME`. None: each writes below a prefix of its own.
     output: Annotated[str, Field(pattern=r"^table://[a-z0-9_]{1,128}/[a-z0-9_]{1,180}$")] | None = (
         None
     )
@@ -194,6 +194,7 @@ class StageSettings(Model):
     # The next stages after a success: each gets what the job emitted for it, or one job with the
     # output as its input.
     next: tuple[StageName, ...] = ()
+    # Where follow-ons write that name no output, and the join.
     follow_on: FollowOnSettings = FollowOnSettings()
     # One job for a whole fan-out, when all jobs that one job emitted passed the stage before.
     join: bool = False
