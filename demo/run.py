@@ -28,7 +28,6 @@ from demo.show import Show, show_on
 from demo.watch import DemoError, WatchedJob, Watcher
 from embedded.cloud import EmbeddedAws
 from embedded.credentials import aws_client, child_environment
-from infra.settings import CONTEXT_KEY
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.dynamodb.index import DynamoIndex
 from longhaul.adapters.dynamodb.leases import DynamoLeases
@@ -82,7 +81,7 @@ def run(console: Console, work_dir: Path, cache: Path = REPOSITORY / ".cache" / 
         with work_in(work_dir), BackgroundTraining(), show_on(console) as show:
             show.say("preparing 336,776 flights, synthesizing the stack")
             inputs = scenario.prepare(cache)
-            assembly = synth(work_dir / "cdk.out", context={CONTEXT_KEY: scenario.settings()})
+            assembly = synth(work_dir / "cdk.out", context=scenario.context())
             with embedded_aws(work_dir) as aws:
                 outputs = aws.deploy(assembly, STACK)
                 show.say(f"stack {STACK} deployed to {aws.endpoint}; logs under {_short(work_dir)}")
@@ -139,7 +138,7 @@ class _Demo:
         self._bucket = outputs["DataBucketName"]
         self._inputs = inputs
         self._show = show
-        self._timing = LeaseSettings.model_validate(scenario.settings()["lease"])
+        self._timing = LeaseSettings.model_validate(scenario.context()["longhaul"]["lease"])
         self._target = Target(Place(aws.endpoint, aws.region, None, embedded=True), None)
         self._tables = TableReader(client("glue"), self._s3, (scenario.FLIGHTS.database,))
         clock = SystemClock()

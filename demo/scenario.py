@@ -8,7 +8,6 @@ from typing import Any
 
 from console.synth import PROFILE
 from demo.flights import Spoiled, months, spoil
-from infra.settings import CONTEXT_KEY
 from longhaul.domain.lease import job_key
 from longhaul.domain.tables import TablePath
 
@@ -45,14 +44,14 @@ class Inputs:
     spoiled: Spoiled
 
 
-def settings() -> dict[str, Any]:
+def context() -> dict[str, Any]:
     """The local profile, with tables as the outputs of two stages."""
-    found: dict[str, Any] = json.loads(PROFILE.read_text())[CONTEXT_KEY]
+    found: dict[str, Any] = json.loads(PROFILE.read_text())
     outputs = {
         "clean": {"output": str(FLIGHTS)},
         "delays": {"output": str(DELAYS), "mode": "overwrite"},
     }
-    for stage in found["stages"]:
+    for stage in found["longhaul"]["stages"]:
         if stage["name"] in outputs:
             stage["follow_on"] = outputs[stage["name"]]
     return found
@@ -73,7 +72,7 @@ def year(bucket: str) -> SampleJob:
     """The whole pipeline.
 
     The job `months` emits a request per month for the stage `clean`. The stage `delays` starts when
-    all twelve are done. Both write to tables: see `settings`.
+    all twelve are done. Both write to tables: see `context`.
     """
     request = {
         "job": "months",
