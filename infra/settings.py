@@ -237,6 +237,7 @@ class Settings(Model):
         for name, sources in upstream.items():
             _check_upstream(stages[name], sources)
             _check_outputs(stages[name], sources)
+            _check_follow_on(stages[name], sources, [stages[n] for n in stages[name].next])
             _check_retired(stages[name], [stages[source] for source in sources])
         return self
 
@@ -406,7 +407,6 @@ def _check_outputs(stage: StageDeployment, sources: Sequence[str]) -> None:
     """Check that a follow-on that names no output may write where it is given one."""
     prefixes = stage.limits.output_prefixes
     if stage.follow_on.output:
-        _check_follow_on(stage, stage.follow_on.output, sources)
         return
     if sources and prefixes is not None and FOLLOW_ONS_PREFIX not in prefixes:
         raise ValueError(
@@ -416,7 +416,13 @@ def _check_outputs(stage: StageDeployment, sources: Sequence[str]) -> None:
         )
 
 
-def _check_follow_on(stage: StageDeployment, output: str, sources: Sequence[str]) -> None:
+def _check_follow_on(
+    stage: StageDeployment, sources: Sequence[str], following: Sequence[StageDeployment]
+) -> None:
+    """Check that follow-ons may write to the table that is named for them."""
+    output = stage.follow_on.output
+    if output is None:
+        return
     table, prefixes = TablePath.of(output), stage.limits.output_prefixes
     place = f"{TABLES_PREFIX}{table.database}/{table.name}/"
     if not sources:
@@ -429,6 +435,12 @@ def _check_follow_on(stage: StageDeployment, output: str, sources: Sequence[str]
             f"stage {stage.name!r} runs on emr-serverless, whose jobs write to no tables; "
             "take its follow_on out"
         )
+    for each in following:
+        if each.engine == "emr-serverless":
+            raise ValueError(
+                f"stage {each.name!r} runs on emr-serverless, whose jobs read no tables, and gets "
+                f"the follow_on.output of {stage.name!r}; take that out"
+            )
     if not stage.join and stage.follow_on.mode not in ("append", "overwrite_partitions"):
         raise ValueError(
             f"stage {stage.name!r} has the follow_on.mode {stage.follow_on.mode}, and each job "

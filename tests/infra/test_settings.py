@@ -133,6 +133,15 @@ def test_what_follows_may_write_to_the_table_of_its_stage(
         load(None, {"stages": [main, {"name": "clean", "job": "flights_clean", **stage}]})
 
 
+def test_the_table_of_what_follows_is_read_by_the_next_stage() -> None:
+    follow_on = {"output": "table://longhaul/flights"}
+    clean = {"name": "clean", "job": "flights_clean", "follow_on": follow_on, "next": ["sum"]}
+    last = {"name": "sum", "job": "daily_delays", "engine": "emr-serverless"}
+
+    with pytest.raises(SettingsError, match="'sum' runs on emr-serverless, whose jobs read no"):
+        load(None, {"stages": [{"name": "main", "next": ["clean"]}, clean, last]})
+
+
 def test_the_table_of_what_follows_is_that_of_a_stage_that_follows() -> None:
     follow_on = {"output": "table://longhaul/flights"}
 
