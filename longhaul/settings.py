@@ -33,6 +33,8 @@ NotifyArn = Annotated[
     ),
 ]
 
+TableOutput = Annotated[str, Field(pattern=r"^table://[a-z0-9_]{1,128}/[a-z0-9_]{1,180}$")]
+
 QUEUE_VISIBILITY_S = 120
 """For how long a jobs queue hides what the dispatcher received, unless that extends it."""
 
@@ -160,9 +162,7 @@ class FollowOnSettings(Model):
     """Where jobs write that follow from another stage, or join, and name no output themselves."""
 
     # A table, `table://DATABASE/NAME`. None: each writes below a prefix of its own.
-    output: Annotated[str, Field(pattern=r"^table://[a-z0-9_]{1,128}/[a-z0-9_]{1,180}$")] | None = (
-        None
-    )
+    output: TableOutput | None = None
     # Jobs that share a table add to it. Only a join may replace what is there.
     mode: Mode = "append"
 
