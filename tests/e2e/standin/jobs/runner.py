@@ -1,6 +1,7 @@
 """A runner without Spark: the real attempt, whose job sleeps, and dies where its request says.
 
-`params.plan` has one word for each attempt; the last one holds for all that follow. Each works for
+`params.plan` has one word for each attempt whose task has begun: one that was claimed and never ran
+takes none, which happens on a busy machine. The last word holds for all that follow. Each works for
 `params.work_s` seconds, or until there is a file at `params.until`. The job `probe` is the
 catalogue's own, with a session that only counts.
 """
@@ -12,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -57,9 +59,20 @@ def main() -> int:
         tables=tables_from(settings, s3),
         load=plan.load,
     )
+    plan.begun = partial(begun_before, attempt.leases, attempt_id)
     attempt.leases = PlannedLeases(attempt.leases, plan)
     end_when_stopped(attempt)
     return int(attempt.run())
+
+
+def begun_before(leases: Any, attempt: AttemptId) -> int:
+    """How many earlier attempts of the run had a task that began."""
+    row = leases.load(attempt.key)
+    return sum(
+        record.attempt.started_at is not None
+        for record in leases.history([row])[attempt.key]
+        if record.run == attempt.run and record.attempt.number < attempt.attempt
+    )
 
 
 class Plan:
@@ -73,13 +86,14 @@ class Plan:
         self._step = "ok"
         self._work_s = 0.0
         self._until: Path | None = None
+        self.begun: Callable[[], int] = lambda: 0
 
     def load(self, job: str, params: Mapping[str, Any], fetch: Callable[[str], Path]) -> LoadedJob:
         if job == "probe":
             probe = load(job, params, fetch)
             return LoadedJob(lambda _, running: self._probe(probe, running), probe.params)
         plan = params["plan"]
-        self._step = plan[min(self._attempt.attempt, len(plan)) - 1]
+        self._step = plan[min(self.begun(), len(plan) - 1)]
         self._work_s = params.get("work_s", 0)
         self._until = Path(params["until"]) if params.get("until") else None
         return LoadedJob(lambda _session, job: self._work(job), Params())
