@@ -6,6 +6,7 @@ The environment: LONGHAUL_KEY, LONGHAUL_RUN and LONGHAUL_ATTEMPT name the attemp
 holds the settings, and ECS's metadata endpoint describes the task.
 """
 
+import logging
 import shutil
 import sys
 import tempfile
@@ -15,13 +16,20 @@ from jobs.spark.gateway import Gateway
 from jobs.stopping import Stop, end_when_stopped, stop_on_sigterm
 from jobs.task import this_task
 from longhaul.adapters.background import Threads
+from longhaul.domain.verdict import ExitCode
+
+logger = logging.getLogger(__name__)
 
 
 def main() -> int:
     """Carry out the attempt that the environment names, and return the exit code."""
     stop, background = Stop(), Threads()
     stop_on_sigterm(stop, background)
-    task = this_task()
+    try:
+        task = this_task(stop)
+    except ConnectionError:
+        logger.exception("nothing was begun")
+        return ExitCode.INTERRUPTED
     scratch = Path(tempfile.mkdtemp(prefix="longhaul-"))
     gateway = Gateway(scratch, task.resources.heap_mib)
     try:

@@ -7,6 +7,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -24,6 +25,7 @@ pytestmark = pytest.mark.slow
 
 SLOTS = 8
 DEADLINE_S = 1800  # minutes on two cores of one's own
+_LOG_LINES = 12
 
 
 @dataclass(frozen=True)
@@ -104,11 +106,12 @@ def test_of_two_hundred_jobs_none_is_lost_none_runs_twice_at_once_and_nothing_is
         stack.wait_for(stack.is_quiet, "no message, no execution and no slot left", DEADLINE_S)
     assert [trap for trap in traps if not trap.sprung.is_set()] == []
     assert max(taken) == SLOTS
-    assert [
-        (row.job_id, row.state, row.failures, stack.leases.history([row])[row.key])
+    wrong = [
+        row
         for row in rows
         if (row.state, row.failures) != (kind_of(row).state, kind_of(row).failures)
-    ] == []
+    ]
+    assert wrong == [], "\n".join(map(partial(attempts_of, stack), wrong))
     for row in rows:
         assert row.state is not State.SUCCEEDED or stack.rows(row.job_id) == [
             {"key": row.key, "attempt": row.attempt.number}
@@ -181,6 +184,16 @@ def until_ended(stack: Stack, job_id: str) -> Lease:
 
     row: Lease = stack.wait_for(ended, f"the end of {job_id}", DEADLINE_S)
     return row
+
+
+def attempts_of(stack: Stack, row: Lease) -> str:
+    """How each attempt of the job ended, with the end of its task's log."""
+    told = [f"{row.job_id}: {row.state.value}, {row.failures} failures"]
+    for record in stack.leases.history([row])[row.key]:
+        arn = record.attempt.task_arn
+        log = stack.aws.tasks.log_of(arn).read_text().splitlines()[-_LOG_LINES:] if arn else []
+        told += [f"  {record.attempt.number}: {record.kind} {record.reason}", *log]
+    return "\n".join(told)
 
 
 def every_dead_letter_is_there(stack: Stack, rows: list[Lease]) -> None:

@@ -64,8 +64,11 @@ class Tripwire:
         if trap.after:
             for _ in self._app(environ, lambda *_, **__: None):
                 pass
-        _kill_the_owner_of(int(environ["REMOTE_PORT"]))
-        trap.sprung.set()
+        if _kill_the_owner_of(int(environ["REMOTE_PORT"])):
+            trap.sprung.set()
+        else:  # it has ended already, as at its timeout on a busy machine: the next one is killed
+            with self._lock:
+                self._traps.append(trap)
         start_response("503 Service Unavailable", [("Content-Length", "0")])
         return []
 
@@ -83,12 +86,8 @@ class Tripwire:
         return None
 
 
-def _kill_the_owner_of(port: int) -> None:
-    """SIGKILL to the child process that uses this local port.
-
-    On a busy machine its timeout may have ended it before the call was served, which comes to the
-    same.
-    """
+def _kill_the_owner_of(port: int) -> bool:
+    """SIGKILL to the child process that uses this local port; whether there is one."""
     for child in psutil.Process().children(recursive=True):
         try:
             if any(
@@ -97,6 +96,7 @@ def _kill_the_owner_of(port: int) -> None:
                 if connection.laddr
             ):
                 child.kill()
-                return
+                return True
         except psutil.NoSuchProcess:
             continue
+    return False

@@ -50,7 +50,7 @@ def main() -> int:
         attempt_id,
         settings,
         s3,
-        task=this_task(),
+        task=this_task(stop),
         scratch=scratch,
         area=DiskArea(s3, scratch, settings.tasks.disk_gib),
         spark=plan,
