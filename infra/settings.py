@@ -17,8 +17,10 @@ from infra.schedule import Schedule
 from infra.sizes import Sizes
 from infra.trigger import Trigger
 from longhaul.domain.paths import FOLLOW_ONS_PREFIX, TABLES_PREFIX
-from longhaul.domain.tables import NAME, TablePath
+from longhaul.domain.tables import TablePath
 from longhaul.settings import (
+    DATABASE_NAME,
+    TABLE_NAME,
     Architecture,
     LeaseSettings,
     Model,
@@ -41,10 +43,9 @@ BucketName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")
 # A key's ARN, and no alias: a policy on an alias grants nothing.
 KeyArn = Annotated[str, Field(pattern=r"^arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+$")]
 
-# Of Athena's names the part that needs no quotes anywhere.
-DatabaseName = Annotated[str, Field(pattern=r"^[a-z0-9_]{1,128}$")]
+DatabaseName = Annotated[str, Field(pattern=f"^{DATABASE_NAME}$")]
 
-TableName = Annotated[str, Field(pattern=f"^{NAME.pattern}$")]
+TableName = Annotated[str, Field(pattern=f"^{TABLE_NAME}$")]
 
 _FOLDERS = r"([A-Za-z0-9_-][A-Za-z0-9._=-]*/)"
 # `s3://bucket/folder/`, or a folder of the data bucket. It ends with a slash: `jobs` would also

@@ -33,7 +33,11 @@ NotifyArn = Annotated[
     ),
 ]
 
-TableOutput = Annotated[str, Field(pattern=r"^table://[a-z0-9_]{1,128}/[a-z0-9_]{1,180}$")]
+# Of Athena's names the part that needs no quotes anywhere. Glue takes 255 characters for a table,
+# and a dataset adds up to 66.
+DATABASE_NAME = r"[a-z0-9_]{1,128}"
+TABLE_NAME = r"[a-z0-9_]{1,180}"
+TableOutput = Annotated[str, Field(pattern=rf"^table://{DATABASE_NAME}/{TABLE_NAME}$")]
 
 QUEUE_VISIBILITY_S = 120
 """For how long a jobs queue hides what the dispatcher received, unless that extends it."""

@@ -14,15 +14,14 @@ from pydantic import PlainSerializer, PlainValidator
 
 from longhaul.domain.paths import TABLES_PREFIX, DataPath, has_controls
 from longhaul.domain.quoting import cut
-from longhaul.settings import Mode, Model, PathPolicy
+from longhaul.settings import TABLE_NAME, Mode, Model, PathPolicy
 
 SCHEME: Final = "table://"
 
 MAX_STATISTICS: Final = 200_000
 """Columns of all files of an output at most: a function of 1 GB holds their statistics."""
 
-# Glue takes 255, and a dataset adds up to 66.
-NAME: Final = re.compile(r"[a-z0-9_]{1,180}")
+NAME: Final = re.compile(TABLE_NAME)
 _SNAPSHOT: Final = re.compile(r"[0-9]{1,19}")
 _PART_OF_TIME: Final = re.compile(r"(year|month|day|hour)\(([^()]+)\)")
 

@@ -12,7 +12,7 @@ from simulation.tools.mutants.__main__ import KNOWN
 from simulation.tools.mutants.applied import ROOT, StaleMutantError, changed, mutated
 from simulation.tools.mutants.catalogue import ALL, MUTANTS
 from simulation.tools.mutants.mutant import Mutant
-from simulation.worlds.plan import Plan
+from simulation.tools.replay import read
 
 SOURCE = """
 def settle(lease, verdict):
@@ -79,7 +79,7 @@ def test_gate_finds_a_mutant(capfd: pytest.CaptureFixture[str]) -> None:
 def test_every_invariant_holds_without_the_mutants_in_the_worlds_that_kill_them() -> None:
     known = json.loads(KNOWN.read_text())
 
-    worlds = {int(text) if text.isdigit() else Plan.from_json(text) for text in known.values()}
+    worlds = set(map(read, known.values()))
 
     assert known.keys() <= MUTANTS.keys()
     assert all_hold(worlds) == len(worlds) > 20

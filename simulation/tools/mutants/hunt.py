@@ -22,6 +22,7 @@ def main() -> int:
     name, limit, *first = sys.argv[1:]
     apply(MUTANTS[name])
     # Only now, so that all imports of the product get the mutant.
+    from simulation.tools.replay import read  # noqa: PLC0415
     from simulation.worlds.plan import Plan  # noqa: PLC0415
     from simulation.worlds.regressions import REGRESSIONS  # noqa: PLC0415
     from simulation.worlds.run import run_world  # noqa: PLC0415
@@ -40,7 +41,7 @@ def main() -> int:
         Some bugs need many faults, others one fault at the right place. Worlds with tables take
         several times as long as others.
         """
-        yield from (int(text) if text.isdigit() else Plan.from_json(text) for text in first)
+        yield from map(read, first)
         yield from SCENARIOS.values()
         yield from (world for name, world in RACES.items() if name not in TABLE_WORLDS)
         yield from PIPELINES.values()
