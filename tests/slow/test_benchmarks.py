@@ -15,13 +15,17 @@ LIMIT_S = 900
 
 @pytest.mark.parametrize(
     "arguments",
-    [["spark_start.py", "--runs", "1"], ["spark_throughput.py", "--runs", "1", "--mb", "2"]],
+    [
+        ["benchmarks/spark_start.py", "--runs", "1"],
+        ["benchmarks/spark_throughput.py", "--runs", "1", "--mb", "2"],
+        ["-m", "benchmarks.handlers", "--runs", "1"],
+    ],
 )
 def test_benchmark_prints_one_object_with_its_ratios_only(arguments: list[str]) -> None:
-    name, *options = arguments
     done = subprocess.run(
-        [sys.executable, REPOSITORY / "benchmarks" / name, "--json", *options],
+        [sys.executable, *arguments, "--json"],
         capture_output=True,
+        cwd=REPOSITORY,
         text=True,
         timeout=LIMIT_S,
         check=False,
