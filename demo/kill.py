@@ -29,13 +29,17 @@ def kill(key: str, *, unless: Callable[[], bool] = lambda: False) -> bool:
     group = process_group_of(key)
     if group is None:
         return False
+    ending = signal.SIGCONT  # also if `unless` raises: nothing stays stopped for ever
     try:
         os.killpg(group, signal.SIGSTOP)
-        spared = unless()
-        os.killpg(group, signal.SIGCONT if spared else signal.SIGKILL)
+        try:
+            if not unless():
+                ending = signal.SIGKILL
+        finally:
+            os.killpg(group, ending)
     except ProcessLookupError:
         return False
-    return not spared
+    return ending is signal.SIGKILL
 
 
 def processes_of(endpoint: str) -> dict[int, bool]:

@@ -4,6 +4,7 @@ The key `longhaul` of `cdk.json` holds the usual settings; `-c longhaul='{…}'`
 override single ones (`infra.context`). Imports no CDK.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from graphlib import CycleError, TopologicalSorter
@@ -347,6 +348,13 @@ class Settings(Model):
                     f"job_prefixes has the whole bucket {bucket!r}, which jobs write "
                     "(output_buckets): what a job writes there could be run; name a folder of it"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _optimized_once(self) -> "Settings":
+        twice = [name for name, n in Counter(self.optimized_tables).items() if n > 1]
+        if twice:
+            raise ValueError(f"optimized_tables names {', '.join(twice)} twice: name it once")
         return self
 
     @model_validator(mode="after")

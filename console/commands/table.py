@@ -26,6 +26,7 @@ app = typer.Typer(
 COLUMNS = ("TABLE", "ROWS", "FILES", "BYTES", "CHANGED", "BY")
 VERSION_COLUMNS = ("CHANGED", "OPERATION", "ADDED", "ROWS", "FILES", "SNAPSHOT", "OUTPUT")
 FIELD_COLUMNS = ("COLUMN", "TYPE", "")
+_TEXT_OR_NO_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*"|NaN|-?Infinity')
 
 
 @app.command("list")
@@ -124,7 +125,7 @@ def run_query(
     shown = [["" if each is None else each for each in row] for row in answer.rows[:limit]]
     if as_json:
         for (record,) in shown:
-            out.write(_ascii(record))
+            out.write(_plain_json(record))
     else:
         out.table(answer.columns, shown)
     if len(answer.rows) > limit:
@@ -179,6 +180,13 @@ def _partitions(metadata: "TableMetadata") -> list[str]:
     ]
 
 
-def _ascii(record: str) -> str:
-    """The JSON with all else escaped, as that of the other commands: only texts have any."""
-    return re.sub(r"[^\x20-\x7e]", lambda found: json.dumps(found[0])[1:-1], record)
+def _plain_json(record: str) -> str:
+    """DuckDB's JSON as that of the other commands: in ASCII, and read by every parser.
+
+    JSON has no NaN and no infinities. They become texts, as Spark writes them.
+    """
+    standard = _TEXT_OR_NO_NUMBER.sub(
+        lambda found: found[0] if found[0].startswith('"') else f'"{found[0]}"', record
+    )
+    # Only texts have any.
+    return re.sub(r"[^\x20-\x7e]", lambda found: json.dumps(found[0])[1:-1], standard)

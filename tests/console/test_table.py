@@ -161,6 +161,21 @@ def test_values_of_every_kind_are_shown_in_full(world: World) -> None:
     }
 
 
+def test_what_json_cannot_write_as_a_number_is_a_text(world: World) -> None:
+    sql = """SELECT 'nan'::DOUBLE AS a, '-inf'::FLOAT AS b, [1.5, 'inf'::DOUBLE] AS c,
+    'NaN, "NaN": -Infinity \\' AS d, {'NaN': NULL} AS e"""
+
+    record = world.run("query", sql, "--json").stdout
+
+    assert json.loads(record, parse_constant=pytest.fail) == {
+        "a": "NaN",
+        "b": "-Infinity",
+        "c": [1.5, "Infinity"],
+        "d": 'NaN, "NaN": -Infinity \\',
+        "e": {"NaN": None},
+    }
+
+
 def test_a_limit_says_that_there_is_more(world: World) -> None:
     world.flights(*((n, "JFK", n) for n in range(5)))
 

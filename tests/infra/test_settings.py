@@ -351,6 +351,10 @@ def test_a_stages_name_in_outputs_has_no_hyphens() -> None:
             'longhaul.table_databases.0: is "Lake-House"; string should match pattern',
         ),
         (
+            {"optimized_tables": ["flights", "delays", "flights"]},
+            "longhaul: optimized_tables names flights twice: name it once",
+        ),
+        (
             {"stack_name": "Long-Haul", "table_databases": ["long_haul"]},
             "longhaul: table_databases names 'long_haul', which is the stack's own: the stack",
         ),

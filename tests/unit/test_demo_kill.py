@@ -51,6 +51,19 @@ def test_a_job_that_has_committed_meanwhile_goes_on(job: subprocess.Popen[bytes]
     assert job.poll() is None
 
 
+def test_a_job_goes_on_if_nobody_can_say_whether_it_has_committed(
+    job: subprocess.Popen[bytes],
+) -> None:
+    def unreachable() -> bool:
+        os.waitpid(job.pid, os.WUNTRACED)
+        raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        kill.kill(KEY, unless=unreachable)
+    os.waitpid(job.pid, os.WCONTINUED)
+    assert job.poll() is None
+
+
 def test_nothing_is_killed_of_a_job_that_does_not_run() -> None:
     assert not kill.kill(KEY)
 
