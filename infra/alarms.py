@@ -25,7 +25,8 @@ from constructs import Construct
 
 from infra.metrics import PERIOD, of_stage, of_sweeper
 from infra.queues import RETENTION, StageQueues
-from infra.settings import Settings, StageDeployment, pascal
+from infra.settings import Settings
+from infra.stages import StageDeployment, pascal
 from longhaul.metrics import NoticeMetric, StageMetric, SweeperMetric
 
 # Half an hour: three periods that a value may be late, one for the value itself, two to spare.

@@ -6,7 +6,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from infra.metrics import of_stage, of_sweeper
-from infra.settings import StageDeployment
+from infra.stages import StageDeployment
 from longhaul.metrics import NoticeMetric, StageMetric, SweeperMetric
 
 _JOBS = (

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import Final
 
 from infra.project import Project
-from infra.settings import Settings, StageDeployment, own_database
+from infra.settings import Settings, own_database
+from infra.stages import StageDeployment
 from longhaul.settings import PathPolicy, RequestLimits, RuntimeSettings, Stage, StageSettings
 
 TEST_BUCKET: Final = "data"

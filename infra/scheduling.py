@@ -11,7 +11,7 @@ from constructs import Construct
 from infra.grants import allow, for_this_account
 from infra.queues import StageQueues, undelivered_queue
 from infra.schedule import Schedule
-from infra.settings import StageDeployment, pascal, queue_prefix
+from infra.stages import StageDeployment, pascal, queue_prefix
 
 
 class Scheduling(Construct):

@@ -5,30 +5,18 @@ override single ones (`infra.context`). Imports no CDK.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import timedelta
-from graphlib import CycleError, TopologicalSorter
-from typing import Annotated, Final, Literal, get_args
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, model_validator
 
 from infra.engines.emr_settings import EmrSettings
 from infra.history import check_beats, check_hand_over
-from infra.schedule import Schedule
 from infra.sizes import Sizes
-from infra.trigger import Trigger
-from longhaul.domain.paths import FOLLOW_ONS_PREFIX, TABLES_PREFIX
+from infra.stages import Prefix, StageDeployment, check_pipelines, pascal, queue_prefix
 from longhaul.domain.tables import TablePath
-from longhaul.settings import (
-    DATABASE_NAME,
-    TABLE_NAME,
-    Architecture,
-    LeaseSettings,
-    Model,
-    RequestLimits,
-    SizeName,
-    StageSettings,
-)
+from longhaul.settings import DATABASE_NAME, TABLE_NAME, Architecture, LeaseSettings, Model
 
 CONTEXT_KEY: Final = "longhaul"
 """The key of the CDK context that holds the settings."""
@@ -47,13 +35,6 @@ KeyArn = Annotated[str, Field(pattern=r"^arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:ke
 DatabaseName = Annotated[str, Field(pattern=f"^{DATABASE_NAME}$")]
 
 TableName = Annotated[str, Field(pattern=f"^{TABLE_NAME}$")]
-
-_FOLDERS = r"([A-Za-z0-9_-][A-Za-z0-9._=-]*/)"
-# `s3://bucket/folder/`, or a folder of the data bucket. It ends with a slash: `jobs` would also
-# allow `jobs-of-others`.
-Prefix = Annotated[
-    str, Field(pattern=rf"^(s3://[a-z0-9][a-z0-9.-]{{1,61}}[a-z0-9]/{_FOLDERS}*|{_FOLDERS}+)$")
-]
 
 
 class SettingsError(ValueError):
@@ -92,54 +73,6 @@ class NetworkSettings(Model):
             raise ValueError(
                 "assign_public_ip must be true without a vpc_id: "
                 "the VPC of our own has no NAT, so a task without a public IP reaches nothing"
-            )
-        return self
-
-
-class StageLimits(RequestLimits):
-    """The limits as they are written in the settings: a prefix may be one of the data bucket."""
-
-    jobs: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
-    input_prefixes: tuple[Prefix, ...] | None = None
-    output_prefixes: Annotated[tuple[Prefix, ...], Field(min_length=1)] | None = None
-
-
-class StageDeployment(StageSettings):
-    """A stage, with what only the stack needs to know about it."""
-
-    # The most that a request may ask for.
-    limits: StageLimits = StageLimits()
-    # A job that waits longer raises an alarm. A day by default: only its producers know better.
-    max_wait_s: int = Field(default=86_400, ge=300)
-    # A job that recurs.
-    schedule: Schedule | None = None
-    # A job for each object that is created below a prefix.
-    on_object: Trigger | None = None
-    # How the names of its queues begin, where that is not `<stack>-<stage>`. A stage with a hyphen
-    # in its name needs it: `a-b` of the stack `c` and `b` of the stack `c-a` would share queues.
-    queue_prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")] | None = None
-
-    @model_validator(mode="after")
-    def _defaults_within_limits(self) -> "StageDeployment":
-        sizes: tuple[SizeName, ...] = get_args(SizeName)
-        limits = self.limits
-        if sizes.index(self.size) > sizes.index(limits.max_size):
-            raise ValueError(
-                f"size {self.size} is above limits.max_size ({limits.max_size}); raise the limit"
-            )
-        for name, value, ceiling in (
-            ("timeout_s", self.timeout_s, limits.max_timeout_s),
-            ("stall_timeout_s", self.stall_timeout_s, limits.max_stall_timeout_s),
-            ("max_attempts", self.max_attempts, limits.max_attempts),
-        ):
-            if value > ceiling:
-                limit = name if name.startswith("max_") else f"max_{name}"
-                raise ValueError(
-                    f"{name} ({value:,}) is above limits.{limit} ({ceiling:,}); raise the limit"
-                )
-        if self.job and limits.jobs is not None and self.job not in limits.jobs:
-            raise ValueError(
-                f"the job {self.job!r} is not in limits.jobs ({', '.join(limits.jobs)}); add it"
             )
         return self
 
@@ -220,27 +153,7 @@ class Settings(Model):
 
     @model_validator(mode="after")
     def _stages_chained(self) -> "Settings":
-        stages = {stage.name: stage for stage in self.stages}
-        upstream: dict[str, list[str]] = {name: [] for name in stages}
-        for stage in self.stages:
-            for name in stage.next:
-                if name not in stages:
-                    raise ValueError(
-                        f"stage {stage.name!r} leads to {name!r}, which is no stage; "
-                        f"there are: {', '.join(stages)}"
-                    )
-                upstream[name].append(stage.name)
-        try:
-            tuple(TopologicalSorter(upstream).static_order())
-        except CycleError as error:
-            raise ValueError(
-                f"stages must not lead back to themselves: {' → '.join(reversed(error.args[1]))}"
-            ) from error
-        for name, sources in upstream.items():
-            _check_upstream(stages[name], sources)
-            _check_outputs(stages[name], sources)
-            _check_follow_on(stages[name], sources, [stages[n] for n in stages[name].next])
-            _check_retired(stages[name], [stages[source] for source in sources])
+        check_pipelines(self.stages)
         return self
 
     @model_validator(mode="after")
@@ -397,98 +310,6 @@ class Settings(Model):
         return tuple(dict.fromkeys(key for each in buckets for key in self.kms_keys.get(each, ())))
 
 
-def _check_upstream(stage: StageSettings, sources: Sequence[str]) -> None:
-    if len(set(sources)) < len(sources):
-        raise ValueError(f"stage {stage.name!r} is named twice in one `next`: {', '.join(sources)}")
-    if sources and stage.job is None:
-        raise ValueError(
-            f"stage {stage.name!r} needs a `job`: "
-            f"what follows a success of {', '.join(sources)} runs it, unless that names another"
-        )
-    if stage.join and len(sources) != 1:
-        raise ValueError(
-            f"stage {stage.name!r} joins what comes through one stage; "
-            + (f"{', '.join(sources)} lead to it" if sources else "none leads to it")
-        )
-
-
-def _check_outputs(stage: StageDeployment, sources: Sequence[str]) -> None:
-    """Check that a follow-on that names no output may write where it is given one."""
-    prefixes = stage.limits.output_prefixes
-    if stage.follow_on.output:
-        return
-    if sources and prefixes is not None and FOLLOW_ONS_PREFIX not in prefixes:
-        raise ValueError(
-            f"stage {stage.name!r} follows {', '.join(sources)}, and jobs that follow write below "
-            f"{FOLLOW_ONS_PREFIX} of the data bucket, unless they name another output; add "
-            f"{FOLLOW_ONS_PREFIX!r} to its limits.output_prefixes"
-        )
-
-
-def _check_follow_on(
-    stage: StageDeployment, sources: Sequence[str], following: Sequence[StageDeployment]
-) -> None:
-    """Check that follow-ons may write to the table that is named for them."""
-    output = stage.follow_on.output
-    if output is None:
-        return
-    table, prefixes = TablePath.of(output), stage.limits.output_prefixes
-    place = f"{TABLES_PREFIX}{table.database}/{table.name}/"
-    if not sources:
-        raise ValueError(
-            f"stage {stage.name!r} has a follow_on, and no stage leads to it: "
-            "name it in the `next` of one"
-        )
-    if stage.engine == "emr-serverless":
-        raise ValueError(
-            f"stage {stage.name!r} runs on emr-serverless, whose jobs write to no tables; "
-            "take its follow_on out"
-        )
-    for each in following:
-        if each.engine == "emr-serverless":
-            raise ValueError(
-                f"stage {each.name!r} runs on emr-serverless, whose jobs read no tables, and gets "
-                f"the follow_on.output of {stage.name!r}; take that out"
-            )
-    if not stage.join and stage.follow_on.mode not in ("append", "overwrite_partitions"):
-        raise ValueError(
-            f"stage {stage.name!r} has the follow_on.mode {stage.follow_on.mode}, and each job "
-            "would replace the rows of the last; let it be append or overwrite_partitions"
-        )
-    if prefixes is not None and not place.startswith(prefixes):
-        raise ValueError(
-            f"stage {stage.name!r} has the follow_on.output {output}, which is at {place} in the "
-            f"data bucket; add {place!r} to its limits.output_prefixes"
-        )
-
-
-def _check_retired(stage: StageDeployment, sources: Sequence[StageDeployment]) -> None:
-    if not stage.retired:
-        return
-    if stage.schedule is not None:
-        raise ValueError(
-            f"stage {stage.name!r} is retired and has a schedule, which would go on sending jobs; "
-            "take the schedule out"
-        )
-    if stage.on_object is not None:
-        raise ValueError(
-            f"stage {stage.name!r} is retired and has an on_object, which would go on sending "
-            "jobs; take it out"
-        )
-    for source in sources:
-        if not source.retired:
-            raise ValueError(
-                f"stage {source.name!r} leads to {stage.name!r}, which is retired: what follows "
-                f"from its jobs would wait without end; take {stage.name!r} out of its `next`, "
-                f"or retire {source.name!r} first"
-            )
-
-
-def queue_prefix(stack_name: str, stage: StageDeployment) -> str:
-    """How the names of a stage's queues begin."""
-    return stage.queue_prefix or f"{stack_name}-{stage.name}"
-
-
 def own_database(stack_name: str) -> str:
     """The Glue database of the stack's own: Glue and Athena know lower case alone."""
     return stack_name.lower().replace("-", "_")
@@ -497,8 +318,3 @@ def own_database(stack_name: str) -> str:
 def code_prefix(stack_name: str) -> str:
     """The prefix of the stack's own in the account's bucket of assets."""
     return f"longhaul/{stack_name}/"
-
-
-def pascal(name: str) -> str:
-    """`clean-up` as `CleanUp`: a stage's name in construct ids and outputs."""
-    return "".join(part.capitalize() for part in name.split("-"))

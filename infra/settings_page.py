@@ -20,8 +20,9 @@ from pydantic_core import PydanticUndefined
 
 from infra.engines.emr_settings import EmrSettings
 from infra.schedule import Schedule
-from infra.settings import NetworkSettings, Settings, StageDeployment, StageLimits
+from infra.settings import NetworkSettings, Settings
 from infra.sizes import Size, Sizes, TinySize
+from infra.stages import StageDeployment, StageLimits
 from infra.trigger import Trigger
 from longhaul.settings import FollowOnSettings, LeaseSettings
 

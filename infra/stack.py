@@ -20,7 +20,8 @@ from infra.network import Network
 from infra.project import Project
 from infra.queues import StageQueues
 from infra.scheduling import Scheduling
-from infra.settings import Settings, code_prefix, pascal, queue_prefix
+from infra.settings import Settings, code_prefix
+from infra.stages import pascal, queue_prefix
 from infra.sweeping import Sweeping
 from infra.tables import TableDatabases
 from infra.triggers import Triggers

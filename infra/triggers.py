@@ -19,7 +19,7 @@ from constructs import Construct
 
 from infra.data_bucket import DataBucket
 from infra.queues import StageQueues
-from infra.settings import StageDeployment, pascal
+from infra.stages import StageDeployment, pascal
 from infra.trigger import Trigger
 
 

@@ -15,7 +15,8 @@ from console.checks.account import fargate_quota, lambda_limit, lambda_slots
 from console.checks.docker import builds
 from console.checks.finding import Finding, Level, ok, problem, skipped, warning
 from console.target import Target
-from infra.settings import Settings, own_database, queue_prefix
+from infra.settings import Settings, own_database
+from infra.stages import queue_prefix
 from longhaul.adapters.errors import code_of
 from longhaul.settings import RuntimeSettings, Stage
 

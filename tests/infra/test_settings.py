@@ -9,14 +9,9 @@ from pydantic import JsonValue, ValidationError
 
 from infra.context import load
 from infra.history import EVENTS_OF_A_BEAT, beats_of
-from infra.settings import (
-    Settings,
-    SettingsError,
-    StageDeployment,
-    pascal,
-    queue_prefix,
-)
+from infra.settings import Settings, SettingsError
 from infra.sizes import FARGATE_MEMORY_MIB, Size
+from infra.stages import StageDeployment, pascal, queue_prefix
 
 SMALL = {"cpu": 1024, "memory_mib": 4096}
 
@@ -108,7 +103,7 @@ def test_what_follows_may_write_where_it_is_sent() -> None:
         ({"follow_on": {"output": "table://elsewhere/flights"}}, "in a database that is neither"),
         (
             {"follow_on": {"output": "table://longhaul/flights", "mode": "overwrite"}},
-            "would replace",
+            "let it be append or overwrite_partitions",
         ),
         (
             {"follow_on": {"output": "table://longhaul/flights"}, "engine": "emr-serverless"},
