@@ -11,6 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,7 +29,7 @@ from jobs.task import Resources
 _FROZEN: Final = {"spark.network.timeout": "365d"}
 _WAREHOUSE: Final = "spark.sql.warehouse.dir="
 _POLL_S: Final = 0.05
-_CODE_WAIT_S: Final = 1.0
+_CODE_WAIT_S: Final = 5.0
 _UNKNOWN_CODE: Final = -1
 
 logger = logging.getLogger(__name__)
@@ -80,12 +81,15 @@ class KeptGateway:
         threading.Thread(target=watch, name="jvm-watch", daemon=True).start()
 
     def stop(self) -> None:
+        """Kill it, with what it has started, and wait until its parent knows.
+
+        A killed JVM takes a while to end, and its parent would keep it for the next job.
+        """
         self._stopping.set()
-        try:
-            for each in (*self._process.children(recursive=True), self._process):
+        for each in (*self._children(), self._process):
+            with suppress(psutil.NoSuchProcess):
                 each.kill()
-        except psutil.NoSuchProcess:
-            return
+        self._exit_code()
 
     def release(self) -> None:
         """Let it run on. Its end concerns this process no more."""
@@ -97,6 +101,12 @@ class KeptGateway:
 
     def last_words(self) -> str:
         return self._tail[-1] if self._tail else "it said nothing"
+
+    def _children(self) -> list[psutil.Process]:
+        try:
+            return self._process.children(recursive=True)
+        except psutil.NoSuchProcess:
+            return []
 
     def _exit_code(self) -> int:
         """The code that its parent, which alone is told, writes down."""
