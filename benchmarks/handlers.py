@@ -28,6 +28,7 @@ from longhaul.settings import PathPolicy, RuntimeSettings, Stage
 from longhaul.wiring import Wiring
 from simulation.aws.clock import VirtualClock
 from simulation.aws.cloud import FakeAws
+from simulation.aws.platform.mapping import record_of
 from simulation.aws.service import ACCOUNT, REGION
 
 _BATCH: Final = 10  # the most that SQS hands out at once
@@ -88,7 +89,7 @@ def dispatched(at_once: int, latency_s: float) -> float:
         body = {"job": "sql", "output": output, "params": {"query": "SELECT 1"}}
         aws.sqs.send_message(QueueUrl=queue, MessageBody=json.dumps(body))
     records = [
-        _record(message, aws.sqs.queues[queue].arn)
+        record_of(message, aws.sqs.queues[queue].arn)
         for message in aws.sqs.receive_message(
             QueueUrl=queue, MaxNumberOfMessages=_BATCH, AttributeNames=["All"]
         )["Messages"]
@@ -101,17 +102,6 @@ def dispatched(at_once: int, latency_s: float) -> float:
     if len(aws.stepfunctions.executions) != _BATCH:
         raise RuntimeError("not every job was started")
     return took
-
-
-def _record(message: dict[str, Any], queue_arn: str) -> dict[str, Any]:
-    """The message, as an event source mapping hands it over."""
-    return {
-        "messageId": message["MessageId"],
-        "receiptHandle": message["ReceiptHandle"],
-        "body": message["Body"],
-        "attributes": message["Attributes"],
-        "eventSourceARN": queue_arn,
-    }
 
 
 def cold_starts(runs: int) -> dict[str, dict[str, float]]:

@@ -264,10 +264,12 @@ class Settings(Model):
         return self
 
     @model_validator(mode="after")
-    def _optimized_once(self) -> "Settings":
-        twice = [name for name, n in Counter(self.optimized_tables).items() if n > 1]
-        if twice:
-            raise ValueError(f"optimized_tables names {', '.join(twice)} twice: name it once")
+    def _named_once(self) -> "Settings":
+        # Each of these is the name of a construct.
+        for setting in ("input_buckets", "output_buckets", "optimized_tables"):
+            twice = [name for name, n in Counter(getattr(self, setting)).items() if n > 1]
+            if twice:
+                raise ValueError(f"{setting} names {', '.join(twice)} twice: name it once")
         return self
 
     @model_validator(mode="after")

@@ -162,8 +162,8 @@ def _check_follow_on(
             )
     if not stage.join and stage.follow_on.mode not in ("append", "overwrite_partitions"):
         raise ValueError(
-            f"stage {stage.name!r} has the follow_on.mode {stage.follow_on.mode}, with which "
-            "only one job can write the table, and none adds to it; let it be append or "
+            f"stage {stage.name!r} has the follow_on.mode {stage.follow_on.mode}, and each job "
+            "would replace what the last one wrote, or fail on it; let it be append or "
             "overwrite_partitions"
         )
     if prefixes is not None and not place.startswith(prefixes):

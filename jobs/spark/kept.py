@@ -74,7 +74,7 @@ class KeptGateway:
     def on_death(self, callback: Callable[[int], None]) -> None:
         def watch() -> None:
             self._process.wait()
-            code = self._exit_code()
+            code = self._await_exit_code()
             if not self._stopping.is_set():
                 callback(code)
 
@@ -89,7 +89,7 @@ class KeptGateway:
         for each in (*self._children(), self._process):
             with suppress(psutil.NoSuchProcess):
                 each.kill()
-        self._exit_code()
+        self._await_exit_code()
 
     def release(self) -> None:
         """Let it run on. Its end concerns this process no more."""
@@ -108,7 +108,7 @@ class KeptGateway:
         except psutil.NoSuchProcess:
             return []
 
-    def _exit_code(self) -> int:
+    def _await_exit_code(self) -> int:
         """The code that its parent, which alone is told, writes down."""
         file, deadline = self._folder / ENDED, time.monotonic() + _CODE_WAIT_S
         while time.monotonic() < deadline:

@@ -1,7 +1,5 @@
 import json
-import re
 from importlib.resources import files
-from pathlib import Path
 
 import pytest
 from cfnlint.data.schemas.extensions import aws_ecs_taskdefinition
@@ -11,7 +9,6 @@ from infra.context import load
 from infra.history import EVENTS_OF_A_BEAT, beats_of
 from infra.settings import Settings, SettingsError
 from infra.sizes import FARGATE_MEMORY_MIB, Size
-from infra.stages import StageDeployment, pascal, queue_prefix
 
 SMALL = {"cpu": 1024, "memory_mib": 4096}
 
@@ -43,114 +40,6 @@ def test_a_list_replaces_the_usual_one() -> None:
     assert [(stage.name, stage.slots) for stage in settings.stages] == [("other", 10)]
 
 
-def test_the_docs_example_of_a_pipeline_is_valid() -> None:
-    page = Path(__file__).parents[2].joinpath("docs/stages.md").read_text("utf-8")
-    (example,) = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
-    stages = load(None, json.loads(example)).stages
-    assert [(each.name, each.next, each.join) for each in stages] == [
-        ("main", ("clean",), False),
-        ("clean", ("delays",), False),
-        ("delays", (), True),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("stage", "problem"),
-    [
-        (
-            {"timeout_s": 172_800},
-            "timeout_s (172,800) is above limits.max_timeout_s (86,400); raise the limit",
-        ),
-        (
-            {"size": "large", "limits": {"max_size": "medium"}},
-            "size large is above limits.max_size (medium); raise the limit",
-        ),
-        (
-            {"max_attempts": 11},
-            "max_attempts (11) is above limits.max_attempts (10); raise the limit",
-        ),
-        (
-            {"stall_timeout_s": 700, "limits": {"max_stall_timeout_s": 600}},
-            "stall_timeout_s (700) is above limits.max_stall_timeout_s (600); raise the limit",
-        ),
-        (
-            {"job": "flights_clean", "limits": {"jobs": ["sql"]}},
-            "the job 'flights_clean' is not in limits.jobs (sql); add it",
-        ),
-    ],
-    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
-)
-def test_the_defaults_of_a_stage_are_within_its_limits(
-    stage: dict[str, JsonValue], problem: str
-) -> None:
-    with pytest.raises(SettingsError) as refused:
-        load(None, {"stages": [{"name": "main", **stage}]})
-    assert str(refused.value) == f"longhaul.stages.0: {problem}"
-
-
-def test_what_follows_may_write_where_it_is_sent() -> None:
-    stages = [
-        {"name": "main", "next": ["clean"]},
-        {"name": "clean", "job": "flights_clean", "limits": {"output_prefixes": ["clean/"]}},
-    ]
-    with pytest.raises(SettingsError, match="add 'stages/' to its limits"):
-        load(None, {"stages": stages})
-
-
-@pytest.mark.parametrize(
-    ("stage", "problem"),
-    [
-        ({"follow_on": {"output": "table://elsewhere/flights"}}, "in a database that is neither"),
-        (
-            {"follow_on": {"output": "table://longhaul/flights", "mode": "overwrite"}},
-            "let it be append or overwrite_partitions",
-        ),
-        (
-            {"follow_on": {"output": "table://longhaul/flights"}, "engine": "emr-serverless"},
-            "whose jobs write to no tables",
-        ),
-        (
-            {
-                "follow_on": {"output": "table://longhaul/flights"},
-                "limits": {"output_prefixes": ["tables/longhaul/other/"]},
-            },
-            "add 'tables/longhaul/flights/' to its limits.output_prefixes",
-        ),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_what_follows_may_write_to_the_table_of_its_stage(
-    stage: dict[str, JsonValue], problem: str
-) -> None:
-    main = {"name": "main", "next": ["clean"]}
-
-    with pytest.raises(SettingsError, match=re.escape(problem)):
-        load(None, {"stages": [main, {"name": "clean", "job": "flights_clean", **stage}]})
-
-
-def test_the_table_of_what_follows_is_read_by_the_next_stage() -> None:
-    follow_on = {"output": "table://longhaul/flights"}
-    clean = {"name": "clean", "job": "flights_clean", "follow_on": follow_on, "next": ["sum"]}
-    last = {"name": "sum", "job": "daily_delays", "engine": "emr-serverless"}
-
-    with pytest.raises(SettingsError, match="'sum' runs on emr-serverless, whose jobs read no"):
-        load(None, {"stages": [{"name": "main", "next": ["clean"]}, clean, last]})
-
-
-def test_the_table_of_what_follows_is_that_of_a_stage_that_follows() -> None:
-    follow_on = {"output": "table://longhaul/flights"}
-
-    with pytest.raises(SettingsError, match="no stage leads to it"):
-        load(None, {"stages": [{"name": "main", "follow_on": follow_on}]})
-    join = {"name": "sum", "job": "daily_delays", "join": True}
-    stages = [
-        {"name": "main", "next": ["clean"]},
-        {"name": "clean", "job": "flights_clean", "follow_on": follow_on, "next": ["sum"]},
-        {**join, "follow_on": {"output": "table://longhaul/delays", "mode": "overwrite"}},
-    ]
-    assert load(None, {"stages": stages}).stages[2].follow_on.mode == "overwrite"
-
-
 def test_a_whole_bucket_is_not_both_output_and_code() -> None:
     buckets = {"output_buckets": ["theirs"], "job_prefixes": ["s3://theirs/"]}
     with pytest.raises(SettingsError, match="the whole bucket 'theirs', which jobs write"):
@@ -160,10 +49,6 @@ def test_a_whole_bucket_is_not_both_output_and_code() -> None:
 def test_settings_are_frozen() -> None:
     with pytest.raises(ValidationError, match="frozen"):
         Settings().architecture = "x86_64"
-
-
-def test_a_stages_name_in_outputs_has_no_hyphens() -> None:
-    assert pascal("clean-up") == "CleanUp"
 
 
 @pytest.mark.parametrize(
@@ -346,6 +231,14 @@ def test_a_stages_name_in_outputs_has_no_hyphens() -> None:
             'longhaul.table_databases.0: is "Lake-House"; string should match pattern',
         ),
         (
+            {"input_buckets": ["landing", "landing"]},
+            "longhaul: input_buckets names landing twice: name it once",
+        ),
+        (
+            {"output_buckets": ["results", "results"]},
+            "longhaul: output_buckets names results twice: name it once",
+        ),
+        (
             {"optimized_tables": ["flights", "delays", "flights"]},
             "longhaul: optimized_tables names flights twice: name it once",
         ),
@@ -446,13 +339,6 @@ def test_a_wrong_setting_is_refused_with_its_name_the_reason_and_what_is_allowed
     assert "\n" not in str(refused.value)
 
 
-def test_a_stage_with_a_hyphen_keeps_the_queues_that_its_prefix_names() -> None:
-    stages = [{"name": "clean-up", "queue_prefix": "Longhaul-clean-up"}]
-    (stage,) = load(None, {"stages": stages}).stages
-
-    assert queue_prefix("Longhaul", stage) == "Longhaul-clean-up"
-
-
 def test_the_default_beats_of_seven_days_leave_a_quarter_of_the_history_to_trouble() -> None:
     assert beats_of(604_800, Settings().lease) * EVENTS_OF_A_BEAT < 0.75 * 25_000
 
@@ -468,16 +354,6 @@ def test_the_local_profile_may_beat_every_few_seconds() -> None:
     lease = {"beat_floor_s": 2, "beat_ceiling_s": 10}
 
     assert load(None, {"allow_file_paths": True, "lease": lease}).lease.beat_ceiling_s == 10
-
-
-def test_two_stacks_never_ask_for_the_same_queues() -> None:
-    names = ["Longhaul", "Longhaul-b", "Longhaul-b-c", "L"]
-    stages = ["main", "b", "bmain", "c", "cmain"]
-    prefixes = [
-        queue_prefix(name, StageDeployment(name=stage)) for name in names for stage in stages
-    ]
-
-    assert len(set(prefixes)) == len(prefixes)
 
 
 def test_every_wrong_setting_is_named_at_once() -> None:

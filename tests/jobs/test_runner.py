@@ -5,10 +5,8 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +20,7 @@ from longhaul.settings import VARIABLE, LeaseSettings
 from tests.builders import BUCKET, settings
 from tests.jobs.attempts import CSV, OUTPUT
 from tests.jobs.conftest import Cloud
+from tests.jobs.metadata import metadata_endpoint
 
 DEADLINE_S = 120
 # Busy for hours, on one core, in one task.
@@ -37,26 +36,8 @@ GREEDY = (
 
 @pytest.fixture(scope="module")
 def metadata() -> Iterator[str]:
-    """ECS's metadata endpoint, for a small task."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = json.dumps(
-                {"TaskARN": "arn:task/1", "Limits": {"CPU": 2, "Memory": 1024}}
-            ).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    with metadata_endpoint() as url:
+        yield url
 
 
 Start = Callable[[Lease], "subprocess.Popen[str]"]
