@@ -6,6 +6,7 @@ Either before the call takes effect, or after it and before the answer.
 import io
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -54,49 +55,57 @@ class Tripwire:
 
     def _serve(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         operation = environ.get("HTTP_X_AMZ_TARGET", "").rpartition(".")[2]
-        trap = self._sprung_by(operation, environ)
+        trap = self._trap_for(operation, environ)
         if trap is None:
             answer = self._app(environ, start_response)
             if operation == "TransactWriteItems":
                 answer = list(answer)
                 self._after_each_transaction()
             return answer
-        if trap.after:
-            for _ in self._app(environ, lambda *_, **__: None):
-                pass
-        if _kill_the_owner_of(int(environ["REMOTE_PORT"])):
+        caller = self._caller_in(trap, int(environ["REMOTE_PORT"]))
+        if caller is not None:
+            if trap.after:
+                for _ in self._app(environ, lambda *_, **__: None):
+                    pass
+            with suppress(psutil.NoSuchProcess):  # it gave up in the meantime: as good as killed
+                caller.kill()
             trap.sprung.set()
-        else:  # it has ended already, as at its timeout on a busy machine: the next one is killed
-            with self._lock:
-                self._traps.append(trap)
         start_response("503 Service Unavailable", [("Content-Length", "0")])
         return []
 
-    def _sprung_by(self, operation: str, environ: Environ) -> Trap | None:
+    def _trap_for(self, operation: str, environ: Environ) -> Trap | None:
         with self._lock:
             laid = [trap for trap in self._traps if trap.operation == operation]
-            if not laid:
-                return None
-            body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
-            environ["wsgi.input"] = io.BytesIO(body)
-            for trap in laid:
-                if all(word.encode() in body for word in trap.words):
-                    self._traps.remove(trap)
-                    return trap
-        return None
+        if not laid:
+            return None
+        body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        environ["wsgi.input"] = io.BytesIO(body)
+        return next(
+            (trap for trap in laid if all(word.encode() in body for word in trap.words)), None
+        )
+
+    def _caller_in(self, trap: Trap, port: int) -> psutil.Process | None:
+        """The process to kill, from whose call on the trap is no longer laid.
+
+        None if the trap stays: the caller hung up before it was heard, or another call was faster.
+        Asked before the call takes effect, since a caller may give up while a busy machine serves
+        it: its next try would find the work done, and nothing would spring.
+        """
+        with self._lock:
+            caller = _child_with(port) if trap in self._traps else None
+            if caller is not None:
+                self._traps.remove(trap)
+            return caller
 
 
-def _kill_the_owner_of(port: int) -> bool:
-    """SIGKILL to the child process that uses this local port; whether there is one."""
+def _child_with(port: int) -> psutil.Process | None:
+    """The child process that uses this local port."""
     for child in psutil.Process().children(recursive=True):
-        try:
+        with suppress(psutil.NoSuchProcess):
             if any(
                 connection.laddr.port == port
                 for connection in child.net_connections("tcp4")
                 if connection.laddr
             ):
-                child.kill()
-                return True
-        except psutil.NoSuchProcess:
-            continue
-    return False
+                return child
+    return None
