@@ -2,6 +2,7 @@
 
 import logging
 import socket
+from functools import lru_cache
 from threading import Thread
 from typing import Any
 
@@ -25,6 +26,18 @@ class _Handler(GuardedHandler, MotoRequestHandler):
     """moto lets every web page in (CORS). Here none gets as far as moto."""
 
 
+class _Dispatcher(DomainDispatcherApplication):
+    """Remembers which service a host names.
+
+    Stock moto lists its own folders at each request, with a lock held. Each of these system calls
+    gives the interpreter to another thread, so with many clients a request took most of a second.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(create_backend_app)
+        self.get_backend_for_host = lru_cache(maxsize=256)(super().get_backend_for_host)  # type: ignore[method-assign]
+
+
 class MotoServer:
     def __init__(self, port: int, host: str = LOOPBACK) -> None:
         """Start to serve.
@@ -41,7 +54,7 @@ class MotoServer:
             self._server = make(
                 host,
                 self.port,
-                DomainDispatcherApplication(create_backend_app),
+                _Dispatcher(),
                 threaded=True,
                 request_handler=_Handler,
                 fd=listening.fileno(),

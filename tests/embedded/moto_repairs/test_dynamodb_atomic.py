@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+from moto.dynamodb.models.dynamo_type import Item
 from moto.dynamodb.models.table import Table
 
 from embedded.moto_repairs import dynamodb_atomic
@@ -131,3 +132,86 @@ def test_lost_condition_comes_with_the_item_that_won(table: Any) -> None:
 
     (reason,) = lost.value.response["CancellationReasons"]
     assert (reason["Code"], reason["Item"]["attempt"]) == ("ConditionalCheckFailed", {"N": "7"})
+
+
+def rows_of(client: Any) -> dict[str, str]:
+    """`attempt` of each row by its `item`."""
+    items = client.scan(TableName="rows")["Items"]
+    return {item["item"]["S"]: item["attempt"]["N"] for item in items}
+
+
+def row(item: str, attempt: int, key: str = "a") -> dict[str, Any]:
+    return {"key": {"S": key}, "item": {"S": item}, "attempt": {"N": str(attempt)}}
+
+
+def test_transaction_copies_no_item_that_it_does_not_name(
+    table: Any, monkeypatch: pytest.MonkeyPatch, *, repaired: bool
+) -> None:
+    for number in range(40):
+        table.put_item(TableName="rows", Item=row(f"other-{number}", number))
+    copied: list[Item] = []
+    stock_copy = Item.__deepcopy__
+
+    def deepcopy(item: Item, memo: dict[int, Any]) -> Item:
+        copied.append(item)
+        return stock_copy(item, memo)
+
+    monkeypatch.setattr(Item, "__deepcopy__", deepcopy)
+    table.transact_write_items(
+        TransactItems=[{"Put": {"TableName": "rows", "Item": row("other-3", 99)}}]
+    )
+
+    assert len(copied) == (1 if repaired else 40)
+    assert rows_of(table)["other-3"] == "99"
+
+
+def test_transaction_that_loses_a_condition_leaves_every_item_as_it_was(table: Any) -> None:
+    for name in ("put", "updated", "deleted", "guard"):
+        table.put_item(TableName="rows", Item=row(name, 1))
+    before = rows_of(table)
+
+    def key(item: str) -> dict[str, Any]:
+        return {"key": {"S": "a"}, "item": {"S": item}}
+
+    with pytest.raises(ClientError) as lost:
+        table.transact_write_items(
+            TransactItems=[
+                {"Put": {"TableName": "rows", "Item": row("put", 2)}},
+                {"Put": {"TableName": "rows", "Item": row("new", 2)}},
+                {"Put": {"TableName": "rows", "Item": row("of another key", 2, key="b")}},
+                {
+                    "Update": {
+                        "TableName": "rows",
+                        "Key": key("updated"),
+                        "UpdateExpression": "SET attempt = attempt + :one",
+                        "ExpressionAttributeValues": {":one": {"N": "1"}},
+                    }
+                },
+                {"Delete": {"TableName": "rows", "Key": key("deleted")}},
+                {
+                    "ConditionCheck": {
+                        "TableName": "rows",
+                        "Key": key("guard"),
+                        "ConditionExpression": "attribute_not_exists(attempt)",
+                    }
+                },
+            ]
+        )
+
+    assert error_code(lost.value) == "TransactionCanceledException"
+    codes = [reason["Code"] for reason in lost.value.response["CancellationReasons"]]
+    assert codes == ["None"] * 5 + ["ConditionalCheckFailed"]
+    assert rows_of(table) == before
+
+
+def test_transaction_that_names_an_item_twice_or_no_table_changes_nothing(table: Any) -> None:
+    put = {"Put": {"TableName": "rows", "Item": row("put", 1)}}
+
+    with pytest.raises(ClientError):
+        table.transact_write_items(TransactItems=[put, put])
+    with pytest.raises(ClientError):
+        table.transact_write_items(
+            TransactItems=[put, {"Put": {"TableName": "none", "Item": row("put", 1)}}]
+        )
+
+    assert rows_of(table) == {}
