@@ -15,7 +15,7 @@ from console.synth import REPOSITORY
 from embedded.cloud import EmbeddedAws
 from embedded.credentials import aws_client
 from embedded.ecs_driver import TaskEnd, TaskSpec
-from jobs.task import Resources
+from jobs.resources import Resources
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.dynamodb.leases import DynamoLeases
 from longhaul.adapters.dynamodb.table import creation

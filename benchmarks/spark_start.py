@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks import ours, pairs, plain
+from jobs.resources import Resources
 from jobs.spark.jvm import cache_path
-from jobs.task import Resources
 
 RESOURCES = Resources(cores=2, memory_mib=4096)
 _ROWS = 1000

@@ -23,6 +23,9 @@ ZSTD_LAYERS: Final = (
     "type=docker,oci-mediatypes=true,compression=zstd,compression-level=3,force-compression=true"
 )
 DOCKERFILE: Final = "jobs/Dockerfile"
+# Beside the checkout's, which is copied into the image: with other content in its place, the layer
+# of our code would differ from project to project.
+PROJECT_DOCKERFILE: Final = "Dockerfile"
 
 _REQUIREMENTS: Final = """\
 
@@ -45,11 +48,11 @@ def job_image(
     scope: Construct, id_: str, *, settings: Settings, repository: Path, project: Project | None
 ) -> ecr_assets.DockerImageAsset:
     if project is None:
-        return _asset(scope, id_, settings, repository)
+        return _asset(scope, id_, settings, repository, DOCKERFILE)
     # The asset copies what it needs while it is made.
     with tempfile.TemporaryDirectory(prefix="longhaul-image-") as folder:
         lay_out(Path(folder), repository, project)
-        return _asset(scope, id_, settings, Path(folder))
+        return _asset(scope, id_, settings, Path(folder), PROJECT_DOCKERFILE)
 
 
 def lay_out(folder: Path, repository: Path, project: Project) -> None:
@@ -66,17 +69,17 @@ def lay_out(folder: Path, repository: Path, project: Project) -> None:
         shutil.copy(project.requirements, folder / "project" / "requirements.txt")
         (folder / "project" / "constraints.txt").write_text(constraints(repository), "utf-8")
         steps += _REQUIREMENTS
-    (folder / DOCKERFILE).write_text(steps + _JOBS, "utf-8")
+    (folder / PROJECT_DOCKERFILE).write_text(steps + _JOBS, "utf-8")
 
 
 def _asset(
-    scope: Construct, id_: str, settings: Settings, directory: Path
+    scope: Construct, id_: str, settings: Settings, directory: Path, dockerfile: str
 ) -> ecr_assets.DockerImageAsset:
     return ecr_assets.DockerImageAsset(
         scope,
         id_,
         directory=str(directory),
-        file=DOCKERFILE,  # the `.dockerignore` beside it says what goes in
+        file=dockerfile,  # the `.dockerignore` of the folder says what goes in
         platform=PLATFORM[settings.architecture],
         build_args={"PYTHON_IMAGE": settings.python_image} if settings.python_image else None,
         outputs=[ZSTD_LAYERS] if settings.image_compression == "zstd" else None,

@@ -22,8 +22,9 @@ from typing import Any, Final, Protocol
 
 import psutil
 
+from jobs.resources import Resources, resources
 from jobs.spark.gateway import CONNECTION, ENDED, Gateway
-from jobs.task import Resources, Task, resources
+from jobs.task import Task
 from longhaul.domain.engines.aws_lambda import MIB_PER_VCPU, reference
 
 _SET_CHILD_SUBREAPER: Final = 36  # prctl(2)

@@ -8,28 +8,14 @@ from dataclasses import dataclass
 from http.client import HTTPException
 from typing import Any, Final
 
-import psutil
-
+from jobs.resources import Resources, resources
 from jobs.stopping import Stop
-from longhaul.memory import heap_mib
 
 METADATA_VARIABLE = "ECS_CONTAINER_METADATA_URI_V4"
 # The agent may need some seconds before it knows a new task, and more on a busy machine.
 _PATIENCE_S: Final = 60
 _TIMEOUT_S: Final = 10
 _PAUSE_S: Final = 0.5
-_MIB: Final = 1024 * 1024
-
-
-@dataclass(frozen=True)
-class Resources:
-    cores: int
-    memory_mib: int
-
-    @property
-    def heap_mib(self) -> int:
-        """Memory of the JVM's heap; the rest is left for everything else in the task."""
-        return heap_mib(self.memory_mib)
 
 
 @dataclass(frozen=True)
@@ -70,16 +56,3 @@ def _described(url: str) -> dict[str, Any]:
     with urllib.request.urlopen(url, timeout=_TIMEOUT_S) as answer:  # noqa: S310 - the agent's own link-local http address
         metadata: dict[str, Any] = json.load(answer)
     return metadata
-
-
-def resources(cpu_limit: float | None, memory_limit_mib: int | None) -> Resources:
-    """What the limits (vCPU, MiB) leave on this machine.
-
-    Without limits: all of its cores, and a quarter of its memory.
-    """
-    cores = os.cpu_count() or 1
-    memory_mib = psutil.virtual_memory().total // _MIB
-    return Resources(
-        cores=max(1, min(cores, round(cpu_limit))) if cpu_limit else cores,
-        memory_mib=min(memory_mib, memory_limit_mib) if memory_limit_mib else memory_mib // 4,
-    )

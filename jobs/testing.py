@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 
 from jobs.emitting import Emitter
 from jobs.io.staging import StagedInput
+from jobs.resources import Resources
 from jobs.running_job import RunningJob
 from jobs.spark.gateway import Gateway
 from jobs.spark.session import build_session, session_options
-from jobs.task import Resources
 from longhaul.domain.claim import new_run
 from longhaul.domain.lease import job_key
 from longhaul.domain.message import JobMessage, Message

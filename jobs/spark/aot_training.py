@@ -23,11 +23,11 @@ from typing import Final
 from pyspark.sql import DataFrame, Observation, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
 
+from jobs.resources import Resources
 from jobs.spark.gateway import Gateway
 from jobs.spark.jvm import cache_path, command
 from jobs.spark.progress import SparkWatch
 from jobs.spark.session import build_session, session_options
-from jobs.task import Resources
 
 _RESOURCES: Final = Resources(cores=2, memory_mib=2048)
 # A minute on one core; many times that where another architecture is emulated.

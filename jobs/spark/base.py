@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.sql import SparkSession
 
+from jobs.resources import Resources
 from jobs.spark.progress import Effort, ProcessTree, SparkSample, SparkWatch
 from jobs.spark.session import make_active, shuffle_partitions
 from jobs.stopping import Stop
-from jobs.task import Resources
 
 if TYPE_CHECKING:
     from jobs.loading import LoadedJob

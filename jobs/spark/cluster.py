@@ -9,11 +9,11 @@ from typing import Final
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 
+from jobs.resources import Resources
 from jobs.spark.base import BaseSpark
 from jobs.spark.progress import ProcessTree
 from jobs.spark.session import build_session, cluster_options
 from jobs.stopping import Stop
-from jobs.task import Resources
 
 _MIB: Final = 1024 * 1024
 # Spark's own defaults, for a submission without these settings.

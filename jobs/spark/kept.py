@@ -19,11 +19,11 @@ import psutil
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
+from jobs.resources import Resources
 from jobs.spark.gateway import CONNECTION, ENDED, TAIL_LINES, GatewayError, connect, log_output
 from jobs.spark.local import LocalSpark
 from jobs.spark.session import build_session
 from jobs.stopping import Stop
-from jobs.task import Resources
 
 # A frozen JVM must not take its own executor for lost when it goes on.
 _FROZEN: Final = {"spark.network.timeout": "365d"}

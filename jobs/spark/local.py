@@ -5,12 +5,12 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
+from jobs.resources import Resources
 from jobs.spark.base import BaseSpark
 from jobs.spark.gateway import OUT_OF_MEMORY_EXIT, Jvm
 from jobs.spark.progress import ProcessTree
 from jobs.spark.session import build_session, session_options
 from jobs.stopping import Stop, StopReason
-from jobs.task import Resources
 
 # A SIGTERM for the whole process group reaches the JVM as well. Its own stop comes first, if it
 # comes within this time.

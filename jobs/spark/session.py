@@ -8,7 +8,7 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 from pyspark.sql.types import UserDefinedType
 
-from jobs.task import Resources
+from jobs.resources import Resources
 
 # When the size of the input is unknown. AQE merges small partitions, so a few per core cost little
 # and spread large data.

@@ -11,7 +11,7 @@ import pytest
 
 from app import build
 from console.synth import REPOSITORY
-from infra.image import DOCKERFILE, lay_out
+from infra.image import DOCKERFILE, PROJECT_DOCKERFILE, lay_out
 from infra.job_files import check
 from infra.layer import platforms
 from infra.project import Project, find, line_of, load_project
@@ -287,9 +287,10 @@ def test_the_image_ends_with_the_project_and_its_other_layers_are_the_checkouts(
 ) -> None:
     made = make_project(tmp_path / "p", **{"requirements.txt": "small-words==1.0\n"})
     lay_out(tmp_path / "image", REPOSITORY, made)
-    steps = (tmp_path / "image" / DOCKERFILE).read_text()
+    steps = (tmp_path / "image" / PROJECT_DOCKERFILE).read_text()
     ours = (REPOSITORY / DOCKERFILE).read_text()
     assert steps.startswith(ours)
+    assert (tmp_path / "image" / DOCKERFILE).read_text() == ours  # it is in our code's layer
     more = [line.split()[0] for line in steps.removeprefix(ours).splitlines() if line[:1].isupper()]
     assert more == ["USER", "COPY", "RUN", "USER", "ENV", "COPY"]
     assert steps.endswith("COPY project/jobs /opt/project/jobs\n")
@@ -301,7 +302,7 @@ def test_the_image_ends_with_the_project_and_its_other_layers_are_the_checkouts(
 
 def test_without_requirements_the_image_has_one_layer_more(tmp_path: Path) -> None:
     lay_out(tmp_path / "image", REPOSITORY, make_project(tmp_path / "p"))
-    steps = (tmp_path / "image" / DOCKERFILE).read_text()
+    steps = (tmp_path / "image" / PROJECT_DOCKERFILE).read_text()
     more = steps.removeprefix((REPOSITORY / DOCKERFILE).read_text()).splitlines()
     assert [line for line in more if line.startswith(("RUN", "COPY"))] == [
         "COPY project/jobs /opt/project/jobs"

@@ -17,11 +17,11 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpa
 from jobs.catalogue import daily_delays, flights_clean, probe, sql
 from jobs.emitting import Emitter
 from jobs.io.staging import StagedInput
+from jobs.resources import Resources
 from jobs.running_job import RunningJob
 from jobs.spark.aot_training import work
 from jobs.spark.gateway import Gateway
 from jobs.spark.session import build_session, session_options
-from jobs.task import Resources
 from longhaul.job import Params
 from tests.builders import running, settings, stage
 from tests.jobs.attempts import CSV

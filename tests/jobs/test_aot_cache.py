@@ -1,11 +1,16 @@
 """The AOT cache: whose it is, and that Spark starts without it."""
 
 import fcntl
+import re
+import shutil
 import subprocess
+import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
 
+from console.synth import REPOSITORY
 from jobs.spark import aot_cache, aot_training, jvm
 from jobs.spark.gateway import Gateway
 
@@ -124,6 +129,33 @@ def test_a_cache_that_the_jvm_refuses_is_not_kept(
 
     assert len(trained) == 1
     assert [file.name for file in place.parent.iterdir()] == ["lock"]
+
+
+def test_the_image_copies_every_module_of_the_training(tmp_path: Path) -> None:
+    steps = (REPOSITORY / "jobs" / "Dockerfile").read_text()
+    for line in re.findall(r"^COPY (.+ /opt/aot/.+)$", steps, re.MULTILINE):
+        *sources, target = line.split()
+        place = tmp_path / Path(target).relative_to("/opt/aot")
+        for source in sources:
+            if (REPOSITORY / source).is_dir():
+                shutil.copytree(REPOSITORY / source, place)
+            else:
+                place.mkdir(parents=True, exist_ok=True)
+                shutil.copy(REPOSITORY / source, place)
+
+    code = "import jobs.spark.aot_training as training; print(training.__file__)"
+    # -S: the installation in this environment would find what was not copied.
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code],
+        cwd=tmp_path,
+        env={"PYTHONPATH": sysconfig.get_path("purelib")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert Path(done.stdout.strip()).is_relative_to(tmp_path)
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ import json, os, sys, tempfile
 from pathlib import Path
 from jobs.spark.kept import KeptGateway, KeptSpark
 from jobs.stopping import Stop
-from jobs.task import Resources
+from jobs.resources import Resources
 
 task, memory, folder, pid, output, *used = sys.argv[1:]
 scratch = Path(tempfile.mkdtemp())

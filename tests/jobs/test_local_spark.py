@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from jobs.resources import Resources
 from jobs.spark.gateway import Gateway, GatewayError
 from jobs.spark.local import LocalSpark
 from jobs.spark.session import shuffle_partitions
 from jobs.stopping import Stop, StopReason
-from jobs.task import Resources
 
 RESOURCES = Resources(cores=1, memory_mib=1536)
 WITHIN_S = 20

@@ -20,9 +20,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
 
 from jobs.reporting import Phase, Progress, Reporter
+from jobs.resources import Resources, resources
 from jobs.spark.progress import Effort, ProcessTree, SparkSample, SparkWatch, StageCount
 from jobs.stopping import Stop
-from jobs.task import Resources, resources
 from longhaul.adapters.background import Threads
 from longhaul.adapters.clock import SystemClock
 from longhaul.domain.beat import Kill, beaten, decide_beat

@@ -16,7 +16,7 @@ from console.acceptance import cases
 from console.cli import app
 from console.errors import ExitStatus
 from console.synth import REPOSITORY, synth
-from infra.image import DOCKERFILE, lay_out
+from infra.image import PROJECT_DOCKERFILE, lay_out
 from infra.project import VARIABLE, load_project
 from tests.projects import make_wheel
 from tests.slow.containers import build, docker, why_no_containers
@@ -151,7 +151,7 @@ def test_the_stack_of_a_project_is_synthesized_for_a_deployment(
     template: dict[str, Any] = json.loads((assembly / "DailyFlights.template.json").read_text())
     kinds = [each["Type"] for each in template["Resources"].values()]
     assert kinds.count("AWS::ECS::TaskDefinition") == 4
-    (image,) = (each for each in assembly.glob("asset.*/") if (each / DOCKERFILE).exists())
+    (image,) = (each for each in assembly.glob("asset.*/") if (each / PROJECT_DOCKERFILE).exists())
     assert (image / "project" / "jobs" / "count_rows.py").exists()
     assert not (image / "project" / "longhaul.toml").exists()
 
@@ -164,7 +164,7 @@ def test_the_image_of_a_project_finds_its_jobs_and_adds_little(
     tag = build(
         "longhaul-project:test",
         "--file",
-        str(tmp_path / "image" / DOCKERFILE),
+        str(tmp_path / "image" / PROJECT_DOCKERFILE),
         str(tmp_path / "image"),
     )
     code = "from jobs.loading import load; print(load('count_rows', {'column': 'x'}, None).params)"

@@ -17,10 +17,11 @@ from jobs.io.listing import InputListing
 from jobs.io.staging import StagedInput
 from jobs.io.written import Dataset
 from jobs.loading import LoadedJob
+from jobs.resources import Resources
 from jobs.running_job import RunningJob
 from jobs.spark.progress import Effort, SparkSample
 from jobs.stopping import Stop, StopReason, end_when_stopped, hear_sigterm
-from jobs.task import Resources, Task
+from jobs.task import Task
 from jobs.wiring import put_together, s3_client, tables_from
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.lease import AttemptId, CommittedOutput, Lease
