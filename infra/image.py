@@ -34,7 +34,7 @@ _REQUIREMENTS: Final = """\
 USER root
 COPY project/requirements.txt project/constraints.txt /opt/project/
 RUN pip install --compile -r /opt/project/requirements.txt -c /opt/project/constraints.txt
-USER longhaul
+USER ${RUN_AS}
 """
 _JOBS: Final = """\
 

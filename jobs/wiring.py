@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import boto3
 import psutil
@@ -76,7 +76,8 @@ def _attempt_on_disk(
     stop: Stop,
     background: Background,
 ) -> AttemptRunner:
-    attempt_id, settings, s3 = attempt_from_environment(), runtime_settings(), s3_client()
+    attempt_id, settings = attempt_from_environment(), runtime_settings()
+    s3 = s3_client(settings)
     return put_together(
         attempt_id,
         settings,
@@ -106,7 +107,8 @@ def cluster_attempt(scratch: Path, stop: Stop, background: Background) -> Attemp
     # Talks to a JVM that is there already.
     from jobs.spark.cluster import ClusterSpark, submitted_resources  # noqa: PLC0415
 
-    attempt_id, settings, s3 = attempt_from_environment(), runtime_settings(), s3_client()
+    attempt_id, settings = attempt_from_environment(), runtime_settings()
+    s3 = s3_client(settings)
     engine = settings.emr_serverless
     if engine is None:
         raise RuntimeError(
@@ -153,8 +155,12 @@ def attempt_from_environment() -> AttemptId:
     return attempt_id
 
 
-def s3_client() -> "S3Client":
-    client: S3Client = boto3.client("s3", config=_AWS)
+def _client(settings: RuntimeSettings, service: str, config: Config = _AWS) -> Any:  # noqa: ANN401 - any client
+    return boto3.client(service, config=config, endpoint_url=settings.endpoint_url)  # type: ignore[call-overload]  # each service has its own
+
+
+def s3_client(settings: RuntimeSettings) -> "S3Client":
+    client: S3Client = _client(settings, "s3")
     return client
 
 
@@ -179,7 +185,7 @@ def put_together(  # noqa: PLR0913 - what differs between the engines and the si
 
     def leases(config: Config) -> DynamoLeases:
         return DynamoLeases(
-            boto3.client("dynamodb", config=config),
+            _client(settings, "dynamodb", config),
             settings.leases_table,
             clock,
             rng or random.Random(),  # noqa: S311 - jitter, not secrets
@@ -208,7 +214,7 @@ def put_together(  # noqa: PLR0913 - what differs between the engines and the si
 def tables_from(settings: RuntimeSettings, s3: "S3Client") -> "Callable[[], Tables] | None":
     if not settings.paths.table_databases:
         return None
-    return tables_of(lambda: boto3.client("glue", config=_AWS), s3, settings.paths.data_bucket)
+    return tables_of(lambda: _client(settings, "glue"), s3, settings.paths.data_bucket)
 
 
 def _watch_period_s(settings: RuntimeSettings) -> float:

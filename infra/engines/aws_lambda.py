@@ -21,6 +21,7 @@ from longhaul.settings import VARIABLE
 # The image has no runtime client as its entry point: tasks start Python themselves.
 ENTRYPOINT: Final = ["python", "-m", "awslambdaric"]
 HANDLER: Final = "jobs.lambda_runner.lambda_handler"
+_BUILD_ARGS: Final = "aws:asset:docker-build-args"
 
 
 class LambdaJobs(Construct):
@@ -64,8 +65,11 @@ class LambdaJobs(Construct):
         resource = self.function.node.default_child
         if not isinstance(resource, lambda_.CfnFunction):
             raise TypeError("the CDK's function has no CloudFormation resource")
-        # For `sam build`: with `from_image_asset` the CDK would say it, and build a second image.
-        image.add_resource_metadata(resource, "ImageUri")
+        # For `sam build`, which knows an image by this name of the property. With
+        # `from_image_asset` the CDK would say it, and build a second image.
+        image.add_resource_metadata(resource, "Code.ImageUri")
+        built_with = resource.get_metadata(_BUILD_ARGS) or {}
+        resource.add_metadata(_BUILD_ARGS, {**built_with, "RUN_AS": "root"})
 
     def configure(self, runtime_settings: str) -> None:
         self.function.add_environment(VARIABLE, runtime_settings)

@@ -112,10 +112,17 @@ def test_the_image_is_built_from_the_jobs_code_alone(usual: Synthesis) -> None:
     }
 
 
-def test_the_image_does_not_run_as_root() -> None:
+def test_the_image_does_not_run_as_root(usual: Synthesis) -> None:
     lines = (REPOSITORY / "jobs" / "Dockerfile").read_text().splitlines()
 
-    assert [line for line in lines if line.startswith("USER ")] == ["USER longhaul"]
+    assert [line for line in lines if line.startswith(("ARG RUN", "USER"))] == [
+        "ARG RUN_AS=longhaul",
+        "USER ${RUN_AS}",
+    ]
+    (manifest,) = usual.folder.glob("*.assets.json")
+    images = json.loads(manifest.read_text())["dockerImages"].values()
+    assert images
+    assert all("dockerBuildArgs" not in image["source"] for image in images)
     assert 'CMD ["python", "-m", "jobs.runner"]' in lines
 
 

@@ -67,6 +67,21 @@ def test_it_is_the_image_of_the_tasks_with_lambdas_runtime_client_as_entry_point
     assert f"awslambdaric=={wanted} \\\n" in locked
 
 
+def test_sam_builds_the_image_with_a_user_that_can_add_the_emulator(
+    with_tiny: Synthesis,
+) -> None:
+    (metadata,) = (
+        resource["Metadata"]
+        for resource in with_tiny.template["Resources"].values()
+        if resource.get("Properties", {}).get("PackageType") == "Image"
+    )
+
+    # sam looks for an image's Dockerfile only where the CDK gives the property this name.
+    assert metadata["aws:asset:property"] == "Code.ImageUri"
+    assert metadata["aws:asset:dockerfile-path"] == "jobs/Dockerfile"
+    assert metadata["aws:asset:docker-build-args"] == {"RUN_AS": "root"}
+
+
 def test_it_has_the_settings_memory_and_disk_and_outlasts_its_jobs(
     function: dict[str, Any],
 ) -> None:

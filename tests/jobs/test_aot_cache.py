@@ -9,6 +9,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
+from pyspark import SparkContext
 
 from console.synth import REPOSITORY
 from jobs.spark import aot_cache, aot_training, jvm
@@ -163,6 +164,9 @@ def test_a_real_cache_is_accepted_whole_and_refused_with_a_wrong_byte(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(aot_cache, "cache_folder", lambda: tmp_path)
+    # PySpark keeps the connection to its first JVM, and this one ends with the training.
+    for kept in ("_gateway", "_jvm"):
+        monkeypatch.setattr(SparkContext, kept, None)
     aot_training.make(jvm.cache_path())
     (made,) = tmp_path.glob("*.aot")
     assert _starts(made, "-XX:AOTMode=on").returncode == 0

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,14 @@ import pytest
 from console.synth import REPOSITORY
 from longhaul.domain.lease import State
 from tests.e2e.conftest import Stack
-from tests.slow.containers import LAMBDA, TaskContainer, build, docker, why_no_containers
+from tests.slow.containers import (
+    LAMBDA,
+    TaskContainer,
+    base_image,
+    build,
+    docker,
+    why_no_containers,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -102,38 +110,65 @@ def test_jvm_that_fills_its_heap_is_out_of_memory(stack: Stack) -> None:
     assert "OutOfMemoryError" in stack.dead_letter("heap")["reason"]
 
 
-def test_sam_invokes_the_dispatcher_with_an_event_file_against_the_embedded_aws(
-    tmp_path: Path,
-) -> None:
+@pytest.fixture
+def sam_work_dir(tmp_path: Path) -> Iterator[Path]:
+    """The work dir of an embedded AWS that containers reach."""
     bridge = _bridge()
-    sam = shutil.which("sam")
-    if sam is None:
+    if shutil.which("sam") is None:
         pytest.skip("no `sam` on PATH")
-    build(LAMBDA, "-", dockerfile=(REPOSITORY / "tests/slow/lambda-runtime.Dockerfile").read_text())
-    up = [
-        sys.executable,
-        "-m",
-        "console.cli",
-        "up",
-        "--host",
-        bridge,
-        "--port",
-        "0",
-        "--work-dir",
-        str(tmp_path),
-    ]
-    with subprocess.Popen(up, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as aws:
+    up = [sys.executable, "-m", "console.cli", "up", "--host", bridge, "--port", "0"]
+    folder = tmp_path / "aws"
+    with subprocess.Popen(
+        [*up, "--work-dir", str(folder)], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True
+    ) as aws:
         try:
             assert aws.stdout is not None
             assert bridge in json.loads(aws.stdout.readline())["endpoint"]
-            response = _invoke(sam, "Dispatcher", "events/dispatcher/new-job.json", tmp_path)
+            yield folder
         finally:
             aws.send_signal(signal.SIGINT)
             aws.wait(_READY_WITHIN_S)
+
+
+def test_sam_invokes_the_dispatcher_with_an_event_file_against_the_embedded_aws(
+    sam_work_dir: Path,
+) -> None:
+    build(LAMBDA, "-", dockerfile=(REPOSITORY / "tests/slow/lambda-runtime.Dockerfile").read_text())
+    response = _invoke(
+        "Dispatcher",
+        "events/dispatcher/new-job.json",
+        *("--skip-pull-image", "--invoke-image", LAMBDA),
+        *("--template", str(sam_work_dir / "cdk.out" / "Longhaul.template.json")),
+        *("--env-vars", str(sam_work_dir / "sam-env.json")),
+    )
     # The job was started, so its message stays.
     assert response == {
         "batchItemFailures": [{"itemIdentifier": "00000001-0000-4000-8000-000000000000"}]
     }
+
+
+def test_sam_builds_the_function_of_the_size_tiny_and_invokes_it(sam_work_dir: Path) -> None:
+    template_file = sam_work_dir / "cdk.out" / "Longhaul.template.json"
+    template = json.loads(template_file.read_text())
+    (function,) = (
+        name
+        for name, resource in template["Resources"].items()
+        if resource.get("Properties", {}).get("PackageType") == "Image"
+    )
+    # The usual base is in a registry.
+    arguments = template["Resources"][function]["Metadata"]["aws:asset:docker-build-args"]
+    arguments["PYTHON_IMAGE"] = base_image()
+    template_file.write_text(json.dumps(template))
+    built = sam_work_dir / "built"
+    _sam("build", function, "--template", str(template_file), "--build-dir", str(built))
+
+    response = _invoke(
+        function,
+        "events/tiny/lease-lost.json",
+        *("--template", str(built / "template.yaml")),
+        *("--env-vars", str(sam_work_dir / "sam-env.json")),
+    )
+    assert (response["errorType"], response["errorMessage"]) == ("JobEnded", "exit code 73")
 
 
 def _bridge() -> str:
@@ -154,27 +189,13 @@ def _bridge() -> str:
     return addresses[0]
 
 
-def _invoke(sam: str, function: str, event: str, work_dir: Path) -> Any:
+def _invoke(function: str, event: str, *options: str) -> Any:
+    return json.loads(_sam("local", "invoke", function, "--event", event, *options))
+
+
+def _sam(*arguments: str) -> str:
     done = subprocess.run(
-        [
-            *(
-                sam,
-                "local",
-                "invoke",
-                function,
-                "--event",
-                event,
-                "--skip-pull-image",
-                "--invoke-image",
-                LAMBDA,
-            ),
-            *(
-                "--template",
-                work_dir / "cdk.out" / "Longhaul.template.json",
-                "--env-vars",
-                work_dir / "sam-env.json",
-            ),
-        ],
+        ["sam", *arguments],  # noqa: S607 - the sam on PATH
         cwd=REPOSITORY,
         env=os.environ | {"SAM_CLI_TELEMETRY": "0"},
         capture_output=True,
@@ -183,4 +204,4 @@ def _invoke(sam: str, function: str, event: str, work_dir: Path) -> Any:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return done.stdout

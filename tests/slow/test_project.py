@@ -19,7 +19,7 @@ from console.synth import REPOSITORY, synth
 from infra.image import PROJECT_DOCKERFILE, lay_out
 from infra.project import VARIABLE, load_project
 from tests.projects import make_wheel
-from tests.slow.containers import build, docker, why_no_containers
+from tests.slow.containers import build, docker
 
 pytestmark = pytest.mark.slow
 
@@ -156,21 +156,57 @@ def test_the_stack_of_a_project_is_synthesized_for_a_deployment(
     assert not (image / "project" / "longhaul.toml").exists()
 
 
-def test_the_image_of_a_project_finds_its_jobs_and_adds_little(
+def built(project: Path, folder: Path) -> str:
+    """The image of the project's jobs."""
+    lay_out(folder, REPOSITORY, load_project(project))
+    return build("longhaul-project:test", "--file", str(folder / PROJECT_DOCKERFILE), str(folder))
+
+
+def layers_of(image: str) -> list[str]:
+    layers: list[str] = json.loads(docker("image", "inspect", image))[0]["RootFS"]["Layers"]
+    return layers
+
+
+def printed(image: str, code: str) -> str:
+    """The output of a Python program in a container of the image, as a task runs it."""
+    return docker("run", "--rm", "--read-only", image, "python", "-c", code)
+
+
+def test_the_image_of_a_project_finds_its_jobs_and_adds_one_layer(
     job_image: str, project: Path, tmp_path: Path
 ) -> None:
-    assert why_no_containers() is None
-    lay_out(tmp_path / "image", REPOSITORY, load_project(project))
-    tag = build(
-        "longhaul-project:test",
-        "--file",
-        str(tmp_path / "image" / PROJECT_DOCKERFILE),
-        str(tmp_path / "image"),
-    )
+    image = built(project, tmp_path / "image")
+
     code = "from jobs.loading import load; print(load('count_rows', {'column': 'x'}, None).params)"
-    assert docker("run", "--rm", "--read-only", tag, "python", "-c", code) == "column='x'"
-    layers = [
-        json.loads(docker("image", "inspect", each))[0]["RootFS"]["Layers"]
-        for each in (job_image, tag)
+    assert printed(image, code) == "column='x'"
+    assert layers_of(image)[:-1] == layers_of(job_image)
+
+
+def test_a_requirement_is_in_the_image_and_a_changed_job_rebuilds_the_last_layer_alone(
+    job_image: str, project: Path, tmp_path: Path
+) -> None:
+    (project / "requirements.txt").write_text(
+        "titlecase==2.4.1 \\\n"
+        "    --hash=sha256:7d83a277ccbbda11a2944e78a63e5ccaf3d32f828c594312e4862f9a07f635f5\n"
+    )
+    image = built(project, tmp_path / "image")
+    before = layers_of(image)
+    assert before[:-3] == layers_of(job_image)
+    assert printed(image, "from titlecase import titlecase; print(titlecase('a job'))") == "A Job"
+
+    job = project / "jobs" / "count_rows.py"
+    job.write_text(f"{job.read_text()}\n# changed\n")
+    after = layers_of(built(project, tmp_path / "again"))
+    assert [a == b for a, b in zip(before, after, strict=True)] == [
+        *[True] * (len(before) - 1),
+        False,
     ]
-    assert layers[1][:-1] == layers[0]
+
+
+@pytest.mark.usefixtures("job_image")
+def test_a_requirement_that_clashes_with_ours_ends_the_build_with_both_names(
+    project: Path, tmp_path: Path
+) -> None:
+    (project / "requirements.txt").write_text("boto3==1.35.0\n")
+    with pytest.raises(AssertionError, match=r"boto3==1\.35\.0[\s\S]+constraint\) boto3=="):
+        built(project, tmp_path / "image")

@@ -76,7 +76,7 @@ class Runner:
     def main(self) -> int:
         """As `jobs.runner`."""
         around, container = self._around, self._container
-        s3 = s3_client()
+        s3 = s3_client(around.settings())
         spark = PlannedSpark(container, around, self._stop)
         attempt = put_together(
             container.attempt,

@@ -43,7 +43,8 @@ _SCHEMA = {
 def main() -> int:
     stop, background = Stop(), Threads()
     stop_on_sigterm(stop, background)
-    attempt_id, settings, s3 = attempt_from_environment(), runtime_settings(), s3_client()
+    attempt_id, settings = attempt_from_environment(), runtime_settings()
+    s3 = s3_client(settings)
     scratch = Path(tempfile.mkdtemp(prefix="longhaul-standin-"))
     plan = Plan(attempt_id, stop, settings.lease.progress_period_s)
     attempt = put_together(
