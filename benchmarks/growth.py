@@ -38,6 +38,13 @@ def grown(jobs: int) -> tuple[Counter[str], float]:
         acts=tuple(Act(n / _LAUNCHES_PER_S, "submit", name) for n, name in enumerate(names)),
         slots=jobs,
     )
+    began = time.process_time()
+    _, calls = played(plan)
+    return calls, time.process_time() - began
+
+
+def played(plan: Plan) -> tuple[World, Counter[str]]:
+    """The world of a plan at its end, and its calls of AWS by `service.Operation`."""
     calls: Counter[str] = Counter()
 
     def count(text: str) -> None:
@@ -46,11 +53,10 @@ def grown(jobs: int) -> tuple[Counter[str], float]:
 
     world = World(plan)
     world.trace = count
-    began = time.process_time()
     play(world)
     if world.seen.violated is not None:
         raise RuntimeError(str(world.seen.violated))
-    return calls, time.process_time() - began
+    return world, calls
 
 
 def compared(sizes: Sequence[int]) -> list[dict[str, Any]]:

@@ -12,7 +12,9 @@ page cannot change the marks:
     machine
 
 AWS clients send none of these marks, and their Host is the one of the endpoint. boto3 puts a bucket
-before it (`bucket.localhost`) where it is told to. It sends no name of AWS to an endpoint.
+before it (`bucket.localhost`) where it is told to. It sends no name of AWS to an endpoint. One
+client calls itself a browser (Celery's, on pycurl), but it signs its requests. A page can sign none
+without an Origin.
 """
 
 import re
@@ -25,8 +27,10 @@ _HTTP_PORT = 80
 # The names below `localhost` are nobody's to register, so none can be made to resolve to a page.
 _LOOPBACK_NAMES = re.compile(r"([a-z0-9_-][a-z0-9._-]*\.)?localhost")
 _OWN_SITES = ("none", "same-origin")
-# Every browser's user agent begins with it, and no AWS client's does.
+# Every browser's user agent begins with it.
 _BROWSER = "Mozilla/"
+# As the Authorization of a signed request begins. (A link may carry a password: "Basic".)
+_SIGNED = "AWS4-HMAC-SHA256 "
 # A larger body of a refused request is not read; its sender may then see a broken connection.
 _DRAINED_BYTES = 64 * 1024
 
@@ -92,7 +96,8 @@ def refusal(headers: Message, address: tuple[str, int]) -> str | None:
     sites = headers.get_all("Sec-Fetch-Site", [])
     if any(site not in _OWN_SITES for site in sites):
         return "Sec-Fetch-Site: a web page sent this request."
-    if not sites and headers.get("User-Agent", "").startswith(_BROWSER):
+    is_signed = headers.get("Authorization", "").startswith(_SIGNED)
+    if not sites and not is_signed and headers.get("User-Agent", "").startswith(_BROWSER):
         return "User-Agent: a browser must say which site sends a request."
     return None
 

@@ -23,6 +23,7 @@ from embedded.moto_server import MotoServer
 from tests.embedded.support import REGION
 
 MINE = "{own}"
+SIGNED = "AWS4-HMAC-SHA256 Credential=local/20260101/us-east-1/sqs/aws4_request"
 FROM_A_PAGE = [
     pytest.param({"Origin": "http://evil.example"}, id="another origin"),
     pytest.param({"Origin": "null"}, id="an opaque origin"),
@@ -32,6 +33,11 @@ FROM_A_PAGE = [
     pytest.param({"Sec-Fetch-Site": "same-site"}, id="another port of this machine"),
     pytest.param({"Sec-Fetch-Site": "something-new"}, id="an unknown site"),
     pytest.param({"User-Agent": "Mozilla/5.0 (X11)"}, id="a browser that names no site"),
+    pytest.param(
+        {"User-Agent": "Mozilla/5.0 (X11)", "Authorization": "Basic bWU6bWU="},
+        id="a browser that sends the password of a link",
+    ),
+    pytest.param({"Origin": "null", "Authorization": SIGNED}, id="a page that signs a request"),
     pytest.param({"Host": "evil.example"}, id="a foreign name"),
     pytest.param({"Host": "evil.example:{port}"}, id="a foreign name with the port"),
     pytest.param({"Host": "127.0.0.1.evil.example:{port}"}, id="a name that begins like ours"),
@@ -45,6 +51,10 @@ FROM_A_PAGE = [
 FROM_A_CLIENT = [
     pytest.param({}, id="no header of a browser"),
     pytest.param({"Sec-Fetch-Site": "none", "User-Agent": "Mozilla/5.0 (X11)"}, id="a typed link"),
+    pytest.param(
+        {"User-Agent": "Mozilla/5.0 (compatible; pycurl)", "Authorization": SIGNED},
+        id="a signed request of Celery",
+    ),
     pytest.param({"Sec-Fetch-Site": "same-origin"}, id="same-origin"),
     pytest.param({"Host": "localhost:{port}"}, id="localhost"),
     pytest.param({"Host": "LOCALHOST:{port}"}, id="localhost in capitals"),

@@ -1,0 +1,1 @@
+"""Longhaul beside other consumers of SQS, on the same work."""

@@ -1,0 +1,1 @@
+"""What runs in the workers' own processes. Needs the standard library, and the consumer's own."""
