@@ -3,7 +3,7 @@
 import io
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -23,12 +23,13 @@ DELETIONS: Final = ("DeleteMessage", "DeleteMessageBatch")
 
 @dataclass(frozen=True)
 class Call:
-    """One call, at a Unix time. Only those of SQS have an operation, and a queue."""
+    """One call, at a Unix time. Only those of SQS have a queue, and a body."""
 
     service: str
     operation: str
     queue: str
     at: float
+    body: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass
@@ -92,12 +93,12 @@ def call_of(environ: dict[str, Any], body: bytes) -> Call:
     """The call that a request makes. SQS has two protocols."""
     scope = environ.get("HTTP_AUTHORIZATION", "").partition("Credential=")[2].split("/")
     service = scope[_SERVICE] if len(scope) > _SERVICE else ""
-    operation = url = ""
-    if service == "sqs":
-        operation = environ.get("HTTP_X_AMZ_TARGET", "").rpartition(".")[2]
-        if operation:
-            url = json.loads(body).get("QueueUrl", "")
-        else:
-            query = parse_qs(body.decode())
-            operation, url = query["Action"][0], query.get("QueueUrl", [""])[0]
-    return Call(service, operation, url.rpartition("/")[2], time.time())
+    operation = environ.get("HTTP_X_AMZ_TARGET", "").rpartition(".")[2]
+    fields: Mapping[str, Any] = {}
+    if service == "sqs" and operation:
+        fields = json.loads(body)
+    elif service == "sqs":
+        fields = {name: values[0] for name, values in parse_qs(body.decode()).items()}
+        operation = fields["Action"]
+    queue = fields.get("QueueUrl", "").rpartition("/")[2]
+    return Call(service, operation, queue, time.time(), fields)

@@ -186,9 +186,10 @@ class Longhaul:
 
     polls_itself = False
 
-    def __init__(self, lease: Mapping[str, object] | None = None) -> None:
+    def __init__(self, lease: Mapping[str, object] | None = None, slots: int = SLOTS) -> None:
         """`lease` are settings that replace the default ones."""
         self._lease = lease or {}
+        self._slots = slots
 
     def install(self) -> None:
         """Nothing."""
@@ -203,7 +204,10 @@ class Longhaul:
     def start(self, cloud: Cloud, folder: Path) -> None:
         settings = {
             "architecture": ARCHITECTURES[os.uname().machine],
-            "stages": [{"name": "main", "slots": SLOTS}, {"name": CROWD, "slots": CROWD_WORKERS}],
+            "stages": [
+                {"name": "main", "slots": self._slots},
+                {"name": CROWD, "slots": CROWD_WORKERS},
+            ],
             "lease": self._lease,
         }
         assembly = synth(folder / "cdk.out", profile=None, context={CONTEXT_KEY: settings})

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.embedded_scale import lateness
 from benchmarks.peers.cloud import Call, Cloud, call_of
 from benchmarks.peers.measure import Extent, twice_at_once
 from benchmarks.peers.pool import Pool, kill_group
@@ -142,3 +143,21 @@ def test_the_table_has_a_line_for_each_figure_and_says_never() -> None:
     assert drawn.count("<rect") == 3
     assert ">1.5 s</text>" in drawn
     assert ">never</text>" in drawn
+
+
+def test_a_beat_is_late_by_what_passes_the_interval_that_the_one_before_announced() -> None:
+    def beat(handle: str, at: float, visibility_s: int) -> Call:
+        body = {"ReceiptHandle": handle, "VisibilityTimeout": visibility_s}
+        return Call("sqs", "ChangeMessageVisibility", "jobs", at, body)
+
+    # 85 s are 1.25 times an interval of 20 s, and a margin of 60 s.
+    calls = [
+        beat("a", 0, 85),
+        beat("b", 5, 85),
+        Call("sqs", "DeleteMessage", "jobs", 6),
+        beat("a", 20, 85),
+        beat("b", 35, 85),
+        beat("a", 70, 85),
+    ]
+
+    assert lateness(calls) == [0, 1.5, 0.5]

@@ -1,0 +1,106 @@
+"""Many jobs without Spark that run at once on the embedded AWS: starts, late beats, memory.
+
+.venv/bin/python -m benchmarks.embedded_scale [--jobs 500] [--for-s 120] [--json]
+"""
+
+import argparse
+import json
+import logging
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from benchmarks.peers.cloud import Call, watched
+from benchmarks.peers.consumers import EVENTS_FILE, Longhaul
+from benchmarks.peers.workers.work import Work, events
+from longhaul.settings import LeaseSettings
+
+_LOOKS_EVERY_S = 1
+_PATIENCE_S = 1_800
+_LEASE = LeaseSettings()
+
+
+def scaled(jobs: int, for_s: float) -> dict[str, Any]:
+    """Figures of so many jobs that run at once for at least `for_s` seconds.
+
+    Raises:
+        TimeoutError: they did not all begin.
+    """
+    consumer = Longhaul(slots=jobs)
+    with (
+        tempfile.TemporaryDirectory(prefix="scale-") as name,
+        consumer.aws(Path(name)) as aws,
+        watched(aws) as cloud,
+    ):
+        folder = Path(name)
+        consumer.start(cloud, folder)
+        before = _memory()
+        sent = time.time()
+        queue = consumer.open("main", jobs)
+        consumer.send(queue, *(Work(f"job-{n}", _PATIENCE_S) for n in range(jobs)))
+        while len(begun := events(folder / EVENTS_FILE)) < jobs:
+            if time.time() - sent > _PATIENCE_S:
+                raise TimeoutError(f"{len(begun)} of {jobs} jobs began")
+            time.sleep(_LOOKS_EVERY_S)
+        time.sleep(for_s)
+        starts = [call.at for call in list(cloud.calls) if call.operation == "StartExecution"]
+        late = lateness(cloud.calls_since(sent, queue))
+        return {
+            "jobs": jobs,
+            "last_execution_s": round(starts[jobs - 1] - sent, 1),
+            "last_task_s": round(max(each["at"] for each in begun) - sent, 1),
+            "beats": len(late),
+            "beats_later_than_their_interval": sum(each > 1 for each in late),
+            "latest_beat_of_interval": round(max(late), 2),
+            "mb_per_job_of_the_aws": round((_memory() - before) / jobs / 1e6, 2),
+        }
+
+
+def lateness(calls: Iterable[Call]) -> list[float]:
+    """How late each beat after a job's first one came, as a part of its interval.
+
+    The interval is the one that the beat before announced by the visibility that it asked for.
+    """
+    beats: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for call in calls:
+        if call.operation == "ChangeMessageVisibility":
+            visibility_s = call.body["VisibilityTimeout"]
+            wait_s = (visibility_s - _LEASE.visibility_margin_s) / _LEASE.visibility_factor
+            beats[call.body["ReceiptHandle"]].append((call.at, wait_s))
+    return [
+        (at - before - wait_s) / wait_s
+        for each in beats.values()
+        for (before, wait_s), (at, _) in pairwise(each)
+        if wait_s > 0
+    ]
+
+
+def _memory() -> int:
+    """Bytes of this process: the embedded AWS without its children."""
+    rss: int = psutil.Process().memory_info().rss
+    return rss
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--jobs", type=int, default=500)
+    parser.add_argument("--for-s", type=float, default=120)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(arguments)
+    logging.disable(logging.CRITICAL)
+    figures = scaled(options.jobs, options.for_s)
+    if options.json:
+        sys.stdout.write(json.dumps(figures) + "\n")
+        return
+    sys.stdout.write("".join(f"{name}: {value}\n" for name, value in figures.items()))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
