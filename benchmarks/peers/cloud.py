@@ -58,14 +58,11 @@ class Cloud:
         return next((call.at for call in calls if call.operation in DELETIONS), None)
 
     def age(self, queue: str, left_s: float) -> None:
-        """Make SQS's twelve hours end in so many seconds for the queue's messages.
-
-        moto counts them from when a message was sent.
-        """
+        """Make SQS's twelve hours end in so many seconds for the queue's messages."""
         now_ms = time.time() * 1000
         backend: Any = sqs_backends[self.aws.account][self.aws.region]
         for message in backend.get_queue(queue)._messages:  # noqa: SLF001
-            message.sent_timestamp = now_ms - (CAP_S - left_s) * 1000
+            message.received_at_ms = now_ms - (CAP_S - left_s) * 1000
 
 
 @contextmanager

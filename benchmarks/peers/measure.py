@@ -98,7 +98,7 @@ class _Course:
     def _kill(self, age: float) -> None:
         name = f"killed_at_{age:g}"
         queue = self.consumer.open(name, 2)
-        self.consumer.send(queue, Work(name, age + 2 * self.extent.patience_s))
+        self.consumer.send(queue, Work(name, first_s=age + 2 * self.extent.patience_s))
         begun = self._nth(name, "begin", within_s=_READY_WITHIN_S)
         if begun is None:
             raise TimeoutError(f"{name} did not begin")
@@ -124,7 +124,7 @@ class _Course:
         if not self.consumer.polls_itself:
             return
         queue = self.consumer.open("beyond", 2)
-        self.consumer.send(queue, Work("beyond", 2 * self.extent.patience_s))
+        self.consumer.send(queue, Work("beyond", first_s=2 * self.extent.patience_s))
         if begun := self._nth("beyond", "begin", within_s=_READY_WITHIN_S):
             self.cloud.age(queue, _LEFT_S)
             second = self._nth("beyond", "begin", 2)
@@ -133,7 +133,8 @@ class _Course:
     def _calls(self, length: float) -> None:
         """Calls of AWS for one job, from its receive to its deletion.
 
-        A stack makes calls of several services, so it must have nothing else to do meanwhile.
+        A stack makes calls of several services, so it must have nothing else to do meanwhile: the
+        jobs of the other measurements end soon in their second attempts.
         """
         name = f"calls_{length:g}"
         queue = self.consumer.open(name, 1)

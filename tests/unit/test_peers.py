@@ -52,11 +52,14 @@ def test_the_first_attempt_fails_and_the_second_ends(
 ) -> None:
     file = tmp_path / "events"
     monkeypatch.setenv(work.EVENTS, str(file))
-    body = work.Work("a", fails=True).to_json()
+    body = work.Work("a", 1, first_s=2, fails=True).to_json()
+    slept: list[float] = []
 
     with pytest.raises(work.WorkError):
-        work.do(body)
-    work.do(body)
+        work.do(body, slept.append)
+    work.do(body, slept.append)
+
+    assert slept == [2, 1]
 
     assert [each["event"] for each in work.events(file)] == ["begin", "fail", "begin", "end"]
     assert {each["pid"] for each in work.events(file)} == {os.getpid()}

@@ -23,7 +23,7 @@ async function handleMessage(message) {
   const first = isFirst(work);
   say("begin", work);
   if (first && work.hangs) await new Promise(() => {});
-  await sleep(work.seconds * 1000);
+  await sleep((first ? (work.first_s ?? work.seconds) : work.seconds) * 1000);
   if (first && work.fails) {
     say("fail", work);
     throw new Error(work.id);

@@ -22,10 +22,18 @@ class WorkError(RuntimeError):
 
 @dataclass(frozen=True)
 class Work:
-    """One job: `seconds` of waiting. Its first attempt fails, or never ends, if that is wanted."""
+    """One job.
+
+    Attributes:
+        seconds: Each attempt waits so long.
+        first_s: The first attempt waits so long instead.
+        fails: The first attempt fails.
+        hangs: The first attempt never ends.
+    """
 
     id: str
     seconds: float = 0
+    first_s: float | None = None
     fails: bool = False
     hangs: bool = False
 
@@ -45,7 +53,7 @@ def do(body: str, sleep: Callable[[float], object] = time.sleep) -> None:
     if is_first and work.hangs:
         while True:
             sleep(FOREVER_S)
-    sleep(work.seconds)
+    sleep(work.first_s if is_first and work.first_s is not None else work.seconds)
     if is_first and work.fails:
         _say("fail", work)
         raise WorkError(work.id)
