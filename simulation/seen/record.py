@@ -17,7 +17,7 @@ from simulation.seen.asked import Asked
 from simulation.seen.families import Families
 from simulation.seen.invariants.table import Moment, Violated, violated_by
 from simulation.seen.lake import Lake
-from simulation.seen.sightings import DeadLetter, Ended, SeenAttempt, Sent, Token
+from simulation.seen.sightings import DeadLetter, Ended, SeenAttempt, SeenAttempts, Sent, Token
 from simulation.seen.trace import Row, moment_text
 from simulation.worlds.plan import Job
 
@@ -45,7 +45,7 @@ class Seen:
         self.puts: dict[str, list[tuple[datetime, Token]]] = defaultdict(list)
         self.voided: set[Token] = set()
         self.started: dict[str, Token] = {}  # by execution ARN
-        self.attempts: dict[Token, SeenAttempt] = {}
+        self.attempts = SeenAttempts()
         self.latest: dict[str, int] = {}  # attempt by key
         self.rows: dict[str, Row] = {}  # by key
         self.running: dict[str, set[str]] = defaultdict(set)  # keys of rows that run, by stage
@@ -170,11 +170,13 @@ class Seen:
         An attempt that was overtaken counts: it committed, and then another job published under its
         prefix first. The other output stays, as if it had come later.
         """
-        for token in reversed(self.committed):  # earlier ones may be void
-            is_it = token.key == key and work in (None, self.attempts[token].work)
-            if is_it and self.shows(token):
-                return token
-        return None
+        committed = [
+            each.token
+            for each in self.attempts.of(key)
+            if each.token in self.committed and work in (None, each.work)
+        ]
+        shown = filter(self.shows, committed)  # earlier ones may be void
+        return max(shown, key=self.committed.__getitem__, default=None)
 
     def shows(self, token: Token) -> bool:
         """Whether a committed output is published, or was overtaken."""
@@ -222,15 +224,13 @@ class Seen:
         row = self.rows.get(key)
         run = int(row["run"]["N"]) if row else None
         return min(
-            (each.started_at for each in self.attempts.values() if each.token[:2] == (key, run)),
+            (each.started_at for each in self.attempts.of(key) if each.token.run == run),
             default=None,
         )
 
     def own_faults(self, key: str, run: int) -> list[SeenAttempt]:
         return [
-            each
-            for each in self.attempts.values()
-            if each.token[:2] == (key, run) and each.faults_of_job
+            each for each in self.attempts.of(key) if each.token.run == run and each.faults_of_job
         ]
 
     def token_in(self, name: str) -> Token | None:

@@ -1,7 +1,8 @@
 """The record's entries: messages, dead letters and attempts."""
 
 import json
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -90,6 +91,23 @@ class SeenAttempt:
     def work(self) -> int | None:
         """The work of the request that it read; None if it read none."""
         return next((each.work for each in self.containers if each.work is not None), None)
+
+
+class SeenAttempts(dict[Token, SeenAttempt]):
+    """All attempts, in the order of their starts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._of: defaultdict[str, list[SeenAttempt]] = defaultdict(list)
+
+    def begin(self, token: Token, now: datetime) -> None:
+        """Note an attempt, if it is not there yet."""
+        if token not in self:
+            self[token] = SeenAttempt(token, now)
+            self._of[token.key].append(self[token])
+
+    def of(self, key: str) -> Sequence[SeenAttempt]:
+        return self._of[key]
 
 
 def _without_job_id(body: str) -> Any:

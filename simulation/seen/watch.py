@@ -16,7 +16,7 @@ from simulation.aws.sqs.queues import Message
 from simulation.aws.stepfunctions.client import Execution
 from simulation.seen.asked import is_sent_by_product
 from simulation.seen.record import Seen
-from simulation.seen.sightings import DeadLetter, Ended, SeenAttempt, Sent, Token
+from simulation.seen.sightings import DeadLetter, Ended, Sent, Token
 from simulation.seen.trace import Row, row_text
 from simulation.worlds.notified import told_by
 from simulation.worlds.requests import FORGED
@@ -230,7 +230,7 @@ class Watch:
             told = json.loads(execution.input)
             token = Token(told["key"], int(told["run"]), int(told["attempt"]))
             self.seen.started[execution.arn] = token
-            self.seen.attempts.setdefault(token, SeenAttempt(token, self.seen.now))
+            self.seen.attempts.begin(token, self.seen.now)
             self.seen.texts[
                 f"{sha256(token.key.encode()).hexdigest()[:20]}-{token.run}-{token.attempt}"
             ] = token

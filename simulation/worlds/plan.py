@@ -6,7 +6,7 @@ so that leaving one out moves none of the others.
 """
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter
@@ -172,10 +172,14 @@ class Plan:
         return TypeAdapter(cls).validate_json(text)
 
 
+def _defaults(kind: type[Job | Act | Ending]) -> dict[str, Any]:
+    return {each.name: each.default for each in fields(kind) if each.default is not MISSING}
+
+
 _USUAL: dict[str, dict[str, Any]] = {
-    "jobs": asdict(Job("")),
-    "acts": asdict(Act(0, "")),
-    "endings": asdict(Ending()),
+    "jobs": _defaults(Job),
+    "acts": _defaults(Act),
+    "endings": _defaults(Ending),
     "faults": {},
 }
 

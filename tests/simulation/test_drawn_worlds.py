@@ -3,6 +3,9 @@
 import pytest
 
 from simulation.tools.checking import all_hold
+from simulation.worlds.generation import plan_of
+from simulation.worlds.run import play
+from simulation.worlds.world import World
 
 _AT_ONCE = 50
 
@@ -10,3 +13,19 @@ _AT_ONCE = 50
 @pytest.mark.parametrize("first", range(0, 100, _AT_ONCE))
 def test_every_invariant_holds_in_worlds_of_many_faults(first: int) -> None:
     assert all_hold(range(first, first + _AT_ONCE)) == _AT_ONCE
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_world_is_the_same_each_time(seed: int) -> None:
+    def left() -> list[object]:
+        world = World(plan_of(seed))
+        play(world)
+        rows = [
+            (name, str(key), row.item)
+            for name, table in world.aws.dynamodb.tables.items()
+            for key, row in table.rows.items()
+        ]
+        assert rows
+        return [rows, world.injector.fired, world.virtual_s]
+
+    assert left() == left()

@@ -16,6 +16,12 @@ def test_plan_is_read_as_it_is_written(name: str) -> None:
     assert read(plan.to_json()) == plan
 
 
+def test_every_drawn_plan_is_read_as_it_is_written() -> None:
+    plans = [plan_of(seed) for seed in range(300)]
+
+    assert [read(plan.to_json()) for plan in plans] == plans
+
+
 def test_world_is_named_by_a_seed_a_plan_or_a_file(tmp_path: Path) -> None:
     file = tmp_path / "world.json"
     file.write_text(plan_of(17).to_json())

@@ -7,6 +7,7 @@ written is a folder of small files.
 import errno
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -95,6 +96,8 @@ class Runner:
         )
         leases = PlannedLeases(attempt.leases, container, attempt.publisher)
         attempt.leases = cast("Leases", leases)
+        # The same in each run of a world. (A draw of the host's would change what follows.)
+        attempt.new_seal = lambda: sha256(container.task_ref.encode()).hexdigest()[:32]
         end_when_stopped(attempt, container.end_process)
         code = attempt.run()
         if "thread failed" in self._stop.detail:

@@ -113,6 +113,7 @@ def history_has_room(seen: "Seen", execution: "Execution") -> str | None:
 def one_task_works(seen: "Seen", container: "JobProcess") -> str | None:
     if not container.has_worked:
         return None
-    given = next(each for each in seen.attempts.values() if container in each.containers).containers
+    others = seen.attempts.of(container.attempt.key)
+    given = next(each for each in others if container in each.containers).containers
     workers = [each.host.name for each in given if each.has_worked]
     return f"{' and '.join(workers)} worked" if len(workers) > 1 else None

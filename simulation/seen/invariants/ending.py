@@ -151,7 +151,7 @@ def calm_is_uneventful(seen: "Seen", _: None) -> str | None:
         if not job.endings and _has_time(job) and not is_too_many(job, plan)
     }
     for sent in seen.sent.values():
-        attempts = [each for each in seen.attempts if each.key == sent.key]
+        attempts = seen.attempts.of(sent.key)
         if sent.job in good and len(attempts) != 1:
             return f"{sent.key} took {len(attempts)} attempts"
         if (

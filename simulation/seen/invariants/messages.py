@@ -124,9 +124,7 @@ def dead_for_its_own_faults(seen: "Seen", letter: "DeadLetter") -> str | None:
         return None
     if any("permanent" in each.faults_of_job for each in faults):
         return None
-    placed_n = sum(
-        each.token[:2] == (key, run) and each.is_placed for each in seen.attempts.values()
-    )
+    placed_n = sum(each.token.run == run and each.is_placed for each in seen.attempts.of(key))
     if placed_n - len(faults) >= _PLATFORM_FAULTS_MAY_END_A_JOB:
         return None
     return (

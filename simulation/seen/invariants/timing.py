@@ -33,8 +33,8 @@ _BEATS_WITHIN_S = 300 + 4 * 60 + 30 + 300 + 60
 def retried_soon(seen: "Seen", token: "Token") -> str | None:
     before = [
         each
-        for each in seen.attempts.values()
-        if each.token[:2] == token[:2] and each.token < token
+        for each in seen.attempts.of(token.key)
+        if each.token.run == token.run and each.token < token
     ]
     if not before or before[-1].ended_at is None or not seen.has_room(_stage(token)):
         return None
