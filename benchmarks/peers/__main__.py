@@ -20,7 +20,7 @@ from benchmarks.peers.report import picture, table
 from benchmarks.peers.virtual import beyond_the_cap
 
 PICTURE = Path(__file__).parents[2] / "docs" / "peers.svg"
-_ONLY_KILLS = "Longhaul, no back-off"
+_SHORT = "Longhaul, no back-off"
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str]) -> None:
 def _of_one(name: str, extent: Extent) -> Figures:
     logging.disable(logging.CRITICAL)
     with tempfile.TemporaryDirectory(prefix="peers-") as folder:
-        figures = measured(name, Path(folder), extent, only_kills=name == _ONLY_KILLS)
+        figures = measured(name, Path(folder), extent, short=name == _SHORT)
     return figures | (beyond_the_cap() if name == "Longhaul" else {})
 
 

@@ -46,14 +46,17 @@ class Extent:
     patience_s: float = 2_400
 
 
-def measured(name: str, folder: Path, extent: Extent, *, only_kills: bool) -> Figures:
-    """All figures of a consumer, by name. Times are seconds; None: it did not come."""
+def measured(name: str, folder: Path, extent: Extent, *, short: bool) -> Figures:
+    """All figures of a consumer, by name. Times are seconds; None: it did not come.
+
+    A short course has only the kills, and then the calls of a stack with nothing else to do.
+    """
     consumer = CONSUMERS[name]
     consumer.install()
     with consumer.aws(folder) as aws, watched(aws) as cloud:
         consumer.start(cloud, folder)
         try:
-            return _Course(name, consumer, cloud, folder / EVENTS_FILE, extent).run(only_kills)
+            return _Course(name, consumer, cloud, folder / EVENTS_FILE, extent).run(short)
         finally:
             consumer.close()
 
@@ -67,22 +70,22 @@ class _Course:
     extent: Extent
     figures: Figures = field(default_factory=dict)
 
-    def run(self, only_kills: bool) -> Figures:  # noqa: FBT001 - as `measured`
+    def run(self, short: bool) -> Figures:  # noqa: FBT001 - as `measured`
         self._deletion()
         kills: list[Callable[[], None]] = [partial(self._kill, age) for age in self.extent.ages]
         others: list[Callable[[], None]] = [self._failure, self._hang, self._beyond_the_cap]
         if self.consumer.polls_itself:
             others += [partial(self._calls, length) for length in self.extent.lengths]
-        courses = kills if only_kills else [*kills, *others]
+        courses = kills if short else [*kills, *others]
         with ThreadPoolExecutor(len(courses) + 1) as pool:
             ends = [pool.submit(course) for course in courses]
             for end in ends[: len(kills)]:
                 end.result()
-            if not only_kills:
+            if not short:
                 self._crowd()  # once the kills are measured, which it would slow down
             for end in ends:
                 end.result()
-        if not only_kills and not self.consumer.polls_itself:
+        if short:
             for length in self.extent.lengths:
                 self._calls(length)
         return self.figures
@@ -149,8 +152,10 @@ class _Course:
                 calls: list[Call | None] = [None, *self.cloud.calls_since(begun["at"], queue)]
             else:
                 calls = [*self.cloud.calls_since(sent)]
-            ends = [n for n, call in enumerate(calls, 1) if call and call.operation in DELETIONS]
-            return ends[0] if ends else None
+            for n, call in enumerate(calls, 1):
+                if call and call.queue == queue and call.operation in DELETIONS:
+                    return n
+            return None
 
         self._note(**{name: self._until(made)})
 

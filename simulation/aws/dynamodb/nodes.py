@@ -96,7 +96,7 @@ def added(before: Value | None, by: Value) -> Value:
         raise ExpressionError("An operand in the update expression has an incorrect data type")
     if kind == "N":
         return plus(before, by) or by
-    return {kind: list(dict.fromkeys([*before[kind], *by[kind]]))}
+    return {kind: sorted({*before[kind], *by[kind]})}
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,7 @@ def _set(kind: str, content: list[Any]) -> list[Any]:
             f"One or more parameter values were invalid: Input collection {members} contains"
             " duplicates."
         )
-    return members
+    return sorted(members)  # a set has no order; the same in each process
 
 
 def _normal(text: str) -> str:
