@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from benchmarks.peers.cloud import DELETIONS, Call, Cloud, watched
+from benchmarks.peers.cloud import DELETIONS, Cloud, watched
 from benchmarks.peers.consumers import CONSUMERS, CROWD, CROWD_WORKERS, EVENTS_FILE, Consumer
 from benchmarks.peers.pool import kill_group
 from benchmarks.peers.workers.work import Work, events
@@ -141,20 +141,21 @@ class _Course:
         """
         name = f"calls_{length:g}"
         queue = self.consumer.open(name, 1)
-        sent = time.time()
         self.consumer.send(queue, Work(name, length))
+        sent = time.time()
         begun = self._nth(name, "begin", within_s=_READY_WITHIN_S)
-        if begun is None or self._nth(name, "end", within_s=_READY_WITHIN_S + length) is None:
+        ended = self._nth(name, "end", within_s=_READY_WITHIN_S + length)
+        if begun is None or ended is None:
             return
 
         def made() -> int | None:
             if self.consumer.polls_itself:  # the receive came before the beginning
-                calls: list[Call | None] = [None, *self.cloud.calls_since(begun["at"], queue)]
+                calls, before = self.cloud.calls_since(begun["at"], queue), 1
             else:
-                calls = [*self.cloud.calls_since(sent)]
+                calls, before = self.cloud.calls_since(sent), 0
             for n, call in enumerate(calls, 1):
-                if call and call.queue == queue and call.operation in DELETIONS:
-                    return n
+                if call.queue == queue and call.operation in DELETIONS and call.at >= ended["at"]:
+                    return before + n
             return None
 
         self._note(**{name: self._until(made)})
