@@ -36,8 +36,7 @@ def tried(attempt: Callable[[Callable[[str], None]], int], limit_s: float) -> Tr
     if child == 0:
         os.close(read)
         _be_silent()
-        most_s = math.ceil(limit_s)
-        resource.setrlimit(resource.RLIMIT_CPU, (most_s, most_s + 1))
+        end_this_process_after(limit_s)
         code = 1
         try:
             code = attempt(lambda text: _say(write, text))
@@ -52,6 +51,13 @@ def tried(attempt: Callable[[Callable[[str], None]], int], limit_s: float) -> Tr
     if ended is None or ended == -signal.SIGXCPU:
         return Tried("hung", f"more than {limit_s:.0f} s")
     return Tried(_CODES.get(ended, "killed"), by)
+
+
+def end_this_process_after(cpu_s: float) -> None:
+    """End it with SIGXCPU when it has worked for that many seconds more."""
+    most_s = math.ceil(time.process_time() + cpu_s)
+    _, hardest = resource.getrlimit(resource.RLIMIT_CPU)
+    resource.setrlimit(resource.RLIMIT_CPU, (most_s, hardest))
 
 
 def _waited(child: int, limit_s: float) -> int | None:

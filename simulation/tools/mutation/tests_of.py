@@ -24,12 +24,17 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from simulation.tools.mutation.forked import NOT_APPLIED, Tried, tried
+from simulation.tools.mutation.forked import (
+    NOT_APPLIED,
+    Tried,
+    end_this_process_after,
+    tried,
+)
 from simulation.tools.mutation.operators import Mutation
 from simulation.tools.mutation.patched import NotAppliedError, apply, assigned_by
 
 _LONGEST_S = 3_600.0
-_SLACK_S = 10.0
+_SLACK_S = 4.0
 
 
 class Survivor(NamedTuple):
@@ -143,8 +148,8 @@ class TestsOf:
         others = [item for item in items if item not in plain]
         if found.outcome != "survived" or not others:
             return found
-        limit_s = _SLACK_S + 10 * sum(seconds[item.nodeid] for item in others)
-        return tried(self._attempt(each, others), limit_s)
+        limit_s = sum(_limit_s(seconds[item.nodeid]) for item in others)
+        return tried(self._attempt(each, others, seconds), limit_s)
 
     def _tried_at_once(self, each: Survivor, items: list[pytest.Function]) -> Tried:
         """Tests without fixtures leave nothing behind, so that they need no fork."""
@@ -161,7 +166,7 @@ class TestsOf:
         return Tried("survived", "") if by is None else Tried("killed", by)
 
     def _attempt(
-        self, tried_on: Survivor, items: list[pytest.Item]
+        self, tried_on: Survivor, items: list[pytest.Item], seconds: dict[str, float]
     ) -> Callable[[Callable[[str], None]], int]:
         file, mutation, _ = tried_on
 
@@ -171,9 +176,12 @@ class TestsOf:
                 apply(mutation, str(self._root / file), module_of(file))
             except NotAppliedError:
                 return NOT_APPLIED
-            for _ in self._run(items):
+            end_this_process_after(_limit_s(seconds[items[0].nodeid]))
+            for _, following in zip(self._run(items), [*items[1:], None], strict=True):
                 if self._failed:
                     return 1
+                if following:
+                    end_this_process_after(_limit_s(seconds[following.nodeid]))
             return 0
 
         return attempt
@@ -241,6 +249,11 @@ class TestsOf:
             sys.settrace(trace)
             began = time.process_time()
         sys.settrace(None)
+
+
+def _limit_s(noted_s: float) -> float:
+    """Seconds of CPU after which a test is in a loop. It was noted with tracing, which is slow."""
+    return _SLACK_S + 3 * noted_s
 
 
 def _is_plain(item: pytest.Function) -> bool:
