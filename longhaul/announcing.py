@@ -50,7 +50,7 @@ class Announcer:
             self.notices.send(stage.notify, notice.ended(lease))
         except Exception as error:
             # Any error: a mistake of the target's must not keep the job's message for ever.
-            tried_for = now - (lease.settled_at or lease.attempt.claimed_at)
+            tried_for = now - lease.ended_at
             most = REFUSED_FOR if isinstance(error, NoticeRefusedError) else UNREACHED_FOR
             if tried_for < most:
                 logger.warning(

@@ -64,9 +64,9 @@ class Claimer:
         # With more slots than messages there is no backlog in which a retry could be far behind.
         if 0 < batch.room.free <= len(batch.waiting):
             self._claim_retries(batch)
-        while batch.waiting and batch.room.free and not batch.is_over(self.clock.now()):
+        while batch.room.free and not batch.is_over(self.clock.now()):
             now_claiming = self._in_turn(batch)
-            if not now_claiming:  # the free slots are left to other tenants
+            if not now_claiming:  # nothing waits, or the free slots are left to other tenants
                 break
             pace = batch.room.after(len(now_claiming), self.clock.now())
             rows = {message.key: row for message, row in now_claiming}

@@ -179,7 +179,7 @@ class Finisher:
             group_id = self.requests.get(lease.request_ref).group_id
             for job in jobs:
                 sent[job.stage] += 1
-                yield follow_on(job.body, lease.settled_at or lease.attempt.claimed_at, group_id)
+                yield follow_on(job.body, lease.ended_at, group_id)
 
         # One stage after the other, and a batch at a time: all bodies together may be too much for
         # a function's memory.

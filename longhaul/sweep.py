@@ -215,7 +215,7 @@ class Sweeper:
         finally:
             # Not what this sweep could do: after an outage that is no trouble any more.
             if not is_finished:
-                owed_for = self.clock.now() - (lease.settled_at or lease.attempt.claimed_at)
+                owed_for = self.clock.now() - lease.ended_at
                 report.oldest_owed_s = max(report.oldest_owed_s, owed_for.total_seconds())
         report.finished += is_finished
 
@@ -346,7 +346,7 @@ class StageGauges:
             self._without_beat += 1
         if lease.state is State.RELEASED:
             # Not since its back-off passed: a copy of a lost message would move that.
-            waited = self._now - (lease.settled_at or lease.attempt.claimed_at)
+            waited = self._now - lease.ended_at
             self._oldest_waiting_s = max(self._oldest_waiting_s, waited.total_seconds())
         # Refused attempts do not end the wait.
         unplaced_s = lease.unplaced_for(self._now).total_seconds()

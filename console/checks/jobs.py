@@ -97,7 +97,7 @@ def stuck(leases: Iterable[Lease], timing: LeaseSettings, now: datetime) -> Stuc
             and lease.unseen_for(now) > timedelta(seconds=timing.missing_after_s) + _PATIENCE
         ):
             missing.append(lease.key)
-        elif lease.owed and now > (lease.settled_at or lease.attempt.claimed_at) + _PATIENCE:
+        elif lease.owed and now > lease.ended_at + _PATIENCE:
             owed.append(lease.key)
     return Stuck(tuple(overdue), tuple(owed), tuple(missing))
 

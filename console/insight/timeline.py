@@ -66,7 +66,7 @@ def lane(row: Lease, attempts: Sequence[AttemptRecord]) -> Lane:
         row,
         attempts,
         segments,
-        (row.settled_at or row.attempt.claimed_at) if row.state.is_terminal else None,
+        row.ended_at if row.state.is_terminal else None,
     )
 
 

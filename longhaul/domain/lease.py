@@ -262,6 +262,11 @@ class Lease:
         return self.state.is_terminal and not self.owed
 
     @property
+    def ended_at(self) -> datetime:
+        """When the last attempt ended. Rows without that time say when it was claimed."""
+        return self.settled_at or self.attempt.claimed_at
+
+    @property
     def is_mark(self) -> bool:
         """Whether this row only holds the cancel mark of a job that has not been claimed yet."""
         return self.attempt.number == 0

@@ -1,0 +1,227 @@
+"""How a claim goes on when it loses a race, and what a message without a slot leaves behind."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from longhaul.batch import Batch
+from longhaul.claiming import Claimer
+from longhaul.domain.claim import Claim
+from longhaul.domain.errors import LeaseChangedError, NoFreeSlotError
+from longhaul.domain.lease import Lease, State
+from longhaul.domain.message import JobMessage, Message
+from longhaul.domain.pace import Pace, Room
+from longhaul.domain.turns import Turns, tenant_of
+from longhaul.settings import LeaseSettings
+from tests.builders import NOW, changed, message, running, stage
+from tests.unit.use_cases import alone
+
+SECOND = timedelta(seconds=1)
+MISSING = LeaseSettings().missing_after_s * SECOND
+
+
+def each(_: Batch, messages: Sequence[JobMessage], do: Callable[[JobMessage], None]) -> None:
+    for one in messages:
+        do(one)
+
+
+def claimer(**parts: Any) -> Claimer:
+    guard = Mock()
+    guard.each.side_effect = each
+    index = Mock()
+    index.open_keys.return_value = iter(())
+    leases = Mock()
+    leases.load_many.return_value = {}
+    return alone(Claimer, **{"guard": guard, "index": index, "leases": leases, **parts})
+
+
+def batch(
+    *waiting: tuple[JobMessage, Lease | None], room: Room, until: datetime | None = None
+) -> Batch:
+    return Batch(
+        stage(), {one.message_id for one, _ in waiting}, until, waiting=list(waiting), room=room
+    )
+
+
+def released(**changes: Any) -> Lease:
+    """Its back-off is over."""
+    values = {
+        "state": State.RELEASED,
+        "settled_attempt": 1,
+        "settled_at": NOW - 60 * SECOND,
+        "retry_at": NOW - SECOND,
+    }
+    return running(**{**values, **changes})
+
+
+def free(slots: int, **changes: Any) -> Room:
+    return Room(slots=9, free=slots, running=9 - slots, **changes)
+
+
+def test_a_message_whose_slot_was_taken_meanwhile_waits_with_its_row() -> None:
+    starter, slots = Mock(), Mock()
+    starter.start.side_effect = NoFreeSlotError
+    slots.room.return_value = free(0)
+    row = released()
+    here = batch((message(), row), room=free(1))
+    messages = Mock()
+    found = claimer(starter=starter, slots=slots, messages=messages)
+
+    found.claim_waiting(here, Mock())
+
+    messages.defer.assert_called_once_with(here, [message()], set())
+    assert here.deferred_s == [60.0]  # since its last attempt ended
+    assert here.waiting == []
+
+
+@pytest.mark.parametrize("row", [None, running(state=State.DEAD, settled_at=NOW - 999 * SECOND)])
+def test_a_new_run_has_waited_since_it_was_sent(row: Lease | None) -> None:
+    here = batch((message(first_sent_at=NOW - 70 * SECOND), row), room=free(0))
+    claimer().claim_waiting(here, Mock())
+    assert here.deferred_s == [70.0]
+
+
+@pytest.mark.parametrize("ends_at", [NOW, None])
+def test_a_batch_that_is_over_claims_no_more(ends_at: datetime | None) -> None:
+    starter = Mock()
+    here = batch((message(), None), room=free(2), until=ends_at)
+    claimer(starter=starter).claim_waiting(here, Mock())
+    assert starter.start.call_count == (1 if ends_at is None else 0)
+
+
+def test_a_row_that_changed_before_or_at_its_claim_is_decided_again() -> None:
+    now_running, ended = running(), running(state=State.SUCCEEDED)
+    starter, decide = Mock(), Mock()
+    starter.start.side_effect = LeaseChangedError(ended)
+    here = batch((message(), now_running), (message("other", "m-2"), None), room=free(2))
+
+    claimer(starter=starter).claim_waiting(here, decide)
+
+    assert [call.args for call in decide.call_args_list] == [
+        (message(), now_running, here),
+        (message("other", "m-2"), ended, here),
+    ]
+    assert starter.start.call_count == 1
+
+
+def test_after_an_error_of_a_call_for_all_no_message_waits_in_the_function() -> None:
+    slots = Mock()
+    slots.room.side_effect = TimeoutError
+    starter = Mock()
+    starter.start.side_effect = NoFreeSlotError
+    here = batch((message(), None), room=free(1))
+    claimer(slots=slots, starter=starter).claim_waiting(here, Mock())
+    assert here.waiting == []
+    assert here.kept == {"m-1"}
+
+
+def test_the_free_slots_go_to_retries_and_then_to_new_jobs_in_turn() -> None:
+    starter = Mock()
+    mine, theirs = (Message("{}", {}, group) for group in ("a", "b"))
+    turns = Turns({tenant_of("a"): NOW - SECOND, tenant_of("b"): NOW - 9 * SECOND})
+    here = batch(
+        (message("a-1", "m-1", content=mine), None),
+        (message("b-1", "m-2", content=theirs), None),
+        (message("b-2", "m-3", content=theirs), None),
+        (message(), released()),
+        room=free(2, turns=turns),
+    )
+    slots = Mock()
+    slots.room.return_value = free(0, turns=turns)
+
+    claimer(starter=starter, slots=slots).claim_waiting(here, Mock())
+
+    started = [call.args[0].message_id for call in starter.start.call_args_list]
+    assert started == ["m-1", "m-2"]  # the retry's message is also called m-1
+    keys = [call.args[0].key for call in starter.start.call_args_list]
+    assert keys == ["main#january", "main#b-1"]
+
+
+def test_slots_that_are_left_to_others_stay_free() -> None:
+    slots, starter = Mock(), Mock()
+    turns = Turns({"none": NOW - SECOND}, {"07": NOW})
+    slots.room.side_effect = AssertionError("nothing was claimed")
+    here = batch((message(), None), room=free(1, turns=turns))
+    claimer(slots=slots, starter=starter).claim_waiting(here, Mock())
+    assert not starter.start.called
+
+
+def test_a_retry_that_another_dispatcher_started_stops_no_other(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    rows = [
+        released(key=f"main#{name}", retry_at=NOW - 600 * SECOND)
+        for name in ("slot", "row", "mine")
+    ]
+    index, leases, starter, background = Mock(), Mock(), Mock(), Mock()
+    index.open_keys.return_value = iter([row.key for row in rows])
+    leases.load_many.return_value = {row.key: row for row in rows}
+    background.run_all.side_effect = lambda tasks, **_: [task() for task in tasks]
+    refusals = {"main#slot": NoFreeSlotError(), "main#row": LeaseChangedError(None)}
+    started: list[str] = []
+
+    def start(claim: Claim, *_: object) -> None:
+        if error := refusals.get(claim.lease.key):
+            raise error
+        started.append(claim.lease.key)
+
+    starter.claim_and_start.side_effect = start
+    slots = Mock()
+    slots.room.return_value = free(0)
+    here = batch(*((message(str(n), f"m-{n}"), None) for n in range(3)), room=free(3))
+    found = claimer(index=index, leases=leases, starter=starter, background=background, slots=slots)
+
+    found.claim_waiting(here, Mock())
+
+    assert started == ["main#mine"]
+    assert "could not start this retry" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("state", "unseen_for", "is_noted"),
+    [
+        (State.RELEASED, MISSING / 2, True),
+        (State.RELEASED, MISSING / 2 - SECOND, False),
+        (State.DEAD, MISSING, False),
+    ],
+)
+def test_that_a_released_jobs_message_was_seen_is_noted_well_before_it_counts_as_missing(
+    state: State, unseen_for: timedelta, *, is_noted: bool
+) -> None:
+    leases = Mock()
+    row = changed(
+        replace(released(), state=state),
+        settled_at=NOW - unseen_for,
+        retry_at=NOW - unseen_for,
+    )
+    here = batch((message(), row), room=free(0))
+    claimer(leases=leases).claim_waiting(here, Mock())
+    assert leases.note_seen.called is is_noted
+    if is_noted:
+        leases.note_seen.assert_called_once_with(row, NOW)
+
+
+@pytest.mark.parametrize(
+    ("group", "turns", "tenant"),
+    [
+        (None, Turns(), None),
+        ("a", Turns(), tenant_of("a")),
+        (None, Turns({"07": NOW}), "none"),
+        (None, Turns({}, {"none": NOW}), "none"),
+    ],
+)
+def test_a_claim_notes_its_tenant_where_tenants_share_the_stage(
+    group: str | None, turns: Turns, tenant: str | None
+) -> None:
+    starter = Mock()
+    content = Message("{}", {}, group)
+    here = batch((message(content=content), None), room=free(1, turns=turns))
+    claimer(starter=starter).claim_waiting(here, Mock())
+    pace = starter.start.call_args.args[3]
+    assert isinstance(pace, Pace)
+    assert pace.tenant == tenant
+    assert (pace.waited_at is not None) is (turns.waited != {})

@@ -1,0 +1,127 @@
+"""What the dispatcher makes of a batch, whatever its parts do."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from longhaul.batch import Batch
+from longhaul.dispatch import Dispatcher
+from longhaul.domain.claim import CancelWaiting, Finish
+from longhaul.domain.lease import Lease, Owed, State
+from longhaul.domain.message import Delivery, JobMessage, Message
+from longhaul.ports import Rows
+from tests.builders import NOW, message, running, stage
+from tests.unit.use_cases import alone
+
+SECOND = timedelta(seconds=1)
+ENDED = running(state=State.SUCCEEDED, settled_at=NOW, owed=(Owed.DELETE,))
+
+
+def delivery(body: str) -> Delivery:
+    return Delivery("m-1", "handle-m-1-1", 1, NOW, Message(body, {}))
+
+
+def dispatcher(row: Lease | None = None, **parts: Any) -> Dispatcher:
+    """Everything runs at once, in this thread."""
+
+    def each(_: Batch, messages: list[JobMessage], do: Callable[[JobMessage], None]) -> None:
+        for one in messages:
+            do(one)
+
+    leases, guard, background = Mock(), Mock(), Mock()
+    leases.survey.return_value = (Rows({row.key: row} if row else {}), Mock())
+    guard.each.side_effect = each
+    guard.reading.side_effect = lambda _batch, _delivery, do: do()
+    guard.one.side_effect = lambda _batch, one, do: do(one)
+    background.run_all.side_effect = lambda tasks, **_: [task() for task in tasks]
+    given = {"leases": leases, "guard": guard, "background": background}
+    return alone(Dispatcher, **{**given, **parts})
+
+
+def decided(found: Dispatcher, decision: object) -> list[str]:
+    """The messages that are kept when that is decided first."""
+    decisions = iter([decision])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            "longhaul.dispatch.decide_claim",
+            lambda row, *_: next(decisions, None) if row else None,
+        )
+        patch.setattr("longhaul.dispatch.read", lambda *_: message())
+        return found.dispatch(stage(), [delivery("{}")])
+
+
+def test_a_batch_without_a_request_reads_no_rows() -> None:
+    messages = Mock()
+    found = dispatcher(messages=messages)
+    found.dispatch(stage(), [delivery("no request")])
+    leases: Any = found.leases
+    assert messages.dead_letter.call_count == 1
+    assert not leases.survey.called
+
+
+@pytest.mark.parametrize(
+    ("covers", "kept"), [(True, []), (False, ["m-1"])], ids=["covered", "sent after the cancel"]
+)
+def test_a_cancelled_wait_ends_and_takes_the_message_that_it_covers(
+    kept: list[str], *, covers: bool
+) -> None:
+    finisher = Mock()
+    waiting = running(state=State.RELEASED, lineage=None)
+    found = dispatcher(waiting, finisher=finisher)
+    assert decided(found, CancelWaiting(waiting, covers=covers)) == kept
+    leases: Any = found.leases
+    before, after = leases.end_waiting.call_args.args
+    assert (before, after.state) == (waiting, State.CANCELLED)
+    assert finisher.finish.called is covers
+
+
+@pytest.mark.parametrize("has_place", [True, False])
+def test_a_cancelled_job_keeps_its_place_in_the_join(*, has_place: bool) -> None:
+    ancestry, place, sent = Mock(), Mock(), Mock()
+    ancestry.lineage_of.return_value = sent
+    waiting = running(state=State.RELEASED, lineage=place if has_place else None)
+    found = dispatcher(waiting, ancestry=ancestry)
+    decided(found, CancelWaiting(waiting, covers=True))
+    leases: Any = found.leases
+    assert leases.end_waiting.call_args.args[1].lineage is (place if has_place else sent)
+
+
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize(
+    ("after", "kept", "is_postponed"),
+    [
+        (replace(ENDED, owed=()), [], False),
+        (ENDED, ["m-1"], True),
+        (running(state=State.RELEASED), ["m-1"], None),
+    ],
+    ids=["nothing is owed", "something is owed", "it runs again"],
+)
+def test_a_message_of_an_ended_job_goes_when_nothing_is_owed(
+    after: Lease, kept: list[str], *, is_postponed: bool | None, own: bool
+) -> None:
+    finisher, messages = Mock(), Mock()
+    finisher.finish.return_value = after
+    found = dispatcher(ENDED, finisher=finisher, messages=messages)
+    # What is not its own is decided on again, which decides nothing here.
+    assert decided(found, Finish(ENDED, own=own)) == (kept if own else ["m-1"])
+    if is_postponed is None:  # a void commit has set the visibility of its own message
+        is_postponed = not own
+    assert messages.postpone.called is is_postponed
+    if is_postponed:
+        assert messages.postpone.call_args.args[1:] == (message(), 60)
+
+
+@pytest.mark.parametrize(("ends_at", "is_done"), [(NOW, False), (NOW + SECOND, True)])
+def test_nothing_slow_begins_when_the_batch_is_over(ends_at: datetime, *, is_done: bool) -> None:
+    finisher = Mock()
+    finisher.finish.return_value = replace(ENDED, owed=())
+    found = dispatcher(ENDED, finisher=finisher)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("longhaul.dispatch.read", lambda *_: message())
+        patch.setattr("longhaul.dispatch.decide_claim", lambda *_: Finish(ENDED, own=True))
+        found.dispatch(stage(), [delivery("{}")], ends_at)
+    assert finisher.finish.called is is_done

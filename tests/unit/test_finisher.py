@@ -1,0 +1,192 @@
+"""What is left to do when a job has ended, and who does it when two functions are at it."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from longhaul.domain.errors import LeaseChangedError, VoidCommitError
+from longhaul.domain.follow_ons import FollowOn
+from longhaul.domain.lease import CommittedOutput, Lease, Owed, State
+from longhaul.domain.message import Message, follow_on
+from longhaul.finish import Finisher
+from tests.builders import NOW, changed, running, stage
+from tests.unit.use_cases import alone
+
+OUTPUT = CommittedOutput(1, "ref", "s3://b/out/", 1, 1)
+ENDED = changed(
+    running(
+        state=State.SUCCEEDED, settled_at=NOW, settled_attempt=1, owed=(Owed.PUBLISH, Owed.DELETE)
+    ),
+    output=OUTPUT,
+)
+PUBLISHED = changed(ENDED, published_at=NOW)
+FINISHED = replace(ENDED, owed=())
+HANDLE = ENDED.receive.receipt_handle
+
+
+def striking() -> Mock:
+    """Leases that note what is done."""
+    leases = Mock()
+    leases.strike.side_effect = lambda row, done, _: replace(
+        row, owed=tuple(each for each in row.owed if each is not done)
+    )
+    return leases
+
+
+def finisher(**parts: Any) -> Finisher:
+    return alone(Finisher, **{"leases": striking(), **parts})
+
+
+@pytest.mark.parametrize(("retry_in_s", "hidden_s"), [(7, 7), (0, 0), (None, 0)])
+def test_a_released_message_is_hidden_for_its_back_off(
+    retry_in_s: int | None, hidden_s: int
+) -> None:
+    queue = Mock()
+    released = running(state=State.RELEASED)
+    assert finisher(queue=queue).settled(released, retry_in_s) is released
+    queue.set_visibility.assert_called_once_with(stage().queue_url, HANDLE, hidden_s)
+
+
+def voided(**parts: Any) -> Finisher:
+    publication = Mock()
+    publication.publish.side_effect = VoidCommitError("gone")
+    return finisher(**{"publication": publication, **parts})
+
+
+def test_a_job_whose_commit_is_void_is_visible_at_once_and_then_cleaned_up_after() -> None:
+    reopened = running(state=State.RELEASED, settled_attempt=1)
+    calls, queue = Mock(), Mock()
+    found = voided(queue=queue)
+    calls.attach_mock(queue, "queue")
+    calls.attach_mock(found.publication, "publication")
+    found.publication.reopen.return_value = reopened
+
+    assert found.finish(ENDED) is reopened
+
+    assert [name for name, *_ in calls.mock_calls] == [
+        "publication.publish",
+        "publication.reopen",
+        "queue.set_visibility",
+        "publication.discard",
+    ]
+    queue.set_visibility.assert_called_once_with(stage().queue_url, HANDLE, 0)
+
+
+@pytest.mark.parametrize(
+    ("before", "current", "after"),
+    [
+        (ENDED, None, ENDED),
+        # Its runner published meanwhile, and no other function need come.
+        (ENDED, replace(PUBLISHED, owed=(Owed.DELETE,)), replace(PUBLISHED, owed=())),
+        # Another function is at it, or it had been published before.
+        (ENDED, replace(ENDED, owed=(Owed.DELETE,)), replace(ENDED, owed=(Owed.DELETE,))),
+        (PUBLISHED, replace(PUBLISHED, owed=(Owed.DELETE,)), None),
+        # A new run has begun, or has been published, too.
+        (ENDED, running(run=ENDED.run + 1), None),
+        (ENDED, replace(PUBLISHED, run=ENDED.run + 1, owed=(Owed.DELETE,)), None),
+    ],
+    ids=["gone", "published", "not published", "as before", "a new run", "a new run's output"],
+)
+def test_the_row_that_won_goes_on(
+    before: Lease, current: Lease | None, after: Lease | None
+) -> None:
+    leases = striking()
+    strike = leases.strike.side_effect
+
+    def lost(*_: Any) -> None:
+        leases.strike.side_effect = strike
+        raise LeaseChangedError(current)
+
+    leases.strike.side_effect = lost
+    assert finisher(leases=leases).finish(before) == (after or current)
+
+
+def test_a_reopening_that_lost_leaves_the_row_that_won() -> None:
+    found = voided()
+    current = replace(PUBLISHED, owed=(Owed.DELETE,))
+    found.publication.reopen.side_effect = LeaseChangedError(current)
+    assert found.finish(ENDED) == replace(current, owed=())
+
+
+@pytest.mark.parametrize("owed", [Owed.PUBLISH, Owed.FOLLOW_ONS])
+def test_a_job_whose_output_or_follow_ons_can_never_be_is_dead(owed: Owed) -> None:
+    giving_up, publication, requests = Mock(), Mock(), Mock()
+    publication.publish.side_effect = requests.get.side_effect = ValueError
+    dead = replace(ENDED, state=State.DEAD, owed=())
+    giving_up.is_due.return_value = True
+    giving_up.end.return_value = dead
+    row = replace(ENDED, owed=(owed, Owed.DELETE))
+    found = finisher(giving_up=giving_up, publication=publication, requests=requests)
+    following = Mock(side_effect=ValueError)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("longhaul.finish.follow_ons", following)
+        assert found.finish(row) is dead
+
+
+def follow(queue: Mock, row: Lease, **parts: Any) -> None:
+    def given(*_: Any) -> Iterator[FollowOn]:
+        yield FollowOn("main", '{"job_id": "next"}')
+
+    requests = Mock()
+    requests.get.return_value = Message("{}", {}, "a-group")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("longhaul.finish.follow_ons", given)
+        finisher(queue=queue, requests=requests, **parts).finish(row)
+
+
+def test_a_follow_on_was_sent_when_the_job_before_it_ended() -> None:
+    sent: list[Message] = []
+    queue = Mock()
+    queue.send_many.side_effect = lambda _, messages: sent.extend(messages) or []
+    ended_at = NOW + timedelta(seconds=99)
+    follow(queue, replace(PUBLISHED, settled_at=ended_at, owed=(Owed.FOLLOW_ONS,)))
+    follow(queue, replace(PUBLISHED, settled_at=None, owed=(Owed.FOLLOW_ONS,)))
+    assert sent == [
+        follow_on('{"job_id": "next"}', at, "a-group")
+        for at in (ended_at, PUBLISHED.attempt.claimed_at)
+    ]
+
+
+def test_a_follow_on_that_is_never_taken_is_told_as_refused() -> None:
+    queue, announcer, giving_up = Mock(), Mock(), Mock()
+    queue.send_many.side_effect = lambda _, messages: [(each, "too long") for each in messages]
+    row = replace(PUBLISHED, owed=(Owed.FOLLOW_ONS,))
+    follow(queue, row, announcer=announcer, giving_up=giving_up)
+    ((told_of, reason), _) = announcer.refused.call_args
+    assert (told_of, reason.kind, reason.key) == (stage(), "unsendable", "main#next")
+    assert giving_up.send.call_args.args[0] == stage().dead_letter_queue_url
+
+
+@pytest.mark.parametrize(
+    ("task_arn", "log"),
+    [
+        ("arn:aws:ecs:us-east-1:123456789012:task/Longhaul/abc", "/longhaul/jobs:job/job/abc"),
+        ("arn:aws:emr-serverless:x/jobruns/named/main#a 5 1", "/longhaul/jobs"),
+        (None, None),
+    ],
+)
+def test_a_dead_letter_says_where_the_log_is(task_arn: str | None, log: str | None) -> None:
+    queue, requests, executions = Mock(), Mock(), Mock()
+    requests.get.return_value = Message("{}", {})
+    executions.arn.return_value = "arn:execution"
+    dead = changed(
+        replace(ENDED, state=State.DEAD, last_class="failed", owed=(Owed.DEAD_LETTER,)),
+        task_arn=task_arn,
+    )
+    finisher(queue=queue, requests=requests, executions=executions).finish(dead)
+    url, letter = queue.send.call_args.args
+    assert url == stage().dead_letter_queue_url
+    explained = str(letter.attributes["longhaul"])
+    assert ("/longhaul/jobs" in explained) is (log is not None)
+    assert log is None or f'"{log}"' in explained
+
+
+def test_the_dead_letter_of_a_job_that_was_given_up_is_sent_in_part_at_worst() -> None:
+    giving_up = Mock()
+    dead = replace(ENDED, state=State.DEAD, last_class="internal_error", owed=(Owed.DEAD_LETTER,))
+    assert finisher(giving_up=giving_up).finish(dead) == replace(dead, owed=())
+    assert giving_up.send.call_args.args[0] == stage().dead_letter_queue_url

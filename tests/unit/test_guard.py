@@ -1,0 +1,61 @@
+"""One message's error leaves the others of its batch alone, and ends in a dead letter at last."""
+
+from datetime import datetime, timedelta
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from longhaul.batch import Batch
+from longhaul.domain.lease import Lease, State
+from longhaul.guard import Guard
+from tests.builders import NOW, message, running, stage
+from tests.unit.use_cases import alone
+
+
+def failing(batch: Batch, row: Lease | None, **parts: Any) -> Guard:
+    """Whatever is done for the message fails, for the last time."""
+    leases, giving_up = Mock(), Mock()
+    leases.load.return_value = row
+    giving_up.is_due.return_value = True
+    guard = alone(Guard, **{"leases": leases, "giving_up": giving_up, **parts})
+    guard.one(batch, message(), Mock(side_effect=ValueError))
+    return guard
+
+
+@pytest.mark.parametrize("row", [None, running(message_id="m-0")], ids=["no row", "another's"])
+def test_a_message_without_a_job_is_refused_counted_and_told(row: Lease | None) -> None:
+    batch, announcer = Batch(stage(), {"m-1", "m-2"}), Mock()
+    guard = failing(batch, row, announcer=announcer)
+    send: Any = guard.giving_up.send
+    ((told_of, reason, message_id), _) = announcer.refused.call_args
+    assert (told_of, reason.kind, message_id) == (stage(), "internal_error", "m-1")
+    assert send.call_args.args[::2] == (stage().dead_letter_queue_url, reason)
+    assert (batch.kept, batch.dead_lettered) == ({"m-2"}, ["m-1"])
+
+
+@pytest.mark.parametrize("is_finished", [True, False])
+def test_a_waiting_job_is_given_up_and_its_message_goes_when_nothing_is_owed(
+    *, is_finished: bool
+) -> None:
+    batch, finisher, giving_up = Batch(stage(), {"m-1"}), Mock(), Mock()
+    giving_up.end.return_value = running(state=State.DEAD)
+    finisher.finish.return_value.is_finished = is_finished
+    failing(batch, running(state=State.RELEASED), finisher=finisher, giving_up=giving_up)
+    assert ("m-1" in batch.kept) is not is_finished
+    assert finisher.finish.call_args.args[0].receive.receipt_handle == message().receipt_handle
+
+
+def test_a_running_job_is_left_to_the_sweeper() -> None:
+    batch = Batch(stage(), {"m-1"})
+    giving_up: Any = failing(batch, running()).giving_up
+    assert not giving_up.end.called
+    assert not giving_up.send.called
+    assert batch.kept == {"m-1"}
+
+
+@pytest.mark.parametrize(("ends_at", "is_done"), [(NOW, False), (NOW + timedelta(seconds=1), True)])
+def test_nothing_begins_when_the_batch_is_over(ends_at: datetime, *, is_done: bool) -> None:
+    do = Mock()
+    alone(Guard).one(Batch(stage(), {"m-1"}, ends_at), message(), do)
+    assert do.called is is_done

@@ -1,0 +1,117 @@
+"""Which end of an attempt counts when there are two, and what a settle is called."""
+
+import random
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from longhaul.domain.lease import Lease, State
+from longhaul.domain.verdict import Evidence, OutcomeClass, Verdict
+from longhaul.metrics import StageMetric
+from longhaul.ports import StoppedTask
+from longhaul.settle import Settler
+from tests.builders import NOW, changed, running, settings
+from tests.unit.use_cases import alone
+
+ATTEMPT = running().id
+AT_WORK = changed(running(), task_arn="arn:task", progress_at=NOW, progress={"phase": "running"})
+OWN_END = Evidence("States.TaskFailed", "the task's own end")
+LATER = NOW + timedelta(minutes=15)
+
+
+def settler(row: Lease | None, **parts: Any) -> Settler:
+    leases, finisher, tasks = Mock(), Mock(), Mock()
+    leases.load.return_value = row
+    leases.aws_time.return_value = NOW
+    finisher.settled.side_effect = lambda lease, *_: lease
+    tasks.stop.return_value = StoppedTask(is_gone=True)
+    given = {"leases": leases, "finisher": finisher, "tasks": tasks, "rng": random.Random(1)}
+    return alone(Settler, **{**given, **parts})
+
+
+def settled(found: Settler, kind: OutcomeClass, own: OutcomeClass = OutcomeClass.FAILED) -> Lease:
+    """The row that is written for an end of that kind. `own`: the kind of the task's own end."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            "longhaul.settle.classify",
+            lambda _, evidence: Verdict(own if evidence is OWN_END else kind, "x", stop_task=True),
+        )
+        found.settle(ATTEMPT, Evidence("any"))
+    leases: Any = found.leases
+    (_, after), _ = leases.settle.call_args
+    assert isinstance(after, Lease)
+    return after
+
+
+@pytest.mark.parametrize(
+    ("kind", "counts"),
+    [
+        (OutcomeClass.STALLED, "interrupted"),
+        (OutcomeClass.TIMED_OUT, "interrupted"),
+        (OutcomeClass.FAILED, "failed"),
+    ],
+)
+def test_a_task_without_progress_may_have_ended_by_itself(kind: OutcomeClass, counts: str) -> None:
+    tasks = Mock()
+    tasks.stop.return_value = StoppedTask(is_gone=True, ended_as=OWN_END)
+    found = settler(AT_WORK, tasks=tasks)
+    assert settled(found, kind, OutcomeClass.INTERRUPTED).last_class == counts
+
+
+def test_the_next_attempt_waits_until_the_one_before_is_surely_gone() -> None:
+    tasks = Mock()
+    tasks.stop.return_value = StoppedTask(is_gone=False, gone_by=LATER)
+    found = settler(AT_WORK, tasks=tasks)
+    assert (settled(found, OutcomeClass.INTERRUPTED).retry_at or NOW) >= LATER
+
+
+@pytest.mark.parametrize(("sizes", "then"), [(("tiny", "small"), "tiny"), (("small",), "small")])
+def test_a_tiny_job_goes_on_as_tiny_while_the_stack_has_that_size(
+    sizes: tuple[str, ...], then: str
+) -> None:
+    given = settings()
+    given = given.model_copy(update={"tasks": given.tasks.model_copy(update={"sizes": sizes})})
+    execution = AT_WORK.input.model_copy(update={"size": "tiny", "engine": "lambda"})
+    tiny = replace(AT_WORK, execution_input=execution.model_dump_json())
+    found = settler(tiny, settings=given)
+    assert settled(found, OutcomeClass.INTERRUPTED).input.size == then
+
+
+def test_a_dead_job_is_counted_once() -> None:
+    metrics = Mock()
+    settled(settler(AT_WORK, metrics=metrics), OutcomeClass.PERMANENT)
+    (values,), _ = metrics.put.call_args
+    assert (values[StageMetric.FAILED], values[StageMetric.DEAD_LETTERED]) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("row", "called"),
+    [
+        (None, "SUPERSEDED"),
+        (running(run=ATTEMPT.run + 1), "SUPERSEDED"),
+        (running(state=State.SUCCEEDED, settled_attempt=1), "SUPERSEDED"),
+        (running(state=State.RELEASED, settled_attempt=1), "RELEASED"),
+    ],
+    ids=["no row", "another run", "a new run began", "released for good"],
+)
+def test_an_attempt_that_was_settled_before_is_called_as_its_row_is_then(
+    row: Lease | None, called: str
+) -> None:
+    """Finishing it may have started a new run."""
+    finisher = Mock()
+    is_released = row is not None and row.state is State.RELEASED
+    finisher.finish.return_value = row if is_released else running()
+    assert settler(row, finisher=finisher).settle(ATTEMPT, Evidence("any")) == called
+
+
+@pytest.mark.parametrize("row", [None, running(run=ATTEMPT.run + 1)], ids=["no row", "another run"])
+def test_an_attempt_that_no_row_holds_is_not_given_up(row: Lease | None) -> None:
+    leases, giving_up = Mock(), Mock()
+    leases.load.side_effect = [TimeoutError, row]
+    with pytest.raises(TimeoutError):
+        settler(None, leases=leases, giving_up=giving_up).settle(ATTEMPT, Evidence("any"))
+    assert giving_up.is_due.called
+    assert not giving_up.end.called

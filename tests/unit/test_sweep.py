@@ -1,0 +1,145 @@
+"""What a sweep looks at, what it leaves alone, and what it counts."""
+
+from datetime import datetime, timedelta
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from longhaul.domain.lease import Lease, State
+from longhaul.domain.message import Message, renewal
+from longhaul.metrics import StageMetric
+from longhaul.ports import Depth, Rows, RunningTask
+from longhaul.settings import LeaseSettings
+from longhaul.sweep import Sweeper, SweepReport
+from tests.builders import NOW, changed, running, stage
+from tests.unit.use_cases import alone
+
+SECOND = timedelta(seconds=1)
+GRACE = LeaseSettings().visibility_margin_s * SECOND
+LONG_AGO = NOW - timedelta(days=3)
+
+
+def sweeper(*rows: Lease, removed: tuple[str, ...] = (), **parts: Any) -> Sweeper:
+    """A sweeper that sees these rows."""
+    index, leases, queue, tasks, publisher, slots = (Mock() for _ in range(6))
+    index.stages.return_value = {"main", *removed}
+    index.open_keys.side_effect = lambda stage, kind: iter(
+        [row.key for row in rows if (row.stage, row.open_kind) == (stage, kind)]
+    )
+    leases.load_many.side_effect = lambda keys: Rows(
+        {row.key: row for row in rows if row.key in set(keys)}
+    )
+    leases.aws_time.return_value = NOW
+    queue.depth.return_value = Depth(visible=0, hidden=0)
+    slots.blocked_s.return_value = 0.0
+    slots.room.return_value.running = slots.room.return_value.free = 0
+    tasks.running.return_value = iter(())
+    publisher.listed.return_value = iter(())
+    given = {
+        "index": index,
+        "leases": leases,
+        "queue": queue,
+        "tasks": tasks,
+        "publisher": publisher,
+        "slots": slots,
+    }
+    return alone(Sweeper, **{**given, **parts})
+
+
+def released(**changes: Any) -> Lease:
+    """Its message has not come for days."""
+    values = {"state": State.RELEASED, "settled_attempt": 1, "settled_at": LONG_AGO}
+    return running(**{**values, "retry_at": LONG_AGO, **changes})
+
+
+def test_repairs_are_all_that_should_not_have_been_necessary() -> None:
+    report = SweepReport(
+        looked_at=64, settled=1, started=2, finished=4, renewed=8, stopped=16, failed=32
+    )
+    assert report.repairs == 31
+
+
+@pytest.mark.parametrize(
+    ("late_by", "asked", "without_beat"), [(GRACE - SECOND, 0, 0), (GRACE, 1, 1)]
+)
+def test_the_execution_of_a_job_that_beats_is_not_asked_for(
+    late_by: timedelta, asked: int, without_beat: int
+) -> None:
+    executions, metrics = Mock(), Mock()
+    executions.status.return_value = "RUNNING"
+    row = running(lease_expires_at=NOW - late_by)
+    report = sweeper(row, executions=executions, metrics=metrics).sweep()
+    assert executions.status.call_count == asked
+    values = metrics.put.call_args_list[0].args[0]
+    assert values[StageMetric.WITHOUT_BEAT] == without_beat
+    assert report.repairs == 0
+
+
+@pytest.mark.parametrize("first_sent_at", [None, LONG_AGO])
+def test_the_copy_of_a_lost_message_is_as_old_as_the_message(
+    first_sent_at: datetime | None,
+) -> None:
+    queue, requests = Mock(), Mock()
+    queue.depth.return_value = Depth(visible=0, hidden=0)
+    requests.get.return_value = content = Message("{}", {})
+    row = released(first_sent_at=first_sent_at)
+    assert sweeper(row, queue=queue, requests=requests).sweep().renewed == 1
+    sent_at = first_sent_at or row.attempt.claimed_at
+    copy = renewal(content, row.receive.chain, row.key, sent_at)
+    queue.send.assert_called_once_with(stage().queue_url, copy)
+
+
+def test_a_waiting_job_of_a_removed_stage_is_ended_and_not_sent_again() -> None:
+    row = released(stage="old", key="old#january")
+    found = sweeper(row, removed=("old",))
+    assert found.sweep().finished == 1
+    leases: Any = found.leases
+    queue: Any = found.queue
+    assert leases.end_waiting.call_count == 1
+    assert not queue.send.called
+
+
+def test_a_job_that_is_given_up_gets_its_dead_letter_at_once() -> None:
+    leases_over, finisher, giving_up, executions = Mock(), Mock(), Mock(), Mock()
+    executions.status.side_effect = ValueError
+    giving_up.end_if_due.return_value = leases_over
+    row = running(lease_expires_at=LONG_AGO)
+    report = sweeper(row, executions=executions, finisher=finisher, giving_up=giving_up).sweep()
+    finisher.finish.assert_called_once_with(leases_over)
+    assert report.failed == 0
+
+
+@pytest.mark.parametrize(
+    ("row", "task_arn", "is_stopped"),
+    [
+        (running(), "arn:task", False),  # it has not registered yet
+        (changed(running(), task_arn="arn:task"), "arn:task", False),
+        (changed(running(), task_arn="arn:first"), "arn:second", True),
+        (None, "arn:task", True),
+        (running(state=State.RELEASED, settled_attempt=1), "arn:task", True),
+    ],
+    ids=["unregistered", "registered", "a second one", "no row", "settled"],
+)
+def test_a_task_is_stopped_when_no_lease_is_its_own(
+    row: Lease | None, task_arn: str, *, is_stopped: bool
+) -> None:
+    tasks = Mock()
+    tasks.running.return_value = iter([RunningTask(task_arn, running().id)])
+    rows = [row] if row else []
+    report = sweeper(*rows, tasks=tasks).sweep()
+    assert (tasks.stop.called, report.stopped) == (is_stopped, int(is_stopped))
+
+
+@pytest.mark.parametrize(
+    ("state", "is_near"), [(State.RUNNING, 1), (State.RELEASED, 1), (State.DEAD, 0)]
+)
+def test_only_messages_of_jobs_that_go_on_can_be_lost_at_their_retention(
+    state: State, is_near: int
+) -> None:
+    metrics = Mock()
+    old = NOW - timedelta(days=13)
+    row = running(state=state, sent_at=old, owed=("delete",) if state is State.DEAD else ())
+    sweeper(row, metrics=metrics).sweep()
+    values = metrics.put.call_args_list[0].args[0]
+    assert values[StageMetric.NEAR_RETENTION] == is_near
