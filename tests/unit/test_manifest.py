@@ -72,6 +72,12 @@ def test_of_two_overwrites_of_one_output_the_second_to_publish_counts_as_replace
     assert decide_switch(other, merged(one, old), OURS) is Switch.REPLACED
 
 
+def test_partitions_are_never_overwritten_by_a_manifest() -> None:
+    later = pending(2, "overwrite_partitions")
+    with pytest.raises(AssertionError):
+        decide_switch(later, merged(pending(1), None), OURS)
+
+
 @pytest.mark.parametrize(
     "sees", [None, merged(pending(1), None)], ids=["onto nothing", "onto an output"]
 )

@@ -9,7 +9,7 @@ import pytest
 
 from longhaul.domain import notice
 from longhaul.domain.dead_letter import refusal
-from longhaul.domain.lease import CommittedOutput, State
+from longhaul.domain.lease import CommittedOutput, State, key_hash
 from tests.builders import NOW, running
 
 PAGE = Path(__file__).parents[2] / "docs" / "events.md"
@@ -61,6 +61,45 @@ def test_a_later_run_has_another_id_and_a_later_attempt_the_same() -> None:
     other = notice.ended(running(state=State.DEAD, run=row.run + 1))
     assert first.id == again.id != other.id
     assert first.subject == other.subject
+
+
+def test_an_end_counts_what_was_tried() -> None:
+    dead = notice.ended(running(state=State.DEAD, failures=3, interruptions=4))
+    assert json.loads(dead.body)["attempts"] == 7
+
+
+@pytest.mark.parametrize(
+    ("message_id", "key", "job_id", "subject"),
+    [
+        ("m-1", "main#j", "j", "main#m-1"),
+        (None, "main#j", "j", "main#j"),
+        (None, None, None, "main"),
+    ],
+)
+def test_a_refusal_names_its_message_and_its_job(
+    message_id: str | None, key: str | None, job_id: str | None, subject: str
+) -> None:
+    found = notice.refused("main", refusal("incomplete_join", "x", NOW, key), message_id, NOW)
+    assert found.subject == key_hash(subject)
+    assert json.loads(found.body) == {
+        "version": 1,
+        "id": f"{key_hash(subject)}-refused",
+        "stage": "main",
+        "job_id": job_id,
+        "run": None,
+        "message_id": message_id,
+        "outcome": "REFUSED",
+        "class": "incomplete_join",
+        "attempts": 0,
+        "output": None,
+        "reason": "x",
+        "ended_at": NOW.isoformat(timespec="milliseconds"),
+    }
+
+
+def test_a_success_after_failures_has_no_reason() -> None:
+    done = notice.ended(running(state=State.SUCCEEDED, output=output, last_error="x"))
+    assert json.loads(done.body)["reason"] is None
 
 
 def test_only_a_success_has_an_output() -> None:

@@ -30,6 +30,10 @@ def test_outputs_go_to_the_data_and_the_output_buckets() -> None:
     assert str(parse_output("s3://lake/a", POLICY)) == "s3://lake/a/"
     with pytest.raises(ValueError, match="not allowed; allowed: data, lake"):
         parse_output("s3://landing/a", POLICY)
+    policy = POLICY.model_copy(update={"table_databases": ("db",)})
+    with pytest.raises(ValueError, match="tables are there"):
+        parse_output("s3://data/tables/db/a", policy)
+    assert str(parse_output("s3://lake/tables/db/a", policy)) == "s3://lake/tables/db/a/"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.manifest import PendingOutput
-from longhaul.domain.paths import parse_output
+from longhaul.domain.paths import DataPath, parse_output
 from longhaul.domain.policy import parse_request
 from longhaul.domain.tables import (
     ColumnStatistics,
@@ -16,9 +16,11 @@ from longhaul.domain.tables import (
     TableFile,
     TableInput,
     TablePath,
+    column_of,
     input_of,
     parse_table,
     parse_table_input,
+    place_of,
 )
 from longhaul.settings import EmrApplication, PathPolicy, RequestLimits, RuntimeSettings
 from tests.builders import BUCKET, body, settings, stage
@@ -41,6 +43,34 @@ def problems_of(known: RuntimeSettings, **asked: Any) -> list[str]:
     except InvalidRequestError as error:
         return error.problems
     return []
+
+
+def test_what_was_checked_is_read_as_what_it_is() -> None:
+    assert input_of("s3://landing/a/b") == DataPath("s3", "landing", "a/b")
+    assert input_of(str(FLIGHTS)) == TableInput(FLIGHTS)
+    assert place_of("s3://b/out/", BUCKET) == "s3://b/out/"
+    assert place_of(str(FLIGHTS), BUCKET) == f"s3://{BUCKET}/tables/longhaul/flights/"
+    assert [column_of(text) for text in ("region", "day(at)")] == ["region", "at"]
+
+
+@pytest.mark.parametrize("asked", [{}, {"engine": "emr-serverless"}, {"engine": "fargate"}])
+@pytest.mark.parametrize("of_stage", ["emr-serverless", "fargate"])
+def test_jobs_on_emr_serverless_neither_read_nor_write_tables(
+    asked: dict[str, Any], of_stage: str
+) -> None:
+    known = with_tables(engine=of_stage)
+    refused = asked.get("engine", of_stage) == "emr-serverless"
+    reads = problems_of(known, inputs={"flights": str(FLIGHTS)}, **asked)
+    writes = problems_of(known, output=str(FLIGHTS), **asked)
+    assert any("read no tables" in each for each in reads) is refused
+    assert any("write to prefixes alone" in each for each in writes) is refused
+
+
+def test_a_stage_that_reads_elsewhere_reads_no_table() -> None:
+    known = with_tables(limits=RequestLimits(input_prefixes=("s3://landing/",)))
+    (problem,) = problems_of(known, inputs={"flights": str(FLIGHTS)})
+    assert "input_prefixes" in problem
+    assert "input_prefixes_" not in problem
 
 
 def test_a_table_is_a_database_that_the_settings_name_and_a_name() -> None:

@@ -58,6 +58,10 @@ def problems_of(known: RuntimeSettings, **asked: Any) -> list[str]:
         ({"size": "tiny", "timeout": "10m"}, ("lambda", "tiny", 600)),
         # Nobody asked for the stage's six hours.
         ({"size": "tiny"}, ("lambda", "tiny", MAX_TIMEOUT_S)),
+        (
+            {"size": "tiny", "timeout": f"{MAX_TIMEOUT_S}s"},
+            ("lambda", "tiny", MAX_TIMEOUT_S),
+        ),
         ({"size": "tiny", "timeout": "15m"}, ("fargate", "small", 900)),
         ({}, ("fargate", "small", 21_600)),
     ],
@@ -95,6 +99,15 @@ def test_a_job_that_waits_goes_on_with_small_once_the_size_was_taken_out_of_the_
     assert (after.lease.input.engine, after.lease.input.size) == ("fargate", "small")
     assert without_tiny(after) == after
     assert after.lease.retry_at == settled.lease.retry_at
+    dead = settle(
+        row,
+        Verdict(OutcomeClass.PERMANENT, "no such column"),
+        stage(),
+        LeaseSettings(),
+        NOW,
+        random.Random(1),
+    )
+    assert without_tiny(dead) == dead
 
 
 def test_the_next_attempt_waits_until_an_invocation_that_goes_on_is_surely_over() -> None:

@@ -44,6 +44,13 @@ def test_who_takes_the_free_slots(
     assert known.in_turn(tenants, free, NOW) == expected
 
 
+def test_a_tenant_is_there_for_a_day_after_its_claim_and_for_a_minute_after_its_mark() -> None:
+    for known in (Turns({"b": NOW - KNOWN + SECOND}), Turns({}, {"b": NOW - FRESH + SECOND})):
+        assert known.has_others("a", NOW)
+        assert not known.has_others("a", NOW + SECOND)
+        assert not known.has_others("b", NOW)
+
+
 def test_of_two_tenants_that_wait_for_each_other_one_may_go() -> None:
     for known in (
         turns(claimed={"a": 2, "b": 1}, waited={"a": 0, "b": 0}),

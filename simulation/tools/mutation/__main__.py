@@ -136,14 +136,16 @@ def _try_all(work: list[Work], options: argparse.Namespace) -> None:
 
 
 def _try_as_loaded(work: list[Work], options: argparse.Namespace) -> None:
-    """Try what no running process can apply. This process has not loaded the product."""
+    """Try what a running process cannot apply, or has read already. This one has not loaded it."""
     from simulation.tools.mutation.loaded import on_tests_of_its_module  # noqa: PLC0415
     from simulation.tools.mutation.tests_of import seen_by  # noqa: PLC0415
 
     seen = seen_by(options.state.with_suffix(".lines"))
     results = read(options.state)
     for each in work:
-        if results.get(each.key, NEVER_TRIED).outcome == "not applied":
+        outcome = results.get(each.key, NEVER_TRIED).outcome
+        is_constant = not each.mutation.scope
+        if outcome == "not applied" or (outcome == "survived" and is_constant):
             change = each.file, each.mutation
             found = on_tests_of_its_module(*change, seen, _PYTEST, options.test_s)
             add(options.state, each.key, Result("tests", found.outcome, found.by))
