@@ -7,7 +7,7 @@ from datetime import datetime
 from longhaul.domain.lease import Lease, State
 from longhaul.ports import Clock, LeaseIndex, Leases
 
-POLL_S = 0.2
+POLL_S = 0.5
 
 
 class DemoError(Exception):
