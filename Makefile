@@ -6,6 +6,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 # One more than the two cores: end-to-end tests wait as much as they work.
 WORKERS ?= 3
+# Some images set it. Without bytecode each test worker rewrites all asserts, and each job compiles.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help
 help: ## This list

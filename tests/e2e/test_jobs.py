@@ -34,6 +34,7 @@ def test_a_job_runs_is_published_and_its_message_is_gone(stack: Stack) -> None:
     assert stack.ended_as(row) == "SUCCEEDED"
 
 
+@pytest.mark.slow  # three starts of Spark; tests/jobs/test_tables.py has one JVM for all
 def test_a_job_adds_its_rows_to_a_table_and_another_replaces_a_partition(stack: Stack) -> None:
     query = "SELECT id AS n, IF(id < 2, 'a', 'b') AS p FROM range({}, {})"
     table = {"output": "table://longhaul/numbers"}
@@ -220,6 +221,7 @@ def test_an_invalid_body_never_starts_and_says_why(stack: Stack) -> None:
     assert stack.row("invalid") is None
 
 
+@pytest.mark.slow  # tests/jobs/test_own_jobs.py runs scripts in one JVM
 def test_an_ordinary_script_that_the_message_names_runs_on_the_stack(stack: Stack) -> None:
     page = (REPOSITORY / "docs" / "jobs.md").read_text()
     (script,) = re.findall(

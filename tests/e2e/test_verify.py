@@ -52,6 +52,7 @@ def verify(stack: Stack, *arguments: str) -> tuple[int, list[dict[str, Any]], st
     return code, [json.loads(line) for line in out.splitlines()], err
 
 
+@pytest.mark.slow  # a stack of its own, and some fifteen jobs
 def test_a_deployed_stack_passes_every_case_and_nothing_is_left(
     probed: Stack, tmp_path: Path
 ) -> None:

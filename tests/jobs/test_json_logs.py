@@ -15,12 +15,14 @@ QUOTING = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 def logs() -> Iterator[None]:
     """Logging as it was, afterwards."""
     root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
+    handlers, level, known = root.handlers[:], root.level, root.manager.loggerDict.copy()
     yield
     root.handlers[:] = handlers
     root.setLevel(level)
     for name in QUOTING:
         logging.getLogger(name).disabled = False
+        if name not in known:  # PySpark must make its own: it logs with arguments that ours lacks
+            del root.manager.loggerDict[name]
 
 
 @pytest.mark.usefixtures("logs")

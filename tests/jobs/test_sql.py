@@ -90,14 +90,24 @@ def test_a_hostile_query_is_refused_before_it_is_resolved(
         require_select(restricted, query, ["trips"])
 
 
-@pytest.mark.parametrize("place", [place for places in PLACES.values() for place in places])
-def test_each_layer_alone_refuses_a_call_into_java_in_any_place(
-    restricted: SparkSession, place: str
-) -> None:
-    query = place.replace(CALL, CALLS[0])
+each_place = pytest.mark.parametrize(
+    "query", [place.replace(CALL, CALLS[0]) for places in PLACES.values() for place in places]
+)
 
+
+@each_place
+def test_a_call_into_java_in_any_place_is_refused_before_it_is_resolved(
+    restricted: SparkSession, query: str
+) -> None:
     with pytest.raises(PermanentJobError, match="function 'reflect' is not allowed"):
         require_select(restricted, query, ["trips"])
+
+
+@pytest.mark.slow  # a tenth of a second for each that Spark does not resolve
+@each_place
+def test_the_session_of_a_query_resolves_no_call_into_java_in_any_place(
+    restricted: SparkSession, query: str
+) -> None:
     with pytest.raises(AnalysisException, match=r"UNRESOLVED_ROUTINE.*`reflect`"):
         restricted.sql(query)
 

@@ -20,10 +20,15 @@ KEY = f"clean#{uuid.uuid4()}"
 def job() -> Iterator[subprocess.Popen[bytes]]:
     """A process with the environment of a job's, in a group of its own."""
     process = subprocess.Popen(
-        [sys.executable, "-c", "import time; time.sleep(600)"],
+        [sys.executable, "-c", "import time; print(flush=True); time.sleep(600)"],
+        stdout=subprocess.PIPE,
         env=os.environ | {"LONGHAUL_KEY": KEY, "AWS_ENDPOINT_URL": ENDPOINT},
         start_new_session=True,
     )
+    assert process.stdout is not None
+    with process.stdout:
+        # An empty environment is read of a process that is still being made.
+        process.stdout.readline()
     try:
         yield process
     finally:
