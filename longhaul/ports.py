@@ -230,8 +230,8 @@ class Slots(Protocol):
     def pause(self, stage: Stage, now: datetime) -> None:
         """From now on no job of the stage is claimed; repeatable."""
 
-    def resume(self, stage: Stage) -> None:
-        """Let jobs be claimed again; repeatable."""
+    def resume(self, stage: Stage, now: datetime) -> None:
+        """From now on let jobs be claimed again; repeatable."""
 
     def set_slots(self, stage: Stage, slots: int) -> None:
         """Let so many jobs run, whatever is deployed, at once and without a limit that adapted.

@@ -44,7 +44,7 @@ def resume(target: Target, *, stage: _Stage) -> None:
     """
     out, which = Output(), target.stage(stage)
     say_where(out, target)
-    target.parts.slots.resume(which)
+    target.parts.slots.resume(which, target.parts.clock.now())
     _tell(out, target, stage)
 
 

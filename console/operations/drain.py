@@ -79,7 +79,7 @@ class Drainer:
         An application of EMR Serverless starts by itself with its first job.
         """
         for stage in self.settings.stages:
-            self.slots.resume(stage)
+            self.slots.resume(stage, self.clock.now())
 
     def pause(self, stage: Stage, *, wait: bool = False) -> None:
         """Let nothing start in the stage; `wait` until nothing runs in it."""

@@ -209,7 +209,7 @@ def pause(world: "World", act: Act) -> None:
     """An operator pauses the stage of the job, and resumes it `for_s` later."""
     stage = world.stages[_stage_of(act)]
     world.seen.note_operated(stage.name)
-    _later(world, act, lambda: wiring().slots.resume(stage))
+    _later(world, act, lambda: wiring().slots.resume(stage, world.seen.now))
     wiring().slots.pause(stage, world.seen.now)
 
 

@@ -373,8 +373,8 @@ def test_paused_stage_starts_nothing_until_it_is_resumed(
     leases.settle(claimed, after(claimed, OutcomeClass.FAILED))
     assert slots.use(STAGE).running == 0
 
-    slots.resume(STAGE)
-    slots.resume(STAGE)
+    slots.resume(STAGE, NOW)
+    slots.resume(STAGE, NOW)
     leases.claim(Claim(other(claimed, 2), replaces=None), STAGE)
     assert slots.use(STAGE) == SlotUse(running=1, slots=2)
 
@@ -386,8 +386,10 @@ def test_a_pause_is_no_gap_between_claims(
     leases.claim(Claim(other(claimed, 2), replaces=None), STAGE, pace)
     slots.pause(STAGE, NOW)
     assert slots.room(STAGE, NOW).pace == pace
-    slots.resume(STAGE)
-    assert slots.room(STAGE, NOW).pace is None
+    later = NOW + timedelta(hours=1)
+    slots.resume(STAGE, later)
+    slots.resume(STAGE, later + timedelta(hours=1))
+    assert slots.room(STAGE, later).pace == replace(pace, claimed_at=later)
 
 
 def test_stage_may_be_paused_before_its_first_claim(
@@ -396,6 +398,8 @@ def test_stage_may_be_paused_before_its_first_claim(
     slots.pause(STAGE, NOW)
     with pytest.raises(NoFreeSlotError):
         leases.claim(Claim(running(), replaces=None), STAGE)
+    # Messages that wait are looked at less often the longer it lasts.
+    assert slots.room(STAGE, NOW).pace == Pace(NOW, gap_s=0)
 
 
 def test_operators_slots_bind_claims_until_the_deployed_number_is_set(

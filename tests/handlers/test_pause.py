@@ -27,7 +27,7 @@ def test_messages_wait_are_renewed_and_run_after_the_pause(life: Life) -> None:
     (copy,) = life.stack.sqs.queues[life.stack.jobs_url].messages.values()
     assert copy.attributes["renews"]["StringValue"] == first
 
-    life.stack.parts.slots.resume(life.stage)
+    life.stack.parts.slots.resume(life.stage, life.stack.aws.clock.now())
     life.deliver()
     assert life.row("waits").state is State.RUNNING
 
@@ -47,3 +47,29 @@ def test_a_body_that_is_not_valid_is_dead_lettered_during_a_pause(life: Life) ->
     life.stack.sqs.send_message(QueueUrl=life.stack.jobs_url, MessageBody="{}")
     life.deliver()
     assert len(life.stack.dead_letters()) == 1
+
+
+@pytest.mark.parametrize("claims_before", [1, 0])
+def test_a_message_that_waits_for_hours_is_looked_at_ever_less_often_also_after_a_pause(
+    output: Path, claims_before: int
+) -> None:
+    with deployed() as stack:
+        life, clock, slots = Life(stack, output), stack.aws.clock, stack.parts.slots
+        slots.set_slots(life.stage, 1)
+        if claims_before:
+            life.send("runs for long")
+            life.deliver()
+            stack.sqs.purge_queue(QueueUrl=stack.jobs_url)  # the other's message alone is counted
+        slots.pause(life.stage, clock.now())
+        if claims_before:
+            clock.advance(3_600)
+            slots.resume(life.stage, clock.now())
+        life.send("waits")
+
+        looks = 0
+        for _ in range(10 * 120):
+            looks += life.deliver()
+            clock.advance(30)
+
+    # Each time it is hidden for a twentieth of what has passed: as the logarithm of that.
+    assert 60 < looks < 200

@@ -82,15 +82,26 @@ class DynamoSlots:
         return _use(stage, self._item(stage))
 
     def pause(self, stage: Stage, now: datetime) -> None:
+        # Before the first claim messages must have a time from which their wait grows.
+        since = "claimed_at = if_not_exists(claimed_at, :now)"
         self._update(
             stage,
-            UpdateExpression="SET paused_at = if_not_exists(paused_at, :now)",
+            UpdateExpression=f"SET paused_at = if_not_exists(paused_at, :now), {since}",
             ExpressionAttributeValues=serialized({":now": milliseconds(now)}),
         )
 
-    def resume(self, stage: Stage) -> None:
-        # The pace goes too: the pause is no gap between claims.
-        self._update(stage, UpdateExpression="REMOVE paused_at, claimed_at, claim_gap_ms")
+    def resume(self, stage: Stage, now: datetime) -> None:
+        # The next gap between claims begins now: the pause is none.
+        try:
+            self._update(
+                stage,
+                UpdateExpression="SET claimed_at = :now REMOVE paused_at",
+                ConditionExpression="attribute_exists(paused_at)",
+                ExpressionAttributeValues=serialized({":now": milliseconds(now)}),
+            )
+        except ClientError as error:
+            if code_of(error) != "ConditionalCheckFailedException":
+                raise
 
     def set_slots(self, stage: Stage, slots: int) -> None:
         adapted = "REMOVE effective_limit, limit_changed_at"
