@@ -179,7 +179,7 @@ class S3Publisher:
 
     def _is_switched(self, pending: PendingOutput) -> bool:
         if pending.tables:
-            return self._tables.is_published(pending.token, pending.tables)
+            return _is_done(self._tables.switch(pending.token, pending.tables))
         place = DataPath.on_s3(pending.prefix)
         return _stands(pending, *read_manifest(self._s3, place.bucket, place.key))
 
@@ -330,7 +330,11 @@ def _stands(pending: PendingOutput, current: Manifest | None, etag: str | None) 
     Raises:
         _NotToBeSwitchedError: neither.
     """
-    decision = decide_switch(pending, current, etag)
+    return _is_done(decide_switch(pending, current, etag))
+
+
+def _is_done(decision: Switch) -> bool:
+    """Raises _NotToBeSwitchedError when it can never be done."""
     if decision in (Switch.REPLACED, Switch.OCCUPIED):
         raise _NotToBeSwitchedError(decision)
     return decision is Switch.DONE

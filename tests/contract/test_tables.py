@@ -144,6 +144,7 @@ def test_of_two_overwrites_of_the_same_the_second_counts_as_the_earlier(lake: La
     lake.publish(second)
 
     assert lake.rows() == [(2, "x")]
+    assert lake.s3.list_multipart_uploads(Bucket=BUCKET).get("Uploads", []) == []
 
 
 def test_an_overwrite_of_rows_that_were_deleted_meanwhile_is_void(lake: Lake) -> None:
@@ -376,7 +377,7 @@ pending = PendingTable(
 publisher = TablePublisher(Tables(lambda: fake.glue, fake.s3, "data"), fake.clock)
 for token in ("a", "b", "b"):
     publisher.publish(token, [pending], None)
-print(publisher.is_published("b", [pending]))
+print(*(publisher.switch(token, [pending]).name for token in "ab"))
 """
     done = subprocess.run(
         [sys.executable, "-c", publishing],
@@ -387,7 +388,7 @@ print(publisher.is_published("b", [pending]))
         timeout=120,
         check=False,
     )
-    assert done.stdout == "True\n", done.stderr
+    assert done.stdout == "DONE REPLACED\n", done.stderr
 
 
 def test_a_put_that_failed_is_not_made_again_when_its_stream_is_collected() -> None:

@@ -38,6 +38,7 @@ from longhaul.adapters.iceberg.history import (
     to_replace,
 )
 from longhaul.domain.errors import TimeUpError, VoidCommitError
+from longhaul.domain.manifest import Switch
 from longhaul.domain.tables import PendingTable, TableFile
 from longhaul.ports import Clock
 
@@ -62,31 +63,35 @@ class TablePublisher:
         self._tables = tables
         self._clock = clock
 
-    def is_published(self, token: str, pending: Sequence[PendingTable]) -> bool:
-        """Whether all tables have the output, or an overwrite that replaced it.
+    def switch(self, token: str, pending: Sequence[PendingTable]) -> Switch:
+        """What is left to do. REPLACED: an overwrite came first in all tables, so none has it.
 
         Raises:
             VoidCommitError: one of them can never have it, and none has it yet.
             TornOutputError: the same, and another has it.
         """
-        return not self._due(token, pending)
+        due, replaced = self._due(token, pending)
+        if due:
+            return Switch.DUE
+        return Switch.REPLACED if replaced == len(pending) else Switch.DONE
 
     def publish(self, token: str, pending: Sequence[PendingTable], until: datetime | None) -> None:
         """Make the files part of each table; repeatable.
 
         Raises:
             TimeUpError: it was not done `until` then.
-            VoidCommitError, TornOutputError: as `is_published`.
+            VoidCommitError, TornOutputError: as `switch`.
         """
-        for each in self._due(token, pending):
+        due, _ = self._due(token, pending)
+        for each in due:
             try:
                 self._commit(token, each, until)
             except OccupiedError as error:
                 raise self._never(token, pending, each, error) from error
 
-    def _due(self, token: str, pending: Sequence[PendingTable]) -> list[PendingTable]:
-        """The tables that still lack their part; all of them may have it."""
-        due = []
+    def _due(self, token: str, pending: Sequence[PendingTable]) -> tuple[list[PendingTable], int]:
+        """The tables that lack their part and may have it; the number of those replaced."""
+        due, replaced = [], 0
         for each in pending:
             try:
                 table = self._tables.load(each.path)
@@ -95,9 +100,10 @@ class TablePublisher:
                     due.append(each)
             except ReplacedError:
                 logger.warning("another run has replaced the output of %s", token)
+                replaced += 1
             except OccupiedError as error:
                 raise self._never(token, pending, each, error) from error
-        return due
+        return due, replaced
 
     def _never(
         self,
