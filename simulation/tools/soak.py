@@ -27,6 +27,7 @@ from typing import Literal, NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 
+from simulation.tools.parent import end_with_parent
 from simulation.tools.replay import report
 from simulation.tools.shrink import Shrinker
 from simulation.worlds.generation import plan_of
@@ -190,7 +191,7 @@ def soak(state: Progress, path: Path, processes: int) -> None:
     # Spawned, not forked: a world must not inherit state of this process. An executor notices when
     # a worker is killed; a `multiprocessing.Pool` waits for it for ever.
     workers = ProcessPoolExecutor(
-        processes, multiprocessing.get_context("spawn"), initializer=_ignore_interrupts
+        processes, multiprocessing.get_context("spawn"), initializer=_begin_worker
     )
     try:
         for chunk in workers.map(run_chunk, _chunks(state)):
@@ -233,9 +234,10 @@ def _tell(text: str, plan: str, *, shrink: bool) -> None:
     print(report(Shrinker(violation).shrink() if shrink else violation), file=sys.stderr)
 
 
-def _ignore_interrupts() -> None:
-    """Ctrl-C goes to the whole group; the parent ends its children."""
+def _begin_worker() -> None:
+    """Ctrl-C goes to the whole group; the parent ends its children, or they end without it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end_with_parent()
 
 
 if __name__ == "__main__":

@@ -1,13 +1,17 @@
-"""Soaks: what happens to them when a worker dies."""
+"""Soaks: what happens to them when a worker or the command itself dies."""
 
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from simulation.tools import soak
 from simulation.tools.soak import Chunk, Source
+from tests.embedded.support import eventually
 
 
 def run_until_killed(chunk: tuple[Source, int, int]) -> Chunk:
@@ -42,6 +46,23 @@ def test_soak_whose_worker_was_killed_fails_and_the_same_command_continues(
     monkeypatch.setattr(soak, "run_chunk", run_well)
     assert soak.main() == 0
     assert "continuing after 20 worlds" in capsys.readouterr().err
+
+
+def test_soak_that_is_killed_leaves_no_worker_behind(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "simulation.tools.soak", "--worlds=100000", "--processes=1"]
+    with subprocess.Popen(
+        [*command, f"--state={tmp_path / 'soak.json'}"], stderr=subprocess.DEVNULL
+    ) as process:
+        started = psutil.Process(process.pid)
+
+        def busy() -> list[psutil.Process]:
+            # The worker works in the time of its own that spawning it does not take.
+            return [each for each in started.children() if each.cpu_times().user > 2]
+
+        workers = eventually(busy, "a worker that works", 60, every_s=0.1)
+        process.kill()
+    gone, left = psutil.wait_procs(workers, timeout=60)
+    assert (len(gone), left) == (1, [])
 
 
 def test_soak_of_single_faults_has_each_scenario_with_each_of_them() -> None:

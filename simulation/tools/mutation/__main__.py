@@ -27,6 +27,7 @@ from simulation.tools.mutation.results import (
     read,
     reasons,
 )
+from simulation.tools.parent import end_with_parent
 
 ROOT = Path(__file__).resolve().parents[3]
 _MODULES = (
@@ -66,6 +67,7 @@ def main() -> int:
     listed = reasons()
     work = _chosen([w for w in everything if w.place not in listed], options)
     if options.shard is not None:
+        end_with_parent()
         _try_all(work[options.shard :: options.processes] if options.shard >= 0 else [], options)
         return 0
     _worker(_LINES_ALONE).wait()  # once for all
