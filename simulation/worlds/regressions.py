@@ -206,4 +206,15 @@ REGRESSIONS: Mapping[str, Plan] = {
         faults=(),
         clean_slots=10,
     ),
+    "a table's overwrite that another had overtaken left its uploads pending": Plan(
+        seed=1082,
+        jobs=(Job("j0", work_s=5.7, named=False, files=1, table="events_j0"),),
+        acts=(
+            Act(104.6, "pause", "j0", for_s=6549.0),
+            Act(234.3, "submit", "j0"),
+            Act(234.3, "submit_twice", "j0"),
+        ),
+        faults=(Fault("task@00000001-feed-4000-8000-000000000000-1.1", 24, "lost/before/all"),),
+        notify="sns",
+    ),
 }
