@@ -56,7 +56,7 @@ def test_soak_that_is_killed_leaves_no_worker_behind(tmp_path: Path) -> None:
         started = psutil.Process(process.pid)
 
         def busy() -> list[psutil.Process]:
-            # The worker works in the time of its own that spawning it does not take.
+            # Its imports take a second of CPU time. Worlds take the rest.
             return [each for each in started.children() if each.cpu_times().user > 2]
 
         workers = eventually(busy, "a worker that works", 60, every_s=0.1)

@@ -92,16 +92,12 @@ class DynamoSlots:
 
     def resume(self, stage: Stage, now: datetime) -> None:
         # The next gap between claims begins now: the pause is none.
-        try:
-            self._update(
-                stage,
-                UpdateExpression="SET claimed_at = :now REMOVE paused_at",
-                ConditionExpression="attribute_exists(paused_at)",
-                ExpressionAttributeValues=serialized({":now": milliseconds(now)}),
-            )
-        except ClientError as error:
-            if code_of(error) != "ConditionalCheckFailedException":
-                raise
+        self._update_if(
+            "attribute_exists(paused_at)",
+            stage,
+            UpdateExpression="SET claimed_at = :now REMOVE paused_at",
+            ExpressionAttributeValues=serialized({":now": milliseconds(now)}),
+        )
 
     def set_slots(self, stage: Stage, slots: int) -> None:
         adapted = "REMOVE effective_limit, limit_changed_at"
@@ -190,13 +186,17 @@ class DynamoSlots:
     def _set_limit(
         self, stage: Stage, limit: int, now: datetime, condition: str, values: Mapping[str, Any]
     ) -> bool:
-        """Whether the limit was changed; another function may have been first."""
+        """Whether the limit was changed."""
         update = update_expression(
             serialized({"effective_limit": limit, "limit_changed_at": milliseconds(now)})
         )
         update["ExpressionAttributeValues"] |= values
+        return self._update_if(condition, stage, **update)
+
+    def _update_if(self, condition: str, stage: Stage, **request: Any) -> bool:  # noqa: ANN401 - UpdateItem's
+        """Whether the condition held; another function may have been first."""
         try:
-            self._update(stage, ConditionExpression=condition, **update)
+            self._update(stage, ConditionExpression=condition, **request)
         except ClientError as error:
             if code_of(error) != "ConditionalCheckFailedException":
                 raise
