@@ -84,20 +84,22 @@ class Messages:
         self.hold(batch, message, max(0, seconds))
         self.renew_if_worn_out(batch, message)
 
-    def renew_if_worn_out(self, batch: Batch, message: JobMessage) -> None:
+    def renew_if_worn_out(self, batch: Batch, message: JobMessage) -> bool:
         """Send a copy of a message that SQS will soon drop; then the message may go.
 
         A crash after the send leaves both: they are of one chain, in which a later message replaces
-        an earlier one.
+        an earlier one. Returns whether there is a copy.
         """
-        if message.wears_out(self.timing, self.clock.now()):
-            copy = renewal(message.content, message.chain, message.key, message.first_sent_at)
-            self.queue.send(batch.stage.queue_url, copy)
-            batch.kept.discard(message.message_id)
-            logger.info(
-                "message renewed",
-                extra={"lease": message.key, "receive_count": message.receive_count},
-            )
+        if not message.wears_out(self.timing, self.clock.now()):
+            return False
+        copy = renewal(message.content, message.chain, message.key, message.first_sent_at)
+        self.queue.send(batch.stage.queue_url, copy)
+        batch.kept.discard(message.message_id)
+        logger.info(
+            "message renewed",
+            extra={"lease": message.key, "receive_count": message.receive_count},
+        )
+        return True
 
     def dead_letter(self, batch: Batch, message_id: str, content: Message, reason: Reason) -> None:
         """Send first, delete afterwards: a crash in between sends it twice, and loses nothing."""

@@ -151,9 +151,11 @@ class Dispatcher:
                 if not decision.starts_run or self._is_allowed(message, lease, batch):
                     batch.waiting.append((message, lease))
             case Probe(lease=probed):
-                with about(probed.id):
-                    self.starter.probe(message, probed, batch)
-                self.messages.renew_if_worn_out(batch, message)
+                # An adopted message comes back after half a day: one that is to be renewed, and
+                # is not, must come back at once.
+                if not self.messages.renew_if_worn_out(batch, message):
+                    with about(probed.id):
+                        self.starter.probe(message, probed, batch)
             case Finish(lease=ended):
                 finish = self._finish_own if decision.own else self._finish_first
                 batch.slow.append((message, partial(finish, ended=ended, batch=batch)))

@@ -6,6 +6,7 @@ Built once per process, and only the parts that a function uses.
 import random
 from collections.abc import Callable
 from functools import cache, cached_property
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import boto3
@@ -78,6 +79,25 @@ _NOTIFYING = Config(
 """A notice that is not taken stays owed: a target that hangs must not hold up a sweep."""
 
 
+class _Lazy:
+    """A client that is made at its first call: most cold starts need two or three of them.
+
+    boto3's default session must not make two at once, so all clients of a process share one lock.
+    """
+
+    def __init__(self, make: Callable[[], Any], lock: Lock) -> None:
+        self._make = make
+        self._lock = lock
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - any client's
+        with self._lock:
+            return getattr(self._client, name)
+
+    @cached_property
+    def _client(self) -> Any:  # noqa: ANN401 - any client
+        return self._make()
+
+
 class Wiring:
     """Each part on first use."""
 
@@ -85,6 +105,7 @@ class Wiring:
         """`client` makes boto3's clients; by default those of the process's own session."""
         self.settings = settings
         self._make_client: Callable[..., Any] = client or boto3.client
+        self._lock = Lock()
         self.clock = SystemClock()
         self.background = Threads()
         self.rng = random.Random()  # noqa: S311 - jitter, not secrets
@@ -93,7 +114,10 @@ class Wiring:
 
     def _client(self, service: str, config: Config = _QUICK, **more: str) -> Any:  # noqa: ANN401 - any client
         endpoint_url = self.settings.endpoint_url
-        return self._make_client(service, config=config, endpoint_url=endpoint_url, **more)
+        return _Lazy(
+            lambda: self._make_client(service, config=config, endpoint_url=endpoint_url, **more),
+            self._lock,
+        )
 
     @cached_property
     def _dynamodb(self) -> "DynamoDBClient":

@@ -13,14 +13,11 @@ class AllTasks:
         self._engines = engines
 
     def running(self) -> Iterator[RunningTask]:
-        for name in self._engines:
-            yield from self._engine(name).running()
+        for tasks in self._engines.values():
+            yield from tasks.running()
 
     def stop(self, task_arn: str, reason: str) -> StoppedTask:
         name = engine_of(task_arn).name
         if name not in self._engines:  # a deploy removed the engine, and what ran on it
             return StoppedTask(is_gone=True)
-        return self._engine(name).stop(task_arn, reason)
-
-    def _engine(self, name: str) -> Tasks:
-        return self._engines[name]
+        return self._engines[name].stop(task_arn, reason)

@@ -217,4 +217,11 @@ REGRESSIONS: Mapping[str, Plan] = {
         faults=(Fault("task@00000001-feed-4000-8000-000000000000-1.1", 24, "lost/before/all"),),
         notify="sns",
     ),
+    "a worn-out message was adopted before it was renewed, and came back too late": Plan(
+        jobs=(Job("j0", work_s=144_000.0, timeout_s=604_800, files=1),),
+        acts=(_SUBMIT,),
+        # The extension after the hand-over; the copy was not sent then.
+        faults=(Fault("dispatcher@m152#1", 5, "unavailable/before/all"),),
+        retention_s=82_800,
+    ),
 }

@@ -6,7 +6,7 @@ contract tests run on moto too, and `tests/e2e` runs the whole stack there.
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -24,6 +24,7 @@ from longhaul.wiring import Wiring
 from simulation.aws.clock import VirtualClock
 from simulation.aws.cloud import FakeAws
 from simulation.aws.ecs.tasks import Task
+from simulation.aws.service import Answer, Call, Proceed, client_error
 from simulation.aws.shapes import checked
 from simulation.aws.sqs.client import FakeSqs
 from simulation.aws.stepfunctions.client import FakeStepFunctions
@@ -241,6 +242,17 @@ def stack() -> Iterator[Stack]:
 @pytest.fixture
 def aws(stack: Stack) -> FakeAws:
     return stack.aws
+
+
+def out(*operations: str) -> Callable[[Call, Proceed], Answer]:
+    """For a fake's gate: these operations are refused."""
+
+    def around(call: Call, proceed: Proceed) -> Answer:
+        if call.operation in operations:
+            raise client_error("ServiceUnavailable", "try again", call.operation)
+        return proceed()
+
+    return around
 
 
 @dataclass

@@ -10,7 +10,7 @@ import pytest
 from longhaul.adapters.publisher import S3Publisher
 from longhaul.domain.lease import CommittedOutput, Lease, State
 from simulation.aws.service import Answer, Call, Proceed, client_error
-from tests.handlers.conftest import Stack
+from tests.handlers.conftest import Stack, out
 from tests.handlers.life import Kill, Life
 
 SLOW_S = 60  # real seconds: far more than a claim takes, on a busy machine too
@@ -78,15 +78,6 @@ def test_a_job_of_the_batch_is_claimed_before_another_is_published(
     assert was_started == [True], "the claim waited for the publication"
     assert life.row("claimed").state is State.RUNNING
     assert life.published("published")
-
-
-def out(*operations: str) -> Callable[[Call, Proceed], Answer]:
-    def around(call: Call, proceed: Proceed) -> Answer:
-        if call.operation in operations:
-            raise client_error("ServiceUnavailable", "try again", call.operation)
-        return proceed()
-
-    return around
 
 
 def send_invalid(life: Life) -> str:

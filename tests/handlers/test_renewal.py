@@ -8,7 +8,7 @@ from typing import Any
 from functions.dispatcher import lambda_handler as dispatcher
 from longhaul.domain.lease import State
 from tests.events import event
-from tests.handlers.conftest import Context, Stack
+from tests.handlers.conftest import Context, Stack, out
 
 
 def worn_out(case: str) -> dict[str, Any]:
@@ -60,6 +60,18 @@ def test_message_of_a_running_job_is_renewed_and_the_copy_is_adopted(
     )
     assert row.receive.renews == batch["Records"][0]["messageId"]
     assert len(stack.executions()) == 1
+
+
+def test_a_message_that_could_not_be_renewed_is_not_adopted_and_comes_back_soon(
+    stack: Stack, context: Context
+) -> None:
+    """The beats of a job hide an adopted message for half a day, and it may be too old by then."""
+    kept(event("dispatcher", "new-job"), context)
+    before = stack.row()
+    batch = worn_out("redelivery")
+    stack.aws.gate.around = out("SendMessage")
+    assert kept(batch, context) == [batch["Records"][0]["messageId"]]
+    assert stack.row() == before
 
 
 def test_message_of_a_waiting_job_is_renewed_with_its_key_and_first_sent_time(

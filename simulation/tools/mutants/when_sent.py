@@ -82,9 +82,18 @@ WHEN_SENT: Final = (
     Mutant(
         "a worn-out message of a running job is not renewed",
         _DISPATCH,
+        "if not self.messages.renew_if_worn_out(batch, message):",
+        "if True:",
+    ),
+    Mutant(
+        "a worn-out message of a running job is adopted before it is renewed",
+        _DISPATCH,
+        "                if not self.messages.renew_if_worn_out(batch, message):\n"
+        "                    with about(probed.id):\n"
+        "                        self.starter.probe(message, probed, batch)\n",
+        "                with about(probed.id):\n"
         "                    self.starter.probe(message, probed, batch)\n"
         "                self.messages.renew_if_worn_out(batch, message)\n",
-        "                    self.starter.probe(message, probed, batch)\n",
     ),
     Mutant(
         "any overwrite replaces any other",
