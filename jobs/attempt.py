@@ -305,13 +305,14 @@ class AttemptRunner:
 
     @contextmanager
     def _quiet(self, note: str, longest: str) -> Iterator[None]:
+        before = self.progress.note, self.progress.quiet_until
         self.progress.be_quiet(
             note, self.clock.now() + timedelta(seconds=parse_duration_s(longest))
         )
         try:
             yield
         finally:
-            self.progress.be_quiet("", None)
+            self.progress.be_quiet(*before)
 
     @contextmanager
     def _deadline(self, timeout_s: int) -> Iterator[None]:

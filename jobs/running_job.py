@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from pydantic import BaseModel
 from pyspark.sql import DataFrame, Observation
@@ -14,13 +14,15 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpa
 from jobs.emitting import Emitter
 from jobs.io.splitting import require_columns, split
 from jobs.io.staging import UNREADABLE, StagedInput
-from jobs.io.written import Dataset, Folder
+from jobs.io.written import Dataset, Folder, TableLayout
 from longhaul.domain.manifest import MAIN
 from longhaul.job import Format, PermanentJobError, Request
 
 if TYPE_CHECKING:
     from jobs.io.tables import TableDestination
 
+# Longer than boto3 goes on trying: eight times a minute.
+_CATALOG_ANSWERS_WITHIN: Final = "15m"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 ParamsT = TypeVar("ParamsT", bound=BaseModel)
@@ -68,20 +70,31 @@ class RunningJob(Generic[ParamsT]):
         # Counted while it is written: no second pass over the data.
         counted = Observation()
         observed = df.observe(counted, F.count(F.lit(1)).alias("rows"))
-        layout = None
-        if self.table is None:
+        layout = self.layout(name, df.schema.jsonValue(), partition_by)
+        if layout is None:
             require_columns(partition_by, df.columns)
             writer = observed.write.format(format)
             if format == "csv":
                 writer = writer.option("header", value=True)
             writer = writer.options(**(options or {})).partitionBy(*partition_by)
         else:
-            layout = self.table.layout(name, df.schema.jsonValue(), partition_by)
             writer = split(observed, layout.partition_by)
         writer.save(folder.as_uri())
         rows = int(counted.get["rows"])
         self.written.append(Dataset(name, folder, rows, layout))
         return rows
+
+    def layout(
+        self, dataset: str, schema: dict[str, Any], partition_by: Sequence[str]
+    ) -> TableLayout | None:
+        """How a dataset's rows are split in its table; None if the output is a prefix.
+
+        The wait for the catalog is no stall of the job.
+        """
+        if self.table is None:
+            return None
+        with self.quiet("looking at the table", _CATALOG_ANSWERS_WITHIN):
+            return self.table.layout(dataset, schema, partition_by)
 
     def files(self, name: str = MAIN) -> Path:
         self.require_prefix()

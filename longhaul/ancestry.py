@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from longhaul.domain.ancestry import is_child
 from longhaul.domain.errors import InvalidRequestError
-from longhaul.domain.follow_ons import with_stored
+from longhaul.domain.follow_ons import seal_of, with_stored
 from longhaul.domain.lease import Lease
 from longhaul.domain.lineage import Lineage, fan_out_problem, is_child_id
 from longhaul.domain.message import JobMessage
@@ -61,7 +61,7 @@ class Ancestry:
         parent = self.leases.load(lineage.parent)
         job_id = message.key.partition("#")[2]
         is_ours = is_child(lineage, job_id, stage, parent, self._emitted(parent))
-        if parent is None or not is_ours or not self._leads_to(parent, stage):
+        if parent is None or not is_ours or not self._may_lead_to(parent, stage):
             raise InvalidRequestError([_FORGED])
         if problem := fan_out_problem(lineage.groups):
             raise InvalidRequestError([f"lineage: {problem}"])
@@ -76,7 +76,12 @@ class Ancestry:
         found = self.requests.get_emitted(output.emitted_ref)  # of the version before the field
         return {stage: len(requests) for stage, requests in found.items()}
 
-    def _leads_to(self, parent: Lease, stage: Stage) -> bool:
-        """Whether the parent's stage leads to this one; also when it was taken out meanwhile."""
+    def _may_lead_to(self, parent: Lease, stage: Stage) -> bool:
+        """Whether the parent's stage leads to this one, or did when the job was sent.
+
+        A seal proves that: a deploy since may have changed what leads where.
+        """
+        if seal_of(parent) is not None or stage.join:
+            return True
         next_stages = (each.next for each in self.settings.stages if each.name == parent.stage)
-        return stage.join or stage.name in next(next_stages, (stage.name,))
+        return stage.name in next(next_stages, (stage.name,))

@@ -81,14 +81,15 @@ class Messages:
 
     def postpone(self, batch: Batch, message: JobMessage, seconds: int) -> None:
         """As `hold`, for a message that may come so often that it wears out."""
-        self.hold(batch, message, max(0, seconds))
-        self.renew_if_worn_out(batch, message)
+        if not self.renew_if_worn_out(batch, message):
+            self.hold(batch, message, max(0, seconds))
 
     def renew_if_worn_out(self, batch: Batch, message: JobMessage) -> bool:
         """Send a copy of a message that SQS will soon drop; then the message may go.
 
-        A crash after the send leaves both: they are of one chain, in which a later message replaces
-        an earlier one. Returns whether there is a copy.
+        The copy comes at once, and what was to be done with the message is done with it. A crash
+        after the send leaves both: they are of one chain, in which a later message replaces an
+        earlier one. Returns whether there is a copy.
         """
         if not message.wears_out(self.timing, self.clock.now()):
             return False

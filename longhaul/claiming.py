@@ -163,11 +163,7 @@ class Claimer:
         ]
         rows = {message.key: row for message, row in without_slot}
 
-        def keep_up(message: JobMessage) -> None:
-            self.messages.renew_if_worn_out(batch, message)
-            self._note_seen(rows[message.key])
-
-        self.guard.each(batch, waiting, keep_up)
+        self.guard.each(batch, waiting, lambda each: self._note_seen(rows[each.key]))
 
     def _marked(self, batch: Batch, waiting: Collection[JobMessage]) -> set[str]:
         """Mark the tenants that wait beside others; the ids of the messages that keep the marks."""

@@ -146,16 +146,16 @@ class Dispatcher:
         Returns a row that must be decided on again, None when nothing is left to do.
         """
         decision = decide_claim(lease, message, batch.stage, self.settings.lease, self.clock.now())
+        # The message of a running job comes back after half a day, which may be too late.
+        if isinstance(decision, Claim | Probe) and self.messages.renew_if_worn_out(batch, message):
+            return None
         match decision:
             case Claim():
                 if not decision.starts_run or self._is_allowed(message, lease, batch):
                     batch.waiting.append((message, lease))
             case Probe(lease=probed):
-                # An adopted message comes back after half a day: one that is to be renewed, and
-                # is not, must come back at once.
-                if not self.messages.renew_if_worn_out(batch, message):
-                    with about(probed.id):
-                        self.starter.probe(message, probed, batch)
+                with about(probed.id):
+                    self.starter.probe(message, probed, batch)
             case Finish(lease=ended):
                 finish = self._finish_own if decision.own else self._finish_first
                 batch.slow.append((message, partial(finish, ended=ended, batch=batch)))

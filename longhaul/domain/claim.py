@@ -102,7 +102,7 @@ def decide_claim(
         return CancelWaiting(lease, covers=covered)
     if covered:
         return Cancelled()
-    if lease.state is State.RUNNING and lease.cancel_requested_at:
+    if lease.is_cancel_open:
         return Postpone(now + _STOPPING)
     if message.is_follow_on and message.request.lineage == lease.lineage:
         # Sent twice; the second time may come when its job has ended, or has been corrected. A

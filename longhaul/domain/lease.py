@@ -323,6 +323,13 @@ class Lease:
             sent_at is not None and self.cancels(sent_at)
         )
 
+    @property
+    def is_cancel_open(self) -> bool:
+        """Whether a cancel may still end this run: it goes on, or its commit may turn out void."""
+        if self.state is State.RUNNING:
+            return self.cancel_requested_at is not None
+        return Owed.PUBLISH in self.owed and self.is_cancelled
+
     def was_over(self, sent_at: datetime) -> bool:
         """Whether the job had died or been cancelled when a message was sent.
 

@@ -244,8 +244,9 @@ class Watch:
         self.seen.attempts[Token(attempt.key, attempt.run, attempt.attempt)].is_placed = True
 
     def _container_began(self, container: JobProcess) -> None:
-        token = Token(*_parts(container))
-        self.seen.attempts[token].containers.append(container)
+        attempt = self.seen.attempts[Token(*_parts(container))]
+        attempt.containers.append(container)
+        attempt.is_placed = True  # of an invocation this is the first that is seen
         self.seen.check("container began", container)
 
     def _container_over(self, container: JobProcess) -> None:

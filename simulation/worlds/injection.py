@@ -46,7 +46,7 @@ class Injector:
 
     def begin_outage(self, service: str, seconds: float) -> None:
         self._outages.append((service, self._timeline.clock.now() + timedelta(seconds=seconds)))
-        self._note(Fault(f"outage:{service}", 0, "outage"))
+        self._note(_outage(service))
 
     def doom(self, hosts: str, operation: str) -> None:
         """Let the next host of this kind die right after its first such call.
@@ -121,7 +121,9 @@ class Injector:
         return kind
 
     def fired_since(self, start: datetime) -> list[Fault]:
-        return [fault for at, fault in self.fired if at >= start]
+        """The faults that have fired since, and the outages that lasted then or began since."""
+        lasted = [_outage(service) for service, until in self._outages if until >= start]
+        return lasted + [fault for at, fault in self.fired if at >= start]
 
     def _menu(self, place: str, menu: Sequence[str]) -> Sequence[str]:
         """The kinds that this world has."""
@@ -137,6 +139,10 @@ class Injector:
         if self.trace is not None:
             self.trace(f"  ! {fault.kind} at {fault.site}, decision {fault.n}")
         self.fired.append((self._timeline.clock.now(), fault))
+
+
+def _outage(service: str) -> Fault:
+    return Fault(f"outage:{service}", 0, "outage")
 
 
 def _is_met(doom: tuple[str, str], host: Host, call: Call) -> bool:

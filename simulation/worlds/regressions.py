@@ -224,4 +224,35 @@ REGRESSIONS: Mapping[str, Plan] = {
         faults=(Fault("dispatcher@m152#1", 5, "unavailable/before/all"),),
         retention_s=82_800,
     ),
+    "a message was claimed when it was too old to be there at the next hand-over": Plan(
+        jobs=(
+            Job(
+                "j0",
+                work_s=144_000.0,
+                endings=(Ending("dies_before_commit", 49_320.0),),
+                timeout_s=604_800,
+                files=1,
+            ),
+        ),
+        acts=(_SUBMIT,),
+        faults=(),
+        retention_s=90_000,
+    ),
+    "what followed from a success was called forged in a stage that was retired since": Plan(
+        jobs=(Job("j0", work_s=9.0, files=1, fan_out=1), Job("j0.0", work_s=9.0, files=1)),
+        acts=(_SUBMIT, Act(137.4, "retire", work=1, for_s=1800.0, service="clean")),
+        faults=(Fault("deliver:clean.m1", 1, "late/900"),),
+        clean_slots=10,
+    ),
+    "a job that was sent after a cancel was the duplicate of a commit that turned out void": Plan(
+        jobs=(Job("j0", endings=(Ending("uploads_end", 51.9),), files=1),),
+        acts=(_SUBMIT, Act(1168.9, "cancel", "j0"), Act(1726.5, "submit", "j0")),
+        faults=(),
+    ),
+    "a look at a table that Glue kept waiting was the job's stall": Plan(
+        jobs=(Job("j0", work_s=9.0, mode="append", stall_timeout_s=120, files=1, table="events"),),
+        acts=(_SUBMIT,),
+        faults=(Fault("task@j0-1.1", 8, "lost/before/all"),),
+        max_attempts=1,
+    ),
 }

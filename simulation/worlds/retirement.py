@@ -39,6 +39,8 @@ def retire(world: "World", act: Act) -> None:
     first, and nothing checks what is left in it.
     """
     name = act.service
+    if name not in world.mappings:  # a shrunk world without pipelines
+        return
     world.seen.note_retired(name)
     world.mappings[name].switch(on=False)
     if act.for_s:

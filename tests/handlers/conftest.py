@@ -105,12 +105,13 @@ class Stack:
         return lease
 
     def redeploy(self, **stage: Any) -> None:
-        """Deploy the stage with other settings. Rows, messages and executions stay.
+        """Deploy the first stage with other settings. Rows, messages and executions stay.
 
         The settings return to the old ones when the stack ends.
         """
-        (old,) = self.settings.stages
-        changed = self.settings.model_copy(update={"stages": (old.model_copy(update=stage),)})
+        first, *others = self.settings.stages
+        stages = (first.model_copy(update=stage), *others)
+        changed = self.settings.model_copy(update={"stages": stages})
         os.environ[VARIABLE] = changed.model_dump_json()
         forget_runtimes()
 

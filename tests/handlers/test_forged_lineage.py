@@ -91,6 +91,16 @@ def test_a_member_without_the_seal_of_its_parent_never_starts(
     assert len(dispatched(pipeline, CLEAN, context)) == 1
 
 
+def test_a_member_starts_although_a_deploy_since_leads_elsewhere(
+    pipeline: Stack, context: Context
+) -> None:
+    parent = pipeline.claim()
+    commit(pipeline, parent, emitting(3), seal="5ea1")
+    settled(parent, context)
+    pipeline.redeploy(next=())
+    assert len(dispatched(pipeline, CLEAN, context)) == 3
+
+
 def test_a_member_under_an_id_of_its_own_never_starts(
     pipeline: Stack, parent: Lease, context: Context
 ) -> None:

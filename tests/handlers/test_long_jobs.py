@@ -143,17 +143,27 @@ def taken_by_retention(life: Life) -> None:
     assert messages(life) == 0
 
 
-def nearly_too_old(life: Life) -> Lease:
-    """A job whose message waited until an hour before the end of its retention."""
+def test_message_that_is_nearly_too_old_is_renewed_before_its_claim(life: Life) -> None:
     life.send(JOB)
+    sent = life.stack.aws.clock.now()
     pass_time(life, 10 * DAY - HOUR)
-    return running(life)
+    row = running(life)
+    assert row.receive.first_sent_at == sent
+    life.run_for(row, 2 * DAY)
+    assert (messages(life), len(life.stack.executions())) == (1, 1)
 
 
-def test_job_succeeds_although_retention_takes_its_message(life: Life) -> None:
-    row = nearly_too_old(life)
+def purged(life: Life) -> Lease:
+    """A running job whose message people have deleted."""
+    life.send(JOB)
+    row = running(life)
+    life.stack.sqs.purge_queue(QueueUrl=life.stack.jobs_url)
+    return row
+
+
+def test_job_succeeds_although_its_message_is_gone(life: Life) -> None:
+    row = purged(life)
     life.run_for(row, 2 * HOUR)
-    assert messages(life) == 0
     life.complete_work(row)
     assert life.settle(row) == "SUCCEEDED"
     assert life.row(JOB).is_finished
@@ -161,13 +171,13 @@ def test_job_succeeds_although_retention_takes_its_message(life: Life) -> None:
 
 
 @pytest.mark.parametrize("hold", [True, False], ids=["held", "handed over"])
-def test_job_is_retried_although_retention_took_its_message(life: Life, *, hold: bool) -> None:
-    row = nearly_too_old(life)
+def test_job_is_retried_although_its_message_is_gone(life: Life, *, hold: bool) -> None:
+    row = purged(life)
     if hold:
         life.run_for(row, 2 * HOUR)
     else:
         life.stack.parts.leases.hand_over(row.id, str(row.receive.receipt_handle))
-        pass_time(life, 2 * HOUR)  # a long backlog: it is not received in time
+        pass_time(life, 2 * HOUR)
     assert life.settle(row, "exit-1") == "RELEASED"
     assert (messages(life), life.sweep()) == (0, {"looked_at": 1})
     pass_time(life, 6.5 * HOUR)
@@ -214,7 +224,8 @@ def test_ended_job_is_finished_although_retention_took_its_message(
     life: Life, end: str, owing: tuple[Owed, ...]
 ) -> None:
     state = ENDS[end]
-    row = nearly_too_old(life)
+    life.send(JOB)
+    row = running(life)
     if state is State.SUCCEEDED:
         life.complete_work(row)
     if owing:

@@ -56,6 +56,9 @@ ROWS: dict[str, Lease | None] = {
     "RELEASED, cancel marked": replace(RELEASED, **MARK),
     "cancel mark before any claim": cancelled_before_claim("main#january", "main", NOW),
     "SUCCEEDED": replace(BASE, state=State.SUCCEEDED, settled_attempt=1),
+    "SUCCEEDED, to be published, cancelled since": replace(
+        BASE, state=State.SUCCEEDED, settled_attempt=1, cancelled_at=NOW, owed=(Owed.PUBLISH,)
+    ),
     "DEAD when it was sent, nothing owed": DEAD,
     "DEAD when it was sent, something owed": replace(DEAD, owed=(Owed.DEAD_LETTER, Owed.DELETE)),
     "DEAD since it was sent": replace(DEAD, settled_at=SOON + timedelta(milliseconds=1)),

@@ -183,7 +183,7 @@ def received_row(row: Lease | None, message: JobMessage, now: datetime) -> str:
             is_early = row.retry_at and now < row.retry_at
             return f"{name}, back-off {'to come' if is_early else 'passed'}"
         case State.SUCCEEDED:
-            return name
+            return f"{name}, to be published, cancelled since" if row.is_cancel_open else name
         case State.DEAD if not row.was_over(message.first_sent_at):
             return f"{name} since it was sent"
         case State.DEAD:

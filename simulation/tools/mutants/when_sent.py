@@ -44,8 +44,7 @@ WHEN_SENT: Final = (
     Mutant(
         "a cancelled run's stop takes what was sent meanwhile for its duplicate",
         _CLAIM,
-        "    if lease.state is State.RUNNING and lease.cancel_requested_at:\n"
-        "        return Postpone(now + _STOPPING)\n",
+        "    if lease.is_cancel_open:\n        return Postpone(now + _STOPPING)\n",
         "",
     ),
     Mutant(
@@ -82,18 +81,26 @@ WHEN_SENT: Final = (
     Mutant(
         "a worn-out message of a running job is not renewed",
         _DISPATCH,
-        "if not self.messages.renew_if_worn_out(batch, message):",
-        "if True:",
+        "isinstance(decision, Claim | Probe) and",
+        "isinstance(decision, Claim) and",
     ),
     Mutant(
-        "a worn-out message of a running job is adopted before it is renewed",
+        "a worn-out message is claimed and not renewed",
         _DISPATCH,
-        "                if not self.messages.renew_if_worn_out(batch, message):\n"
-        "                    with about(probed.id):\n"
-        "                        self.starter.probe(message, probed, batch)\n",
-        "                with about(probed.id):\n"
-        "                    self.starter.probe(message, probed, batch)\n"
-        "                self.messages.renew_if_worn_out(batch, message)\n",
+        "isinstance(decision, Claim | Probe) and",
+        "isinstance(decision, Probe) and",
+    ),
+    Mutant(
+        "what is sent after a cancel of a commit that turns out void is its duplicate",
+        "longhaul/domain/lease.py",
+        "return Owed.PUBLISH in self.owed and self.is_cancelled",
+        "return False",
+    ),
+    Mutant(
+        "a deploy that leads elsewhere makes what followed before it a forgery",
+        "longhaul/ancestry.py",
+        "if seal_of(parent) is not None or stage.join:",
+        "if stage.join:",
     ),
     Mutant(
         "any overwrite replaces any other",
