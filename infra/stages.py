@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from infra.schedule import Schedule
 from infra.trigger import Trigger
+from longhaul.domain.engines import engine_named
 from longhaul.domain.paths import FOLLOW_ONS_PREFIX, TABLES_PREFIX
 from longhaul.domain.tables import TablePath
 from longhaul.settings import RequestLimits, SizeName, StageSettings
@@ -149,15 +150,15 @@ def _check_follow_on(
             f"stage {stage.name!r} has a follow_on, and no stage leads to it: "
             "name it in the `next` of one"
         )
-    if stage.engine == "emr-serverless":
+    if not engine_named(stage.engine).has_tables:
         raise ValueError(
-            f"stage {stage.name!r} runs on emr-serverless, whose jobs write to no tables; "
+            f"stage {stage.name!r} runs on {stage.engine}, whose jobs write to no tables; "
             "take its follow_on out"
         )
     for each in following:
-        if each.engine == "emr-serverless":
+        if not engine_named(each.engine).has_tables:
             raise ValueError(
-                f"stage {each.name!r} runs on emr-serverless, whose jobs read no tables, and gets "
+                f"stage {each.name!r} runs on {each.engine}, whose jobs read no tables, and gets "
                 f"the follow_on.output of {stage.name!r}; take that out"
             )
     if not stage.join and stage.follow_on.mode not in ("append", "overwrite_partitions"):

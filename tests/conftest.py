@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadFileScheduling
 
 os.environ.update(
     AWS_ACCESS_KEY_ID="testing",
@@ -21,6 +22,24 @@ os.environ.pop("AWS_PROFILE", None)
 
 settings.register_profile("patient", deadline=None)  # a slow machine is no wrong example
 settings.load_profile("patient")
+
+_SHARED_SPARK = "tests/jobs"
+
+
+class OneSparkSession(LoadFileScheduling):
+    """As `--dist loadfile`, but one worker runs all that share a Spark session.
+
+    A JVM takes half a minute of CPU until it is warm.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        file: str = super()._split_scope(nodeid)
+        return _SHARED_SPARK if file.startswith(f"{_SHARED_SPARK}/") else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
+    return OneSparkSession(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.fixture(scope="session")

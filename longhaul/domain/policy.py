@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import get_args
 
 from longhaul.domain.durations import format_duration
-from longhaul.domain.engines import aws_lambda
+from longhaul.domain.engines import aws_lambda, engine_named
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.overlap import overlaps
 from longhaul.domain.paths import DataPath, parse_input, parse_job, parse_output
@@ -156,9 +156,10 @@ def _require_table_input(
     # Where its data files are in fact is in its metadata: the attempt looks at each.
     place = f"{table.location(settings.paths.data_bucket)}/"
     _require_within(place, stage.limits.input_prefixes, stage, "reads", "input_prefixes")
-    if (request.engine or stage.engine) == "emr-serverless":
+    engine = engine_named(request.engine or stage.engine)
+    if not engine.has_tables:
         raise ValueError(
-            "jobs on emr-serverless read no tables: send one that does to engine fargate"
+            f"jobs on {engine.name} read no tables: send one that does to engine fargate"
         )
 
 
@@ -169,17 +170,18 @@ def _table_problems(request: JobRequest, settings: RuntimeSettings, stage: Stage
         _require_within(place, stage.limits.output_prefixes, stage, "writes", "output_prefixes")
     except ValueError as error:
         yield f"output: {error}"
-    if (request.engine or stage.engine) == "emr-serverless":
+    engine = engine_named(request.engine or stage.engine)
+    if not engine.has_tables:
         yield (
-            "output: jobs on emr-serverless write to prefixes alone: send one for a table to"
+            f"output: jobs on {engine.name} write to prefixes alone: send one for a table to"
             " engine fargate"
         )
     for following in map(settings.stage, stage.next):
-        if following.engine == "emr-serverless":
+        if not engine_named(following.engine).has_tables:
             yield (
                 f"output: stage {stage.name} passes its outputs to {following.name}, whose engine"
-                " emr-serverless reads no tables: send jobs for a table to another stage, or write"
-                " to prefixes"
+                f" {following.engine} reads no tables: send jobs for a table to another stage, or"
+                " write to prefixes"
             )
 
 

@@ -21,6 +21,10 @@ def engine_for(size: str, engine: str) -> str:
     return FARGATE.name if engine == LAMBDA.name else engine
 
 
+def engine_named(name: str) -> Engine:
+    return next(each for each in ENGINES if each.name == name)
+
+
 def engine_of(task_ref: str) -> Engine:
     """The engine on which the task of a row's `task_arn` runs."""
     return next((each for each in ENGINES if each.task_mark in task_ref), FARGATE)

@@ -96,5 +96,6 @@ LAMBDA = Engine(
     described_by="errorType",
     errors=_REFUSALS,
     queues=False,
+    has_tables=True,
     classify=classify,
 )

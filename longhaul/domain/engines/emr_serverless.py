@@ -80,5 +80,6 @@ EMR_SERVERLESS = Engine(
     described_by="JobRunId",
     errors=("EMRServerless.",),
     queues=True,
+    has_tables=False,
     classify=classify,
 )

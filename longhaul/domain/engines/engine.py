@@ -16,6 +16,7 @@ class Engine:
     `described_by`: the field that tells its task descriptions from those of other engines.
     `errors`: how the errors of the service that starts its tasks begin.
     `queues`: an accepted task may wait before it runs.
+    `has_tables`: its jobs read and write tables.
     """
 
     name: str
@@ -23,4 +24,5 @@ class Engine:
     described_by: str
     errors: tuple[str, ...]
     queues: bool
+    has_tables: bool
     classify: Callable[[Lease, dict[str, Any]], Verdict]

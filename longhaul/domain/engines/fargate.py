@@ -57,5 +57,6 @@ FARGATE = Engine(
     described_by="TaskArn",
     errors=("ECS.", "AmazonECS."),
     queues=False,
+    has_tables=True,
     classify=classify,
 )
