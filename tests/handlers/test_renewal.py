@@ -47,8 +47,10 @@ def test_message_of_a_running_job_is_renewed_and_the_copy_is_adopted(
     stack: Stack, context: Context
 ) -> None:
     kept(event("dispatcher", "new-job"), context)
+    before = stack.row()
     batch = worn_out("redelivery")
     assert kept(batch, context) == []  # deleted: a copy replaces it
+    assert stack.row() == before
     copy = received(stack, batch)
     copy_id = copy["Records"][0]["messageId"]
     assert kept(copy, context) == [copy_id]

@@ -6,7 +6,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from longhaul.domain.lease import Lease, State
+from longhaul.domain.lease import Lease, Owed, State
 from longhaul.domain.message import Message, renewal
 from longhaul.metrics import StageMetric
 from longhaul.ports import Depth, Rows, RunningTask
@@ -98,6 +98,21 @@ def test_a_waiting_job_of_a_removed_stage_is_ended_and_not_sent_again() -> None:
     queue: Any = found.queue
     assert leases.end_waiting.call_count == 1
     assert not queue.send.called
+
+
+@pytest.mark.parametrize(
+    ("left_s", "turn_s"), [(70, 10), (900, 60), (None, 60)], ids=["a moment", "minutes", "no end"]
+)
+def test_a_publication_goes_on_in_the_next_sweep_where_the_time_of_this_one_is_up(
+    left_s: int | None, turn_s: int
+) -> None:
+    """A sweep keeps its last minute for the other checks."""
+    row = released(state=State.SUCCEEDED, owed=(Owed.PUBLISH,))
+    finisher = Mock()
+    finisher.finish.return_value.is_finished = True
+    until = None if left_s is None else NOW + left_s * SECOND
+    sweeper(row, finisher=finisher).sweep(until)
+    finisher.finish.assert_called_once_with(row, NOW + turn_s * SECOND)
 
 
 def test_a_job_that_is_given_up_gets_its_dead_letter_at_once() -> None:
