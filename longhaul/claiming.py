@@ -64,9 +64,10 @@ class Claimer:
         # With more slots than messages there is no backlog in which a retry could be far behind.
         if 0 < batch.room.free <= len(batch.waiting):
             self._claim_retries(batch)
-        while batch.room.free and not batch.is_over(self.clock.now()):
+        while not batch.is_over(self.clock.now()):
             now_claiming = self._in_turn(batch)
-            if not now_claiming:  # nothing waits, or the free slots are left to other tenants
+            # Nothing waits, no slot is free, or the free ones are left to other tenants.
+            if not now_claiming:
                 break
             pace = batch.room.after(len(now_claiming), self.clock.now())
             rows = {message.key: row for message, row in now_claiming}

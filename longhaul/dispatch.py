@@ -241,8 +241,6 @@ class Dispatcher:
         claim is claimed in the next round.
         """
         while (batch.waiting or batch.slow) and not batch.is_over(self.clock.now()):
-            # Retries first: their producers have waited longest.
-            batch.waiting.sort(key=lambda waiting: waiting[1] is None)
             slow, batch.slow = batch.slow, []
             tasks = [
                 partial(self.claimer.claim_waiting, batch, self._decide),

@@ -139,7 +139,7 @@ class Settler:
         self, lease: Lease, attempt: AttemptId, until: datetime | None
     ) -> SettledAs:
         """A repeated settle: while the row is still of this attempt, do what is left to do."""
-        if lease.id != attempt or not lease.has_settled(attempt):
+        if lease.id != attempt:
             return "SUPERSEDED"
         if lease.state is State.RELEASED and lease.retry_at:
             self.finisher.release(

@@ -67,13 +67,14 @@ def test_a_message_whose_slot_was_taken_meanwhile_waits_with_its_row() -> None:
     starter.start.side_effect = NoFreeSlotError
     slots.room.return_value = free(0)
     row = released()
-    here = batch((message(), row), room=free(1))
+    sent = message(first_sent_at=NOW - 999 * SECOND)
+    here = batch((sent, row), room=free(1))
     messages = Mock()
     found = claimer(starter=starter, slots=slots, messages=messages)
 
     found.claim_waiting(here, Mock())
 
-    messages.defer.assert_called_once_with(here, [message()], set())
+    messages.defer.assert_called_once_with(here, [sent], set())
     assert here.deferred_s == [60.0]  # since its last attempt ended
     assert here.waiting == []
 

@@ -10,7 +10,7 @@ import pytest
 
 from longhaul.batch import Batch
 from longhaul.dispatch import Dispatcher
-from longhaul.domain.claim import CancelWaiting, Finish
+from longhaul.domain.claim import CancelWaiting, Claim, Finish
 from longhaul.domain.lease import Lease, Owed, State
 from longhaul.domain.message import Delivery, JobMessage, Message
 from longhaul.ports import Rows
@@ -125,3 +125,24 @@ def test_nothing_slow_begins_when_the_batch_is_over(ends_at: datetime, *, is_don
         patch.setattr("longhaul.dispatch.decide_claim", lambda *_: Finish(ENDED, own=True))
         found.dispatch(stage(), [delivery("{}")], ends_at)
     assert finisher.finish.called is is_done
+
+
+def test_what_waits_behind_something_slow_sees_the_slots_of_then() -> None:
+    """A publication may take minutes, in which slots become free."""
+    slots, claimer, finisher, messages = (Mock() for _ in range(4))
+    finisher.finish.return_value = replace(ENDED, owed=())
+    messages.renew_if_worn_out.return_value = False
+    found = dispatcher(ENDED, slots=slots, claimer=claimer, finisher=finisher, messages=messages)
+    decisions = iter([Finish(ENDED, own=False), Claim(running(), replaces=ENDED)])
+    rooms = []
+
+    def claim_waiting(batch: Batch, _: object) -> None:
+        rooms.append(batch.room)
+        batch.waiting.clear()
+
+    claimer.claim_waiting.side_effect = claim_waiting
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("longhaul.dispatch.read", lambda *_: message())
+        patch.setattr("longhaul.dispatch.decide_claim", lambda *_: next(decisions))
+        found.dispatch(stage(), [delivery("{}")])
+    assert rooms[1:] == [slots.room.return_value]

@@ -80,6 +80,23 @@ def test_a_tiny_job_goes_on_as_tiny_while_the_stack_has_that_size(
     assert settled(found, OutcomeClass.INTERRUPTED).input.size == then
 
 
+def test_a_success_is_counted_once() -> None:
+    metrics = Mock()
+    settled(settler(AT_WORK, metrics=metrics), OutcomeClass.SUCCEEDED)
+    (values,), _ = metrics.put.call_args
+    assert values[StageMetric.SUCCEEDED] == 1
+
+
+@pytest.mark.parametrize(("due_s", "hidden_s"), [(-7, 0), (7, 7)])
+def test_a_release_that_is_repeated_leaves_what_is_left_of_the_back_off(
+    due_s: int, hidden_s: int
+) -> None:
+    finisher = Mock()
+    row = running(state=State.RELEASED, settled_attempt=1, retry_at=NOW + timedelta(seconds=due_s))
+    assert settler(row, finisher=finisher).settle(ATTEMPT, Evidence("any")) == "RELEASED"
+    finisher.release.assert_called_once_with(row, hidden_s)
+
+
 def test_a_dead_job_is_counted_once() -> None:
     metrics = Mock()
     settled(settler(AT_WORK, metrics=metrics), OutcomeClass.PERMANENT)

@@ -103,3 +103,12 @@ def test_a_run_waits_for_the_task_of_the_one_before(
     assert tasks.stop.called is stopped
     assert messages.postpone.called is stopped
     assert leases.claim.called is not stopped
+
+
+@pytest.mark.parametrize("before", [None, running(state=State.RELEASED)], ids=["new", "a retry"])
+def test_the_request_is_stored_once_a_run(before: Lease | None) -> None:
+    requests = Mock()
+    found = starter(requests=requests)
+    claim = Claim(running(run=before.run if before else 7), replaces=before)
+    found.start(message(), claim, batch(), PACE)
+    assert requests.put.called is (before is None)

@@ -93,11 +93,14 @@ def test_the_copy_of_a_lost_message_is_as_old_as_the_message(
 def test_a_waiting_job_of_a_removed_stage_is_ended_and_not_sent_again() -> None:
     row = released(stage="old", key="old#january")
     found = sweeper(row, removed=("old",))
-    assert found.sweep().finished == 1
+    report = found.sweep()
+    assert (report.finished, report.failed) == (1, 0)
     leases: Any = found.leases
     queue: Any = found.queue
+    slots: Any = found.slots
     assert leases.end_waiting.call_count == 1
     assert not queue.send.called
+    assert [call.args[0].name for call in slots.blocked_s.call_args_list] == ["main"]
 
 
 @pytest.mark.parametrize(
