@@ -34,7 +34,6 @@ _NARROWED = 0.05
 _ROLLED_BACK = 0.08
 _HOSTILE = 0.06
 _LOST = 0.03
-_USUAL_RECEIVES = 900
 _OPERATED = 0.1
 _FORGED = 0.3  # of pipelines
 _LONG_OUTAGE = 0.02
@@ -68,7 +67,7 @@ def plan_of(seed: int) -> Plan:
         spot=rng.random() < 0.2,
         max_attempts=_pick(rng, (3, 60), (1, 10), (2, 20), (5, 10)),
         # 900 receives take days of waiting; a renewal after five is the same.
-        renew_receives=_pick(rng, (_USUAL_RECEIVES, 85), (5, 15)),
+        renew_receives=_pick(rng, (Plan.renew_receives, 85), (5, 15)),
     )
     plan = replace(plan, notify=_notify(rng_of(seed, "notify")))
     plan = replace(plan, jobs=_compacting(rng_of(seed, "compactions"), plan.jobs))
@@ -315,7 +314,7 @@ def _in_between(rng: random.Random, plan: Plan) -> list[Act]:
             found.append(Act(round(at_s, 1), "cancel", job.name))
     if rng.random() < _LOST:
         found.append(Act(0.0, "lose_released"))
-    if rng.random() < _LOST and plan.renew_receives < _USUAL_RECEIVES:
+    if rng.random() < _LOST and plan.renew_receives < Plan.renew_receives:
         found.append(Act(_soon(rng), "renewer_dies"))
     return found
 

@@ -46,5 +46,12 @@ def with_long_wait(rng: random.Random, plan: Plan) -> Plan:
     jobs = (replace(holder, stall_timeout_s=None), *plan.jobs[1:])
     first = Act(0.5, "submit", holder.name)
     return replace(
-        plan, jobs=jobs, acts=(first, *plan.acts), slots=1, retention_s=round(retention_s)
+        plan,
+        jobs=jobs,
+        acts=(first, *plan.acts),
+        slots=1,
+        retention_s=round(retention_s),
+        # Renewed after a few receives, hundreds of times in such a wait, the copies of sends whose
+        # answers are lost would multiply without end.
+        renew_receives=Plan.renew_receives,
     )
