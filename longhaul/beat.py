@@ -112,12 +112,7 @@ class Heartbeat:
         Without that the retry waits for our extension. Only while the row still has this handle: a
         newer one belongs to a later receive.
         """
-        if (
-            current is None
-            or handle is None
-            or current.receive.receipt_handle != handle
-            or not current.has_settled(lease.id)
-        ):
+        if current is None or handle is None or current.receive.receipt_handle != handle:
             return
         if current.state is State.RELEASED and current.retry_at and current.settled_at:
             # Restore the full back-off: `retry_at` was written by settle's clock, so the elapsed

@@ -109,7 +109,7 @@ def test_a_dead_job_is_counted_once() -> None:
     [
         (None, "SUPERSEDED"),
         (running(run=ATTEMPT.run + 1), "SUPERSEDED"),
-        (running(state=State.SUCCEEDED, settled_attempt=1), "SUPERSEDED"),
+        (running(state=State.SUCCEEDED, settled_attempt=1, retry_at=NOW), "SUPERSEDED"),
         (running(state=State.RELEASED, settled_attempt=1), "RELEASED"),
     ],
     ids=["no row", "another run", "a new run began", "released for good"],

@@ -43,7 +43,12 @@ def test_of_two_receives_the_later_one_holds_the_message() -> None:
 
 @pytest.mark.parametrize(
     "current",
-    [None, running(state=State.SUCCEEDED), running(run=7), running(receive_count=1)],
+    [
+        None,
+        running(state=State.SUCCEEDED, receive_count=3),
+        running(run=7, receive_count=3),
+        running(receive_count=1),
+    ],
     ids=["gone", "ended", "another run", "an earlier receive"],
 )
 def test_a_receive_that_no_later_one_replaced_comes_again(current: Lease | None) -> None:

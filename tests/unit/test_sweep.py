@@ -118,6 +118,11 @@ def test_a_publication_goes_on_in_the_next_sweep_where_the_time_of_this_one_is_u
     finisher.finish.assert_called_once_with(row, NOW + turn_s * SECOND)
 
 
+def test_a_row_of_a_version_that_noted_no_send_is_looked_at_as_any_other() -> None:
+    report = sweeper(running(sent_at=None)).sweep()
+    assert (report.looked_at, report.failed) == (1, 0)
+
+
 def test_a_job_that_is_given_up_gets_its_dead_letter_at_once() -> None:
     leases_over, finisher, giving_up, executions = Mock(), Mock(), Mock(), Mock()
     executions.status.side_effect = ValueError
