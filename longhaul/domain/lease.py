@@ -274,11 +274,11 @@ class Lease:
     @property
     def open_kind(self) -> OpenKind | None:
         """Why this row is unfinished; None when nothing can be done until its message comes."""
+        if self.state.is_terminal:
+            return "OWED" if self.owed else None
         if self.is_mark:
             return None
-        if not self.state.is_terminal:
-            return "RUNNING" if self.state is State.RUNNING else "RELEASED"
-        return "OWED" if self.owed else None
+        return "RUNNING" if self.state is State.RUNNING else "RELEASED"
 
     def has_seen(self, message_id: str, receive_count: int) -> bool:
         """Whether the row has this receive of its message, or a later one."""

@@ -255,4 +255,15 @@ REGRESSIONS: Mapping[str, Plan] = {
         faults=(Fault("task@j0-1.1", 8, "lost/before/all"),),
         max_attempts=1,
     ),
+    "a cancelled message that SQS did not delete for hours was owed without an alarm": Plan(
+        jobs=(Job("j0", work_s=9_000.0, files=1), Job("j1", work_s=9.0, files=1)),
+        acts=(
+            _SUBMIT,
+            Act(30.0, "submit", "j1"),
+            Act(60.0, "cancel", "j1"),
+            Act(100.0, "outage", for_s=8_000.0, service="sqs"),
+        ),
+        faults=(Fault("deliver:m2", 1, "late/900"),),
+        slots=1,
+    ),
 }

@@ -60,6 +60,12 @@ def test_mark_is_a_row_without_an_attempt_for_which_nothing_can_be_done() -> Non
     assert not running().is_mark
 
 
+def test_a_mark_whose_message_has_come_may_owe_its_deletion() -> None:
+    """Otherwise nothing would say that the message is still there."""
+    mark = changed(running(), attempt=0, state=State.CANCELLED, owed=(Owed.DELETE,))
+    assert (mark.is_mark, mark.open_kind) == (True, "OWED")
+
+
 @pytest.mark.parametrize(
     ("message_id", "receive_count", "seen"),
     [("m-1", 3, True), ("m-1", 2, True), ("m-1", 4, False), ("m-2", 3, False)],
