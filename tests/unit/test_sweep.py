@@ -98,7 +98,9 @@ def test_a_waiting_job_of_a_removed_stage_is_ended_and_not_sent_again() -> None:
     leases: Any = found.leases
     queue: Any = found.queue
     slots: Any = found.slots
+    requests: Any = found.requests
     assert leases.end_waiting.call_count == 1
+    assert not requests.get.called
     assert not queue.send.called
     assert [call.args[0].name for call in slots.blocked_s.call_args_list] == ["main"]
 
