@@ -3,6 +3,9 @@
 Longhaul's side stages its input from the embedded S3, runs Spark, and uploads, commits and
 publishes its output. The ideal is PySpark from local disk to local disk, with a copy of input and
 output. The embedded S3 runs on the same cores, so its work counts against Longhaul.
+
+Beside the times it gives the most memory that the processes of each side had (resident, in MiB):
+Longhaul's runner and its JVM, and PySpark's and its JVM.
 """
 
 import argparse
@@ -10,7 +13,12 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Event, Thread
+
+import psutil
 
 from benchmarks import ours, pairs, plain
 from jobs.resources import Resources
@@ -18,7 +26,7 @@ from jobs.spark.jvm import cache_path
 
 RESOURCES = Resources(cores=2, memory_mib=4096)
 _MB = 1_000_000
-_FILES = 4
+_LINES = 500  # at once, some 30 kB
 
 
 def main() -> int:
@@ -28,11 +36,13 @@ def main() -> int:
     )
     parser.add_argument("--runs", type=int, default=5, help="rounds that count (default: 5)")
     parser.add_argument("--mb", type=int, default=500, help="size of the input (default: 500)")
+    parser.add_argument("--files", type=int, default=4, help="files of the input (default: 4)")
     arguments = parser.parse_args()
+    peaks: dict[str, list[float]] = {"longhaul": [], "plain": []}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         rows = folder / "rows"
-        size = write_rows(rows, arguments.mb * _MB)
+        size = write_rows(rows, arguments.mb * _MB, arguments.files)
         java = plain.java_of_the_wheel(folder)
         with ours.tasks(folder, RESOURCES) as tasks:
             for file in sorted(rows.iterdir()):
@@ -40,21 +50,23 @@ def main() -> int:
 
             def run_ours() -> float:
                 started = time.perf_counter()
-                tasks.run("clean_rows", {"rows": f"s3://{ours.BUCKET}/rows/"})
+                with _most_memory(peaks["longhaul"]):
+                    tasks.run("clean_rows", {"rows": f"s3://{ours.BUCKET}/rows/"})
                 return time.perf_counter() - started
 
             def run_ideal() -> float:
                 output, copied = folder / "output", folder / "copied"
                 started = time.perf_counter()
                 shutil.copytree(rows, copied / "in")
-                plain.submit(
-                    java,
-                    RESOURCES.cores,
-                    RESOURCES.heap_mib,
-                    "clean",
-                    str(copied / "in"),
-                    str(output),
-                )
+                with _most_memory(peaks["plain"]):
+                    plain.submit(
+                        java,
+                        RESOURCES.cores,
+                        RESOURCES.heap_mib,
+                        "clean",
+                        str(copied / "in"),
+                        str(output),
+                    )
                 shutil.copytree(output, copied / "out")
                 took = time.perf_counter() - started
                 shutil.rmtree(output)
@@ -63,27 +75,58 @@ def main() -> int:
 
             label = "plain PySpark and an ideal copy"
             mine, theirs = pairs.take_turns(run_ours, {label: run_ideal}, arguments.runs)
-    facts = {"input_mb": size // _MB, "aot_cache": cache_path().is_file()}
+    facts = {
+        "input_mb": size // _MB,
+        "files": arguments.files,
+        "aot_cache": cache_path().is_file(),
+        "memory_mib": {side: round(max(found)) for side, found in peaks.items()},
+    }
     measured = {label: pairs.ratios(mine, theirs[label])}
     pairs.show("time for a whole job, over the ideal's", measured, facts, as_json=arguments.json)
     return 0
 
 
-def write_rows(folder: Path, size: int) -> int:
-    """Write a few CSV files of about `size` bytes in all. Returns the exact size."""
+def write_rows(folder: Path, size: int, files: int) -> int:
+    """Write so many CSV files of about `size` bytes in all. Returns the exact size."""
     folder.mkdir()
-    for number in range(_FILES):
-        with (folder / f"{number}.csv").open("w") as opened:
+    for number in range(files):
+        with (folder / f"{number:05}.csv").open("w") as opened:
             row = number
-            while opened.tell() < size // _FILES:
+            while opened.tell() < size // files:
                 lines = (
                     f"{n},name-{n * 7919 % 1009},{n * 31 % 10007 / 7 - 100:.4f},"
                     f"2013-{n % 12 + 1:02}-{n % 28 + 1:02},note {n * 104729 % 999983} of the row\n"
-                    for n in range(row, row + 10_000 * _FILES, _FILES)
+                    for n in range(row, row + _LINES * files, files)
                 )
                 opened.writelines(lines)
-                row += 10_000 * _FILES
+                row += _LINES * files
     return sum(file.stat().st_size for file in folder.iterdir())
+
+
+@contextmanager
+def _most_memory(peaks: list[float]) -> Iterator[None]:
+    """Append the most MiB that the children of this process had meanwhile."""
+    ended, most = Event(), 0.0
+
+    def watch() -> None:
+        nonlocal most
+        while not ended.wait(0.25):
+            found = 0
+            for child in psutil.Process().children(recursive=True):
+                try:
+                    found += child.memory_info().rss
+                except psutil.NoSuchProcess:
+                    continue
+            most = max(most, found / 2**20)
+
+    watcher = Thread(target=watch)
+    watcher.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        watcher.join()
+        peaks.append(most)
 
 
 if __name__ == "__main__":
