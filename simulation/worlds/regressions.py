@@ -266,4 +266,9 @@ REGRESSIONS: Mapping[str, Plan] = {
         faults=(Fault("deliver:m2", 1, "late/900"),),
         slots=1,
     ),
+    "a cancel whose answer was lost took back the time of a later one": Plan(
+        jobs=(Job("j0", work_s=300.0, files=1),),
+        acts=(_SUBMIT, Act(40.0, "cancel", "j0"), Act(41.5, "cancel", "j0")),
+        faults=(Fault("cancel.1", 2, "lost/after/1"),),
+    ),
 }

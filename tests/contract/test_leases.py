@@ -342,6 +342,25 @@ def test_cancel_mark_refuses_claims_and_commits(leases: DynamoLeases, claimed: L
         )
 
 
+def test_of_two_cancels_at_once_the_later_time_stays(
+    leases: DynamoLeases, claimed: Lease, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first one writes last: the SDK has repeated it, after an answer that was lost."""
+    read = leases.load(claimed.key)
+    later = leases.request_cancel(claimed.key, "main")
+    assert later.cancelled_at
+    with monkeypatch.context() as patch:
+        rows, load = iter([read]), leases.load
+        earlier = later.cancelled_at - timedelta(seconds=5)
+        patch.setattr(leases, "load", lambda key: next(rows, None) or load(key))
+        patch.setattr(leases, "aws_time", lambda: earlier)
+        leases.request_cancel(claimed.key, "main")
+    row = leases.load(claimed.key)
+    assert row
+    assert row.cancelled_at
+    assert row.cancelled_at >= later.cancelled_at
+
+
 def test_claim_that_meets_a_cancel_mark_fails_with_the_mark(leases: DynamoLeases) -> None:
     mark = leases.request_cancel(running().key, "main")
     with pytest.raises(LeaseChangedError) as lost:

@@ -112,12 +112,11 @@ class DynamoLeases:
 
     def claim(self, claim: Claim, stage: Stage, pace: Pace | None = None) -> None:
         """The row becomes RUNNING and the stage's counter goes up, both or neither."""
-        before, clauses, values = claim.replaces, [ABSENT], {}
+        before, clauses = claim.replaces, [ABSENT]
+        values: dict[str, Any] = {}
         if before is not None:
-            clauses, values = [SAME_STATE, MINE, NEVER_CANCELLED], _same_state(before)
-            if before.cancelled_at:
-                clauses[-1] = SAME_CANCEL
-                values |= _as_placeholders(before, "cancelled_at")
+            same_cancel, values = _same_cancel(before)
+            clauses, values = [SAME_STATE, MINE, same_cancel], _same_state(before) | values
         put = {
             "TableName": self._table,
             "Item": items.to_item(claim.lease),
@@ -276,11 +275,19 @@ class DynamoLeases:
                 else:
                     after = cancelled(row, now)
                     if after != row:  # DynamoDB refuses an update that changes nothing
-                        self._replace(row, after)
+                        self._cancel(row, after)
             except LeaseChangedError:
                 continue  # it was claimed, settled or marked meanwhile
             return after
         raise LeaseChangedError(row)
+
+    def _cancel(self, before: Lease, after: Lease) -> None:
+        same_cancel, values = _same_cancel(before)
+        try:
+            # A write that the SDK repeats must not undo a later cancel.
+            self._replace(before, after, [same_cancel], values)
+        except LeaseChangedError as error:
+            own_write(error, lambda row: row.cancelled_at == after.cancelled_at)
 
     def note_seen(self, lease: Lease, now: datetime) -> Lease:
         after = seen(lease, now)
@@ -356,6 +363,13 @@ class DynamoLeases:
 def _running(attempt: AttemptId) -> dict[str, Any]:
     """Values of RUNNING and MINE."""
     return {":running": serialize(State.RUNNING.value), **mine(attempt)}
+
+
+def _same_cancel(lease: Lease) -> tuple[str, dict[str, Any]]:
+    """The clause that no cancel came since the row was read, and its values."""
+    if lease.cancelled_at is None:
+        return NEVER_CANCELLED, {}
+    return SAME_CANCEL, _as_placeholders(lease, "cancelled_at")
 
 
 def _same_state(before: Lease) -> dict[str, Any]:

@@ -97,6 +97,12 @@ WHEN_SENT: Final = (
         "return False",
     ),
     Mutant(
+        "a cancel that is repeated takes back the time of a later one",
+        _LEASES,
+        "self._replace(before, after, [same_cancel], values)",
+        "self._replace(before, after)",
+    ),
+    Mutant(
         "a deploy that leads elsewhere makes what followed before it a forgery",
         "longhaul/ancestry.py",
         "if seal_of(parent) is not None or stage.join:",
