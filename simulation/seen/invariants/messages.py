@@ -25,6 +25,12 @@ def deleted_for_a_reason(seen: "Seen", sent: "Sent") -> str | None:
     if seen.letters_of(sent):
         return None
     if sent.work is None:
+        is_renewed = any(
+            other.renews == (sent.renews or sent.message.id)
+            for other in seen.live_by_key[sent.key].values()
+        )
+        if is_renewed:  # the copy gets the dead letter
+            return None
         return f"{what}, which can never run, was deleted without a dead letter"
     published = seen.is_published(sent.key, sent.work)
     if seen.asked.is_cancelled(sent) or (
