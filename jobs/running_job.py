@@ -70,14 +70,15 @@ class RunningJob(Generic[ParamsT]):
         # Counted while it is written: no second pass over the data.
         counted = Observation()
         observed = df.observe(counted, F.count(F.lit(1)).alias("rows"))
-        layout = self.layout(name, df.schema.jsonValue(), partition_by)
-        if layout is None:
+        layout = None
+        if self.table is None:
             require_columns(partition_by, df.columns)
             writer = observed.write.format(format)
             if format == "csv":
                 writer = writer.option("header", value=True)
             writer = writer.options(**(options or {})).partitionBy(*partition_by)
         else:
+            layout = self.layout(self.table, name, df.schema.jsonValue(), partition_by)
             writer = split(observed, layout.partition_by)
         writer.save(folder.as_uri())
         rows = int(counted.get["rows"])
@@ -85,16 +86,15 @@ class RunningJob(Generic[ParamsT]):
         return rows
 
     def layout(
-        self, dataset: str, schema: dict[str, Any], partition_by: Sequence[str]
-    ) -> TableLayout | None:
-        """How a dataset's rows are split in its table; None if the output is a prefix.
-
-        The wait for the catalog is no stall of the job.
-        """
-        if self.table is None:
-            return None
+        self,
+        table: "TableDestination",
+        dataset: str,
+        schema: dict[str, Any],
+        partition_by: Sequence[str],
+    ) -> TableLayout:
+        """How a dataset's rows are split in its table; the wait for the catalog is no stall."""
         with self.quiet("looking at the table", _CATALOG_ANSWERS_WITHIN):
-            return self.table.layout(dataset, schema, partition_by)
+            return table.layout(dataset, schema, partition_by)
 
     def files(self, name: str = MAIN) -> Path:
         self.require_prefix()

@@ -195,9 +195,9 @@ class Seen:
         )
 
     def _is_overtaken(self, token: Token) -> bool:
-        began_at = self.attempts[token].started_at
         if token in self.voided:  # the history that would have told was gone: it runs again
             return False
+        began_at = self.attempts[token].started_at
         return self.mode_of(token) != "append" and any(
             other.key != token.key and self.mode_of(other) != "append" and at >= began_at
             for at, other in self.puts[self.prefixes[token]]

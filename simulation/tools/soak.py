@@ -4,7 +4,7 @@
 from seeds. With `--single` it runs every scenario and pipeline that is not long with every single
 fault at every place. With `--pairs` it runs the shortest scenario with every pair of faults:
 `deaths` for processes that die, `all` for all kinds. Progress and violations go to stderr, and in
-the end the smallest plans that show them. The last stdout line is
+the end the plans that show them, the first ones as small as can be. The last stdout line is
 `worlds=N violations=N worlds_per_s=N virtual_hours_per_s=N`. The exit code is 1 on a violation.
 After an interruption, or when a worker was killed, the same command continues: the state is a file
 under `.longhaul/`.
@@ -168,8 +168,8 @@ def main() -> int:
         print(f"continuing after {state.worlds} worlds", file=sys.stderr)
     try:
         soak(state, arguments.state, arguments.processes)
-        for plan in state.violations[:_MOST_SHRUNK]:
-            _show_shrunk(Plan.from_json(plan))
+        for n, plan in enumerate(state.violations):
+            _show(Plan.from_json(plan), shrink=n < _MOST_SHRUNK)
     except KeyboardInterrupt:
         print("interrupted: the same command continues", file=sys.stderr)
         return INTERRUPTED
@@ -232,11 +232,11 @@ def _chunks(state: Progress) -> Iterator[tuple[Source, int, int]]:
         yield source, state.first + start, state.first + min(start + source.chunk(), state.wanted)
 
 
-def _show_shrunk(plan: Plan) -> None:
-    """That takes up to 600 runs of the world, which is why no worker waits for it."""
+def _show(plan: Plan, *, shrink: bool) -> None:
+    """To shrink a plan takes up to 600 runs of it, which is why no worker waits for that."""
     violation = run(plan).violation
-    if violation is not None:  # found by an earlier part of this soak, and mended since
-        print(report(Shrinker(violation).shrink()), file=sys.stderr)
+    if violation is not None:  # else found by an earlier part of this soak, and mended since
+        print(report(Shrinker(violation).shrink() if shrink else violation), file=sys.stderr)
 
 
 def _begin_worker() -> None:

@@ -21,12 +21,18 @@ def pipeline() -> Iterator[Stack]:
         yield stack
 
 
-@pytest.fixture
-def parent(pipeline: Stack, context: Context) -> Lease:
-    """A job that has succeeded and emitted three; the three run, and one has succeeded."""
+def succeeded(pipeline: Stack, context: Context) -> Lease:
+    """A job that has succeeded and emitted three."""
     row = pipeline.claim()
     commit(pipeline, row, emitting(3), seal="5ea1")
     settled(row, context)
+    return row
+
+
+@pytest.fixture
+def parent(pipeline: Stack, context: Context) -> Lease:
+    """A job that has succeeded and emitted three; the three run, and one has succeeded."""
+    row = succeeded(pipeline, context)
     first, _, _ = dispatched(pipeline, CLEAN, context)
     commit(pipeline, first)
     settled(first, context)
@@ -80,9 +86,7 @@ def test_a_forged_member_never_starts(
 def test_a_member_without_the_seal_of_its_parent_never_starts(
     pipeline: Stack, context: Context
 ) -> None:
-    parent = pipeline.claim()
-    commit(pipeline, parent, emitting(3), seal="5ea1")
-    settled(parent, context)
+    parent = succeeded(pipeline, context)
     pipeline.sqs.purge_queue(QueueUrl=CLEAN.queue_url)  # the forged message comes first
     send(pipeline, CLEAN.queue_url, job_id=member_id(parent, 0), lineage=lineage(parent))
     assert is_refused(pipeline, context)
@@ -94,9 +98,7 @@ def test_a_member_without_the_seal_of_its_parent_never_starts(
 def test_a_member_starts_although_a_deploy_since_leads_elsewhere(
     pipeline: Stack, context: Context
 ) -> None:
-    parent = pipeline.claim()
-    commit(pipeline, parent, emitting(3), seal="5ea1")
-    settled(parent, context)
+    succeeded(pipeline, context)
     pipeline.redeploy(next=())
     assert len(dispatched(pipeline, CLEAN, context)) == 3
 

@@ -213,7 +213,7 @@ class PlannedSpark:
         self._go_through(self._container.ending, planned.work_s)
         if self._container.ending.kind == "no_output":
             return
-        layout = job.layout(MAIN, _COLUMNS, ())
+        layout = job.layout(job.table, MAIN, _COLUMNS, ()) if job.table else None
         folder = self._around.output / str(planned.files)
         job.written.append(Dataset(MAIN, folder, 3, layout))
         if planned.fan_out is not None and job.emitter.stage.next:

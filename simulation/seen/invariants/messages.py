@@ -25,11 +25,7 @@ def deleted_for_a_reason(seen: "Seen", sent: "Sent") -> str | None:
     if seen.letters_of(sent):
         return None
     if sent.work is None:
-        is_renewed = any(
-            other.renews == (sent.renews or sent.message.id)
-            for other in seen.live_by_key[sent.key].values()
-        )
-        if is_renewed:  # the copy gets the dead letter
+        if _has_copy(seen, sent):  # which gets the dead letter
             return None
         return f"{what}, which can never run, was deleted without a dead letter"
     published = seen.is_published(sent.key, sent.work)
@@ -53,9 +49,8 @@ def mapping_spares_running_jobs(seen: "Seen", message_id: str) -> str | None:
     row = seen.rows.get(sent.key)
     if row is None or row["state"]["S"] != "RUNNING" or row["message_id"]["S"] != message_id:
         return None
-    chain = sent.renews or message_id
-    if any(other.renews == chain for other in seen.live_by_key[sent.key].values()):
-        return None  # its copy takes over
+    if _has_copy(seen, sent):  # which takes over
+        return None
     return (
         f"the mapping deletes message {message_id}, with which {sent.key} runs as attempt"
         f" {row['attempt']['N']}"
@@ -137,6 +132,12 @@ def dead_for_its_own_faults(seen: "Seen", letter: "DeadLetter") -> str | None:
         f"{key} is dead ({kind}: {letter.reason['reason'][:120]}) after {len(faults)} faults of its"
         f" own and {placed_n - len(faults)} other tasks"
     )
+
+
+def _has_copy(seen: "Seen", sent: "Sent") -> bool:
+    """Whether a message that renews this one's chain is in the queue."""
+    chain = sent.renews or sent.message.id
+    return any(other.renews == chain for other in seen.live_by_key[sent.key].values())
 
 
 def _is_of_expired(seen: "Seen", letter: "DeadLetter") -> bool:
