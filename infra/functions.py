@@ -28,15 +28,11 @@ class SharedCode(Construct):
         self.code = lambda_.Code.from_asset(
             str(repository), exclude=NOT_CODE, ignore_mode=IgnoreMode.DOCKER
         )
-        self.packages = layer.build(
-            requirements=repository / "functions" / "requirements.lock",
-            architecture=settings.architecture,
-            cache=repository / ".cache" / "layer",
-        )
+        packages = layer.packages(repository, settings.architecture)
         self.layer = lambda_.LayerVersion(
             self,
             "Packages",
-            code=lambda_.Code.from_asset(str(self.packages)),
+            code=lambda_.Code.from_asset(str(packages)),
             compatible_runtimes=[lambda_.Runtime.PYTHON_3_13],
             compatible_architectures=[ARCHITECTURE[settings.architecture]],
             description="What functions/requirements.lock pins",

@@ -181,7 +181,6 @@ class LonghaulStack(Stack):
             emr_settings=self._settings.emr_serverless,
             repository=repository,
             project=project,
-            packages=self._shared.packages,
             data=self._data,
             log_group=self._spark.log_group,
         )

@@ -11,13 +11,12 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct
 
-from infra import requirements
+from infra import layer, requirements
 from infra.data_bucket import DataBucket
 from infra.engines.emr_settings import EmrSettings
 from infra.engines.emr_states import EmrJobRun, emr_states
 from infra.engines.states import JobStates
 from infra.grants import allow, cancel_job_runs
-from infra.layer import PYTHON_VERSION, platforms
 from infra.project import Project
 from infra.settings import Settings, code_prefix
 from infra.sizes import Size
@@ -50,7 +49,7 @@ _NO_EXTERNAL_XML: Final = (
 
 
 class EmrServerless(Construct):
-    def __init__(  # noqa: PLR0913 - what runs here, and where it comes from
+    def __init__(
         self,
         scope: Construct,
         id_: str,
@@ -59,11 +58,9 @@ class EmrServerless(Construct):
         emr_settings: EmrSettings,
         repository: Path,
         project: Project | None,
-        packages: Path,
         data: DataBucket,
         log_group: logs.ILogGroup,
     ) -> None:
-        """`packages` is the folder of the functions' layer: the driver imports the same ones."""
         super().__init__(scope, id_)
         self._settings = settings
         self._max_executors = emr_settings.max_executors
@@ -133,6 +130,8 @@ class EmrServerless(Construct):
         self._code = s3_assets.Asset(
             self, "Code", path=str(repository), exclude=NOT_CODE, ignore_mode=IgnoreMode.DOCKER
         )
+        # The functions' packages, with all services of boto3: a job may call any.
+        packages = layer.packages(repository, settings.architecture, whole=True)
         self._packages = s3_assets.Asset(self, "Packages", path=str(packages))
         self._project = self._project_archives(project, repository) if project else {}
         self._entry = s3_assets.Asset(
@@ -190,7 +189,7 @@ class EmrServerless(Construct):
         """Nothing more: who may cancel a job run may list it, because its id is not known."""
 
     def _spark_parameters(self) -> str:
-        python = f"python{PYTHON_VERSION}"
+        python = f"python{layer.PYTHON_VERSION}"
         folders = {CODE: self._code, PACKAGES: self._packages, **self._project}
         path = f"./{CODE}:./{PACKAGES}/python"
         jobs: dict[str, str] = {}
@@ -215,7 +214,7 @@ class EmrServerless(Construct):
     def _project_archives(self, project: Project, repository: Path) -> dict[str, s3_assets.Asset]:
         architecture = self._settings.architecture
         target = project.work_dir / f"packages-{architecture}"
-        wheels = ["--only-binary=:all:", *platforms(architecture)]
+        wheels = ["--only-binary=:all:", *layer.platforms(architecture)]
         requirements.install(project.requirements, target, repository, wheels)
         jobs = s3_assets.Asset(
             self,

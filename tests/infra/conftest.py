@@ -97,19 +97,19 @@ GUARDED: dict[str, JsonValue] = {
 @pytest.fixture(scope="session")
 def usual(tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
     """The stack with the settings of `cdk.json`."""
-    return _synthesis(tmp_path_factory, "usual", {})
+    return _synthesis(tmp_path_factory, "usual", {}, assets=True)
 
 
 @pytest.fixture(scope="session")
 def with_emr(tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
     """The usual stack with the engine emr-serverless as the default of its stage."""
-    return _synthesis(tmp_path_factory, "with-emr", WITH_EMR)
+    return _synthesis(tmp_path_factory, "with-emr", WITH_EMR, assets=True)
 
 
 @pytest.fixture(scope="session")
 def with_tiny(tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
     """The usual stack with the size tiny."""
-    return _synthesis(tmp_path_factory, "with-tiny", WITH_TINY)
+    return _synthesis(tmp_path_factory, "with-tiny", WITH_TINY, assets=True)
 
 
 @pytest.fixture(scope="session")
@@ -131,6 +131,12 @@ def varied(tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
 
 
 def _synthesis(
-    factory: pytest.TempPathFactory, name: str, settings: dict[str, JsonValue]
+    factory: pytest.TempPathFactory,
+    name: str,
+    settings: dict[str, JsonValue],
+    *,
+    assets: bool = False,
 ) -> Synthesis:
-    return Synthesis(once(factory, name, lambda folder: synthesize(folder, settings)))
+    return Synthesis(
+        once(factory, name, lambda folder: synthesize(folder, settings, assets=assets))
+    )

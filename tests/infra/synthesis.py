@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pydantic import JsonValue
 
@@ -15,6 +15,9 @@ from app import build
 # isort: split
 from aws_cdk import Validations  # after `app`, which tells jsii where Node is
 from cdk_nag import AwsSolutionsChecks
+
+NO_COPIES: Final = {"aws:cdk:disable-asset-staging": True}
+"""Context in which assets stay where they are: a copy is thousands of files."""
 
 
 @dataclass(frozen=True)
@@ -96,9 +99,15 @@ class Synthesis:
         return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
-def synthesize(folder: Path, settings: Mapping[str, JsonValue]) -> Synthesis:
-    """Synthesize with these settings over the usual ones, checked by cdk-nag."""
-    app = build(outdir=str(folder), context={"longhaul": dict(settings)})
+def synthesize(
+    folder: Path, settings: Mapping[str, JsonValue], *, assets: bool = False
+) -> Synthesis:
+    """Synthesize with these settings over the usual ones, checked by cdk-nag.
+
+    With `assets` the folder gets a copy of them.
+    """
+    context: dict[str, JsonValue] = {"longhaul": dict(settings)}
+    app = build(outdir=str(folder), context=context if assets else NO_COPIES | context)
     Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     try:
         app.synth()

@@ -10,7 +10,7 @@ import pytest
 
 from app import REPOSITORY, build
 from infra.settings import SettingsError
-from tests.infra.synthesis import Synthesis, synthesize
+from tests.infra.synthesis import NO_COPIES, Synthesis, synthesize
 
 # jsii unpacks 200 MB once; without a home it must be told where they are.
 UNPACKED = Path.home() / ".cache" / "aws" / "jsii" / "package-cache"
@@ -78,7 +78,7 @@ def test_settings_too_long_for_a_function_are_refused_at_synthesis(tmp_path: Pat
     stages = [{"name": f"stage{number}"} for number in range(12)]
 
     with pytest.raises(SettingsError, match="use fewer stages or buckets") as refused:
-        build(outdir=str(tmp_path), context={"longhaul": {"stages": stages}})
+        build(outdir=str(tmp_path), context={**NO_COPIES, "longhaul": {"stages": stages}})
 
     assert str(refused.value).startswith("longhaul: needs ")
 
@@ -93,7 +93,7 @@ def test_a_request_that_the_dispatcher_would_dead_letter_is_refused_at_synthesis
     stages = [{"schedule": schedule}]
 
     with pytest.raises(SettingsError, match="colour: unknown field") as refused:
-        build(outdir=str(tmp_path), context={"longhaul": {"stages": stages}})
+        build(outdir=str(tmp_path), context={**NO_COPIES, "longhaul": {"stages": stages}})
 
     assert str(refused.value).startswith("longhaul.stages.0.schedule.request: ")
 
@@ -125,7 +125,7 @@ def test_a_trigger_whose_jobs_could_not_run_or_would_start_each_other_is_refused
     stages = [{"on_object": {"prefix": prefix, "request": request}}]
 
     with pytest.raises(SettingsError) as refused:
-        build(outdir=str(tmp_path), context={"longhaul": {"stages": stages}})
+        build(outdir=str(tmp_path), context={**NO_COPIES, "longhaul": {"stages": stages}})
 
     assert str(refused.value).startswith(f"longhaul.stages.0.{message}")
 
@@ -139,14 +139,14 @@ def test_triggers_that_would_start_each_other_are_refused(tmp_path: Path) -> Non
     stages = [stage("one", "a/", "b/"), stage("two", "b/", "a/")]
 
     with pytest.raises(SettingsError, match="so each of its files would start a job of two"):
-        build(outdir=str(tmp_path), context={"longhaul": {"stages": stages}})
+        build(outdir=str(tmp_path), context={**NO_COPIES, "longhaul": {"stages": stages}})
 
 
 def test_a_stages_limits_name_jobs_that_exist(tmp_path: Path) -> None:
     stages = [{"limits": {"jobs": ["sql", "flights_cleam"]}}]
 
     with pytest.raises(SettingsError, match=r"limits\.jobs: main has 'flights_cleam'"):
-        build(outdir=str(tmp_path), context={"longhaul": {"stages": stages}})
+        build(outdir=str(tmp_path), context={**NO_COPIES, "longhaul": {"stages": stages}})
 
 
 def test_the_local_profile_changes_no_resource_apart_from_stages_and_engines(

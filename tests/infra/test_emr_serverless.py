@@ -206,16 +206,21 @@ def test_the_driver_gets_the_same_settings_as_the_functions(
     assert settings.emr_serverless.work_area == "s3://<Data>/longhaul/work/"
 
 
-def test_the_driver_has_the_code_and_the_packages_of_the_functions_layer(
+def test_the_driver_has_the_code_and_the_functions_packages_with_all_services_of_boto3(
     with_emr: Synthesis, job: dict[str, Any]
 ) -> None:
     words = job["States"]["RunOnEmrServerless"]["Parameters"]["JobDriver"]["SparkSubmit"][
         "SparkSubmitParameters.$"
     ]
-    layer = with_emr.only("AWS::Lambda::LayerVersion")["Content"]["S3Key"]
+    packages = re.search(r"/(\w{64})\.zip#packages ", words)
+    (services,) = (
+        {each.name for each in (folder / "python/botocore/data").iterdir()}
+        for folder in with_emr.folder.glob("asset.*")
+        if packages and folder.name == f"asset.{packages[1]}"
+    )
 
+    assert {"secretsmanager", "athena", "s3"} <= services
     assert words.startswith("States.Format('--conf spark.archives=s3://cdk-hnb659fds-assets-")
-    assert f"{layer}#packages " in words
     assert "spark.emr-serverless.driverEnv.PYTHONPATH=./code:./packages/python " in words
     assert "spark.emr-serverless.driverEnv.PYSPARK_DRIVER_PYTHON=python3.13 " in words
     (code,) = (

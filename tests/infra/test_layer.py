@@ -1,17 +1,25 @@
 import hashlib
+import re
+import subprocess
+import sys
 import threading
 import zipfile
 from pathlib import Path
 
+import botocore.session
 import pytest
+from botocore.loaders import Loader
 
+from console.synth import REPOSITORY
 from infra import layer
+from tests.infra.conftest import NOTIFIED
+from tests.infra.synthesis import Synthesis
 
 
 @pytest.fixture
 def requirements(tmp_path: Path) -> Path:
     """One small pure package from a local folder: pip asks no index."""
-    wheel = wheel_of(tmp_path)
+    wheel = wheel_of(tmp_path, {"tiny.py": "VERSION = 1\n"})
     file = tmp_path / "requirements.txt"
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
     file.write_text(f"--no-index\n{wheel} --hash=sha256:{digest}\n")
@@ -84,10 +92,76 @@ def test_a_package_without_a_wheel_for_the_target_is_an_error_that_names_it(tmp_
         layer.build(requirements=requirements, architecture="arm64", cache=tmp_path / "cache")
 
 
-def wheel_of(folder: Path) -> Path:
+def test_the_layer_lacks_services_that_no_function_calls(tmp_path: Path) -> None:
+    data = {
+        f"botocore/data/{name}": "{}"
+        for name in ("endpoints.json", "s3/2006-03-01/service-2.json", "rds/1/service-2.json")
+    }
+    wheel = wheel_of(tmp_path, data)
+    file = tmp_path / "requirements.txt"
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    file.write_text(f"--no-index\n{wheel} --hash=sha256:{digest}\n")
+
+    def kept(*, whole: bool) -> set[str]:
+        cache = tmp_path / "cache"
+        built = layer.build(requirements=file, architecture="arm64", cache=cache, whole=whole)
+        packages = built / "python"
+        return {str(path.relative_to(packages)) for path in packages.rglob("*.json")}
+
+    assert kept(whole=True) == set(data)
+    assert kept(whole=False) == set(data) - {"botocore/data/rds/1/service-2.json"}
+
+
+def test_the_layer_has_each_service_that_functions_call() -> None:
+    code = "".join(file.read_text() for file in (REPOSITORY / "longhaul").rglob("*.py"))
+    notified = {target.split(":")[2] for target in NOTIFIED.values()}
+
+    called = {*re.findall(r"_client\(\s*\"([a-z0-9-]+)\"", code), *notified}
+
+    assert called == set(layer.SERVICES)
+
+
+def test_botocore_makes_the_functions_clients_from_the_layers_files(usual: Synthesis) -> None:
+    (data,) = usual.folder.glob("asset.*/python/botocore/data")
+    session = botocore.session.Session()
+    session.register_component(
+        "data_loader",
+        Loader(extra_search_paths=[str(data)], include_default_search_paths=False),
+    )
+
+    for service in layer.SERVICES:
+        client = session.create_client(service, region_name="eu-central-1")
+        assert client.meta.service_model.operation_names
+
+
+def test_functions_import_nothing_that_the_layer_lacks() -> None:
+    modules = [
+        ".".join(file.relative_to(REPOSITORY).with_suffix("").parts)
+        for folder in ("functions", "longhaul")
+        for file in (REPOSITORY / folder).rglob("*.py")
+    ]
+    code = (
+        f"import sys; sys.modules.update(dict.fromkeys({layer.NOT_IMPORTED}));"
+        f"import {','.join(modules)}"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=REPOSITORY,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def wheel_of(folder: Path, files: dict[str, str]) -> Path:
     path = folder / "tiny-1.0-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as wheel:
-        wheel.writestr("tiny.py", "VERSION = 1\n")
+        for name, content in files.items():
+            wheel.writestr(name, content)
         wheel.writestr(
             "tiny-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n"
         )

@@ -116,7 +116,7 @@ def test_the_image_installs_from_the_locks_alone() -> None:
 
 def test_a_wheel_that_is_not_the_locked_one_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "requirements.lock"
-    file.write_text(f"--no-index\n{wheel_of(tmp_path)} --hash=sha256:{'0' * 64}\n")
+    file.write_text(f"--no-index\n{wheel_of(tmp_path, {})} --hash=sha256:{'0' * 64}\n")
 
     with pytest.raises(layer.LayerError, match="DO NOT MATCH THE HASHES"):
         layer.build(requirements=file, architecture="arm64", cache=tmp_path / "cache")

@@ -17,6 +17,7 @@ from infra.layer import platforms
 from infra.project import Project, find, line_of, load_project
 from infra.requirements import check_for_image, install
 from infra.settings import Settings, SettingsError
+from tests.infra.synthesis import NO_COPIES
 from tests.projects import make_project, make_wheel
 
 JOB = "def run(spark, job):\n    pass\n"
@@ -95,7 +96,7 @@ def test_what_synthesis_finds_is_named_with_its_line(tmp_path: Path) -> None:
     text = '[[stages]]\nname = "main"\n[stages.limits]\njobs = ["no_such_job"]\n'
     made = make_project(tmp_path / "p", **{"longhaul.toml": text})
     with pytest.raises(SettingsError) as refused:
-        build(outdir=str(tmp_path / "out"), project=made)
+        build(outdir=str(tmp_path / "out"), context=NO_COPIES, project=made)
     assert str(refused.value).startswith(
         f"{made.file}:4: stages.0.limits.jobs: main has 'no_such_job', which is neither a job"
     )
@@ -310,7 +311,8 @@ def test_without_requirements_the_image_has_one_layer_more(tmp_path: Path) -> No
 
 
 def template_of(project: Project, outdir: Path) -> dict[str, Any]:
-    build(outdir=str(outdir), context={"longhaul": {"emr_serverless": {}}}, project=project).synth()
+    context = {**NO_COPIES, "longhaul": {"emr_serverless": {}}}
+    build(outdir=str(outdir), context=context, project=project).synth()
     content: dict[str, Any] = json.loads((outdir / "P.template.json").read_text())
     return content["Resources"]
 
