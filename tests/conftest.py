@@ -23,23 +23,21 @@ os.environ.pop("AWS_PROFILE", None)
 settings.register_profile("patient", deadline=None)  # a slow machine is no wrong example
 settings.load_profile("patient")
 
-_SHARED_SPARK = "tests/jobs"
+# A Spark session takes half a minute of CPU until it is warm, and a deployed stack a quarter.
+_SHARED = ("tests/jobs/", "tests/e2e/")
 
 
-class OneSparkSession(LoadFileScheduling):
-    """As `--dist loadfile`, but one worker runs all that share a Spark session.
-
-    A JVM takes half a minute of CPU until it is warm.
-    """
+class SharedFixtures(LoadFileScheduling):
+    """As `--dist loadfile`, but one worker runs all that share an expensive fixture."""
 
     def _split_scope(self, nodeid: str) -> str:
         file: str = super()._split_scope(nodeid)
-        return _SHARED_SPARK if file.startswith(f"{_SHARED_SPARK}/") else file
+        return next((folder for folder in _SHARED if file.startswith(folder)), file)
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
-    return OneSparkSession(config, log) if config.getvalue("dist") == "loadfile" else None
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SharedFixtures | None:
+    return SharedFixtures(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.fixture(scope="session")

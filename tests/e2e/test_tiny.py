@@ -14,6 +14,7 @@ from tests.embedded.support import eventually
 from tests.events import event
 
 
+@pytest.mark.slow  # the demo's months do
 def test_tiny_jobs_run_on_lambda_one_after_the_other_in_the_same_environment(stack: Stack) -> None:
     jvms = []
     for number in (1, 2):
