@@ -28,7 +28,11 @@ class SharedCode(Construct):
         self.code = lambda_.Code.from_asset(
             str(repository), exclude=NOT_CODE, ignore_mode=IgnoreMode.DOCKER
         )
-        packages = layer.packages(repository, settings.architecture)
+        packages = layer.build(
+            requirements=repository / "functions" / "requirements.lock",
+            architecture=settings.architecture,
+            cache=repository / ".cache" / "layer",
+        )
         self.layer = lambda_.LayerVersion(
             self,
             "Packages",

@@ -102,14 +102,22 @@ def test_the_layer_lacks_services_that_no_function_calls(tmp_path: Path) -> None
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
     file.write_text(f"--no-index\n{wheel} --hash=sha256:{digest}\n")
 
-    def kept(*, whole: bool) -> set[str]:
-        cache = tmp_path / "cache"
-        built = layer.build(requirements=file, architecture="arm64", cache=cache, whole=whole)
-        packages = built / "python"
-        return {str(path.relative_to(packages)) for path in packages.rglob("*.json")}
+    built = layer.build(requirements=file, architecture="arm64", cache=tmp_path / "cache")
+    archive = layer.archive(requirements=file, architecture="arm64", cache=tmp_path / "cache")
 
-    assert kept(whole=True) == set(data)
-    assert kept(whole=False) == set(data) - {"botocore/data/rds/1/service-2.json"}
+    kept = {str(path.relative_to(built / "python")) for path in built.rglob("*.json")}
+    assert kept == set(data) - {"botocore/data/rds/1/service-2.json"}
+    with zipfile.ZipFile(archive) as zipped:
+        assert {f"python/{name}" for name in data} <= set(zipped.namelist())
+
+
+def test_an_archive_has_the_same_bytes_at_each_build(requirements: Path, tmp_path: Path) -> None:
+    built = [
+        layer.archive(requirements=requirements, architecture="arm64", cache=tmp_path / cache)
+        for cache in ("one", "two")
+    ]
+
+    assert built[0].read_bytes() == built[1].read_bytes()
 
 
 def test_the_layer_has_each_service_that_functions_call() -> None:
