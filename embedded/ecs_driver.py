@@ -130,11 +130,10 @@ class EcsDriver:
         Other processes find it in `<task id>.pid` beside the log.
         """
         task = self._tasks[arn]
-        return (
-            task.process.pid
-            if task.process is not None and not self._tasks.has_ended(arn)
-            else None
-        )
+        with task.lock:  # a task that prints already may not be noted yet
+            if task.process is None or self._tasks.has_ended(arn):
+                return None
+            return task.process.pid
 
     def log_of(self, arn: str) -> Path:
         return self._logs / f"{arn.rsplit('/', 1)[-1]}.log"

@@ -118,6 +118,7 @@ def test_group_that_is_killed_from_outside_is_an_exit_of_the_container(driver: E
     assert group is not None
     assert group != os.getpgrp()
     pid_file = driver.log_of(task.arn).with_suffix(".pid")
+    eventually(lambda: observer.starts, "the start is noted")
     assert pid_file.read_text() == f"{group}\n"
 
     os.killpg(group, signal.SIGKILL)
