@@ -57,10 +57,10 @@ class WarmJvm:
     jobs: int = 0
 
     @classmethod
-    def start(cls, folder: Path, heap_mib: int, serves: tuple[str, str | None]) -> "WarmJvm":
+    def start(cls, folder: Path, of: Resources, serves: tuple[str, str | None]) -> "WarmJvm":
         """Start the JVM, with a folder of its own below `folder`."""
         own = Path(tempfile.mkdtemp(prefix="jvm-", dir=folder))
-        gateway = Gateway(own, heap_mib)
+        gateway = Gateway(own, of)
 
         def write(code: int) -> None:
             own.mkdir(exist_ok=True)
@@ -103,7 +103,7 @@ class ExecutionEnvironment:
         memory = int(context.memory_limit_in_mb)
         code: int | None = None
         try:
-            jvm = self._jvm_for(event, folder, _resources(memory).heap_mib)
+            jvm = self._jvm_for(event, folder, _resources(memory))
             is_used, jvm.jobs = jvm.jobs > 0, jvm.jobs + 1
             code = self._run_process(
                 event,
@@ -120,12 +120,12 @@ class ExecutionEnvironment:
         if code:
             raise JobEnded(f"exit code {code if code > 0 else _SIGNAL_EXIT_BASE - code}")
 
-    def _jvm_for(self, event: dict[str, Any], folder: Path, heap_mib: int) -> WarmJvm:
+    def _jvm_for(self, event: dict[str, Any], folder: Path, of: Resources) -> WarmJvm:
         serves = (str(event["stage"]), event.get("job"))
         if self.jvm and (self.jvm.serves != serves or not self.jvm.may_go_on):
             self.end()
         if self.jvm is None:
-            self.jvm = WarmJvm.start(folder, heap_mib, serves)
+            self.jvm = WarmJvm.start(folder, of, serves)
         return self.jvm
 
     def end(self) -> None:

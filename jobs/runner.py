@@ -31,7 +31,7 @@ def main() -> int:
         logger.exception("nothing was begun")
         return ExitCode.INTERRUPTED
     scratch = Path(tempfile.mkdtemp(prefix="longhaul-"))
-    gateway = Gateway(scratch, task.resources.heap_mib)
+    gateway = Gateway(scratch, task.resources)
     try:
         # After the JVM's start, which takes longest: boto3, pydantic and PySpark would delay it.
         from jobs.wiring import task_attempt  # noqa: PLC0415

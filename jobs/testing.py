@@ -32,7 +32,7 @@ MakeJob = Callable[..., RunningJob[Any]]
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session like a task's, one for all tests."""
     scratch = tmp_path_factory.mktemp("spark")
-    gateway = Gateway(scratch, RESOURCES.heap_mib)
+    gateway = Gateway(scratch, RESOURCES)
     gateway.attach()
     session = build_session("tests", session_options(RESOURCES, scratch))
     yield session

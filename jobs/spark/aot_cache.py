@@ -22,7 +22,7 @@ _USE: Final = (
     "-Xlog:aot*=error",
 )
 # From here on references are not compressed, and a cache made with a smaller heap does not fit.
-_HEAP_LIMIT_MIB: Final = 32 * 1024
+HEAP_LIMIT_MIB: Final = 32 * 1024
 
 
 def cache_folder() -> Path:
@@ -43,6 +43,6 @@ def cache_path(java: Path, jars: Sequence[Path], flags: Sequence[str]) -> Path:
 
 def use(path: Path, heap_mib: int) -> list[str]:
     """The options that use the cache; empty if there is none, or none for such a heap."""
-    if heap_mib >= _HEAP_LIMIT_MIB or not path.is_file():
+    if heap_mib >= HEAP_LIMIT_MIB or not path.is_file():
         return []
     return [option.format(path=path) for option in _USE]

@@ -101,9 +101,7 @@ def _alone(folder: Path) -> Iterator[bool]:
 
 
 def _train(made: Path, folder: Path) -> None:
-    gateway = Gateway(
-        folder, _RESOURCES.heap_mib, aot=[f"-XX:AOTCacheOutput={made}", "-Xlog:aot*=error"]
-    )
+    gateway = Gateway(folder, _RESOURCES, aot=[f"-XX:AOTCacheOutput={made}", "-Xlog:aot*=error"])
     try:
         gateway.attach()
         spark = build_session("training", session_options(_RESOURCES, folder))
@@ -127,7 +125,7 @@ def _check(made: Path, folder: Path) -> None:
     With AOTMode=on the JVM refuses to start without the cache.
     """
     options = [f"-XX:AOTCache={made}", "-XX:+VerifySharedSpaces", "-XX:AOTMode=on"]
-    *start, _ = command(_RESOURCES.heap_mib, folder, aot=options)
+    *start, _ = command(_RESOURCES, folder, aot=options)
     tried = subprocess.run(
         [*start, "-version"],
         capture_output=True,

@@ -18,6 +18,7 @@ from typing import IO, Final, Protocol
 
 import psutil
 
+from jobs.resources import Resources
 from jobs.spark.jvm import command, spark_home
 
 OUT_OF_MEMORY_EXIT: Final = 3
@@ -62,7 +63,9 @@ class Jvm(Protocol):
 class Gateway:
     """A running JVM with its Py4J gateway."""
 
-    def __init__(self, scratch: Path, heap_mib: int, *, aot: Sequence[str] | None = None) -> None:
+    def __init__(
+        self, scratch: Path, resources: Resources, *, aot: Sequence[str] | None = None
+    ) -> None:
         """Start the JVM and return at once.
 
         Its shuffle and temporary files go to `scratch`; `aot` is as in `jvm.command`.
@@ -80,7 +83,7 @@ class Gateway:
         }
         # In our own process group: killing the group kills a JVM too busy to read its pipe.
         self._process = subprocess.Popen(
-            command(heap_mib, local_dirs, aot=aot),
+            command(resources, local_dirs, aot=aot),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

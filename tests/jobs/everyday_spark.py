@@ -211,7 +211,7 @@ def mllib(spark: SparkSession, folder: Path) -> None:
 
 
 def main(folder: Path) -> None:
-    gateway = Gateway(folder, RESOURCES.heap_mib)
+    gateway = Gateway(folder, RESOURCES)
     try:
         gateway.attach()
         spark = build_session("everyday", session_options(RESOURCES, folder))

@@ -12,10 +12,12 @@ import pytest
 from pyspark import SparkContext
 
 from console.synth import REPOSITORY
+from jobs.resources import Resources
 from jobs.spark import aot_cache, aot_training, jvm
 from jobs.spark.gateway import Gateway
 
 START_S = 60
+RESOURCES = Resources(cores=2, memory_mib=2048)
 
 
 @pytest.fixture
@@ -50,11 +52,20 @@ def test_a_cache_is_used_if_it_exists_and_fits_the_heap(tmp_path: Path) -> None:
     assert aot_cache.use(there, 64 * 1024) == []
 
 
+def test_the_parallel_collector_is_for_several_cores_and_small_heaps(tmp_path: Path) -> None:
+    chosen = {
+        task: "-XX:+UseParallelGC" in jvm.command(task, tmp_path, aot=[])
+        for task in (RESOURCES, Resources(1, 4096), Resources(16, 98_304))
+    }
+
+    assert chosen == {RESOURCES: True, Resources(1, 4096): False, Resources(16, 98_304): False}
+
+
 @pytest.mark.parametrize("content", [b"", b"garbage" * 100_000], ids=["empty", "garbage"])
 def test_a_jvm_starts_without_a_cache_that_is_damaged(tmp_path: Path, content: bytes) -> None:
     damaged = tmp_path / "spark.aot"
     damaged.write_bytes(content)
-    gateway = Gateway(tmp_path, 512, aot=aot_cache.use(damaged, 512))
+    gateway = Gateway(tmp_path, RESOURCES, aot=aot_cache.use(damaged, RESOURCES.heap_mib))
     try:
         gateway.attach(START_S)
         assert gateway.is_alive
@@ -169,7 +180,8 @@ def test_a_real_cache_is_accepted_whole_and_refused_with_a_wrong_byte(
         monkeypatch.setattr(SparkContext, kept, None)
     aot_training.make(jvm.cache_path())
     (made,) = tmp_path.glob("*.aot")
-    assert _starts(made, "-XX:AOTMode=on").returncode == 0
+    for cores in (1, 2):  # another collector reads it too
+        assert _starts(made, "-XX:AOTMode=on", cores=cores).returncode == 0
 
     content = bytearray(made.read_bytes())
     cut_off = tmp_path / "cut-off"
@@ -184,6 +196,7 @@ def test_a_real_cache_is_accepted_whole_and_refused_with_a_wrong_byte(
     assert not (tmp_path / "again.aot").exists()
 
 
-def _starts(cache: Path, *more: str) -> "subprocess.CompletedProcess[bytes]":
-    *start, _ = jvm.command(512, cache.parent, aot=[*aot_cache.use(cache, 512), *more])
+def _starts(cache: Path, *more: str, cores: int = 2) -> "subprocess.CompletedProcess[bytes]":
+    task = Resources(cores, memory_mib=2048)
+    *start, _ = jvm.command(task, cache.parent, aot=[*aot_cache.use(cache, task.heap_mib), *more])
     return subprocess.run([*start, "-version"], capture_output=True, timeout=START_S, check=False)

@@ -71,7 +71,7 @@ def test_another_cause_beats_the_jvms_death(tmp_path: Path) -> None:
 
 @pytest.fixture
 def gateway(tmp_path: Path) -> Iterator[Gateway]:
-    gateway = Gateway(tmp_path, 512)
+    gateway = Gateway(tmp_path, Resources(1, 1024))
     yield gateway
     gateway.stop()
 

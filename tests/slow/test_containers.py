@@ -57,9 +57,10 @@ def test_image_runs_without_root_and_has_every_file_of_the_jobs(job_image: str) 
 def test_image_has_an_aot_cache_that_its_jvm_uses(job_image: str) -> None:
     code = """
 import pathlib, subprocess
+from jobs.resources import Resources
 from jobs.spark import jvm
 aot = [f"-XX:AOTCache={jvm.cache_path()}", "-XX:AOTMode=on"]
-*start, _ = jvm.command(1024, pathlib.Path("/tmp"), aot=aot)
+*start, _ = jvm.command(Resources(2, 2048), pathlib.Path("/tmp"), aot=aot)
 subprocess.run([*start, "-version"], check=True)
 """
     docker("run", "--rm", "--read-only", job_image, "python", "-c", code)
