@@ -157,6 +157,25 @@ def test_run_is_cancelled_by_its_mark_or_by_a_cancel_after_its_work_was_sent(
 
 
 @pytest.mark.parametrize(
+    ("changes", "open_"),
+    [
+        ({"cancel_requested_at": NOW}, True),
+        ({}, False),
+        ({"state": State.SUCCEEDED, "owed": (Owed.PUBLISH,), "cancelled_at": NOW}, True),
+        # It has succeeded, and nobody cancelled it.
+        ({"state": State.SUCCEEDED, "owed": (Owed.PUBLISH,)}, False),
+        # Its commit is published: too late.
+        ({"state": State.SUCCEEDED, "owed": (Owed.DELETE,), "cancelled_at": NOW}, False),
+    ],
+    ids=str,
+)
+def test_cancel_is_open_until_the_run_has_ended_for_good(
+    changes: dict[str, Any], *, open_: bool
+) -> None:
+    assert changed(running(), **changes).is_cancel_open is open_
+
+
+@pytest.mark.parametrize(
     ("state", "settled_at", "over"),
     [
         (State.DEAD, NOW, True),  # of the very millisecond

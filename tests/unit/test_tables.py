@@ -10,6 +10,7 @@ from longhaul.domain.manifest import PendingOutput
 from longhaul.domain.paths import DataPath, parse_output
 from longhaul.domain.policy import parse_request
 from longhaul.domain.tables import (
+    MAX_STATISTICS,
     ColumnStatistics,
     PartitionBy,
     PendingTable,
@@ -117,7 +118,14 @@ def test_limits_of_a_stage_hold_for_tables() -> None:
 
     assert problems_of(limited, output="table://longhaul/flights") == []
     (problem,) = problems_of(limited, output="table://their_lake/flights")
-    assert f"stage main writes only below s3://{BUCKET}/tables/longhaul/" in problem
+    assert problem == (
+        f"output: stage main writes only below s3://{BUCKET}/tables/longhaul/ "
+        "(limits.output_prefixes)"
+    )
+
+
+def test_statistics_of_an_output_fit_a_function_of_a_gigabyte() -> None:
+    assert MAX_STATISTICS == 200_000
 
 
 def test_what_cannot_write_or_read_a_table_says_so_before_it_starts() -> None:

@@ -9,7 +9,15 @@ import pytest
 from longhaul.adapters.engines.aws_lambda import Invocations
 from longhaul.adapters.tasks import AllTasks
 from longhaul.domain.claim import new_run
-from longhaul.domain.engines.aws_lambda import LAMBDA, MAX_TIMEOUT_S, reference
+from longhaul.domain.engines.aws_lambda import (
+    LAMBDA,
+    MAX_RUN_S,
+    MAX_TIMEOUT_S,
+    MIB_PER_VCPU,
+    classify,
+    reference,
+    request_id,
+)
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.lease import Lease
 from longhaul.domain.outcome import settle, without_tiny
@@ -131,3 +139,33 @@ def test_an_invocation_is_gone_when_lambda_has_surely_ended_it_and_not_before() 
     assert (before.is_gone, before.gone_by) == (False, UNTIL)
     assert after.is_gone
     assert list(tasks.running()) == []
+
+
+def test_lambdas_limits_are_those_of_its_documentation() -> None:
+    assert (MIB_PER_VCPU, MAX_RUN_S) == (1_769, 900)
+    assert MAX_TIMEOUT_S == MAX_RUN_S - 60
+
+
+def test_an_invocation_is_named_by_its_request() -> None:
+    assert request_id(reference(FUNCTION, "5d4a9c5e", UNTIL)) == "5d4a9c5e"
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "kind"),
+    [
+        ("JobEnded", "exit code 137", OutcomeClass.OUT_OF_MEMORY),
+        ("JobEnded", "exit code 1", OutcomeClass.FAILED),
+        # Lambda's words, and not those of our function.
+        ("Runtime.ExitError", "exit code 1", OutcomeClass.INTERRUPTED),
+        ("Runtime.ExitError", "Error: signal: killed", OutcomeClass.OUT_OF_MEMORY),
+        ("Runtime.OutOfMemory", "", OutcomeClass.OUT_OF_MEMORY),
+        ("Sandbox.Timedout", None, OutcomeClass.INTERRUPTED),
+    ],
+)
+def test_the_end_of_an_invocation_is_its_jobs_or_lambdas(
+    error: str, message: str | None, kind: OutcomeClass
+) -> None:
+    verdict = classify(claimed(size="tiny"), {"errorType": error, "errorMessage": message})
+
+    assert verdict.kind is kind
+    assert verdict.detail == f"{error}: {message or ''}"
