@@ -211,7 +211,7 @@ def with_output(
     if "output" in request:
         return request
     if target.follow_on.output:
-        return {**target.follow_on.model_dump(exclude_none=True), **request}
+        return {**target.follow_on.model_dump(), **request}
     prefix = f"s3://{settings.paths.data_bucket}/{FOLLOW_ONS_PREFIX}{job_id}/"
     return {"output": prefix, **request}
 

@@ -1,6 +1,7 @@
 """The size `tiny`: which jobs get it, where they run, and how their attempts follow each other."""
 
 import random
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -25,7 +26,7 @@ from longhaul.domain.policy import parse_request
 from longhaul.domain.request import read_request
 from longhaul.domain.verdict import OutcomeClass, Verdict
 from longhaul.settings import LeaseSettings, RuntimeSettings, TaskSettings, TaskSize
-from tests.builders import NOW, body, message, settings, stage
+from tests.builders import NOW, body, changed, message, settings, stage
 
 TINY = TaskSize(cpu=1741, memory_mib=3008, disk_gib=8)
 FUNCTION = "arn:aws:lambda:us-east-1:123456789012:function:Longhaul-tiny"
@@ -83,6 +84,9 @@ def test_a_tiny_job_runs_on_lambda_unless_it_asks_for_longer_than_lambda_allows(
 
 def test_a_stack_without_the_size_and_the_other_engine_refuse_it() -> None:
     assert problems_of(with_tiny(), size="tiny") == []
+    assert problems_of(settings(stages=(stage(size="tiny"),))) == problems_of(
+        settings(), size="tiny"
+    )
     assert problems_of(settings(), size="tiny") == [
         "size: this stack has no tiny: its settings have no sizes.tiny"
     ]
@@ -116,6 +120,10 @@ def test_a_job_that_waits_goes_on_with_small_once_the_size_was_taken_out_of_the_
         random.Random(1),
     )
     assert without_tiny(dead) == dead
+    newer = changed(
+        after.lease, execution_input=after.lease.execution_input.replace("{", '{"x":1,')
+    )
+    assert without_tiny(replace(after, lease=newer)).lease == newer
 
 
 def test_the_next_attempt_waits_until_an_invocation_that_goes_on_is_surely_over() -> None:

@@ -32,6 +32,7 @@ from simulation.tools.parent import end_with_parent
 ROOT = Path(__file__).resolve().parents[3]
 _MODULES = (
     "longhaul/domain/*.py",
+    "longhaul/domain/engines/*.py",
     "longhaul/batch.py",
     "longhaul/beat.py",
     "longhaul/claiming.py",
