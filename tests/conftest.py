@@ -24,15 +24,19 @@ settings.register_profile("patient", deadline=None)  # a slow machine is no wron
 settings.load_profile("patient")
 
 # A Spark session takes half a minute of CPU until it is warm, and a deployed stack a quarter.
-_SHARED = ("tests/jobs/", "tests/e2e/")
+_SPARK, _STACK = "tests/jobs/", "tests/e2e/"
 
 
 class SharedFixtures(LoadFileScheduling):
-    """As `--dist loadfile`, but one worker runs all that share an expensive fixture."""
+    """As `--dist loadfile`, but one worker runs all that share an expensive fixture.
+
+    The slow tests of the stack are too many for one worker.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
         file: str = super()._split_scope(nodeid)
-        return next((folder for folder in _SHARED if file.startswith(folder)), file)
+        shared = (_SPARK, _STACK) if self.config.option.markexpr == "not slow" else (_SPARK,)
+        return next((folder for folder in shared if file.startswith(folder)), file)
 
 
 @pytest.hookimpl(optionalhook=True)
