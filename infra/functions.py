@@ -28,11 +28,7 @@ class SharedCode(Construct):
         self.code = lambda_.Code.from_asset(
             str(repository), exclude=NOT_CODE, ignore_mode=IgnoreMode.DOCKER
         )
-        packages = layer.build(
-            requirements=repository / "functions" / "requirements.lock",
-            architecture=settings.architecture,
-            cache=repository / ".cache" / "layer",
-        )
+        packages = layer.build(repository, settings.architecture)
         self.layer = lambda_.LayerVersion(
             self,
             "Packages",

@@ -4,7 +4,7 @@ pip takes files with the hashes of `functions/requirements.lock` and no others. 
 layer (no Docker, no cross-compiler: `--only-binary` with the target's platform tags), so `cdk
 deploy` and `sam local invoke` need nothing else. The result is cached under a hash of what it
 depends on. The layer has a boto3 of its own: the runtime's is older, and AWS changes it at any
-time. It lacks what no function uses: 27 of 85 MB, and 2,253 of 3,612 files. Drivers on EMR
+time. It lacks what no function uses, a third of the megabytes and most of the files. Drivers on EMR
 Serverless get all the packages, as an archive, because a job may call any service.
 """
 
@@ -41,8 +41,8 @@ class LayerError(RuntimeError):
     """pip could not build the layer; the message holds the end of its output."""
 
 
-def build(*, requirements: Path, architecture: Architecture, cache: Path) -> Path:
-    """The folder that holds the layer (`python/…`), built unless the cache has it.
+def build(repository: Path, architecture: Architecture) -> Path:
+    """The folder that holds the layer (`python/…`), built unless the repository's cache has it.
 
     Several builds of the same layer may run at once.
 
@@ -51,44 +51,46 @@ def build(*, requirements: Path, architecture: Architecture, cache: Path) -> Pat
     """
 
     def make(folder: Path) -> None:
-        _install(requirements, architecture, folder / "python")
-        _strip(folder / "python")
+        _install(repository, architecture, folder / "python")
         _trim(folder / "python")
 
-    return _cached(cache / name(requirements=requirements, architecture=architecture), make)
+    return _cached(repository, name(repository, architecture), make)
 
 
-def archive(*, requirements: Path, architecture: Architecture, cache: Path) -> Path:
+def archive(repository: Path, architecture: Architecture) -> Path:
     """As `build`, with what no function uses, as a zip: one file to copy and not thousands."""
 
     def make(file: Path) -> None:
-        with tempfile.TemporaryDirectory(dir=cache) as scratch:
-            folder = Path(scratch)
-            _install(requirements, architecture, folder / "python")
-            _strip(folder / "python")
-            _zip(folder, file)
+        _install(repository, architecture, file.parent / "python")
+        _zip(file.parent / "python", file)
 
-    built = name(requirements=requirements, architecture=architecture)
-    return _cached(cache / f"{built}.zip", make)
+    return _cached(repository, f"{name(repository, architecture)}.zip", make)
 
 
-def name(*, requirements: Path, architecture: Architecture) -> str:
+def name(repository: Path, architecture: Architecture) -> str:
     """The layer's name in the cache: a hash of what it depends on."""
     identity = "\n".join(
         [
             *(str(RECIPE), architecture, PYTHON_VERSION, *SERVICES, *NOT_IMPORTED),
-            requirements.read_text(),
+            _lock(repository).read_text(),
         ]
     )
     return hashlib.sha256(identity.encode()).hexdigest()[:16]
 
 
-def _cached(target: Path, make: Callable[[Path], None]) -> Path:
+def _lock(repository: Path) -> Path:
+    return repository / "functions" / "requirements.lock"
+
+
+def _cached(repository: Path, name: str, make: Callable[[Path], None]) -> Path:
+    """What `make` writes at the path that it gets, the only one in a scratch folder of its own."""
+    cache = repository / ".cache" / "layer"
+    target = cache / name
     if target.exists():
         return target
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix="building-") as scratch:
-        built = Path(scratch) / target.name
+    cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache, prefix="building-") as scratch:
+        built = Path(scratch) / name
         make(built)
         try:
             built.rename(target)
@@ -105,7 +107,8 @@ def platforms(architecture: Architecture) -> list[str]:
     return ["--implementation=cp", f"--python-version={PYTHON_VERSION}", *names]
 
 
-def _install(requirements: Path, architecture: Architecture, folder: Path) -> None:
+def _install(repository: Path, architecture: Architecture, folder: Path) -> None:
+    requirements = _lock(repository)
     command = [
         *(
             sys.executable,
@@ -137,6 +140,7 @@ def _install(requirements: Path, architecture: Architecture, folder: Path) -> No
         raise LayerError(
             f"pip could not build the functions' layer from {requirements}:\n{done.stderr[-2000:]}"
         )
+    _strip(folder)
 
 
 def _strip(folder: Path) -> None:
@@ -159,11 +163,11 @@ def _trim(folder: Path) -> None:
 
 
 def _zip(folder: Path, file: Path) -> None:
-    """The same bytes at each build: a new hash of the asset uploads it again."""
+    """Write the same bytes at each build: a new hash of the asset uploads it again."""
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as zipped:
         for path in sorted(folder.rglob("*")):
             if path.is_file():
-                entry = zipfile.ZipInfo(str(path.relative_to(folder)))
+                entry = zipfile.ZipInfo(str(path.relative_to(folder.parent)))
                 entry.compress_type = zipfile.ZIP_DEFLATED
                 entry.external_attr = 0o644 << 16
                 zipped.writestr(entry, path.read_bytes())

@@ -57,10 +57,10 @@ class WarmJvm:
     jobs: int = 0
 
     @classmethod
-    def start(cls, folder: Path, of: Resources, serves: tuple[str, str | None]) -> "WarmJvm":
+    def start(cls, folder: Path, limits: Resources, serves: tuple[str, str | None]) -> "WarmJvm":
         """Start the JVM, with a folder of its own below `folder`."""
         own = Path(tempfile.mkdtemp(prefix="jvm-", dir=folder))
-        gateway = Gateway(own, of)
+        gateway = Gateway(own, limits)
 
         def write(code: int) -> None:
             own.mkdir(exist_ok=True)
@@ -120,12 +120,12 @@ class ExecutionEnvironment:
         if code:
             raise JobEnded(f"exit code {code if code > 0 else _SIGNAL_EXIT_BASE - code}")
 
-    def _jvm_for(self, event: dict[str, Any], folder: Path, of: Resources) -> WarmJvm:
+    def _jvm_for(self, event: dict[str, Any], folder: Path, limits: Resources) -> WarmJvm:
         serves = (str(event["stage"]), event.get("job"))
         if self.jvm and (self.jvm.serves != serves or not self.jvm.may_go_on):
             self.end()
         if self.jvm is None:
-            self.jvm = WarmJvm.start(folder, of, serves)
+            self.jvm = WarmJvm.start(folder, limits, serves)
         return self.jvm
 
     def end(self) -> None:

@@ -74,7 +74,6 @@ def refused(stage: str, reason: Reason, message_id: str | None, now: datetime) -
 
 def _notice(id_: str, subject: str, *, ended_at: datetime | None, **fields: JsonValue) -> Notice:
     at = ended_at.isoformat(timespec="milliseconds") if ended_at else None
-    named = {
-        name.removesuffix("_"): value for name, value in fields.items()
-    }  # `class` is a keyword
+    # `class` is a keyword of Python.
+    named = {name.removesuffix("_"): value for name, value in fields.items()}
     return Notice(id_, subject, json.dumps({"version": 1, "id": id_, **named, "ended_at": at}))

@@ -68,7 +68,7 @@ def test_a_job_adds_its_rows_to_a_table_and_another_replaces_a_partition(stack: 
     assert stack.table_rows("totals") == [("a", 1, 1), ("b", 2, 11)]
 
 
-@pytest.mark.slow  # tests/embedded/test_event_driver.py has the events without a job
+@pytest.mark.slow  # tests/embedded has such events without a job
 def test_a_new_object_starts_a_job_whatever_its_key_holds_and_only_once(stack: Stack) -> None:
     sound = io.BytesIO()
     with wave.open(sound, "wb") as audio:

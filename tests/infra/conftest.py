@@ -109,6 +109,7 @@ def with_emr(tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
 @pytest.fixture(scope="session")
 def with_tiny(tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
     """The usual stack with the size tiny."""
+    # The places of the assets are compared with those of the usual stack.
     return _synthesis(tmp_path_factory, "with-tiny", WITH_TINY, assets=True)
 
 

@@ -1,9 +1,9 @@
-import hashlib
 import re
 import subprocess
 import sys
 import threading
 import zipfile
+from hashlib import sha256
 from pathlib import Path
 
 import botocore.session
@@ -17,19 +17,13 @@ from tests.infra.synthesis import Synthesis
 
 
 @pytest.fixture
-def requirements(tmp_path: Path) -> Path:
-    """One small pure package from a local folder: pip asks no index."""
-    wheel = wheel_of(tmp_path, {"tiny.py": "VERSION = 1\n"})
-    file = tmp_path / "requirements.txt"
-    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
-    file.write_text(f"--no-index\n{wheel} --hash=sha256:{digest}\n")
-    return file
+def repository(tmp_path: Path) -> Path:
+    """Its functions require one small pure package from a local folder: pip asks no index."""
+    return requiring(tmp_path, {"tiny.py": "VERSION = 1\n"})
 
 
-def test_the_layer_holds_the_packages_without_pips_own_files(
-    requirements: Path, tmp_path: Path
-) -> None:
-    built = layer.build(requirements=requirements, architecture="arm64", cache=tmp_path / "cache")
+def test_the_layer_holds_the_packages_without_pips_own_files(repository: Path) -> None:
+    built = layer.build(repository, "arm64")
 
     files = sorted(str(path.relative_to(built)) for path in built.rglob("*") if path.is_file())
     assert files == [
@@ -39,37 +33,29 @@ def test_the_layer_holds_the_packages_without_pips_own_files(
     ]
 
 
-def test_a_layer_is_built_once_for_the_same_requirements(
-    requirements: Path, tmp_path: Path
-) -> None:
-    first = layer.build(requirements=requirements, architecture="arm64", cache=tmp_path / "cache")
+def test_a_layer_is_built_once_for_the_same_requirements(repository: Path) -> None:
+    first = layer.build(repository, "arm64")
     (first / "python" / "mark").touch()
 
-    again = layer.build(requirements=requirements, architecture="arm64", cache=tmp_path / "cache")
+    again = layer.build(repository, "arm64")
 
     assert (again / "python" / "mark").exists()
 
 
-def test_another_architecture_or_requirement_is_another_layer(requirements: Path) -> None:
-    arm = layer.name(requirements=requirements, architecture="arm64")
-    x86 = layer.name(requirements=requirements, architecture="x86_64")
-    requirements.write_text(f"{requirements.read_text()}# changed\n")
-    changed = layer.name(requirements=requirements, architecture="arm64")
+def test_another_architecture_or_requirement_is_another_layer(repository: Path) -> None:
+    arm = layer.name(repository, "arm64")
+    x86 = layer.name(repository, "x86_64")
+    with (repository / "functions" / "requirements.lock").open("a") as lock:
+        lock.write("# changed\n")
+    changed = layer.name(repository, "arm64")
 
     assert len({arm, x86, changed}) == 3
 
 
-def test_two_builds_at_once_leave_one_complete_layer_and_nothing_else(
-    requirements: Path, tmp_path: Path
-) -> None:
-    cache = tmp_path / "cache"
+def test_two_builds_at_once_leave_one_complete_layer_and_nothing_else(repository: Path) -> None:
     built: list[Path] = []
     threads = [
-        threading.Thread(
-            target=lambda: built.append(
-                layer.build(requirements=requirements, architecture="arm64", cache=cache)
-            )
-        )
+        threading.Thread(target=lambda: built.append(layer.build(repository, "arm64")))
         for _ in range(2)
     ]
     for thread in threads:
@@ -78,18 +64,17 @@ def test_two_builds_at_once_leave_one_complete_layer_and_nothing_else(
         thread.join(timeout=60)
 
     assert len(built) == 2
-    assert list(cache.iterdir()) == [built[0]]
+    assert list((repository / ".cache" / "layer").iterdir()) == [built[0]]
     assert (built[0] / "python" / "tiny.py").is_file()
 
 
 def test_a_package_without_a_wheel_for_the_target_is_an_error_that_names_it(tmp_path: Path) -> None:
-    requirements = tmp_path / "requirements.txt"
-    requirements.write_text("--no-index\nnot-to-be-found==1.0\n")
+    repository = locking(tmp_path, "not-to-be-found==1.0")
 
     with pytest.raises(
         layer.LayerError, match=r"No matching distribution found for not-to-be-found==1\.0"
     ):
-        layer.build(requirements=requirements, architecture="arm64", cache=tmp_path / "cache")
+        layer.build(repository, "arm64")
 
 
 def test_the_layer_lacks_services_that_no_function_calls(tmp_path: Path) -> None:
@@ -97,13 +82,10 @@ def test_the_layer_lacks_services_that_no_function_calls(tmp_path: Path) -> None
         f"botocore/data/{name}": "{}"
         for name in ("endpoints.json", "s3/2006-03-01/service-2.json", "rds/1/service-2.json")
     }
-    wheel = wheel_of(tmp_path, data)
-    file = tmp_path / "requirements.txt"
-    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
-    file.write_text(f"--no-index\n{wheel} --hash=sha256:{digest}\n")
+    repository = requiring(tmp_path, data)
 
-    built = layer.build(requirements=file, architecture="arm64", cache=tmp_path / "cache")
-    archive = layer.archive(requirements=file, architecture="arm64", cache=tmp_path / "cache")
+    built = layer.build(repository, "arm64")
+    archive = layer.archive(repository, "arm64")
 
     kept = {str(path.relative_to(built / "python")) for path in built.rglob("*.json")}
     assert kept == set(data) - {"botocore/data/rds/1/service-2.json"}
@@ -111,13 +93,12 @@ def test_the_layer_lacks_services_that_no_function_calls(tmp_path: Path) -> None
         assert {f"python/{name}" for name in data} <= set(zipped.namelist())
 
 
-def test_an_archive_has_the_same_bytes_at_each_build(requirements: Path, tmp_path: Path) -> None:
-    built = [
-        layer.archive(requirements=requirements, architecture="arm64", cache=tmp_path / cache)
-        for cache in ("one", "two")
-    ]
+def test_an_archive_has_the_same_bytes_at_each_build(repository: Path) -> None:
+    archive = layer.archive(repository, "arm64")
+    first = archive.read_bytes()
+    archive.unlink()
 
-    assert built[0].read_bytes() == built[1].read_bytes()
+    assert layer.archive(repository, "arm64").read_bytes() == first
 
 
 def test_the_layer_has_each_service_that_functions_call() -> None:
@@ -163,6 +144,19 @@ def test_functions_import_nothing_that_the_layer_lacks() -> None:
     )
 
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def requiring(folder: Path, files: dict[str, str]) -> Path:
+    """A repository whose functions require a package of these files."""
+    wheel = wheel_of(folder, files)
+    return locking(folder, f"{wheel} --hash=sha256:{sha256(wheel.read_bytes()).hexdigest()}")
+
+
+def locking(repository: Path, line: str) -> Path:
+    """The repository, with a lock that has one line and asks no index."""
+    (repository / "functions").mkdir()
+    (repository / "functions" / "requirements.lock").write_text(f"--no-index\n{line}\n")
+    return repository
 
 
 def wheel_of(folder: Path, files: dict[str, str]) -> Path:

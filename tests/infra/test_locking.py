@@ -12,7 +12,7 @@ import pytest
 
 from infra import layer
 from infra.locking import LOCKED, REPOSITORY, LockError, lock, pins
-from tests.infra.test_layer import wheel_of
+from tests.infra.test_layer import locking, wheel_of
 
 
 class Index:
@@ -115,8 +115,7 @@ def test_the_image_installs_from_the_locks_alone() -> None:
 
 
 def test_a_wheel_that_is_not_the_locked_one_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "requirements.lock"
-    file.write_text(f"--no-index\n{wheel_of(tmp_path, {})} --hash=sha256:{'0' * 64}\n")
+    repository = locking(tmp_path, f"{wheel_of(tmp_path, {})} --hash=sha256:{'0' * 64}")
 
     with pytest.raises(layer.LayerError, match="DO NOT MATCH THE HASHES"):
-        layer.build(requirements=file, architecture="arm64", cache=tmp_path / "cache")
+        layer.build(repository, "arm64")

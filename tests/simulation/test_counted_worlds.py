@@ -15,8 +15,8 @@ from simulation.worlds.regressions import REGRESSIONS
 from simulation.worlds.systematic import LONG, PIPELINES, RACES, SCENARIOS, pairs, single_faults
 
 _SHORT = tuple(each for each in SCENARIOS if each not in LONG)
-# With every single fault also in the quick suite.
-_HARDEST = "a job dies between commit and publish"
+# With every single fault. The first, the hardest, also in the quick suite.
+_COUNTED = ("a job dies between commit and publish", "a job succeeds")
 _SAMPLED = ("a job succeeds", "a job fails, then succeeds", "a job is cancelled")
 
 
@@ -57,7 +57,7 @@ def test_every_invariant_holds_in_a_pipeline_with_some_pairs_of_faults(pipeline:
 
 
 @pytest.mark.parametrize(
-    "scenario", [_HARDEST, pytest.param("a job succeeds", marks=pytest.mark.slow)]
+    "scenario", [_COUNTED[0], pytest.param(_COUNTED[1], marks=pytest.mark.slow)]
 )
 def test_every_invariant_holds_with_any_single_fault(scenario: str) -> None:
     assert all_hold(single_faults(SCENARIOS[scenario])) > 300
@@ -74,7 +74,7 @@ def test_every_invariant_holds_with_some_pairs_of_faults(scenario: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scenario", [each for each in _SHORT if each != _HARDEST])
+@pytest.mark.parametrize("scenario", [each for each in _SHORT if each not in _COUNTED])
 def test_every_invariant_holds_with_many_of_the_single_faults(scenario: str) -> None:
     assert all_hold(some(single_faults(SCENARIOS[scenario]), 100)) == 100
 
