@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,13 +33,15 @@ _MAX_NAMED = 10
 class Source:
     """One file of an input.
 
-    `partitions` are its `name=value` folders: columns to Spark.
+    `partitions` are its `name=value` folders: columns to Spark. `etag` is S3's name of the very
+    object that was found; empty where only a manifest or a table names the file.
     """
 
     bucket: str  # empty for a local file
     key: str
     size: int
     partitions: tuple[str, ...] = ()
+    etag: str = ""
 
     @property
     def name(self) -> str:
@@ -134,12 +136,12 @@ class InputListing:
         if not path.key or path.key.endswith("/"):
             return []
         try:
-            size = self._s3.head_object(Bucket=path.bucket, Key=path.key)["ContentLength"]
+            found = self._s3.head_object(Bucket=path.bucket, Key=path.key)
         except ClientError as error:
             if code_of(error) in ("404", "NoSuchKey"):
                 return []
             raise
-        return [Source(path.bucket, path.key, size)]
+        return [Source(path.bucket, path.key, found["ContentLength"], etag=found["ETag"])]
 
     def _prefix(self, bucket: str, prefix: str) -> list[Source]:
         manifest, _ = read_manifest(self._s3, bucket, prefix)
@@ -153,7 +155,7 @@ class InputListing:
                 self.manifests[f"s3://{bucket}/{parent}/"] = outer
                 return self._of_manifest(bucket, f"{parent}/", named)
         return [
-            Source(bucket, source.key, source.size, _partitions(relative))
+            replace(source, partitions=_partitions(relative))
             for source in self._list(bucket, prefix)
             if is_foreign(relative := source.key.removeprefix(prefix))
         ]
@@ -166,7 +168,7 @@ class InputListing:
                 key = item["Key"]
                 # A key with a slash at its end is a folder's placeholder.
                 if not self._is_ours(bucket, key) and not key.endswith("/"):
-                    yield Source(bucket, key, item["Size"])
+                    yield Source(bucket, key, item["Size"], etag=item["ETag"])
 
     def _of_manifest(self, bucket: str, prefix: str, files: Iterable[ManifestFile]) -> list[Source]:
         """A manifest at the bucket's root may name what is ours."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from boto3.s3.transfer import TransferConfig, create_transfer_manager
 from botocore.exceptions import ClientError
+from s3transfer.exceptions import S3DownloadFailedError
 from s3transfer.subscribers import BaseSubscriber
 
 from jobs.io.listing import Source
@@ -30,7 +31,7 @@ class InputChangingError(LonghaulError):
 
 
 class VanishedError(Exception):
-    """A listed object is not there any more."""
+    """A listed object is not there any more, or another one has its place."""
 
 
 def look_twice(first: Callable[[], T], again: Callable[[], T]) -> T:
@@ -67,19 +68,22 @@ def transfer(
     """Move each source to its place, many at once; `begin` starts one.
 
     Raises:
-        VanishedError: a source is gone.
+        VanishedError: a source is gone, or was replaced.
         PermanentJobError: a source is archived.
         StopRequestedError: the attempt has to stop.
     """
-    subscribers: list[BaseSubscriber] = [_Advance(advance, stop)]
+    watched = _Advance(advance, stop)
     try:
         with create_transfer_manager(client, config) as manager:
             futures = [
-                begin(manager, source, place, subscribers) for place, source in places.items()
+                begin(manager, source, place, [_Known(source, config), watched])
+                for place, source in places.items()
             ]
             for source, future in zip(places.values(), futures, strict=True):
                 try:
                     future.result()
+                except S3DownloadFailedError as error:
+                    raise VanishedError(f"s3://{source.bucket}/{source.key}") from error
                 except ClientError as error:
                     raise _translated(error, source) from error
     except CancelledError:
@@ -90,7 +94,7 @@ def transfer(
 def _translated(error: ClientError, source: Source) -> Exception:
     """What a refused transfer means, or the error itself if another try may help."""
     match code_of(error):
-        case "404" | "NoSuchKey":
+        case "404" | "NoSuchKey" | "PreconditionFailed":
             return VanishedError(f"s3://{source.bucket}/{source.key}")
         case "InvalidObjectState":
             return PermanentJobError(
@@ -98,6 +102,23 @@ def _translated(error: ClientError, source: Source) -> Exception:
                 " send the job again"
             )
     return error
+
+
+class _Known(BaseSubscriber):
+    """Tells s3transfer what the listing says, so that it does not ask S3 about each file first.
+
+    A large file is read in parts, which need its ETag to be parts of one object. For one without
+    (of a manifest or a table), s3transfer asks.
+    """
+
+    def __init__(self, source: Source, config: TransferConfig) -> None:
+        self._source = source
+        self._is_enough = bool(source.etag) or source.size < config.multipart_threshold
+
+    def on_queued(self, future: "TransferFuture", **_: object) -> None:
+        if self._is_enough:
+            future.meta.provide_transfer_size(self._source.size)
+            future.meta.provide_object_etag(self._source.etag)
 
 
 class _Advance(BaseSubscriber):

@@ -13,7 +13,7 @@ from moto import mock_aws
 from pydantic import ValidationError
 
 from jobs.io.listing import InputListing
-from jobs.io.staging import OutOfDiskError, StagedInput, Stager
+from jobs.io.staging import _TRANSFER, OutOfDiskError, StagedInput, Stager
 from jobs.io.transfer import InputChangingError
 from jobs.stopping import Stop, StopReason, StopRequestedError
 from longhaul.domain.errors import PermanentJobError
@@ -224,6 +224,40 @@ def test_thousands_of_small_files(stage: Callable[..., Staged], put: Callable[..
     assert len(stage(f"s3://{BUCKET}/raw/").files) == 3_000
 
 
+def test_each_file_costs_one_request(
+    stage: Callable[..., Staged], put: Callable[..., None], s3: Any
+) -> None:
+    put(*(f"raw/{n}.json" for n in range(20)), body=b"{}")
+    publish(s3, "clean/", *(f"{n}.json" for n in range(20)))
+    asked: list[str] = []
+    s3.meta.events.register("before-call.s3.HeadObject", lambda params, **_: asked.append(params))
+    assert len(stage(f"s3://{BUCKET}/raw/", more=f"s3://{BUCKET}/clean/").files) == 20
+    assert asked == []
+
+
+def test_a_large_file_is_read_whole_though_its_manifest_gives_another_size(
+    stage: Callable[..., Staged], s3: Any
+) -> None:
+    publish(s3, "clean/", "a.csv", size=_TRANSFER.multipart_threshold)
+    body = bytes(_TRANSFER.multipart_threshold + 1)
+    s3.put_object(Bucket=BUCKET, Key="clean/a.csv", Body=body)
+    assert stage(f"s3://{BUCKET}/clean/").files == {"00000-a.csv": body}
+
+
+def test_a_large_file_that_is_replaced_before_it_is_read_is_read_once_more(
+    stage: Callable[..., Staged], put: Callable[..., None], s3: Any
+) -> None:
+    old, new = (letter * _TRANSFER.multipart_threshold for letter in (b"o", b"n"))
+    put("raw/a.csv", body=old)
+
+    def replace(**_: object) -> None:
+        s3.meta.events.unregister("before-call.s3.GetObject", replace)
+        put("raw/a.csv", body=new)
+
+    s3.meta.events.register("before-call.s3.GetObject", replace)
+    assert stage(f"s3://{BUCKET}/raw/a.csv").files == {"00000-a.csv": new}
+
+
 def test_an_archived_object_is_permanent_and_named(
     stage: Callable[..., Staged], put: Callable[..., None], s3: Any
 ) -> None:
@@ -260,8 +294,8 @@ def test_the_disk_is_checked_before_the_download_and_is_hopeless_only_if_no_size
     class Large:
         """Nothing but the size of an object can be had."""
 
-        def head_object(self, **_: str) -> dict[str, int]:
-            return {"ContentLength": input_gib * GIB}
+        def head_object(self, **_: str) -> dict[str, Any]:
+            return {"ContentLength": input_gib * GIB, "ETag": "large"}
 
     # 10 GiB of the disk are the image's.
     usage = shutil._ntuple_diskusage((free_gib + 10) * GIB, 10 * GIB, free_gib * GIB)
@@ -317,9 +351,9 @@ def test_a_stop_ends_the_transfer(stage: Callable[..., Staged], put: Callable[..
         stage(f"s3://{BUCKET}/raw/a.csv", stop=stop)
 
 
-def publish(s3: Any, prefix: str, *paths: str) -> None:
+def publish(s3: Any, prefix: str, *paths: str, size: int = 1) -> None:
     files = [
-        ManifestFile(path=p, size=1, dataset="quarantine" if p.startswith("quarantine") else ".")
+        ManifestFile(path=p, size=size, dataset="quarantine" if p.startswith("quarantine") else ".")
         for p in paths
     ]
     for file in files:
