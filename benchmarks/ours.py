@@ -4,7 +4,7 @@ import json
 import random
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -73,6 +73,7 @@ class TaskRunner:
     s3: "S3Client"
     leases: DynamoLeases
     resources: Resources
+    environment: Mapping[str, str]
 
     def run(self, job: str, inputs: dict[str, str], limit_s: float = 900, **params: Any) -> None:  # noqa: ANN401 - JSON
         """Claim a lease, run the task, and wait for its end.
@@ -96,7 +97,11 @@ class TaskRunner:
             revision=1,
             container="job",
             command=("python", "-m", "benchmarks.runner"),
-            environment=lease_id | {VARIABLE: _SETTINGS.model_dump_json()},
+            environment={
+                **self.environment,
+                **lease_id,
+                VARIABLE: _SETTINGS.model_dump_json(),
+            },
             vcpu=self.resources.cores,
             memory_mib=self.resources.memory_mib,
         )
@@ -130,12 +135,17 @@ class TaskRunner:
 
 
 @contextmanager
-def tasks(folder: Path, resources: Resources) -> Iterator[TaskRunner]:
-    """An embedded AWS with a bucket and a table, while the block runs."""
+def tasks(
+    folder: Path, resources: Resources, environment: Mapping[str, str] | None = None
+) -> Iterator[TaskRunner]:
+    """An embedded AWS with a bucket and a table, while the block runs.
+
+    `environment` is for the tasks, beside what every task gets.
+    """
     with EmbeddedAws(work_dir=folder / "aws", task_dir=REPOSITORY) as aws:
         s3 = aws_client("s3", endpoint=aws.endpoint, region=aws.region)
         dynamodb = aws_client("dynamodb", endpoint=aws.endpoint, region=aws.region)
         s3.create_bucket(Bucket=BUCKET)
         dynamodb.create_table(**creation(_TABLE))
         leases = DynamoLeases(dynamodb, _TABLE, SystemClock(), random.Random())  # noqa: S311 - jitter
-        yield TaskRunner(aws, s3, leases, resources)
+        yield TaskRunner(aws, s3, leases, resources, environment or {})

@@ -4,8 +4,10 @@ import sys
 from pathlib import Path
 
 import jobs.catalogue
+from benchmarks.stamps import stamp_if_asked
 from jobs import runner
 
 if __name__ == "__main__":
     jobs.catalogue.__path__.append(str(Path(__file__).with_name("catalogue")))
+    stamp_if_asked(runner)
     sys.exit(runner.main())

@@ -36,14 +36,10 @@ def main() -> int:
         javas = {"spark-submit on the same JVM": plain.java_of_the_wheel(folder)}
         if java := plain.system_java():
             javas[f"spark-submit on {java}"] = java
-        rows = folder / "rows.csv"
-        rows.write_text(
-            "".join(
-                f"{n},name-{n % 7},{n / 3:.3f},2013-01-{n % 28 + 1:02},note\n" for n in range(_ROWS)
-            )
-        )
+        file = folder / "rows.csv"
+        file.write_bytes(rows())
         with ours.tasks(folder, RESOURCES) as tasks:
-            tasks.s3.put_object(Bucket=ours.BUCKET, Key="rows.csv", Body=rows.read_bytes())
+            tasks.s3.put_object(Bucket=ours.BUCKET, Key="rows.csv", Body=rows())
             stamp = folder / "stamp"
 
             def run_ours() -> None:
@@ -52,7 +48,7 @@ def main() -> int:
                 )
 
             others = {
-                label: _first(stamp, partial(_submit, home, str(rows), str(stamp)))
+                label: _first(stamp, partial(_submit, home, str(file), str(stamp)))
                 for label, home in javas.items()
             }
             mine, theirs = pairs.take_turns(_first(stamp, run_ours), others, arguments.runs)
@@ -62,6 +58,13 @@ def main() -> int:
         "time to the first result, over plain Spark's", measured, facts, as_json=arguments.json
     )
     return 0
+
+
+def rows() -> bytes:
+    """The input, as CSV."""
+    return "".join(
+        f"{n},name-{n % 7},{n / 3:.3f},2013-01-{n % 28 + 1:02},note\n" for n in range(_ROWS)
+    ).encode()
 
 
 def _submit(java_home: Path, rows: str, stamp: str) -> None:

@@ -45,6 +45,7 @@ from embedded.moto_repairs import (
     lambda_invocation,
     s3_conditional,
     s3_events,
+    s3_ranges,
     s3_uploads,
     sfn_clients,
     sfn_ecs_sync,
@@ -241,6 +242,7 @@ class EmbeddedAws:
         lambda_invocation.apply(patches, self.functions)
         s3_conditional.apply(patches)
         s3_events.apply(patches, self._events.publish)
+        s3_ranges.apply(patches)
         s3_uploads.apply(patches)
         sfn_clients.apply(patches, self.endpoint)
         sfn_ecs_sync.apply(patches, self.tasks.on_end)

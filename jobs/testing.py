@@ -15,6 +15,7 @@ from jobs.io.staging import StagedInput
 from jobs.resources import Resources
 from jobs.running_job import RunningJob
 from jobs.spark.gateway import Gateway
+from jobs.spark.mllib import add_functions_when_imported
 from jobs.spark.session import build_session, session_options
 from longhaul.domain.claim import new_run
 from longhaul.domain.lease import job_key
@@ -35,6 +36,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     gateway = Gateway(scratch, RESOURCES)
     gateway.attach()
     session = build_session("tests", session_options(RESOURCES, scratch))
+    add_functions_when_imported(session)
     yield session
     session.stop()
     gateway.stop()

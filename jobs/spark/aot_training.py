@@ -24,6 +24,7 @@ from pyspark.sql import DataFrame, Observation, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
 
 from jobs.resources import Resources
+from jobs.spark import jars
 from jobs.spark.gateway import Gateway
 from jobs.spark.jvm import cache_path, command
 from jobs.spark.progress import SparkWatch
@@ -49,12 +50,14 @@ def main() -> int:
     logger.setLevel(logging.INFO)  # without the JVM's page about what it writes
     # Unwinding ends the JVM.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    target = cache_path()
     try:
-        with _alone(target.parent) as alone:
+        with _alone(cache_path().parent) as alone:
             if not alone:
                 logger.info("another process makes the AOT cache")
-            elif not target.is_file():
+                return 0
+            jars.make_copies()
+            target = cache_path()  # of the class path with the copies
+            if not target.is_file():
                 make(target)
                 logger.info("AOT cache made: %s, %d MB", target, target.stat().st_size // 1_000_000)
     except (OSError, TrainingError) as error:

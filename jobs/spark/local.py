@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 from jobs.resources import Resources
 from jobs.spark.base import BaseSpark
 from jobs.spark.gateway import OUT_OF_MEMORY_EXIT, Jvm
+from jobs.spark.mllib import add_functions_when_imported
 from jobs.spark.progress import ProcessTree
 from jobs.spark.session import build_session, session_options
 from jobs.stopping import Stop, StopReason
@@ -42,7 +43,9 @@ class LocalSpark(BaseSpark):
 
         def attach_and_build() -> SparkSession:
             gateway.attach()
-            return self._build(name, session_options(resources, scratch))
+            session = self._build(name, session_options(resources, scratch))
+            add_functions_when_imported(session)
+            return session
 
         self._begin_session(attach_and_build)
 

@@ -78,6 +78,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the cache goes, instead of this installation's own."""
     place = tmp_path / "cache" / "spark-1.aot"
     monkeypatch.setattr(aot_training, "cache_path", lambda: place)
+    monkeypatch.setattr(aot_training.jars, "make_copies", lambda: None)
     monkeypatch.setattr(aot_training.signal, "signal", lambda *_: None)
     return place
 

@@ -14,7 +14,7 @@ import pytest
 
 from jobs import slimming
 from jobs.slimming import NATIVE, UNUSED_JARS, UnknownJarsError, slim
-from jobs.spark.jvm import spark_home
+from jobs.spark.jars import spark_home
 
 REPOSITORY = Path(__file__).parents[2]
 # Jars are packed already, so this is nearly what a task pulls. Spark comes with 462 MB of them.
