@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from console.local.address import check_address
 from console.project import chosen, default_work_dir
 from console.terminal.options import WorkDir
 from console.terminal.output import Output
@@ -36,6 +37,7 @@ def up(
 
     Example: longhaul up --port 0
     """
+    check_address(host, port)
     from console.local.serve import serve  # noqa: PLC0415 - moto is slow to load
 
     serve(

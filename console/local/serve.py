@@ -1,14 +1,10 @@
 """Serves the embedded AWS with the stack deployed, in the foreground."""
 
-import errno
 import json
-import os
-import socket
 import sys
 from pathlib import Path
 from threading import Event
 
-import psutil
 from rich.console import Console
 
 from console.local.aws import embedded_aws, work_in
@@ -17,7 +13,6 @@ from console.project import DEFAULT_STACK, local_synth, make_ready
 from console.terminal.signals import stop_signals
 from embedded.cloud import EmbeddedAws
 from embedded.credentials import aws_client
-from embedded.http_services import LOOPBACK
 from embedded.private_files import write_private
 from embedded.running import announce, withdraw
 from infra.project import Project
@@ -27,22 +22,16 @@ SAM_ENVIRONMENT = "sam-env.json"
 """In the work dir: for `sam local invoke --env-vars`."""
 
 
-class AddressError(RuntimeError):
-    """Not an address to listen on: taken, of another machine, or open to others."""
-
-
 def serve(
     stderr: Console, *, host: str, port: int, work_dir: Path, project: Project | None
 ) -> None:
     """Serve until SIGINT or SIGTERM; one JSON line on stdout says when it is ready.
 
     Raises:
-        AddressError: the address cannot be used; nothing was synthesized.
         WorkDirError: the work dir cannot be used; nothing was synthesized.
         SettingsError: something is wrong with the project; nothing was synthesized.
         KeyboardInterrupt: a signal came before there was anything to stop.
     """
-    check_address(host, port)
     with stop_signals() as at_stop, work_in(work_dir), BackgroundTraining():
         if project is not None:
             stderr.print("looking after the project and what its jobs import …")
@@ -82,46 +71,6 @@ def _say_ready(stderr: Console, aws: EmbeddedAws, outputs: dict[str, str]) -> No
         f"ready: AWS_ENDPOINT_URL={aws.endpoint}, logs under {aws.work_dir}; Ctrl-C ends it",
         soft_wrap=True,
     )
-
-
-def check_address(host: str, port: int) -> None:
-    """Fail before the stack is synthesized, which takes many seconds.
-
-    Raises:
-        AddressError: the address cannot, or must not, be listened on.
-    """
-    # No credentials are checked, and a task is a command on this machine: nothing but this machine
-    # and its containers may reach the embedded AWS.
-    if host not in (allowed := _own_addresses()):
-        raise AddressError(
-            f"--host {host}: only this machine and its containers may reach it; "
-            f"here that is {' or '.join(allowed)}"
-        )
-    try:
-        socket.create_server((host, port)).close()
-    except OSError as error:
-        way_out = "; `--port 0` picks a free one" if error.errno == errno.EADDRINUSE else ""
-        raise AddressError(
-            f"cannot listen on port {port} of {host} ({os.strerror(error.errno or 0)}){way_out}"
-        ) from error
-
-
-def _own_addresses() -> list[str]:
-    """Loopback, and the addresses on Docker's bridges, which no other machine can reach."""
-    bridges = [
-        addresses
-        for name, addresses in sorted(psutil.net_if_addrs().items())
-        if name.startswith(("docker", "br-"))
-    ]
-    return [
-        LOOPBACK,
-        *(
-            each.address
-            for addresses in bridges
-            for each in addresses
-            if each.family is socket.AF_INET
-        ),
-    ]
 
 
 def deployed_settings(aws: EmbeddedAws) -> RuntimeSettings:

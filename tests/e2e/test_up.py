@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-from console.local.serve import AddressError, check_address
+from console.local.address import AddressError, check_address
 from console.place import locate
 from console.synth import REPOSITORY
 from embedded.credentials import aws_client

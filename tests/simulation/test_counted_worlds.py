@@ -15,9 +15,9 @@ from simulation.worlds.regressions import REGRESSIONS
 from simulation.worlds.systematic import LONG, PIPELINES, RACES, SCENARIOS, pairs, single_faults
 
 _SHORT = tuple(each for each in SCENARIOS if each not in LONG)
-# With every single fault. The first, the hardest, also in the quick suite.
 _COUNTED = ("a job dies between commit and publish", "a job succeeds")
-_SAMPLED = ("a job succeeds", "a job fails, then succeeds", "a job is cancelled")
+"""With every single fault."""
+_SAMPLED = (*_COUNTED, "a job fails, then succeeds", "a job is cancelled")
 
 
 def some(plans: Iterable[Plan], count: int) -> list[Plan]:
@@ -56,9 +56,8 @@ def test_every_invariant_holds_in_a_pipeline_with_some_pairs_of_faults(pipeline:
     assert all_hold(pairs(PIPELINES[pipeline], random.Random(4), 10)) > 6
 
 
-@pytest.mark.parametrize(
-    "scenario", [_COUNTED[0], pytest.param(_COUNTED[1], marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("scenario", _COUNTED)
 def test_every_invariant_holds_with_any_single_fault(scenario: str) -> None:
     assert all_hold(single_faults(SCENARIOS[scenario])) > 300
 
@@ -70,7 +69,7 @@ def test_every_invariant_holds_with_some_of_the_single_faults(scenario: str) -> 
 
 @pytest.mark.parametrize("scenario", _SHORT)
 def test_every_invariant_holds_with_some_pairs_of_faults(scenario: str) -> None:
-    assert all_hold(pairs(SCENARIOS[scenario], random.Random(1), 6)) > 3
+    assert all_hold(pairs(SCENARIOS[scenario], random.Random(1), 4)) > 1
 
 
 @pytest.mark.slow
