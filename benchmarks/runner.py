@@ -1,11 +1,11 @@
-"""`jobs.runner` as a task runs it, with the jobs of `benchmarks.catalogue` added."""
+"""`engines.fargate.runner` as a task runs it, with the jobs of `benchmarks.catalogue` added."""
 
 import sys
 from pathlib import Path
 
 import jobs.catalogue
 from benchmarks.stamps import stamp_if_asked
-from jobs import runner
+from engines.fargate import runner
 
 if __name__ == "__main__":
     jobs.catalogue.__path__.append(str(Path(__file__).with_name("catalogue")))

@@ -16,13 +16,13 @@ no retrier can swallow it and the function's Errors metric counts errors only. E
 days: a deploy changes this definition for new executions only.
 
 If the stack has other engines than Fargate, the job's branch begins with a choice between them
-(`infra.engines`). Imports no CDK.
+(`engines`). Imports no CDK.
 """
 
 from collections.abc import Sequence
 from typing import Final
 
-from infra.engines.states import JobStates, StateJson, when
+from engines.states import JobStates, StateJson, when
 
 # With these a beat ends the job. Each is a Fail state of that name, and the Parallel's Catch lists
 # exactly these.

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from aws_cdk import ArnFormat, Stack
 
+from engines.emr_serverless.construct import EmrServerless
+from engines.fargate.construct import SparkRuntime
 from infra.data_bucket import DataBucket
-from infra.engines.emr_serverless import EmrServerless
-from infra.engines.fargate import SparkRuntime
 from infra.known import known_paths, known_stage
 from infra.leases import Leases
 from infra.queues import StageQueues

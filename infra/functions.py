@@ -16,8 +16,13 @@ from infra.settings import Settings
 from longhaul.settings import VARIABLE
 
 ARCHITECTURE: Final = {"arm64": lambda_.Architecture.ARM_64, "x86_64": lambda_.Architecture.X86_64}
-# Exclude everything, then include the Python files of the two packages.
-NOT_CODE: Final = ["*", "!functions/**/*.py", "!longhaul/**/*.py"]
+# Of the engines: what makes the stack and what begins in a task are no part of it.
+ENGINE_CODE: Final = [
+    f"!engines/{file}.py"
+    for file in ("__init__", "engine", "listed", "*/__init__", "*/meaning", "*/tasks")
+]
+# Exclude everything, then include the Python files of the packages.
+NOT_CODE: Final = ["*", "!functions/**/*.py", "!longhaul/**/*.py", *ENGINE_CODE]
 
 
 class SharedCode(Construct):

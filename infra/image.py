@@ -58,7 +58,7 @@ def job_image(
 def lay_out(folder: Path, repository: Path, project: Project) -> None:
     """What Docker builds a project's image from: the checkout's part, and the project's."""
     no_caches = shutil.ignore_patterns("__pycache__")
-    for package in ("jobs", "longhaul"):
+    for package in ("engines", "jobs", "longhaul"):
         shutil.copytree(repository / package, folder / package, ignore=no_caches)
     shutil.copy(repository / ".dockerignore", folder)
     with (folder / ".dockerignore").open("a") as ignored:

@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, model_validator
 
-from infra.engines.emr_settings import EmrSettings
+from engines.emr_serverless.settings import EmrSettings
 from infra.history import check_beats, check_hand_over
 from infra.sizes import Sizes
 from infra.stages import Prefix, StageDeployment, check_pipelines, pascal, queue_prefix

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from infra.engines.emr_settings import EmrSettings
+from engines.emr_serverless.settings import EmrSettings
 from infra.schedule import Schedule
 from infra.settings import NetworkSettings, Settings
 from infra.sizes import Size, Sizes, TinySize

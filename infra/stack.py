@@ -7,13 +7,13 @@ from aws_cdk import CfnOutput, DefaultStackSynthesizer, Duration, Environment, S
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from engines.aws_lambda.construct import LambdaJobs
+from engines.emr_serverless.construct import EmrServerless
+from engines.fargate.construct import SparkRuntime
 from infra import deployed, grants
 from infra.alarms import Alarms
 from infra.dashboard import Dashboard
 from infra.data_bucket import DataBucket
-from infra.engines.aws_lambda import LambdaJobs
-from infra.engines.emr_serverless import EmrServerless
-from infra.engines.fargate import SparkRuntime
 from infra.functions import PythonFunction, SharedCode
 from infra.leases import Leases
 from infra.network import Network
@@ -30,7 +30,7 @@ from infra.workflow import Workflow
 from longhaul.domain.lease import REQUESTS_PREFIX
 
 if TYPE_CHECKING:
-    from infra.engines.engine import Engine
+    from engines.construct import EngineConstruct
 
 # A batch takes a fraction of a second, and longer where an ended job's output is yet to be
 # published. Must be below the queue's visibility (120 s).
@@ -64,7 +64,7 @@ class LonghaulStack(Stack):
             # `python app.py` and `cdk synth` must give the same template.
             analytics_reporting=False,
             # Running jobs fetch code below the prefix across a deploy
-            # (`infra.engines.emr_serverless`).
+            # (`engines.emr_serverless`).
             synthesizer=DefaultStackSynthesizer(bucket_prefix=code_prefix(settings.stack_name)),
         )
         self._settings = settings
@@ -90,7 +90,7 @@ class LonghaulStack(Stack):
         self._emr = self._emr_serverless(repository, project)
         # The first is the default.
         others = [engine for engine in (self._lambda_jobs(), self._emr) if engine]
-        self._engines: list[Engine] = [self._spark, *others]
+        self._engines: list[EngineConstruct] = [self._spark, *others]
         self._runtime_settings = deployed.runtime_settings(
             settings=settings,
             jobs=project.job_names if project else deployed.catalogue(repository),
@@ -264,7 +264,7 @@ class LonghaulStack(Stack):
             grants.write_objects(role, outputs, never=[*code, self._data.absolute(REQUESTS_PREFIX)])
             grants.use_keys(role, read=input_keys, write=output_keys)
             grants.read_code(role, code)
-            if not isinstance(engine, EmrServerless):  # its drivers lack what tables need
+            if engine.meaning.has_tables:
                 grants.write_tables(role, self._databases.names)
 
     def _bucket(self, prefix: str, name: str) -> s3.IBucket:

@@ -6,9 +6,9 @@ from typing import Annotated, get_args
 
 from pydantic import Field, model_validator
 
+from engines.listed import engine_named
 from infra.schedule import Schedule
 from infra.trigger import Trigger
-from longhaul.domain.engines import engine_named
 from longhaul.domain.paths import FOLLOW_ONS_PREFIX, TABLES_PREFIX
 from longhaul.domain.tables import TablePath
 from longhaul.settings import RequestLimits, SizeName, StageSettings

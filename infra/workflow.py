@@ -8,8 +8,8 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
+from engines.construct import EngineConstruct
 from infra.definition import definition
-from infra.engines.engine import Engine
 from infra.functions import PythonFunction
 from infra.grants import allow, for_this_account
 from infra.log_group import LogGroup
@@ -29,7 +29,7 @@ class Workflow(Construct):
         id_: str,
         *,
         settings: Settings,
-        engines: Sequence[Engine],
+        engines: Sequence[EngineConstruct],
         heartbeat: PythonFunction,
         settle: PythonFunction,
     ) -> None:

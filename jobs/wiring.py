@@ -14,6 +14,7 @@ import boto3
 import psutil
 from botocore.config import Config
 
+from engines.emr_serverless.meaning import reference
 from jobs import json_logs
 from jobs.attempt import AttemptRunner, Load, Spark
 from jobs.io.work_area import DiskArea, WorkArea, area_at
@@ -26,7 +27,6 @@ from longhaul.adapters.dynamodb.leases import DynamoLeases
 from longhaul.adapters.publisher import S3Publisher
 from longhaul.adapters.s3 import S3Requests
 from longhaul.adapters.tables import publisher_of, tables_of
-from longhaul.domain.engines import emr_serverless
 from longhaul.domain.lease import AttemptId
 from longhaul.ports import Background, Clock
 from longhaul.settings import RuntimeSettings, runtime_settings
@@ -129,7 +129,7 @@ def cluster_attempt(scratch: Path, stop: Stop, background: Background) -> Attemp
         attempt_id,
         settings,
         s3,
-        task=Task(emr_serverless.reference(engine.application_arn, attempt_id), resources),
+        task=Task(reference(engine.application_arn, attempt_id), resources),
         scratch=scratch,
         area=area_at(
             engine.work_area, s3, attempt_id, DiskArea(s3, scratch, settings.tasks.disk_gib)

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 VARIABLE = "LONGHAUL_SETTINGS"
 """Name of the environment variable that holds `RuntimeSettings` as JSON."""
 
-Engine = Literal["fargate", "emr-serverless"]
+EngineName = Literal["fargate", "emr-serverless"]
 Mode = Literal["overwrite", "append", "error", "overwrite_partitions"]
 """What to do when the output exists: replace it, add to it, or refuse.
 
@@ -179,7 +179,7 @@ class StageSettings(Model):
     # How many jobs of this stage may run at once.
     slots: int = Field(default=10, ge=1, le=MAX_SLOTS)
     # For requests that name none, as are the next ones.
-    engine: Engine = "fargate"
+    engine: EngineName = "fargate"
     # vCPU, memory and disk: see the sizes.
     size: SizeName = "small"
     # Fargate Spot: about a third of the price, and the platform may end a task with two minutes'
@@ -303,7 +303,7 @@ class RuntimeSettings(Model):
     endpoint_url: str | None = None
 
     @property
-    def engines(self) -> tuple[Engine, ...]:
+    def engines(self) -> tuple[EngineName, ...]:
         """What the stack can run jobs on."""
         return ("fargate", "emr-serverless") if self.emr_serverless else ("fargate",)
 

@@ -12,6 +12,12 @@ from typing import TYPE_CHECKING, Any
 import boto3
 from botocore.config import Config
 
+from engines.aws_lambda.meaning import LAMBDA
+from engines.aws_lambda.tasks import Invocations
+from engines.emr_serverless.meaning import EMR_SERVERLESS
+from engines.emr_serverless.tasks import EmrJobRuns
+from engines.fargate.meaning import FARGATE
+from engines.fargate.tasks import EcsTasks
 from longhaul.adapters.background import Threads
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.dynamodb.index import DynamoIndex
@@ -20,9 +26,6 @@ from longhaul.adapters.dynamodb.leases import DynamoLeases
 from longhaul.adapters.dynamodb.slots import DynamoSlots
 from longhaul.adapters.dynamodb.troubles import DynamoTroubles
 from longhaul.adapters.emf import EmfMetrics
-from longhaul.adapters.engines.aws_lambda import Invocations
-from longhaul.adapters.engines.emr_serverless import EmrJobRuns
-from longhaul.adapters.engines.fargate import EcsTasks
 from longhaul.adapters.notices import AwsNotices
 from longhaul.adapters.publisher import S3Publisher
 from longhaul.adapters.s3 import S3Requests
@@ -36,9 +39,6 @@ from longhaul.batch import Messages
 from longhaul.beat import Heartbeat
 from longhaul.claiming import Claimer
 from longhaul.dispatch import Dispatcher
-from longhaul.domain.engines.aws_lambda import LAMBDA
-from longhaul.domain.engines.emr_serverless import EMR_SERVERLESS
-from longhaul.domain.engines.fargate import FARGATE
 from longhaul.domain.pace import MAX_HIDDEN
 from longhaul.finish import Finisher
 from longhaul.giving_up import GivingUp

@@ -5,7 +5,7 @@ from typing import Any
 
 from console.checks.finding import Finding, ok, problem, skipped, warning
 from console.target import Target
-from longhaul.domain.engines import aws_lambda
+from engines.aws_lambda import meaning as aws_lambda
 from longhaul.settings import StageSettings
 
 NEEDED: Mapping[str, Sequence[str]] = {

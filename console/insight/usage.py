@@ -7,7 +7,7 @@ Two tests hold these numbers: `tests/handlers/test_calls.py` compares the calls 
 from dataclasses import dataclass
 from datetime import datetime
 
-from longhaul.domain.engines.aws_lambda import SIZE
+from engines.aws_lambda.meaning import SIZE
 from longhaul.domain.history import AttemptRecord
 from longhaul.domain.lease import CommittedOutput
 from longhaul.domain.pace import LOOKS, MEAN_JITTER

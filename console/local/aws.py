@@ -11,7 +11,7 @@ from embedded.http_services import LOOPBACK
 from embedded.work_dir import occupied
 from infra.project import Project
 
-# The archive of pinned wheels (`infra.engines.emr_serverless`). They are for the stack's
+# The archive of pinned wheels (`engines.emr_serverless.construct`). They are for the stack's
 # architecture and the release's Python; this environment has the same packages.
 _PACKAGES: Final = "packages"
 

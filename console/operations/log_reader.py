@@ -8,9 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from console.operations.ports import JobLogs, LogEvent
-from longhaul.domain.engines import engine_of
-from longhaul.domain.engines.aws_lambda import LAMBDA, request_id
-from longhaul.domain.engines.fargate import FARGATE
+from engines.aws_lambda.meaning import LAMBDA, request_id
+from engines.listed import engine_of
 from longhaul.domain.history import AttemptRecord, log_stream
 from longhaul.ports import Clock
 
@@ -43,13 +42,12 @@ class LogReader:
         by searching for the attempt's token, which is in each of its lines. The stream of a Lambda
         environment holds many invocations, each after a line with its id.
         """
-        task = record.attempt.task_arn
-        engine = engine_of(task) if task else FARGATE
-        if task is None or engine is FARGATE:
-            name = log_stream(record.attempt)
-            return LogStream(name) if name else None
-        since = record.attempt.claimed_at
-        if engine is LAMBDA:
+        if name := log_stream(record.attempt):
+            return LogStream(name)
+        task, since = record.attempt.task_arn, record.attempt.claimed_at
+        if task is None:
+            return None
+        if engine_of(task) is LAMBDA:
             id_ = request_id(task)
             name = self.logs.find_stream(self.group, id_, partial(_begins, id_), since)
             return LogStream(name, id_) if name else None

@@ -1,8 +1,8 @@
 """A JVM that outlives one job: the next one in a warm Lambda environment finds it running.
 
-The function's handler (`jobs.lambda_runner`) is its parent, and starts a Python process for each
-job: nothing of a job is left in Python. What a job left in the JVM is undone here when the job has
-ended well. Where that is in doubt the JVM is killed, and the next job gets a new one.
+The function's handler (`engines.aws_lambda.runner`) is its parent, and starts a Python process for
+each job: nothing of a job is left in Python. What a job left in the JVM is undone here when the job
+has ended well. Where that is in doubt the JVM is killed, and the next job gets a new one.
 """
 
 import logging

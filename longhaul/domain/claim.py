@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from engines.aws_lambda import meaning as aws_lambda
+from engines.listed import engine_for
 from longhaul.domain import schedule
-from longhaul.domain.engines import aws_lambda, engine_for
 from longhaul.domain.lease import Attempt, ExecutionInput, Lease, Receive, State
 from longhaul.domain.message import JobMessage
 from longhaul.domain.request import JobRequest

@@ -12,9 +12,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from engines.listed import ENGINES, engine_describing
 from longhaul.domain.beat import report_overdue_s
-from longhaul.domain.engines import ENGINES
-from longhaul.domain.engines.fargate import FARGATE
 from longhaul.domain.lease import Lease
 from longhaul.domain.verdict import CLOSED, Evidence, OutcomeClass, Verdict, searchable
 
@@ -66,8 +65,7 @@ def classify(lease: Lease, evidence: Evidence) -> Verdict:
     if task is None:
         words = searchable(f"{evidence.error}: {evidence.cause}")
         return _classify_refusal(lease, words, stop)
-    engine = next((each for each in ENGINES if each.described_by in task), FARGATE)
-    return engine.classify(lease, task)
+    return engine_describing(task).classify(lease, task)
 
 
 def _is_at_work(lease: Lease) -> bool:

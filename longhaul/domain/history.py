@@ -9,8 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from longhaul.domain.engines import engine_of
-from longhaul.domain.engines.fargate import FARGATE
+from engines.listed import engine_of
 from longhaul.domain.lease import Attempt, AttemptId, Lease, State
 
 KEPT = 50
@@ -19,9 +18,6 @@ KEPT = 50
 A run has at most 100 failures and 20 interruptions, and as many refusals as a lack of room brings;
 the earliest of so many are of no interest.
 """
-
-LOG_STREAM_PREFIX = "job/job/"
-"""ECS names a stream `<prefix>/<container>/<task id>`."""
 
 
 @dataclass(frozen=True)
@@ -116,9 +112,10 @@ def history(row: Lease, kept: Iterable[AttemptRecord]) -> list[AttemptRecord]:
 def log_stream(attempt: Attempt) -> str | None:
     """The log stream of the attempt's task.
 
-    None when its task has not registered, and on other engines than Fargate: their streams are
-    found by what is in them.
+    None when its task has not registered, and on an engine whose streams are found by what is in
+    them.
     """
-    if attempt.task_arn is None or engine_of(attempt.task_arn) is not FARGATE:
+    if attempt.task_arn is None:
         return None
-    return LOG_STREAM_PREFIX + attempt.task_arn.rpartition("/")[2]
+    prefix = engine_of(attempt.task_arn).log_prefix
+    return prefix and prefix + attempt.task_arn.rpartition("/")[2]

@@ -6,9 +6,10 @@ from datetime import datetime, timedelta
 from math import ceil
 from typing import get_args
 
+from engines.aws_lambda import meaning as aws_lambda
+from engines.listed import engine_for
 from longhaul.domain import schedule
 from longhaul.domain.durations import format_duration
-from longhaul.domain.engines import aws_lambda, engine_for
 from longhaul.domain.lease import ExecutionInput, Lease, Owed, State
 from longhaul.domain.verdict import OutcomeClass, Verdict, shorten
 from longhaul.settings import LeaseSettings, SizeName, Stage

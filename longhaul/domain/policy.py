@@ -7,8 +7,9 @@ what a schedule sends: always by this one function. A run that has started is ne
 from collections.abc import Iterator
 from typing import get_args
 
+from engines.aws_lambda import meaning as aws_lambda
+from engines.listed import engine_named
 from longhaul.domain.durations import format_duration
-from longhaul.domain.engines import aws_lambda, engine_named
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.overlap import overlaps
 from longhaul.domain.paths import DataPath, parse_input, parse_job, parse_output

@@ -27,7 +27,7 @@ from longhaul.domain.durations import parse_duration_s
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.lineage import MAX_GROUP, Lineage
 from longhaul.domain.quoting import name_of
-from longhaul.settings import Engine, Mode, Model, SizeName
+from longhaul.settings import EngineName, Mode, Model, SizeName
 
 MAX_TIMEOUT_S = 604_800
 _MAX_INPUTS = MAX_GROUP  # a joined job has one for each of its group
@@ -115,7 +115,7 @@ class JobRequest(Model):
     output: Annotated[str, Field(min_length=1, max_length=_MAX_PATH)]
     mode: Mode = "overwrite"
     params: dict[str, JsonValue] = Field(default_factory=dict)
-    engine: Engine | None = None
+    engine: EngineName | None = None
     size: SizeName | None = None
     timeout: Duration | None = None
     stall_timeout: Duration | None = None

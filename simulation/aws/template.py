@@ -73,7 +73,10 @@ def _resources(snapshot: str) -> dict[str, Any]:
 
 
 def _name_of_function(properties: Mapping[str, Any]) -> str:
-    """The module of its handler. An image has its handler as the command."""
+    """What its handler is in: a module of `functions`, or the folder of an engine.
+
+    An image has its handler as the command.
+    """
     handler: str = properties.get("Handler") or properties["ImageConfig"]["Command"][0]
     return handler.split(".")[1]
 

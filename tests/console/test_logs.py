@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from longhaul.domain.engines.aws_lambda import reference
+from engines.aws_lambda.meaning import reference
 from longhaul.domain.lease import Lease
 from longhaul.domain.verdict import OutcomeClass
 from tests.console.conftest import World

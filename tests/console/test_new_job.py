@@ -23,7 +23,7 @@ LIMIT_S = 600
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """The parts of the repository that a job and its test need."""
-    for folder in ("jobs", "longhaul", "embedded", "demo", "simulation"):
+    for folder in ("engines", "jobs", "longhaul", "embedded", "demo", "simulation"):
         shutil.copytree(
             REPOSITORY / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__")
         )

@@ -13,9 +13,9 @@ from moto import mock_aws
 from embedded.emr_driver import JobRunObserver, JobRunSpec
 from embedded.moto_repairs import emr_job_runs
 from embedded.moto_repairs.patching import Patches
-from longhaul.adapters.engines.emr_serverless import EmrJobRuns
+from engines.emr_serverless.meaning import name_of, reference
+from engines.emr_serverless.tasks import EmrJobRuns
 from longhaul.adapters.tasks import AllTasks
-from longhaul.domain.engines.emr_serverless import name_of, reference
 from longhaul.domain.lease import AttemptId
 from longhaul.ports import RunningTask, StoppedTask
 

@@ -6,7 +6,7 @@ started.
 
 import pytest
 
-from longhaul.adapters.engines.fargate import EcsTasks
+from engines.fargate.tasks import EcsTasks
 from longhaul.domain.classify import classify
 from longhaul.domain.verdict import OutcomeClass
 from longhaul.ports import StoppedTask

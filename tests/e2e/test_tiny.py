@@ -58,6 +58,6 @@ def _has_only_its_jvm(environment: psutil.Process) -> bool:
 
 def _serves_tiny_jobs(process: psutil.Process) -> bool:
     try:
-        return "jobs.lambda_runner.lambda_handler" in process.cmdline()
+        return "engines.aws_lambda.runner.lambda_handler" in process.cmdline()
     except psutil.Error:
         return False

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
-from pathlib import Path
 from typing import Final
 
-REPOSITORY: Final = Path(__file__).parents[2]
-PACKAGES: Final = ("longhaul", "jobs")
+from tests.layers import ROOT, files_of
+
+LAYERS: Final = ("longhaul", "jobs")
 
 # Method of a boto3 client → what IAM asks for. S3 answers 403 instead of 404 for an object that is
 # not there to a role that may not list.
@@ -99,9 +99,9 @@ class Source:
         self.classes: dict[str, Class] = {}
         self.functions: dict[tuple[str, str], Function] = {}  # by module and name
         self.imported: dict[str, dict[str, str]] = {}  # module → name there → module it comes from
-        for package in PACKAGES:
-            for path in sorted((REPOSITORY / package).rglob("*.py")):
-                module = ".".join(path.relative_to(REPOSITORY).with_suffix("").parts)
+        for layer in LAYERS:
+            for path in files_of(layer):
+                module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
                 self._read(module, ast.parse(path.read_text("utf-8")))
         for each in self.classes.values():
             each.fields |= self._fields_of(each)

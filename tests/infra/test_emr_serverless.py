@@ -13,13 +13,14 @@ from statelint.config import Config
 from statelint.linter import Linter
 from statelint.problem import ProblemType
 
+from engines.emr_serverless.meaning import attempt_of, name_of
 from infra.context import load
 from infra.settings import SettingsError
-from longhaul.domain.engines.emr_serverless import attempt_of, name_of
 from longhaul.domain.lease import AttemptId
 from longhaul.settings import VARIABLE, RuntimeSettings
 from tests.infra.synthesis import Synthesis, synthesize
 from tests.infra.test_grants import ARN, TABLE, WRITES_OBJECTS
+from tests.layers import engine_files
 
 APPLICATION = "<EmrServerlessApplication.Arn>"
 ASSETS = "arn:<AWS::Partition>:s3:::cdk-hnb659fds-assets-<AWS::AccountId>-<AWS::Region>/"
@@ -226,15 +227,12 @@ def test_the_driver_has_the_code_and_the_functions_packages_with_all_services_of
     (code,) = (
         {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
         for folder in with_emr.folder.glob("asset.*")
-        if (folder / "jobs" / "emr_runner.py").is_file()
+        if (folder / "jobs" / "attempt.py").is_file()
         and not (folder / "jobs" / "Dockerfile").exists()
     )
     assert {"jobs/attempt.py", "jobs/catalogue/sql.py", "longhaul/settings.py"} <= code
-    assert not {
-        file
-        for file in code
-        if not file.startswith(("jobs/", "longhaul/")) or not file.endswith(".py")
-    }
+    others = {file for file in code if not re.fullmatch(r"(jobs|longhaul)/.*\.py", file)}
+    assert others == engine_files("longhaul")
 
 
 def test_the_driver_imports_only_packages_of_the_layer_and_the_releases_pyspark() -> None:
@@ -255,7 +253,7 @@ def test_the_driver_imports_only_packages_of_the_layer_and_the_releases_pyspark(
     )
     code = (
         f"import sys; sys.modules.update(dict.fromkeys({hidden!r}));"
-        "import jobs.emr_runner, jobs.spark.cluster"
+        "import engines.emr_serverless.runner, jobs.spark.cluster"
     )
 
     done = subprocess.run(

@@ -8,9 +8,10 @@ import botocore.session
 import pytest
 from botocore import xform_name
 
-from tests.infra.calls import ACTIONS, PACKAGES, REPOSITORY, calls_of, is_client
+from tests.infra.calls import ACTIONS, LAYERS, calls_of, is_client
 from tests.infra.conftest import NOTIFIED, VARIED
 from tests.infra.synthesis import Synthesis, as_list, readable, synthesize
+from tests.layers import files_of
 from tests.synthesized import once
 
 ARN: Final = "arn:<AWS::Partition>:{service}:<AWS::Region>:<AWS::AccountId>:{resource}"
@@ -162,7 +163,7 @@ def test_the_functions_begin_where_the_test_of_the_calls_does() -> None:
     parts = ("dispatcher", "heartbeat", "settler", "sweeper")
     handled = {
         f"{each.id}.{name}"
-        for module in (REPOSITORY / "functions").glob("*.py")
+        for module in files_of("functions")
         for node in ast.walk(ast.parse(module.read_text("utf-8")))
         if isinstance(node, ast.Attribute)
         for each, name in [(node.value, node.attr)]
@@ -189,8 +190,8 @@ def test_every_call_of_a_client_is_known_to_the_test_of_the_calls() -> None:
     }
     called = {
         node.attr
-        for package in PACKAGES
-        for path in (REPOSITORY / package).rglob("*.py")
+        for layer in LAYERS
+        for path in files_of(layer)
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
         if isinstance(node, ast.Attribute) and node.attr in operations and is_client(node.value)
     }

@@ -10,10 +10,10 @@ from statelint.linter import Linter
 from statelint.problem import ProblemType
 
 from app import REPOSITORY
+from engines.aws_lambda.meaning import MAX_TIMEOUT_S
 from infra.context import load
 from infra.locking import pins
 from infra.settings import SettingsError
-from longhaul.domain.engines.aws_lambda import MAX_TIMEOUT_S
 from longhaul.settings import VARIABLE, RuntimeSettings
 from tests.infra.calls import calls_of
 from tests.infra.synthesis import Synthesis
@@ -60,7 +60,7 @@ def test_it_is_the_image_of_the_tasks_with_lambdas_runtime_client_as_entry_point
     assert function["Code"] == {"ImageUri": task["ContainerDefinitions"][0]["Image"]}
     assert function["ImageConfig"] == {
         "EntryPoint": ["python", "-m", "awslambdaric"],
-        "Command": ["jobs.lambda_runner.lambda_handler"],
+        "Command": ["engines.aws_lambda.runner.lambda_handler"],
     }
     locked = (REPOSITORY / "jobs" / "requirements.lock").read_text("utf-8")
     wanted = pins(REPOSITORY / "jobs" / "requirements.txt")["awslambdaric"]

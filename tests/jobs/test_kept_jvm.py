@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from jobs import lambda_runner
-from jobs.lambda_runner import ExecutionEnvironment, JobEnded
+from engines.aws_lambda import runner
+from engines.aws_lambda.runner import ExecutionEnvironment, JobEnded
 from longhaul.settings import VARIABLE, runtime_settings
 from tests.builders import settings
 from tests.jobs.test_lambda_runner import EVENT, Context, stop_adopting
@@ -108,7 +108,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..
     monkeypatch.setenv("SEEN", str(tmp_path / "seen"))
     monkeypatch.setenv(VARIABLE, settings().model_dump_json())
     runtime_settings.cache_clear()
-    lambda_runner.adopt_orphans()
+    runner.adopt_orphans()
     environment = ExecutionEnvironment(_popen=start)
 
     def job(code: str) -> dict[str, Any]:

@@ -12,9 +12,9 @@ from typing import Any
 import psutil
 import pytest
 
-from jobs import lambda_runner
-from jobs.lambda_runner import ExecutionEnvironment, JobEnded, adopt_orphans
-from longhaul.domain.engines.aws_lambda import ends_by
+from engines.aws_lambda import runner
+from engines.aws_lambda.meaning import ends_by
+from engines.aws_lambda.runner import ExecutionEnvironment, JobEnded, adopt_orphans
 from longhaul.settings import VARIABLE, TaskSettings, runtime_settings
 from tests.builders import settings
 
@@ -26,7 +26,7 @@ EVENT = {
     "attempt": "2",
     "size": "tiny",
 }
-# Takes the place of `python -m jobs.lambda_runner` in the child.
+# Takes the place of `python -m engines.aws_lambda.runner` in the child.
 CHILD = """
 import os, subprocess, sys
 from pathlib import Path
@@ -89,7 +89,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("TMPDIR", str(made))
     monkeypatch.setenv("SEEN", str(tmp_path / "seen"))
     monkeypatch.setenv(VARIABLE, settings().model_dump_json())
-    monkeypatch.setattr(lambda_runner, "Gateway", FakeGateway)
+    monkeypatch.setattr(runner, "Gateway", FakeGateway)
     adopt_orphans()
     runtime_settings.cache_clear()
     yield made
@@ -99,14 +99,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def stop_adopting() -> None:
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(lambda_runner._SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+        ctypes.CDLL(None).prctl(runner._SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
 
 def running(code: str) -> ExecutionEnvironment:
     """An environment whose jobs are this code in place of the runner."""
 
     def start(command: list[str], **options: Any) -> "subprocess.Popen[bytes]":
-        assert command[1:3] == ["-m", "jobs.lambda_runner"]
+        assert command[1:3] == ["-m", "engines.aws_lambda.runner"]
         return subprocess.Popen([sys.executable, "-c", code, *command[3:]], **options)
 
     return ExecutionEnvironment(_popen=start)
@@ -204,7 +204,7 @@ def test_a_job_that_fails_is_an_error_of_the_function_and_takes_its_jvm_with_it(
 def test_a_runner_that_hangs_is_killed_before_lambda_ends_the_invocation(folder: Path) -> None:
     environment = running("import time; time.sleep(600)")
     with pytest.raises(JobEnded, match="did not end in time"):
-        environment.run(EVENT, Context(remaining_s=lambda_runner._MARGIN_S + 1))
+        environment.run(EVENT, Context(remaining_s=runner._MARGIN_S + 1))
     assert {each.pid for each in psutil.Process().children(recursive=True)} <= environment.spared
     assert list(folder.iterdir()) == []
 
@@ -214,7 +214,7 @@ def test_what_the_jvm_said_last_is_not_in_the_next_jobs_log(
 ) -> None:
     reading, writing = os.pipe()
     os.write(writing, b"WARN of the first job\n")
-    lambda_runner.drain(reading)
+    runner.drain(reading)
     assert capfd.readouterr().err == "WARN of the first job\n"
     os.write(writing, b"WARN of the second job\n")
     assert os.read(reading, 100) == b"WARN of the second job\n"

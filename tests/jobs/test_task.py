@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from jobs import runner, task
+from engines.fargate import runner
+from jobs import task
 from jobs.stopping import Stop, StopReason
 from longhaul.domain.verdict import ExitCode
 from tests.jobs.metadata import ARN, metadata_endpoint

@@ -17,6 +17,7 @@ import pytest
 from console.synth import REPOSITORY
 from longhaul.domain.lease import State
 from tests.e2e.conftest import Stack
+from tests.layers import engine_files
 from tests.slow.containers import (
     LAMBDA,
     TaskContainer,
@@ -36,17 +37,16 @@ _HOARD = "SELECT size(collect_list(repeat(CAST(id AS STRING), 200))) AS n FROM r
 
 def test_image_runs_without_root_and_has_every_file_of_the_jobs(job_image: str) -> None:
     assert docker("run", "--rm", "--read-only", job_image, "id", "--user") == "10001"
-    found = set(
-        docker("run", "--rm", job_image, "find", "jobs", "longhaul", "-type", "f").splitlines()
-    )
+    packages = ("engines", "jobs", "longhaul")
+    found = set(docker("run", "--rm", job_image, "find", *packages, "-type", "f").splitlines())
     tracked = subprocess.run(
-        ["git", "ls-files", "jobs", "longhaul"],  # noqa: S607 - the git on PATH
+        ["git", "ls-files", *packages],  # noqa: S607 - the git on PATH
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
         check=True,
     ).stdout.split()
-    assert set(tracked) - found == {
+    assert set(tracked) - found == engine_files("infra") | {
         "jobs/base-image.sh",
         "jobs/build-requirements.txt",
         "jobs/requirements.txt",

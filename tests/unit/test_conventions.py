@@ -9,18 +9,19 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from engines.listed import ENGINES
+from tests.layers import OF_FILE, ROOT, files_of, layered, module
 
 
 def imports(file: Path) -> set[str]:
-    """Dotted names of all that a file imports."""
+    """Dotted names of all that a file imports, those of `engines` below their layers."""
     found = set()
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-    return found
+    return {layered(name) for name in found}
 
 
 # What each package may import of the repository's other packages.
@@ -41,18 +42,16 @@ ARROWS["benchmarks"] = PACKAGES - {"tests"}
 @pytest.mark.parametrize("package", sorted(ARROWS))
 def test_package_imports_only_the_packages_below_it(package: str) -> None:
     allowed = {package, *ARROWS[package]}
-    for file in sorted((ROOT / package).rglob("*.py")):
+    for file in files_of(package):
         for name in imports(file):
             parts = name.split(".")
             if parts[0] in PACKAGES:
                 assert {parts[0], ".".join(parts[:2])} & allowed, f"{file} imports {name}"
 
 
-@pytest.mark.parametrize(
-    "file", sorted((ROOT / "longhaul" / "domain").rglob("*.py")), ids=lambda file: file.stem
-)
+@pytest.mark.parametrize("file", files_of("longhaul.domain"), ids=module)
 def test_domain_imports_no_aws_no_environment_and_no_outer_layer(file: Path) -> None:
-    outside = {"boto3", "botocore", "os", "time", "aws_lambda_powertools"}
+    outside = {"aws_cdk", "aws_lambda_powertools", "boto3", "botocore", "os", "time"}
     for name in imports(file):
         assert name.partition(".")[0] not in outside
         assert not name.startswith("longhaul.") or name.startswith(
@@ -69,11 +68,29 @@ def test_use_cases_import_ports_and_no_adapters(file: Path) -> None:
     assert not {name for name in imports(file) if name.startswith(("longhaul.adapters", "boto"))}
 
 
-def test_modules_of_the_engine_do_not_import_each_other_in_a_circle() -> None:
-    files = sorted((ROOT / "longhaul").rglob("*.py"))
-    names = {file: ".".join(file.relative_to(ROOT).with_suffix("").parts) for file in files}
+def test_modules_of_longhaul_do_not_import_each_other_in_a_circle() -> None:
+    files = files_of("longhaul")
+    names = {file: module(file) for file in files}
     graph = {names[file]: imports(file) & set(names.values()) for file in files}
     assert len(list(TopologicalSorter(graph).static_order())) == len(files)
+
+
+FOLDERS = sorted(each.parent for each in (ROOT / "engines").glob("*/__init__.py"))
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_every_engine_has_the_same_files(folder: Path) -> None:
+    files = {file.stem for file in folder.glob("*.*")} - {"settings"}
+    assert files == {"__init__", "construct", "meaning", "runner", "states", "tasks"}
+
+
+def test_every_engine_is_listed() -> None:
+    listed = {each.classify.__module__ for each in ENGINES}
+    assert listed == {f"engines.{folder.name}.meaning" for folder in FOLDERS}
+
+
+def test_the_name_of_every_file_of_engines_tells_its_layer() -> None:
+    assert {file.stem for file in (ROOT / "engines").rglob("*.py")} == OF_FILE.keys()
 
 
 def test_functions_import_only_what_their_layer_holds() -> None:
@@ -82,7 +99,7 @@ def test_functions_import_only_what_their_layer_holds() -> None:
     # The layer's packages bring these with them. `psutil` is there for drivers of jobs.
     layer = (layer - {"psutil"}) | {"botocore", "pydantic_core"}
     allowed = {*sys.stdlib_module_names, *PACKAGES, *layer}
-    for file in [*(ROOT / "longhaul").rglob("*.py"), *(ROOT / "functions").rglob("*.py")]:
+    for file in [*files_of("functions"), *files_of("longhaul")]:
         for name in imports(file):
             is_for_types_alone = name.startswith(("mypy_boto3_", "pyspark"))
             assert is_for_types_alone or name.partition(".")[0] in allowed, f"{file}: {name}"
@@ -96,7 +113,7 @@ def test_functions_import_only_what_their_layer_holds() -> None:
 def test_event_file_is_json_for_an_existing_function(file: Path) -> None:
     assert isinstance(json.loads(file.read_text()), dict)
     is_of_tiny = file.parent.name == "tiny"
-    handler = "jobs/lambda_runner.py" if is_of_tiny else f"functions/{file.parent.name}.py"
+    handler = "engines/aws_lambda/runner.py" if is_of_tiny else f"functions/{file.parent.name}.py"
     assert (ROOT / handler).exists()
 
 

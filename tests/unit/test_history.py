@@ -5,15 +5,16 @@ from datetime import timedelta
 
 import pytest
 
-from longhaul.domain import history
-from longhaul.domain.engines import ENGINES, aws_lambda, engine_of
-from longhaul.domain.engines.emr_serverless import (
+from engines.aws_lambda import meaning as aws_lambda
+from engines.emr_serverless.meaning import (
     attempt_of,
     exit_code_in,
     name_in,
     name_of,
     reference,
 )
+from engines.listed import ENGINES, engine_of
+from longhaul.domain import history
 from longhaul.domain.history import KEPT, ended, latest, log_stream, remembered
 from longhaul.domain.lease import AttemptId, State
 from tests.builders import NOW, changed, record, running

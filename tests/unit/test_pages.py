@@ -75,7 +75,16 @@ def test_every_decision_is_listed_and_their_numbers_have_no_holes() -> None:
 
 def test_every_decision_that_the_code_names_exists() -> None:
     numbers = {page.name[:4] for page in (ROOT / "docs" / "decisions").glob("0*.md")}
-    for package in ("console", "demo", "embedded", "functions", "infra", "jobs", "longhaul"):
+    for package in (
+        "console",
+        "demo",
+        "embedded",
+        "engines",
+        "functions",
+        "infra",
+        "jobs",
+        "longhaul",
+    ):
         for file in (ROOT / package).rglob("*"):
             if file.suffix == ".py" or file.name == "Dockerfile":
                 named = set(re.findall(r"decision (\d{4})", file.read_text()))

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("longhaul", "jobs", "console", "functions")
+PACKAGES = ("engines", "longhaul", "jobs", "console", "functions")
 CALLS: dict[str, Callable[[re.Pattern[str], str], Any]] = {
     "search": lambda pattern, text: pattern.search(text),
     "match": lambda pattern, text: pattern.match(text),

@@ -7,10 +7,7 @@ from typing import Any
 
 import pytest
 
-from longhaul.adapters.engines.aws_lambda import Invocations
-from longhaul.adapters.tasks import AllTasks
-from longhaul.domain.claim import new_run
-from longhaul.domain.engines.aws_lambda import (
+from engines.aws_lambda.meaning import (
     LAMBDA,
     MAX_RUN_S,
     MAX_TIMEOUT_S,
@@ -19,6 +16,9 @@ from longhaul.domain.engines.aws_lambda import (
     reference,
     request_id,
 )
+from engines.aws_lambda.tasks import Invocations
+from longhaul.adapters.tasks import AllTasks
+from longhaul.domain.claim import new_run
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.lease import Lease
 from longhaul.domain.outcome import settle, without_tiny

@@ -14,8 +14,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-import jobs.lambda_runner
-from jobs.lambda_runner import ExecutionEnvironment, JobEnded, WarmJvm
+import engines.aws_lambda.runner
+from engines.aws_lambda.runner import ExecutionEnvironment, JobEnded, WarmJvm
 from simulation.aws.platform.containers import Containers
 from simulation.aws.platform.hosts import Host, here
 from simulation.aws.platform.invocations import (
@@ -30,8 +30,8 @@ from simulation.aws.platform.tiny_process import TinyProcess
 from simulation.aws.template import Function
 from simulation.worlds.randomness import rng_of, unit
 
-FUNCTION = "lambda_runner"
-"""The function's name here: that of its handler's module."""
+FUNCTION = "aws_lambda"
+"""The function's name here: that of its engine's folder."""
 
 _REFUSALS = (
     "Lambda.TooManyRequestsException",
@@ -188,7 +188,7 @@ class Invocation:
         return child
 
     def clean(self) -> None:
-        """What `jobs.lambda_runner.clean` does to processes: it kills the handler's own."""
+        """What `engines.aws_lambda.runner.clean` does to processes: it kills the handler's own."""
         for each in self._children:
             each.kill()
 
@@ -264,10 +264,10 @@ def replacements(
 ) -> tuple[tuple[Any, str, Any], ...]:
     """What the handler's code gets in a world: owners, names and values."""
     return (
-        (jobs.lambda_runner, "datetime", SimpleNamespace(now=lambda _: now())),
-        (jobs.lambda_runner, "os", SimpleNamespace(environ={"TMPDIR": "/nonexistent"})),
-        (jobs.lambda_runner, "clean", lambda *_: _invocation().clean()),
-        (jobs.lambda_runner, "_reuse_allowed", reuse),
+        (engines.aws_lambda.runner, "datetime", SimpleNamespace(now=lambda _: now())),
+        (engines.aws_lambda.runner, "os", SimpleNamespace(environ={"TMPDIR": "/nonexistent"})),
+        (engines.aws_lambda.runner, "clean", lambda *_: _invocation().clean()),
+        (engines.aws_lambda.runner, "_reuse_allowed", reuse),
         (WarmJvm, "start", staticmethod(_jvm)),
     )
 

@@ -75,7 +75,7 @@ class Runner:
         self._around = around
 
     def main(self) -> int:
-        """As `jobs.runner`."""
+        """As `engines.fargate.runner`."""
         around, container = self._around, self._container
         s3 = s3_client(around.settings())
         spark = PlannedSpark(container, around, self._stop)

@@ -1,8 +1,8 @@
 """Say what drawn worlds do not reach.
 
 `make coverage WORLDS=500`, or `python -m simulation.tools.coverage --worlds 500`: the cells of the
-tables in docs/lease.md, the branches of `longhaul/`, and which acts met a job's row in which state.
-Progress goes to stderr, the report to stdout.
+tables in docs/lease.md, the branches of `longhaul/` and of the engines, and which acts met a job's
+row in which state. Progress goes to stderr, the report to stdout.
 """
 
 import argparse

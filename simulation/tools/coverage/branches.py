@@ -1,4 +1,4 @@
-"""Counts which branches of `longhaul/` run.
+"""Counts which branches of `longhaul/` and of the engines run.
 
 Python gets the modules' source with a counter in each branch when it imports them: both sides of a
 condition, each case, each handler of an error, each function. So this has to be installed before
@@ -18,7 +18,7 @@ from types import CodeType, ModuleType
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[3]
-_PACKAGE = "longhaul"
+_PACKAGES = ("engines", "longhaul")
 # The simulation has its own in their places.
 _REPLACED = frozenset(
     f"longhaul/{name}.py"
@@ -50,7 +50,7 @@ class Branches:
         Raises:
             RuntimeError: one is loaded already.
         """
-        if loaded := [name for name in sys.modules if name.startswith(f"{_PACKAGE}.")]:
+        if loaded := [name for name in sys.modules if _is_product(name)]:
             raise RuntimeError(f"loaded before its branches are counted: {loaded[0]}")
         sys.meta_path.insert(0, _Finder(self))
 
@@ -123,6 +123,11 @@ class _Counted(ast.NodeTransformer):
         body.insert(1 if is_text else 0, ast.fix_missing_locations(counter))
 
 
+def _is_product(module: str) -> bool:
+    """Runners are of the jobs, whose branches are not counted."""
+    return module.partition(".")[0] in _PACKAGES and not module.endswith(".runner")
+
+
 def _plain(node: ast.expr) -> ast.expr:
     """The code as it was before counters were put inside."""
 
@@ -143,7 +148,7 @@ class _Finder(importlib.abc.MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        if fullname.partition(".")[0] != _PACKAGE:
+        if not _is_product(fullname):
             return None
         spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
         if spec is not None and isinstance(spec.loader, importlib.machinery.SourceFileLoader):

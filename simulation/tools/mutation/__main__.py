@@ -32,7 +32,8 @@ from simulation.tools.parent import end_with_parent
 ROOT = Path(__file__).resolve().parents[3]
 _MODULES = (
     "longhaul/domain/*.py",
-    "longhaul/domain/engines/*.py",
+    "engines/listed.py",
+    "engines/*/meaning.py",
     "longhaul/batch.py",
     "longhaul/beat.py",
     "longhaul/claiming.py",

@@ -11,9 +11,12 @@ from collections.abc import Callable, Iterator
 from functools import cache, partial
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, Final
 
 from simulation.tools.mutation.operators import Mutation
+
+PRODUCT: Final = ("engines", "longhaul")
+"""The packages of what is changed and of what uses it."""
 
 Undo = Callable[[], None]
 
@@ -110,7 +113,7 @@ def _assign_constant(mutation: Mutation, module: ModuleType) -> Undo:
 def _names_at_load(module: ModuleType) -> frozenset[str]:
     """Names that a module's code reads outside of functions, as class bodies and defaults do."""
     file = getattr(module, "__file__", None) or ""
-    if "/longhaul/" not in file:
+    if not any(f"/{package}/" in file for package in PRODUCT):
         return frozenset()
     names: set[str] = set()
     left: list[ast.AST] = [ast.parse(Path(file).read_text())]

@@ -31,7 +31,7 @@ from simulation.tools.mutation.forked import (
     tried,
 )
 from simulation.tools.mutation.operators import Mutation
-from simulation.tools.mutation.patched import NotAppliedError, apply, assigned_by
+from simulation.tools.mutation.patched import PRODUCT, NotAppliedError, apply, assigned_by
 
 _LONGEST_S = 3_600.0
 _SLACK_S = 4.0
@@ -135,9 +135,12 @@ class TestsOf:
             for test in lines.get((path, number), ())
         }
 
+    def _product(self) -> list[Path]:
+        return sorted(path for each in PRODUCT for path in self._root.glob(f"{each}/**/*.py"))
+
     def _mentions(self, name: str) -> Iterator[_Line]:
         word = re.compile(rf"\b{name}\b")
-        for path in self._root.glob("longhaul/**/*.py"):
+        for path in self._product():
             for number, text in enumerate(path.read_text().splitlines(), 1):
                 if word.search(text):
                     yield str(path.relative_to(self._root)), number
@@ -194,7 +197,7 @@ class TestsOf:
     def _note_lines(
         self, items: list[pytest.Item], files: dict[str, str], digests: dict[str, str]
     ) -> None:
-        product = _digest(sorted(self._root.glob("longhaul/**/*.py")))
+        product = _digest(self._product())
         wanted = {file: f"{digest} {product}" for file, digest in digests.items()}
         seen = {
             file: of for file, of in seen_by(self._cache).items() if wanted.get(file) == of.digest
@@ -223,7 +226,7 @@ class TestsOf:
     def _lines_of(self, items: list[pytest.Item]) -> Iterator[tuple[str, float, set[_Line]]]:
         """Run the tests that pass, and return the seconds of each and the lines that it runs."""
         run: set[_Line] = set()
-        product = f"{self._root}/longhaul/"
+        product = tuple(f"{self._root}/{package}/" for package in PRODUCT)
         names: dict[CodeType, str | None] = {}
 
         def trace(frame: FrameType, event: str, _arg: Any) -> Any:

@@ -4,8 +4,8 @@ import random
 from datetime import timedelta
 
 from console.operations.cancel import Canceller
+from engines.fargate.meaning import FARGATE
 from longhaul.domain import schedule
-from longhaul.domain.history import LOG_STREAM_PREFIX
 from longhaul.domain.lease import CommittedOutput, Lease
 from longhaul.domain.lineage import Group, Lineage
 from longhaul.domain.verdict import OutcomeClass
@@ -35,7 +35,7 @@ def started(
     )
     world.aws.logs.write(
         world.settings.job_log_group,
-        LOG_STREAM_PREFIX + task,
+        f"{FARGATE.log_prefix}{task}",
         line,
         f"plain line of {lease.job_id}",
     )

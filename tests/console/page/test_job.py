@@ -12,7 +12,7 @@ from console.page.guard import Guard
 from console.page.job import MAX_FAMILY
 from console.page.latest import Views
 from console.target import Target
-from longhaul.domain.history import LOG_STREAM_PREFIX
+from engines.fargate.meaning import FARGATE
 from longhaul.domain.lineage import Lineage
 from longhaul.domain.message import Message
 from longhaul.domain.verdict import OutcomeClass
@@ -50,7 +50,7 @@ def test_the_end_of_a_long_log_is_shown(world: World, visitor: Visitor) -> None:
     lease = started(world, world.claim("job"))
     world.aws.logs.write(
         world.settings.job_log_group,
-        f"{LOG_STREAM_PREFIX}task-job-1",
+        f"{FARGATE.log_prefix}task-job-1",
         *(f"line {n}" for n in range(500)),
     )
     shown = words(visitor.read("/job", stage=lease.stage, id=lease.job_id))
@@ -80,7 +80,7 @@ def test_hostile_text_of_a_job_stays_text(world: World, visitor: Visitor) -> Non
     world.parts.requests.put(lease.request_ref, Message(json.dumps({"params": {EVIL: EVIL}}), {}))
     world.aws.logs.write(
         world.settings.job_log_group,
-        f"{LOG_STREAM_PREFIX}task-evil-1",
+        f"{FARGATE.log_prefix}task-evil-1",
         EVIL,
         json.dumps({"message": EVIL}),
     )

@@ -1,4 +1,4 @@
-"""What one engine is to the domain."""
+"""What one engine is to the domain. Pure."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +17,8 @@ class Engine:
     `errors`: how the errors of the service that starts its tasks begin.
     `queues`: an accepted task may wait before it runs.
     `has_tables`: its jobs read and write tables.
+    `log_prefix`: how the log stream of a task begins that ends with its id; None: it is found by
+    what is in it.
     """
 
     name: str
@@ -25,4 +27,5 @@ class Engine:
     errors: tuple[str, ...]
     queues: bool
     has_tables: bool
+    log_prefix: str | None
     classify: Callable[[Lease, dict[str, Any]], Verdict]

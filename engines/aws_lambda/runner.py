@@ -1,9 +1,9 @@
-"""What Lambda runs: `python -m awslambdaric jobs.lambda_runner.lambda_handler`.
+"""What Lambda runs: `python -m awslambdaric engines.aws_lambda.runner.lambda_handler`.
 
-Each job gets a Python process of its own, `python -m jobs.lambda_runner`. The JVM beside it is kept
-for the next job of the same stage and catalogue job, if this one ended well (`jobs.spark.kept`).
-All other processes are killed, and all files deleted, before the invocation ends: the environment
-may serve the next job, which may be another stage's.
+Each job gets a Python process of its own, `python -m engines.aws_lambda.runner`. The JVM beside it
+is kept for the next job of the same stage and catalogue job, if this one ended well
+(`jobs.spark.kept`). All other processes are killed, and all files deleted, before the invocation
+ends: the environment may serve the next job, which may be another stage's.
 
 The environment: TMPDIR names the function's only writable folder, LONGHAUL_SETTINGS the settings.
 """
@@ -22,10 +22,10 @@ from typing import Any, Final, Protocol
 
 import psutil
 
+from engines.aws_lambda.meaning import MIB_PER_VCPU, reference
 from jobs.resources import Resources, resources
 from jobs.spark.gateway import CONNECTION, ENDED, Gateway
 from jobs.task import Task
-from longhaul.domain.engines.aws_lambda import MIB_PER_VCPU, reference
 
 _SET_CHILD_SUBREAPER: Final = 36  # prctl(2)
 # Before Lambda ends the invocation: time to kill what runs, and to say so.
@@ -140,7 +140,7 @@ class ExecutionEnvironment:
     ) -> int:
         names = {f"LONGHAUL_{name.upper()}": str(event[name]) for name in ("key", "run", "attempt")}
         process = self._popen(
-            [sys.executable, "-m", "jobs.lambda_runner", *arguments],
+            [sys.executable, "-m", "engines.aws_lambda.runner", *arguments],
             env=os.environ | names,
             stdin=subprocess.DEVNULL,
             pass_fds=[output],

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from longhaul.domain.engines.aws_lambda import ends_by
+from engines.aws_lambda.meaning import ends_by
 from longhaul.ports import Clock, RunningTask, StoppedTask
 
 

@@ -1,6 +1,7 @@
 """A job on Lambda: one invocation. Imports no CDK."""
 
-from infra.engines.states import JobStates, run_job
+from engines.aws_lambda.meaning import LAMBDA
+from engines.states import JobStates, run_job
 
 
 def lambda_states(function_arn: str, partition: str) -> JobStates:
@@ -8,7 +9,7 @@ def lambda_states(function_arn: str, partition: str) -> JobStates:
     parameters = {"FunctionName": function_arn, "Payload.$": "$"}
     resource = f"arn:{partition}:states:::lambda:invoke"
     return JobStates(
-        engine="lambda",
+        engine=LAMBDA.name,
         start="RunOnLambda",
         states={"RunOnLambda": run_job(resource, parameters)},
     )

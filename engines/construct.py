@@ -1,13 +1,16 @@
-"""What the stack asks of every engine."""
+"""What the stack asks of the construct of every engine."""
 
 from typing import Protocol
 
 from aws_cdk import aws_iam as iam
 
-from infra.engines.states import JobStates
+from engines.engine import Engine
+from engines.states import JobStates
 
 
-class Engine(Protocol):
+class EngineConstruct(Protocol):
+    meaning: Engine
+    """What it is to functions and tasks."""
     job_role: iam.Role
     """What a job may do."""
 

@@ -7,7 +7,7 @@ choose.
 import re
 from typing import Any
 
-from longhaul.domain.engines.engine import Engine
+from engines.engine import Engine
 from longhaul.domain.lease import AttemptId, Lease
 from longhaul.domain.verdict import (
     OutcomeClass,
@@ -80,6 +80,7 @@ EMR_SERVERLESS = Engine(
     described_by="JobRunId",
     errors=("EMRServerless.",),
     queues=True,
-    has_tables=False,
+    has_tables=False,  # drivers lack what tables need
+    log_prefix=None,
     classify=classify,
 )

@@ -11,22 +11,24 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct
 
+from engines.emr_serverless.meaning import EMR_SERVERLESS
+from engines.emr_serverless.settings import EmrSettings
+from engines.emr_serverless.states import EmrJobRun, emr_states
+from engines.states import JobStates
 from infra import layer, requirements
 from infra.data_bucket import DataBucket
-from infra.engines.emr_settings import EmrSettings
-from infra.engines.emr_states import EmrJobRun, emr_states
-from infra.engines.states import JobStates
+from infra.functions import ENGINE_CODE
 from infra.grants import allow, cancel_job_runs
 from infra.project import Project
 from infra.settings import Settings, code_prefix
 from infra.sizes import Size
 from longhaul.memory import heap_mib
 
-# As `infra.engines.fargate.SYNC_RULE`.
+# As `engines.fargate.construct.SYNC_RULE`.
 SYNC_RULE: Final = "StepFunctionsGetEventsForEMRServerlessJobRule"
 ARCHITECTURE: Final = {"arm64": "ARM64", "x86_64": "X86_64"}
-# Exclude everything, then include the Python files of the two packages.
-NOT_CODE: Final = ["*", "!jobs/**/*.py", "!longhaul/**/*.py"]
+# Exclude everything, then include the Python files of the packages.
+NOT_CODE: Final = ["*", "!jobs/**/*.py", "!longhaul/**/*.py", *ENGINE_CODE]
 # Of a project: all that its jobs may read beside them.
 NOT_JOBS: Final = ["*", "!jobs", "**/__pycache__"]
 # Folders into which EMR unpacks archives, in the working directory of driver and executors.
@@ -49,6 +51,8 @@ _NO_EXTERNAL_XML: Final = (
 
 
 class EmrServerless(Construct):
+    meaning = EMR_SERVERLESS
+
     def __init__(
         self,
         scope: Construct,
@@ -135,7 +139,7 @@ class EmrServerless(Construct):
         self._packages = s3_assets.Asset(self, "Packages", path=str(packages))
         self._project = self._project_archives(project, repository) if project else {}
         self._entry = s3_assets.Asset(
-            self, "Entry", path=str(repository / "jobs" / "emr_runner.py")
+            self, "Entry", path=str(repository / "engines" / "emr_serverless" / "runner.py")
         )
         self._grant_driver(log_group)
 

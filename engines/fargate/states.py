@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
-from infra.engines.states import JobStates, run_job
+from engines.fargate.meaning import FARGATE
+from engines.states import JobStates, run_job
 
 CONTAINER: Final = "job"
 """The container of the task definitions that runs the job."""
@@ -39,7 +40,7 @@ def fargate_states(run_task: Mapping[str, object], task_families: str, partition
     }
     resource = f"arn:{partition}:states:::ecs:runTask.sync"
     return JobStates(
-        engine="fargate",
+        engine=FARGATE.name,
         start="RunOnFargate",
         states={"RunOnFargate": run_job(resource, parameters)},
     )

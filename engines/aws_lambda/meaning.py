@@ -8,7 +8,7 @@ import re
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from longhaul.domain.engines.engine import Engine
+from engines.engine import Engine
 from longhaul.domain.lease import Lease
 from longhaul.domain.verdict import (
     OutcomeClass,
@@ -97,5 +97,6 @@ LAMBDA = Engine(
     errors=_REFUSALS,
     queues=False,
     has_tables=True,
+    log_prefix=None,
     classify=classify,
 )

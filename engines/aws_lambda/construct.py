@@ -9,22 +9,24 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from infra.engines.lambda_states import lambda_states
-from infra.engines.states import JobStates
+from engines.aws_lambda.meaning import LAMBDA, MAX_RUN_S
+from engines.aws_lambda.states import lambda_states
+from engines.states import JobStates
 from infra.functions import ARCHITECTURE
 from infra.grants import allow
 from infra.settings import Settings
 from infra.sizes import TinySize
-from longhaul.domain.engines.aws_lambda import MAX_RUN_S
 from longhaul.settings import VARIABLE
 
 # The image has no runtime client as its entry point: tasks start Python themselves.
 ENTRYPOINT: Final = ["python", "-m", "awslambdaric"]
-HANDLER: Final = "jobs.lambda_runner.lambda_handler"
+HANDLER: Final = "engines.aws_lambda.runner.lambda_handler"
 _BUILD_ARGS: Final = "aws:asset:docker-build-args"
 
 
 class LambdaJobs(Construct):
+    meaning = LAMBDA
+
     def __init__(
         self,
         scope: Construct,

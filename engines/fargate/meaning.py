@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from longhaul.domain.engines.engine import Engine
+from engines.engine import Engine
 from longhaul.domain.lease import Lease
 from longhaul.domain.verdict import (
     OutcomeClass,
@@ -58,5 +58,6 @@ FARGATE = Engine(
     errors=("ECS.", "AmazonECS."),
     queues=False,
     has_tables=True,
+    log_prefix="job/job/",  # ECS names a stream `<prefix>/<container>/<task id>`
     classify=classify,
 )

@@ -1,4 +1,4 @@
-"""What EMR Serverless submits: `spark-submit emr_runner.py SETTINGS`.
+"""What EMR Serverless submits: `spark-submit runner.py SETTINGS`.
 
 The driver of one attempt. It ends with the same exit codes as a Fargate task.
 

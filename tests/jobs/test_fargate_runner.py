@@ -60,7 +60,7 @@ def start(moto: str, metadata: str, tmp_path: Path) -> Iterator[Start]:
             "TMPDIR": str(tmp_path),
         }
         process = subprocess.Popen(
-            [sys.executable, "-m", "jobs.runner"],
+            [sys.executable, "-m", "engines.fargate.runner"],
             env=environment,
             stderr=subprocess.PIPE,
             text=True,

@@ -8,8 +8,9 @@ from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from infra.engines.fargate_states import CONTAINER, fargate_states
-from infra.engines.states import JobStates
+from engines.fargate.meaning import FARGATE
+from engines.fargate.states import CONTAINER, fargate_states
+from engines.states import JobStates
 from infra.grants import WHY_ANY_TASK, allow, find_tasks, for_this_account, stop_tasks
 from infra.image import job_image
 from infra.log_group import LogGroup
@@ -23,7 +24,7 @@ from longhaul.settings import VARIABLE, SizeName
 # Step Functions makes this rule itself, once for each account. It reports the end of what it runs
 # with `.sync`.
 SYNC_RULE: Final = "StepFunctionsGetEventsForECSTaskRule"
-COMMAND: Final = ["python", "-m", "jobs.runner"]
+COMMAND: Final = ["python", "-m", "engines.fargate.runner"]
 # Volume → path. The root file system is read-only; these are writable, on the task's ephemeral
 # disk. The image gives them to its user (VOLUME).
 SCRATCH: Final = {"scratch": "/scratch", "tmp": "/tmp"}  # noqa: S108 - a mount point inside the container
@@ -31,6 +32,8 @@ CPU_ARCHITECTURE: Final = {"arm64": ecs.CpuArchitecture.ARM64, "x86_64": ecs.Cpu
 
 
 class SparkRuntime(Construct):
+    meaning = FARGATE
+
     def __init__(
         self,
         scope: Construct,

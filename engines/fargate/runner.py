@@ -1,4 +1,4 @@
-"""What the container runs: `python -m jobs.runner`.
+"""What the container runs: `python -m engines.fargate.runner`.
 
 It reads its environment, carries out the attempt, and exits with a code that says how it went.
 

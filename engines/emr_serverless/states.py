@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from infra.engines.states import JobStates, run_job, when
+from engines.emr_serverless.meaning import EMR_SERVERLESS
+from engines.states import JobStates, run_job, when
 from longhaul.domain.request import MAX_TIMEOUT_S
 from longhaul.settings import SizeName
 
@@ -37,8 +38,7 @@ def emr_states(emr: EmrJobRun, partition: str) -> JobStates:
         "ExecutionRoleArn": run["ExecutionRoleArn"],
         # One attempt has one execution and one job run, even if StartJobRun is repeated.
         "ClientToken.$": "$$.Execution.Name",
-        # The form that `longhaul.domain.engines.emr_serverless` reads: the driver does not know its
-        # id.
+        # The form that `engines.emr_serverless.meaning` reads: the driver does not know its id.
         "Name.$": "States.Format('{} {} {}', $.key, $.run, $.attempt)",
         "ExecutionTimeoutMinutes": JOB_RUN_TIMEOUT_MINUTES,
         "JobDriver": {
@@ -53,7 +53,7 @@ def emr_states(emr: EmrJobRun, partition: str) -> JobStates:
     }
     resource = f"arn:{partition}:states:::emr-serverless:startJobRun.sync"
     return JobStates(
-        engine="emr-serverless",
+        engine=EMR_SERVERLESS.name,
         start="Workers",
         states={
             # JSONPath has no map lookup: each size is a Pass state that adds its Spark parameters.
