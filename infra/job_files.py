@@ -22,6 +22,9 @@ _NO_MODELS: Final = {
     "object",
 }
 
+# Packages that are beside a project's jobs in the image.
+_OURS: Final = ("engines", "jobs", "longhaul")
+
 # Top-level statements that only name things.
 _NAMING: Final = (
     ast.Import,
@@ -71,6 +74,8 @@ def _name_problems(file: Path, elsewhere: list[str]) -> Iterator[str]:
     name = file.stem if file.suffix == ".py" else file.name
     if file.suffix == ".py" and name in BUILT_IN:
         yield f"{file}:1: Longhaul has a job {name!r} already; give this one another name"
+    elif name in _OURS:
+        yield f"{file}:1: Longhaul has a package {name!r}; give this one another name"
     elif file.suffix == ".py" and not name.isidentifier():
         yield f"{file}:1: {name!r} is no name of a module: use a-z, 0-9 and _"
     elif file.suffix == ".py" and file.with_suffix("").is_dir():

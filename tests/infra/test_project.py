@@ -165,6 +165,18 @@ def test_a_job_with_the_name_of_a_requirement_is_refused(tmp_path: Path) -> None
     assert problem.startswith("jobs/small_words.py:1: Python has a module 'small_words' already")
 
 
+def test_a_job_with_the_name_of_a_package_that_is_beside_it_in_the_image_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As the installed command finds it: the checkout is not on the path.
+    monkeypatch.setattr(sys, "path", [each for each in sys.path if Path(each) != REPOSITORY])
+    files = {"jobs/engines.py": JOB, "jobs/longhaul/part.py": "X = 1\n"}
+    assert problems(tmp_path, **files) == [
+        "jobs/engines.py:1: Longhaul has a package 'engines'; give this one another name",
+        "jobs/longhaul:1: Longhaul has a package 'longhaul'; give this one another name",
+    ]
+
+
 def test_a_job_and_a_folder_of_one_name_are_refused(tmp_path: Path) -> None:
     assert problems(tmp_path, **{"jobs/days.py": JOB, "jobs/days/__init__.py": ""}) == [
         "jobs/days.py:1: there is a folder days/ beside it: two modules of one name"
@@ -299,6 +311,7 @@ def test_the_image_ends_with_the_project_and_its_other_layers_are_the_checkouts(
     assert "pyspark==" in limits
     assert "--hash" not in limits
     assert (tmp_path / "image" / "project" / "jobs" / "count_rows.py").exists()
+    assert (tmp_path / "image" / "engines" / "fargate" / "runner.py").exists()
 
 
 def test_without_requirements_the_image_has_one_layer_more(tmp_path: Path) -> None:
