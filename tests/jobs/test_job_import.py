@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import longhaul
 
 PACKAGE = Path(longhaul.__file__).parent
@@ -26,6 +28,7 @@ def test_the_package_says_that_it_is_typed() -> None:
     assert (PACKAGE / "py.typed").exists()
 
 
+@pytest.mark.slow
 def test_a_type_checker_knows_the_parameters_of_a_job(tmp_path: Path) -> None:
     job = tmp_path / "typed_job.py"
     job.write_text(

@@ -230,6 +230,7 @@ def test_change_that_has_run_already_is_tried_as_its_module_is_loaded(tmp_path: 
     assert found == {"8": "killed", "6": "survived"}
 
 
+@pytest.mark.slow
 def test_attempt_ends_by_its_code_by_its_error_or_by_its_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -48,6 +48,7 @@ def test_soak_whose_worker_was_killed_fails_and_the_same_command_continues(
     assert "continuing after 20 worlds" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_soak_that_is_killed_leaves_no_worker_behind(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "simulation.tools.soak", "--worlds=100000", "--processes=1"]
     with subprocess.Popen(
