@@ -100,7 +100,13 @@ def test_message_of_a_seven_day_job_that_waited_three_days_is_renewed_while_it_r
     assert messages(life) == 0
 
 
-@pytest.mark.parametrize("is_retry", [False, True], ids=["first attempt", "retry"])
+@pytest.mark.parametrize(
+    "is_retry",
+    [
+        pytest.param(False, id="first attempt"),
+        pytest.param(True, id="retry", marks=pytest.mark.slow),
+    ],
+)
 def test_job_that_waits_weeks_for_a_slot_is_neither_lost_nor_doubled(
     output: Path, *, is_retry: bool
 ) -> None:

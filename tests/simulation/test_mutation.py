@@ -212,6 +212,7 @@ def test_change_that_has_run_already_is_not_applied(module: ModuleType) -> None:
         apply(change, str(module.__file__), module.__name__)
 
 
+@pytest.mark.slow
 def test_change_that_has_run_already_is_tried_as_its_module_is_loaded(tmp_path: Path) -> None:
     source = "def is_late(age, limit=7):\n    return age > limit\n"
     tests = tmp_path / "test_changed_rows.py"
