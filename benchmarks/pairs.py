@@ -1,5 +1,6 @@
 """Runs that take turns, and their ratios."""
 
+import argparse
 import json
 import statistics
 import sys
@@ -8,6 +9,16 @@ from typing import Any
 
 Timed = Callable[[], float]
 """Runs once, and returns its time in seconds."""
+
+
+def parser(doc: str, runs: int) -> argparse.ArgumentParser:
+    """Options of every benchmark, whose first line of text is `doc`'s."""
+    options = argparse.ArgumentParser(description=doc.partition("\n")[0])
+    options.add_argument("--json", action="store_true", help="one object on stdout, nothing else")
+    options.add_argument(
+        "--runs", type=int, default=runs, help="rounds that count (default: %(default)s)"
+    )
+    return options
 
 
 def take_turns(

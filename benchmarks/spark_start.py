@@ -4,7 +4,6 @@ Longhaul's side is the runner as a task starts it: it registers, stages its inpu
 S3, and runs the job. Plain Spark reads the same rows from local disk.
 """
 
-import argparse
 import sys
 import tempfile
 import time
@@ -21,11 +20,7 @@ _ROWS = 1000
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--json", action="store_true", help="one object on stdout, and nothing else"
-    )
-    parser.add_argument("--runs", type=int, default=9, help="rounds that count (default: 9)")
+    parser = pairs.parser(__doc__, 9)
     arguments = parser.parse_args()
     if not cache_path().is_file():
         sys.stderr.write(

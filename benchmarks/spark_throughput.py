@@ -9,7 +9,6 @@ Beside the times it gives the most memory that the processes of each side had (r
 Longhaul's runner and its JVM, and PySpark's and its JVM.
 """
 
-import argparse
 import shutil
 import statistics
 import sys
@@ -32,11 +31,7 @@ _LINES = 500  # at once, some 30 kB
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--json", action="store_true", help="one object on stdout, and nothing else"
-    )
-    parser.add_argument("--runs", type=int, default=5, help="rounds that count (default: 5)")
+    parser = pairs.parser(__doc__, 5)
     parser.add_argument("--mb", type=int, default=500, help="size of the input (default: 500)")
     parser.add_argument("--files", type=int, default=4, help="files of the input (default: 4)")
     arguments = parser.parse_args()

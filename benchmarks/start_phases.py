@@ -3,7 +3,6 @@
 Two of them run beside the others: the JVM boots, and then the session is made, in another thread.
 """
 
-import argparse
 import json
 import statistics
 import sys
@@ -12,7 +11,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from benchmarks import ours, spark_start, stamps
+from benchmarks import ours, pairs, spark_start, stamps
 
 _BESIDE = ("JVM answers", "session")
 _FIRST = "first result"
@@ -46,11 +45,7 @@ _MEANS = {
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--json", action="store_true", help="one object on stdout, and nothing else"
-    )
-    parser.add_argument("--runs", type=int, default=9, help="runs that count (default: 9)")
+    parser = pairs.parser(__doc__, 9)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -8,7 +8,7 @@ from typing import Final
 from aws_cdk import aws_ecr_assets as ecr_assets
 from constructs import Construct
 
-from infra.project import Project
+from infra.project import IN_THE_IMAGE, Project
 from infra.requirements import constraints, names_any
 from infra.settings import Settings
 
@@ -58,7 +58,7 @@ def job_image(
 def lay_out(folder: Path, repository: Path, project: Project) -> None:
     """What Docker builds a project's image from: the checkout's part, and the project's."""
     no_caches = shutil.ignore_patterns("__pycache__")
-    for package in ("engines", "jobs", "longhaul"):
+    for package in IN_THE_IMAGE:
         shutil.copytree(repository / package, folder / package, ignore=no_caches)
     shutil.copy(repository / ".dockerignore", folder)
     with (folder / ".dockerignore").open("a") as ignored:

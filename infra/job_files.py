@@ -7,7 +7,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Final
 
-from infra.project import BUILT_IN, Project
+from infra.project import BUILT_IN, IN_THE_IMAGE, Project
 from infra.settings import SettingsError
 
 # Bases that make no pydantic model.
@@ -21,9 +21,6 @@ _NO_MODELS: Final = {
     "dict",
     "object",
 }
-
-# Packages that are beside a project's jobs in the image.
-_OURS: Final = ("engines", "jobs", "longhaul")
 
 # Top-level statements that only name things.
 _NAMING: Final = (
@@ -74,7 +71,7 @@ def _name_problems(file: Path, elsewhere: list[str]) -> Iterator[str]:
     name = file.stem if file.suffix == ".py" else file.name
     if file.suffix == ".py" and name in BUILT_IN:
         yield f"{file}:1: Longhaul has a job {name!r} already; give this one another name"
-    elif name in _OURS:
+    elif name in IN_THE_IMAGE:
         yield f"{file}:1: Longhaul has a package {name!r}; give this one another name"
     elif file.suffix == ".py" and not name.isidentifier():
         yield f"{file}:1: {name!r} is no name of a module: use a-z, 0-9 and _"

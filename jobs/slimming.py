@@ -12,7 +12,7 @@ import shutil
 import site
 import sys
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -185,18 +185,22 @@ def _files(folder: Path) -> Iterator[Path]:
     return (file for file in folder.rglob("*") if file.is_file())
 
 
+def repack(jar: Path, target: Path, is_left_out: Callable[[str], bool]) -> Sequence[str]:
+    """Write a copy of the jar without some of its files; returns the names of the others."""
+    with zipfile.ZipFile(jar) as old, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as new:
+        for entry in old.infolist():
+            if not is_left_out(entry.filename):
+                new.writestr(entry, old.read(entry))  # with the entry's own time and compression
+        return new.namelist()
+
+
 def _without_others(jar: Path, ours: str) -> int:
     """Replace the jar by one without libraries of other systems; returns the bytes saved."""
     before, smaller = jar.stat(), jar.with_suffix(".smaller")
-    kept = False
-    with zipfile.ZipFile(jar) as old, zipfile.ZipFile(smaller, "w", zipfile.ZIP_DEFLATED) as new:
-        for entry in old.infolist():
-            is_library = entry.filename.endswith(_LIBRARIES)
-            if is_library and not entry.filename.startswith(ours):
-                continue
-            kept = kept or is_library
-            new.writestr(entry, old.read(entry))  # with the entry's own time and compression
-    if not kept:
+    kept = repack(
+        jar, smaller, lambda name: name.endswith(_LIBRARIES) and not name.startswith(ours)
+    )
+    if not any(name.endswith(_LIBRARIES) for name in kept):
         smaller.unlink()
         raise UnknownJarsError(f"{jar.name} has no library below {ours}: correct jobs/slimming.py")
     smaller.chmod(before.st_mode)

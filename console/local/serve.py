@@ -27,6 +27,8 @@ def serve(
 ) -> None:
     """Serve until SIGINT or SIGTERM; one JSON line on stdout says when it is ready.
 
+    The address is one that `console.local.address` has checked.
+
     Raises:
         WorkDirError: the work dir cannot be used; nothing was synthesized.
         SettingsError: something is wrong with the project; nothing was synthesized.

@@ -44,7 +44,7 @@ def apply(patches: Patches) -> None:
     stock = S3Response.get_object
 
     def get_object(response: Any) -> Any:
-        if is_range(response.headers.get("range") or ""):
+        if _is_range(response.headers.get("range") or ""):
             key, not_modified = response._get_key()
             if key.size:
                 response._get_key = lambda: (_InParts(key), not_modified)
@@ -53,7 +53,7 @@ def apply(patches: Patches) -> None:
     patches.replace(S3Response, "get_object", get_object)
 
 
-def is_range(header: str) -> bool:
+def _is_range(header: str) -> bool:
     """Whether moto answers it with one slice of an object that is not empty."""
     match = _RANGE.fullmatch(header)
     if match is None or match[0] == "bytes=-":

@@ -25,6 +25,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpa
 
 from jobs.resources import Resources
 from jobs.spark import jars
+from jobs.spark.aot_cache import cache_folder
 from jobs.spark.gateway import Gateway
 from jobs.spark.jvm import cache_path, command
 from jobs.spark.progress import SparkWatch
@@ -51,7 +52,7 @@ def main() -> int:
     # Unwinding ends the JVM.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
-        with _alone(cache_path().parent) as alone:
+        with _alone(cache_folder()) as alone:
             if not alone:
                 logger.info("another process makes the AOT cache")
                 return 0

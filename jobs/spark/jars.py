@@ -15,7 +15,6 @@ as they are.
 import importlib.util
 import os
 import re
-import tempfile
 from pathlib import Path
 from typing import Final
 
@@ -85,17 +84,10 @@ def _is_of(copy: Path, jar: Path) -> bool:
 
 def _copy(jar: Path, copy: Path) -> None:
     """A copy appears whole: a JVM may start meanwhile."""
-    import zipfile  # noqa: PLC0415 - the JVM's start waits for the imports of this module
+    from jobs.slimming import repack  # noqa: PLC0415 - the JVM's start waits for this module
 
-    with (
-        tempfile.NamedTemporaryFile(dir=copy.parent, delete=False) as opened,
-        zipfile.ZipFile(jar) as packed,
-        zipfile.ZipFile(opened, "w", zipfile.ZIP_DEFLATED) as lighter,
-    ):
-        for entry in packed.infolist():
-            if not is_left_out(entry.filename):
-                lighter.writestr(entry, packed.read(entry))
-    made = Path(opened.name)
+    made = copy.with_suffix(".unfinished")
+    repack(jar, made, is_left_out)
     found = jar.stat()
     os.utime(made, ns=(found.st_atime_ns, found.st_mtime_ns))
     made.chmod(0o444)

