@@ -244,7 +244,7 @@ def _same(files: Sequence[str], folder: Path) -> bool:
 
 CONSUMERS: Final[Mapping[str, Consumer]] = {
     "Longhaul": Longhaul(),
-    "Longhaul, no back-off": Longhaul({"backoff_base_s": 1, "backoff_cap_s": 1}),
+    "Longhaul, no back-off": Longhaul({"backoff_base_s": 0}),
     "sqs-consumer": SqsConsumer(),
     "boto3 loop": Boto3Loop(),
     "Celery": Celery(),

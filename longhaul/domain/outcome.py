@@ -73,7 +73,7 @@ def settle(
     if verdict.kind is OutcomeClass.INTERRUPTED:
         row = replace(row, interruptions=lease.interruptions + 1)
         hopeless = row.interruptions >= timing.max_interruptions
-        tries = row.interruptions
+        tries = row.interruptions - 1  # a lost machine is replaced by another one at once
     elif verdict.kind is OutcomeClass.OUT_OF_DISK:
         # Not counted: the sizes come to an end, and the largest may be four attempts away.
         hopeless, tries = False, 1

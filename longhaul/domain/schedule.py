@@ -43,8 +43,11 @@ def must_extend(first_wait: int, held_s: float) -> bool:
 def back_off_s(tries: int, timing: LeaseSettings, rng: random.Random) -> int:
     """Seconds until the next attempt after `tries` unsuccessful ones: exponential with full jitter.
 
-    Source: AWS Architecture Blog, "Exponential Backoff And Jitter".
+    None after 0, as for the first interruption. Source: AWS Architecture Blog, "Exponential Backoff
+    And Jitter".
     """
+    if tries == 0:
+        return 0
     ceiling = min(timing.backoff_cap_s, timing.backoff_base_s * 2 ** min(tries - 1, 20))
     return math.ceil(rng.uniform(0, ceiling))
 

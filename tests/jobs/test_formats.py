@@ -54,6 +54,15 @@ def test_compressed_files_are_read_beside_plain_ones(
     assert [row["n"] for row in written(job)] == [1, 2, 3, 4]
 
 
+def test_small_files_are_read_together(spark: SparkSession, staged: Any) -> None:
+    job = staged({f"{number}.csv": b"n\n1\n" for number in range(200)}, Params())
+
+    rows = spark.read.csv(job.input("rows"), header=True)
+
+    assert rows.count() == 200
+    assert rows.rdd.getNumPartitions() == spark.sparkContext.defaultParallelism
+
+
 @pytest.mark.parametrize("name", ["a.csv.zip", "a.csv.xz", "a.CSV.ZST", "a.tar", "a.csv.gzip"])
 def test_compressions_that_spark_reads_as_rows_are_refused(staged: Any, name: str) -> None:
     job = staged({name: b"PK"}, Params())

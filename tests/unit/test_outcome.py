@@ -240,10 +240,11 @@ def test_task_that_has_ended_is_not_stopped() -> None:
     assert not classify(STARTED, task(1)).stop_task
 
 
-def settled(kind: OutcomeClass, lease: Lease = STARTED, *, stop_task: bool = False) -> Settlement:
-    return settle(
-        lease, Verdict(kind, "why", stop_task), stage(), LeaseSettings(), NOW, random.Random(1)
-    )
+def settled(
+    kind: OutcomeClass, lease: Lease = STARTED, *, stop_task: bool = False, seed: int = 1
+) -> Settlement:
+    verdict = Verdict(kind, "why", stop_task)
+    return settle(lease, verdict, stage(), LeaseSettings(), NOW, random.Random(seed))
 
 
 REFUSED = {
@@ -349,6 +350,19 @@ def test_permanent_failure_is_dead_at_once() -> None:
 def test_interruption_does_not_count_as_a_failure() -> None:
     after = settled(OutcomeClass.INTERRUPTED, replace(STARTED, failures=2)).lease
     assert (after.state, after.failures, after.interruptions) == (State.RELEASED, 2, 1)
+
+
+@pytest.mark.parametrize(("before", "most_s"), [(0, 0), (1, 10), (2, 20)])
+def test_the_first_interruption_is_retried_at_once_and_later_ones_back_off(
+    before: int, most_s: int
+) -> None:
+    waits = [
+        settled(
+            OutcomeClass.INTERRUPTED, replace(STARTED, interruptions=before), seed=seed
+        ).retry_in_s
+        for seed in range(200)
+    ]
+    assert max(wait or 0 for wait in waits) == most_s
 
 
 def test_interruptions_are_limited_too() -> None:

@@ -64,10 +64,14 @@ class Highest(random.Random):
 
 
 @pytest.mark.parametrize(
-    ("tries", "most_s"), [(1, 10), (2, 20), (3, 40), (7, 640), (8, 900), (10_000, 900)]
+    ("tries", "most_s"), [(0, 0), (1, 10), (2, 20), (3, 40), (7, 640), (8, 900), (10_000, 900)]
 )
 def test_back_off_doubles_with_each_try_up_to_its_cap(tries: int, most_s: int) -> None:
     assert schedule.back_off_s(tries, NUMBERS, Highest()) == most_s
+
+
+def test_a_base_of_zero_is_no_back_off() -> None:
+    assert schedule.back_off_s(9, LeaseSettings(backoff_base_s=0), Highest()) == 0
 
 
 @pytest.mark.parametrize(
