@@ -27,17 +27,31 @@ def main() -> int:
 
 
 def _run(work_dir: Path) -> int:
+    from console.local.work_dir import work_in
+    from embedded.work_dir import WorkDirError
+
+    try:
+        with work_in(work_dir):
+            return _run_there(work_dir)
+    except WorkDirError as error:
+        return _failed(error)
+
+
+def _run_there(work_dir: Path) -> int:
     from rich.console import Console
 
     from demo.run import run
     from embedded.assembly import DeployError
-    from embedded.work_dir import WorkDirError
 
     try:
         return run(Console(), work_dir)
-    except (DeployError, SynthError, WorkDirError) as error:
-        sys.stderr.write(f"longhaul: {error}\n")
-        return _FAILED
+    except (DeployError, SynthError) as error:
+        return _failed(error)
+
+
+def _failed(error: Exception) -> int:
+    sys.stderr.write(f"longhaul: {error}\n")
+    return _FAILED
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from typing import Any
 
 from rich.console import Console
 
-from console.local.aws import embedded_aws, work_in
+from console.local.aws import embedded_aws
 from console.local.training import BackgroundTraining
 from console.operations.table_query import query
 from console.operations.tables import TableReader
@@ -66,19 +66,18 @@ class Recovery:
 
 
 def run(console: Console, work_dir: Path, cache: Path = REPOSITORY / ".cache" / "flights") -> int:
-    """Run the demo, and write a report to the work dir.
+    """Run the demo, and write a report to the work dir, which the caller holds.
 
     Returns:
         the exit code: 0 when every check passed, else 1, with the reason on the console.
 
     Raises:
-        WorkDirError: another embedded AWS works in that folder, or it holds files of others.
         SynthError: the stack could not be synthesized.
         DeployError: the stack could not be deployed.
     """
     begun = time.monotonic()
     try:
-        with work_in(work_dir), BackgroundTraining(), show_on(console) as show:
+        with BackgroundTraining(), show_on(console) as show:
             show.say("preparing 336,776 flights, synthesizing the stack")
             inputs = scenario.prepare(cache)
             assembly = synth(work_dir / "cdk.out", context=scenario.context())

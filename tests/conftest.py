@@ -23,19 +23,21 @@ os.environ.pop("AWS_PROFILE", None)
 settings.register_profile("patient", deadline=None)  # a slow machine is no wrong example
 settings.load_profile("patient")
 
-# A Spark session takes half a minute of CPU until it is warm, and a deployed stack a quarter.
-_SPARK, _STACK = "tests/jobs/", "tests/e2e/"
+# A Spark session takes half a minute of CPU until it is warm, and a deployed stack a quarter. The
+# CDK's Node takes five seconds to load its library, and each stack is synthesized once for all.
+_SPARK, _STACK, _INFRA = "tests/jobs/", "tests/e2e/", "tests/infra/"
 
 
 class SharedFixtures(LoadFileScheduling):
     """As `--dist loadfile`, but one worker runs all that share an expensive fixture.
 
-    The slow tests of the stack are too many for one worker.
+    The slow tests of the stack and of the template are too many for one worker.
     """
 
     def _split_scope(self, nodeid: str) -> str:
         file: str = super()._split_scope(nodeid)
-        shared = (_SPARK, _STACK) if self.config.option.markexpr == "not slow" else (_SPARK,)
+        is_quick = self.config.option.markexpr == "not slow"
+        shared = (_SPARK, _STACK, _INFRA) if is_quick else (_SPARK,)
         return next((folder for folder in shared if file.startswith(folder)), file)
 
 

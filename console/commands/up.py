@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from console.local.address import check_address
+from console.local.work_dir import work_in
 from console.project import chosen, default_work_dir
 from console.terminal.options import WorkDir
 from console.terminal.output import Output
@@ -38,12 +39,8 @@ def up(
     Example: longhaul up --port 0
     """
     check_address(host, port)
-    from console.local.serve import serve  # noqa: PLC0415 - moto is slow to load
+    folder = work_dir or default_work_dir()
+    with work_in(folder):
+        from console.local.serve import serve  # noqa: PLC0415 - moto is slow to load
 
-    serve(
-        Output().err,
-        host=host,
-        port=port,
-        work_dir=work_dir or default_work_dir(),
-        project=chosen(),
-    )
+        serve(Output().err, host=host, port=port, work_dir=folder, project=chosen())

@@ -7,7 +7,7 @@ from threading import Event
 
 from rich.console import Console
 
-from console.local.aws import embedded_aws, work_in
+from console.local.aws import embedded_aws
 from console.local.training import BackgroundTraining
 from console.project import DEFAULT_STACK, local_synth, make_ready
 from console.terminal.signals import stop_signals
@@ -27,14 +27,13 @@ def serve(
 ) -> None:
     """Serve until SIGINT or SIGTERM; one JSON line on stdout says when it is ready.
 
-    The address is one that `console.local.address` has checked.
+    The address is one that `console.local.address` has checked, and the caller holds the work dir.
 
     Raises:
-        WorkDirError: the work dir cannot be used; nothing was synthesized.
         SettingsError: something is wrong with the project; nothing was synthesized.
         KeyboardInterrupt: a signal came before there was anything to stop.
     """
-    with stop_signals() as at_stop, work_in(work_dir), BackgroundTraining():
+    with stop_signals() as at_stop, BackgroundTraining():
         if project is not None:
             stderr.print("looking after the project and what its jobs import …")
             make_ready(project)

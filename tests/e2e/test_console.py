@@ -1,16 +1,11 @@
 """The command line, in a process of its own, against the embedded AWS with the real stack."""
 
 import json
-import os
-import signal
-import subprocess
-from urllib.request import HTTPCookieProcessor, build_opener
 
 import pytest
 
-from console.synth import REPOSITORY
 from longhaul.domain.lease import State
-from tests.e2e.conftest import DEADLINE_S, LONGHAUL, Stack
+from tests.e2e.conftest import Stack
 
 
 @pytest.mark.slow  # four starts of Spark; tests/console has each command on fakes
@@ -83,39 +78,6 @@ def test_a_running_job_is_cancelled_and_retried(stack: Stack) -> None:
     assert stack.longhaul("cancel", "endless")[0] == 0
     stack.until("endless", State.CANCELLED)
     stack.wait_for(stack.is_quiet, "no message, no execution and no slot left")
-
-
-def test_the_page_shows_what_runs_and_ends_with_ctrl_c(stack: Stack) -> None:
-    job = stack.select("shown", "SELECT 1 AS one")
-    assert stack.longhaul("submit", "--wait", input=job)[0] == 0
-    console = subprocess.Popen(
-        [*LONGHAUL, "console"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd=REPOSITORY,
-        env={**os.environ, "AWS_ENDPOINT_URL": stack.aws.endpoint},
-        text=True,
-    )
-    try:
-        assert console.stdout is not None
-        link = console.stdout.readline().strip()
-        browser = build_opener(HTTPCookieProcessor())
-        browser.open(link, timeout=DEADLINE_S).read()
-        home = link.partition("?")[0]
-        assert "shown" in browser.open(home, timeout=DEADLINE_S).read().decode()
-        job = browser.open(f"{home}job?stage=main&id=shown", timeout=DEADLINE_S).read().decode()
-        assert "job done" in job
-        assert "SELECT 1 AS one" in job
-        assert (
-            "No dead letters."
-            in browser.open(f"{home}dead-letters", timeout=DEADLINE_S).read().decode()
-        )
-        console.send_signal(signal.SIGINT)
-        _, err = console.communicate(timeout=DEADLINE_S)
-    finally:
-        console.kill()
-        console.wait()
-    assert (console.returncode, "Traceback" in err) == (0, False), err
 
 
 @pytest.mark.slow  # synthesizes the app once more

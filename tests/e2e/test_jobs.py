@@ -2,10 +2,14 @@
 
 import io
 import json
+import os
 import re
+import signal
+import subprocess
 import wave
 from collections.abc import Iterator
 from typing import Any
+from urllib.request import HTTPCookieProcessor, build_opener
 
 import psutil
 import pytest
@@ -16,7 +20,7 @@ from longhaul.adapters.publisher import read_manifest
 from longhaul.domain.lease import State
 from longhaul.domain.request import CreatedObject
 from tests.builders import changed
-from tests.e2e.conftest import Stack
+from tests.e2e.conftest import DEADLINE_S, LONGHAUL, Stack
 
 
 @pytest.fixture(autouse=True)
@@ -25,13 +29,51 @@ def _quiet_in_the_end(stack: Stack) -> Iterator[None]:
     stack.wait_for(stack.is_quiet, "no message, no execution and no slot left")
 
 
-def test_a_job_runs_is_published_and_its_message_is_gone(stack: Stack) -> None:
-    stack.send(stack.select("plain", "SELECT 6 * 7 AS answer"))
-    row = stack.until("plain", State.SUCCEEDED)
-    assert stack.rows("plain") == [{"answer": 42}]
+@pytest.fixture(scope="module")
+def plain(stack: Stack) -> str:
+    """The id of a job of Spark that was submitted and has ended."""
+    job = stack.select("plain", "SELECT 6 * 7 AS answer")
+    assert stack.longhaul("submit", "--wait", input=job)[0] == 0
+    return "plain"
+
+
+def test_a_job_runs_is_published_and_its_message_is_gone(stack: Stack, plain: str) -> None:
+    row = stack.until(plain, State.SUCCEEDED)
+    assert stack.rows(plain) == [{"answer": 42}]
     assert (row.attempt.number, row.failures, row.interruptions) == (1, 0, 0)
     assert row.attempt.beats > 0
     assert stack.ended_as(row) == "SUCCEEDED"
+
+
+def test_the_page_shows_what_ran_and_ends_with_ctrl_c(stack: Stack, plain: str) -> None:
+    console = subprocess.Popen(
+        [*LONGHAUL, "console"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=REPOSITORY,
+        env={**os.environ, "AWS_ENDPOINT_URL": stack.aws.endpoint},
+        text=True,
+    )
+    try:
+        assert console.stdout is not None
+        link = console.stdout.readline().strip()
+        browser = build_opener(HTTPCookieProcessor())
+        browser.open(link, timeout=DEADLINE_S).read()
+        home = link.partition("?")[0]
+        assert plain in browser.open(home, timeout=DEADLINE_S).read().decode()
+        job = browser.open(f"{home}job?stage=main&id={plain}", timeout=DEADLINE_S).read().decode()
+        assert "job done" in job
+        assert "SELECT 6 * 7 AS answer" in job
+        assert (
+            "No dead letters."
+            in browser.open(f"{home}dead-letters", timeout=DEADLINE_S).read().decode()
+        )
+        console.send_signal(signal.SIGINT)
+        _, err = console.communicate(timeout=DEADLINE_S)
+    finally:
+        console.kill()
+        console.wait()
+    assert (console.returncode, "Traceback" in err) == (0, False), err
 
 
 @pytest.mark.slow  # three starts of Spark; tests/jobs/test_tables.py has one JVM for all

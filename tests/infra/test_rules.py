@@ -43,12 +43,24 @@ def test_cdk_finds_no_value_that_cloudformation_refuses(synthesis: Synthesis) ->
     ] == []
 
 
-def test_cfn_lint_finds_nothing(synthesis: Synthesis) -> None:
+@pytest.mark.parametrize(
+    "name",
+    [
+        "usual",
+        "varied",
+        pytest.param("with_emr", marks=pytest.mark.slow),
+        pytest.param("with_tiny", marks=pytest.mark.slow),
+        pytest.param("guarded", marks=pytest.mark.slow),
+    ],
+)
+def test_cfn_lint_finds_nothing(name: str, request: pytest.FixtureRequest) -> None:
     # W3005: a DependsOn that a GetAtt already implies. CDK adds it, so that a role's policy exists
     # before what uses it.
     config = ManualArgs(regions=["us-east-1", "eu-central-1"], ignore_checks=["W3005"])
 
-    assert [str(match) for match in lint_file(synthesis.template_file, config=config)] == []
+    template = request.getfixturevalue(name).template_file
+
+    assert [str(match) for match in lint_file(template, config=config)] == []
 
 
 def test_there_is_no_custom_resource(synthesis: Synthesis) -> None:

@@ -61,7 +61,13 @@ def test_the_parallel_collector_is_for_several_cores_and_small_heaps(tmp_path: P
     assert chosen == {RESOURCES: True, Resources(1, 4096): False, Resources(16, 98_304): False}
 
 
-@pytest.mark.parametrize("content", [b"", b"garbage" * 100_000], ids=["empty", "garbage"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b"", id="empty", marks=pytest.mark.slow),  # the same without a header to read
+        pytest.param(b"garbage" * 100_000, id="garbage"),
+    ],
+)
 def test_a_jvm_starts_without_a_cache_that_is_damaged(tmp_path: Path, content: bytes) -> None:
     damaged = tmp_path / "spark.aot"
     damaged.write_bytes(content)

@@ -101,6 +101,7 @@ def gone(processes: list[psutil.Process]) -> bool:
     return all(not p.is_running() or p.status() == psutil.STATUS_ZOMBIE for p in processes)
 
 
+@pytest.mark.slow  # tests/e2e runs one through the whole system
 def test_a_job_runs_from_message_to_published_output(
     remote: Cloud, start: Start, tmp_path: Path
 ) -> None:

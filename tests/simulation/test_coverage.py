@@ -4,6 +4,8 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import pytest
+
 from simulation.tools.coverage.acts import Met
 from simulation.tools.coverage.cells import Cell, Cells, cells_of_page
 from simulation.tools.mutants.applied import ROOT
@@ -58,6 +60,7 @@ def test_act_is_counted_with_the_state_of_the_row_that_it_met() -> None:
     assert met.pairs["cancel", "RUNNING, no task"] == 1
 
 
+@pytest.mark.slow
 def test_report_names_what_was_not_reached() -> None:
     command = [sys.executable, "-m", "simulation.tools.coverage", "--worlds", "2"]
     report = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout

@@ -69,12 +69,6 @@ def test_names_of_mutants_are_unique() -> None:
     assert len(MUTANTS) == len(ALL) >= 20
 
 
-def test_gate_finds_a_mutant(capfd: pytest.CaptureFixture[str]) -> None:
-    """One of them, as the gate does it."""
-    assert gate("the message is deleted before the publish") == 0
-    assert capfd.readouterr().out.splitlines()[-1] == "mutants=1 killed=1"
-
-
 @pytest.mark.slow
 def test_every_invariant_holds_without_the_mutants_in_the_worlds_that_kill_them() -> None:
     known = json.loads(KNOWN.read_text())
@@ -87,10 +81,6 @@ def test_every_invariant_holds_without_the_mutants_in_the_worlds_that_kill_them(
 
 @pytest.mark.slow
 def test_gate_finds_every_mutant(capfd: pytest.CaptureFixture[str]) -> None:
-    assert gate() == 0
+    command = [sys.executable, "-m", "simulation.tools.mutants", "--processes", "1"]
+    assert subprocess.run(command, cwd=ROOT, check=False).returncode == 0
     assert capfd.readouterr().out.splitlines()[-1] == f"mutants={len(ALL)} killed={len(ALL)}"
-
-
-def gate(*names: str) -> int:
-    command = [sys.executable, "-m", "simulation.tools.mutants", "--processes", "1", *names]
-    return subprocess.run(command, cwd=ROOT, check=False).returncode

@@ -31,6 +31,7 @@ def arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", ["soak", "--worlds=60", "--processes=1", state])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("arguments")
 def test_soak_whose_worker_was_killed_fails_and_the_same_command_continues(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

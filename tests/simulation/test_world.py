@@ -116,6 +116,7 @@ def test_finished_world_is_garbage_collected(monkeypatch: pytest.MonkeyPatch) ->
     assert [each() for each in worlds] == [None] * 3
 
 
+@pytest.mark.slow
 def test_soak_continues_an_interrupted_one_and_ends_with_a_line_for_machines(
     tmp_path: Path,
 ) -> None:
