@@ -4,14 +4,20 @@
 
 The dispatcher is the real one with the fakes of AWS behind it; each call takes as long as
 `--latency-ms` says, outside of the fakes' lock, as calls of AWS do. The cold start is counted in
-modules and measured in CPU seconds, as a ratio to the import of the three libraries alone.
+modules and measured in CPU seconds, as a ratio to the import of the three libraries alone. Where
+Lambda's version of Python is at hand, it is also measured from the layer, with its bytecode as a
+ratio to without.
 """
 
 import argparse
 import json
 import logging
+import os
+import platform
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
@@ -22,7 +28,10 @@ from statistics import median
 from typing import Any, Final
 
 from benchmarks import pairs
+from console.checks.docker import MACHINES
+from console.synth import REPOSITORY
 from functions.dispatcher import handle
+from infra import bytecode, layer
 from longhaul.adapters.dynamodb.table import creation
 from longhaul.settings import PathPolicy, RuntimeSettings, Stage
 from longhaul.wiring import Wiring
@@ -110,14 +119,7 @@ def cold_starts(runs: int) -> dict[str, dict[str, float]]:
     found: dict[str, list[tuple[float, int]]] = {name: [] for name in sides}
     for _ in range(runs):
         for name, modules in sides.items():
-            done = subprocess.run(
-                [sys.executable, "-c", _IMPORTS.format(modules=modules)],
-                capture_output=True,
-                check=True,
-                cwd=Path(__file__).parents[1],
-                text=True,
-            )
-            found[name].append(tuple(json.loads(done.stdout)))
+            found[name].append(_imported(sys.executable, modules))
     alone = median(cpu_s for cpu_s, _ in found["libraries"])
     return {
         name: {
@@ -126,6 +128,41 @@ def cold_starts(runs: int) -> dict[str, dict[str, float]]:
         }
         for name, rounds in found.items()
     }
+
+
+def from_layer(runs: int) -> dict[str, float]:
+    """CPU time to import each function from the layer with bytecode, as a ratio to without."""
+    python = bytecode.compiler(layer.PYTHON_VERSION)
+    if python is None:
+        return {}
+    compiled = layer.build(REPOSITORY, MACHINES[platform.machine()]) / "python"
+    ratios = {}
+    with tempfile.TemporaryDirectory() as folder:
+        plain = shutil.copytree(
+            compiled, Path(folder) / "plain", ignore=shutil.ignore_patterns("__pycache__")
+        )
+        for name in _NAMES:
+            found: dict[Path, list[float]] = {compiled: [], plain: []}
+            for _ in range(runs):
+                for packages, rounds in found.items():
+                    rounds.append(_imported(python, f"functions.{name}", packages)[0])
+            ratios[name] = round(median(found[compiled]) / median(found[plain]), 2)
+    return ratios
+
+
+def _imported(python: str, modules: str, packages: Path | None = None) -> tuple[float, int]:
+    """CPU seconds of the import in a process of its own, and how many modules there are then."""
+    environment = {"PYTHONPATH": str(packages), "PYTHONDONTWRITEBYTECODE": "1"} if packages else {}
+    done = subprocess.run(
+        [python, "-c", _IMPORTS.format(modules=modules)],
+        capture_output=True,
+        check=True,
+        cwd=REPOSITORY,
+        env=os.environ | environment,
+        text=True,
+    )
+    cpu_s, count = json.loads(done.stdout)
+    return cpu_s, count
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -146,7 +183,11 @@ def main(arguments: Sequence[str]) -> None:
     pairs.show(
         "ten messages in one batch",
         measured,
-        {"latency_ms": options.latency_ms, "cold_starts": cold_starts(options.runs)},
+        {
+            "latency_ms": options.latency_ms,
+            "cold_starts": cold_starts(options.runs),
+            "with_bytecode": from_layer(options.runs),
+        },
         as_json=options.json,
     )
 

@@ -4,8 +4,9 @@ pip takes files with the hashes of `functions/requirements.lock` and no others. 
 layer (no Docker, no cross-compiler: `--only-binary` with the target's platform tags), so `cdk
 deploy` and `sam local invoke` need nothing else. The result is cached under a hash of what it
 depends on. The layer has a boto3 of its own: the runtime's is older, and AWS changes it at any
-time. It lacks what no function uses, a third of the megabytes and most of the files. Drivers on EMR
-Serverless get all the packages, as an archive, because a job may call any service.
+time. It lacks what no function uses, a third of the megabytes and most of the files. It has
+bytecode where a Python of the functions' version is at hand. Drivers on EMR Serverless get all the
+packages, as an archive, because a job may call any service.
 """
 
 import hashlib
@@ -19,6 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from infra import bytecode
 from longhaul.settings import Architecture
 
 PYTHON_VERSION: Final = "3.13"
@@ -33,12 +35,14 @@ SERVICES: Final = (
     *("s3", "sns", "sqs", "stepfunctions"),
 )
 """The services that functions call. Botocore's models of all others are most of its size."""
+# Where Lambda puts a layer.
+_MOUNTED_AT: Final = "/opt"
 # Imported by pyiceberg's catalog of Hive, by rich when it prints source code, and by drivers.
 NOT_IMPORTED: Final = ("hive_metastore", "pygments", "psutil")
 
 
 class LayerError(RuntimeError):
-    """pip could not build the layer; the message holds the end of its output."""
+    """pip or the compiler could not build the layer; the message holds the end of its output."""
 
 
 def build(repository: Path, architecture: Architecture) -> Path:
@@ -49,12 +53,16 @@ def build(repository: Path, architecture: Architecture) -> Path:
     Raises:
         LayerError: pip failed: no network, or no wheel for this architecture.
     """
+    python = bytecode.compiler(PYTHON_VERSION)
 
     def make(folder: Path) -> None:
         _install(repository, architecture, folder / "python")
         _trim(folder / "python")
+        if python is not None:
+            _compile(python, folder)
 
-    return _cached(repository, name(repository, architecture), make)
+    compiled = "-compiled" if python is not None else ""
+    return _cached(repository, f"{name(repository, architecture)}{compiled}", make)
 
 
 def archive(repository: Path, architecture: Architecture) -> Path:
@@ -160,6 +168,15 @@ def _trim(folder: Path) -> None:
             shutil.rmtree(service)
     for package in NOT_IMPORTED:
         shutil.rmtree(folder / package, ignore_errors=True)
+
+
+def _compile(python: str, folder: Path) -> None:
+    try:
+        bytecode.write(python, folder, at=_MOUNTED_AT)
+    except subprocess.CalledProcessError as error:
+        raise LayerError(
+            f"{python} could not compile the functions' layer:\n{error.stdout[-2000:]}"
+        ) from error
 
 
 def _zip(folder: Path, file: Path) -> None:

@@ -12,7 +12,12 @@ from longhaul.settings import Architecture
 # As Docker writes them.
 PLATFORMS: Final[dict[Architecture, str]] = {"arm64": "linux/arm64", "x86_64": "linux/amd64"}
 # As `platform.machine()` writes them.
-MACHINES: Final = {"aarch64": "arm64", "arm64": "arm64", "x86_64": "x86_64", "AMD64": "x86_64"}
+MACHINES: Final[dict[str, Architecture]] = {
+    "aarch64": "arm64",
+    "arm64": "arm64",
+    "x86_64": "x86_64",
+    "AMD64": "x86_64",
+}
 _OTHER: Final[dict[Architecture, Architecture]] = {"arm64": "x86_64", "x86_64": "arm64"}
 _LIMIT_S: Final = 60
 

@@ -1,9 +1,11 @@
+import marshal
 import re
 import subprocess
 import sys
 import threading
 import zipfile
 from hashlib import sha256
+from importlib.util import cache_from_source
 from pathlib import Path
 
 import botocore.session
@@ -11,9 +13,20 @@ import pytest
 from botocore.loaders import Loader
 
 from console.synth import REPOSITORY
-from infra import layer
+from infra import bytecode, layer
 from tests.infra.conftest import NOTIFIED
 from tests.infra.synthesis import Synthesis
+
+
+@pytest.fixture(autouse=True)
+def _no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same layer on each machine."""
+    compiler = bytecode.compiler
+    monkeypatch.setattr(
+        bytecode,
+        "compiler",
+        lambda each: None if each == layer.PYTHON_VERSION else compiler(each),
+    )
 
 
 @pytest.fixture
@@ -31,6 +44,49 @@ def test_the_layer_holds_the_packages_without_pips_own_files(repository: Path) -
         "python/tiny-1.0.dist-info/WHEEL",
         "python/tiny.py",
     ]
+
+
+def test_the_layer_has_bytecode_where_the_functions_python_is_at_hand(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = layer.build(repository, "arm64")
+    monkeypatch.setattr(bytecode, "compiler", lambda _: sys.executable)
+
+    built = layer.build(repository, "arm64")
+
+    (cached,) = built.rglob("*.pyc")
+    assert plain != built
+    assert list(plain.rglob("*.pyc")) == []
+    assert cached == Path(cache_from_source(str(built / "python" / "tiny.py")))
+    header, code = cached.read_bytes()[:16], marshal.loads(cached.read_bytes()[16:])  # noqa: S302 - ours
+    # Archives lose the times of files, so Python must not compare them: an unchecked hash.
+    assert int.from_bytes(header[4:8], "little") == 0b01
+    assert code.co_filename == "/opt/python/tiny.py"
+
+
+def test_a_module_that_cannot_be_compiled_is_an_error_that_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bytecode, "compiler", lambda _: sys.executable)
+
+    with pytest.raises(layer.LayerError, match=r"(?s)could not compile.*/opt/python/broken\.py"):
+        layer.build(requiring(tmp_path, {"broken.py": "def\n"}), "arm64")
+
+
+def test_a_python_that_does_not_run_compiles_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert bytecode.compiler("3.99") is None
+
+    python = tmp_path / "python3.99"
+    python.write_text("#!/bin/sh\nexit 127\n")
+    python.chmod(0o755)
+    assert bytecode.compiler("3.99") is None
+
+    python.write_text("#!/bin/sh\nexit 0\n")
+    assert bytecode.compiler("3.99") == str(python)
+    assert bytecode.compiler(f"{sys.version_info.major}.{sys.version_info.minor}") == sys.executable
 
 
 def test_a_layer_is_built_once_for_the_same_requirements(repository: Path) -> None:
