@@ -29,7 +29,7 @@ PYTHON_VERSION: Final = "3.13"
 MACHINE: Final = {"arm64": "aarch64", "x86_64": "x86_64"}
 GLIBC: Final = ("manylinux_2_34", "manylinux_2_28", "manylinux_2_17", "manylinux2014")
 # Raise it when a change of this module changes what the same requirements give.
-RECIPE: Final = 3
+RECIPE: Final = 4
 SERVICES: Final = (
     *("dynamodb", "ecs", "emr-serverless", "events", "glue"),
     *("s3", "sns", "sqs", "stepfunctions"),
@@ -37,8 +37,15 @@ SERVICES: Final = (
 """The services that functions call. Botocore's models of all others are most of its size."""
 # Where Lambda puts a layer.
 _MOUNTED_AT: Final = "/opt"
-# Imported by pyiceberg's catalog of Hive, by rich when it prints source code, and by drivers.
-NOT_IMPORTED: Final = ("hive_metastore", "pygments", "psutil")
+# Imported by pyiceberg's catalog of Hive, its command line and the file systems that it has besides
+# ours; by rich when it prints source code or Markdown; by zstandard on other Pythons than CPython
+# (12 MB); and by drivers.
+NOT_IMPORTED: Final = (
+    *("hive_metastore", "click", "fsspec"),
+    *("pygments", "markdown_it", "mdurl"),
+    *("zstandard._cffi", "zstandard.backend_cffi"),
+    "psutil",
+)
 
 
 class LayerError(RuntimeError):
@@ -166,8 +173,11 @@ def _trim(folder: Path) -> None:
     for service in (folder / "botocore" / "data").glob("*/"):
         if service.name not in SERVICES:
             shutil.rmtree(service)
-    for package in NOT_IMPORTED:
-        shutil.rmtree(folder / package, ignore_errors=True)
+    for module in NOT_IMPORTED:
+        path = folder / module.replace(".", "/")
+        shutil.rmtree(path, ignore_errors=True)
+        for file in (path.with_suffix(".py"), *path.parent.glob(f"{path.name}.*.so")):
+            file.unlink(missing_ok=True)
 
 
 def _compile(python: str, folder: Path) -> None:

@@ -149,6 +149,19 @@ def test_the_layer_lacks_services_that_no_function_calls(tmp_path: Path) -> None
         assert {f"python/{name}" for name in data} <= set(zipped.namelist())
 
 
+def test_the_layer_lacks_modules_that_no_function_imports(tmp_path: Path) -> None:
+    files = ("__init__.py", "backend_c.cpython-313-aarch64-linux-gnu.so", "backend_cffi.py")
+    unused = ("_cffi.cpython-313-aarch64-linux-gnu.so",)
+    repository = requiring(
+        tmp_path, {f"zstandard/{name}": "" for name in files + unused} | {"psutil/__init__.py": ""}
+    )
+
+    built = layer.build(repository, "arm64") / "python"
+
+    assert {path.name for path in (built / "zstandard").iterdir()} == {*files[:2]}
+    assert not (built / "psutil").exists()
+
+
 def test_an_archive_has_the_same_bytes_at_each_build(repository: Path) -> None:
     archive = layer.archive(repository, "arm64")
     first = archive.read_bytes()
