@@ -5,6 +5,7 @@ longer than the imports themselves. Only a Python of the function's own version 
 machine without one builds a layer without bytecode.
 """
 
+import os
 import shutil
 import subprocess
 import sys
@@ -15,15 +16,24 @@ _LIMIT_S: Final = 300
 
 
 def compiler(version: str) -> str | None:
-    """A Python of that version: this one, or the one on the PATH."""
+    """A Python of that version: this one, the one on the PATH, or one of pyenv's."""
     if version == f"{sys.version_info.major}.{sys.version_info.minor}":
         return sys.executable
-    found = shutil.which(f"python{version}")
-    return found if found and _answers(found) else None
+    name = f"python{version}"
+    found = (shutil.which(name), *of_pyenv(name))
+    return next((python for python in found if python and _answers(python)), None)
+
+
+def of_pyenv(name: str) -> list[str]:
+    """The programs of that name that pyenv has.
+
+    Those that it puts on the PATH fail while another version is chosen.
+    """
+    root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    return [str(path) for path in sorted(root.glob(f"versions/3.*/bin/{name}"))]
 
 
 def _answers(python: str) -> bool:
-    """Whether it runs. pyenv puts programs on the PATH that only say which version is missing."""
     try:
         done = subprocess.run(
             [python, "-I", "-c", ""], capture_output=True, timeout=_LIMIT_S, check=False

@@ -77,12 +77,19 @@ def test_a_python_that_does_not_run_compiles_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
     assert bytecode.compiler("3.99") is None
 
     python = tmp_path / "python3.99"
     python.write_text("#!/bin/sh\nexit 127\n")
     python.chmod(0o755)
     assert bytecode.compiler("3.99") is None
+
+    of_pyenv = tmp_path / "versions" / "3.99.0" / "bin" / "python3.99"
+    of_pyenv.parent.mkdir(parents=True)
+    of_pyenv.write_text("#!/bin/sh\nexit 0\n")
+    of_pyenv.chmod(0o755)
+    assert bytecode.compiler("3.99") == str(of_pyenv)
 
     python.write_text("#!/bin/sh\nexit 0\n")
     assert bytecode.compiler("3.99") == str(python)

