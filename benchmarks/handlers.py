@@ -9,7 +9,6 @@ Lambda's version of Python is at hand, it is also measured from the layer, with 
 ratio to without.
 """
 
-import argparse
 import json
 import logging
 import os
@@ -28,8 +27,7 @@ from statistics import median
 from typing import Any, Final
 
 from benchmarks import pairs
-from console.checks.docker import MACHINES
-from console.synth import REPOSITORY
+from console.synth import ARCHITECTURES, REPOSITORY
 from functions.dispatcher import handle
 from infra import bytecode, layer
 from longhaul.adapters.dynamodb.table import creation
@@ -135,7 +133,7 @@ def from_layer(runs: int) -> dict[str, float]:
     python = bytecode.compiler(layer.PYTHON_VERSION)
     if python is None:
         return {}
-    compiled = layer.build(REPOSITORY, MACHINES[platform.machine()]) / "python"
+    compiled = layer.build(REPOSITORY, ARCHITECTURES[platform.machine()]) / "python"
     ratios = {}
     with tempfile.TemporaryDirectory() as folder:
         plain = shutil.copytree(
@@ -166,10 +164,8 @@ def _imported(python: str, modules: str, packages: Path | None = None) -> tuple[
 
 
 def main(arguments: Sequence[str]) -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--runs", type=int, default=5)
+    parser = pairs.parser(__doc__ or "", 5)
     parser.add_argument("--latency-ms", type=float, default=15)
-    parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
     logging.disable(logging.CRITICAL)
     latency_s = options.latency_ms / 1000

@@ -6,10 +6,11 @@ import platform
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from infra.project import VARIABLE
 from infra.settings import CONTEXT_KEY, SettingsError
+from longhaul.settings import Architecture
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 DEFAULT_WORK_DIR = REPOSITORY / ".longhaul"
@@ -20,7 +21,12 @@ PROFILE = Path(__file__).with_name("profile.json")
 SYNTH_LIMIT_S = 300
 _WRONG_SETTINGS = 2  # as app.py documents
 # From `platform.machine()` to the names of the settings. Any other machine uses the default.
-ARCHITECTURES = {"aarch64": "arm64", "arm64": "arm64", "x86_64": "x86_64", "AMD64": "x86_64"}
+ARCHITECTURES: Final[dict[str, Architecture]] = {
+    "aarch64": "arm64",
+    "arm64": "arm64",
+    "x86_64": "x86_64",
+    "AMD64": "x86_64",
+}
 
 
 class SynthError(RuntimeError):

@@ -4,7 +4,7 @@ pip takes files with the hashes of `functions/requirements.lock` and no others. 
 layer (no Docker, no cross-compiler: `--only-binary` with the target's platform tags), so `cdk
 deploy` and `sam local invoke` need nothing else. The result is cached under a hash of what it
 depends on. The layer has a boto3 of its own: the runtime's is older, and AWS changes it at any
-time. It lacks what no function uses, a third of the megabytes and most of the files. It has
+time. It lacks what no function uses, half of the megabytes and most of the files. It has
 bytecode where a Python of the functions' version is at hand. Drivers on EMR Serverless get all the
 packages, as an archive, because a job may call any service.
 """
@@ -58,7 +58,8 @@ def build(repository: Path, architecture: Architecture) -> Path:
     Several builds of the same layer may run at once.
 
     Raises:
-        LayerError: pip failed: no network, or no wheel for this architecture.
+        LayerError: pip failed (no network, or no wheel for this architecture), or a module cannot
+            be compiled.
     """
     python = bytecode.compiler(PYTHON_VERSION)
 

@@ -7,17 +7,11 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from console.checks.finding import Finding, ok, problem, warning
+from console.synth import ARCHITECTURES
 from longhaul.settings import Architecture
 
 # As Docker writes them.
 PLATFORMS: Final[dict[Architecture, str]] = {"arm64": "linux/arm64", "x86_64": "linux/amd64"}
-# As `platform.machine()` writes them.
-MACHINES: Final[dict[str, Architecture]] = {
-    "aarch64": "arm64",
-    "arm64": "arm64",
-    "x86_64": "x86_64",
-    "AMD64": "x86_64",
-}
 _OTHER: Final[dict[Architecture, Architecture]] = {"arm64": "x86_64", "x86_64": "arm64"}
 _LIMIT_S: Final = 60
 
@@ -59,7 +53,7 @@ def builds(architecture: Architecture) -> Iterator[Finding]:
 
 def _image(docker: str, architecture: Architecture) -> Finding:
     wanted = PLATFORMS[architecture]
-    here = MACHINES.get(platform.machine())
+    here = ARCHITECTURES.get(platform.machine())
     if here == architecture:
         return ok(f"image: {wanted} is built natively")
     try:
