@@ -68,7 +68,7 @@ def build(
     return app
 
 
-# Synthesis needs no network, so it cannot make these checks itself.
+# Synthesis needs no account, so it cannot make these checks itself.
 ALONE = (
     "longhaul: `cdk deploy` alone checks neither the account nor what a stage that is taken out "
     "still holds: run `make preflight` first (docs/deploy.md)\n"

@@ -1,11 +1,11 @@
 """What the functions cost: a batch of messages beside one message at a time, and cold starts.
 
-    .venv/bin/python -m benchmarks.handlers [--runs 5] [--latency-ms 15] [--json]
+    .venv/bin/python -m benchmarks.handlers [--runs 5] [--latency-ms 15] [--python PATH] [--json]
 
 The dispatcher is the real one with the fakes of AWS behind it; each call takes as long as
 `--latency-ms` says, outside of the fakes' lock, as calls of AWS do. The cold start is counted in
-modules and measured in CPU seconds, as a ratio to the import of the three libraries alone. Where
-Lambda's version of Python is at hand, it is also measured from the layer, with its bytecode as a
+modules and measured in CPU seconds, as a ratio to the import of the three libraries alone. With a
+Python of Lambda's version (`--python`), it is also measured from the layer, with its bytecode as a
 ratio to without.
 """
 
@@ -29,7 +29,7 @@ from typing import Any, Final
 from benchmarks import pairs
 from console.synth import ARCHITECTURES, REPOSITORY
 from functions.dispatcher import handle
-from infra import bytecode, layer
+from infra import layer
 from longhaul.adapters.dynamodb.table import creation
 from longhaul.settings import PathPolicy, RuntimeSettings, Stage
 from longhaul.wiring import Wiring
@@ -128,11 +128,8 @@ def cold_starts(runs: int) -> dict[str, dict[str, float]]:
     }
 
 
-def from_layer(runs: int) -> dict[str, float]:
+def from_layer(python: str, runs: int) -> dict[str, float]:
     """CPU time to import each function from the layer with bytecode, as a ratio to without."""
-    python = bytecode.compiler(layer.PYTHON_VERSION)
-    if python is None:
-        return {}
     compiled = layer.build(REPOSITORY, ARCHITECTURES[platform.machine()]) / "python"
     ratios = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -166,6 +163,7 @@ def _imported(python: str, modules: str, packages: Path | None = None) -> tuple[
 def main(arguments: Sequence[str]) -> None:
     parser = pairs.parser(__doc__ or "", 5)
     parser.add_argument("--latency-ms", type=float, default=15)
+    parser.add_argument("--python", help=f"a Python {layer.PYTHON_VERSION}")
     options = parser.parse_args(arguments)
     logging.disable(logging.CRITICAL)
     latency_s = options.latency_ms / 1000
@@ -182,7 +180,7 @@ def main(arguments: Sequence[str]) -> None:
         {
             "latency_ms": options.latency_ms,
             "cold_starts": cold_starts(options.runs),
-            "with_bytecode": from_layer(options.runs),
+            "with_bytecode": from_layer(options.python, options.runs) if options.python else {},
         },
         as_json=options.json,
     )

@@ -21,7 +21,7 @@ from botocore.exceptions import (
 )
 
 from console import pin_base
-from console.checks import deploying, docker, functions
+from console.checks import deploying, docker
 from console.checks.deploying import Plan
 from console.checks.finding import Finding, Level, problem, skipped
 from console.errors import CommandError, translated
@@ -69,7 +69,6 @@ def findings(settings: Settings, profile: str | None) -> Iterator[Finding]:
     """
     yield from _guarded("docker", partial(docker.builds, settings.architecture))
     yield from pin_base.check(settings.python_image)
-    yield from functions.compiled()
     try:
         plan = Plan(target_of(settings, profile), settings)
         yield from deploying.place(plan)

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Final
 
-from aws_cdk import Duration, IgnoreMode
+from aws_cdk import Duration, IgnoreMode, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
@@ -33,7 +33,10 @@ class SharedCode(Construct):
         self.code = lambda_.Code.from_asset(
             str(repository), exclude=NOT_CODE, ignore_mode=IgnoreMode.DOCKER
         )
-        packages = layer.build(repository, settings.architecture)
+        if Stack.of(self).bundling_required:
+            packages = layer.build(repository, settings.architecture)
+        else:
+            packages = layer.not_built(repository)
         self.layer = lambda_.LayerVersion(
             self,
             "Packages",

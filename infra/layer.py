@@ -4,9 +4,11 @@ pip takes files with the hashes of `functions/requirements.lock` and no others. 
 layer (no Docker, no cross-compiler: `--only-binary` with the target's platform tags), so `cdk
 deploy` and `sam local invoke` need nothing else. The result is cached under a hash of what it
 depends on. The layer has a boto3 of its own: the runtime's is older, and AWS changes it at any
-time. It lacks what no function uses, half of the megabytes and most of the files. It has
-bytecode where a Python of the functions' version is at hand. Drivers on EMR Serverless get all the
-packages, as an archive, because a job may call any service.
+time. It lacks what no function uses, half of the megabytes and most of the files, and it has
+bytecode. Drivers on EMR Serverless get all the packages, as an archive, because a job may call any
+service.
+
+Where the CDK bundles no assets (`cdk list`, `longhaul up`), the lock file takes the place of both.
 """
 
 import hashlib
@@ -14,13 +16,12 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from infra import bytecode
+from infra.cache import cached
 from longhaul.settings import Architecture
 
 PYTHON_VERSION: Final = "3.13"
@@ -29,7 +30,7 @@ PYTHON_VERSION: Final = "3.13"
 MACHINE: Final = {"arm64": "aarch64", "x86_64": "x86_64"}
 GLIBC: Final = ("manylinux_2_34", "manylinux_2_28", "manylinux_2_17", "manylinux2014")
 # Raise it when a change of this module changes what the same requirements give.
-RECIPE: Final = 4
+RECIPE: Final = 5
 SERVICES: Final = (
     *("dynamodb", "ecs", "emr-serverless", "events", "glue"),
     *("s3", "sns", "sqs", "stepfunctions"),
@@ -58,19 +59,15 @@ def build(repository: Path, architecture: Architecture) -> Path:
     Several builds of the same layer may run at once.
 
     Raises:
-        LayerError: pip failed (no network, or no wheel for this architecture), or a module cannot
-            be compiled.
+        LayerError: pip failed (no network, or no wheel for this architecture), or the compiler.
     """
-    python = bytecode.compiler(PYTHON_VERSION)
 
     def make(folder: Path) -> None:
         _install(repository, architecture, folder / "python")
         _trim(folder / "python")
-        if python is not None:
-            _compile(python, folder)
+        _compile(folder)
 
-    compiled = "-compiled" if python is not None else ""
-    return _cached(repository, f"{name(repository, architecture)}{compiled}", make)
+    return cached(_cache(repository), name(repository, architecture), make)
 
 
 def archive(repository: Path, architecture: Architecture) -> Path:
@@ -80,7 +77,18 @@ def archive(repository: Path, architecture: Architecture) -> Path:
         _install(repository, architecture, file.parent / "python")
         _zip(file.parent / "python", file)
 
-    return _cached(repository, f"{name(repository, architecture)}.zip", make)
+    return cached(_cache(repository), f"{name(repository, architecture)}.zip", make)
+
+
+def not_built(repository: Path) -> Path:
+    """A folder with the lock file alone."""
+
+    def make(folder: Path) -> None:
+        folder.mkdir()
+        shutil.copy(lock(repository), folder)
+
+    content = hashlib.sha256(lock(repository).read_bytes()).hexdigest()[:16]
+    return cached(_cache(repository), f"{content}-not-built", make)
 
 
 def name(repository: Path, architecture: Architecture) -> str:
@@ -88,33 +96,19 @@ def name(repository: Path, architecture: Architecture) -> str:
     identity = "\n".join(
         [
             *(str(RECIPE), architecture, PYTHON_VERSION, *SERVICES, *NOT_IMPORTED),
-            _lock(repository).read_text(),
+            lock(repository).read_text(),
         ]
     )
     return hashlib.sha256(identity.encode()).hexdigest()[:16]
 
 
-def _lock(repository: Path) -> Path:
+def lock(repository: Path) -> Path:
+    """What the layer is built from."""
     return repository / "functions" / "requirements.lock"
 
 
-def _cached(repository: Path, name: str, make: Callable[[Path], None]) -> Path:
-    """What `make` writes at the path that it gets, the only one in a scratch folder of its own."""
-    cache = repository / ".cache" / "layer"
-    target = cache / name
-    if target.exists():
-        return target
-    cache.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=cache, prefix="building-") as scratch:
-        built = Path(scratch) / name
-        make(built)
-        try:
-            built.rename(target)
-        except OSError:
-            # Renaming onto a non-empty folder fails: another build of the same layer came first.
-            if not target.exists():
-                raise
-    return target
+def _cache(repository: Path) -> Path:
+    return repository / ".cache" / "layer"
 
 
 def platforms(architecture: Architecture) -> list[str]:
@@ -124,7 +118,7 @@ def platforms(architecture: Architecture) -> list[str]:
 
 
 def _install(repository: Path, architecture: Architecture, folder: Path) -> None:
-    requirements = _lock(repository)
+    requirements = lock(repository)
     command = [
         *(
             sys.executable,
@@ -162,8 +156,8 @@ def _install(repository: Path, architecture: Architecture, folder: Path) -> None
 def _strip(folder: Path) -> None:
     """Delete what differs between builds: a new hash of the asset redeploys all functions."""
     shutil.rmtree(folder / "bin", ignore_errors=True)
-    for cached in folder.rglob("__pycache__"):
-        shutil.rmtree(cached)
+    for bytecode_folder in folder.rglob("__pycache__"):
+        shutil.rmtree(bytecode_folder)
     for noise in ("RECORD", "INSTALLER", "REQUESTED", "direct_url.json"):
         for file in folder.glob(f"*.dist-info/{noise}"):
             file.unlink()
@@ -181,13 +175,11 @@ def _trim(folder: Path) -> None:
             file.unlink(missing_ok=True)
 
 
-def _compile(python: str, folder: Path) -> None:
+def _compile(folder: Path) -> None:
     try:
-        bytecode.write(python, folder, at=_MOUNTED_AT)
-    except subprocess.CalledProcessError as error:
-        raise LayerError(
-            f"{python} could not compile the functions' layer:\n{error.stdout[-2000:]}"
-        ) from error
+        bytecode.write(folder, at=_MOUNTED_AT, version=PYTHON_VERSION)
+    except bytecode.CompilerError as error:
+        raise LayerError(f"the functions' layer could not be built: {error}") from error
 
 
 def _zip(folder: Path, file: Path) -> None:

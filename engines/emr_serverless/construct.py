@@ -135,7 +135,10 @@ class EmrServerless(Construct):
             self, "Code", path=str(repository), exclude=NOT_CODE, ignore_mode=IgnoreMode.DOCKER
         )
         # The functions' packages, with all services of boto3: a job may call any.
-        packages = layer.archive(repository, settings.architecture)
+        if stack.bundling_required:
+            packages = layer.archive(repository, settings.architecture)
+        else:
+            packages = layer.lock(repository)
         self._packages = s3_assets.Asset(self, "Packages", path=str(packages))
         self._project = self._project_archives(project, repository) if project else {}
         self._entry = s3_assets.Asset(

@@ -12,7 +12,6 @@ from botocore.exceptions import NoCredentialsError, NoRegionError
 from console import bootstrap, preflight
 from console.checks import docker
 from console.checks.finding import Finding, Level
-from infra import bytecode
 from infra.context import load
 from longhaul.domain.lease import State
 from simulation.aws.service import Call, Proceed, client_error
@@ -43,7 +42,6 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> FakeDocker:
     monkeypatch.setattr("platform.machine", lambda: "x86_64")
     monkeypatch.delenv("CDK_DOCKER", raising=False)
     monkeypatch.setattr("console.checks.docker.run", fake)
-    monkeypatch.setattr(bytecode, "compiler", lambda version: f"/usr/bin/python{version}")
     return fake
 
 
@@ -85,17 +83,6 @@ def test_a_prepared_account_and_machine_have_only_ok_findings() -> None:
     said = [finding.what for finding in found[Level.OK]]
     assert "image: linux/amd64 is built natively" in said
     assert "stack: Longhaul is not deployed here yet" in said
-
-
-@pytest.mark.usefixtures("account")
-def test_a_machine_without_the_functions_python_is_warned_of_slow_cold_starts(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    assert any("/usr/bin/python3.13 compiles" in each.what for each in look()[Level.OK])
-
-    monkeypatch.setattr(bytecode, "compiler", lambda _: None)
-
-    assert "there is no Python 3.13 here" in only(look(), Level.WARNING).what
 
 
 def test_an_account_without_bootstrap_is_told_to_run_make_bootstrap(account: World) -> None:

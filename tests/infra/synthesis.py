@@ -16,8 +16,11 @@ from app import build
 from aws_cdk import Validations  # after `app`, which tells jsii where Node is
 from cdk_nag import AwsSolutionsChecks
 
-NO_COPIES: Final = {"aws:cdk:disable-asset-staging": True}
-"""Context in which assets stay where they are: a copy is thousands of files."""
+NO_COPIES: Final[dict[str, JsonValue]] = {
+    "aws:cdk:disable-asset-staging": True,
+    "aws:cdk:bundling-stacks": [],
+}
+"""Context in which assets are neither copied nor bundled: they are thousands of files."""
 
 
 @dataclass(frozen=True)

