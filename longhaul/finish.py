@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from itertools import groupby
+from math import ceil
 
 from aws_lambda_powertools import Logger
 
 from longhaul.announcing import Announcer
+from longhaul.deadline import left_s
 from longhaul.domain.dead_letter import Reason, dead_letter, reason_of
 from longhaul.domain.errors import LeaseChangedError, UnfinishedError, VoidCommitError
 from longhaul.domain.follow_ons import (
@@ -106,9 +108,10 @@ class Finisher:
             reopened = self.publication.reopen(lease)
         except LeaseChangedError as error:
             return self._changed(lease, error.current)
-        self.release(reopened, 0)
+        wait_s = left_s(reopened.retry_at, self.clock) or 0
+        settled = self.settled(reopened, ceil(max(0, wait_s)))
         self.publication.discard(lease)
-        return reopened
+        return settled
 
     def _changed(self, lease: Lease, current: Lease | None) -> Lease:
         """The row that won: of another function that finishes it, or of a new run.
@@ -184,9 +187,12 @@ class Finisher:
         # One stage after the other, and a batch at a time: all bodies together may be too much for
         # a function's memory.
         for name, jobs in groupby(self._jobs(lease, emitted), key=lambda job: job.stage):
-            stage = self.settings.stage(name)
+            stage = self.settings.stage_or_removed(name)
+            if stage.is_removed:
+                self._dead_letter_orphans(lease, name, messages(jobs))
+                continue
             for message, why in self.queue.send_many(stage.queue_url, messages(jobs)):
-                self._dead_letter_unsendable(stage, message, why)
+                self._dead_letter_unsendable(stage, message, f"SQS refuses this job: {why}")
         logger.info("followed on", extra={"lease": lease.key, "jobs": dict(sent)})
 
     def _jobs(self, lease: Lease, emitted: Emitted | None) -> Iterator[FollowOn]:
@@ -195,10 +201,20 @@ class Finisher:
             if job:
                 yield job
 
+    def _dead_letter_orphans(self, lease: Lease, name: str, messages: Iterable[Message]) -> None:
+        """Dead-letter what the job emitted for a stage that was taken out since, in its own."""
+        stage = self.settings.stage_or_removed(lease.stage)
+        why = f"stage {name} was taken out: submit this request to another"
+        for message in messages:
+            if stage.is_removed:
+                logger.warning("no queue for a dead letter: both stages were removed")
+            else:
+                self._dead_letter_unsendable(stage, message, why)
+
     def _dead_letter_unsendable(self, stage: Stage, message: Message, why: str) -> None:
-        """A follow-on that SQS never takes must neither stay owed nor be forgotten."""
+        """A follow-on that can never be sent must neither stay owed nor be forgotten."""
         key = job_key(stage.name, json.loads(message.body)["job_id"])
-        reason = Reason(kind="unsendable", reason=shorten(f"SQS refuses this job: {why}"), key=key)
+        reason = Reason(kind="unsendable", reason=shorten(why), key=key)
         self.giving_up.send(stage.dead_letter_queue_url, lambda: message, reason)
         self.announcer.refused(stage, reason)
         logger.error("a follow-on cannot be sent: dead-lettered", extra={"lease": key})

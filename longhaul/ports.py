@@ -189,8 +189,8 @@ class Leases(Protocol):
         Iff it is not published, and nobody has noted that since `lease` was read.
         """
 
-    def reopen(self, lease: Lease, now: datetime) -> Lease:
-        """Clear a committed output that is void, iff not published: the job runs again."""
+    def reopen(self, lease: Lease, after: Lease) -> Lease:
+        """Write the row after its commit was void, iff not published."""
 
     def request_cancel(self, key: str, stage: str) -> Lease:
         """Cancel what was sent up to now, by AWS's clock.

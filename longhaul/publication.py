@@ -10,14 +10,18 @@ gone then makes the commit void.
                0                                            30 min
 """
 
+import random
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from aws_lambda_powertools import Logger
 
 from longhaul.domain.errors import UploadsGoneError, VoidCommitError
-from longhaul.domain.lease import Lease
-from longhaul.ports import Clock, Leases, Publisher
+from longhaul.domain.lease import Lease, State
+from longhaul.domain.outcome import reopened
+from longhaul.metrics import Metric, StageMetric
+from longhaul.ports import Clock, Leases, Metrics, Publisher
+from longhaul.settings import LeaseSettings
 
 logger = Logger(child=True)
 
@@ -29,9 +33,12 @@ LOOK_AGAIN_AFTER = timedelta(minutes=30)
 class Publication:
     """Publishes what ended rows owe, in any function."""
 
+    timing: LeaseSettings
     clock: Clock
+    rng: random.Random
     leases: Leases
     publisher: Publisher
+    metrics: Metrics
 
     def publish(self, lease: Lease, until: datetime | None) -> None:
         """Publish the row's committed output; repeatable.
@@ -60,15 +67,32 @@ class Publication:
             raise
 
     def reopen(self, lease: Lease) -> Lease:
-        """Let the job of a void commit run again.
+        """Let the job of a void commit run again, or be dead when that was too often.
 
         Raises:
             LeaseChangedError: it was published after all, or another function came first.
         """
-        reopened = self.leases.reopen(lease, self.clock.now())
-        logger.warning("committed output is void: the job runs again", extra={"lease": lease.key})
-        return reopened
+        after = reopened(lease, self.timing, self.clock.now(), self.rng)
+        after = self.leases.reopen(lease, after)
+        logger.warning(
+            "a committed output is void", extra={"lease": lease.key, "state": after.state.value}
+        )
+        self.metrics.put(_measured(lease, after), stage=lease.stage)
+        return after
 
     def discard(self, lease: Lease) -> None:
         """Remove what the row's attempt left."""
         self.publisher.discard(lease.id)
+
+
+def _measured(before: Lease, after: Lease) -> dict[Metric, float]:
+    """What a void commit counts as. It counted as a success when it was settled: that is undone."""
+    work_s = (before.ended_at - before.attempt.claimed_at).total_seconds()
+    values: dict[Metric, float] = {
+        StageMetric.SUCCEEDED: -1,
+        StageMetric.INTERRUPTED: 1,
+        StageMetric.WASTED: 2 * work_s,
+    }
+    if after.state is State.DEAD:
+        values[StageMetric.DEAD_LETTERED] = 1
+    return values

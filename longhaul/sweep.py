@@ -259,7 +259,9 @@ class Sweeper:
                 with self._guard(report, attempt):
                     if self._is_cleared(attempt, rows.get(attempt.key), report):
                         cleared.append(attempt)
-            self.publisher.strike_off(cleared)
+            if cleared:
+                with self._guard(report, cleared[0]):
+                    self.publisher.strike_off(cleared)
 
     def _is_cleared(self, attempt: AttemptId, row: Lease | None, report: SweepReport) -> bool:
         decision = decide_pending(attempt, row, self.settings.lease, self.clock.now())

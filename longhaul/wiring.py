@@ -178,7 +178,14 @@ class Wiring:
 
     @cached_property
     def publication(self) -> Publication:
-        return Publication(clock=self.clock, leases=self.leases, publisher=self.publisher)
+        return Publication(
+            timing=self.settings.lease,
+            clock=self.clock,
+            rng=self.rng,
+            leases=self.leases,
+            publisher=self.publisher,
+            metrics=self.metrics,
+        )
 
     @cached_property
     def finisher(self) -> Finisher:

@@ -16,6 +16,7 @@ first list leaves uploads without parts, which cost nothing and end by the bucke
 
 import logging
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from functools import cached_property, partial
@@ -28,7 +29,12 @@ from longhaul.adapters.background import Threads
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.errors import code_of, retrying
 from longhaul.deadline import left_s
-from longhaul.domain.errors import UploadsGoneError, VoidCommitError
+from longhaul.domain.errors import (
+    ContendedError,
+    NotDeletedError,
+    UploadsGoneError,
+    VoidCommitError,
+)
 from longhaul.domain.lease import AttemptId, CommittedOutput
 from longhaul.domain.manifest import (
     MANIFEST,
@@ -119,6 +125,8 @@ class S3Publisher:
             TimeUpError: it was not done `until` then; what was done stays.
             UploadsGoneError: uploads are neither pending nor completed, or (`looks_only`) not yet
                 completed.
+            ContendedError: others changed it each time; publish again.
+            NotDeletedError: it is visible, and files that it replaces are still there.
             VoidCommitError: mode `error` (or `append`) found another output in the way, or a
                 table is not as the upload found it.
             ClientError: S3 refused; publish again.
@@ -293,7 +301,7 @@ class S3Publisher:
                     raise
             else:
                 return
-        raise RuntimeError(f"{place.key}{MANIFEST} changed under each of {_CONFLICT_TRIES} tries")
+        raise ContendedError(f"{place.key}{MANIFEST} changed under each of {_CONFLICT_TRIES} tries")
 
     def _delete(self, pending: PendingOutput, paths: Iterable[str]) -> None:
         """Delete files of the output, except those that the manifest in place names.
@@ -309,13 +317,21 @@ class S3Publisher:
         self._delete_keys(place.bucket, [place.key + path for path in sorted(doomed - in_use)])
 
     def _delete_keys(self, bucket: str, doomed: list[str]) -> None:
+        """Delete them all, or as many as S3 does.
+
+        Raises:
+            NotDeletedError: some are still there. The answer is a success that names them.
+        """
+        refused: Counter[str] = Counter()
         for start in range(0, len(doomed), _DELETE_BATCH):
             keys: list[ObjectIdentifierTypeDef] = [
                 {"Key": key} for key in doomed[start : start + _DELETE_BATCH]
             ]
             answer = self._s3.delete_objects(Bucket=bucket, Delete={"Objects": keys, "Quiet": True})
-            for failed in answer.get("Errors", []):
-                raise RuntimeError(f"could not delete {failed.get('Key')}: {failed.get('Code')}")
+            refused.update(failed.get("Code", "no code") for failed in answer.get("Errors", []))
+        if refused:
+            logger.warning("S3 did not delete all files: %s", dict(refused))
+            raise NotDeletedError(f"{refused.total()} files were not deleted: {', '.join(refused)}")
 
 
 def _conflict_wait_s(token: str, tries: int) -> float:

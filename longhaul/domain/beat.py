@@ -6,7 +6,7 @@ from typing import Literal
 
 from longhaul.domain import schedule
 from longhaul.domain.durations import format_duration
-from longhaul.domain.lease import AttemptId, Lease
+from longhaul.domain.lease import Attempt, AttemptId, Lease
 from longhaul.settings import LeaseSettings
 
 KillReason = Literal["JobStalled", "JobCancelled", "LeaseLost"]
@@ -84,7 +84,7 @@ def decide_beat(
         )
     progress_at = lease.attempt.progress_at
     age_s = (now - lease.attempt.claimed_at).total_seconds()
-    if progress_at is None and age_s >= timing.start_timeout_s:
+    if progress_at is None and _beats_for_s(lease.attempt, age_s) >= timing.start_timeout_s:
         return Kill(
             "JobStalled",
             f"the task gave no sign of life within {format_duration(timing.start_timeout_s)}",
@@ -102,6 +102,17 @@ def decide_beat(
     if held_s >= timing.hand_over_age_s:
         return HandOver(receive.receipt_handle, wait_s)
     return Extend(receive.receipt_handle, schedule.visibility_s(wait_s, held_s, timing), wait_s)
+
+
+def _beats_for_s(attempt: Attempt, age_s: float) -> float:
+    """Seconds since the first beat of an attempt of that age.
+
+    Its execution, and with it its task, may have started long after the claim: Step Functions was
+    out, or throttled.
+    """
+    if attempt.beats > BEATS_KEPT:  # the age of the first is not kept any more
+        return age_s
+    return age_s - attempt.beat_ages_s[0] if attempt.beat_ages_s else 0
 
 
 def _stall(lease: Lease, progress_at: datetime, now: datetime) -> str | None:

@@ -10,6 +10,8 @@ LonghaulError
 ├── UnfinishedError                later: the rest is still owed
 │   ├── TimeUpError                the invocation ends soon
 │   ├── UploadsGoneError           uploads are neither pending nor completed: look again much later
+│   ├── ContendedError             others changed the same output each time
+│   ├── NotDeletedError            files of the output before are still there
 │   └── NotNotifiedError           the notice of an end was not taken
 ├── NoticeRefusedError             nor will it be, until people change something
 └── VoidCommitError                a committed output can never show: the job has to run again
@@ -83,6 +85,14 @@ class UploadsGoneError(UnfinishedError):
 
     They were aborted, or have expired; or S3 is completing them, which may take minutes.
     """
+
+
+class ContendedError(UnfinishedError):
+    """Others changed an output or a table each time that this publication tried to."""
+
+
+class NotDeletedError(UnfinishedError):
+    """The output is in place, and S3 did not delete all that it replaces."""
 
 
 class NotNotifiedError(UnfinishedError):

@@ -73,27 +73,29 @@ def follow_ons(
 ) -> Iterator[FollowOn | Arrival | Join]:
     """What follows a job that succeeded.
 
-    For each next stage: the jobs that it emitted for it; or, when it emitted nothing for any stage,
-    one job with its output as the input. At a stage that joins, the job arrives. A `Join` by itself
-    belongs to an empty group: it starts at once, or the stages behind it would wait for ever.
+    What it emitted, for each stage that it named; a deploy may have led elsewhere since. For each
+    other next stage, when it emitted nothing, one job with its output as the input. At a stage that
+    joins, the job arrives. A `Join` by itself belongs to an empty group: it starts at once, or the
+    stages behind it would wait for ever. A stage that it emitted for may have been taken out.
     """
     output = lease.attempt.output
     if output is None:
         raise AssertionError(f"{lease.key} has no output to follow")
-    for name in settings.stage_or_removed(lease.stage).next:
+    following = settings.stage_or_removed(lease.stage).next
+    for name, requests in (emitted or {}).items():
+        target = settings.stage_or_removed(name)
+        for n, request in enumerate(requests):
+            group = Group(of=lease.key, run=lease.run, n=n, size=len(requests))
+            yield _follow_on(lease, target, (*groups_of(lease), group), n, request, settings)
+        if not requests:
+            yield from _joins_of_none(lease, target, settings)
+    for name in following:
         target = settings.stage(name)
         if target.join:
             yield Arrival(_join(lease, target, groups_of(lease)), output.prefix)
         elif emitted is None:
             inputs = {_input_name(lease.stage): output.prefix}
             yield _follow_on(lease, target, groups_of(lease), 0, {"inputs": inputs}, settings)
-        else:
-            requests = emitted.get(name, ())
-            for n, request in enumerate(requests):
-                group = Group(of=lease.key, run=lease.run, n=n, size=len(requests))
-                yield _follow_on(lease, target, (*groups_of(lease), group), n, request, settings)
-            if not requests and name in emitted:
-                yield from _joins_of_none(lease, target, settings)
 
 
 def joined(

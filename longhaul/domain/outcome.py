@@ -49,7 +49,8 @@ def settle(
     )
     if verdict.kind is OutcomeClass.SUCCEEDED:
         publish = () if lease.attempt.published_at else (Owed.PUBLISH,)
-        follow_ons = (Owed.FOLLOW_ONS,) if stage.next else ()
+        has_emitted = lease.attempt.output is not None and lease.attempt.output.emitted_ref
+        follow_ons = (Owed.FOLLOW_ONS,) if stage.next or has_emitted else ()
         owed = (*publish, *follow_ons, Owed.DELETE)
         return Settlement(replace(row, state=State.SUCCEEDED, owed=owed, last_error=None), verdict)
     if verdict.kind is OutcomeClass.CANCELLED or lease.cancel_requested_at:
@@ -150,16 +151,25 @@ def noted_gone(lease: Lease, now: datetime) -> Lease:
     return replace(lease, attempt=replace(lease.attempt, gone_at=now))
 
 
-def reopened(lease: Lease, now: datetime) -> Lease:
-    """The row of a job whose committed output is void: it runs again, at once."""
-    return replace(
+def reopened(lease: Lease, timing: LeaseSettings, now: datetime, rng: random.Random) -> Lease:
+    """The row of a job whose committed output is void: it runs again, as after an interruption.
+
+    It may be void each time, where others change the same table or move new objects away. A cancel
+    that came after the commit holds now.
+    """
+    interruptions = lease.interruptions + 1
+    row = replace(
         lease,
-        state=State.RELEASED,
         attempt=replace(lease.attempt, output=None, result=None, gone_at=None),
-        owed=(),
-        retry_at=now,
+        interruptions=interruptions,
+        last_class=OutcomeClass.INTERRUPTED.value,
         last_error="the committed output was void",
+        cancel_requested_at=lease.cancelled_at if lease.is_cancelled else None,
     )
+    if interruptions >= timing.max_interruptions:
+        return _dead(row)
+    wait = timedelta(seconds=schedule.back_off_s(interruptions - 1, timing, rng))
+    return replace(row, state=State.RELEASED, owed=(), retry_at=now + wait)
 
 
 def _no_larger_disk(execution: ExecutionInput) -> str:

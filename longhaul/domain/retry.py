@@ -21,7 +21,7 @@ stopped task of the last attempt may run until then.
 
 def decide_retry(lease: Lease, timing: LeaseSettings, now: datetime) -> Claim | None:
     """The claim of a released job's next attempt, if it is time and nothing speaks against it."""
-    if lease.state is not State.RELEASED or lease.is_mark or lease.cancel_requested_at:
+    if lease.state is not State.RELEASED or lease.is_mark or lease.is_cancelled:
         return None
     if lease.retry_at is None or now < lease.retry_at + _MESSAGE_FIRST:
         return None

@@ -64,7 +64,11 @@ class Families:
         The last member sends the join. With `once_finished` the join may be missing while another
         member still owes something, since that one may be about to send it.
         """
-        if not self._seen.world.settings.stage_or_removed(key.partition("#")[0]).next:
+        settings = self._seen.world.settings
+        # What it emitted is sent wherever its stage leads by now.
+        has_emitted = key.startswith(f"{MAIN}#") and self._seen.job_of(key).fan_out
+        is_sent = has_emitted and not settings.stage_or_removed(CLEAN).is_removed
+        if not is_sent and not settings.stage_or_removed(key.partition("#")[0]).next:
             return None
         if key.startswith(f"{MAIN}#"):
             size = self._seen.job_of(key).fan_out

@@ -9,6 +9,7 @@ from longhaul.domain.beat import BEATS_KEPT
 from longhaul.domain.claim import Claim, cancelled_before_claim, next_attempt
 from longhaul.domain.history import KEPT
 from longhaul.domain.lease import Lease, State
+from longhaul.domain.outcome import reopened
 from longhaul.domain.verdict import OutcomeClass
 from simulation.aws.cloud import FakeAws
 from tests.builders import NOW, changed, message, running, stage
@@ -40,9 +41,10 @@ def test_times_of_the_latest_beats_are_kept_and_all_beats_are_counted(
 def test_history_keeps_a_void_commit(leases: DynamoLeases, claimed: Lease) -> None:
     committed = leases.commit(claimed.id, OUTPUT)
     leases.settle(committed, after(committed, OutcomeClass.SUCCEEDED))
-    reopened = leases.reopen(after(committed, OutcomeClass.SUCCEEDED), NOW)
-    (void,) = leases.history([reopened])[claimed.key]
-    assert (void.state, void.kind, void.ended_at) == (State.RELEASED, "succeeded", NOW)
+    ended = after(committed, OutcomeClass.SUCCEEDED)
+    row = leases.reopen(ended, reopened(ended, NUMBERS, NOW, random.Random(1)))
+    (void,) = leases.history([row])[claimed.key]
+    assert (void.state, void.kind, void.ended_at) == (State.RELEASED, "interrupted", NOW)
     assert void.reason == "the committed output was void"
 
 

@@ -1,7 +1,9 @@
 """Each rule of the lease is one conditional write, which only its owner may make."""
 
+import random
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
@@ -10,6 +12,7 @@ from longhaul.adapters.dynamodb.slots import DynamoSlots
 from longhaul.domain.claim import Claim, next_attempt
 from longhaul.domain.errors import LeaseChangedError, NoFreeSlotError
 from longhaul.domain.lease import AttemptId, Lease, Owed, RecordedResult, State
+from longhaul.domain.outcome import reopened
 from longhaul.domain.pace import Pace, SlotUse
 from longhaul.domain.verdict import OutcomeClass
 from tests.builders import NOW, changed, message, running, stage
@@ -227,9 +230,9 @@ def test_void_commit_is_cleared_and_the_job_is_released(
     committed = leases.commit(claimed.id, OUTPUT)
     ended = after(committed, OutcomeClass.SUCCEEDED)
     leases.settle(committed, ended)
-    reopened = leases.reopen(ended, NOW)
-    assert (reopened.state, reopened.attempt.output, reopened.owed) == (State.RELEASED, None, ())
-    assert leases.load(claimed.key) == reopened
+    void = reopened(ended, NUMBERS, NOW, random.Random(1))
+    assert leases.reopen(ended, void) == void
+    assert leases.load(claimed.key) == void
 
 
 def test_of_two_publishers_that_look_again_one_goes_on(
@@ -257,9 +260,10 @@ def test_published_output_is_neither_noted_as_gone_nor_cleared(
     leases.mark_published(claimed.id, NOW)
     ended = after(committed, OutcomeClass.SUCCEEDED)  # the mark came after it was read
     leases.settle(committed, ended)
-    for write in (leases.note_gone, leases.reopen):
+    void = reopened(ended, NUMBERS, NOW, random.Random(1))
+    for write in (partial(leases.note_gone, ended, NOW), partial(leases.reopen, ended, void)):
         with pytest.raises(LeaseChangedError) as lost:
-            write(ended, NOW)
+            write()
         assert lost.value.current is not None
         assert lost.value.current.attempt.published_at == NOW
 

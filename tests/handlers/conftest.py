@@ -6,7 +6,7 @@ contract tests run on moto too, and `tests/e2e` runs the whole stack there.
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -104,13 +104,14 @@ class Stack:
         assert lease is not None
         return lease
 
-    def redeploy(self, **stage: Any) -> None:
-        """Deploy the first stage with other settings. Rows, messages and executions stay.
+    def redeploy(self, *, without: Sequence[str] = (), **stage: Any) -> None:
+        """Deploy the first stage with other settings, and take others out.
 
-        The settings return to the old ones when the stack ends.
+        Rows, messages and executions stay. The settings return to the old ones when the stack ends.
         """
         first, *others = self.settings.stages
-        stages = (first.model_copy(update=stage), *others)
+        kept = (each for each in others if each.name not in without)
+        stages = (first.model_copy(update=stage), *kept)
         changed = self.settings.model_copy(update={"stages": stages})
         os.environ[VARIABLE] = changed.model_dump_json()
         forget_runtimes()

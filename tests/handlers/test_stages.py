@@ -20,7 +20,7 @@ from simulation.aws.errors import unavailable
 from simulation.aws.service import Answer, Call
 from tests.builders import BUCKET, body, changed, stage
 from tests.events import event
-from tests.handlers.conftest import Context, Stack, deployed
+from tests.handlers.conftest import Context, Stack, deployed, out
 
 
 def queued(name: str, **changes: Any) -> Stage:
@@ -115,6 +115,53 @@ def dispatched(stack: Stack, stage_: Stage, context: Context) -> list[Lease]:
     rows = stack.parts.leases.load_many(keys)
     found = (rows.get(key) for key in dict.fromkeys(keys))
     return [row for row in found if row is not None and row.state is State.RUNNING]
+
+
+@pytest.mark.parametrize("following", [(), ("other",)])
+def test_what_a_job_emitted_is_sent_wherever_a_deploy_leads_since(
+    following: tuple[str, ...], context: Context
+) -> None:
+    with deployed(check=True, stages=(*STAGES, queued("other"))) as stack:
+        lease = stack.claim()
+        commit(stack, lease, emitting(25))
+        stack.redeploy(next=following)
+
+        assert settled(lease, context) == "SUCCEEDED"
+
+        assert len(jobs_in(stack, STAGES[1])) == 25
+        assert stack.row().owed == ()
+
+
+def test_what_a_job_owes_is_sent_wherever_a_deploy_leads_since(context: Context) -> None:
+    with deployed(check=True, stages=(*STAGES, queued("other"))) as stack:
+        lease = stack.claim()
+        commit(stack, lease, emitting(25))
+        stack.aws.gate.around = out("SendMessageBatch")
+        with pytest.raises(ClientError):
+            settled(lease, context)
+        stack.aws.gate.around = None
+        assert stack.row().owed == (Owed.FOLLOW_ONS, Owed.DELETE)
+        stack.redeploy(next=("other",))
+
+        sweeper.lambda_handler(event("sweeper", "schedule"), context)
+
+        assert len(jobs_in(stack, STAGES[1])) == 25
+
+
+def test_what_a_job_emitted_for_a_stage_that_was_taken_out_is_dead_lettered(
+    context: Context,
+) -> None:
+    with deployed(check=True, stages=STAGES) as stack:
+        lease = stack.claim()
+        commit(stack, lease, emitting(2))
+        stack.redeploy(next=(), without=("clean", "delays"))
+
+        assert settled(lease, context) == "SUCCEEDED"
+
+        letters = stack.dead_letters()
+        assert [why["class"] for _, why in letters] == ["unsendable"] * 2
+        assert "stage clean was taken out" in letters[0][1]["reason"]
+        assert "raw/0.csv" in letters[0][0]
 
 
 def test_follow_ons_are_sent_before_the_message_is_deleted(

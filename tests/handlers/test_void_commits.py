@@ -1,5 +1,6 @@
 """Uploads of a committed output that look gone: they may be, or S3 is still completing them."""
 
+from collections import Counter
 from datetime import timedelta
 from pathlib import Path
 
@@ -8,7 +9,9 @@ import pytest
 from longhaul.domain.lease import Lease, Owed, State
 from longhaul.publication import LOOK_AGAIN_AFTER
 from simulation.aws.s3.completion import AT_ONCE, Completion, Meanwhile
-from tests.handlers.conftest import Stack
+from simulation.aws.service import Answer, Call, Proceed
+from tests.emf import metrics_in
+from tests.handlers.conftest import Stack, deployed
 from tests.handlers.life import Kill, Killed, Life
 from tests.lease_page import table
 
@@ -190,6 +193,85 @@ def test_job_that_was_cancelled_before_its_commit_was_void_does_not_run_again(li
     life.deliver()
     assert (life.row(JOB).state, life.row(JOB).attempt.number) == (State.CANCELLED, 1)
     assert life.stack.messages() == (0, 0)
+
+
+def test_job_that_was_cancelled_before_its_commit_was_void_is_not_claimed_from_its_row(
+    output: Path,
+) -> None:
+    with deployed(slots=1) as stack:
+        life = Life(stack, output)
+        row = committed(life)
+        lose_uploads(life)
+        life.settle(row, "killed")
+        stack.aws.clock.advance(60)
+        life.cancel(JOB)
+        hide(life, hours=10)  # far behind a backlog
+        stack.aws.clock.advance(HALF_AN_HOUR_S)
+        life.sweep()
+        assert life.row(JOB).state is State.RELEASED
+        hide(life, hours=10)
+        stack.aws.clock.advance(200)
+
+        life.send("another")
+        life.deliver()
+
+        assert (life.row(JOB).state, life.row(JOB).attempt.number) == (State.RELEASED, 1)
+        assert life.row("another").state is State.RUNNING
+
+
+def hide(life: Life, *, hours: float) -> None:
+    until = (life.stack.aws.clock.now() + timedelta(hours=hours)).timestamp()
+    queue = life.stack.sqs.queues[life.stack.jobs_url]
+    for message in queue.messages.values():
+        queue.show(message, until)
+
+
+def test_job_whose_commit_is_void_each_time_ends_as_a_dead_letter(life: Life) -> None:
+    """A consumer of the bucket's events moves each new object away."""
+    s3, clock = life.stack.aws.s3, life.stack.aws.clock
+
+    def moved_away(call: Call, proceed: Proceed) -> Answer:
+        answer = proceed()
+        if call.operation == "CompleteMultipartUpload":
+            s3.buckets[call.arguments["Bucket"]].objects.pop(call.arguments["Key"], None)
+        return answer
+
+    life.stack.aws.gate.around = moved_away
+    life.send(JOB)
+    runs = 0
+    for _ in range(100):
+        life.deliver()
+        if life.row(JOB).state is State.RUNNING:
+            row = life.row(JOB)
+            life.start_work(row)
+            life.commit(row)
+            life.settle(row, "exit-1")
+            runs += 1
+            clock.advance(HALF_AN_HOUR_S)
+        clock.advance(150)
+        life.sweep()
+    life.stack.aws.gate.around = None
+
+    assert (life.row(JOB).state, life.row(JOB).interruptions) == (State.DEAD, 20)
+    assert runs == 20
+    ((_, why),) = life.stack.dead_letters()
+    assert (why["class"], why["reason"]) == ("interrupted", "the committed output was void")
+    assert life.stack.messages() == (0, 0)
+
+
+def test_void_commit_takes_its_success_back(life: Life, capsys: pytest.CaptureFixture[str]) -> None:
+    row = committed(life)
+    lose_uploads(life)
+    life.stack.aws.clock.advance(7200)
+    life.settle(row, "killed")
+    life.stack.aws.clock.advance(HALF_AN_HOUR_S)
+    life.sweep()
+
+    put: Counter[str] = Counter()
+    for datum in metrics_in(capsys.readouterr().out):
+        put[datum.name] += datum.value
+    assert {put["JobsSucceeded"], put["WorkWasted"] - 7200} == {0}
+    assert put["AttemptsInterrupted"] == 1
 
 
 def test_row_is_reopened_before_anything_of_a_void_commit_is_deleted(life: Life) -> None:

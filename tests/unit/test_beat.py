@@ -1,6 +1,6 @@
 from datetime import timedelta
 
-from longhaul.domain.beat import Beat, Extend, HandOver, Kill, beaten, decide_beat
+from longhaul.domain.beat import BEATS_KEPT, Beat, Extend, HandOver, Kill, beaten, decide_beat
 from longhaul.domain.lease import Lease
 from longhaul.settings import LeaseSettings
 from tests.builders import NOW, changed, running
@@ -70,8 +70,24 @@ def test_short_stall_timeout_makes_a_report_overdue_sooner() -> None:
 
 
 def test_task_without_a_sign_of_life_is_stalled_after_the_start_timeout() -> None:
-    assert isinstance(decide(running(), 599), Extend)
-    assert decide(running(), 600) == Kill("JobStalled", "the task gave no sign of life within 10m")
+    beating = beaten(running(), NOW + timedelta(seconds=15), NOW)
+    assert isinstance(decide(beating, 614), Extend)
+    assert decide(beating, 615) == Kill("JobStalled", "the task gave no sign of life within 10m")
+
+
+def test_execution_that_starts_long_after_the_claim_has_the_whole_start_timeout() -> None:
+    assert isinstance(decide(running(), 3_600), Extend)
+    beating = beaten(running(), NOW + timedelta(seconds=3_600), NOW)
+    assert isinstance(decide(beating, 4_199), Extend)
+    assert isinstance(decide(beating, 4_200), Kill)
+
+
+def test_many_beats_without_a_sign_of_life_are_stalled() -> None:
+    """The first is no longer known, and the latest are all of the last minutes."""
+    row = running()
+    for second in range(600 - BEATS_KEPT - 1, 600):
+        row = beaten(row, NOW + timedelta(seconds=second), NOW)
+    assert isinstance(decide(row, 600), Kill)
 
 
 def test_beat_is_stored_with_its_age_rounded_down_and_never_negative() -> None:

@@ -3,8 +3,7 @@
 import json
 
 from longhaul.domain.classify import classify
-from longhaul.domain.lease import CommittedOutput, RecordedResult, State
-from longhaul.domain.outcome import reopened
+from longhaul.domain.lease import RecordedResult
 from longhaul.domain.verdict import Evidence, OutcomeClass
 from tests.builders import NOW, changed, running
 
@@ -31,17 +30,3 @@ def test_out_of_memory_is_seen_in_the_reason_of_the_stop_too() -> None:
     evidence = ended(137, "OutOfMemoryError: the task was killed")
 
     assert classify(STARTED, evidence).kind is OutcomeClass.OUT_OF_MEMORY
-
-
-def test_job_that_runs_again_after_a_void_commit_has_neither_its_output_nor_its_result() -> None:
-    row = changed(
-        running(),
-        output=CommittedOutput(1, "longhaul/pending/x", "s3://longhaul-data/out/", 2, 10),
-        result=RecordedResult(1, "succeeded", ""),
-        gone_at=NOW,
-    )
-    after = reopened(row, NOW)
-
-    assert (after.state, after.owed, after.retry_at) == (State.RELEASED, (), NOW)
-    assert (after.attempt.output, after.attempt.result) == (None, None)
-    assert (after.attempt.gone_at, after.last_error) == (None, "the committed output was void")

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from datetime import datetime, timedelta
+from random import Random
 from typing import Any
 
 import pytest
@@ -28,6 +29,7 @@ from longhaul.domain.lease import (
 from longhaul.domain.lineage import Lineage
 from longhaul.domain.outcome import reopened
 from longhaul.domain.verdict import ExitCode, OutcomeClass
+from longhaul.settings import LeaseSettings
 from tests.builders import NOW, changed, running
 
 LATER = NOW + timedelta(hours=1)
@@ -292,16 +294,45 @@ def test_objects_and_executions_of_a_job_are_named_after_its_key() -> None:
     assert request_ref("main#january", "m-1") == f"longhaul/requests/{digest}/m-1.json"
 
 
-def test_job_of_a_void_commit_is_released_at_once_and_owes_nothing() -> None:
-    committed = changed(
-        replace(running(), state=State.SUCCEEDED, owed=(Owed.PUBLISH, Owed.DELETE)),
-        output=CommittedOutput(1, "ref", "s3://b/o/", 1, 1),
-        result=RecordedResult(1, "succeeded", ""),
-        gone_at=NOW,
-    )
+COMMITTED = changed(
+    replace(running(), state=State.SUCCEEDED, owed=(Owed.PUBLISH, Owed.DELETE)),
+    output=CommittedOutput(1, "ref", "s3://b/o/", 1, 1),
+    result=RecordedResult(1, "succeeded", ""),
+    gone_at=NOW,
+)
 
-    row = reopened(committed, LATER)
+
+def test_job_of_a_void_commit_is_released_at_once_and_owes_nothing() -> None:
+    row = reopened(COMMITTED, LeaseSettings(), LATER, Random(1))
 
     assert (row.state, row.owed, row.retry_at) == (State.RELEASED, (), LATER)
-    assert row.last_error == "the committed output was void"
+    assert (row.last_class, row.last_error) == ("interrupted", "the committed output was void")
     assert (row.attempt.output, row.attempt.result, row.attempt.gone_at) == (None, None, None)
+    assert (row.interruptions, row.cancel_requested_at) == (1, None)
+
+
+def test_job_whose_commit_was_void_before_backs_off() -> None:
+    before = replace(COMMITTED, interruptions=5)
+
+    row = reopened(before, LeaseSettings(), LATER, Random(1))
+
+    assert row.retry_at is not None
+    assert row.retry_at > LATER
+
+
+def test_job_whose_commit_was_void_too_often_is_dead() -> None:
+    timing = LeaseSettings()
+    before = replace(COMMITTED, interruptions=timing.max_interruptions - 1)
+
+    row = reopened(before, timing, LATER, Random(1))
+
+    assert (row.state, row.owed) == (State.DEAD, (Owed.DEAD_LETTER, Owed.DELETE))
+    assert (row.last_class, row.last_error) == ("interrupted", "the committed output was void")
+
+
+def test_job_that_was_cancelled_before_its_commit_was_void_has_the_mark() -> None:
+    before = replace(COMMITTED, cancelled_at=LATER)
+
+    row = reopened(before, LeaseSettings(), LATER, Random(1))
+
+    assert (row.state, row.cancel_requested_at) == (State.RELEASED, LATER)

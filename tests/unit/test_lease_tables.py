@@ -142,7 +142,9 @@ BEATS: dict[str, Lease | None] = {
     "RUNNING, mine, no progress for stall_timeout, nor a beat": changed(
         ALIVE, progress_at=LATER - timedelta(seconds=900)
     ),
-    "RUNNING, mine, no sign of life for start_timeout": changed(BASE, progress_at=None),
+    "RUNNING, mine, no sign of life for start_timeout": changed(
+        BASE, progress_at=None, beats=1, beat_ages_s=(0,)
+    ),
     "RUNNING, another attempt, mine never settled": changed(ALIVE, attempt=2),
     "RUNNING, another attempt, mine settled": changed(ALIVE, attempt=2, settled_attempt=1),
     "RELEASED": RELEASED,

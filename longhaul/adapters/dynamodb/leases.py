@@ -44,7 +44,7 @@ from longhaul.domain.lease import (
     registered,
 )
 from longhaul.domain.message import JobMessage
-from longhaul.domain.outcome import noted_gone, reopened, struck
+from longhaul.domain.outcome import noted_gone, struck
 from longhaul.domain.pace import Pace, Room
 from longhaul.ports import Clock, Rows
 from longhaul.settings import Stage
@@ -243,8 +243,7 @@ class DynamoLeases:
             return own_write(error, lambda row: row.id == lease.id and row.attempt.gone_at == now)
         return after
 
-    def reopen(self, lease: Lease, now: datetime) -> Lease:
-        after = reopened(lease, now)
+    def reopen(self, lease: Lease, after: Lease) -> Lease:
         clauses = [SAME_STATE, MINE, UNPUBLISHED]
         try:
             self._writes.transact(

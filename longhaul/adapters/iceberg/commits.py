@@ -37,7 +37,7 @@ from longhaul.adapters.iceberg.history import (
     is_published,
     to_replace,
 )
-from longhaul.domain.errors import TimeUpError, VoidCommitError
+from longhaul.domain.errors import ContendedError, TimeUpError, VoidCommitError
 from longhaul.domain.manifest import Switch
 from longhaul.domain.tables import PendingTable, TableFile
 from longhaul.ports import Clock
@@ -139,7 +139,7 @@ class TablePublisher:
                 logger.info("a commit in vain", extra={"error": type(error).__name__})
             else:
                 return
-        raise RuntimeError(f"{pending.path} changed under each of {_TRIES} tries")
+        raise ContendedError(f"{pending.path} changed under each of {_TRIES} tries")
 
 
 @dataclass

@@ -107,8 +107,8 @@ OUTCOME: Final = (
     Mutant(
         "a task that never starts is waited for",
         _BEAT,
-        "if progress_at is None and age_s >= timing.start_timeout_s:",
-        "if progress_at is None and age_s >= 100 * timing.start_timeout_s:",
+        "_beats_for_s(lease.attempt, age_s) >= timing.start_timeout_s:",
+        "_beats_for_s(lease.attempt, age_s) >= 100 * timing.start_timeout_s:",
     ),
     Mutant(
         "a lowered limit never rises again",

@@ -2,7 +2,7 @@
 
 from console.page.histories import Histories
 from longhaul.domain.lease import CommittedOutput, State
-from longhaul.domain.outcome import settle
+from longhaul.domain.outcome import reopened, settle
 from longhaul.domain.verdict import OutcomeClass, Verdict
 from tests.builders import stage
 from tests.console.conftest import World
@@ -43,9 +43,9 @@ def test_a_voided_commit_changes_the_remembered_attempt(world: World) -> None:
     leases.settle(committed, row)
     histories = Histories(leases)
     assert histories.of([row])[row.key][0].state is State.SUCCEEDED
-    reopened = leases.reopen(row, world.clock.now())
-    assert histories.of([reopened])[row.key][0].state is State.RELEASED
-    assert histories.of([reopened]) == leases.history([reopened])
+    void = leases.reopen(row, reopened(row, numbers, world.clock.now(), rng))
+    assert histories.of([void])[row.key][0].state is State.RELEASED
+    assert histories.of([void]) == leases.history([void])
 
 
 def test_jobs_that_are_no_longer_shown_are_forgotten(world: World) -> None:
