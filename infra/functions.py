@@ -115,13 +115,13 @@ class PythonFunction(lambda_.Function):
             "the three move together.",
         )
 
-    def receive_from(self, id_: str, queue: sqs.IQueue, *, enabled: bool) -> None:
-        """Invoke the function with the messages of the queue; not `enabled`: keep the mapping."""
+    def receive_from(self, id_: str, queue: sqs.IQueue) -> None:
+        """Invoke the function with the messages of the queue."""
         self.add_event_source_mapping(
             id_,
             event_source_arn=queue.queue_arn,
-            # None leaves it out: Lambda's default is on.
-            enabled=None if enabled else False,
+            # Said, so that a deploy turns on what a version before turned off for a retired stage.
+            enabled=True,
             batch_size=10,
             # A window would lengthen the time for which messages are invisible.
             max_batching_window=Duration.seconds(0),

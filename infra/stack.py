@@ -122,11 +122,7 @@ class LonghaulStack(Stack):
             "dispatcher", "Claims leases and starts their executions", DISPATCHER_TIMEOUT
         )
         for stage in settings.stages:
-            dispatcher.receive_from(
-                f"{pascal(stage.name)}Jobs",
-                self._queues[stage.name].jobs,
-                enabled=not stage.retired,
-            )
+            dispatcher.receive_from(f"{pascal(stage.name)}Jobs", self._queues[stage.name].jobs)
         sweeper = self._function(
             "sweeper", "Repairs what a lost event or a crash left", SWEEPER_TIMEOUT
         )

@@ -80,30 +80,21 @@ class Heartbeat:
             return BeatResult(next="end", wait_s=0, cause="")
         return BeatResult(next="wait", wait_s=decision.wait_s, cause="")
 
-    def _keep_handle(self, lease: Lease, decision: HandOver) -> BeatResult:
-        """Keep up the row alone. Nothing receives from a retired stage's queue.
-
-        The message shows at the end of its 12 hours and waits. Its newest handle stays in the row,
-        and still deletes it when the job has ended.
-        """
-        visibility_s = schedule.visibility_s(decision.wait_s, 0, self.settings.lease)
-        return self._extend(lease, Extend(None, visibility_s, decision.wait_s))
-
     def _hand_over(self, lease: Lease, decision: HandOver) -> BeatResult:
         """Clear the handle, then make the message visible.
 
         The dispatcher receives it, finds the live lease, and adopts the new receive.
         """
-        if self.settings.stage_or_removed(lease.stage).retired:
-            return self._keep_handle(lease, decision)
+        stage = self.settings.stage_or_removed(lease.stage)
+        if stage.is_removed:  # its queue is gone: keep up the row alone
+            visibility_s = schedule.visibility_s(decision.wait_s, 0, self.settings.lease)
+            return self._extend(lease, Extend(None, visibility_s, decision.wait_s))
         try:
             self.leases.hand_over(lease.id, decision.receipt_handle)
         except LeaseChangedError:
             # It was adopted or settled a moment ago: the next beat decides.
             return BeatResult(next="wait", wait_s=self.settings.lease.beat_floor_s, cause="")
-        self.queue.set_visibility(
-            self.settings.stage_or_removed(lease.stage).queue_url, decision.receipt_handle, 0
-        )
+        self.queue.set_visibility(stage.queue_url, decision.receipt_handle, 0)
         return BeatResult(next="wait", wait_s=decision.wait_s, cause="")
 
     def _undo(self, lease: Lease, handle: str | None, current: Lease | None) -> None:

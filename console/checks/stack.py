@@ -74,9 +74,7 @@ def mappings(target: Target) -> Iterator[Finding]:
             )
             continue
         (mapping,) = here
-        if stage.retired:
-            yield ok(f"mapping: stage {stage.name} is retired, its mapping is {mapping.state}")
-        elif mapping.state != ON:
+        if mapping.state != ON:
             yield problem(
                 f"mapping: that of stage {stage.name} is {mapping.state} "
                 f"({mapping.reason}): no job starts",

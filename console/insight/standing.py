@@ -31,7 +31,6 @@ _RETIRED_ALARMS: Final = 4
 def standing(settings: RuntimeSettings, prices: Prices) -> dict[str, float]:
     """The cost of 30 days by what it is for, in the currency of the prices."""
     stages = settings.stages
-    polled = sum(not stage.retired for stage in stages)
     sweeps = MONTH_S / SWEEP_PERIOD.total_seconds()
     a_sweep = (
         prices.lambda_.request
@@ -40,7 +39,7 @@ def standing(settings: RuntimeSettings, prices: Prices) -> dict[str, float]:
     )
     watch = prices.cloudwatch
     return {
-        "pollers": polled * _POLLERS * MONTH_S / _POLL_S * prices.sqs.request,
+        "pollers": len(stages) * _POLLERS * MONTH_S / _POLL_S * prices.sqs.request,
         "sweeper": sweeps * a_sweep,
         "metrics": metrics(stages) * watch.metric_month,
         "alarms": alarms(stages) * watch.alarm_month,

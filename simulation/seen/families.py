@@ -3,6 +3,7 @@
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from longhaul.domain.lease import AttemptId, emitted_ref
 from simulation.seen.sightings import Sent
 from simulation.worlds.stages import CLEAN, MAIN, SUM
 
@@ -66,8 +67,7 @@ class Families:
         """
         settings = self._seen.world.settings
         # What it emitted is sent wherever its stage leads by now.
-        has_emitted = key.startswith(f"{MAIN}#") and self._seen.job_of(key).fan_out
-        is_sent = has_emitted and not settings.stage_or_removed(CLEAN).is_removed
+        is_sent = self._has_emitted(key) and not settings.stage_or_removed(CLEAN).is_removed
         if not is_sent and not settings.stage_or_removed(key.partition("#")[0]).next:
             return None
         if key.startswith(f"{MAIN}#"):
@@ -87,6 +87,13 @@ class Families:
         if self.keys_at(parent, SUM) or self.is_incomplete(parent):
             return None
         return f"the join of {parent} was not sent"
+
+    def _has_emitted(self, key: str) -> bool:
+        success, world = self._seen.success_of(key), self._seen.world
+        if success is None:
+            return False
+        ref = emitted_ref(AttemptId(success.key, success.run, success.attempt))
+        return ref in world.aws.s3.buckets[world.settings.paths.data_bucket].objects
 
     def is_incomplete(self, parent: str) -> bool:
         """Whether outputs expired before the join could start, which was dead-lettered."""

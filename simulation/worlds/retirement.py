@@ -42,24 +42,23 @@ def retire(world: "World", act: Act) -> None:
     if name not in world.mappings:  # a shrunk world without pipelines
         return
     world.seen.note_retired(name)
-    world.mappings[name].switch(on=False)
     if act.for_s:
         world.redeploy(stages=with_retired(world.settings.stages, name))
         world.timeline.after(
-            act.for_s, lambda: (_take_out if act.work else _bring_back)(world, name)
+            act.for_s, lambda: _take_out(world, name) if act.work else _bring_back(world)
         )
     else:
         _take_out(world, name)
 
 
-def _bring_back(world: "World", name: str) -> None:
+def _bring_back(world: "World") -> None:
     world.redeploy(stages=tuple(world.stages[each.name] for each in world.settings.stages))
-    world.mappings[name].switch(on=True)
 
 
 def _take_out(world: "World", name: str) -> None:
     """Deploy settings without the stage, which deletes its queues with all that is in them."""
     world.redeploy(stages=without(world.settings.stages, name))
+    world.mappings[name].switch(on=False)
 
     def delete_queues() -> None:
         queue = world.queues[name]

@@ -203,19 +203,6 @@ def test_a_check_that_is_denied_is_skipped_and_the_others_run(bare: World) -> No
     assert any(what.startswith("template:") for what in found["ok"])
 
 
-def test_the_mapping_of_a_retired_stage_may_be_off(bare: World) -> None:
-    (stage,) = bare.settings.stages
-    retired = stage.model_copy(update={"retired": True})
-    bare.settings = bare.settings.model_copy(update={"stages": (retired,)})
-    bare.deploy(template=TEMPLATE)
-    bare.aws.lambda_.mappings[0]["State"] = "Disabled"
-
-    code, found = examine(bare)
-
-    assert (code, set(found)) == (0, {"ok"}), found
-    assert "mapping: stage main is retired, its mapping is Disabled" in found["ok"]
-
-
 def test_a_lease_that_three_sweeps_have_left_is_stuck() -> None:
     numbers, late = LeaseSettings(), NOW + timedelta(hours=1)
     overdue = running(key="main#overdue", lease_expires_at=NOW)

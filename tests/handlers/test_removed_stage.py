@@ -97,22 +97,38 @@ def test_sweep_without_the_list_of_stages_repairs_those_that_are_deployed(
     assert life.sweep()["settled"] == 1
 
 
-def test_job_of_a_retired_stage_keeps_its_handle_beyond_the_hand_over(life: Life) -> None:
-    """Nothing would receive the message: the mapping is off."""
+def test_job_of_a_retired_stage_goes_on_beyond_the_hand_over(life: Life) -> None:
     life.send(JOB)
     life.deliver()
     life.stack.redeploy(retired=True)
-    row = life.row(JOB)
-    handle = row.receive.receipt_handle
-    began = life.stack.aws.clock.now()
-    while life.stack.aws.clock.now() - began < timedelta(hours=14):
-        life.report(row)
-        assert life.beat(row)["next"] == "wait"
-        life.stack.aws.clock.advance(300)
+
+    life.run_for(life.row(JOB), timedelta(hours=14).total_seconds())
 
     row = life.row(JOB)
-    assert row.receive.receipt_handle == handle
-    assert row.attempt.hand_overs == 0
+    assert row.attempt.hand_overs == 1
     life.complete(row)
     assert life.settle(row) == "SUCCEEDED"
-    assert life.stack.messages() == (0, 0), "the newest handle deletes after its 12 hours too"
+    assert life.stack.messages() == (0, 0)
+
+
+def test_what_waits_in_a_retired_stage_is_neither_started_nor_lost(life: Life) -> None:
+    clock = life.stack.aws.clock
+    life.send("released")
+    life.deliver()
+    life.settle(life.row("released"), "exit-1")
+    life.stack.redeploy(retired=True)
+    life.send("fresh")
+    renewed = 0
+    for _ in range(24 * 20):  # longer than the queue keeps a message
+        clock.advance(HOUR_S)
+        life.deliver()
+        renewed += life.sweep().get("renewed", 0)
+    assert [(row.job_id, row.state) for row in life.rows()] == [("released", State.RELEASED)]
+    assert renewed == 0
+
+    life.stack.redeploy(retired=False)
+    clock.advance(12 * HOUR_S)
+    life.deliver()
+
+    states = {row.job_id: (row.state, row.attempt.number) for row in life.rows()}
+    assert states == {"released": (State.RUNNING, 2), "fresh": (State.RUNNING, 1)}

@@ -84,6 +84,7 @@ def test_the_mapping_deletes_only_messages_that_the_dispatcher_releases(usual: S
         "FunctionName": "<Dispatcher>",
         "FunctionResponseTypes": ["ReportBatchItemFailures"],
         "MaximumBatchingWindowInSeconds": 0,
+        "Enabled": True,
         "ScalingConfig": {"MaximumConcurrency": 5},
     }
 
@@ -94,10 +95,10 @@ def test_a_retired_stage_keeps_its_queues_and_settings_and_starts_nothing(
     retired = synthesize(tmp_path, {"stages": [{"name": "main"}, {"name": "old", "retired": True}]})
 
     mappings = {
-        mapping["EventSourceArn"]: mapping.get("Enabled", True)
+        mapping["EventSourceArn"]: mapping["Enabled"]
         for mapping in retired.resources("AWS::Lambda::EventSourceMapping").values()
     }
-    assert mappings == {"<MainQueueJobs.Arn>": True, "<OldQueueJobs.Arn>": False}
+    assert mappings == {"<MainQueueJobs.Arn>": True, "<OldQueueJobs.Arn>": True}
     assert {"OldQueueJobs", "OldQueueDeadLetters"} <= retired.resources("AWS::SQS::Queue").keys()
     # Settle, heartbeat and sweeper still know the stage, so its running jobs finish.
     functions = retired.resources("AWS::Lambda::Function").values()

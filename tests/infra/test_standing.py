@@ -68,11 +68,11 @@ def test_a_month_of_one_stage_is_what_the_page_says() -> None:
         assert row.endswith(f"| {amount:.2f} |")
 
 
-def test_a_retired_stage_is_not_polled_and_has_fewer_alarms() -> None:
+def test_a_retired_stage_is_polled_and_has_fewer_alarms() -> None:
     main = settings()
     two = main.model_copy(update={"stages": (stage(), stage(name="old", retired=True))})
 
     one, more = (standing(each, read_prices()) for each in (main, two))
 
-    assert more["pollers"] == one["pollers"]
+    assert more["pollers"] == 2 * one["pollers"]
     assert more["alarms"] == pytest.approx(one["alarms"] + 0.4)

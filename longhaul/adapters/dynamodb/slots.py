@@ -74,7 +74,7 @@ class DynamoSlots:
         pace = None
         if "claimed_at" in slots:
             pace = Pace(time_of(slots["claimed_at"]), _number(slots, "claim_gap_ms", 0) / 1000)
-        free = 0 if use.paused_at else max(0, limit - use.running)
+        free = 0 if use.paused_at or stage.retired else max(0, limit - use.running)
         turns = Turns(_times(slots, _CLAIMED), _times(slots, _WAITED))
         return Room(slots=limit, free=free, running=use.running, pace=pace, turns=turns)
 
