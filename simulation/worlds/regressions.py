@@ -238,6 +238,15 @@ REGRESSIONS: Mapping[str, Plan] = {
         faults=(),
         retention_s=90_000,
     ),
+    "what a job had emitted was not sent into a stage that was retired since": Plan(
+        seed=3,
+        clean_slots=2,
+        jobs=(Job("j0", work_s=900.0, fan_out=3),),
+        acts=(
+            Act(at_s=0.0, kind="submit", job="j0"),
+            Act(at_s=600.0, kind="retire", work=0, for_s=1_800.0, service="clean"),
+        ),
+    ),
     "what followed from a success was called forged in a stage that was retired since": Plan(
         jobs=(Job("j0", work_s=9.0, files=1, fan_out=1), Job("j0.0", work_s=9.0, files=1)),
         acts=(_SUBMIT, Act(137.4, "retire", work=1, for_s=1800.0, service="clean")),

@@ -30,6 +30,12 @@ FOLLOW_ONS: Final = (
         "owed = (*publish, Owed.DELETE, *follow_ons)",
     ),
     Mutant(
+        "what was emitted is forgotten where a deploy leads nowhere",
+        _OUTCOME,
+        "if stage.next or has_emitted else ()",
+        "if stage.next else ()",
+    ),
+    Mutant(
         "the emitted requests are ignored",
         _FINISH,
         "if output and output.emitted_ref:",
