@@ -17,7 +17,7 @@ from jobs.io.written import Dataset, LocalFile, TableLayout
 from longhaul.adapters.iceberg.catalog import OccupiedError, Tables, partition_of
 from longhaul.adapters.iceberg.columns import evolve, with_ids
 from longhaul.adapters.iceberg.commits import TableChange
-from longhaul.adapters.iceberg.history import BASE, ChangedError, ReplacedError
+from longhaul.adapters.iceberg.history import BASE, ChangedError, ReplacedError, require_one_spec
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.lease import AttemptId, CommittedOutput
 from longhaul.domain.manifest import MAIN, PendingOutput
@@ -54,6 +54,11 @@ class TableDestination:
                 f"output: mode is error, and {self._path} holds an output: name another table, or"
                 " replace it or add to it (modes overwrite, overwrite_partitions and append)"
             )
+        if self._mode == "overwrite_partitions" and table is not None:
+            try:
+                require_one_spec(table, table.current_snapshot())
+            except OccupiedError as error:
+                raise PermanentJobError(f"output: {self._path}: {error}") from error
 
     def layout(
         self, dataset: str, schema: dict[str, Any], partition_by: Sequence[str]

@@ -166,6 +166,25 @@ def test_an_overwrite_of_partitions_leaves_the_others(lake: Lake) -> None:
     assert lake.rows() == [(1, "x"), (4, "y"), (5, "z"), (6, None)]
 
 
+def test_partitions_are_not_overwritten_beside_files_of_an_earlier_partitioning(
+    lake: Lake,
+) -> None:
+    both = {"n": "string", "p": "string"}
+    lake.add("old", [("1", "1"), ("2", "2")], by=["n"], columns=both)
+    table = lake.tables.load(PATH)
+    assert table is not None
+    with table.update_spec() as update:
+        update.remove_field("n")
+        update.add_identity("p")
+
+    with pytest.raises(PermanentJobError, match="files from before"):
+        lake.upload("new", [("2", "1")], "overwrite_partitions", columns=both)
+
+    lake.add("all", [("2", "1")], "overwrite", columns=both)
+    lake.add("again", [("3", "1")], "overwrite_partitions", columns=both)
+    assert lake.rows() == [("3", "1")]
+
+
 def test_overlapping_overwrites_of_partitions_are_void(lake: Lake) -> None:
     lake.add("old", [(1, "x"), (2, "y")], by=["p"])
     late = lake.upload("late", [(3, "x"), (4, "y")], "overwrite_partitions")

@@ -35,6 +35,7 @@ from longhaul.adapters.iceberg.history import (
     TOKEN,
     ReplacedError,
     is_published,
+    place_of,
     to_replace,
 )
 from longhaul.domain.errors import ContendedError, TimeUpError, VoidCommitError
@@ -244,10 +245,7 @@ class TableChange:
                     raise ReplacedError
                 return to_replace(self.table, since, None)
             case _:
-                partitions = {
-                    tuple(file.partition[n] for n in range(len(file.partition))) for file in files
-                }
-                return to_replace(self.table, since, partitions)
+                return to_replace(self.table, since, {place_of(file) for file in files})
 
 
 def _data_file(
@@ -276,7 +274,7 @@ def _data_file(
     for field, raw in zip(spec.fields, file.partition, strict=True):
         type_ = field.transform.result_type(written.find_field(field.source_id).field_type)
         partition.append(None if raw is None else from_bytes(type_, raw))  # type: ignore[arg-type]
-    return DataFile.from_args(
+    made = DataFile.from_args(
         content=DataFileContent.DATA,
         file_path=f"{pending.location}/{file.path}",
         file_format=FileFormat.PARQUET,
@@ -284,12 +282,13 @@ def _data_file(
         record_count=file.rows,
         file_size_in_bytes=file.size,
         split_offsets=list(file.split_offsets),
-        spec_id=spec.spec_id,
         sort_order_id=None,
         equality_ids=None,
         key_metadata=None,
         **found,
     )
+    made.spec_id = spec.spec_id  # no argument: a manifest's header has it, and no entry of one
+    return made
 
 
 def _spec(schema: Schema, pending: PendingTable) -> PartitionSpec:

@@ -22,8 +22,8 @@ PUBLISHED: Final = "longhaul.published"
 BASE: Final = "longhaul.base"
 """A property of the table: the token of the latest overwrite of the whole table by Longhaul."""
 
-Partition = tuple[Any, ...]
-"""A partition's values, in the order of the spec."""
+Place = tuple[int, tuple[Any, ...]]
+"""A partition: the id of its spec, and its values in the order of that spec."""
 
 
 class ReplacedError(Exception):
@@ -64,7 +64,29 @@ def is_published(table: Table, token: str) -> bool:
     )
 
 
-def to_replace(table: Table, since: int | None, partitions: set[Partition] | None) -> set[DataFile]:
+def place_of(file: DataFile) -> Place:
+    return file.spec_id, tuple(file.partition[n] for n in range(len(file.partition)))
+
+
+def require_one_spec(table: Table, snapshot: Snapshot | None) -> None:
+    """Raises OccupiedError if files are partitioned in another way than new ones.
+
+    Such a file may hold rows of any of the new partitions.
+    """
+    for manifest in snapshot.manifests(table.io) if snapshot else ():
+        if (
+            manifest.content == ManifestContent.DATA
+            and manifest.partition_spec_id != table.spec().spec_id
+            and manifest.fetch_manifest_entry(table.io)
+        ):
+            raise OccupiedError(
+                "the table's partitioning has changed, and it has files from before, whose"
+                " partitions cannot be overwritten: rewrite them (Spark: rewrite_data_files with"
+                " rewrite-all), or use another mode"
+            )
+
+
+def to_replace(table: Table, since: int | None, partitions: set[Place] | None) -> set[DataFile]:
     """The files that hold, now, the rows that an overwrite saw when it began.
 
     `partitions` limits it to those; None is the whole table.
@@ -72,14 +94,17 @@ def to_replace(table: Table, since: int | None, partitions: set[Partition] | Non
     Raises:
         ReplacedError: another overwrite of the same came first.
         ChangedError: its rows were changed, or mixed with others in a compaction.
+        OccupiedError: as `require_one_spec`, of partitions.
     """
 
     def is_ours(file: DataFile) -> bool:
-        return partitions is None or _partition(file) in partitions
+        return partitions is None or place_of(file) in partitions
 
     start = table.metadata.snapshot_by_id(since) if since is not None else None
     if since is not None and start is None:
         raise ChangedError("the snapshot that this output would replace has expired")
+    if partitions is not None:
+        require_one_spec(table, start)
     files = {file for file in _live_files(table, start) if is_ours(file)}
     for change in _changes_since(table, since):
         touched = files & change.removed
@@ -92,7 +117,7 @@ def to_replace(table: Table, since: int | None, partitions: set[Partition] | Non
             and change.mode == "overwrite_partitions"
             and any(map(is_ours, change.added))
         ):
-            if partitions <= {_partition(file) for file in change.added}:
+            if partitions <= {place_of(file) for file in change.added}:
                 raise ReplacedError
             raise ChangedError("another job has overwritten some of these partitions")
         elif touched or any(_may_concern(deletes, files) for deletes in change.row_deletes):
@@ -154,9 +179,9 @@ def _rewritten(touched: set[DataFile], change: SnapshotChange) -> set[DataFile]:
     Raises:
         ChangedError: it holds other rows too.
     """
-    at = {_place(file) for file in touched}
+    at = {place_of(file) for file in touched}
     removed, added = (
-        {file for file in files if _place(file) in at} for files in (change.removed, change.added)
+        {file for file in files if place_of(file) in at} for files in (change.removed, change.added)
     )
     if removed != touched or sum(file.record_count for file in removed) != sum(
         file.record_count for file in added
@@ -173,14 +198,6 @@ def _may_concern(deletes: DataFile, files: set[DataFile]) -> bool:
     if lower is None or upper is None:  # of a delete by values, for one
         return bool(files)
     return any(lower <= file.file_path.encode() <= upper for file in files)
-
-
-def _partition(file: DataFile) -> Partition:
-    return tuple(file.partition[n] for n in range(len(file.partition)))
-
-
-def _place(file: DataFile) -> tuple[int, Partition]:
-    return file.spec_id, _partition(file)
 
 
 def _summary(snapshot: Snapshot) -> dict[str, str]:
