@@ -8,9 +8,19 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pyiceberg.expressions import AlwaysTrue, BooleanExpression
+from pyiceberg.expressions import (
+    AlwaysTrue,
+    And,
+    BooleanExpression,
+    NotEqualTo,
+    NotIn,
+    NotNaN,
+    NotNull,
+    NotStartsWith,
+    Or,
+)
 from pyiceberg.expressions.parser import parse
-from pyiceberg.expressions.visitors import bind
+from pyiceberg.expressions.visitors import bind, rewrite_not
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestContent
 from pyiceberg.schema import Schema
 from pyiceberg.table import FileScanTask, Table
@@ -186,7 +196,24 @@ def _parsed(where: str, schema: Schema) -> BooleanExpression:
         bind(schema, found, case_sensitive=True)
     except (ParseException, ValueError, TypeError) as error:
         raise UnreadableError(f"its filter cannot be used: {error}") from error
-    return found
+    return _as_in_sql(rewrite_not(found))
+
+
+def _as_in_sql(where: BooleanExpression) -> BooleanExpression:
+    """A filter without `not`, in which null matches no negation.
+
+    It would for Iceberg, which looks at partitions, and not for pyarrow, which looks at rows: what
+    a filter means would depend on how the table is partitioned.
+    """
+    match where:
+        case And():
+            return And(_as_in_sql(where.left), _as_in_sql(where.right))
+        case Or():
+            return Or(_as_in_sql(where.left), _as_in_sql(where.right))
+        case NotEqualTo() | NotIn() | NotStartsWith() | NotNaN():
+            return And(where, NotNull(term=where.term))
+        case _:
+            return where
 
 
 def _require_no_equality_deletes(path: TablePath, snapshot: Snapshot, table: Table) -> None:

@@ -348,6 +348,25 @@ def test_a_filter_leaves_out_files_and_rows(
     assert pq.read_schema(next(folder_of(staged).iterdir())).names == ["n", "kind", "day"]
 
 
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_null_matches_no_negation_however_the_table_is_partitioned(
+    world: World, *, partitioned: bool
+) -> None:
+    by_kind = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "kind"))
+    table = world.create(partition_spec=by_kind if partitioned else PartitionSpec())
+    table.append(rows((0, None, None), (1, "a", None), (2, "b", None)))
+
+    for where in (
+        "kind != 'a'",
+        "not kind = 'a'",
+        "kind not in ('a', 'z')",
+        "not (kind in ('a', 'z') or n = 1)",
+        "kind not like 'a%'",
+    ):
+        assert numbers(world.stage(f"{PATH}?{where}")) == [2], where
+    assert numbers(world.stage(f"{PATH}?kind != 'a' or kind is null")) == [0, 2]
+
+
 def test_a_table_without_rows_has_its_columns(world: World, spark: SparkSession) -> None:
     world.create()
 
