@@ -40,7 +40,7 @@ from longhaul.domain.lease import AttemptId, CommittedOutput, Lease, RecordedRes
 from longhaul.domain.paths import DataPath
 from longhaul.domain.policy import require_readable
 from longhaul.domain.request import JobRequest, read_request
-from longhaul.domain.tables import InputPath, TablePath, input_of, is_table
+from longhaul.domain.tables import InputPath, TableInput, TablePath, input_of, is_table
 from longhaul.domain.verdict import ExitCode, OutcomeClass
 from longhaul.ports import Background, Clock, Leases, Publisher, Requests
 from longhaul.settings import RuntimeSettings, Stage
@@ -193,8 +193,13 @@ class AttemptRunner:
             raise PermanentJobError("output: this engine writes to prefixes alone")
         from jobs.io.tables import TableDestination  # noqa: PLC0415 - takes a third of a second
 
-        path_of_table = TablePath.of(request.output)
-        return TableDestination(self.tables(), path_of_table, request.mode, self.id)
+        return TableDestination(
+            self.tables(),
+            TablePath.of(request.output),
+            request.mode,
+            self.id,
+            [TableInput.of(each) for each in request.inputs.values() if is_table(each)],
+        )
 
     def _planner_of(self, stage: Stage) -> "Callable[[], TablePlanner] | None":
         tables = self.tables

@@ -1,7 +1,7 @@
 """Tables as the destination of an output: each dataset becomes part of one."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from longhaul.domain.tables import (
     MAX_STATISTICS,
     PartitionBy,
     PendingTable,
+    TableInput,
     TablePath,
     data_folder,
 )
@@ -35,11 +36,20 @@ from longhaul.settings import Mode
 class TableDestination:
     """Implements `jobs.io.destinations.Destination`."""
 
-    def __init__(self, tables: Tables, path: TablePath, mode: Mode, attempt: AttemptId) -> None:
+    def __init__(
+        self,
+        tables: Tables,
+        path: TablePath,
+        mode: Mode,
+        attempt: AttemptId,
+        reads: Collection[TableInput] = (),
+    ) -> None:
+        """`reads` are the job's inputs that are tables."""
         self._tables = tables
         self._path = path
         self._mode = mode
         self._attempt = attempt
+        self._reads = reads
 
     @property
     def table(self) -> "TableDestination":
@@ -66,9 +76,11 @@ class TableDestination:
         """How a dataset's rows are split. A table that is there decides; a new one is as asked.
 
         Raises:
-            PermanentJobError: the table is partitioned in another way, or cannot hold a column.
+            PermanentJobError: the table is partitioned in another way, or cannot hold a column, or
+                rows of it that the job did not read would be replaced.
         """
         path = self._path_of(dataset)
+        self._require_whole(path)
         table = self._load(path)
         asked = tuple(map(PartitionBy.parse, partition_by))
         by = asked if table is None else self._partition_of(table)
@@ -148,6 +160,19 @@ class TableDestination:
             for file, entry in described
         ]
         return files, pending
+
+    def _require_whole(self, path: TablePath) -> None:
+        read = [each for each in self._reads if each.table == path]
+        if (
+            self._mode == "overwrite"
+            and any(each.where for each in read)
+            and TableInput(path) not in read
+        ):
+            raise PermanentJobError(
+                f"output: mode overwrite replaces all rows of {path}, also those that the filter of"
+                " the job's input leaves out: use mode overwrite_partitions, or read the table"
+                " without a filter"
+            )
 
     def _numbered(self, table: Table, written: Schema) -> Schema:
         """The written columns with the field ids that the table has, or would give them."""

@@ -216,6 +216,23 @@ def test_a_job_that_overwrites_the_table_it_reads_keeps_what_came_since(
     assert [row["n"] for row in read(tables)] == [7, 10, 20]
 
 
+def test_a_job_does_not_overwrite_the_rows_that_its_filter_left_out(
+    run: Callable[..., ExitCode], cloud: Cloud, tables: Tables
+) -> None:
+    with_rows(tables, 1, 2)
+
+    def copy(spark: SparkSession, job: RunningJob[Any]) -> None:
+        job.write(spark.read.parquet(job.input("events")))
+
+    filtered = {"events": f"{PATH}?n = 1"}
+    assert run(copy, inputs=filtered, mode="overwrite") is ExitCode.PERMANENT
+
+    result = cloud.lease().attempt.result
+    assert result is not None
+    assert "also those that the filter of the job's input leaves out" in result.error
+    assert [row["n"] for row in read(tables)] == [1, 2]
+
+
 def test_rows_that_were_deleted_since_the_job_read_them_do_not_come_back(
     run: Callable[..., ExitCode], cloud: Cloud, tables: Tables
 ) -> None:
