@@ -3,7 +3,7 @@
 What a file's partition is follows from its statistics: see `jobs.io.splitting`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -39,9 +39,11 @@ _PARTS: Final = {
 }
 
 
-def require_partitions(partition_by: Iterable[PartitionBy], columns: Schema) -> None:
-    """Raises PermanentJobError unless the columns are there, and of a type for that."""
+def require_partitions(partition_by: Sequence[PartitionBy], columns: Schema) -> None:
+    """Raises PermanentJobError unless the columns are there, once, and of a type for that."""
     for by in partition_by:
+        if partition_by.count(by) > 1:
+            raise PermanentJobError(f"output: partition_by {by}: it is named twice")
         found = next((field for field in columns.fields if field.name == by.column), None)
         if found is None:
             raise PermanentJobError(f"output: partition_by {by}: the job writes no such column")

@@ -184,6 +184,8 @@ def test_mode_error_refuses_before_any_work(
         ("select 1 `a.b`", (), "has a dot in its name"),
         ("select 1D a", ("a",), "partition_by a: a double cannot be used like this"),
         ("select 1 a", ("day(a)",), "partition_by day(a): a int cannot be used like this"),
+        ("select 1 a", ("a", "a"), "partition_by a: it is named twice"),
+        ("select 1 a", ("a", "A"), "partition_by A: the job writes no such column"),
         ("select 1 a", ("b",), "partition_by b: the job writes no such column"),
     ],
 )
