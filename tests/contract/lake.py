@@ -26,7 +26,13 @@ from longhaul.domain.tables import PartitionBy, TablePath
 
 BUCKET, DATABASE = "data", "lake"
 PATH = TablePath(DATABASE, "flights")
-_SPARK = {"long": pa.int64(), "integer": pa.int32(), "string": pa.string(), "double": pa.float64()}
+_SPARK = {
+    "long": pa.int64(),
+    "integer": pa.int32(),
+    "string": pa.string(),
+    "double": pa.float64(),
+    "date": pa.date32(),
+}
 COLUMNS = {"n": "long", "p": "string"}
 
 Rows = Sequence[tuple[Any, ...]]

@@ -1,5 +1,6 @@
 """Exactly once into an Iceberg table, whoever publishes, how often, and what gets lost."""
 
+import datetime as dt
 import os
 import subprocess
 import sys
@@ -283,6 +284,16 @@ def test_a_table_that_is_partitioned_decides(lake: Lake) -> None:
 
     with pytest.raises(PermanentJobError, match="is partitioned by p, and the job asks for n"):
         lake.upload("b", [(2, "y")], by=["n"])
+
+
+def test_a_partition_may_have_the_name_that_a_column_has_already(lake: Lake) -> None:
+    row = (1, dt.date(2026, 1, 31), "x")
+    columns = {"n": "long", "at": "date", "at_day": "string"}
+
+    lake.add("a", [row], by=["day(at)"], columns=columns)
+    lake.add("b", [row], "overwrite_partitions", columns=columns)
+
+    assert lake.rows() == [row]
 
 
 def test_named_datasets_become_tables_of_their_own(lake: Lake) -> None:

@@ -40,7 +40,7 @@ from longhaul.adapters.iceberg.history import (
 )
 from longhaul.domain.errors import ContendedError, TimeUpError, VoidCommitError
 from longhaul.domain.manifest import Switch
-from longhaul.domain.tables import PendingTable, TableFile
+from longhaul.domain.tables import PartitionBy, PendingTable, TableFile
 from longhaul.ports import Clock
 
 # A publication is repeated until it is struck off, by the sweeper at the latest.
@@ -298,11 +298,21 @@ def _spec(schema: Schema, pending: PendingTable) -> PartitionSpec:
                 source_id=schema.find_field(by.column).field_id,
                 field_id=PARTITION_FIELD_ID_START + n,
                 transform=parse_transform(by.transform),
-                name=by.column if by.transform == "identity" else f"{by.column}_{by.transform}",
+                name=_partition_name(by, schema),
             )
             for n, by in enumerate(pending.partition_by)
         )
     )
+
+
+def _partition_name(by: PartitionBy, schema: Schema) -> str:
+    """As Spark names it, unless a column has that name, which Iceberg forbids."""
+    if by.transform == "identity":
+        return by.column
+    name = f"{by.column}_{by.transform}"
+    while name in schema.column_names:
+        name += "_"
+    return name
 
 
 def _conflict_wait_s(token: str, tries: int) -> float:
