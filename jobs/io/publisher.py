@@ -68,8 +68,8 @@ class Uploader:
 
         Raises:
             NoOutputError: a script wrote nothing.
-            PermanentJobError: files of one format would be appended to files of another, or the
-                output would have more than MAX_FILES.
+            PermanentJobError: files of one format would be appended to files of another, the output
+                would have more than MAX_FILES, or two of them would have one name.
             StopRequestedError: the attempt has to stop; its uploads are left for
                 `Publisher.discard`.
         """
@@ -108,8 +108,9 @@ class Uploader:
         """Upload these files of the datasets, ready to be committed as `output`.
 
         Raises:
-            StopRequestedError: as `upload`.
+            PermanentJobError, StopRequestedError: as `upload`.
         """
+        _require_one_place_each(files)
         place = DataPath.on_s3(pending.prefix)
         bucket, key_prefix = place.bucket, place.key
         uploads = self._create(bucket, key_prefix, files)
@@ -196,6 +197,18 @@ def _require_few(there: Manifest | None, files: Sequence[WrittenFile]) -> None:
             f"output: {count:,} files are more than an output may have ({MAX_FILES:,}): write"
             " fewer and larger ones (coalesce), or to another prefix"
         )
+
+
+def _require_one_place_each(files: Sequence[WrittenFile]) -> None:
+    """A second upload to a key would replace the first, and the publication never find it whole."""
+    seen: set[str] = set()
+    for file in files:
+        if file.path in seen:
+            raise PermanentJobError(
+                f"output: two files would be {file.path}: a dataset's name is a folder of the"
+                " output; give one of them another name"
+            )
+        seen.add(file.path)
 
 
 def _named(extensions: set[str]) -> str:

@@ -4,7 +4,6 @@ Files on disk are sent; objects in S3 are copied inside S3.
 """
 
 import os
-import re
 import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -27,8 +26,6 @@ _MIN_COPIED_PART: Final = 128 * _MIB
 _MAX_PARTS: Final = 10_000  # S3's limit
 # Empty objects that S3's console and some of Hadoop's file systems make for folders.
 _FOLDER_MARKS: Final = ("/", "_$folder$")
-# Spark names files part-<task>-<uuid>.c000.<codec>.<format>; the token takes the uuid's place.
-_UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class NotAFileError(PermanentError):
@@ -237,8 +234,9 @@ def _final_path(dataset: Dataset, parts: Iterable[str], token: str) -> str | Non
 
 
 def final_name(name: str, token: str) -> str:
-    """The file's name with the attempt's token, so that no other attempt writes the same key."""
-    if _UUID.search(name):
-        return _UUID.sub(token, name, count=1)
+    """The file's name with the attempt's token, so that no other attempt writes the same key.
+
+    The name stays whole: Spark's files of two appends differ in their UUID alone.
+    """
     stem, dot, extensions = name.partition(".")
     return f"{stem}-{token}{dot}{extensions}"

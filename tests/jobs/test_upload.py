@@ -6,6 +6,7 @@ from socket import AF_UNIX, socket
 from threading import Lock
 from time import sleep
 from typing import Any, cast
+from uuid import uuid4
 
 import boto3
 import pytest
@@ -16,6 +17,7 @@ from jobs.io.publisher import Uploader
 from jobs.io.written import Dataset, LocalFile, NotAFileError, final_name, local_files
 from jobs.stopping import Stop, StopReason, StopRequestedError
 from longhaul.adapters.publisher import S3Publisher
+from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.manifest import PendingOutput
 
@@ -28,15 +30,48 @@ MIB = 1024 * 1024
     [
         (
             "part-00000-0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f-c000.zstd.parquet",
-            "part-00000-TOKEN-c000.zstd.parquet",
+            "part-00000-0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f-c000-TOKEN.zstd.parquet",
         ),
-        ("part-00003-0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f.c001.json", "part-00003-TOKEN.c001.json"),
         ("report.csv.gz", "report-TOKEN.csv.gz"),
         ("README", "README-TOKEN"),
     ],
 )
 def test_the_token_is_part_of_every_name(name: str, final: str) -> None:
     assert final_name(name, "TOKEN") == final
+
+
+def test_files_whose_names_differ_in_a_uuid_alone_stay_apart(tmp_path: Path) -> None:
+    names = [f"{uuid4()}.wav" for _ in range(2)]
+    for name in names:
+        (tmp_path / name).write_text(name)
+    with mock_aws():
+        s3 = boto3.client("s3")
+        s3.create_bucket(Bucket="data")
+        uploader = Uploader(s3, "data", Stop(), begin=lambda _: None, advance=lambda _: None)
+
+        S3Publisher(s3, "data").publish(
+            uploader.upload(ATTEMPT, "s3://data/out/", [Dataset(".", tmp_path)])
+        )
+
+        for name in names:
+            key = f"out/{name.removesuffix('.wav')}-{ATTEMPT.token}.wav"
+            assert s3.get_object(Bucket="data", Key=key)["Body"].read().decode() == name
+
+
+def test_two_files_for_one_place_are_refused_before_the_first_upload(tmp_path: Path) -> None:
+    for folder in ("main/bad", "named-bad"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "a.csv").write_text(folder)
+    datasets = [Dataset(".", tmp_path / "main"), Dataset("bad", tmp_path / "named-bad")]
+    with mock_aws():
+        s3 = boto3.client("s3")
+        s3.create_bucket(Bucket="data")
+        uploader = Uploader(s3, "data", Stop(), begin=lambda _: None, advance=lambda _: None)
+
+        with pytest.raises(PermanentJobError, match="two files would be bad/a-"):
+            uploader.upload(ATTEMPT, "s3://data/out/", datasets)
+
+        assert pending(s3) == []
 
 
 def test_partition_folders_and_datasets_are_kept_and_sparks_markers_left_out(

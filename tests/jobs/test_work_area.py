@@ -213,13 +213,13 @@ def test_what_spark_wrote_is_published_by_copies_and_under_the_attempts_name(
     token = ATTEMPT.token
     assert keys(s3, "out/") == [
         "out/_SUCCESS",
-        f"out/bad/part-00000-{token}.json",
-        f"out/bad/part-00001-{token}.json",
-        f"out/month=1/part-00000-{token}.c000.json",
+        f"out/bad/part-00000-{UUID}-{token}.json",
+        f"out/bad/part-00001-{UUID}-{token}.json",
+        f"out/month=1/part-00000-{UUID}-{token}.c000.json",
     ]
-    published = s3.get_object(Bucket="data", Key=f"out/month=1/part-00000-{token}.c000.json")[
-        "Body"
-    ].read()
+    published = s3.get_object(
+        Bucket="data", Key=f"out/month=1/part-00000-{UUID}-{token}.c000.json"
+    )["Body"].read()
     assert published.decode() == f"{PREFIX}output/main/month=1/part-00000-{UUID}.c000.json"
     assert sum(went) == output.size_bytes
 
