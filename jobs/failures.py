@@ -40,9 +40,11 @@ _OUT_OF_MEMORY: Final = re.compile(
     r"java\.lang\.OutOfMemoryError|SparkOutOfMemoryError|UNABLE_TO_ACQUIRE_MEMORY"
 )
 _EXECUTOR_LOST: Final = "ExecutorLostFailure"
-# Of an executor: its JVM ended itself (52 is Spark's code for that), or its container was killed.
+# Of an executor: its JVM ended itself (52 is Spark's code for that), or its container was killed:
+# in YARN's words, or in those of EMR Serverless for any worker.
 _EXECUTOR_OUT_OF_MEMORY: Final = re.compile(
     r"exited with code (?:52|137)\b|[Ee]xit code:? (?:is )?(?:52|137)\b|exceeding memory limits"
+    r"|memory usage exceeded"
 )
 _OUT_OF_DISK: Final = "No space left on device"
 _THROTTLED: Final = re.compile(

@@ -44,7 +44,8 @@ class ExitCode(IntEnum):
     OUT_OF_MEMORY = 137  # what the kernel's OOM killer leaves
 
 
-_OUT_OF_MEMORY = re.compile(r"OutOfMemory|out of memory", re.IGNORECASE)
+# EMR Serverless writes "Worker has been killed as memory usage exceeded configured memory size".
+_OUT_OF_MEMORY = re.compile(r"OutOfMemory|out of memory|memory usage exceeded", re.IGNORECASE)
 # No room for a task that was accepted, as its end says. Sources: "Amazon ECS stopped tasks error
 # messages" (ECS Developer Guide) and "Maximum capacity" (EMR Serverless User Guide).
 _NO_ROOM = re.compile(

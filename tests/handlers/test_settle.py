@@ -52,6 +52,7 @@ NOT_PLACED = {
 NO_TASK = NOT_PLACED | {"cpu-above-the-limit"}
 COUNTED = {
     "emr-exit-1": "failed",
+    "emr-killed-for-memory": "out_of_memory",
     "emr-out-of-memory": "out_of_memory",
     "emr-success": "no_output",
     "exit-0": "no_output",

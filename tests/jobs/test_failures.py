@@ -91,6 +91,12 @@ def test_a_full_disk_is_named_without_stacks() -> None:
             ExitCode.OUT_OF_MEMORY,
         ),
         (
+            # EMR Serverless says so of a worker. Executors are workers too.
+            RuntimeError(LOST.format("Worker has been killed as memory usage exceeded configured")),
+            OutcomeClass.OUT_OF_MEMORY,
+            ExitCode.OUT_OF_MEMORY,
+        ),
+        (
             RuntimeError(LOST.format("Command exited with code 1")),
             OutcomeClass.FAILED,
             ExitCode.FAILED,

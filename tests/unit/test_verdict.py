@@ -107,6 +107,12 @@ def test_end_of_a_task_is_classified_by_its_code_and_its_stop(
         (job_run("FAILED", "ExitCode: 65."), "arn:run", OutcomeClass.PERMANENT),
         (job_run("FAILED", "ExitCode: 1."), "arn:run", OutcomeClass.FAILED),
         (job_run("FAILED", "ExitCode: 1. OutOfMemoryError"), "arn", OutcomeClass.OUT_OF_MEMORY),
+        (
+            job_run("FAILED", "ExitCode: 137. Worker has been killed as memory usage exceeded"),
+            "arn",
+            OutcomeClass.OUT_OF_MEMORY,
+        ),
+        (job_run("FAILED", "ExitCode: 137."), "arn", OutcomeClass.FAILED),
         (job_run("FAILED", "ExitCode: 65. OutOfMemoryError"), "arn", OutcomeClass.PERMANENT),
     ],
 )
