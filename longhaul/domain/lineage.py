@@ -64,7 +64,9 @@ class Group(_Carried):
 class Lineage(_Carried):
     root: JobKey  # of the job with which it began
     parent: JobKey
-    groups: Annotated[tuple[Group, ...], Field(max_length=_MAX_CARRIED)] = ()  # outermost first
+    # Outermost first. At the first wrong one validation ends: a message has room for 300,000, and
+    # their problems would fill the dispatcher's memory.
+    groups: Annotated[tuple[Group, ...], Field(max_length=_MAX_CARRIED, fail_fast=True)] = ()
     # Of a job that its parent's success sent: what only the parent's row knows beside it.
     seal: Annotated[str, Field(max_length=64)] | None = None
     # Of a join: key of the object with its inputs. They may be more than a message holds.

@@ -84,8 +84,9 @@ class Manifest(Model):
     key: str
     run: int
     attempt: int
-    # Appends that come at once may each see room for their files.
-    files: Annotated[tuple[ManifestFile, ...], Field(max_length=2 * MAX_FILES)]
+    # Appends that come at once may each see room for their files. At the first wrong one validation
+    # ends: a forged manifest has room for millions.
+    files: Annotated[tuple[ManifestFile, ...], Field(max_length=2 * MAX_FILES, fail_fast=True)]
     rows: dict[str, int] = Field(default_factory=dict)
     # Token of the latest publication that was no append; None while there were only appends.
     base: str | None = None

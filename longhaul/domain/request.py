@@ -7,6 +7,7 @@ messages may hold secrets, and the sentences go to logs and dead letters.
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from glob import escape
 from typing import Annotated, Any, Final, Literal
 
@@ -56,6 +57,13 @@ def _duration(value: object) -> object:
     return parse_duration_s(value)
 
 
+def _few(value: object) -> object:
+    # Before each is looked at: a message has room for 100,000 inputs, all of them wrong.
+    if isinstance(value, dict) and len(value) > _MAX_INPUTS:
+        raise ValueError(f"at most {_MAX_INPUTS:,}, not {len(value):,}")
+    return value
+
+
 JobId = Annotated[str, AfterValidator(_job_id)]
 Duration = Annotated[int, BeforeValidator(_duration), Field(le=MAX_TIMEOUT_S)]
 JobReference = Annotated[str, Field(max_length=_MAX_PATH), AfterValidator(_job)]
@@ -63,6 +71,9 @@ Name = Annotated[str, Field(pattern=_NAME)]
 OBJECT: Final = "{object}"
 """In the inputs and the output of a request with an `object`: the object's path."""
 _OBJECT_ID: Final = "{object.id}"
+_PLACES: Final = re.compile(r"\{object(?:\.id)?\}")
+_MAX_FILLED: Final = 1_048_576
+"""Characters: as many as the largest message has, so a filled request costs no more than that."""
 _NOT_IN_IDS: Final = re.compile(r"[^A-Za-z0-9_]+")
 
 
@@ -89,13 +100,28 @@ class CreatedObject(Model):
         name = _NOT_IN_IDS.sub("-", self.key.rpartition("/")[2])[-60:]
         return f"{name}-{hashlib.sha256(whole).hexdigest()[:24]}"
 
-    def fill(self, text: object) -> object:
-        """A text of the request with the object in it."""
-        if not isinstance(text, str):
-            return text
+    def fill(self, texts: Mapping[str, object]) -> dict[str, object]:
+        """Texts of the request with the object in them.
+
+        Raises:
+            ValueError: they name the object so often that no message could hold the result.
+        """
         # Escaped, since a path may be a glob and this one is not.
         places = {OBJECT: f"s3://{self.bucket}/{escape(self.key)}", _OBJECT_ID: self.id}
-        return re.sub(r"\{object(\.id)?\}", lambda match: places[match[0]], text)
+        longest = max(map(len, places.values()))
+        named = sum(len(_PLACES.findall(text)) for text in texts.values() if isinstance(text, str))
+        # Before the first is filled: from 1 MiB of names it would make gigabytes of paths.
+        if named * longest > _MAX_FILLED:
+            raise ValueError(
+                f"the object is named {named:,} times, which would make the request longer than a"
+                " message may be: name it once in each path"
+            )
+        return {
+            name: _PLACES.sub(lambda match: places[match[0]], text)
+            if isinstance(text, str)
+            else text
+            for name, text in texts.items()
+        }
 
 
 class JobRequest(Model):
@@ -109,9 +135,10 @@ class JobRequest(Model):
     version: Literal[1] = 1
     job: JobReference | None = None
     job_id: JobId | None = None
-    inputs: dict[Name, Annotated[str, Field(min_length=1, max_length=_MAX_PATH)]] = Field(
-        default_factory=dict, max_length=_MAX_INPUTS
-    )
+    inputs: Annotated[
+        dict[Name, Annotated[str, Field(min_length=1, max_length=_MAX_PATH)]],
+        BeforeValidator(_few),
+    ] = Field(default_factory=dict)
     output: Annotated[str, Field(min_length=1, max_length=_MAX_PATH)]
     mode: Mode = "overwrite"
     params: dict[str, JsonValue] = Field(default_factory=dict)
@@ -136,9 +163,9 @@ class JobRequest(Model):
             return document  # the field's own validation says what is wrong
         filled = {"job_id": made.id, **document}
         if isinstance(inputs := document.get("inputs"), dict):
-            filled["inputs"] = {name: made.fill(path) for name, path in inputs.items()}
+            filled["inputs"] = made.fill(inputs)
         if "output" in document:
-            filled["output"] = made.fill(document["output"])
+            filled |= made.fill({"output": document["output"]})
         return filled
 
     @field_validator("params")
@@ -202,7 +229,10 @@ def parse_job_id(value: str) -> str:
 
 
 def _sentences(errors: list[ErrorDetails]) -> list[str]:
-    sentences = [f"{_location(error['loc'])}: {_reason(error)}" for error in errors[:MAX_PROBLEMS]]
+    sentences = [
+        ": ".join(filter(None, (_location(error["loc"]), _reason(error))))
+        for error in errors[:MAX_PROBLEMS]
+    ]
     if len(errors) > MAX_PROBLEMS:
         sentences.append(f"and {len(errors) - MAX_PROBLEMS} more")
     return sentences

@@ -180,6 +180,12 @@ def test_file_may_have_a_pebibyte_and_an_older_version_may_leave_out_what_it_doe
     assert (manifest.version, manifest.rows) == (1, {})
 
 
+def test_at_the_first_wrong_file_a_manifest_is_given_up() -> None:
+    with pytest.raises(ValidationError) as refused:
+        Manifest.model_validate({"key": "main#a", "run": 1, "attempt": 1, "files": [7] * 1_000})
+    assert refused.value.error_count() == 1
+
+
 @pytest.mark.parametrize("size", [-1, 2**50 + 1, 10**400])
 def test_a_size_that_no_file_has_makes_no_manifest(size: int) -> None:
     with pytest.raises(ValidationError, match="equal to"):

@@ -1,4 +1,5 @@
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -100,7 +101,7 @@ def test_body_that_is_no_json_object_is_refused(text: str, problem: str) -> None
         ({"output": "a" * 2_049}, "output: String should have at most 2048 characters"),
         ({"inputs": {"a": "a" * 2_049}}, "inputs.a: String should have at most 2048 characters"),
         ({"inputs": {"a": ""}}, "inputs.a: String should have at least 1 character"),
-        ({"inputs": {f"a{n}": "b" for n in range(5_001)}}, "inputs: Dictionary should have at"),
+        ({"inputs": {f"a{n}": "b" for n in range(5_001)}}, "inputs: at most 5,000, not 5,001"),
         ({"max_attempts": 101}, "max_attempts: Input should be less than or equal to 100"),
         ({"engine": "mainframe"}, "engine: Input should be 'fargate'"),
         ({"size": "huge"}, "size: Input should be 'tiny', 'small', 'medium', 'large' or 'xlarge'"),
@@ -236,6 +237,24 @@ def test_long_list_of_problems_is_cut() -> None:
     found = problems_of(body(**{f"field{n}": n for n in range(500)}))
     assert len(found) == 11
     assert found[-1] == "and 490 more"
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"inputs": {f"{n}": n for n in range(5_001)}}, "inputs: at most 5,000, not 5,001"),
+        (
+            {"lineage": {"root": "main#a", "parent": "main#a", "groups": [{"of": 7}] * 1_000}},
+            "lineage.groups.0.of: Input should be a valid string",
+        ),
+    ],
+)
+def test_no_more_items_are_looked_at_than_a_request_may_have(
+    change: dict[str, Any], problem: str
+) -> None:
+    found = problems_of(body(**change))
+    assert found[0] == problem
+    assert len(found) <= 4  # those of one item
 
 
 def test_field_name_cannot_forge_a_log_line() -> None:
@@ -417,6 +436,17 @@ def test_request_for_an_object_is_checked_as_any_other(
     change: dict[str, Any], problem: str
 ) -> None:
     assert problems_of(body(object=created(), **change)) == [problem]
+
+
+def test_a_request_that_names_its_object_too_often_is_refused_before_it_is_filled() -> None:
+    often = body(inputs={"a": "{object}" * 100_000}, object=created(key="*" * 1_024))
+    tracemalloc.start()
+    try:
+        (problem,) = problems_of(often)
+        assert tracemalloc.get_traced_memory()[1] < 20 * 2**20  # its paths have 300 MB
+    finally:
+        tracemalloc.stop()
+    assert problem.startswith("the object is named 100,000 times, which would make the request")
 
 
 def test_a_wrong_object_is_refused_without_its_values() -> None:
