@@ -20,9 +20,9 @@ def console(
 ) -> None:
     """Serve a live page on this machine, until Ctrl-C; it can cancel, retry and redrive.
 
-    Prints a link with a token, and opens it if stdin is a terminal. The link gives the rights of
-    your credentials over jobs: keep it to yourself. Other browsers, and other sites in yours, are
-    refused. The page calls AWS only while it is looked at.
+    Prints a secret link, and opens it if stdin is a terminal. The link gives the rights of your
+    credentials over jobs: keep it, and every address of the page, to yourself. Without it nothing
+    is served. The page calls AWS only while it is looked at.
 
     Example: longhaul console --port 8700
     """

@@ -4,11 +4,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from itertools import count, islice
-from types import MappingProxyType
 from typing import Any
 
 from werkzeug.exceptions import BadGateway, BadRequest, HTTPException, NotFound
-from werkzeug.routing import Map, Rule
+from werkzeug.routing import Map, Rule, Submount
 from werkzeug.utils import redirect
 from werkzeug.wrappers import Request, Response
 
@@ -22,7 +21,7 @@ from console.page.board import MAX_JOBS, WINDOWS, BoardReader
 from console.page.guard import Guard, refused, secured
 from console.page.job import LINES, JobReader
 from console.page.latest import Views
-from console.page.rendering import environment, static_files, url
+from console.page.rendering import Addresses, environment, static_files
 from console.target import Target
 from console.terminal.selection import job_id as checked_id
 from longhaul.domain.lease import job_key
@@ -59,26 +58,26 @@ class Page:
         )
         self._views = views or Views(target.parts.clock.now)
         self._actions = Actions(target)
-        self._templates = environment()
+        self._url = Addresses(guard.root).of
+        self._templates = environment(Addresses(guard.root))
         self._static = static_files()
         self._notices: OrderedDict[str, Notice] = OrderedDict()
         self._numbers = count(1)
         self._board_readers = {
             name: BoardReader(target, window) for name, window in WINDOWS.items()
         }
-        self._map = Map(
-            [
-                Rule("/", endpoint=self._jobs, methods=["GET"]),
-                Rule("/job", endpoint=self._job, methods=["GET"]),
-                Rule("/find", endpoint=self._find, methods=["GET"]),
-                Rule("/dead-letters", endpoint=self._letters, methods=["GET"]),
-                Rule("/ask/<any(cancel, retry):what>", endpoint=self._ask, methods=["GET"]),
-                Rule("/ask/redrive", endpoint=self._ask_redrive, methods=["GET"]),
-                Rule("/do/<any(cancel, retry):what>", endpoint=self._do, methods=["POST"]),
-                Rule("/do/redrive", endpoint=self._redrive, methods=["POST"]),
-                Rule("/static/<name>", endpoint=self._file, methods=["GET"]),
-            ]
-        )
+        rules = [
+            Rule("/", endpoint=self._jobs, methods=["GET"]),
+            Rule("/job", endpoint=self._job, methods=["GET"]),
+            Rule("/find", endpoint=self._find, methods=["GET"]),
+            Rule("/dead-letters", endpoint=self._letters, methods=["GET"]),
+            Rule("/ask/<any(cancel, retry):what>", endpoint=self._ask, methods=["GET"]),
+            Rule("/ask/redrive", endpoint=self._ask_redrive, methods=["GET"]),
+            Rule("/do/<any(cancel, retry):what>", endpoint=self._do, methods=["POST"]),
+            Rule("/do/redrive", endpoint=self._redrive, methods=["POST"]),
+            Rule("/static/<name>", endpoint=self._file, methods=["GET"]),
+        ]
+        self._map = Map([Submount(guard.root, rules)])
 
     def __call__(self, environ: Any, start_response: Any) -> Iterable[bytes]:  # noqa: ANN401 - WSGI
         request = _Request(environ)
@@ -89,13 +88,6 @@ class Page:
         return secured(response)(environ, start_response)
 
     def _respond(self, request: Request) -> Response:
-        self.guard.check_host(request)
-        if self.guard.is_entry(request):
-            # Not a redirect: after a link from another site the browser follows it without the
-            # cookie, which is SameSite=Strict.
-            response = self._html("enter.html")
-            self.guard.let_in(response)
-            return response
         self.guard.check(request)
         show, given = self._map.bind_to_environ(request.environ).match()
         shown: Response = show(request, **given)
@@ -149,7 +141,7 @@ class Page:
             found = self._target.jobs.find(names, wanted)
         stages = [row.stage for row in found] or names
         if len(stages) == 1:
-            return redirect(url("/job", stage=stages[0], id=wanted), 303)
+            return redirect(self._url("/job", stage=stages[0], id=wanted), 303)
         return self._html(
             "find.html", request, {"stages": stages, "job_id": wanted, "known": bool(found)}
         )
@@ -179,7 +171,7 @@ class Page:
         else:
             problem = why_not(row) if row is not None else "Nothing is known of it."
         fields = [("stage", stage.name), ("id", job_id)]
-        back = url("/job", stage=stage.name, id=job_id)
+        back = self._url("/job", stage=stage.name, id=job_id)
         given = {
             "what": what,
             "row": row,
@@ -195,7 +187,7 @@ class Page:
         letters = request.args.getlist("letter")[:MAX_LETTERS]
         problem = None if letters else "No letter is chosen: tick those to send back."
         fields = [("stage", stage.name), *(("letter", each) for each in letters)]
-        back = url("/dead-letters", stage=stage.name)
+        back = self._url("/dead-letters", stage=stage.name)
         given = {
             "what": "redrive",
             "row": None,
@@ -228,7 +220,7 @@ class Page:
         while len(self._notices) > _NOTICES:
             self._notices.popitem(last=False)
         self._views.outdate()
-        return redirect(url(path, **query, did=number), 303)
+        return redirect(self._url(path, **query, did=number), 303)
 
     def _file(self, request: Request, name: str) -> Response:
         del request
@@ -253,16 +245,14 @@ class Page:
     def _html(
         self,
         template: str,
-        request: Request | None = None,
-        given: Mapping[str, Any] = MappingProxyType({}),
+        request: Request,
+        given: Mapping[str, Any],
         status: int = 200,
     ) -> Response:
-        notice = self._notices.get(request.args.get("did", "")) if request else None
         common = {
             "where": str(self._target),
             "stages_known": [each.name for each in self._target.settings.stages],
-            "form_token": self.guard.form_token,
-            "notice": notice,
+            "notice": self._notices.get(request.args.get("did", "")),
         }
         return Response(
             self._templates.get_template(template).render(**common, **given),

@@ -1,13 +1,15 @@
-"""Lets in one browser: that of the person who has the link that the command printed.
+"""Lets in the person who has the link that the command printed.
 
-A browser would carry all of these attacks to a server on loopback:
+Every address of the page begins with a secret, and nothing else lets in. A cookie would not do:
+cookies know no ports, so the browser would hand it to a server of another user on this machine.
 
     attack                                      defence
-    a form on another site that posts here      the form's token, and Origin
-    a foreign name that resolves to loopback    Host (DNS rebinding)
-    a page on another port of this machine      Origin, Sec-Fetch-Site, the port in the cookie's
-                                                name (a cookie does not know ports)
-    another user of this machine                the link's token, then the cookie
+    another user of this machine                the secret
+    a page of another site or port              the secret, and Origin where something is done
+    a foreign name that resolves to loopback    the secret, and Host (DNS rebinding)
+
+The browser tells the address to no other origin: no page links elsewhere, and Referrer-Policy keeps
+it in.
 """
 
 from dataclasses import dataclass, field
@@ -41,23 +43,27 @@ def _secret() -> str:
 
 @dataclass(frozen=True)
 class Guard:
-    """The secrets of one server: `token` of the link, `session` of the cookie, `form_token`."""
+    """What one server accepts."""
 
     port: int
-    token: str = field(default_factory=_secret, repr=False)
-    session: str = field(default_factory=_secret, repr=False)
-    form_token: str = field(default_factory=_secret, repr=False)
+    secret: str = field(default_factory=_secret, repr=False)
+
+    @property
+    def root(self) -> str:
+        """The beginning of every path."""
+        return f"/{self.secret}"
 
     @property
     def link(self) -> str:
-        return f"http://127.0.0.1:{self.port}/?token={self.token}"
+        return f"http://127.0.0.1:{self.port}{self.root}/"
 
-    @property
-    def _cookie(self) -> str:
-        return f"longhaul-console-{self.port}"
+    def check(self, request: Request) -> None:
+        """Let in a request of this page alone.
 
-    def check_host(self, request: Request) -> None:
-        """Raises MisdirectedRequest for a Host that is not loopback."""
+        Raises:
+            MisdirectedRequest: its Host is not loopback.
+            Forbidden: its path lacks the secret, or a form is of another page.
+        """
         if request.environ.get("HTTP_HOST") not in (
             f"127.0.0.1:{self.port}",
             f"localhost:{self.port}",
@@ -65,38 +71,15 @@ class Guard:
             raise MisdirectedRequest(
                 "This server is reached as 127.0.0.1 or localhost, with its port."
             )
-
-    def is_entry(self, request: Request) -> bool:
-        """Whether the request comes from the link that the command printed.
-
-        Raises:
-            Forbidden: the token is another one.
-        """
-        if request.method != "GET" or request.path != "/" or "token" not in request.args:
-            return False
-        if not _same(request.args["token"], self.token):
-            raise Forbidden("This link is of an earlier console: open the one that is printed now.")
-        return True
-
-    def let_in(self, response: Response) -> None:
-        response.set_cookie(self._cookie, self.session, httponly=True, samesite="Strict")
-
-    def check(self, request: Request) -> None:
-        """Raises Forbidden for a browser that never opened the link, or a form of another page."""
-        if not _same(request.cookies.get(self._cookie, ""), self.session):
-            raise Forbidden(
-                "Open the link that `longhaul console` printed: it has the token for this page."
-            )
-        if request.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none"):
-            raise Forbidden("Another page sent this request: open this page directly.")
-        if request.method in ("GET", "HEAD"):
-            return
-        if request.headers.get("Origin") != f"http://{request.environ['HTTP_HOST']}":
+        root = f"{self.root}/"
+        if not _same(request.path[: len(root)], root):
+            raise Forbidden("Open the link that `longhaul console` prints now, whole.")
+        is_read = request.method in ("GET", "HEAD")
+        if (
+            not is_read
+            and request.headers.get("Origin") != f"http://{request.environ['HTTP_HOST']}"
+        ):
             raise Forbidden("This form is of another page.")
-        if not _same(request.form.get("form_token", ""), self.form_token):
-            raise Forbidden(
-                "This form is out of date: go back, load the page again and send it once more."
-            )
 
 
 def secured(response: Response) -> Response:

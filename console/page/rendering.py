@@ -1,6 +1,7 @@
 """Renders templates. Every value in one is text: escaped, with invisible characters shown."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,22 @@ _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 _KIB = 1024
 
 
-def environment() -> Environment:
+@dataclass(frozen=True)
+class Addresses:
+    """The addresses of the page, below the path `root`."""
+
+    root: str
+
+    def of(self, path: str, **query: Any) -> str:  # noqa: ANN401 - any value of a query
+        """Values that are None are left out."""
+        given = {name: value for name, value in query.items() if value is not None}
+        return f"{self.root}{path}" + (f"?{urlencode(given, doseq=True)}" if given else "")
+
+    def of_job(self, lease: Lease, **query: Any) -> str:  # noqa: ANN401 - as above
+        return self.of("/job", stage=lease.stage, id=lease.job_id, **query)
+
+
+def environment(addresses: Addresses) -> Environment:
     made = Environment(
         loader=FileSystemLoader(_HERE / "templates"),
         autoescape=True,
@@ -33,8 +49,8 @@ def environment() -> Environment:
         finalize=_visible,
     )
     made.globals |= {
-        "url": url,
-        "job_url": job_url,
+        "url": addresses.of,
+        "job_url": addresses.of_job,
         "timeline": _timeline,
         "lane_of": lane,
         "attempt_columns": attempt.COLUMNS,
@@ -61,16 +77,6 @@ def static_files() -> dict[str, tuple[bytes, str]]:
         "page.js": ((_HERE / "static" / "page.js").read_bytes(), "text/javascript"),
         "icon.svg": ((_HERE / "static" / "icon.svg").read_bytes(), "image/svg+xml"),
     }
-
-
-def url(path: str, **query: Any) -> str:  # noqa: ANN401 - any value of a query
-    """Values that are None are left out."""
-    given = {name: value for name, value in query.items() if value is not None}
-    return f"{path}?{urlencode(given, doseq=True)}" if given else path
-
-
-def job_url(lease: Lease, **query: Any) -> str:  # noqa: ANN401 - as above
-    return url("/job", stage=lease.stage, id=lease.job_id, **query)
 
 
 def _timeline(

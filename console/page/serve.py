@@ -16,7 +16,7 @@ LOOPBACK = "127.0.0.1"
 
 
 class _Handler(WSGIRequestHandler):
-    """Logs no requests: a log would hold the link's token."""
+    """Logs no requests: a log would hold the secret."""
 
     timeout = 60  # seconds that a silent connection can hold a thread
 

@@ -16,6 +16,7 @@ from tests.console.conftest import World
 
 PORT = 8700
 HOME = f"http://127.0.0.1:{PORT}"
+ROOT = "/the-secret"
 
 
 class Elements(HTMLParser):
@@ -40,16 +41,12 @@ def words(html: str) -> str:
 
 @dataclass
 class Visitor:
-    """A simple browser: it keeps cookies and sends the Origin of a form."""
+    """A simple browser, which knows the secret: it sends the Origin of a form."""
 
     client: Client
-    guard: Guard
-
-    def enter(self) -> TestResponse:
-        return self.client.get("/", query_string={"token": self.guard.token}, base_url=HOME)
 
     def get(self, path: str, **query: Any) -> TestResponse:
-        return self.client.get(path, query_string=query or None, base_url=HOME)
+        return self.client.get(_below(path), query_string=query or None, base_url=HOME)
 
     def read(self, path: str, **query: Any) -> str:
         answer = self.get(path, **query)
@@ -58,8 +55,7 @@ class Visitor:
 
     def post(self, path: str, **form: Any) -> TestResponse:
         """Send a form as the page does."""
-        data = {"form_token": self.guard.form_token, **form}
-        return self.client.post(path, data=data, base_url=HOME, headers={"Origin": HOME})
+        return self.client.post(_below(path), data=form, base_url=HOME, headers={"Origin": HOME})
 
     def do(self, path: str, **form: Any) -> str:
         """Post, and read the page that follows."""
@@ -68,18 +64,16 @@ class Visitor:
         return self.read(done.headers["Location"])
 
 
-@pytest.fixture
-def page(world: World, target: Target) -> Page:
-    return Page(target, Guard(PORT), Views(world.clock.now, spawn=lambda work: work()))
+def _below(path: str) -> str:
+    """The path as the page has it; one that it gave us is that already."""
+    return path if path.startswith(ROOT) else f"{ROOT}{path}"
+
+
+def visitor_of(target: Target, world: World) -> Visitor:
+    guard = Guard(PORT, ROOT.removeprefix("/"))
+    return Visitor(Client(Page(target, guard, Views(world.clock.now, spawn=lambda work: work()))))
 
 
 @pytest.fixture
-def stranger(page: Page) -> Visitor:
-    """A browser that has not opened the link."""
-    return Visitor(Client(page), page.guard)
-
-
-@pytest.fixture
-def visitor(stranger: Visitor) -> Visitor:
-    assert stranger.enter().status_code == 200
-    return stranger
+def visitor(world: World, target: Target) -> Visitor:
+    return visitor_of(target, world)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
 
@@ -66,9 +67,9 @@ def opened(
             )
             shown.goto(guard.link)
             shown.wait_for_selector("main")
-            shown.wait_for_load_state()  # the link redirects: wait for the next page with its style
+            shown.wait_for_load_state()
             if path != "/":
-                shown.goto(f"http://127.0.0.1:{guard.port}{path}")
+                shown.goto(guard.link.removesuffix("/") + path)
             return shown
 
         yield open_page
@@ -187,8 +188,9 @@ def test_the_content_policy_holds_against_hostile_text(
     dead(world, "evil", EVIL)
     page = opened()
     page.on("dialog", lambda _: pytest.fail("a script of somebody else's ran"))
+    home = page.url.removesuffix("/")
     for path in ("/", "/job?stage=main&id=evil", "/dead-letters?stage=main"):
-        page.goto(page.url.split("/", 3)[0] + "//" + page.url.split("/", 3)[2] + path)
+        page.goto(home + path)
         assert page.locator("main script, main [onload], main [style]").count() == 0
 
 
@@ -290,3 +292,30 @@ def test_every_text_has_enough_contrast(
         assert page.evaluate(CONTRAST) == []
         page.get_by_role("link", name="Jobs", exact=True).click()
         page.wait_for_selector("#running")
+
+
+def test_a_server_on_another_port_learns_no_way_in(opened: Callable[..., Any]) -> None:
+    seen: list[tuple[str | None, str | None]] = []
+
+    class Other(BaseHTTPRequestHandler):
+        """Of another user of this machine."""
+
+        def do_GET(self) -> None:
+            seen.append((self.headers["Cookie"], self.headers["Referer"]))
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(b"<link rel='icon' href='data:,'><main></main>")
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    page = opened()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Other) as other:
+        Thread(target=other.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{other.server_port}"
+        page.evaluate(f"location = '{address}/left'")
+        page.wait_for_url("**/left")
+        page.evaluate("fetch('/fetched')")
+        other.shutdown()
+    assert seen == [(None, None), (None, f"{address}/left")]

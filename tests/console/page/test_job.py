@@ -5,12 +5,8 @@ from dataclasses import replace
 
 import pytest
 from botocore.exceptions import ReadTimeoutError
-from werkzeug.test import Client
 
-from console.page.app import Page
-from console.page.guard import Guard
 from console.page.job import MAX_FAMILY
-from console.page.latest import Views
 from console.target import Target
 from engines.fargate.meaning import FARGATE
 from longhaul.domain.lineage import Lineage
@@ -19,7 +15,7 @@ from longhaul.domain.verdict import OutcomeClass
 from simulation.aws.service import Answer, Call, Proceed
 from tests.builders import stage
 from tests.console.conftest import PLACE, World
-from tests.console.page.conftest import PORT, Elements, Visitor, words
+from tests.console.page.conftest import ROOT, Elements, Visitor, visitor_of, words
 from tests.console.page.scenes import EVIL, child_of, dead, started, succeeded
 
 
@@ -69,7 +65,7 @@ def test_jobs_with_the_same_root_are_shown_together(world: World, visitor: Visit
     assert "Jobs that belong together 2 All jobs with the root year" in family
     assert "year main ✓ succeeded 1" in family
     assert "other" not in family
-    assert 'href="/job?stage=main&amp;id=year"' in shown
+    assert f'href="{ROOT}/job?stage=main&amp;id=year"' in shown
     assert "Jobs that belong together" not in words(
         visitor.read("/job", stage="main", id="other")
     ).replace("Jobs that belong together No other job belongs to it.", "")
@@ -88,7 +84,7 @@ def test_hostile_text_of_a_job_stays_text(world: World, visitor: Visitor) -> Non
     page = visitor.read("/job", stage="main", id="evil")
     elements = Elements(page)
     assert len(elements.of("script")) == 1
-    assert {each.get("src") for each in elements.of("img")} == {"/static/icon.svg"}
+    assert {each.get("src") for each in elements.of("img")} == {f"{ROOT}/static/icon.svg"}
     assert not [
         name
         for _, attributes in elements.found
@@ -192,17 +188,13 @@ class TestSeveralStages:
             update={"stages": (*world.settings.stages, stage(name="night"))}
         )
         replace(world, settings=known).deploy()
-        guard = Guard(PORT)
-        target = Target(PLACE, None)
-        found = Visitor(
-            Client(Page(target, guard, Views(world.clock.now, spawn=lambda work: work()))), guard
-        )
-        found.enter()
-        return found
+        return visitor_of(Target(PLACE, None), world)
 
     def test_an_id_is_found_in_any_stage(self, world: World, night: Visitor) -> None:
         world.claim("one", of=stage(name="night"))
-        assert night.get("/find", id=" one ").headers["Location"] == "/job?stage=night&id=one"
+        assert (
+            night.get("/find", id=" one ").headers["Location"] == f"{ROOT}/job?stage=night&id=one"
+        )
 
     def test_an_id_in_two_stages_leads_to_a_question(self, world: World, night: Visitor) -> None:
         world.claim("both")

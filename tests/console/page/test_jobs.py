@@ -10,7 +10,7 @@ from longhaul.domain.verdict import OutcomeClass
 from simulation.aws.service import Answer, Call, Proceed
 from tests.builders import QUEUE_URL
 from tests.console.conftest import World
-from tests.console.page.conftest import Elements, Visitor, words
+from tests.console.page.conftest import ROOT, Elements, Visitor, words
 from tests.console.page.scenes import EVIL, busy, crowd, dead, started, succeeded
 
 
@@ -53,9 +53,9 @@ def test_progress_has_a_name_and_a_value(world: World, visitor: Visitor) -> None
 def test_only_possible_actions_are_offered(world: World, visitor: Visitor) -> None:
     busy(world)
     links = {each["href"] for each in Elements(visitor.read("/")).of("a") if "data-ask" in each}
-    assert "/ask/cancel?stage=main&id=delays-hourly" in links
-    assert "/ask/cancel?stage=main&id=weather-joined" in links
-    assert "/ask/retry?stage=main&id=flights-2012-13" in links
+    assert f"{ROOT}/ask/cancel?stage=main&id=delays-hourly" in links
+    assert f"{ROOT}/ask/cancel?stage=main&id=weather-joined" in links
+    assert f"{ROOT}/ask/retry?stage=main&id=flights-2012-13" in links
     assert not [each for each in links if "flights-2013-01" in str(each) or "b2" in str(each)]
 
 
@@ -66,8 +66,8 @@ def test_hostile_text_is_neither_markup_nor_invisible(world: World, visitor: Vis
         world.end(world.claim(f"released-{n}"), OutcomeClass.FAILED, EVIL)
     page = visitor.read("/")
     elements = Elements(page)
-    assert [each.get("src") for each in elements.of("script")] == ["/static/page.js"]
-    assert {each.get("src") for each in elements.of("img")} == {"/static/icon.svg"}
+    assert [each.get("src") for each in elements.of("script")] == [f"{ROOT}/static/page.js"]
+    assert {each.get("src") for each in elements.of("img")} == {f"{ROOT}/static/icon.svg"}
     assert not [
         name
         for _, attributes in elements.found

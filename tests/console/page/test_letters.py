@@ -6,7 +6,7 @@ from longhaul.domain import attributes
 from longhaul.domain.attributes import text
 from tests.builders import DEAD_LETTER_QUEUE_URL
 from tests.console.conftest import World
-from tests.console.page.conftest import Elements, Visitor, words
+from tests.console.page.conftest import ROOT, Elements, Visitor, words
 from tests.console.page.scenes import EVIL
 from tests.console.page.test_jobs import away
 
@@ -58,7 +58,7 @@ def test_hostile_text_in_a_letter_stays_text(world: World, visitor: Visitor) -> 
         if name.startswith("on") or name == "style"
     ]
     assert not set("\u202e\x1b\x07") & set(page)
-    assert all(str(each["href"]).startswith(("/", "#")) for each in elements.of("a"))
+    assert all(str(each["href"]).startswith((f"{ROOT}/", "#")) for each in elements.of("a"))
     assert "no reason attached" in page
 
 
