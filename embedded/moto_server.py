@@ -11,6 +11,7 @@ from moto.moto_server.werkzeug_app import (
     MotoRequestHandler,
     create_backend_app,
 )
+from werkzeug.exceptions import NotFound
 from werkzeug.serving import make_server
 
 from embedded.http_services import LOOPBACK
@@ -27,7 +28,7 @@ class _Handler(GuardedHandler, MotoRequestHandler):
 
 
 class _Dispatcher(DomainDispatcherApplication):
-    """Remembers which service a host names.
+    """Remembers which service a host names, and serves nothing but AWS.
 
     Stock moto lists its own folders at each request, with a lock held. Each of these system calls
     gives the interpreter to another thread, so with many clients a request took most of a second.
@@ -36,6 +37,12 @@ class _Dispatcher(DomainDispatcherApplication):
     def __init__(self) -> None:
         super().__init__(create_backend_app)
         self.get_backend_for_host = lru_cache(maxsize=256)(super().get_backend_for_host)  # type: ignore[method-assign]
+
+    def get_application(self, environ: dict[str, Any]) -> Any:  # noqa: ANN401 - a WSGI application
+        # moto's own interface: it resets all services, seeds their ids, and writes files.
+        if environ["PATH_INFO"].startswith("/moto-api"):
+            return NotFound()
+        return super().get_application(environ)
 
 
 class MotoServer:

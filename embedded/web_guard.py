@@ -1,11 +1,13 @@
-"""Keeps web pages away from services that run commands of any client.
+"""Keeps browsers away from services that run commands of any client.
 
 A page of any site can make the browser send requests to this machine. A browser marks them, and a
-page cannot change the marks:
+page cannot change the marks. They do not tell a page from a person: a link that a person types may
+be of a page that redirects it here. So every browser is refused.
 
     what a page tries                               what gives it away
     fetch, a form (any method but GET and HEAD)     Origin
-    an image, a script, a link, a frame             Sec-Fetch-Site
+    an image, a script, a link, a frame, a          Sec-Fetch-Site, whatever it says
+    redirect
     the same, to an address that is not loopback    a browser that names no site: browsers send
                                                     Sec-Fetch-Site to HTTPS and loopback alone
     a name of its own that resolves to this         Host (DNS rebinding)
@@ -26,7 +28,6 @@ from ipaddress import ip_address
 _HTTP_PORT = 80
 # The names below `localhost` are nobody's to register, so none can be made to resolve to a page.
 _LOOPBACK_NAMES = re.compile(r"([a-z0-9_-][a-z0-9._-]*\.)?localhost")
-_OWN_SITES = ("none", "same-origin")
 # Every browser's user agent begins with it.
 _BROWSER = "Mozilla/"
 # As the Authorization of a signed request begins. (A link may carry a password: "Basic".)
@@ -43,7 +44,7 @@ _HEADERS = {
 
 
 class GuardedHandler(BaseHTTPRequestHandler):
-    """Refuses requests of web pages before anything else looks at them.
+    """Refuses requests of browsers before anything else looks at them.
 
     Responses carry no permission for other origins (CORS), whatever the service says.
     """
@@ -93,12 +94,11 @@ def refusal(headers: Message, address: tuple[str, int]) -> str | None:
         return "Host: this service has another name."
     if "Origin" in headers:
         return "Origin: a web page sent this request."
-    sites = headers.get_all("Sec-Fetch-Site", [])
-    if any(site not in _OWN_SITES for site in sites):
-        return "Sec-Fetch-Site: a web page sent this request."
+    if "Sec-Fetch-Site" in headers:
+        return "Sec-Fetch-Site: a browser sent this request."
     is_signed = headers.get("Authorization", "").startswith(_SIGNED)
-    if not sites and not is_signed and headers.get("User-Agent", "").startswith(_BROWSER):
-        return "User-Agent: a browser must say which site sends a request."
+    if not is_signed and headers.get("User-Agent", "").startswith(_BROWSER):
+        return "User-Agent: a browser sent this request."
     return None
 
 

@@ -1,6 +1,7 @@
 """moto's HTTP server, as the embedded AWS starts it."""
 
 from collections.abc import Iterator
+from http.client import HTTPConnection
 
 import pytest
 from moto import backends
@@ -34,3 +35,11 @@ def test_the_service_of_a_request_is_looked_up_once(
         assert dynamodb.list_tables()["TableNames"] == []
 
     assert len(lists) == 2
+
+
+@pytest.mark.parametrize("path", ["/moto-api/seed?a=1", "/moto-api/data.json", "/moto-api/reset"])
+def test_motos_own_interface_is_not_served(endpoint: str, path: str) -> None:
+    connection = HTTPConnection(endpoint.removeprefix("http://"))
+    connection.request("GET", path)
+    assert connection.getresponse().status == 404
+    connection.close()
