@@ -108,11 +108,10 @@ class ClusterStager:
     def _is_ours(self, path: DataPath) -> bool:
         """Whether a manifest was followed to find its files."""
         prefix = f"{str(path).rstrip('/')}/"
-        parent = f"{prefix.rstrip('/').rpartition('/')[0]}/"
         glob = _GLOB.search(prefix)
         base = prefix[: prefix.rfind("/", 0, glob.start()) + 1] if glob else prefix
         return any(
-            found in (prefix, parent) or found.startswith(base) for found in self._listing.manifests
+            base.startswith(found) or found.startswith(base) for found in self._listing.manifests
         )
 
     def _copy(self, places: Mapping[str, Source]) -> None:

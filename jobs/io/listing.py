@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from botocore.exceptions import ClientError
 from longhaul.adapters.errors import code_of
 from longhaul.adapters.publisher import read_manifest
 from longhaul.domain.errors import PermanentJobError
-from longhaul.domain.manifest import MAIN, Manifest, ManifestFile, carries_token
+from longhaul.domain.manifest import MAIN, MANIFEST, Manifest, ManifestFile, carries_token
 from longhaul.domain.paths import INTERNAL_PREFIX, DataPath
 from longhaul.domain.tables import InputPath, TableInput, TablePath
 
@@ -27,6 +28,8 @@ _PARTITION = re.compile(r"[^=/]+=[^/]*")
 # A request may name a thousand inputs; each costs tens of milliseconds.
 _LOOK_UPS = 16
 _MAX_NAMED = 10
+# The manifest at a prefix, if it is one of ours.
+_Read = Callable[[str], Manifest | None]
 
 
 @dataclass(frozen=True)
@@ -96,40 +99,60 @@ class InputListing:
     def sources_of(self, path: DataPath) -> list[Source]:
         """The files of an input, in the order of their keys.
 
-        A prefix with one of our manifests means the files of its main dataset, and a folder below
-        one the dataset of that name. Otherwise hidden files and folders (`_x`, `.x`) are left out,
-        as Spark does, and files that an attempt has written and no manifest names.
+        A prefix with one of our manifests means the files of its main dataset, and a folder or a
+        glob below one the files that it names there. Where it names none, hidden files and folders
+        (`_x`, `.x`) are left out, as Spark does, and files that an attempt has written.
         """
         if path.scheme == "file":
             return _local(path)
+
+        # Each is read once for a look: a glob may match a thousand partitions.
+        @cache
+        def read(prefix: str) -> Manifest | None:
+            try:
+                return read_manifest(self._s3, path.bucket, prefix)[0]
+            except ClientError as error:
+                # A bucket of others may let us read the input alone.
+                if code_of(error) == "AccessDenied" and path.key.rstrip("/").startswith(prefix):
+                    return None
+                raise
+
         try:
             if _GLOB.search(path.key):
-                return self._glob(path)
+                return self._glob(path, read)
             return self._object(path) or self._prefix(
-                path.bucket, f"{path.key.rstrip('/')}/".lstrip("/")
+                path.bucket, f"{path.key.rstrip('/')}/".lstrip("/"), read
             )
         except ClientError as error:
             if code_of(error) == "NoSuchBucket":
                 return []
             raise
 
-    def _glob(self, path: DataPath) -> list[Source]:
+    def _glob(self, path: DataPath, read: _Read) -> list[Source]:
         base, _ = _split_glob(path.key)
         patterns = path.key.rstrip("/").split("/")
+        places = set(_around(base))
         heads: dict[str, Source | None] = {}  # None: a folder
         for source in self._list(path.bucket, base):
-            segments = source.key.split("/")
-            head = segments[: len(patterns)]
-            if (
-                len(head) == len(patterns)
-                and all(map(fnmatchcase, head, patterns))
-                and not any(map(is_hidden, head))
-            ):
-                heads["/".join(head)] = source if len(segments) == len(patterns) else None
+            heads.update(_head(source, patterns))
+            if source.name == MANIFEST and source.key.count("/") < len(patterns):
+                places.add(source.key.removesuffix(MANIFEST))
+        # By the manifest and not by the list: it may name files that came since.
+        named: dict[str, Source | None] = {}
+        for place in places:
+            for source in self._named(path.bucket, place, base, read):
+                named.update(_head(source, patterns))
+        folders = {_folder(head) for head, matched in named.items() if matched}
         return [
             source
-            for head, matched in sorted(heads.items())
-            for source in ([matched] if matched else self._prefix(path.bucket, f"{head}/"))
+            for head, matched in sorted((heads | named).items())
+            for source in (
+                self._prefix(path.bucket, f"{head}/", read)
+                if matched is None
+                else [matched]
+                if head in named or (_folder(head) not in folders and is_foreign(matched.name))
+                else []
+            )
         ]
 
     def _object(self, path: DataPath) -> list[Source]:
@@ -143,22 +166,36 @@ class InputListing:
             raise
         return [Source(path.bucket, path.key, found["ContentLength"], etag=found["ETag"])]
 
-    def _prefix(self, bucket: str, prefix: str) -> list[Source]:
-        manifest, _ = read_manifest(self._s3, bucket, prefix)
+    def _prefix(self, bucket: str, prefix: str, read: _Read) -> list[Source]:
+        manifest = read(prefix)
         if manifest is not None:
             self.manifests[f"s3://{bucket}/{prefix}"] = manifest
-            return self._of_manifest(bucket, prefix, manifest.of_dataset(MAIN))
-        parent, _, name = prefix.rstrip("/").rpartition("/")
-        if parent:
-            outer, _ = read_manifest(self._s3, bucket, f"{parent}/")
-            if outer is not None and (named := outer.of_dataset(name)):
-                self.manifests[f"s3://{bucket}/{parent}/"] = outer
-                return self._of_manifest(bucket, f"{parent}/", named)
-        return [
-            replace(source, partitions=_partitions(relative))
-            for source in self._list(bucket, prefix)
-            if is_foreign(relative := source.key.removeprefix(prefix))
+            return _parted(self._of_manifest(bucket, prefix, manifest.of_dataset(MAIN)), prefix)
+        for place in _around(prefix):
+            if named := self._named(bucket, place, prefix, read):
+                return _parted(named, prefix)
+        return _parted(
+            (
+                source
+                for source in self._list(bucket, prefix)
+                if is_foreign(source.key.removeprefix(prefix))
+            ),
+            prefix,
+        )
+
+    def _named(self, bucket: str, place: str, below: str, read: _Read) -> list[Source]:
+        """The files below a prefix that the manifest at a place names."""
+        manifest = read(place)
+        if manifest is None:
+            return []
+        named = [
+            source
+            for source in self._of_manifest(bucket, place, manifest.files)
+            if source.key.startswith(below)
         ]
+        if named:
+            self.manifests[f"s3://{bucket}/{place}"] = manifest
+        return named
 
     def _list(self, bucket: str, prefix: str) -> Iterator[Source]:
         for page in self._s3.get_paginator("list_objects_v2").paginate(
@@ -173,7 +210,7 @@ class InputListing:
     def _of_manifest(self, bucket: str, prefix: str, files: Iterable[ManifestFile]) -> list[Source]:
         """A manifest at the bucket's root may name what is ours."""
         return [
-            Source(bucket, prefix + file.path, file.size, _partitions(file.path))
+            Source(bucket, prefix + file.path, file.size)
             for file in files
             if not self._is_ours(bucket, prefix + file.path)
         ]
@@ -204,6 +241,37 @@ def _split_glob(key: str) -> tuple[str, str]:
         return key, ""
     start = key.rfind("/", 0, match.start()) + 1
     return key[:start], key[start:].rstrip("/")
+
+
+def _around(prefix: str) -> list[str]:
+    """The prefix and the folders that it is in, nearest first, without the bucket's root."""
+    segments = prefix.split("/")[:-1]
+    return ["/".join(segments[:n]) + "/" for n in range(len(segments), 0, -1)]
+
+
+def _head(source: Source, patterns: Sequence[str]) -> dict[str, Source | None]:
+    """What a glob matches of a key: the file itself, or a folder that it is in (None)."""
+    segments = source.key.split("/")
+    head = segments[: len(patterns)]
+    if (
+        len(head) < len(patterns)
+        or not all(map(fnmatchcase, head, patterns))
+        or any(map(is_hidden, head))
+    ):
+        return {}
+    return {"/".join(head): source if len(segments) == len(patterns) else None}
+
+
+def _folder(key: str) -> str:
+    return key.rpartition("/")[0]
+
+
+def _parted(sources: Iterable[Source], prefix: str) -> list[Source]:
+    """The files with their partition folders below a prefix."""
+    return [
+        replace(source, partitions=_partitions(source.key.removeprefix(prefix)))
+        for source in sources
+    ]
 
 
 def _partitions(relative: str) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from urllib.parse import urlparse
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError
 from moto import mock_aws
 from pydantic import ValidationError
 
@@ -138,6 +139,75 @@ def test_a_glob_over_outputs_follows_each_manifest(
         "year=2013/00000-part-0.parquet",
         "year=2013/00001-part-0.parquet",
     }
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["out/x/p=0/", "out/x/p=0/*", "out/x/p=[0]/", "out/x/*/", "out/x/*", "out/*/p=0/*.json"],
+)
+def test_a_part_of_an_output_has_the_files_that_its_manifest_names(
+    stage: Callable[..., Staged], put: Callable[..., None], s3: Any, path: str
+) -> None:
+    old, new = (AttemptId("main#january", 1767323045000, n).token for n in (1, 2))
+    publish(s3, "out/x/", f"p=0/part-0-{new}.json")
+    put(f"out/x/p=0/part-0-{old}.json", "out/x/p=0/beside.json")
+
+    assert set(stage(f"s3://{BUCKET}/{path}").files) == {f"00000-part-0-{new}.json"}
+
+
+@pytest.mark.parametrize("path", ["out/x/notes/", "out/x/notes/*.txt", "out/*/notes"])
+def test_files_of_others_beside_an_output_are_found_by_their_own_path(
+    stage: Callable[..., Staged], put: Callable[..., None], s3: Any, path: str
+) -> None:
+    publish(s3, "out/x/", "p=0/part-0.json")
+    put("out/x/notes/a.txt")
+
+    assert set(stage(f"s3://{BUCKET}/{path}").files) == {"00000-a.txt"}
+
+
+def test_a_glob_over_files_leaves_out_those_that_no_manifest_names_yet(
+    stage: Callable[..., Staged], put: Callable[..., None]
+) -> None:
+    token = AttemptId("main#january", 1767323045000, 1).token
+    put("out/a.csv", f"out/part-00000-{token}.csv")
+
+    assert set(stage(f"s3://{BUCKET}/out/*.csv").files) == {"00000-a.csv"}
+
+
+def test_a_glob_finds_the_files_of_a_publication_that_came_after_its_look(s3: Any) -> None:
+    old, new = (AttemptId("main#january", 1767323045000, n).token for n in (1, 2))
+    publish(s3, "out/", f"p=0/part-0-{old}.json")
+
+    class Replaced:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(s3, name)
+
+        def get_object(self, **arguments: Any) -> Any:
+            if arguments["Key"] == "out/_SUCCESS":
+                publish(s3, "out/", f"p=1/part-0-{new}.json")
+            return s3.get_object(**arguments)
+
+    listing = InputListing(Replaced(), BUCKET)  # type: ignore[arg-type]  # all that is called
+    found = listing.sources_of(parse_input(f"s3://{BUCKET}/out/p=*/*.json", POLICY))
+    assert [source.key for source in found] == [f"out/p=1/part-0-{new}.json"]
+
+
+@pytest.mark.parametrize("path", ["s3://landing/team/raw/2013/", "s3://landing/team/raw/*"])
+def test_an_input_whose_outer_folders_may_not_be_read_is_read(
+    stage: Callable[..., Staged], put: Callable[..., None], s3: Any, path: str
+) -> None:
+    put("team/raw/2013/a.csv", bucket="landing")
+
+    class Guarded:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(s3, name)
+
+        def get_object(self, **arguments: Any) -> Any:
+            if not arguments["Key"].startswith("team/raw/2013/"):
+                raise ClientError({"Error": {"Code": "AccessDenied"}}, "GetObject")
+            return s3.get_object(**arguments)
+
+    assert set(stage(path, client=Guarded()).files) == {"00000-a.csv"}
 
 
 def test_no_glob_reaches_what_is_longhauls_own(

@@ -114,6 +114,17 @@ def test_an_output_of_ours_is_copied_as_its_manifest_says(
     assert copy == b"clean/month=1/new.parquet"
 
 
+@pytest.mark.parametrize("key", ["clean/x/month=1", "clean/x/month=1/*", "clean/x/month=*"])
+def test_a_part_of_an_output_of_ours_is_copied_as_its_manifest_says(
+    s3: Any, stage: Callable[[str], StagedInput], key: str
+) -> None:
+    put(s3, "clean/x/month=1/new.parquet", "clean/x/month=1/old.parquet")
+    manifest(s3, "clean/x/", "month=1/new.parquet")
+
+    assert stage(key).path == f"s3://data/{PREFIX}inputs/first/x/"
+    assert keys(s3, PREFIX) == [f"{PREFIX}inputs/first/x/00000-new.parquet"]
+
+
 def test_folders_that_spark_would_skip_are_copied_into_one(
     s3: Any, stage: Callable[[str], StagedInput]
 ) -> None:
