@@ -4,6 +4,7 @@ What a file's partition is follows from its statistics: see `jobs.io.splitting`.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,7 +28,8 @@ from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.tables import ColumnStatistics, PartitionBy, TableFile
 
 if TYPE_CHECKING:
-    from pyiceberg.io.pyarrow import DataFileStatistics
+    from pyarrow.parquet import ColumnChunkMetaData, FileMetaData
+    from pyiceberg.io.pyarrow import DataFileStatistics, StatisticsCollector
 
 _PARTS: Final = {
     "size": "column_sizes",
@@ -77,7 +79,6 @@ def describe(
     import pyarrow.parquet as pq  # noqa: PLC0415
     from pyiceberg.io.pyarrow import (  # noqa: PLC0415
         compute_statistics_plan,
-        data_file_statistics_from_parquet_metadata,
         parquet_path_to_id_mapping,
     )
 
@@ -89,7 +90,7 @@ def describe(
         if footer.num_rows == 0:
             continue
         write_ids(file, columns)
-        found = data_file_statistics_from_parquet_metadata(footer, plan, ids)
+        found = _found(footer, plan, ids)
         partition = tuple(_value(field, found, columns, footer.num_rows) for field in fields)
         entry = TableFile(
             path=f"{folder}{len(described):05d}.parquet",
@@ -101,6 +102,41 @@ def describe(
         )
         described.append((file, entry))
     return described
+
+
+def _found(
+    footer: "FileMetaData", plan: dict[int, "StatisticsCollector"], ids: dict[str, int]
+) -> "DataFileStatistics":
+    """A file's statistics, without the bounds that Python has no date for.
+
+    Spark's years go beyond 1 to 9999, and so do Iceberg's.
+    """
+    from pyiceberg.io.pyarrow import (  # noqa: PLC0415
+        MetricModeTypes,
+        MetricsMode,
+        data_file_statistics_from_parquet_metadata,
+    )
+
+    try:
+        return data_file_statistics_from_parquet_metadata(footer, plan, ids)
+    except OverflowError:
+        counted = {
+            ids[chunk.path_in_schema]
+            for group in range(footer.num_row_groups)
+            for chunk in map(footer.row_group(group).column, range(footer.num_columns))
+            if _has_no_date(chunk)
+        }
+    counts = MetricsMode(MetricModeTypes.COUNTS)
+    plan = plan | {each: replace(plan[each], mode=counts) for each in counted}
+    return data_file_statistics_from_parquet_metadata(footer, plan, ids)
+
+
+def _has_no_date(chunk: "ColumnChunkMetaData") -> bool:
+    try:
+        _ = chunk.statistics and (chunk.statistics.min, chunk.statistics.max)
+    except OverflowError:
+        return True
+    return False
 
 
 def _statistics(raw: dict[str, Any]) -> dict[int, ColumnStatistics]:
@@ -146,7 +182,8 @@ def _value(
     ) * 2
     if low is None:
         raise PermanentJobError(
-            f"output: column {source.name} cannot part the rows: its values are too long"
+            f"output: column {source.name} cannot part the rows: its values are too long,"
+            " or in years before 1 or after 9999"
         )
     if low != high:
         raise PermanentJobError(

@@ -283,3 +283,20 @@ def test_a_file_whose_rows_are_of_two_partitions_is_refused(
             (PartitionBy(column="p"),),
             "data/",
         )
+
+
+@pytest.mark.parametrize("kind", ["date", "timestamp", "timestamp_ntz"])
+def test_a_column_beyond_the_years_of_python_has_no_bounds(tmp_path: Path, kind: str) -> None:
+    schema = columns_of({"fields": [{"name": "n", "type": "long"}, {"name": "at", "type": kind}]})
+    far = pa.array([0, None, 4_000_000 if kind == "date" else 2**60])
+    type_ = schema.as_arrow().field("at").type
+    at = far.cast(pa.int32() if kind == "date" else pa.int64()).cast(type_)
+    pq.write_table(pa.table({"n": [1, 2, 3], "at": at}), tmp_path / "part.parquet")
+
+    ((_, entry),) = describe([tmp_path / "part.parquet"], schema, (), "data/")
+
+    n, at_ = entry.columns[1], entry.columns[2]
+    assert n.lower is not None
+    assert (at_.lower, at_.upper, at_.values, at_.nulls) == (None, None, 3, 1)
+    with pytest.raises(PermanentJobError, match="column at cannot part the rows"):
+        describe([tmp_path / "part.parquet"], schema, (PartitionBy(column="at"),), "data/")
