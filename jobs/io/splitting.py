@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from pyspark.sql import Column, DataFrame, DataFrameWriter
 from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
+from pyspark.sql.types import TimestampType
 
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.tables import PartitionBy
@@ -25,17 +26,28 @@ def require_columns(partition_by: Iterable[str], columns: Sequence[str]) -> None
 
 def split(df: DataFrame, partition_by: Iterable[PartitionBy]) -> DataFrameWriter:
     """A writer of Parquet files, each of one partition."""
-    made = {f"longhaul_by_{n}": _made(by) for n, by in enumerate(partition_by)}
+    made = {f"longhaul_by_{n}": _made(by, df) for n, by in enumerate(partition_by)}
     return df.withColumns(made).write.format("parquet").partitionBy(*made)
 
 
-def _made(by: PartitionBy) -> Column:
+def _made(by: PartitionBy, df: DataFrame) -> Column:
     column = F.col(f"`{by.column}`")
+    if isinstance(df.schema[by.column].dataType, TimestampType):
+        column = _in_utc(column)
     match by.transform:
         case "identity":
             # A value may be longer than a folder's name can be. Null stays null.
             return F.sha2(column.cast("string"), 256)
         case "day":
             return F.to_date(column)
+        case "hour":
+            # Not date_trunc, which takes a local time for one in the session's zone.
+            return F.concat(F.to_date(column), F.lit(" "), F.hour(column))
         case _:
-            return F.date_trunc(by.transform, column).cast("string")
+            return F.trunc(F.to_date(column), by.transform)
+
+
+def _in_utc(instant: Column) -> Column:
+    """The local time in UTC, whose days and hours are Iceberg's: a job may set another zone."""
+    epoch = F.lit("1970-01-01").cast("timestamp_ntz")
+    return F.timestamp_add("MICROSECOND", F.unix_micros(instant), epoch)

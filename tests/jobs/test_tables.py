@@ -16,6 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as PySpark's texts call i
 
 from embedded.moto_repairs import glue_versions
 from embedded.moto_repairs.patching import Patches
+from jobs.io.splitting import split
 from jobs.io.table_columns import columns_of
 from jobs.io.table_files import describe
 from jobs.running_job import RunningJob
@@ -268,6 +269,39 @@ def test_files_of_the_jobs_own_are_refused(run: Callable[..., ExitCode], cloud: 
     result = cloud.lease().attempt.result
     assert result is not None
     assert "which a table cannot hold" in result.error
+
+
+@pytest.mark.parametrize("kind", ["timestamp", "timestamp_ntz"])
+@pytest.mark.parametrize(
+    ("by", "count"), [("at", 7), ("hour(at)", 7), ("day(at)", 4), ("month(at)", 3)]
+)
+def test_days_and_hours_are_those_of_utc_in_a_session_of_any_time_zone(
+    spark: SparkSession, tmp_path: Path, kind: str, by: str, count: int
+) -> None:
+    # In Berlin: other days and months, an hour that is skipped, and one that comes twice.
+    times = (
+        "03-30 23:30",
+        "03-31 02:30",
+        "03-31 03:30",
+        "03-31 23:30",
+        "04-01 00:30",
+        "10-27 00:30",
+        "10-27 01:30",
+    )
+    zone = "Z" if kind == "timestamp" else ""
+    values = ", ".join(f"{kind}'2024-{time}:00{zone}'" for time in times)
+    spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+    try:
+        df = spark.sql(f"select explode(array({values})) at").coalesce(1)
+        split(df, [PartitionBy.parse(by)]).save((tmp_path / "at").as_uri())
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+    files = (tmp_path / "at").rglob("*.parquet")
+    schema = columns_of(df.schema.jsonValue())
+    described = describe(files, schema, (PartitionBy.parse(by),), "data/")
+
+    assert len(described) == len({entry.partition for _, entry in described}) == count
 
 
 def test_a_file_whose_rows_are_of_two_partitions_is_refused(
