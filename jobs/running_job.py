@@ -75,7 +75,8 @@ class RunningJob(Generic[ParamsT]):
             require_columns(partition_by, df.columns)
             writer = observed.write.format(format)
             if format == "csv":
-                writer = writer.option("header", value=True)
+                # RFC 4180, as all but Spark read it.
+                writer = writer.option("header", value=True).option("escape", '"')
             writer = writer.options(**(options or {})).partitionBy(*partition_by)
         else:
             layout = self.layout(self.table, name, df.schema.jsonValue(), partition_by)

@@ -85,9 +85,10 @@ def written(spark: SparkSession) -> Callable[..., list[dict[str, Any]]]:
         job: RunningJob[Any], name: str = ".", format_: str = "parquet"
     ) -> list[dict[str, Any]]:
         (dataset,) = (dataset for dataset in job.written if dataset.name == name)
-        frame = (
-            spark.read.format(format_).option("header", value=True).load(dataset.folder.as_uri())
-        )
+        reader = spark.read.format(format_)
+        if format_ == "csv":  # as `job.write` writes it
+            reader = reader.options(header=True, escape='"', multiLine=True)
+        frame = reader.load(dataset.folder.as_uri())
         return [row.asDict() for row in frame.collect()]
 
     return read

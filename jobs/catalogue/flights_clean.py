@@ -87,6 +87,7 @@ def read(spark: SparkSession, path: str) -> DataFrame:
         spark.read.schema(texts)
         .option("header", value=True)
         .option("enforceSchema", value=False)  # another header is an error, not other columns
+        .option("escape", '"')  # RFC 4180, as all but Spark write it
         .option("nullValue", "NA")
         .option("columnNameOfCorruptRecord", _LINE)
         # Otherwise a short row is noticed only when a missing column is read.

@@ -62,6 +62,58 @@ def test_small_files_are_read_together(spark: SparkSession, staged: Any) -> None
     assert rows.rdd.getNumPartitions() == spark.sparkContext.defaultParallelism
 
 
+def test_quoted_quotes_and_line_breaks_in_csv_are_read_and_written(
+    spark: SparkSession, staged: Any, written: Any
+) -> None:
+    files = {
+        "a.csv": b'n,text\n1,"say ""hi"", ok"\n2,"two\nlines"\n',
+        "b.csv.gz": gzip.compress(b'"n","text"\r\n3,back\\slash\\\r\n4,"a\r\n\r\nb"\r\n'),
+    }
+    job = staged(files, sql.Params(query="SELECT n, text FROM rows", format="csv"))
+
+    sql.run(spark, job)
+
+    assert sorted(tuple(row.values()) for row in written(job, format_="csv")) == [
+        ("1", 'say "hi", ok'),
+        ("2", "two\nlines"),
+        ("3", "back\\slash\\"),
+        ("4", "a\n\nb"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "other", [b"dest,origin\nMIA,JFK\n", b"origin\nMIA\n", b"origin,dest,n\nMIA,JFK,1\n"]
+)
+def test_csv_files_with_other_columns_are_refused_by_name(
+    spark: SparkSession, staged: Any, other: bytes
+) -> None:
+    files = {"2013-01.csv": b"origin,dest\nEWR,IAH\n", "2013-02.csv": other}
+    job = staged(files, sql.Params(query="SELECT * FROM rows"))
+
+    with pytest.raises(
+        PermanentJobError, match=r"'rows': the header of 2013-02\.csv is not that of 2013-01\.csv"
+    ):
+        sql.run(spark, job)
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"a.csv": b"n,m\n1,2\n", "b.csv": b'\xef\xbb\xbf\n"N","m"\r\n1,2\r\n', "c.csv": b""},
+        {"a.csv": b",n\n1,2\n", "b.csv": b",n\n1,2\n"},  # with the index of pandas
+        {"a.csv": b"n,n\n1,2\n", "b.csv": b"n,n\n1,2\n"},
+    ],
+)
+def test_csv_files_of_the_same_columns_are_read_together(
+    spark: SparkSession, staged: Any, written: Any, files: dict[str, bytes]
+) -> None:
+    job = staged(files, sql.Params(query="SELECT * FROM rows"))
+
+    sql.run(spark, job)
+
+    assert [tuple(row.values()) for row in written(job)] == [(1, 2), (1, 2)]
+
+
 @pytest.mark.parametrize("name", ["a.csv.zip", "a.csv.xz", "a.CSV.ZST", "a.tar", "a.csv.gzip"])
 def test_compressions_that_spark_reads_as_rows_are_refused(staged: Any, name: str) -> None:
     job = staged({name: b"PK"}, Params())
