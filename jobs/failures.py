@@ -39,6 +39,11 @@ _STOPPED: Final = {
 _OUT_OF_MEMORY: Final = re.compile(
     r"java\.lang\.OutOfMemoryError|SparkOutOfMemoryError|UNABLE_TO_ACQUIRE_MEMORY"
 )
+# As the last line of a worker's traceback: Python's own, or one of a library that derives from it.
+_MEMORY_ERROR: Final = re.compile(r"[\w.]*MemoryError\b")
+# The kernel kills a worker that takes too much memory. A segfault looks the same to Spark, and is
+# rarer: then each retry, which there would be as well, has a larger size than it needs.
+_WORKER_DIED: Final = "Python worker exited unexpectedly (crashed)"
 _EXECUTOR_LOST: Final = "ExecutorLostFailure"
 # Of an executor: its JVM ended itself (52 is Spark's code for that), or its container was killed:
 # in YARN's words, or in those of EMR Serverless for any worker.
@@ -93,7 +98,7 @@ def of_error(error: BaseException, params: Mapping[str, JsonValue] | None = None
             return Failure(OutcomeClass.OUT_OF_DISK, text, ExitCode.OUT_OF_DISK)
         case ClientError() | BotoCoreError() if _is_trouble_of_aws(error):
             return Failure(OutcomeClass.INTERRUPTED, text, ExitCode.INTERRUPTED)
-    if _is_out_of_memory(searchable(str(error))):
+    if _is_out_of_memory(searchable(str(error)), text):
         return Failure(OutcomeClass.OUT_OF_MEMORY, text, ExitCode.OUT_OF_MEMORY)
     if _OUT_OF_DISK in searchable(str(error)):  # of the JVM, or of a Python worker
         return Failure(OutcomeClass.OUT_OF_DISK, text, ExitCode.OUT_OF_DISK)
@@ -110,15 +115,20 @@ def _is_trouble_of_aws(error: ClientError | BotoCoreError) -> bool:
     return status >= _SERVER_ERROR or bool(_THROTTLED.search(code_of(error)))
 
 
-def _is_out_of_memory(text: str) -> bool:
-    return bool(_OUT_OF_MEMORY.search(text)) or any(
-        _EXECUTOR_OUT_OF_MEMORY.search(line.partition(_EXECUTOR_LOST)[2])
-        for line in text.split("\n")
+def _is_out_of_memory(text: str, cause_: str) -> bool:
+    return (
+        bool(_OUT_OF_MEMORY.search(text))
+        or bool(_MEMORY_ERROR.match(cause_))
+        or cause_ == _WORKER_DIED
+        or any(
+            _EXECUTOR_OUT_OF_MEMORY.search(line.partition(_EXECUTOR_LOST)[2])
+            for line in text.split("\n")
+        )
     )
 
 
 def cause(error: BaseException) -> str:
-    """The last line of a Python traceback, or Spark's message without its stacks."""
+    """The last line of a Python traceback, a worker's end, or Spark's message without stacks."""
     if isinstance(error, PermanentError):
         return str(error)
     text = searchable(str(error))
@@ -128,6 +138,8 @@ def cause(error: BaseException) -> str:
         )
         if last_lines:
             return last_lines[0]
+    if _WORKER_DIED in text:  # what Spark says it was caused by is its broken pipe to the worker
+        return _WORKER_DIED
     found, last_cause = f"\n{text}".rpartition(_CAUSED_BY)[1:]
     if found:
         return _FRAME.split(last_cause, maxsplit=1)[0]

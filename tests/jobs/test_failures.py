@@ -25,6 +25,13 @@ ValueError: no such tariff: X9
 
 \tat org.apache.spark.api.python.BasePythonRunner.handle(PythonRunner.scala:1)
 """
+CRASHED = f"""An error occurred while calling o52.save.
+: org.apache.spark.SparkException: {ABORTED}org.apache.spark.SparkException: \
+Python worker exited unexpectedly (crashed). Consider setting 'spark.x.enabled' to 'true'.
+\tat org.apache.spark.api.python.BasePythonRunner.x(PythonRunner.scala:1)
+Caused by: java.io.EOFException
+\tat java.base/java.io.DataInputStream.readFully(Unknown Source)
+"""
 LOST = (
     "Job aborted due to stage failure: ExecutorLostFailure (executor 3 exited caused by one of the"
     " running tasks) Reason: {}"
@@ -58,6 +65,27 @@ Caused by: java.util.zip.ZipException: Not in GZIP format
 def test_an_error_text_has_the_cause_first_and_no_stacks(text: str, cause: str) -> None:
     failure = failures.of_error(RuntimeError(text))
     assert failure == failures.Failure(OutcomeClass.FAILED, cause, ExitCode.FAILED)
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        (CRASHED, "Python worker exited unexpectedly (crashed)"),
+        (WORKER.replace("ValueError: no such tariff: X9", "MemoryError"), "MemoryError"),
+        (
+            WORKER.replace("ValueError", "numpy._core._exceptions._ArrayMemoryError"),
+            "numpy._core._exceptions._ArrayMemoryError: no such tariff: X9",
+        ),
+    ],
+)
+def test_a_python_worker_without_memory_makes_the_job_grow(text: str, cause: str) -> None:
+    failure = failures.of_error(RuntimeError(text))
+    assert failure == failures.Failure(OutcomeClass.OUT_OF_MEMORY, cause, ExitCode.OUT_OF_MEMORY)
+
+
+def test_a_worker_that_has_dealt_with_a_memory_error_fails_by_the_next_error() -> None:
+    text = WORKER.replace("Value", "MemoryError\n\nTraceback (most recent call last):\nValue")
+    assert failures.of_error(RuntimeError(text)).kind is OutcomeClass.FAILED
 
 
 def test_a_full_disk_is_named_without_stacks() -> None:
