@@ -149,7 +149,13 @@ def notify(role: iam.IRole, targets: Iterable[str]) -> None:
             allow(role, f"Notify{service.capitalize()}", [action], named)
 
 
-def write_objects(role: iam.IRole, buckets: Iterable[s3.IBucket], *, never: Sequence[str]) -> None:
+def write_objects(
+    role: iam.IRole,
+    buckets: Iterable[s3.IBucket],
+    *,
+    never: Sequence[str],
+    kept: Sequence[str] = (),
+) -> None:
     """Upload in parts, publish (complete, `_SUCCESS`, delete what it replaces) or abort.
 
     Without the right to list, S3 returns 403 instead of 404 for a missing file.
@@ -159,6 +165,7 @@ def write_objects(role: iam.IRole, buckets: Iterable[s3.IBucket], *, never: Sequ
         buckets: all of them, apart from
         never: prefixes `s3://bucket/…/` below which the role may not write: what would be written
             there could be run, or taken for somebody's request.
+        kept: prefixes below which it may not delete: a job's code says what a function deletes.
     """
     buckets = list(buckets)
     writes = ["s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"]
@@ -170,13 +177,17 @@ def write_objects(role: iam.IRole, buckets: Iterable[s3.IBucket], *, never: Sequ
         wildcards=WHY_ANY_KEY,
     )
     allow(role, "ListOutputs", ["s3:ListBucket"], [bucket.bucket_arn for bucket in buckets])
-    if never:
-        resources = [_objects_below(role, prefix) for prefix in never]
-        role.add_to_principal_policy(
-            iam.PolicyStatement(
-                sid="NeverWrite", effect=iam.Effect.DENY, actions=writes, resources=resources
+    for sid, actions, prefixes in (
+        ("NeverWrite", writes, never),
+        ("NeverDelete", ["s3:DeleteObject"], kept),
+    ):
+        if prefixes:
+            resources = [_objects_below(role, prefix) for prefix in prefixes]
+            role.add_to_principal_policy(
+                iam.PolicyStatement(
+                    sid=sid, effect=iam.Effect.DENY, actions=actions, resources=resources
+                )
             )
-        )
 
 
 def _objects_below(role: iam.IRole, prefix: str) -> str:

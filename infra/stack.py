@@ -27,7 +27,7 @@ from infra.tables import TableDatabases
 from infra.triggers import Triggers
 from infra.version import version
 from infra.workflow import Workflow
-from longhaul.domain.lease import REQUESTS_PREFIX
+from longhaul.domain.lease import JOINED_PREFIX, REQUESTS_PREFIX
 
 if TYPE_CHECKING:
     from engines.construct import EngineConstruct
@@ -225,6 +225,8 @@ class LonghaulStack(Stack):
         output_keys = [*own_key, *settings.keys_of(settings.output_buckets)]
 
         code = [self._data.absolute(prefix) for prefix in settings.job_prefixes]
+        # What a job is asked to do: functions write it, and a lifecycle rule deletes it.
+        asked = [self._data.absolute(prefix) for prefix in (REQUESTS_PREFIX, JOINED_PREFIX)]
         grants.beat_leases(heartbeat.execution_role, table, self._queues)
         grants.extend_messages(heartbeat.execution_role, queues)
 
@@ -236,7 +238,7 @@ class LonghaulStack(Stack):
             grants.join_leases(role, table)
             grants.finish_messages(role, queues)
             grants.notify(role, (stage.notify for stage in settings.stages if stage.notify))
-            grants.write_objects(role, outputs, never=code)
+            grants.write_objects(role, outputs, never=code, kept=asked)
             grants.use_keys(role, read=(), write=output_keys)
             grants.write_tables(role, self._databases.names)
             for engine in self._engines:
@@ -257,7 +259,7 @@ class LonghaulStack(Stack):
             role = engine.job_role
             grants.report_to_leases(role, table, self._queues)
             grants.read_objects(role, inputs)
-            grants.write_objects(role, outputs, never=[*code, self._data.absolute(REQUESTS_PREFIX)])
+            grants.write_objects(role, outputs, never=[*code, *asked])
             grants.use_keys(role, read=input_keys, write=output_keys)
             grants.read_code(role, code)
             if engine.meaning.has_tables:

@@ -49,7 +49,7 @@ from longhaul.domain.manifest import (
     merged,
 )
 from longhaul.domain.paths import DataPath
-from longhaul.domain.pending import PREFIX, attempt_of, pending_ref
+from longhaul.domain.pending import PREFIX, attempt_of, is_own, pending_ref
 from longhaul.ports import Background, Clock
 
 if TYPE_CHECKING:
@@ -177,7 +177,11 @@ class S3Publisher:
         found = _get(self._s3, self._bucket, ref)
         if found is None:
             return None
-        return PendingOutput.model_validate_json(found["Body"].read(), extra="ignore")
+        pending = PendingOutput.model_validate_json(found["Body"].read(), extra="ignore")
+        if not is_own(pending, ref, self._bucket):
+            logger.warning("%s names what its attempt did not write: left alone", ref)
+            return None
+        return pending
 
     @cached_property
     def _tables(self) -> "TablePublisher":
@@ -216,7 +220,7 @@ class S3Publisher:
         aborts = [partial(abort, upload) for upload in pending.uploads]
         ended = self._background.run_all(aborts, at_once=_AT_ONCE)
         if not pending.tables:
-            self._delete(pending, (path for path in ended if path and pending.token in path))
+            self._delete(pending, filter(None, ended))
 
     def _complete_all(
         self, pending: PendingOutput, until: datetime | None, *, looks_only: bool

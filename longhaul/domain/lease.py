@@ -30,6 +30,7 @@ from longhaul.domain.lineage import Lineage
 from longhaul.domain.paths import INTERNAL_PREFIX
 
 REQUESTS_PREFIX = f"{INTERNAL_PREFIX}requests/"
+JOINED_PREFIX = f"{INTERNAL_PREFIX}joined/"
 """Prefix of the data bucket for requests as they were claimed: no job may write there."""
 
 
@@ -384,7 +385,7 @@ def emitted_ref(attempt: AttemptId) -> str:
 
 def joined_ref(key: str) -> str:
     """Key of the object in the data bucket with the inputs of a job that joins a fan-out."""
-    return f"{INTERNAL_PREFIX}joined/{key_hash(key)}.json"
+    return f"{JOINED_PREFIX}{key_hash(key)}.json"
 
 
 def request_ref(key: str, message_id: str) -> str:

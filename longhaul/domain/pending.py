@@ -11,7 +11,8 @@ from typing import Literal
 
 from longhaul.domain import schedule
 from longhaul.domain.lease import AttemptId, Lease, State, job_key
-from longhaul.domain.paths import INTERNAL_PREFIX
+from longhaul.domain.manifest import PendingOutput
+from longhaul.domain.paths import INTERNAL_PREFIX, DataPath
 from longhaul.settings import LeaseSettings
 
 PREFIX = f"{INTERNAL_PREFIX}pending/"
@@ -42,6 +43,23 @@ def attempt_of(ref: str) -> AttemptId | None:
         return None
     stage, job_id, run, attempt = match.groups()
     return AttemptId(job_key(stage, job_id.replace(_SEPARATOR, "/")), int(run), int(attempt))
+
+
+def is_own(pending: PendingOutput, ref: str, data_bucket: str) -> bool:
+    """Whether a list under that key names files of its own attempt alone.
+
+    Tasks write lists, and a job's code has the task's rights. A forged list must not make a
+    function delete or complete what belongs to others.
+    """
+    attempt, place = attempt_of(ref), DataPath.on_s3(pending.prefix)
+    return (
+        attempt is not None
+        and pending.token == attempt.token
+        # Without the slash, a file of `longhaul` could be one of `longhaul/`.
+        and place.key.endswith("/")
+        and not (place.bucket == data_bucket and place.key.startswith(INTERNAL_PREFIX))
+        and all(pending.token in upload.path for upload in pending.uploads)
+    )
 
 
 def decide_pending(

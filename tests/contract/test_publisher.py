@@ -16,7 +16,7 @@ from jobs.stopping import Stop
 from longhaul.adapters.publisher import S3Publisher, read_manifest
 from longhaul.domain.errors import TimeUpError, UploadsGoneError
 from longhaul.domain.lease import AttemptId, CommittedOutput
-from longhaul.domain.manifest import MANIFEST
+from longhaul.domain.manifest import MANIFEST, PendingOutput, Upload
 from longhaul.domain.pending import pending_ref
 from simulation.aws.clock import VirtualClock
 from simulation.aws.cloud import FakeAws
@@ -489,3 +489,30 @@ def test_lists_name_the_attempts_with_pending_uploads_until_struck_off(
     publisher(s3).strike_off(found)
     assert list(publisher(s3).listed()) == []
     assert len(pending_uploads(s3)) == 3 * len(OLD) + len(NEW)  # only the lists are gone
+
+
+@pytest.mark.parametrize(
+    ("prefix", "path", "token"),
+    [
+        (f"s3://{BUCKET}/longhaul/", "requests/a.json", ""),
+        (f"s3://{BUCKET}/longhaul/", "requests/{token}.json", "{token}"),
+        (f"s3://{BUCKET}/long", "haul/requests/{token}.json", "{token}"),
+        (f"s3://{BUCKET}/", "longhaul/requests/{token}.json", "{token}"),
+        (f"s3://{BUCKET}/{PREFIX}", "of-others.csv", "{token}"),
+        (f"s3://{BUCKET}/{PREFIX}", "part-{other}.csv", "{other}"),
+    ],
+)
+def test_a_forged_list_deletes_nothing_of_others(
+    s3: Any, prefix: str, path: str, token: str
+) -> None:
+    attempt = AttemptId(KEY, 1, 1)
+    names = {"token": attempt.token, "other": AttemptId("main#other", 1, 1).token}
+    upload = Upload(path=path.format(**names), upload_id="gone", size=1)
+    forged = PendingOutput(token=token.format(**names), prefix=prefix, uploads=(upload,))
+    s3.put_object(Bucket=BUCKET, Key=pending_ref(attempt), Body=forged.model_dump_json().encode())
+    victim = f"{prefix}{upload.path}".removeprefix(f"s3://{BUCKET}/")
+    s3.put_object(Bucket=BUCKET, Key=victim, Body=b"of others")
+
+    publisher(s3).discard(attempt)
+
+    assert s3.get_object(Bucket=BUCKET, Key=victim)["Body"].read() == b"of others"

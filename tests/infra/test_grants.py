@@ -226,6 +226,9 @@ def test_attempts_and_beats_change_rows_of_jobs_alone(with_keys: Synthesis, role
     }
 
 
+ASKED: Final = {f"arn:aws:s3:::<Data>/longhaul/{name}/*" for name in ("requests", "joined")}
+
+
 @pytest.mark.parametrize("role", ["SparkTaskRole", "EmrServerlessJobRole"])
 def test_a_job_may_write_neither_code_nor_requests(with_keys: Synthesis, role: str) -> None:
     denied = with_keys.denials(role)
@@ -233,7 +236,7 @@ def test_a_job_may_write_neither_code_nor_requests(with_keys: Synthesis, role: s
     never = {
         "arn:aws:s3:::their-code/production/*",
         "arn:aws:s3:::<Data>/jobs/*",
-        "arn:aws:s3:::<Data>/longhaul/requests/*",
+        *ASKED,
     }
     assert denied == {
         "s3:PutObject": never,
@@ -243,10 +246,12 @@ def test_a_job_may_write_neither_code_nor_requests(with_keys: Synthesis, role: s
 
 
 @pytest.mark.parametrize("role", ["DispatcherRole", "SettleRole", "SweeperRole"])
-def test_no_function_may_write_code(varied: Synthesis, role: str) -> None:
-    assert varied.denials(role)["s3:PutObject"] == {
-        "arn:aws:s3:::their-code/production/*",
-        "arn:aws:s3:::<Data>/jobs/*",
+def test_no_function_may_write_code_or_delete_requests(varied: Synthesis, role: str) -> None:
+    code = {"arn:aws:s3:::their-code/production/*", "arn:aws:s3:::<Data>/jobs/*"}
+    assert varied.denials(role) == {
+        "s3:PutObject": code,
+        "s3:DeleteObject": code | ASKED,
+        "s3:AbortMultipartUpload": code,
     }
 
 
