@@ -2,7 +2,8 @@
 
 Spark lists a path by itself, later than we do. So a path stays only if it cannot change meanwhile
 and Spark reads it as we do. Outputs of ours are copied: files come and go while a new one is
-published, and only the manifest says which belong together. So are folders that Spark would skip.
+published, and only the manifest says which belong together. So are folders that Spark would skip,
+and what a path finds that could also lead Spark into `longhaul/`.
 """
 
 import logging
@@ -87,7 +88,9 @@ class ClusterStager:
         in_place = {
             name
             for name, path in inputs.items()
-            if reads_alike(path, sources[name]) and not self._is_ours(path)
+            if reads_alike(path, sources[name])
+            and not self._is_ours(path)
+            and not self._listing.may_meet_ours(path)
         }
         copied = {name: files for name, files in sources.items() if name not in in_place}
         self._begin(sum(source.size for files in copied.values() for source in files))

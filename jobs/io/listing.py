@@ -15,7 +15,7 @@ from longhaul.adapters.errors import code_of
 from longhaul.adapters.publisher import read_manifest
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.manifest import MAIN, MANIFEST, Manifest, ManifestFile, carries_token
-from longhaul.domain.paths import INTERNAL_PREFIX, DataPath
+from longhaul.domain.paths import INTERNAL_PREFIX, DataPath, may_meet_ours
 from longhaul.domain.tables import InputPath, TableInput, TablePath
 
 if TYPE_CHECKING:
@@ -127,6 +127,11 @@ class InputListing:
             if code_of(error) == "NoSuchBucket":
                 return []
             raise
+
+    def may_meet_ours(self, path: DataPath) -> bool:
+        """Whether another reader of the path than this one could look into `longhaul/`."""
+        is_root = not path.key.strip("/")
+        return path.bucket == self._data_bucket and (is_root or may_meet_ours(path.key))
 
     def _glob(self, path: DataPath, read: _Read) -> list[Source]:
         base, _ = _split_glob(path.key)

@@ -5,6 +5,7 @@
 
 import unicodedata
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Literal
 from urllib.parse import unquote
 
@@ -59,6 +60,14 @@ def has_controls(text: str) -> bool:
     Control, format, line and paragraph characters, and halves of surrogate pairs.
     """
     return any(unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") for c in text)
+
+
+def may_meet_ours(key: str) -> bool:
+    """Whether a key or glob in the data bucket is in our own prefix, or can match what is.
+
+    Our own listing leaves that out. Another reader of the glob, as Spark on a cluster, does not.
+    """
+    return fnmatchcase(INTERNAL_PREFIX.rstrip("/"), key.strip("/").partition("/")[0])
 
 
 def parse_input(text: str, policy: PathPolicy) -> DataPath:
@@ -144,12 +153,9 @@ def _parse(text: str, policy: PathPolicy, allowed: tuple[str, ...]) -> DataPath:
         raise ValueError("must not contain '.' or '..' segments")
     if "//" in (f"/{path.key}" if path.scheme == "s3" else path.key):
         raise ValueError("must not contain empty segments ('//')")
-    if (
-        path.scheme == "s3"
-        and path.bucket == policy.data_bucket
-        and f"{segments[0]}/" == INTERNAL_PREFIX
-    ):
-        raise ValueError(f"{INTERNAL_PREFIX} in the data bucket is Longhaul's own")
+    if path.scheme == "s3" and path.bucket == policy.data_bucket and may_meet_ours(path.key):
+        way_out = "" if f"{segments[0]}/" == INTERNAL_PREFIX else ": begin the glob with a prefix"
+        raise ValueError(f"{INTERNAL_PREFIX} in the data bucket is Longhaul's own{way_out}")
     if len(path.key.encode()) > _MAX_KEY_BYTES:
         raise ValueError(f"longer than {_MAX_KEY_BYTES} bytes")
     return path

@@ -135,6 +135,19 @@ def test_folders_that_spark_would_skip_are_copied_into_one(
     assert keys(s3, PREFIX) == [f"{PREFIX}inputs/first/x/0000{n}-one.csv" for n in (0, 1)]
 
 
+@pytest.mark.parametrize("key", ["?onghaul/requests/*.json", "*/requests/*.json", "l*/*/*", ""])
+def test_a_path_that_could_lead_spark_to_what_is_longhauls_own_is_never_given_to_it(
+    s3: Any, stage: Callable[[str], StagedInput], key: str
+) -> None:
+    put(s3, "longhaul/requests/secret.json", "lake/requests/a.json", "xonghaul/requests/a.json")
+    put(s3, "a.json")
+
+    staged = stage(key)
+
+    assert staged.path == f"s3://data/{PREFIX}inputs/first/x/"
+    assert not [each for each in keys(s3, PREFIX) if "secret" in each]
+
+
 def test_an_output_that_is_replaced_while_it_is_copied_is_copied_again(
     s3: Any, area: BucketArea, monkeypatch: pytest.MonkeyPatch
 ) -> None:

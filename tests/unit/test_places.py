@@ -45,7 +45,10 @@ def test_outputs_go_to_the_data_and_the_output_buckets() -> None:
         ("s3://data/a/./b", "segments"),
         ("s3://data/a/../b", "segments"),
         ("s3://data/a//b", "empty segments"),
-        ("s3://data/longhaul/requests", "Longhaul's own"),
+        ("s3://data/longhaul/requests", "Longhaul's own$"),
+        ("s3://data/?onghaul/requests/*", "Longhaul's own: begin the glob with a prefix"),
+        ("s3://data/*/requests/*", "Longhaul's own: begin the glob with a prefix"),
+        ("s3://data/[k-m]onghaul", "Longhaul's own: begin the glob with a prefix"),
         (f"s3://data/{'x' * 769}", "longer than 768 bytes"),
         (f"s3://data/{'ä' * 385}", "longer than 768 bytes"),
     ],
@@ -67,6 +70,8 @@ def test_output_and_code_are_one_place_each_and_no_pattern(character: str) -> No
 
 def test_only_the_data_bucket_has_a_prefix_of_ours() -> None:
     assert parse_input("s3://lake/longhaul/x", POLICY).key == "longhaul/x"
+    assert parse_input("s3://lake/*/x", POLICY).key == "*/x"
+    assert parse_input("s3://data/long*-x/", POLICY).key == "long*-x/"
     assert str(parse_input("file:///longhaul/x", POLICY)) == "file:///longhaul/x"
     assert len(parse_input(f"s3://data/{'x' * 768}", POLICY).key) == 768
 
