@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from graphlib import CycleError, TopologicalSorter
-from typing import Annotated, get_args
+from typing import Annotated, Final, get_args
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from engines.listed import engine_named
 from infra.schedule import Schedule
@@ -19,6 +19,10 @@ _FOLDERS = r"([A-Za-z0-9_-][A-Za-z0-9._=-]*/)"
 Prefix = Annotated[
     str, Field(pattern=rf"^(s3://[a-z0-9][a-z0-9.-]{{1,61}}[a-z0-9]/{_FOLDERS}*|{_FOLDERS}+)$")
 ]
+
+# The slots and the arrivals at joins are in the table as `slots#…` and `join#…`. A task may write
+# all items under `<stage>#`.
+_KEYS_OF_OURS: Final = ("slots", "join")
 
 
 class StageLimits(RequestLimits):
@@ -43,6 +47,16 @@ class StageDeployment(StageSettings):
     # How the names of its queues begin, where that is not `<stack>-<stage>`. A stage with a hyphen
     # in its name needs it: `a-b` of the stack `c` and `b` of the stack `c-a` would share queues.
     queue_prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")] | None = None
+
+    @field_validator("name")
+    @classmethod
+    def _no_key_of_ours(cls, name: str) -> str:
+        if name in _KEYS_OF_OURS:
+            raise ValueError(
+                f"the stage {name!r} would have its jobs under keys that Longhaul uses itself: give"
+                " it another name"
+            )
+        return name
 
     @model_validator(mode="after")
     def _defaults_within_limits(self) -> "StageDeployment":

@@ -55,6 +55,12 @@ def test_the_defaults_of_a_stage_are_within_its_limits(
     assert str(refused.value) == f"longhaul.stages.0: {problem}"
 
 
+@pytest.mark.parametrize("name", ["slots", "join"])
+def test_no_stage_has_the_name_of_keys_that_no_task_may_write(name: str) -> None:
+    with pytest.raises(SettingsError, match=f"stage '{name}' would have its jobs under keys that"):
+        load(None, {"stages": [{"name": "main"}, {"name": name}]})
+
+
 def test_what_follows_may_write_where_it_is_sent() -> None:
     stages = [
         {"name": "main", "next": ["clean"]},
