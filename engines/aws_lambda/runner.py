@@ -24,7 +24,7 @@ import psutil
 
 from engines.aws_lambda.meaning import MIB_PER_VCPU, reference
 from jobs.resources import Resources, resources
-from jobs.spark.gateway import CONNECTION, ENDED, Gateway
+from jobs.spark.gateway import CONNECTION, ENDED, Gateway, printable
 from jobs.task import Task
 
 _SET_CHILD_SUBREAPER: Final = 36  # prctl(2)
@@ -195,13 +195,16 @@ def clean(folder: Path, kept: WarmJvm | None, spared: frozenset[int]) -> None:
 def drain(output: int) -> None:
     """Print what the JVM said last: the next job's process would log it as its own."""
     os.set_blocking(output, False)
+    said = b""
     try:
-        while said := os.read(output, 65_536):
-            sys.stderr.write(said.decode(errors="replace"))
+        while more := os.read(output, 65_536):
+            said += more
     except BlockingIOError:
-        return
+        pass
     finally:
         os.set_blocking(output, True)
+    for line in said.decode(errors="replace").splitlines():
+        sys.stderr.write(f"{printable(line)}\n")
 
 
 def _processes(spared: Collection[int]) -> Iterator[psutil.Process]:

@@ -6,6 +6,7 @@ when that closes, however we end. Its own end is noticed within a second.
 
 import logging
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -34,6 +35,12 @@ ENDED: Final = "jvm-ended"
 _POLL_S: Final = 0.02
 TAIL_LINES: Final = 40
 _STOP_WAIT_S: Final = 5
+
+# As log4j2.properties writes it: level, logger, and the message with `\n` for its line breaks.
+_OF_SPARK: Final = re.compile(
+    r"(?:TRACE|DEBUG|INFO|WARNING|ERROR|CRITICAL) \S*: .*?(?=: |\\[nr]|$)"
+    r"(?:: (?:org\.apache\.spark\.[\w.$]+: \[[A-Z0-9_.]+\]|[\w.$]+(?:Exception|Error)\b))?"
+)
 
 logger = logging.getLogger(__name__)
 
@@ -201,11 +208,23 @@ def connect(connection: Path, timeout_s: float, check: Callable[[], None]) -> No
     os.environ["PYSPARK_GATEWAY_SECRET"] = written[8 : 8 + length].decode()
 
 
+def printable(line: str) -> str:
+    """A line of the JVM's output as a log may show it.
+
+    After a message's first colon Spark quotes errors, plans and settings, and so the query and the
+    data. Of these an error's class and condition are kept. What HotSpot says and what a job prints
+    are not Spark's lines, and stay as they are.
+    """
+    text = line.rstrip()
+    of_spark = _OF_SPARK.match(text)
+    return of_spark[0] if of_spark else text
+
+
 def log_output(output: IO[str], tail: deque[str]) -> None:
     """Log the JVM's output to its end, and keep the last lines in `tail`."""
     spark = logging.getLogger("spark")
     for line in output:
-        text = line.rstrip()
+        text = printable(line)
         tail.append(text)
         # Spark's lines begin with the level; HotSpot's own do not.
         spark.log(logging.getLevelNamesMapping().get(text.partition(" ")[0], logging.INFO), text)

@@ -7,6 +7,7 @@ import pytest
 from pyspark.logger import PySparkLogger
 
 from jobs.json_logs import configure
+from jobs.spark.gateway import printable
 
 QUOTING = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
@@ -36,3 +37,34 @@ def test_pysparks_own_loggers_print_no_query(name: str, capsys: pytest.CaptureFi
     printed = capsys.readouterr().err
     assert "a line of ours" in printed
     assert "secret" not in printed
+
+
+LOST = "WARNING TaskSetManager: Lost task 0.0 in stage 2.0 (TID 2) (10.0.0.7 executor 1)"
+PUT = "WARNING BlockManager: Putting block rdd_1 failed due to exception"
+
+
+@pytest.mark.parametrize(
+    ("line", "printed"),
+    [
+        (f"{LOST}: java.io.IOException: no 'secret'", f"{LOST}: java.io.IOException"),
+        (f"{LOST}: java.lang.Exception: [SECRET]", f"{LOST}: java.lang.Exception"),
+        (
+            f"{LOST}: org.apache.spark.SparkException: [A_B.C] 'secret'\\n== SQL ==\\nsecret",
+            f"{LOST}: org.apache.spark.SparkException: [A_B.C]",
+        ),
+        (
+            f"{PUT} org.apache.spark.SparkException: [A] secret.",
+            PUT + " org.apache.spark.SparkException",
+        ),
+        (
+            "WARNING X: not supported for query: 'Project [secret]",
+            "WARNING X: not supported for query",
+        ),
+        ("ERROR X: Aborting job\\n'Project [secret]", "ERROR X: Aborting job"),
+        ("ERROR X: secret-free text. ", "ERROR X: secret-free text."),
+        ("Terminating due to java.lang.OutOfMemoryError: Java heap space",) * 2,
+        ("what a job prints: secret",) * 2,
+    ],
+)
+def test_what_spark_quotes_is_cut_off_its_line(line: str, printed: str) -> None:
+    assert printable(line) == printed

@@ -213,9 +213,9 @@ def test_what_the_jvm_said_last_is_not_in_the_next_jobs_log(
     environment: ExecutionEnvironment, capfd: pytest.CaptureFixture[str]
 ) -> None:
     reading, writing = os.pipe()
-    os.write(writing, b"WARN of the first job\n")
+    os.write(writing, b"WARNING X: Lost task: the value 'secret'\nof the first job\n")
     runner.drain(reading)
-    assert capfd.readouterr().err == "WARN of the first job\n"
+    assert capfd.readouterr().err == "WARNING X: Lost task\nof the first job\n"
     os.write(writing, b"WARN of the second job\n")
     assert os.read(reading, 100) == b"WARN of the second job\n"
     assert os.get_blocking(reading)

@@ -1,5 +1,6 @@
 """One SELECT over the inputs, and nothing else."""
 
+import logging
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 
 import pytest
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, NumberFormatException
 from pyspark.sql import SparkSession
 
 from jobs.catalogue import sql
@@ -16,6 +17,7 @@ from jobs.catalogue._select_only import require_select, restricted_session
 from jobs.catalogue._sql_functions import FUNCTIONS, TABLE_FUNCTIONS
 from jobs.catalogue.sql import Params
 from longhaul.domain.errors import PermanentJobError
+from tests.embedded.support import eventually
 from tests.jobs.sql_corpus import CALL, CALLS, HARMLESS, PLACES, hostile
 
 
@@ -315,6 +317,21 @@ def test_an_error_does_not_quote_the_query(spark: SparkSession, make_job: Any, c
         with pytest.raises(PermanentJobError, match=r"params\.query") as refused:
             sql.run(spark, job)
         assert "secret" not in str(refused.value)
+
+
+def test_the_log_of_a_failing_task_does_not_quote_the_query(
+    spark: SparkSession, make_job: Any, csv: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    query = "SELECT CAST(concat('secret-of-mine', city) AS INT) AS n FROM trips"
+    with pytest.raises(NumberFormatException):
+        sql.run(spark, make_job({"trips": csv}, Params(query=query)))
+    eventually(lambda: "aborting job" in caplog.text, "the JVM's last line about it")
+    assert (
+        "(localhost executor driver): org.apache.spark.SparkNumberFormatException: "
+        "[CAST_INVALID_INPUT]\n"
+    ) in caplog.text
+    assert "secret-of-mine" not in caplog.text
 
 
 @pytest.mark.parametrize("name", ["trips.dat", "trips"])
