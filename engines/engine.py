@@ -15,6 +15,7 @@ class Engine:
     `task_mark`: the part of a row's `task_arn` that tells its tasks from those of other engines.
     `described_by`: the field that tells its task descriptions from those of other engines.
     `errors`: how the errors of the service that starts its tasks begin.
+    `after_a_start`: those of them which say that the task has begun.
     `queues`: an accepted task may wait before it runs.
     `has_tables`: its jobs read and write tables.
     `log_prefix`: how the log stream of a task begins that ends with its id; None: it is found by
@@ -25,6 +26,7 @@ class Engine:
     task_mark: str
     described_by: str
     errors: tuple[str, ...]
+    after_a_start: tuple[str, ...] = ()
     queues: bool
     has_tables: bool
     log_prefix: str | None

@@ -33,16 +33,13 @@ MAX_TIMEOUT_S: Final = 840
 ENDED: Final = "JobEnded"
 """The error that the function raises when its job ended with another exit code than 0."""
 
-# Not `Lambda.Unknown`, which says that the function ran. `Lambda.Resource`: not found (a deploy has
-# deleted it), not ready, in conflict (a deploy changes it).
-_REFUSALS = (
-    "Lambda.AWSLambdaException",
-    "Lambda.AccessDeniedException",
-    "Lambda.EC2ThrottledException",
-    "Lambda.Resource",
-    "Lambda.SdkClientException",
-    "Lambda.ServiceException",
-    "Lambda.TooManyRequestsException",
+# All others refuse the invocation, and their list grows. Or their answer was lost, and the row says
+# whether the job has registered. Sources: "Handle Lambda service exceptions" (Step Functions
+# Developer Guide), the errors of Invoke (Lambda API Reference).
+_AFTER_A_START = (
+    "Lambda.Unknown",  # the function ended without an error of its own
+    "Lambda.ClientExecutionTimeoutException",  # Step Functions no longer waits for its end
+    "Lambda.EFSIOException",  # it could not read or write
 )
 _INVOCATIONS = "/invocations/"
 _NAME = re.compile(r"/invocations/([^/]+)/until/(\d{1,16})")
@@ -94,7 +91,8 @@ LAMBDA = Engine(
     name="lambda",
     task_mark=_INVOCATIONS,
     described_by="errorType",
-    errors=_REFUSALS,
+    errors=("Lambda.",),
+    after_a_start=_AFTER_A_START,
     queues=False,
     has_tables=True,
     log_prefix=None,

@@ -64,7 +64,9 @@ def classify(lease: Lease, evidence: Evidence) -> Verdict:
         return Verdict(OutcomeClass.NO_OUTPUT, "the task exited with 0 and committed nothing")
     if task is None:
         words = searchable(f"{evidence.error}: {evidence.cause}")
-        return _classify_refusal(lease, words, stop)
+        if not _is_refusal(evidence.error):
+            return Verdict(OutcomeClass.INTERRUPTED, words, stop)
+        return _classify_refusal(lease, words)
     return engine_describing(task).classify(lease, task)
 
 
@@ -102,15 +104,20 @@ def _not_at_work(lease: Lease, words: str) -> Verdict:
     return Verdict(kind, words, stop_task=True)
 
 
-def _classify_refusal(lease: Lease, words: str, stop: bool) -> Verdict:  # noqa: FBT001 - a verdict's
+def _is_refusal(error: str) -> bool:
+    """Whether a service did not start a task, or its answer was lost."""
+    return any(
+        error.startswith(each.errors) and error not in each.after_a_start for each in ENGINES
+    )
+
+
+def _classify_refusal(lease: Lease, words: str) -> Verdict:
     """An attempt of whose task nothing is known.
 
     A service that refuses to start it says so in many ways (throttles also in disguise, as
     `InvalidParameterException … Rate exceeded`), and none of them is the job's fault. A task that
     has registered was started all the same, and only the answer was lost.
     """
-    if not words.startswith(tuple(start for each in ENGINES for start in each.errors)):
-        return Verdict(OutcomeClass.INTERRUPTED, words, stop)
     if lease.attempt.task_arn is not None:
         return Verdict(OutcomeClass.INTERRUPTED, words, stop_task=True)
     if _ABOVE_THE_LIMIT.search(words):

@@ -37,6 +37,7 @@ NOT_PLACED = {
     "emr-no-capacity",
     "emr-quota",
     "emr-start-throttled",
+    "lambda-not-ready",
     "lambda-throttled",
     "no-capacity",
     "provisioning-limit",

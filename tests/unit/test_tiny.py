@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import botocore.session
 import pytest
 
 from engines.aws_lambda.meaning import (
@@ -19,12 +20,13 @@ from engines.aws_lambda.meaning import (
 from engines.aws_lambda.tasks import Invocations
 from longhaul.adapters.tasks import AllTasks
 from longhaul.domain.claim import new_run
+from longhaul.domain.classify import classify as classify_evidence
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.lease import Lease
 from longhaul.domain.outcome import settle, without_tiny
 from longhaul.domain.policy import parse_request
 from longhaul.domain.request import read_request
-from longhaul.domain.verdict import OutcomeClass, Verdict
+from longhaul.domain.verdict import Evidence, OutcomeClass, Verdict
 from longhaul.settings import LeaseSettings, RuntimeSettings, TaskSettings, TaskSize
 from tests.builders import NOW, body, changed, message, settings, stage
 
@@ -152,6 +154,19 @@ def test_an_invocation_is_gone_when_lambda_has_surely_ended_it_and_not_before() 
 def test_lambdas_limits_are_those_of_its_documentation() -> None:
     assert (MIB_PER_VCPU, MAX_RUN_S) == (1_769, 900)
     assert MAX_TIMEOUT_S == MAX_RUN_S - 60
+
+
+def refusals() -> list[str]:
+    """The errors that Lambda's API has for an invocation that does not begin."""
+    invoke = botocore.session.get_session().get_service_model("lambda").operation_model("Invoke")
+    return sorted({shape.name for shape in invoke.error_shapes} - {"EFSIOException"})
+
+
+@pytest.mark.parametrize("name", refusals())
+def test_an_invocation_that_lambda_refuses_was_not_placed(name: str) -> None:
+    verdict = classify_evidence(claimed(size="tiny"), Evidence(f"Lambda.{name}", "no"))
+
+    assert verdict == Verdict(OutcomeClass.NOT_PLACED, f"Lambda.{name}: no")
 
 
 def test_an_invocation_is_named_by_its_request() -> None:

@@ -135,6 +135,8 @@ def test_verdict_of_a_job_run_names_its_state_and_its_details() -> None:
             OutcomeClass.PERMANENT,
         ),
         (Evidence("Lambda.Unknown", "Rate exceeded"), OutcomeClass.INTERRUPTED),
+        (Evidence("Lambda.ClientExecutionTimeoutException"), OutcomeClass.INTERRUPTED),
+        (Evidence("Lambda.EFSIOException"), OutcomeClass.INTERRUPTED),
         (Evidence("Lambda.ResourceNotFoundException", "deleted"), OutcomeClass.NOT_PLACED),
     ],
 )

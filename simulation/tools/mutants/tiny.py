@@ -29,8 +29,8 @@ TINY: Final = (
     Mutant(
         "a throttle of Lambda counts as an interruption",
         _LAMBDA,
-        '"Lambda.TooManyRequestsException",\n)',
-        '"Lambda.Throttled",\n)',
+        'errors=("Lambda.",)',
+        'errors=("Lambda.Resource",)',
     ),
     Mutant(
         "the next attempt does not wait for an invocation that goes on",
