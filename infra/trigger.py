@@ -1,14 +1,18 @@
 """What a stage's trigger sends when an object is created, and for which objects. Imports no CDK."""
 
 import json
-from typing import Annotated
+from typing import Annotated, Final
 
-from pydantic import Field, JsonValue, field_validator
+from pydantic import Field, JsonValue, field_validator, model_validator
 
 from infra.schedule import DATA_BUCKET
 from longhaul.domain.paths import INTERNAL_PREFIX
 from longhaul.domain.request import OBJECT
 from longhaul.settings import Model
+
+MAX_TEMPLATE: Final = 8_192
+"""Source: `TransformerInput` (EventBridge API Reference)."""
+_LONGEST_BUCKET: Final = "b" * 63  # the deployment makes the data bucket's name
 
 
 class Trigger(Model):
@@ -47,12 +51,30 @@ class Trigger(Model):
             raise ValueError(f"'<' begins a keyword of EventBridge; allowed: {DATA_BUCKET}")
         return value
 
+    @model_validator(mode="after")
+    def _takes_the_template(self) -> "Trigger":
+        # Otherwise the deployment fails at the rule, and rolls the stack back.
+        length = len(self.template(_LONGEST_BUCKET))
+        if length > MAX_TEMPLATE:
+            raise ValueError(
+                f"request makes a template of up to {length:,} characters with the names of bucket "
+                f"and object; EventBridge takes {MAX_TEMPLATE:,}: shorten it, or put what is long "
+                "into an object that the job reads"
+            )
+        return self
+
     def body(self, data_bucket: str) -> dict[str, JsonValue]:
         """The message's body, without the object."""
         body: dict[str, JsonValue] = json.loads(
             json.dumps(self.request).replace(DATA_BUCKET, data_bucket)
         )
         return body
+
+    def template(self, data_bucket: str) -> str:
+        """What EventBridge sends, with the names of the objects that it puts in."""
+        body = json.dumps(self.body(data_bucket), ensure_ascii=False, separators=(",", ":"))
+        made = '{"bucket":<detail-bucket>,"object":<detail-object>}'
+        return f'{body[:-1]},"object":{made}}}'
 
     def example(self, data_bucket: str) -> dict[str, JsonValue]:
         """A body as EventBridge might send it."""

@@ -5,17 +5,20 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import botocore.session
 import pytest
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
 from app import REPOSITORY
 from embedded.event_driver import matches, transformed
 from infra.context import load
 from infra.settings import SettingsError
+from infra.trigger import MAX_TEMPLATE, Trigger
 from longhaul.domain.policy import parse_request
 from longhaul.domain.request import CreatedObject
 from longhaul.settings import PathPolicy
 from tests.builders import settings, stage
+from tests.infra.conftest import INCOMING
 from tests.infra.synthesis import Synthesis
 from tests.synthesized import local_profile
 
@@ -42,6 +45,11 @@ def rule_and_target(synthesis: Synthesis) -> tuple[dict[str, Any], dict[str, Any
     rule = synthesis.resources("AWS::Events::Rule")["TriggersCleanUpObjects"]
     (target,) = rule["Targets"]
     return rule, target
+
+
+def trigger_with(text: str) -> Trigger:
+    request = {**REQUEST, "params": {"text": text}}
+    return Trigger.model_validate({"prefix": "incoming/", "request": request})
 
 
 def event_for(key: str) -> dict[str, Any]:
@@ -174,6 +182,24 @@ def test_a_wrong_trigger_is_refused_with_the_reason(
         load(None, {"stages": [{"on_object": whole}]})
 
     assert message in str(refused.value)
+
+
+def test_the_longest_template_is_one_that_eventbridge_takes() -> None:
+    """Whatever name of the data bucket the deployment makes."""
+    model = botocore.session.get_session().get_service_model("events")
+    assert model.shape_for("TransformerInput").metadata["max"] == MAX_TEMPLATE
+    room = MAX_TEMPLATE - len(trigger_with("").template("b" * 63))
+
+    assert len(trigger_with("x" * room).template("b" * 63)) == MAX_TEMPLATE
+    with pytest.raises(ValidationError, match=r"8,193 characters .* EventBridge takes 8,192"):
+        trigger_with("x" * (room + 1))
+
+
+def test_the_template_that_is_measured_is_the_one_that_is_deployed(varied: Synthesis) -> None:
+    _, target = rule_and_target(varied)
+
+    measured = Trigger.model_validate(INCOMING).template("<Data>")
+    assert target["InputTransformer"]["InputTemplate"] == measured
 
 
 def test_the_docs_stage_with_a_trigger_is_a_valid_setting() -> None:
