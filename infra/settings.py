@@ -26,6 +26,8 @@ SWEEP_PERIOD: Final = timedelta(minutes=5)
 
 MAX_QUEUE_NAME: Final = 80
 
+MAX_SCHEDULE_NAME: Final = 64
+
 LogRetention = Literal[1, 3, 5, 7, 14, 30, 60, 90, 180, 365, 731]
 BucketName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")]
 
@@ -208,6 +210,19 @@ class Settings(Model):
                 raise ValueError(
                     f"stack_name and the name of stage {stage.name!r} together make a queue name "
                     f"of {len(longest)} characters ({longest}); SQS allows {MAX_QUEUE_NAME}"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _schedules_nameable(self) -> "Settings":
+        # A schedule has the name with which its stage's queues begin.
+        for stage in self.stages:
+            name = queue_prefix(self.stack_name, stage)
+            if stage.schedule and len(name) > MAX_SCHEDULE_NAME:
+                raise ValueError(
+                    f"stage {stage.name!r} has a schedule, whose name would have {len(name)} "
+                    f"characters ({name}); EventBridge Scheduler allows {MAX_SCHEDULE_NAME}: "
+                    "shorten the stack_name, or give the stage a shorter name or queue_prefix"
                 )
         return self
 

@@ -127,6 +127,21 @@ def test_a_wrong_schedule_is_refused_with_the_reason(
     assert str(refused.value).startswith(f"longhaul.stages.0.schedule.{message}")
 
 
+def test_a_schedule_whose_name_scheduler_would_not_take_is_refused() -> None:
+    """A queue's name may be longer."""
+    model = botocore.session.get_session().get_service_model("scheduler")
+    asked: Any = model.shape_for("CreateScheduleInput")
+    assert asked.members["Name"].metadata["max"] == 64
+    schedule: JsonValue = {"expression": "rate(1 day)", "request": dict(REQUEST)}
+
+    assert load(None, {"stages": [{"queue_prefix": "x" * 64, "schedule": schedule}]})
+    assert load(None, {"stages": [{"queue_prefix": "x" * 65}]})
+    with pytest.raises(SettingsError, match=r"stage 'main' .* 65 characters") as refused:
+        load(None, {"stages": [{"queue_prefix": "x" * 65, "schedule": schedule}]})
+
+    assert "EventBridge Scheduler allows 64" in str(refused.value)
+
+
 def blocks(kind: str) -> list[str]:
     return re.findall(rf"```{kind}\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
