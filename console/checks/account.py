@@ -62,9 +62,9 @@ def permissions(target: Target) -> Iterator[Finding]:
             PolicySourceArn=principal, ActionNames=list(NEEDED[kind]), ResourceArns=resources
         )
         denied += [
-            f"{each['EvalActionName']} on {each['EvalResourceName']}"
+            f"{each['EvalActionName']} on {resource}"
             for each in answer["EvaluationResults"]
-            if each["EvalDecision"] != "allowed"
+            for resource in denied_resources(each)
         ]
     if denied:
         yield problem(
@@ -73,6 +73,22 @@ def permissions(target: Target) -> Iterator[Finding]:
         )
     else:
         yield ok("permissions: all that the commands need, by simulation")
+
+
+def denied_resources(result: Mapping[str, Any]) -> list[str]:
+    """The resources on which an action is not allowed.
+
+    A result names its resources inside: its own `EvalResourceName` is only the form of their ARNs.
+    Source: `EvaluationResult` (IAM API Reference).
+    """
+    found = [
+        str(each["EvalResourceName"])
+        for each in result.get("ResourceSpecificResults", ())
+        if each["EvalResourceDecision"] != "allowed"
+    ]
+    if not found and result["EvalDecision"] != "allowed":
+        return [str(result.get("EvalResourceName", "*"))]
+    return found
 
 
 def quotas(target: Target) -> Iterator[Finding]:

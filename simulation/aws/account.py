@@ -23,6 +23,14 @@ class FakeSts(Service):
         return {"Account": ACCOUNT, "Arn": self.arn, "UserId": "AIDAEXAMPLE"}
 
 
+_ARN_TEMPLATES = {
+    "dynamodb": "arn:${Partition}:dynamodb:${Region}:${Account}:table/${TableName}",
+    "logs": "arn:${Partition}:logs:${Region}:${Account}:log-group:${LogGroupName}",
+    "s3": "arn:${Partition}:s3:::${BucketName}/${KeyName}",
+    "sqs": "arn:${Partition}:sqs:${Region}:${Account}:${QueueName}",
+}
+
+
 class FakeIam(Service):
     service = "iam"
 
@@ -68,16 +76,19 @@ class FakeIam(Service):
         self, *, PolicySourceArn: str, ActionNames: Sequence[str], ResourceArns: Sequence[str]
     ) -> Answer:
         self.simulated.append(PolicySourceArn)
+        return {"EvaluationResults": [self._result(each, ResourceArns) for each in ActionNames]}
+
+    def _result(self, action: str, resources: Sequence[str]) -> Answer:
+        """One for each action. Only the results inside it name resources."""
+        decision = "implicitDeny" if action in self.denied else "allowed"
         return {
-            "EvaluationResults": [
-                {
-                    "EvalActionName": action,
-                    "EvalResourceName": resource,
-                    "EvalDecision": "implicitDeny" if action in self.denied else "allowed",
-                }
-                for action in ActionNames
-                for resource in ResourceArns
-            ]
+            "EvalActionName": action,
+            "EvalResourceName": _ARN_TEMPLATES[action.partition(":")[0]],
+            "EvalDecision": decision,
+            "ResourceSpecificResults": [
+                {"EvalResourceName": resource, "EvalResourceDecision": decision}
+                for resource in resources
+            ],
         }
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from console.checks.account import denied_resources
 from console.checks.finding import Level
 from console.checks.jobs import stuck
 from console.checks.versions import OUTPUT, versions
@@ -176,6 +177,31 @@ def test_each_problem_is_found(bare: World, spoil: Any, level: str, said: str) -
     code, found = examine(bare)
     assert any(said in what for what in found.get(level, [])), found
     assert code == (1 if "problem" in found else 0)
+
+
+@pytest.mark.parametrize(
+    ("result", "denied"),
+    [
+        (
+            {
+                "EvalDecision": "implicitDeny",
+                "EvalResourceName": "arn:${Partition}:sqs:${Region}:${Account}:${QueueName}",
+                "ResourceSpecificResults": [
+                    {"EvalResourceName": "arn:a", "EvalResourceDecision": "allowed"},
+                    {"EvalResourceName": "arn:b", "EvalResourceDecision": "explicitDeny"},
+                ],
+            },
+            ["arn:b"],
+        ),
+        ({"EvalDecision": "implicitDeny", "EvalResourceName": "arn:a"}, ["arn:a"]),
+        ({"EvalDecision": "implicitDeny"}, ["*"]),
+        ({"EvalDecision": "allowed"}, []),
+    ],
+)
+def test_the_denied_resources_are_those_of_the_results_inside(
+    result: dict[str, Any], denied: list[str]
+) -> None:
+    assert denied_resources(result) == denied
 
 
 def test_sweeps_are_counted_in_the_namespace_of_the_stack(bare: World) -> None:
