@@ -58,12 +58,13 @@ def permissions(target: Target) -> Iterator[Finding]:
     principal = _principal(iam, who)
     denied = []
     for kind, resources in _resources(target).items():
-        answer = iam.simulate_principal_policy(
+        pages = iam.get_paginator("simulate_principal_policy").paginate(
             PolicySourceArn=principal, ActionNames=list(NEEDED[kind]), ResourceArns=resources
         )
         denied += [
             f"{each['EvalActionName']} on {resource}"
-            for each in answer["EvaluationResults"]
+            for page in pages
+            for each in page["EvaluationResults"]
             for resource in denied_resources(each)
         ]
     if denied:

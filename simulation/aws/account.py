@@ -33,6 +33,7 @@ _ARN_TEMPLATES = {
 
 class FakeIam(Service):
     service = "iam"
+    paginators: ClassVar[Pages] = {"simulate_principal_policy": (("Marker", "Marker"),)}
 
     def __init__(self, gate: Gate) -> None:
         super().__init__(gate)
@@ -73,10 +74,21 @@ class FakeIam(Service):
 
     @operation
     def simulate_principal_policy(
-        self, *, PolicySourceArn: str, ActionNames: Sequence[str], ResourceArns: Sequence[str]
+        self,
+        *,
+        PolicySourceArn: str,
+        ActionNames: Sequence[str],
+        ResourceArns: Sequence[str],
+        Marker: str = "0",
     ) -> Answer:
+        """IAM may give fewer results than are left: here one a page."""
         self.simulated.append(PolicySourceArn)
-        return {"EvaluationResults": [self._result(each, ResourceArns) for each in ActionNames]}
+        n = int(Marker)
+        answer: Answer = {
+            "EvaluationResults": [self._result(ActionNames[n], ResourceArns)],
+            "IsTruncated": n + 1 < len(ActionNames),
+        }
+        return answer | ({"Marker": str(n + 1)} if answer["IsTruncated"] else {})
 
     def _result(self, action: str, resources: Sequence[str]) -> Answer:
         """One for each action. Only the results inside it name resources."""

@@ -104,6 +104,11 @@ def test_other_versions_of_stack_and_project_are_warnings_that_say_what_to_do(
             "sqs:SendMessage on arn:aws:sqs",
         ),
         (
+            lambda w: w.aws.iam.denied.add("logs:FilterLogEvents"),
+            "problem",
+            "logs:FilterLogEvents on arn:aws:logs",
+        ),
+        (
             lambda w: w.aws.quotas.quotas.update({"Fargate On-Demand vCPU resource count": 6.0}),
             "warning",
             "6 Fargate",
