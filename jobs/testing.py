@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from pyspark.sql import SparkSession
 
 from jobs.emitting import Emitter
-from jobs.io.staging import StagedInput
+from jobs.io.staging import StagedInput, staged_name
 from jobs.resources import Resources
 from jobs.running_job import RunningJob
 from jobs.spark.gateway import Gateway
@@ -59,7 +59,7 @@ def make_job(tmp_path: Path) -> MakeJob:
         for name, source in inputs.items():
             folder = tmp_path / "inputs" / name
             folder.mkdir(parents=True)
-            (folder / f"00000-{source.name}").symlink_to(source)
+            (folder / staged_name(0, source.name)).symlink_to(source)
             staged[name] = StagedInput(
                 folder.as_uri(),
                 1,

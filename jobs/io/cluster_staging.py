@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from boto3.s3.transfer import TransferConfig
 
 from jobs.io.listing import InputListing, Source, find, parted
-from jobs.io.staging import StagedInput, extension_of
+from jobs.io.staging import StagedInput, extension_of, staged_name
 from jobs.io.transfer import look_twice, transfer
 from jobs.io.written import S3Folder
 from jobs.stopping import Stop
@@ -139,7 +139,7 @@ def _places(folder: S3Folder, sources: list[Source]) -> dict[str, Source]:
     """The key of each copy, as staging to disk names its files."""
     return {
         "/".join(
-            (folder.prefix.rstrip("/"), *source.partitions, f"{number:05d}-{source.name}")
+            (folder.prefix.rstrip("/"), *source.partitions, staged_name(number, source.name))
         ): source
         for number, source in enumerate(sources)
     }

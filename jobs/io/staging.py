@@ -4,6 +4,7 @@ By boto3's parallel multipart transfers: the fastest way tried, and one that ser
 """
 
 import logging
+import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -167,7 +168,9 @@ class Stager:
         folders.
         """
         return {
-            self._folder.joinpath(name, *source.partitions, f"{number:05d}-{source.name}"): source
+            self._folder.joinpath(
+                name, *source.partitions, staged_name(number, source.name)
+            ): source
             for number, source in enumerate(sources)
         }
 
@@ -204,12 +207,25 @@ class Stager:
         )
 
 
+# Disks take names of 255 bytes; a number, and Hadoop's `.….crc` around the name, need some.
+_MAX_NAME_BYTES: Final = 200
+
 # What Spark unpacks, by a file's name. It reads any other as plain text.
 _COMPRESSIONS: Final = {"gz", "bz2", "deflate", "lz4", "snappy"}
 UNREADABLE: Final = frozenset(
     {"zip", "xz", "zst", "zstd", "gzip", "7z", "rar", "tar", "tgz", "tbz2", "txz", "lzma", "z"}
 )
 """Compressions that Spark does not unpack: it would read garbage, without an error."""
+
+
+def staged_name(number: int, name: str) -> str:
+    """The name of an input's file where Spark reads it: the number keeps equal names apart.
+
+    Hadoop takes what is before a colon for the scheme of a URI. The end of a long name stays,
+    because it has the extension.
+    """
+    end = os.fsencode(name.replace(":", "-"))[-_MAX_NAME_BYTES:].decode(errors="ignore")
+    return f"{number:05d}-{end}"
 
 
 def extension_of(name: str) -> str:

@@ -106,6 +106,31 @@ def test_a_compressed_file_keeps_its_name_and_tells_its_format(
     assert stage(f"s3://{BUCKET}/raw/a.csv.gz").input.extensions == {"csv"}
 
 
+def test_names_that_hadoop_cannot_open_are_changed_on_the_disk(
+    stage: Callable[..., Staged], put: Callable[..., None]
+) -> None:
+    put("raw/a-10:00.json", "raw/a-10-00.json")
+
+    assert set(stage(f"s3://{BUCKET}/raw/").files) == {
+        "00000-a-10-00.json",
+        "00001-a-10-00.json",
+    }
+
+
+@pytest.mark.parametrize("letter", ["x", "語"])
+def test_name_too_long_for_a_disk_is_cut_before_its_extension(
+    stage: Callable[..., Staged], put: Callable[..., None], letter: str
+) -> None:
+    name = letter * (600 // len(letter.encode()))
+    put(f"raw/a{name}.csv.gz", f"raw/b{name}.csv.gz")
+
+    files = stage(f"s3://{BUCKET}/raw/").files
+
+    assert len(files) == 2
+    assert all(f".{file}.crc".endswith(f"{letter}.csv.gz.crc") for file in files)
+    assert all(len(f".{file}.crc".encode()) <= 255 for file in files)
+
+
 @pytest.mark.parametrize("path", [f"s3://{BUCKET}/raw", f"s3://{BUCKET}/raw/"])
 def test_a_prefix_without_hidden_files_and_with_partition_folders(
     stage: Callable[..., Staged], put: Callable[..., None], path: str
