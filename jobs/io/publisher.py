@@ -19,6 +19,7 @@ from longhaul.domain.manifest import (
     Part,
     PendingOutput,
     Upload,
+    relative,
 )
 from longhaul.domain.paths import DataPath
 from longhaul.domain.pending import pending_ref
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 # Each holds one part in memory, unless S3 copies it: 64 MiB at the usual part size.
 _AT_ONCE: Final = 8
+_MAX_KEY_BYTES: Final = 1024  # S3's limit
 
 
 class Uploader:
@@ -69,7 +71,7 @@ class Uploader:
         Raises:
             NoOutputError: a script wrote nothing.
             PermanentJobError: files of one format would be appended to files of another, the output
-                would have more than MAX_FILES, or two of them would have one name.
+                would have more than MAX_FILES, or a file a name that it cannot have.
             StopRequestedError: the attempt has to stop; its uploads are left for
                 `Publisher.discard`.
         """
@@ -110,8 +112,8 @@ class Uploader:
         Raises:
             PermanentJobError, StopRequestedError: as `upload`.
         """
-        _require_one_place_each(files)
         place = DataPath.on_s3(pending.prefix)
+        _require_places(place.key, files)
         bucket, key_prefix = place.bucket, place.key
         uploads = self._create(bucket, key_prefix, files)
         pending = pending.model_copy(update={"uploads": tuple(uploads)})
@@ -199,10 +201,19 @@ def _require_few(there: Manifest | None, files: Sequence[WrittenFile]) -> None:
         )
 
 
-def _require_one_place_each(files: Sequence[WrittenFile]) -> None:
-    """A second upload to a key would replace the first, and the publication never find it whole."""
+def _require_places(prefix: str, files: Sequence[WrittenFile]) -> None:
+    """Refuse names before the first upload: later they would leave uploads that no list names."""
     seen: set[str] = set()
     for file in files:
+        try:
+            relative(file.path)
+        except ValueError as error:
+            raise PermanentJobError(f"output: the file name {file.path!r} {error}") from error
+        if len(f"{prefix}{file.path}".encode()) > _MAX_KEY_BYTES:
+            raise PermanentJobError(
+                f"output: the key of {file.path} would be longer than {_MAX_KEY_BYTES} bytes"
+            )
+        # A second upload to a key would replace the first: one of them never gets there.
         if file.path in seen:
             raise PermanentJobError(
                 f"output: two files would be {file.path}: a dataset's name is a folder of the"

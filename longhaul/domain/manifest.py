@@ -18,7 +18,6 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, Field
 
 from longhaul.domain.lease import AttemptId
-from longhaul.domain.paths import has_controls
 from longhaul.domain.tables import PendingTable, data_folder
 from longhaul.settings import Mode, Model
 
@@ -44,11 +43,22 @@ _MAX_FILE_BYTES: Final = 2**50
 _PUBLISHED_KEPT: Final = 1_000
 
 
-def _relative(path: str) -> str:
+# S3 lists and deletes keys in XML, which cannot hold these, or makes another character of them.
+_NOT_IN_XML: Final = re.compile("[\x00-\x1f\ud800-\udfff\ufffe\uffff]")
+
+
+def relative(path: str) -> str:
+    """The path, if a file of an output may have it.
+
+    Its names come from a job's rows, in any writing: only what S3 cannot hold is refused.
+
+    Raises:
+        ValueError: it may not; the message continues a sentence about the path.
+    """
     if any(part in ("", ".", "..") for part in path.split("/")):
         raise ValueError("must be a relative path without empty, '.' or '..' segments")
-    if has_controls(path):
-        raise ValueError("has control characters")
+    if _NOT_IN_XML.search(path):
+        raise ValueError("has characters that S3 cannot list")
     return path
 
 
@@ -60,7 +70,7 @@ def carries_token(path: str) -> bool:
     return _TOKEN.search(path.rpartition("/")[2]) is not None
 
 
-RelativePath = Annotated[str, AfterValidator(_relative)]
+RelativePath = Annotated[str, AfterValidator(relative)]
 
 
 class ManifestFile(Model):

@@ -256,7 +256,7 @@ def test_manifest_at_the_buckets_root_opens_nothing_of_longhauls_own(
     assert set(stage(f"s3://{BUCKET}/").files) == {"00000-a.json"}
 
 
-@pytest.mark.parametrize("path", ["a\nb", "a\u202eb", "../a", "/a"])
+@pytest.mark.parametrize("path", ["a\nb", "a\ufffeb", "../a", "/a"])
 def test_manifest_with_a_path_that_is_none_is_no_manifest_of_ours(path: str) -> None:
     with pytest.raises(ValidationError):
         ManifestFile(path=path, size=1)

@@ -16,7 +16,7 @@ from moto import mock_aws
 from jobs.io.publisher import Uploader
 from jobs.io.written import Dataset, LocalFile, NotAFileError, final_name, local_files
 from jobs.stopping import Stop, StopReason, StopRequestedError
-from longhaul.adapters.publisher import S3Publisher
+from longhaul.adapters.publisher import S3Publisher, read_manifest
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.manifest import PendingOutput
@@ -70,6 +70,53 @@ def test_two_files_for_one_place_are_refused_before_the_first_upload(tmp_path: P
 
         with pytest.raises(PermanentJobError, match="two files would be bad/a-"):
             uploader.upload(ATTEMPT, "s3://data/out/", datasets)
+
+        assert pending(s3) == []
+
+
+def test_partition_of_any_writing_is_published(tmp_path: Path) -> None:
+    names = ["क्\u200cष", "👩\u200d🚀", "co\u00adop", "a\u2028b"]
+    for name in names:
+        (tmp_path / f"word={name}").mkdir()
+        (tmp_path / f"word={name}" / "a.csv").write_text("x")
+    with mock_aws():
+        s3 = boto3.client("s3")
+        s3.create_bucket(Bucket="data")
+        uploader = Uploader(s3, "data", Stop(), begin=lambda _: None, advance=lambda _: None)
+
+        S3Publisher(s3, "data").publish(
+            uploader.upload(ATTEMPT, "s3://data/out/", [Dataset(".", tmp_path)])
+        )
+
+        manifest, _ = read_manifest(s3, "data", "out/")
+        assert manifest is not None
+        assert {file.path.split("/")[0] for file in manifest.files} == {
+            f"word={name}" for name in names
+        }
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("a\nb.csv", "characters that S3 cannot list"),
+        ("a\uffffb.csv", "characters that S3 cannot list"),
+        (os.fsdecode(b"\xff.csv"), "characters that S3 cannot list"),
+        (f"{'/'.join(['x' * 200] * 5)}/a.csv", "longer than 1024 bytes"),
+    ],
+)
+def test_name_that_s3_cannot_hold_is_refused_before_the_first_upload(
+    tmp_path: Path, name: str, why: str
+) -> None:
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_text("x")
+    (tmp_path / "0.csv").write_text("x")
+    with mock_aws():
+        s3 = boto3.client("s3")
+        s3.create_bucket(Bucket="data")
+        uploader = Uploader(s3, "data", Stop(), begin=lambda _: None, advance=lambda _: None)
+
+        with pytest.raises(PermanentJobError, match=f"^output: .*{why}"):
+            uploader.upload(ATTEMPT, "s3://data/out/", [Dataset(".", tmp_path)])
 
         assert pending(s3) == []
 
