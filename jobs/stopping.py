@@ -1,4 +1,4 @@
-"""Whether an attempt has to stop, and why; and how a process that does not stop is ended.
+"""Whether an attempt has to stop, and why; and how its process is ended.
 
 The first reason wins. The code that works checks between two steps.
 """
@@ -6,10 +6,12 @@ The first reason wins. The code that works checks between two steps.
 import logging
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from longhaul.domain.errors import LonghaulError
 
@@ -116,3 +118,27 @@ def end_when_stopped(
         attempt.background.after(grace_s, end)
 
     attempt.stop.on_request(end_soon)
+
+
+def exit_with(main: Callable[[], int]) -> NoReturn:
+    """Call a runner's `main`, and end the process with the code that it returns."""
+    code = 1
+    try:
+        code = main()
+    except Exception:
+        logger.exception("the runner failed")
+    finally:
+        end_process(code)
+
+
+def end_process(code: int) -> NoReturn:
+    """End this process now.
+
+    `sys.exit` would wait for each thread that a job has left. The output is published by then, and
+    the task would go on, and cost, to its hard timeout.
+    """
+    logging.shutdown()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # its reader is gone, or the job has closed it
+            stream.flush()
+    os._exit(code)

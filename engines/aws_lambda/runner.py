@@ -254,4 +254,6 @@ def main(task_ref: str, memory_mib: str, folder: str, pid: str, output: str, *us
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    from jobs.stopping import exit_with
+
+    exit_with(lambda: main(*sys.argv[1:]))

@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from jobs.stopping import Stop, end_when_stopped, stop_on_sigterm
+from jobs.stopping import Stop, end_when_stopped, exit_with, stop_on_sigterm
 from jobs.wiring import cluster_attempt
 from longhaul.adapters.background import Threads
 from longhaul.settings import VARIABLE
@@ -30,4 +30,4 @@ def main(settings: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    exit_with(lambda: main(*sys.argv[1:]))

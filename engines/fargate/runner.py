@@ -8,12 +8,11 @@ holds the settings, and ECS's metadata endpoint describes the task.
 
 import logging
 import shutil
-import sys
 import tempfile
 from pathlib import Path
 
 from jobs.spark.gateway import Gateway
-from jobs.stopping import Stop, end_when_stopped, stop_on_sigterm
+from jobs.stopping import Stop, end_when_stopped, exit_with, stop_on_sigterm
 from jobs.task import this_task
 from longhaul.adapters.background import Threads
 from longhaul.domain.verdict import ExitCode
@@ -45,4 +44,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_with(main)

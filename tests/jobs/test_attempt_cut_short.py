@@ -1,5 +1,7 @@
 """Attempts that end early: lost, cancelled, out of time, without their JVM."""
 
+import subprocess
+import sys
 from dataclasses import replace
 from datetime import timedelta
 from threading import Timer
@@ -209,3 +211,30 @@ def test_an_attempt_that_outlasts_its_timeout_ends_itself(
     result = cloud.lease().attempt.result
     assert result is not None
     assert result.kind == "timed_out"
+
+
+def run_python(code: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=60
+    )
+
+
+def test_a_runner_does_not_wait_for_threads_that_its_job_has_left() -> None:
+    ended = run_python("""
+import threading, time
+from jobs.stopping import exit_with
+
+def main():
+    threading.Thread(target=time.sleep, args=(600,)).start()
+    print("last words")
+    return 65
+
+exit_with(main)
+""")
+    assert (ended.returncode, ended.stdout) == (65, "last words\n")
+
+
+def test_a_runner_that_fails_says_where() -> None:
+    ended = run_python("from jobs.stopping import exit_with; exit_with(lambda: 1 // 0)")
+    assert ended.returncode == 1
+    assert "ZeroDivisionError" in ended.stderr
