@@ -1,10 +1,9 @@
 """Where an output must not go: where it would hide, replace or feed what else is there. Pure."""
 
 from collections.abc import Iterator, Mapping
-from fnmatch import fnmatchcase
 from typing import Literal
 
-from longhaul.domain.paths import DataPath
+from longhaul.domain.paths import DataPath, matches
 from longhaul.domain.quoting import name_of
 from longhaul.settings import PathPolicy
 
@@ -38,7 +37,7 @@ def _place_of(path: DataPath, output: DataPath) -> Literal["inside", "around", "
         return None
     patterns = [each for each in path.key.split("/") if each]
     segments = [each for each in output.key.split("/") if each]
-    if not all(map(fnmatchcase, segments, patterns)):
+    if not all(map(matches, segments, patterns)):
         return None
     if len(patterns) > len(segments):
         return "inside"

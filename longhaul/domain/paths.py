@@ -3,9 +3,10 @@
 `s3://bucket/key` in allowed buckets, `file:` only where the settings allow it.
 """
 
+import re
 import unicodedata
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
+from fnmatch import translate
 from typing import Literal
 from urllib.parse import unquote
 
@@ -62,12 +63,26 @@ def has_controls(text: str) -> bool:
     return any(unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") for c in text)
 
 
+def is_glob(key: str) -> bool:
+    return any(c in key for c in "*?[")
+
+
+def matches(segment: str, pattern: str) -> bool:
+    """Whether a segment of a key matches one of a path, which may be a glob.
+
+    `fnmatchcase` would compile plain text too, and keep 32,768 patterns that senders wrote.
+    """
+    if not is_glob(pattern):
+        return segment == pattern
+    return re.match(translate(pattern), segment) is not None
+
+
 def may_meet_ours(key: str) -> bool:
     """Whether a key or glob in the data bucket is in our own prefix, or can match what is.
 
     Our own listing leaves that out. Another reader of the glob, as Spark on a cluster, does not.
     """
-    return fnmatchcase(INTERNAL_PREFIX.rstrip("/"), key.strip("/").partition("/")[0])
+    return matches(INTERNAL_PREFIX.rstrip("/"), key.strip("/").partition("/")[0])
 
 
 def parse_input(text: str, policy: PathPolicy) -> DataPath:
@@ -93,7 +108,7 @@ def parse_output(text: str, policy: PathPolicy) -> DataPath:
         raise ValueError(
             "an output is published on S3: s3://bucket/…; file: paths serve for inputs only"
         )
-    if any(c in path.key for c in "*?["):
+    if is_glob(path.key):
         raise ValueError("an output is one prefix: no glob characters (* ? [)")
     if not path.key.strip("/"):
         raise ValueError("an output needs a prefix of its own, not the root")
@@ -123,7 +138,7 @@ def parse_job(text: str, policy: PathPolicy) -> DataPath:
     path = _parse(
         text, policy, allowed=tuple(prefix.split("/")[2] for prefix in policy.job_prefixes)
     )
-    if not path.key.endswith(".py") or any(c in path.key for c in "*?["):
+    if not path.key.endswith(".py") or is_glob(path.key):
         raise ValueError("must be one Python file: s3://…/name.py")
     return path
 

@@ -5,18 +5,21 @@ what a schedule sends: always by this one function. A run that has started is ne
 """
 
 from collections.abc import Iterator
-from typing import get_args
+from typing import Final, get_args
 
 from engines.aws_lambda import meaning as aws_lambda
 from engines.listed import engine_named
 from longhaul.domain.durations import format_duration
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.overlap import overlaps
-from longhaul.domain.paths import DataPath, parse_input, parse_job, parse_output
+from longhaul.domain.paths import DataPath, is_glob, parse_input, parse_job, parse_output
 from longhaul.domain.quoting import cut, name_of
 from longhaul.domain.request import MAX_PROBLEMS, JobRequest, read_request
 from longhaul.domain.tables import is_table, parse_table, parse_table_input
 from longhaul.settings import RuntimeSettings, SizeName, Stage
+
+_MAX_GLOBS: Final = 100
+"""Each segment of a glob is compiled, at each look at the message: 1 MiB of them takes seconds."""
 
 
 def parse_request(body: str, settings: RuntimeSettings, stage: Stage) -> JobRequest:
@@ -116,6 +119,10 @@ def _above(field: str, asked: str, stage: Stage, ceiling: str, setting: str) -> 
 
 def _place_problems(request: JobRequest, settings: RuntimeSettings, stage: Stage) -> Iterator[str]:
     limits = stage.limits
+    globs = sum(is_glob(text) for text in request.inputs.values() if not is_table(text))
+    if globs > _MAX_GLOBS:
+        yield f"inputs: {globs:,} globs, at most {_MAX_GLOBS}: name prefixes or objects instead"
+        return
     inputs = {}
     for name, text in request.inputs.items():
         try:

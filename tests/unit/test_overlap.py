@@ -114,3 +114,11 @@ def test_control_characters_in_a_path_are_refused(character: str) -> None:
 
 def test_escaped_control_characters_of_a_file_are_refused() -> None:
     assert problems(f"{S3}out/", "file:///raw/a%0Ab") == ["inputs.in0: has control characters"]
+
+
+def test_only_so_many_inputs_may_be_globs() -> None:
+    globs = [f"{S3}raw/{n}*/" for n in range(101)]
+    assert problems(f"{S3}out/", *globs[:100], f"{S3}raw/plain/") == []
+    assert problems(f"{S3}out/", *globs) == [
+        "inputs: 101 globs, at most 100: name prefixes or objects instead"
+    ]
