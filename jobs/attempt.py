@@ -38,7 +38,7 @@ from longhaul.domain.errors import LeaseChangedError, PermanentJobError
 from longhaul.domain.follow_ons import with_stored
 from longhaul.domain.lease import AttemptId, CommittedOutput, Lease, RecordedResult, emitted_ref
 from longhaul.domain.paths import DataPath
-from longhaul.domain.policy import require_readable
+from longhaul.domain.policy import require_readable, require_writable
 from longhaul.domain.request import JobRequest, read_request
 from longhaul.domain.tables import InputPath, TableInput, TablePath, input_of, is_table
 from longhaul.domain.verdict import ExitCode, OutcomeClass
@@ -157,7 +157,7 @@ class AttemptRunner:
         # The run's claim has checked it: a deploy since may allow less.
         request = self._request(lease)
         self._params = request.params
-        destination = self._destination(request)
+        destination = self._destination(request, stage)
         destination.require_room()
         # The claim's job: a deploy may have changed the stage's default since.
         loaded = self.load(lease.input.job or request.job or "", request.params, self._fetch)
@@ -185,7 +185,7 @@ class AttemptRunner:
             )
         return self._commit(destination, job, listing)
 
-    def _destination(self, request: JobRequest) -> Destination:
+    def _destination(self, request: JobRequest, stage: Stage) -> Destination:
         if not is_table(request.output):
             path = DataPath.prefix_of(request.output)
             return PrefixDestination(self.s3, path, request.mode, self.id)
@@ -198,6 +198,8 @@ class AttemptRunner:
             TablePath.of(request.output),
             request.mode,
             self.id,
+            # The claim has checked the table. Only the job knows which others it writes beside it.
+            lambda place: require_writable(place, stage),
             [TableInput.of(each) for each in request.inputs.values() if is_table(each)],
         )
 

@@ -1,7 +1,7 @@
 """Tables as the destination of an output: each dataset becomes part of one."""
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,9 +42,20 @@ class TableDestination:
         path: TablePath,
         mode: Mode,
         attempt: AttemptId,
+        require_writable: Callable[[str], None],
         reads: Collection[TableInput] = (),
     ) -> None:
-        """`reads` are the job's inputs that are tables."""
+        """Nothing is looked at before a method is called.
+
+        Args:
+            tables: the catalogue.
+            path: of the main dataset's table.
+            mode: what becomes of the rows that are there.
+            attempt: whose output it is.
+            require_writable: raises ValueError for a place that the job may not write to.
+            reads: the job's inputs that are tables.
+        """
+        self._require_writable = require_writable
         self._tables = tables
         self._path = path
         self._mode = mode
@@ -76,8 +87,9 @@ class TableDestination:
         """How a dataset's rows are split. A table that is there decides; a new one is as asked.
 
         Raises:
-            PermanentJobError: the table is partitioned in another way, or cannot hold a column, or
-                rows of it that the job did not read would be replaced.
+            PermanentJobError: the table is partitioned in another way, cannot hold a column, or is
+                not where the job may write; or rows of it that the job did not read would be
+                replaced.
         """
         path = self._path_of(dataset)
         self._require_whole(path)
@@ -197,7 +209,14 @@ class TableDestination:
             raise PermanentJobError(f"output: {error}") from error
 
     def _path_of(self, dataset: str) -> TablePath:
-        return self._path if dataset == MAIN else self._path.of_dataset(dataset)
+        if dataset == MAIN:
+            return self._path
+        path = self._path.of_dataset(dataset)
+        try:
+            self._require_writable(f"{path.location(self._tables.bucket)}/")
+        except ValueError as error:
+            raise PermanentJobError(f"output: {path}: {error}") from error
+        return path
 
 
 def version_of(table: Table | None) -> TableVersion:

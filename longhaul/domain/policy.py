@@ -118,7 +118,6 @@ def _above(field: str, asked: str, stage: Stage, ceiling: str, setting: str) -> 
 
 
 def _place_problems(request: JobRequest, settings: RuntimeSettings, stage: Stage) -> Iterator[str]:
-    limits = stage.limits
     globs = sum(is_glob(text) for text in request.inputs.values() if not is_table(text))
     if globs > _MAX_GLOBS:
         yield f"inputs: {globs:,} globs, at most {_MAX_GLOBS}: name prefixes or objects instead"
@@ -137,7 +136,7 @@ def _place_problems(request: JobRequest, settings: RuntimeSettings, stage: Stage
         return
     try:
         output = parse_output(request.output, settings.paths)
-        _require_within(str(output), limits.output_prefixes, stage, "writes", "output_prefixes")
+        require_writable(str(output), stage)
     except ValueError as error:
         yield f"output: {error}"
     else:
@@ -157,6 +156,15 @@ def require_readable(text: str, settings: RuntimeSettings, stage: Stage) -> Data
     return path
 
 
+def require_writable(place: str, stage: Stage) -> None:
+    """Return if the limits of `stage` let its jobs write there.
+
+    Raises:
+        ValueError: they do not; the message says where they let them.
+    """
+    _require_within(place, stage.limits.output_prefixes, stage, "writes", "output_prefixes")
+
+
 def _require_table_input(
     text: str, request: JobRequest, settings: RuntimeSettings, stage: Stage
 ) -> None:
@@ -174,8 +182,7 @@ def _require_table_input(
 def _table_problems(request: JobRequest, settings: RuntimeSettings, stage: Stage) -> Iterator[str]:
     try:
         table = parse_table(request.output, settings.paths)
-        place = f"{table.location(settings.paths.data_bucket)}/"
-        _require_within(place, stage.limits.output_prefixes, stage, "writes", "output_prefixes")
+        require_writable(f"{table.location(settings.paths.data_bucket)}/", stage)
     except ValueError as error:
         yield f"output: {error}"
     engine = engine_named(request.engine or stage.engine)

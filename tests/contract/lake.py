@@ -65,7 +65,7 @@ class Lake:
     ) -> CommittedOutput:
         """An output whose upload has ended, as an attempt would commit it to its lease."""
         attempt_id = AttemptId(f"main#{job}", 1, attempt)
-        destination = TableDestination(self.tables, path, mode, attempt_id)
+        destination = TableDestination(self.tables, path, mode, attempt_id, lambda _: None)
         written = [
             self._written(destination, attempt_id, name, rows, by, columns or COLUMNS)
             for name in datasets

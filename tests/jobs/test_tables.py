@@ -27,7 +27,8 @@ from longhaul.adapters.tables import publisher_of
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.tables import PartitionBy, TablePath
 from longhaul.domain.verdict import ExitCode
-from tests.builders import BUCKET
+from longhaul.settings import RequestLimits
+from tests.builders import BUCKET, settings, stage
 from tests.jobs.conftest import Cloud, MakeAttempt
 from tests.jobs.row_deletes import delete_rows
 
@@ -202,6 +203,24 @@ def test_what_a_table_cannot_hold_is_permanent_and_named(
     result = cloud.lease().attempt.result
     assert result is not None
     assert problem in result.error
+
+
+def test_a_named_dataset_goes_to_no_table_outside_the_limits_of_its_stage(
+    cloud: Cloud, tables: Tables, make_attempt: MakeAttempt
+) -> None:
+    limits = RequestLimits(output_prefixes=(f"{PATH.location(BUCKET)}/",))
+
+    def two(spark: SparkSession, job: RunningJob[Any]) -> None:
+        job.write(spark.sql("select 1 n"))
+        job.write(spark.sql("select 1 n"), "late")
+
+    cloud.claim(inputs={}, output=str(PATH))
+    limited = settings(stages=(stage(limits=limits),))
+    assert make_attempt(two, tables=lambda: tables, settings=limited).run() is ExitCode.PERMANENT
+
+    result = cloud.lease().attempt.result
+    assert result is not None
+    assert "output: table://lake/events__late: stage main writes only below" in result.error
 
 
 def test_a_job_that_overwrites_the_table_it_reads_keeps_what_came_since(
