@@ -112,7 +112,7 @@ class AttemptRunner:
     tables: "Callable[[], Tables] | None" = None
     new_seal: Callable[[], str] = _random_seal
     _may_be_committed: bool = False
-    _params: Mapping[str, JsonValue] = field(default_factory=dict)  # of the request, once read
+    params: Mapping[str, JsonValue] = field(default_factory=dict)  # of the request, once read
 
     def run(self) -> ExitCode:
         """Do the work.
@@ -156,7 +156,7 @@ class AttemptRunner:
         stage = self.settings.stage_or_removed(lease.stage)
         # The run's claim has checked it: a deploy since may allow less.
         request = self._request(lease)
-        self._params = request.params
+        self.params = request.params
         destination = self._destination(request, stage)
         destination.require_room()
         # The claim's job: a deploy may have changed the stage's default since.
@@ -290,9 +290,9 @@ class AttemptRunner:
 
     def _fail(self, error: Exception) -> ExitCode:
         failure = (
-            failures.of_stop(self.stop)
+            failures.of_stop(self.stop, self.params)
             if self.stop.requested
-            else failures.of_error(error, self._params)
+            else failures.of_error(error, self.params)
         )
         # The text goes into the row alone: Spark's errors quote queries, and more people read logs.
         logger.error(

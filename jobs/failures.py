@@ -71,12 +71,12 @@ _LAST_LINE: Final = re.compile(
 )
 
 
-def of_stop(stop: Stop) -> Failure:
-    """The failure of an attempt that was stopped."""
+def of_stop(stop: Stop, params: Mapping[str, JsonValue] | None = None) -> Failure:
+    """The failure of an attempt that was stopped; `params` as in `of_error`."""
     if stop.reason is None:
         raise AssertionError("no stop was requested")
     kind, code = _STOPPED[stop.reason]
-    return Failure(kind, _shorten(stop.detail), code)
+    return Failure(kind, _shorten(without_values(stop.detail, {**(params or {})})), code)
 
 
 def of_error(error: BaseException, params: Mapping[str, JsonValue] | None = None) -> Failure:
@@ -84,7 +84,8 @@ def of_error(error: BaseException, params: Mapping[str, JsonValue] | None = None
 
     `params` are the request's. They may hold secrets, and errors quote them: each value is cut.
     """
-    text = _shorten(without_values(cause(error), {**(params or {})}))
+    # Before anything is left out: half a value would not be found.
+    text = _shorten(cause(error, without_values(str(error), {**(params or {})})))
     match error:
         case NoOutputError():
             return Failure(OutcomeClass.NO_OUTPUT, text, ExitCode.FAILED)
@@ -127,11 +128,14 @@ def _is_out_of_memory(text: str, cause_: str) -> bool:
     )
 
 
-def cause(error: BaseException) -> str:
-    """The last line of a Python traceback, a worker's end, or Spark's message without stacks."""
+def cause(error: BaseException, said: str) -> str:
+    """The last line of a Python traceback, a worker's end, or Spark's message without stacks.
+
+    `said` is the error's text.
+    """
     if isinstance(error, PermanentError):
-        return str(error)
-    text = searchable(str(error))
+        return said
+    text = searchable(said)
     if "Traceback (most recent call last)" in text:  # of a Python worker, quoted by Spark
         last_lines: list[str] = _LAST_LINE.findall(
             text.rpartition("Traceback (most recent call last)")[2]

@@ -107,7 +107,7 @@ def end_when_stopped(
         # Imported by now; at the start of a runner it would keep the JVM waiting.
         from jobs import failures  # noqa: PLC0415
 
-        failure = failures.of_stop(attempt.stop)
+        failure = failures.of_stop(attempt.stop, attempt.params)
         logger.warning("did not unwind in time: ending now", extra={"outcome": failure.kind.value})
         attempt.record(failure)
         end_process(failure.exit_code)

@@ -4,7 +4,10 @@ Reasons go to rows, dead letters and logs, which more people read than the queue
 of its value no more is quoted than a person needs to find it.
 """
 
+import json
 import re
+import sys
+from bisect import bisect_left
 from collections.abc import Iterator
 
 from pydantic import JsonValue
@@ -13,8 +16,19 @@ _MAX_QUOTED = 8
 _MAX_NAME = 24
 # A shorter value is likely to be an ordinary word, whose place in a text means nothing.
 _MIN_MASKED = 8
-# The texts in a query or a script's arguments.
-_LITERAL = re.compile(r"'([^']*)'|\"([^\"]*)\"")
+# So much of a longer one is enough.
+_MAX_BEGINNING = 16
+_MAX_JOINED = 200
+# The texts in a query or a script's arguments, and what begins a comment or a name in backquotes. A
+# text whose quote is not closed goes to the end, so that no part is read twice.
+_TOKEN = re.compile(
+    r"--|/\*|`|(?P<dollars>\$\w*\$)"
+    r"|'(?P<one>(?:[^'\\]|\\.|'')*)'?|\"(?P<two>(?:[^\"\\]|\\.|\"\")*)\"?",
+    re.DOTALL,
+)
+_ENDS = {"--": re.compile(r"[\r\n]"), "`": re.compile("`"), "/*": re.compile(r"/\*|\*/")}
+_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2}|.)", re.DOTALL)
+_QUOTES = re.compile(r"['\"\\]")
 
 
 def cut(value: str) -> str:
@@ -34,27 +48,134 @@ def name_of(value: str) -> str:
 def without_values(text: str, document: JsonValue) -> str:
     """The text with each value of the document cut where the text repeats it.
 
-    Only texts of eight characters or more count: of the document itself, and those in quotes within
-    them, such as the literals of a query.
+    Only texts of eight characters or more count: those of the document, its keys, and those in
+    quotes within them, such as the literals of a query; each also as an error may escape it. The
+    first 16 characters of a text are enough: others have cut it.
+
+    Give the whole of an error: half a value is not found. The time grows with the text and with the
+    document, not with their product.
     """
-    for value in sorted(set(_texts(document)), key=len, reverse=True):
-        if value in text:
-            text = text.replace(value, f"{value[: _MAX_QUOTED // 2]}…")
-    return text
+    whole: set[str] = set()
+    begun: dict[str, list[str]] = {}
+    for value in sorted({each for found in _texts(document) for each in _escapes(found)}):
+        if len(value) <= _MAX_BEGINNING:
+            whole.add(value)
+        else:
+            begun.setdefault(value[:_MAX_BEGINNING], []).append(value)
+    starts = {value[:_MIN_MASKED] for value in (*whole, *begun)}
+    kept, at, shown_to = [], 0, 0
+    while starts and at <= len(text) - _MIN_MASKED:
+        size = _repeated(text, at, whole, begun) if text[at : at + _MIN_MASKED] in starts else 0
+        if size:
+            kept.append(f"{text[shown_to : at + _MAX_QUOTED // 2]}…")
+            shown_to = at + size
+        at += size or 1
+    return "".join([*kept, text[shown_to:]])
+
+
+def _repeated(text: str, at: int, whole: set[str], begun: dict[str, list[str]]) -> int:
+    """How many characters at this place are of a value: 0 if no value is repeated there."""
+    values = begun.get(text[at : at + _MAX_BEGINNING])
+    if values is None:
+        sizes = range(_MAX_BEGINNING, _MIN_MASKED - 1, -1)
+        return next((size for size in sizes if text[at : at + size] in whole), 0)
+
+    def is_begun(size: int) -> bool:
+        part = text[at : at + size]
+        place = bisect_left(values, part)
+        return len(part) == size and place < len(values) and values[place].startswith(part)
+
+    # Twice as many each time, then halves: no more is read than twice what is found.
+    size = step = _MAX_BEGINNING
+    while is_begun(size + step):
+        size += step
+        step *= 2
+    while step := step // 2:
+        size += step if is_begun(size + step) else 0
+    return size
 
 
 def _texts(document: JsonValue) -> Iterator[str]:
     # Not recursive: a document may be nested more deeply than calls may be.
-    left = [document]
+    left = [(document, True)]
     while left:
         match left.pop():
-            case str() as text:
-                found = (text, *(one or other for one, other in _LITERAL.findall(text)))
-                yield from (each for each in found if len(each) >= _MIN_MASKED)
-            case list() as entries:
-                left += entries
-            case dict() as fields:
-                left += fields.values()
+            case str() as text, _:
+                yield text
+                for comments in (True, False):  # in a script's arguments `--` begins none
+                    yield from _literals(text, comments=comments)
+            case list() as entries, _:
+                left += [(each, False) for each in entries]
+            case dict() as fields, is_outermost:
+                # The outermost are names of parameters: a reason names them.
+                yield from () if is_outermost else fields
+                left += [(each, False) for each in fields.values()]
+
+
+def _literals(text: str, *, comments: bool) -> Iterator[str]:
+    """The texts in quotes, as Spark reads them, and as they are written."""
+    at, joined, joined_to = 0, "", -1
+    while found := _TOKEN.search(text, at):
+        at = found.end()
+        written = found["one"] or found["two"]
+        if written is None:
+            if comments and found["dollars"]:
+                end = text.find(found[0], at) % (len(text) + 1)  # not closed: to the end
+                yield text[at:end]
+                at = end + len(found[0])
+            elif comments and found[0] in _ENDS:
+                at = _after(found[0], text, at)
+            continue
+        quote = "'" if found["one"] else '"'
+        read = _ESCAPE.sub(_unescaped, written.replace(quote * 2, quote))
+        # Literals side by side are one. Not each part of a long row: that would be a square.
+        is_next = joined_to >= 0 and not text[joined_to : found.start()].strip()
+        joined = joined + read if is_next and len(joined) <= _MAX_JOINED else read
+        joined_to = at
+        yield from (written, read, joined)
+
+
+def _after(opened: str, text: str, at: int) -> int:
+    """Where what is opened ends. A comment in stars may hold others."""
+    depth = 1
+    for found in _ENDS[opened].finditer(text, at):
+        depth += 1 if found[0] == opened == "/*" else -1
+        if not depth:
+            return found.end()
+    return len(text)
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    said = found[0][1:]
+    if len(said) > 1:
+        code = int(said[1:], 16) if said[0] in "uU" else int(said, 8)
+        return chr(code) if code <= sys.maxunicode else said
+    return {
+        "0": "\0",
+        "b": "\b",
+        "n": "\n",
+        "r": "\r",
+        "t": "\t",
+        "Z": "\x1a",
+        "%": r"\%",
+        "_": r"\_",
+    }.get(said, said)
+
+
+def _escapes(text: str) -> set[str]:
+    """The text, and as Python and JSON write it between quotes, if that is long enough."""
+    if len(text) < _MIN_MASKED:
+        return set()
+    if text.isascii() and text.isprintable() and not _QUOTES.search(text):
+        return {text}
+    return {
+        text,
+        repr(text)[1:-1],
+        repr(text.encode("utf-8", "surrogatepass"))[2:-1],
+        _plain(text),
+        json.dumps(text)[1:-1],
+        json.dumps(text, ensure_ascii=False)[1:-1],
+    }
 
 
 def _plain(text: str) -> str:

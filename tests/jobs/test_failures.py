@@ -201,6 +201,22 @@ def test_an_error_repeats_no_value_of_the_parameters() -> None:
         assert "correct" not in text
 
 
+def test_a_value_is_cut_before_the_text_around_it_is() -> None:
+    lines = "first-line-is-secret\nsecond-line-is-secret"
+    said = f"Traceback (most recent call last)\n  File x\nValueError: bad {lines}\n"
+    assert failures.of_error(RuntimeError(said), {"key": lines}).error == "ValueError: bad firs…"
+    huge = "eyJhbGciOiJIUzI1" * 10_000
+    assert failures.of_error(ValueError(huge), {"key": huge}).error == "ValueError: eyJh…"
+
+
+def test_the_last_words_of_a_jvm_repeat_no_value_either() -> None:
+    stop = Stop()
+    stop.request(*cause_of_death(134, "SELECT 'correct-horse'"))
+    text = failures.of_stop(stop, {"query": "SELECT 'correct-horse'"}).error
+    assert "correct-horse" not in text
+    assert "ended with 134" in text
+
+
 def test_long_texts_are_cut_to_fit_the_row() -> None:
     assert len(failures.of_error(RuntimeError("x" * 10_000)).error) == MAX_ERROR_CHARS
 

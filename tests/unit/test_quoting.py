@@ -1,3 +1,6 @@
+import json
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,6 +48,85 @@ def test_a_short_name_is_quoted_whole_and_a_long_one_cut() -> None:
 def test_a_value_that_an_error_repeats_is_cut(document: dict[str, JsonValue]) -> None:
     text = f"[CAST_INVALID_INPUT] The value '{SECRET}' of the type STRING cannot be cast"
     assert without_values(text, document) == text.replace(SECRET, "hunt…")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "-- don't touch\nSELECT '{}'",
+        "/* don't /* nor this */ can't */ SELECT '{}'",
+        "SELECT `don't`, '{}'",
+        "SELECT 'it\\'s', '{}'",
+        "SELECT 'it''s', \"don't\", '{}'",
+        "SELECT 'unclosed', '{}",
+        "SELECT $$'$$, '{}'",
+        "SELECT $a${}$a$",
+        "--header '{}'",
+    ],
+)
+def test_a_literal_is_found_wherever_the_query_has_other_quotes(query: str) -> None:
+    assert without_values(f"bad {SECRET}", {"query": query.format(SECRET)}) == "bad hunt…"
+
+
+@pytest.mark.parametrize(
+    ("literal", "value"),
+    [
+        ("'it\\'s mine'", "it's mine"),
+        ("'it''s mine'", "it's mine"),
+        (r"'p\u0061ssw\157rd\nof me'", "password\nof me"),
+        (r"'100\% of me'", r"100\% of me"),
+        ("'pass' 'word' 'of me'", "passwordof me"),
+    ],
+)
+def test_a_literal_is_found_as_spark_reads_it(literal: str, value: str) -> None:
+    assert without_values(f"bad {value}!", {"q": f"SELECT {literal} AS x"}) == f"bad {value[:4]}…!"
+
+
+@pytest.mark.parametrize(
+    "value", ["line one\nline two", "pässwört-geheim", 'it\'s "mine"', "a\\b\\c\\d\\e"]
+)
+def test_a_value_is_found_as_an_error_escapes_it(value: str) -> None:
+    for written in (repr(value), repr(value.encode()), json.dumps(value), repr([value])):
+        shown = without_values(f"bad {written}.", {"key": value})
+        inner = written.strip("b'\"[]")
+        assert inner[8:] not in shown
+        assert shown.startswith("bad ")
+        assert shown.endswith(".")
+
+
+def test_keys_are_cut_but_not_the_names_of_parameters() -> None:
+    document: dict[str, JsonValue] = {"password_of": {SECRET: 1}}
+    assert without_values(f"password_of: {SECRET}", document) == "password_of: hunt…"
+
+
+def test_what_others_have_left_of_a_value_is_cut() -> None:
+    assert without_values(f"bad {SECRET[:16]}...", [SECRET]) == "bad hunt…..."
+    assert without_values(f"bad {SECRET[:15]}...", [SECRET]) == f"bad {SECRET[:15]}..."
+
+
+@pytest.mark.parametrize(
+    ("text", "document"),
+    [
+        ("a" * 1_000_000, ["a" * 500_000 + "b"]),
+        ("abcdefgh" * 100_000, ["abcdefgh" * 2 + f"{n}" for n in range(50_000)]),
+        (
+            "x" * 500_000,
+            [
+                "'" * 300_000,
+                "\\'" * 100_000,
+                "'a' " * 50_000,
+                "/*" * 100_000,
+                "--\n" * 100_000,
+                "$a$" * 100_000,
+            ],
+        ),
+        ("x" * 1_000_000, [f"value-{n}" for n in range(50_000)]),
+    ],
+)
+def test_a_huge_text_and_a_huge_document_take_seconds(text: str, document: list[JsonValue]) -> None:
+    began = time.thread_time()
+    without_values(text, document)
+    assert time.thread_time() - began < 5
 
 
 def test_a_value_within_another_is_cut_after_that() -> None:
