@@ -36,6 +36,7 @@ from jobs.io.transfer import VanishedError
 from longhaul.adapters.iceberg.catalog import FORMAT_VERSION, OccupiedError, Tables
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.paths import DataPath
+from longhaul.domain.quoting import without_values
 from longhaul.domain.tables import TableInput, TablePath
 
 _ALL: Final = AlwaysTrue()
@@ -194,8 +195,14 @@ def _parsed(where: str, schema: Schema) -> BooleanExpression:
     try:
         found = parse(where)
         bind(schema, found, case_sensitive=True)
-    except (ParseException, ValueError, TypeError) as error:
-        raise UnreadableError(f"its filter cannot be used: {error}") from error
+    except ParseException as error:
+        # Its own text is the whole grammar, and then the filter.
+        raise UnreadableError(
+            f"its filter cannot be used: it makes no sense at character {error.column}"
+        ) from error
+    except (ValueError, TypeError) as error:
+        said = without_values(str(error), where)
+        raise UnreadableError(f"its filter cannot be used: {said}") from error
     return _as_in_sql(rewrite_not(found))
 
 

@@ -459,6 +459,8 @@ def test_what_cannot_be_read_right_is_refused_by_name(world: World) -> None:
     (path,) = data_files(table)
     assert "its filter cannot be used" in world.refusal(f"{PATH}?n ==== 1")
     assert re.search("its filter cannot be used: .*nothing", world.refusal(f"{PATH}?nothing = 1"))
+    for where in ("n = 'secret-of-mine'", "n = 1 AND secret-of-mine"):
+        assert "secret-of" not in world.refusal(f"{PATH}?{where}")
 
     delete_rows(table, {path: [0]}, file_format=FileFormat.AVRO)
     assert "is AVRO: Longhaul reads tables of Parquet files" in world.refusal()
