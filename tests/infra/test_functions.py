@@ -89,6 +89,15 @@ def test_the_mapping_deletes_only_messages_that_the_dispatcher_releases(usual: S
     }
 
 
+def test_the_docs_say_how_many_dispatchers_a_stage_may_have(usual: Synthesis) -> None:
+    mapping = usual.only("AWS::Lambda::EventSourceMapping")
+    number = {5: "five"}[mapping["ScalingConfig"]["MaximumConcurrency"]]
+
+    page = (REPOSITORY / "docs" / "security.md").read_text()
+
+    assert f"The mapping bounds the dispatchers of a stage to {number} at a time" in page
+
+
 def test_a_retired_stage_keeps_its_queues_and_settings_and_starts_nothing(
     tmp_path: Path,
 ) -> None:
