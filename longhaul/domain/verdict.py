@@ -47,11 +47,12 @@ class ExitCode(IntEnum):
 # EMR Serverless writes "Worker has been killed as memory usage exceeded configured memory size".
 _OUT_OF_MEMORY = re.compile(r"OutOfMemory|out of memory|memory usage exceeded", re.IGNORECASE)
 # No room for a task that was accepted, as its end says. Sources: "Amazon ECS stopped tasks error
-# messages" (ECS Developer Guide) and "Maximum capacity" (EMR Serverless User Guide).
+# messages" (ECS Developer Guide), "Maximum capacity" and "Troubleshooting errors" (EMR Serverless
+# User Guide).
 _NO_ROOM = re.compile(
     r"Capacity is unavailable|reached the limit on the number of|limit exceeded|Rate exceeded"
     r"|Throttl|RESOURCE:|LimitExceeded|InsufficientFreeAddresses|MaxCapacityExceeded"
-    r"|maximumCapacity|QuotaExceeded",
+    r"|maximumCapacity|QuotaExceeded|reached the service limit",
     re.IGNORECASE,
 )
 CLOSED = "ExecutionClosed"

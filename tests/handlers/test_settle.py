@@ -37,6 +37,7 @@ NOT_PLACED = {
     "emr-no-capacity",
     "emr-quota",
     "emr-start-throttled",
+    "emr-vcpu-quota",
     "lambda-not-ready",
     "lambda-throttled",
     "no-capacity",
