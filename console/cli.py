@@ -1,8 +1,9 @@
 """The `longhaul` command: its commands, each a module of `console.commands`."""
 
+import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 from typer.core import TyperGroup
@@ -107,8 +108,16 @@ for each in (bootstrap, diff, deploy, destroy):
     app.command(rich_help_panel=_PROJECT, context_settings=_PASSED_ON)(each)
 
 
+def _nowhere() -> TextIO:
+    return Path(os.devnull).open("w", encoding="utf-8")
+
+
 def main() -> None:
     """Run the command that was typed."""
+    # Python has None for a stream that the shell has closed (`>&-`). Writing to it would be an
+    # AttributeError.
+    sys.stdout = sys.stdout or _nowhere()
+    sys.stderr = sys.stderr or _nowhere()
     # A character that the terminal's encoding lacks is shown as \\u2026. An error would end the
     # command in the middle of its output.
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]

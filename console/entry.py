@@ -7,9 +7,14 @@ INTERRUPTED = 130
 
 
 def main() -> None:
-    """Entry point. Loading takes half a second, during which Ctrl-C ends it without a traceback."""
+    """Entry point.
+
+    Loading and building the commands takes a second, during which Ctrl-C ends it without a
+    traceback. A running command has its own way to end.
+    """
     try:
-        from console.cli import main as run  # noqa: PLC0415 - the import is what may be interrupted
+        from console.cli import main as run  # noqa: PLC0415 - the import may be interrupted too
+
+        run()
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
-    run()

@@ -104,9 +104,9 @@ def _pricing(target: Target, file: Path) -> Pricing:
         prices = read_prices(file)
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
+        what = ": ".join([".".join(map(str, first["loc"])), first["msg"]]).removeprefix(": ")
         raise CommandError(
-            f"{file} is no price table: {place}: {first['msg']}; {USUAL} is one", ExitStatus.USAGE
+            f"{file} is no price table: {what}; {USUAL} is one", ExitStatus.USAGE
         ) from error
     return Pricing(prices, target.settings)
 

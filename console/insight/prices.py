@@ -89,4 +89,4 @@ def read_prices(file: Path = USUAL) -> Prices:
         OSError: it cannot be read.
         pydantic.ValidationError: it does not have the form of `prices.json`.
     """
-    return Prices.model_validate_json(file.read_text())
+    return Prices.model_validate_json(file.read_bytes())

@@ -126,6 +126,9 @@ def test_a_custom_price_table_is_used_and_an_invalid_one_refused(
         wrong.exit_code,
         "is no price table: fargate.source: Field required" in wrong.stderr,
     ) == (2, True)
+    own.write_bytes(b"\xff\xfe{")
+    binary = priced.run("cost", "--prices", str(own))
+    assert (binary.exit_code, "is no price table: Invalid JSON" in binary.stderr) == (2, True)
     missing = priced.run("cost", "--prices", str(tmp_path / "none.json"))
     assert (missing.exit_code, "No such file" in missing.stderr) == (1, True)
 

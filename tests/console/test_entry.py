@@ -24,6 +24,28 @@ def test_an_interrupt_while_the_commands_are_loaded_exits_130(
     assert ended.value.code == ExitStatus.INTERRUPTED
 
 
+def test_an_interrupt_while_typer_builds_the_commands_exits_130(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted() -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("console.cli.app", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        entry.main()
+    assert ended.value.code == ExitStatus.INTERRUPTED
+
+
+@pytest.mark.parametrize("closed", ["stdout", "stderr"])
+def test_a_closed_stream_is_written_to_in_vain(
+    monkeypatch: pytest.MonkeyPatch, closed: str
+) -> None:
+    monkeypatch.setattr(sys, closed, None)
+    monkeypatch.setattr("console.cli.app", lambda: getattr(sys, closed).write("x"))
+    entry.main()
+    getattr(sys, closed).close()
+
+
 def test_a_character_that_the_terminal_lacks_is_escaped() -> None:
     code = "from console import entry; entry.main()"
     done = subprocess.run(
