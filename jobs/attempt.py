@@ -131,7 +131,8 @@ class AttemptRunner:
             with self._deadline(lease.input.timeout_s), self._reporting():
                 # Committed already, by a task that died before it could publish: only publish.
                 self._publish(lease.attempt.output or self._work(lease))
-        except Exception as error:  # noqa: BLE001 - the one place where whatever went wrong becomes an outcome
+        # SystemExit: of a module that exits while it is imported.
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the one place where whatever went wrong becomes an outcome
             return self._fail(error)
         finally:
             self._clear()
@@ -288,7 +289,7 @@ class AttemptRunner:
                 "published; the lease was settled meanwhile, and settle publishes what is committed"
             )
 
-    def _fail(self, error: Exception) -> ExitCode:
+    def _fail(self, error: Exception | SystemExit) -> ExitCode:
         failure = (
             failures.of_stop(self.stop, self.params)
             if self.stop.requested

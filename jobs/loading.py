@@ -18,7 +18,7 @@ from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
 from jobs.running_job import RunningJob
-from jobs.script import ScriptParams, run_script
+from jobs.script import ScriptParams, heeding_exits, run_script
 from longhaul.adapters.errors import code_of
 from longhaul.domain.paths import DataPath
 from longhaul.domain.quoting import name_of
@@ -72,7 +72,13 @@ def load(job: str, params: Mapping[str, JsonValue], fetch: Callable[[str], Path]
         raise PermanentJobError(
             f"job: Params of {file.name} is no pydantic model; derive it from longhaul.job.Params"
         )
-    return LoadedJob(cast("_JobsRun", module.run), _checked(model, params))
+    run = cast("_JobsRun", module.run)
+
+    def run_module(spark: SparkSession, job: RunningJob[Any]) -> None:
+        with heeding_exits():
+            run(spark, job)
+
+    return LoadedJob(run_module, _checked(model, params))
 
 
 def _checked(model: type[ModelT], params: Mapping[str, JsonValue]) -> ModelT:

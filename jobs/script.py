@@ -7,6 +7,8 @@ Its arguments may name places:
 {output.NAME}   a folder below the output, as `job.write(df, NAME)` makes it
 """
 
+import logging
+import os
 import re
 import runpy
 import sys
@@ -21,11 +23,14 @@ from pyspark.sql import SparkSession
 
 from jobs.io.written import Dataset, Folder, S3Folder
 from jobs.running_job import RunningJob
+from jobs.stopping import end_process
 from longhaul.domain.manifest import MAIN
 from longhaul.domain.verdict import ExitCode
 from longhaul.job import Params, PermanentJobError
 
 _PLACE: Final = re.compile(r"\{(inputs|output)(?:\.([A-Za-z0-9_-]+))?\}")
+
+logger = logging.getLogger(__name__)
 
 
 class ScriptParams(Params):
@@ -33,8 +38,8 @@ class ScriptParams(Params):
     """`sys.argv` of the script, after its own name."""
 
 
-class ScriptError(Exception):
-    """The script ended itself with an exit code that is not 0."""
+class ExitError(Exception):
+    """The job ended itself with an exit code that is not 0."""
 
 
 def run_script(file: Path, job: RunningJob[ScriptParams]) -> None:
@@ -43,17 +48,14 @@ def run_script(file: Path, job: RunningJob[ScriptParams]) -> None:
     Raises:
         PermanentJobError: an argument names what the request does not have, the script exits with
             65 (bad data), or the output goes to a table.
-        ScriptError: it exits with another code than 0.
+        ExitError: it exits with another code than 0.
         Exception: as the script raises it.
     """
     job.require_prefix()
     places: dict[str, Folder] = {MAIN: job.folder_of(MAIN)}
     argv = [_filled(word, job, places) for word in job.params.argv]
-    try:
-        with _as_main(file, argv):
-            runpy.run_path(str(file), run_name="__main__")
-    except SystemExit as end:
-        _heed(end)
+    with heeding_exits(), _as_main(file, argv):
+        runpy.run_path(str(file), run_name="__main__")
     # Rows are not counted: they would have to be read once more.
     job.written.extend(
         Dataset(name, folder) for name, folder in places.items() if _may_hold_files(folder)
@@ -115,12 +117,33 @@ def _leave_running(_: object) -> None:
     """Instead of `stop`."""
 
 
-def _heed(end: SystemExit) -> None:
-    match end.code:
+@contextmanager
+def heeding_exits() -> Iterator[None]:
+    """Let `sys.exit` end the job's code with an outcome, and a process that it has forked.
+
+    Such a process has all of the runner's state, and would clear up, publish, or end Spark's JVM.
+
+    Raises:
+        PermanentJobError: the code exits with 65.
+        ExitError: it exits with another code than 0.
+        Exception: as the code raises it.
+    """
+    runner = os.getpid()
+    code: object = None
+    try:
+        yield
+    except SystemExit as end:
+        code = end.code
+    except Exception:
+        if os.getpid() != runner:
+            logger.exception("a process that the job has forked failed")
+            end_process(1)
+        raise
+    if os.getpid() != runner:
+        end_process(code if isinstance(code, int) else int(code is not None))
+    match code:
         case None | 0:
             return
         case ExitCode.PERMANENT:
-            raise PermanentJobError(
-                f"the script exited with {int(ExitCode.PERMANENT)}: the job cannot succeed"
-            )
-    raise ScriptError(f"the script exited with {end.code}")
+            raise PermanentJobError(f"the job exited with {int(code)}: it cannot succeed")
+    raise ExitError(f"the job exited with {code}")

@@ -1,5 +1,6 @@
 """Jobs that a message brings along: modules and ordinary scripts, from S3."""
 
+import subprocess
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -143,18 +144,36 @@ def test_a_script_may_write_several_datasets_and_files_without_spark(
     ("code", "params", "exit_code", "error"),
     [
         ("pass", {}, ExitCode.FAILED, "the job ended without writing anything"),
-        ("import sys; sys.exit(3)", {}, ExitCode.FAILED, "ScriptError: the script exited with 3"),
+        ("import sys; sys.exit(3)", {}, ExitCode.FAILED, "ExitError: the job exited with 3"),
         (
             "import sys; sys.exit('no luck')",
             {},
             ExitCode.FAILED,
-            "ScriptError: the script exited with no luck",
+            "ExitError: the job exited with no luck",
         ),
         (
             "import sys; sys.exit(65)",
             {},
             ExitCode.PERMANENT,
-            "the script exited with 65: the job cannot succeed",
+            "the job exited with 65: it cannot succeed",
+        ),
+        (
+            "import sys\ndef run(spark, job): sys.exit('no luck')",
+            {},
+            ExitCode.FAILED,
+            "ExitError: the job exited with no luck",
+        ),
+        (
+            "import sys\ndef run(spark, job): sys.exit(65)",
+            {},
+            ExitCode.PERMANENT,
+            "the job exited with 65: it cannot succeed",
+        ),
+        (
+            "import sys\nsys.exit('no luck')\ndef run(spark, job): ...",
+            {},
+            ExitCode.FAILED,
+            "SystemExit: no luck",
         ),
         ("import sys; sys.exit()", {}, ExitCode.FAILED, "the job ended without writing anything"),
         ("raise KeyError('x')", {}, ExitCode.FAILED, "KeyError: 'x'"),
@@ -214,3 +233,26 @@ def test_code_that_may_not_be_read_is_permanent(
     monkeypatch.setattr(cloud.s3, "get_object", denied)
     assert run("pass") is ExitCode.PERMANENT
     assert "the task's role may not read it" in result(cloud).error
+
+
+@pytest.mark.parametrize(
+    ("end", "status"),
+    [("sys.exit(3)", 3), ("sys.exit('x')", 1), ("sys.exit()", 0), ("pass", 0), ("1 // 0", 1)],
+)
+def test_a_process_that_a_job_has_forked_does_not_go_on_as_the_runner(
+    end: str, status: int
+) -> None:
+    code = f"""
+import os, sys
+from jobs.script import heeding_exits
+
+with heeding_exits():
+    child = os.fork()
+    if not child:
+        {end}
+    else:
+        print("status", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+print("runner")
+"""
+    ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, timeout=60)
+    assert ran.stdout.decode().split() == ["status", str(status), "runner"]
