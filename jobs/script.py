@@ -145,5 +145,5 @@ def heeding_exits() -> Iterator[None]:
         case None | 0:
             return
         case ExitCode.PERMANENT:
-            raise PermanentJobError(f"the job exited with {int(code)}: it cannot succeed")
+            raise PermanentJobError("the job exited with 65: it cannot succeed")
     raise ExitError(f"the job exited with {code}")
