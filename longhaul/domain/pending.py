@@ -59,6 +59,8 @@ def is_own(pending: PendingOutput, ref: str, data_bucket: str) -> bool:
         and place.key.endswith("/")
         and not (place.bucket == data_bucket and place.key.startswith(INTERNAL_PREFIX))
         and all(pending.token in upload.path for upload in pending.uploads)
+        # A new table's metadata is written there.
+        and all(each.location == each.path.location(data_bucket) for each in pending.tables)
     )
 
 

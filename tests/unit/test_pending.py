@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longhaul.domain.lease import AttemptId, State, job_key
-from longhaul.domain.pending import attempt_of, decide_pending, pending_ref
+from longhaul.domain.manifest import PendingOutput
+from longhaul.domain.pending import attempt_of, decide_pending, is_own, pending_ref
+from longhaul.domain.tables import PendingTable
 from longhaul.settings import LeaseSettings
 from tests.builders import NOW, changed, running
 
@@ -45,6 +47,22 @@ def test_name_of_a_list_is_readable_and_slashes_of_the_job_id_make_no_folders() 
 )
 def test_name_of_another_object_belongs_to_no_attempt(name: str) -> None:
     assert attempt_of(name) is None
+
+
+def test_a_list_is_its_attempts_own_only_with_tables_where_their_names_say() -> None:
+    attempt = AttemptId("main#a", 1, 1)
+
+    def listing(location: str) -> PendingOutput:
+        table = PendingTable(
+            database="lake", name="a", location=location, mode="append", columns=""
+        )
+        place = "s3://data/tables/lake/"
+        return PendingOutput(version=2, token=attempt.token, prefix=place, tables=(table,))
+
+    own = listing("s3://data/tables/lake/a")
+    assert is_own(own, pending_ref(attempt), "data")
+    assert not is_own(own, "longhaul/pending/", "data")
+    assert not is_own(listing("s3://data/longhaul/requests"), pending_ref(attempt), "data")
 
 
 @pytest.mark.parametrize(
