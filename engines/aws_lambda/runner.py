@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -31,6 +32,7 @@ _SET_CHILD_SUBREAPER: Final = 36  # prctl(2)
 # Before Lambda ends the invocation: time to kill what runs, and to say so.
 _MARGIN_S: Final = 5.0
 _SIGNAL_EXIT_BASE: Final = 128
+_OWNERS: Final = 0o700
 # Its heap keeps a little of every job.
 _MAX_JOBS: Final = 100
 
@@ -88,6 +90,8 @@ class ExecutionEnvironment:
     jvm: WarmJvm | None = None
     # No job's: they were there before the first.
     spared: frozenset[int] = field(default_factory=lambda: frozenset(_children()))
+    # No job's either: files that were there before the first, and cannot be deleted.
+    foreign: set[Path] | None = None
     _popen: Any = field(default=subprocess.Popen)
 
     def run(self, event: dict[str, Any], context: Context) -> None:
@@ -95,6 +99,7 @@ class ExecutionEnvironment:
 
         Raises:
             JobEnded: the job failed. Its row says how, if the runner got that far.
+            OSError: files of an earlier job cannot be deleted. No job is started beside them.
         """
         folder = Path(os.environ["TMPDIR"])
         remaining_s = context.get_remaining_time_in_millis() / 1000
@@ -102,6 +107,13 @@ class ExecutionEnvironment:
         task = reference(context.invoked_function_arn, context.aws_request_id, until)
         memory = int(context.memory_limit_in_mb)
         code: int | None = None
+        # Here, and not after the job before: its own end is what its invocation reports.
+        clean(folder, self.jvm, self.spared)
+        left = {each for each in folder.iterdir() if self.jvm is None or each != self.jvm.folder}
+        if self.foreign is None:
+            self.foreign = left
+        if left - self.foreign:
+            raise OSError("files of an earlier job are left in this environment")
         try:
             jvm = self._jvm_for(event, folder, _resources(memory))
             is_used, jvm.jobs = jvm.jobs > 0, jvm.jobs + 1
@@ -182,14 +194,28 @@ def clean(folder: Path, kept: WarmJvm | None, spared: frozenset[int]) -> None:
     if kept:
         drain(kept.gateway.output)
     for left in folder.iterdir():
+        # Not followed: a link may lead to where we may not even look.
+        if left.is_symlink() or not left.is_dir():
+            left.unlink(missing_ok=True)
+            continue
+        _open(left)
         if kept and left == kept.folder:
             for file in left.rglob("*"):
                 if (file.is_symlink() or not file.is_dir()) and file != left / CONNECTION:
                     file.unlink(missing_ok=True)
-        elif left.is_dir() and not left.is_symlink():
-            shutil.rmtree(left, ignore_errors=True)
         else:
-            left.unlink(missing_ok=True)
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _open(folder: Path) -> None:
+    """Let the owner delete what is below the folder: an archive's folders may be read-only."""
+    with suppress(PermissionError):  # not ours: `run` notices that it stays
+        folder.chmod(_OWNERS)
+        for place, names, _ in os.walk(folder):  # each is opened before it is looked into
+            for name in names:
+                path = Path(place, name)
+                if not path.is_symlink():
+                    path.chmod(_OWNERS)
 
 
 def drain(output: int) -> None:

@@ -209,6 +209,54 @@ def test_a_runner_that_hangs_is_killed_before_lambda_ends_the_invocation(folder:
     assert list(folder.iterdir()) == []
 
 
+# As in Lambda: not as root, for whom no folder is closed.
+AS_NOBODY = """
+import os, sys, tempfile
+from pathlib import Path
+from engines.aws_lambda.runner import clean
+if os.getuid() == 0:
+    os.setuid(65534)
+folder = Path(tempfile.mkdtemp())
+inner = folder / "unpacked" / "pkg"
+inner.mkdir(parents=True)
+(inner / "rows.csv").write_text("of the first job")
+inner.chmod(0o555)
+(folder / "closed" / "inner").mkdir(parents=True)
+(folder / "closed").chmod(0)
+(folder / "link").symlink_to(sys.argv[1])
+clean(folder, None, frozenset())
+print([each.name for each in folder.iterdir()])
+folder.rmdir()
+"""
+
+
+def test_a_folder_that_its_job_closed_is_deleted_too(tmp_path: Path) -> None:
+    tmp_path.chmod(0o711)
+    done = subprocess.run(
+        [sys.executable, "-c", AS_NOBODY, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stdout, tmp_path.stat().st_mode & 0o777) == ("[]\n", 0o711), done.stderr
+
+
+def test_no_job_starts_beside_files_that_could_not_be_deleted(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "not of a job").mkdir()
+    environment = running(CHILD)
+    with monkeypatch.context() as undeletable:
+        undeletable.setattr(runner.shutil, "rmtree", lambda *_, **__: None)
+        environment.run(EVENT, Context())
+        Path(os.environ["SEEN"]).unlink()
+        with pytest.raises(OSError, match="files of an earlier job"):
+            environment.run(EVENT, Context())
+        assert not Path(os.environ["SEEN"]).exists()
+    environment.end()
+    assert list(folder.iterdir()) == []
+
+
 def test_what_the_jvm_said_last_is_not_in_the_next_jobs_log(
     environment: ExecutionEnvironment, capfd: pytest.CaptureFixture[str]
 ) -> None:
