@@ -145,5 +145,7 @@ def heeding_exits() -> Iterator[None]:
         case None | 0:
             return
         case ExitCode.PERMANENT:
-            raise PermanentJobError("the job exited with 65: it cannot succeed")
+            raise PermanentJobError(
+                f"the job exited with {int(ExitCode.PERMANENT)}: it cannot succeed"
+            )
     raise ExitError(f"the job exited with {code}")
