@@ -80,7 +80,9 @@ class SparkWatch:
     def is_spark_gone(self) -> bool:
         """Whether Spark has stopped, or its JVM is gone. Blocks if the JVM is stuck."""
         try:
-            return bool(self.context._jsc.sc().isStopped())  # noqa: SLF001 - PySpark does not say
+            java = self.context._jsc  # noqa: SLF001 - PySpark does not say
+            # None after `spark.stop()`, which a job may call before its own error gets here.
+            return java is None or bool(java.sc().isStopped())
         except (Py4JError, OSError):
             return True
 
@@ -91,6 +93,10 @@ class SparkWatch:
             except (Py4JError, OSError):  # the JVM is going; the gateway notices its end
                 logger.debug("no sample of Spark's status")
                 return
+            except AttributeError:
+                if self.context._jsc is None:  # noqa: SLF001 - as above
+                    return
+                raise
 
     def _sample(self) -> SparkSample:
         tracker = self.context.statusTracker()

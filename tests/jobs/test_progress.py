@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from py4j.protocol import Py4JError
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
@@ -224,6 +225,17 @@ def test_sparks_tasks_are_counted_while_the_main_thread_waits_for_it(spark: Spar
     finally:
         watch.stop()
     assert watch.latest.total >= 8
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_spark_that_the_job_has_stopped_is_gone() -> None:
+    context = SparkContext.__new__(SparkContext)
+    context._jsc = None  # as `stop` leaves it
+    watch = SparkWatch(context, period_s=0.01)
+    assert watch.is_spark_gone()
+    watch.start()
+    time.sleep(0.1)
+    watch.stop()
 
 
 def test_work_without_a_registered_executor_is_seen(spark: SparkSession) -> None:
