@@ -5,6 +5,7 @@ The query reads nothing else and calls listed functions only: see `_select_only`
 
 import csv
 import re
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 from urllib.parse import unquote
@@ -37,6 +38,7 @@ class Params(BaseParams):
 
 def run(spark: SparkSession, job: Job[Params]) -> None:
     params = job.params
+    require_views(job.inputs)
     session = restricted_session(spark)
     for name, staged in job.inputs.items():
         path, format_ = job.input(name), params.input_formats.get(name) or format_of(name, staged)
@@ -53,6 +55,18 @@ def run(spark: SparkSession, job: Job[Params]) -> None:
     job.progress("running the query")
     rows = job.write(result, format=params.format, partition_by=params.partition_by)
     job.progress(f"{rows} rows")
+
+
+def require_views(names: Iterable[str]) -> None:
+    """Raises PermanentJobError if two inputs would be one view: Spark's SQL ignores case."""
+    by_view: dict[str, str] = {}
+    for name in names:
+        other = by_view.setdefault(name.lower(), name)
+        if other != name:
+            raise PermanentJobError(
+                f"inputs {other!r} and {name!r} differ in case alone, and SQL ignores case:"
+                " rename one of them"
+            )
 
 
 def format_of(name: str, staged: Input) -> Format:

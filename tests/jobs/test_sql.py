@@ -309,6 +309,14 @@ def test_a_name_that_spark_does_not_know_ends_the_job_at_once(
         sql.run(spark, make_job({"trips": csv}, Params(query=query)))
 
 
+def test_inputs_that_differ_in_case_alone_are_refused(
+    spark: SparkSession, make_job: Any, csv: Path
+) -> None:
+    job = make_job({"trips": csv, "Trips": csv}, Params(query="SELECT * FROM trips"))
+    with pytest.raises(PermanentJobError, match=r"inputs 'trips' and 'Trips' .*: rename one"):
+        sql.run(spark, job)
+
+
 def test_an_error_does_not_quote_the_query(spark: SparkSession, make_job: Any, csv: Path) -> None:
     for query in ("SELECT 'secret' FORM trips FROM", "SELECT 'secret', no_such_column FROM trips"):
         job = make_job(
