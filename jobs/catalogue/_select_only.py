@@ -137,18 +137,36 @@ def query_errors() -> Iterator[None]:
     """Blame the query for what Spark raises while it parses and resolves it.
 
     Raises:
+        PermanentJobError: as `analysis_errors` raises it.
+    """
+    try:
+        with analysis_errors("params.query"):
+            yield
+    except Py4JJavaError as error:  # PySpark has no class for it, as for a wrong collation
+        message = error.java_exception.toString()
+    else:
+        return
+    raise _blaming("params.query", message)
+
+
+@contextmanager
+def analysis_errors(blamed: str) -> Iterator[None]:
+    """Blame what the sender gave for what Spark says before it runs anything: a retry says it too.
+
+    Raises:
         PermanentJobError: with Spark's message, without the query's text or plan, which it appends.
     """
     try:
         yield
     except AnalysisException as error:
         message = str(error)
-    except Py4JJavaError as error:  # PySpark has no class for it, as for a wrong collation
-        message = error.java_exception.toString()
     else:
         return
-    problem = _APPENDED.split(message, maxsplit=1)[0].strip()
-    raise PermanentJobError(f"params.query: {problem}")
+    raise _blaming(blamed, message)
+
+
+def _blaming(blamed: str, message: str) -> PermanentJobError:
+    return PermanentJobError(f"{blamed}: {_APPENDED.split(message, maxsplit=1)[0].strip()}")
 
 
 def _reachable(plan: Node) -> Iterator[tuple[str, Node]]:

@@ -13,7 +13,12 @@ from urllib.parse import unquote
 from pydantic import Field
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs.catalogue._select_only import query_errors, require_select, restricted_session
+from jobs.catalogue._select_only import (
+    analysis_errors,
+    query_errors,
+    require_select,
+    restricted_session,
+)
 from longhaul.domain.tables import column_of
 from longhaul.job import Format, Input, Job, PermanentJobError
 from longhaul.job import Params as BaseParams
@@ -42,7 +47,8 @@ def run(spark: SparkSession, job: Job[Params]) -> None:
     session = restricted_session(spark)
     for name, staged in job.inputs.items():
         path, format_ = job.input(name), params.input_formats.get(name) or format_of(name, staged)
-        read(session, name, path, format_).createOrReplaceTempView(name)
+        with analysis_errors(f"input {name!r}"):
+            read(session, name, path, format_).createOrReplaceTempView(name)
     require_select(session, params.query, job.inputs)
     with query_errors():
         result = session.sql(params.query)
@@ -53,7 +59,8 @@ def run(spark: SparkSession, job: Job[Params]) -> None:
             f"params.partition_by: the query has no column {', '.join(missing)}"
         )
     job.progress("running the query")
-    rows = job.write(result, format=params.format, partition_by=params.partition_by)
+    with analysis_errors("the result of params.query"):
+        rows = job.write(result, format=params.format, partition_by=params.partition_by)
     job.progress(f"{rows} rows")
 
 

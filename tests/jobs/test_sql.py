@@ -309,6 +309,37 @@ def test_a_name_that_spark_does_not_know_ends_the_job_at_once(
         sql.run(spark, make_job({"trips": csv}, Params(query=query)))
 
 
+@pytest.mark.parametrize(
+    ("query", "partition_by", "why"),
+    [
+        ("SELECT 'secret' AS km, city, city FROM trips", (), "COLUMN_ALREADY_EXISTS"),
+        ("SELECT city FROM trips", ("city",), "ALL_PARTITION_COLUMNS_NOT_ALLOWED"),
+    ],
+)
+def test_a_result_that_cannot_be_written_ends_the_job_at_once(
+    spark: SparkSession,
+    make_job: Any,
+    csv: Path,
+    query: str,
+    partition_by: tuple[str, ...],
+    why: str,
+) -> None:
+    job = make_job({"trips": csv}, Params(query=query, partition_by=partition_by))
+    with pytest.raises(PermanentJobError, match=rf"params\.query: .*{why}") as refused:
+        sql.run(spark, job)
+    assert "secret" not in str(refused.value)
+
+
+def test_an_input_that_spark_cannot_make_a_view_of_ends_the_job_at_once(
+    spark: SparkSession, make_job: Any, tmp_path: Path
+) -> None:
+    rows = tmp_path / "rows.json"
+    rows.write_text('{"a": 1, "A": 2}\n')
+    job = make_job({"rows": rows}, Params(query="SELECT * FROM rows"))
+    with pytest.raises(PermanentJobError, match=r"^input 'rows': \[COLUMN_ALREADY_EXISTS"):
+        sql.run(spark, job)
+
+
 def test_inputs_that_differ_in_case_alone_are_refused(
     spark: SparkSession, make_job: Any, csv: Path
 ) -> None:
