@@ -93,8 +93,14 @@ def read(spark: SparkSession, path: str) -> DataFrame:
         # Otherwise a short row is noticed only when a missing column is read.
         .option("columnPruning", value=False)
         .csv(path)
-        .select("*", F.regexp_replace("_metadata.file_name", r"^\d{5}-", "").alias(_FILE))
+        .select("*", _sent_name(F.col("_metadata.file_name")).alias(_FILE))
     )
+
+
+def _sent_name(name: Column) -> Column:
+    """The file's name as its sender knows it: staging puts numbers before, and Spark encodes it."""
+    encoded = F.replace(name, F.lit("+"), F.lit("%2B"))  # else it would be decoded to a space
+    return F.regexp_replace(F.url_decode(encoded), r"^\d{5}-", "")
 
 
 def check(raw: DataFrame) -> DataFrame:

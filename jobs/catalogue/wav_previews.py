@@ -9,7 +9,6 @@ import wave
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
-from urllib.parse import unquote, urlparse
 
 from pydantic import Field
 from pyspark.sql import Row, SparkSession
@@ -43,7 +42,8 @@ def run(spark: SparkSession, job: Job[Params]) -> None:
 
     def describe_all(rows: Iterable[Row]) -> Iterator[Facts]:
         for row in rows:
-            yield describe(Path(unquote(urlparse(row.path).path)), previews, preview_s)
+            # Not percent-encoded, unlike a URI: `#`, `?` and `%41` are part of a name.
+            yield describe(Path(row.path.removeprefix("file:")), previews, preview_s)
 
     # The column `content` is left out: it would hold a whole file in memory, of 2 GB at most.
     audio = spark.read.format("binaryFile").load(job.input("audio")).select("path")

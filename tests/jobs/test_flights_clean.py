@@ -81,14 +81,14 @@ BAD_ROWS = {
 
 
 def test_a_bad_row_is_quarantined_with_its_reason(spark: SparkSession, tmp_path: Path) -> None:
-    file = tmp_path / "00007-bad.csv"
-    file.write_text("\n".join((HEADER, *BAD_ROWS, GOOD)) + "\n")
+    name = "bad ü+#1%20.csv"
+    (tmp_path / f"00007-{name}").write_text("\n".join((HEADER, *BAD_ROWS, GOOD)) + "\n")
 
-    checked = flights_clean.check(flights_clean.read(spark, str(file)))
+    checked = flights_clean.check(flights_clean.read(spark, str(tmp_path)))
 
     rows = flights_clean.quarantine(checked).collect()  # one small file keeps its order
     assert [row["reason"] for row in rows] == list(BAD_ROWS.values())
-    assert {row["file"] for row in rows} == {"bad.csv"}
+    assert {row["file"] for row in rows} == {name}
     assert flights_clean.clean(checked).count() == 1
 
 

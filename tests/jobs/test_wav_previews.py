@@ -34,7 +34,7 @@ def test_rows_and_previews_are_published_by_one_commit(
     cloud: Cloud, make_attempt: MakeAttempt
 ) -> None:
     whole, broken = tone(3), b"RIFF no audio"
-    for name, content in (("a long call.wav", whole), ("broken.wav", broken)):
+    for name, content in (("a long call #1?%41.wav", whole), ("broken.wav", broken)):
         cloud.s3.put_object(Bucket=BUCKET, Key=f"calls/{name}", Body=content)
     cloud.claim(
         job="wav_previews",
@@ -59,7 +59,7 @@ def test_rows_and_previews_are_published_by_one_commit(
     rows = [json.loads(line) for part in contents(".") for line in part.splitlines()]
     good, bad = sorted(rows, key=lambda row: row["file"])
     assert good == {
-        "file": "a long call.wav",
+        "file": "a long call #1?%41.wav",
         "bytes": len(whole),
         "sha256": hashlib.sha256(whole).hexdigest(),
         "channels": 1,
