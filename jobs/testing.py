@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,7 +12,7 @@ from pydantic import BaseModel
 from pyspark.sql import SparkSession
 
 from jobs.emitting import Emitter
-from jobs.io.staging import StagedInput, staged_name
+from jobs.io.staging import StagedInput, extension_of, staged_name
 from jobs.resources import Resources
 from jobs.running_job import RunningJob
 from jobs.spark.gateway import Gateway
@@ -48,6 +49,7 @@ def make_job(tmp_path: Path) -> MakeJob:
 
     It runs in the project's first stage, or in the one that `stage` names.
     """
+    numbers = count(1)
 
     def make(
         inputs: Mapping[str, Path],
@@ -55,21 +57,23 @@ def make_job(tmp_path: Path) -> MakeJob:
         emitter: Emitter | None = None,
         stage: str | None = None,
     ) -> RunningJob[Any]:
+        # A test may make several jobs.
+        job_folder = tmp_path / f"job-{next(numbers)}"
         staged = {}
         for name, source in inputs.items():
-            folder = tmp_path / "inputs" / name
+            folder = job_folder / "inputs" / name
             folder.mkdir(parents=True)
             (folder / staged_name(0, source.name)).symlink_to(source)
             staged[name] = StagedInput(
                 folder.as_uri(),
                 1,
                 source.stat().st_size,
-                frozenset({source.suffix.removeprefix(".")}),
+                frozenset({extension_of(source.name)}),
             )
         return RunningJob(
             params or Params(),
             staged,
-            tmp_path / "output",
+            job_folder / "output",
             lambda _: None,
             emitter or _emitter(stage),
         )
