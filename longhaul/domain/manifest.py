@@ -24,7 +24,8 @@ from longhaul.settings import Mode, Model
 MANIFEST: Final = "_SUCCESS"
 """Spark's own marker: other readers skip it, and take it as a finished job. Ours has content."""
 
-_TOKEN: Final = re.compile(r"(?<![0-9a-f])[0-9a-f]{20}-\d+-\d+")
+# A run is a time in milliseconds. Strict: a file of others that has this form is never read.
+_TOKEN: Final = re.compile(r"(?<![0-9A-Za-z])[0-9a-f]{20}-[0-9]{13}-[0-9]+(?![0-9A-Za-z])")
 
 MAIN: Final = "."
 """Name of the dataset that is the output itself."""

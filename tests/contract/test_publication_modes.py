@@ -23,6 +23,7 @@ from tests.contract.conftest import Aws
 from tests.contract.test_publisher import (
     BUCKET,
     PREFIX,
+    RUN,
     objects,
     pending_uploads,
     publisher,
@@ -53,7 +54,7 @@ class Writer:
         for name, content in files.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(content)
-        id_ = AttemptId(f"main#{job}", 1, attempt)
+        id_ = AttemptId(f"main#{job}", RUN, attempt)
         require_room(s3, OUTPUT, mode, id_)
         uploader = Uploader(s3, BUCKET, Stop(), begin=lambda _: None, advance=lambda _: None)
         return uploader.upload(id_, str(OUTPUT), [Dataset(".", folder, len(files))], mode)
@@ -220,11 +221,11 @@ def test_existing_output_is_refused_in_mode_error(s3: Any, writer: Writer) -> No
 
 
 def test_files_of_the_jobs_own_void_commit_are_no_existing_output(s3: Any) -> None:
-    left = f"{PREFIX}part-0-{AttemptId('main#job', 1, 1).token}.csv"
+    left = f"{PREFIX}part-0-{AttemptId('main#job', RUN, 1).token}.csv"
     s3.put_object(Bucket=BUCKET, Key=left, Body=b"")
-    require_room(s3, OUTPUT, "error", AttemptId("main#job", 1, 2))
+    require_room(s3, OUTPUT, "error", AttemptId("main#job", RUN, 2))
     with pytest.raises(PermanentJobError):
-        require_room(s3, OUTPUT, "error", AttemptId("main#other", 1, 1))
+        require_room(s3, OUTPUT, "error", AttemptId("main#other", RUN, 1))
 
 
 def test_of_two_outputs_in_mode_error_the_second_is_void_and_its_retry_is_refused(
@@ -234,7 +235,7 @@ def test_of_two_outputs_in_mode_error_the_second_is_void_and_its_retry_is_refuse
     publisher(s3).publish(one)
     with pytest.raises(VoidCommitError, match="holds another output"):
         publisher(s3).publish(other)
-    publisher(s3).discard(AttemptId("main#other", 1, 1))
+    publisher(s3).discard(AttemptId("main#other", RUN, 1))
     assert (contents(s3), len(objects(s3)), pending_uploads(s3)) == (both(OLD), len(OLD) + 1, [])
     publisher(s3).publish(one)
     with pytest.raises(PermanentJobError, match="output: mode is error"):
@@ -243,7 +244,7 @@ def test_of_two_outputs_in_mode_error_the_second_is_void_and_its_retry_is_refuse
 
 def test_missing_bucket_is_a_permanent_error(s3: Any) -> None:
     with pytest.raises(PermanentJobError, match="there is no bucket nowhere"):
-        require_room(s3, DataPath("s3", "nowhere", PREFIX), "error", AttemptId("main#job", 1, 1))
+        require_room(s3, DataPath("s3", "nowhere", PREFIX), "error", AttemptId("main#job", RUN, 1))
 
 
 class Killed(BaseException):
@@ -315,7 +316,7 @@ class Attempts:
         if self.committed is not None:
             publisher(s3).publish(self.committed)
         else:
-            publisher(s3).discard(AttemptId("main#job", 1, attempt))
+            publisher(s3).discard(AttemptId("main#job", RUN, attempt))
 
 
 @pytest.fixture

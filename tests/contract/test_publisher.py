@@ -25,6 +25,7 @@ from tests.contract.conftest import Aws
 
 BUCKET, PREFIX = "data", "out/flights/"
 KEY = "main#daily"
+RUN = 1767323045000
 
 
 class Refusing:
@@ -54,7 +55,7 @@ def s3(aws: Aws) -> Any:
 @pytest.fixture
 def upload(s3: Any, tmp_path: Path) -> Callable[..., CommittedOutput]:
     def upload_(
-        attempt: int, files: dict[str, bytes], *, run: int = 1, key: str = KEY
+        attempt: int, files: dict[str, bytes], *, run: int = RUN, key: str = KEY
     ) -> CommittedOutput:
         folder = tmp_path / f"{run}-{attempt}"
         for name, content in files.items():
@@ -119,12 +120,12 @@ def test_published_output_is_what_was_written(
     manifest = json.loads(s3.get_object(Bucket=BUCKET, Key=PREFIX + MANIFEST)["Body"].read())
     assert (manifest["key"], manifest["run"], manifest["attempt"], manifest["rows"]) == (
         KEY,
-        1,
+        RUN,
         1,
         {".": 3},
     )
     assert {file["size"] for file in manifest["files"]} == {3, 7, 0}
-    assert all(AttemptId(KEY, 1, 1).token in name for name in objects(s3) - {MANIFEST})
+    assert all(AttemptId(KEY, RUN, 1).token in name for name in objects(s3) - {MANIFEST})
 
 
 def test_new_output_replaces_the_old_files_and_leaves_others(
@@ -144,7 +145,7 @@ def test_late_publish_of_a_replaced_output_changes_nothing(
 ) -> None:
     late = upload(1, OLD)
     publisher(s3).publish(late)
-    publisher(s3).publish(upload(2, NEW, run=2))
+    publisher(s3).publish(upload(2, NEW, run=RUN + 1))
     before = objects(s3)
 
     publisher(s3).publish(late)
@@ -160,7 +161,7 @@ def test_bucket_that_keeps_versions_shows_the_newest_output_alone(
     s3.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration={"Status": "Enabled"})
     late = upload(1, OLD)
     publisher(s3).publish(late)
-    publisher(s3).publish(upload(2, NEW, run=2))
+    publisher(s3).publish(upload(2, NEW, run=RUN + 1))
 
     publisher(s3).publish(late)
 
@@ -173,7 +174,7 @@ def test_bucket_that_keeps_versions_shows_the_newest_output_alone(
 def test_output_overtaken_by_a_later_run_leaves_no_files(
     s3: Any, upload: Callable[..., CommittedOutput]
 ) -> None:
-    overtaken, winner = upload(1, OLD), upload(2, NEW, run=2)
+    overtaken, winner = upload(1, OLD), upload(2, NEW, run=RUN + 1)
     publisher(s3).publish(winner)
 
     publisher(s3).publish(overtaken)
@@ -209,7 +210,7 @@ def test_discard_removes_what_was_completed_of_a_void_commit(
     with pytest.raises(UploadsGoneError):
         publisher(s3).publish(output)
 
-    publisher(s3).discard(AttemptId(KEY, 1, 2))
+    publisher(s3).discard(AttemptId(KEY, RUN, 2))
 
     assert (objects(s3), as_read(s3)) == (before, OLD)
     assert pending_uploads(s3) == []
@@ -221,7 +222,7 @@ def test_discard_never_deletes_what_is_published(
 ) -> None:
     publisher(s3).publish(upload(1, NEW))
 
-    publisher(s3).discard(AttemptId(KEY, 1, 1))
+    publisher(s3).discard(AttemptId(KEY, RUN, 1))
 
     assert as_read(s3) == NEW
 
@@ -263,7 +264,7 @@ def test_file_of_another_size_is_not_published(
 
 
 def test_commit_without_its_list_is_not_published(s3: Any) -> None:
-    attempt = AttemptId(KEY, 1, 1)
+    attempt = AttemptId(KEY, RUN, 1)
     output = CommittedOutput(1, pending_ref(attempt), f"s3://{BUCKET}/{PREFIX}", 1, 1)
 
     with pytest.raises(UploadsGoneError, match="does not list"):
@@ -295,7 +296,7 @@ def test_upload_that_s3_is_still_completing_looks_gone_and_is_published_later(
     (tmp_path / "part-0.csv").write_bytes(b"slow")
     uploader = Uploader(fake.s3, BUCKET, Stop(), begin=lambda _: None, advance=lambda _: None)
     output = uploader.upload(
-        AttemptId(KEY, 1, 1), f"s3://{BUCKET}/{PREFIX}", [Dataset(".", tmp_path, 1)]
+        AttemptId(KEY, RUN, 1), f"s3://{BUCKET}/{PREFIX}", [Dataset(".", tmp_path, 1)]
     )
     begin_to_publish(fake, output, Completion(300, meanwhile))
 
@@ -420,8 +421,8 @@ def test_discard_aborts_the_uploads_of_a_killed_attempt(
     upload(1, OLD)
     kept = upload(2, NEW)
 
-    publisher(s3).discard(AttemptId(KEY, 1, 1))
-    publisher(s3).discard(AttemptId(KEY, 1, 1))
+    publisher(s3).discard(AttemptId(KEY, RUN, 1))
+    publisher(s3).discard(AttemptId(KEY, RUN, 1))
 
     assert len(pending_uploads(s3)) == len(NEW)
     publisher(s3).publish(kept)
@@ -429,7 +430,7 @@ def test_discard_aborts_the_uploads_of_a_killed_attempt(
 
 
 def test_discard_of_an_attempt_without_uploads_is_no_error(s3: Any) -> None:
-    publisher(s3).discard(AttemptId(KEY, 1, 7))
+    publisher(s3).discard(AttemptId(KEY, RUN, 7))
 
 
 def test_forged_manifest_deletes_nothing_outside_its_prefix(
@@ -453,7 +454,7 @@ def test_forged_manifest_deletes_nothing_outside_its_prefix(
 def test_forged_manifest_deletes_no_file_without_a_token(
     s3: Any, upload: Callable[..., CommittedOutput]
 ) -> None:
-    files = ["raw.csv", f"{AttemptId(KEY, 1, 7).token}/raw.csv"]
+    files = ["raw.csv", f"{AttemptId(KEY, RUN, 7).token}/raw.csv"]
     for name in files:
         s3.put_object(Bucket=BUCKET, Key=PREFIX + name, Body=b"precious")
     hostile = {
@@ -481,7 +482,7 @@ def test_lists_name_the_attempts_with_pending_uploads_until_struck_off(
     found = list(publisher(s3).listed())
 
     assert sorted(found) == sorted(
-        [*(AttemptId(key, 1, 1) for key in keys), AttemptId(keys[0], 1, 2)]
+        [*(AttemptId(key, RUN, 1) for key in keys), AttemptId(keys[0], RUN, 2)]
     )
     publisher(s3).strike_off([found[0], found[2]])
     assert list(publisher(s3).listed()) == [found[1], found[3]]

@@ -17,7 +17,7 @@ from simulation.aws.clock import VirtualClock
 from tests.contract.conftest import Aws
 
 BUCKET, PREFIX = "data", "out/flights/"
-ATTEMPT = AttemptId("main#daily", 1, 1)
+ATTEMPT = AttemptId("main#daily", 1767323045000, 1)
 
 
 @pytest.fixture

@@ -143,11 +143,13 @@ def test_an_append_adds_to_the_output_of_another_job(
 def test_a_job_that_compacts_its_own_output_keeps_what_was_appended_while_it_ran(
     cloud: Cloud, make_attempt: MakeAttempt
 ) -> None:
+    run = 1767323045000
+
     def appended(key: str, before: Manifest | None = None) -> Manifest:
         """An append of one row by another job; puts the file and the manifest."""
-        file = f"part-{AttemptId(key, 1, 1).token}.json"
+        file = f"part-{AttemptId(key, run, 1).token}.json"
         files = (*(before.files if before else ()), ManifestFile(path=file, size=len(ROW)))
-        manifest = Manifest(key=key, run=1, attempt=1, files=files)
+        manifest = Manifest(key=key, run=run, attempt=1, files=files)
         cloud.s3.put_object(Bucket=BUCKET, Key=OUTPUT + file, Body=ROW)
         cloud.s3.put_object(
             Bucket=BUCKET, Key=f"{OUTPUT}_SUCCESS", Body=manifest.model_dump_json().encode()
@@ -167,7 +169,7 @@ def test_a_job_that_compacts_its_own_output_keeps_what_was_appended_while_it_ran
     manifest, _ = read_manifest(cloud.s3, BUCKET, OUTPUT)
     assert manifest is not None
     kept, compacted = (file.path for file in manifest.files)
-    assert AttemptId("main#second", 1, 1).token in kept
+    assert AttemptId("main#second", run, 1).token in kept
     assert cloud.lease().id.token in compacted
     assert not any(first.token in name for name in cloud.objects(OUTPUT))
 

@@ -99,6 +99,14 @@ def test_files_of_an_output_that_no_manifest_names_yet_are_left_out(
     assert stage(f"s3://{BUCKET}/out/").files.keys() == {"00000-a.csv"}
 
 
+def test_files_with_names_that_merely_look_like_an_attempts_are_read(
+    stage: Callable[..., Staged], put: Callable[..., None]
+) -> None:
+    put("raw/00000000000000012345-2024-01.csv")
+
+    assert stage(f"s3://{BUCKET}/raw/").files.keys() == {"00000-00000000000000012345-2024-01.csv"}
+
+
 def test_a_compressed_file_keeps_its_name_and_tells_its_format(
     stage: Callable[..., Staged], put: Callable[..., None]
 ) -> None:

@@ -21,7 +21,7 @@ from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.manifest import PendingOutput
 
-ATTEMPT = AttemptId("main#january", 7, 2)
+ATTEMPT = AttemptId("main#january", 1767323045000, 2)
 MIB = 1024 * 1024
 
 

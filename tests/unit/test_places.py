@@ -2,6 +2,7 @@
 
 import pytest
 
+from longhaul.domain.lease import AttemptId
 from longhaul.domain.manifest import MAIN, Manifest, ManifestFile, PendingOutput, Upload, merged
 from longhaul.domain.manifest import carries_token as has_token
 from longhaul.domain.paths import DataPath, has_controls, parse_input, parse_job, parse_output
@@ -11,7 +12,8 @@ from longhaul.settings import PathPolicy
 POLICY = PathPolicy(
     data_bucket="data", input_buckets=("landing",), output_buckets=("lake",), allow_file=True
 )
-TOKEN = f"{'0123456789abcdef0123'}-5-2"
+RUN = 1767323045000
+TOKEN = AttemptId("main#a", RUN, 2).token
 
 
 @pytest.mark.parametrize("character", ["\x00", "\u200b", "\ud800", "\u2028", "\u2029"])
@@ -87,9 +89,16 @@ def test_code_of_a_job_is_one_python_file_below_an_allowed_prefix() -> None:
     [
         (f"part-0-{TOKEN}.parquet", True),
         (f"day=1/part-0-{TOKEN}.parquet", True),
+        (f"README-{TOKEN}", True),
+        # The version before put it in a UUID's place.
+        (f"part-0-{TOKEN}-c000.zstd.parquet", True),
+        (f"{TOKEN}.wav", True),
         (f"{TOKEN}/part-0.parquet", False),  # the folder's name is not the file's
         (f"{TOKEN}/x/part-0.parquet", False),
         ("part-0.parquet", False),
+        ("00000000000000012345-2024-01.csv", False),
+        (f"0{TOKEN}.csv", False),
+        (f"{TOKEN}th.csv", False),
     ],
 )
 def test_file_of_ours_has_a_token_in_its_own_name(path: str, *, carries: bool) -> None:
