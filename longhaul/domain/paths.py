@@ -6,7 +6,7 @@
 import re
 import unicodedata
 from dataclasses import dataclass
-from fnmatch import translate
+from fnmatch import fnmatchcase, translate
 from typing import Literal
 from urllib.parse import unquote
 
@@ -89,12 +89,14 @@ def parse_input(text: str, policy: PathPolicy) -> DataPath:
     """The path of an input: an object, a prefix or a glob.
 
     Raises:
-        ValueError: malformed, escaping, or outside the allowed buckets; the message says which, for
-            people.
+        ValueError: malformed, escaping, outside the allowed buckets, or among the files of tables;
+            the message says which, for people.
     """
-    return _parse(
+    path = _parse(
         text, policy, allowed=(policy.data_bucket, *policy.input_buckets, *policy.output_buckets)
     )
+    _require_no_tables(path, policy)
+    return path
 
 
 def parse_output(text: str, policy: PathPolicy) -> DataPath:
@@ -112,10 +114,7 @@ def parse_output(text: str, policy: PathPolicy) -> DataPath:
         raise ValueError("an output is one prefix: no glob characters (* ? [)")
     if not path.key.strip("/"):
         raise ValueError("an output needs a prefix of its own, not the root")
-    if path.bucket == policy.data_bucket and f"{path.key}/".startswith(
-        tuple(f"{TABLES_PREFIX}{database}/" for database in policy.table_databases)
-    ):
-        raise ValueError("tables are there: name one as table://DATABASE/NAME")
+    _require_no_tables(path, policy)
     return DataPath.prefix_of(str(path))
 
 
@@ -141,6 +140,20 @@ def parse_job(text: str, policy: PathPolicy) -> DataPath:
     if not path.key.endswith(".py") or is_glob(path.key):
         raise ValueError("must be one Python file: s3://…/name.py")
     return path
+
+
+def _require_no_tables(path: DataPath, policy: PathPolicy) -> None:
+    """Only a table's metadata tells its present files from replaced ones.
+
+    Raises:
+        ValueError: the path is among the files of tables, or has them below it, as a glob too.
+    """
+    patterns = [each for each in path.key.split("/") if each]
+    if path.bucket == policy.data_bucket and any(
+        all(map(fnmatchcase, (TABLES_PREFIX.rstrip("/"), database), patterns))
+        for database in policy.table_databases
+    ):
+        raise ValueError("tables are there: name one as table://DATABASE/NAME")
 
 
 def _on_disk(rest: str) -> str:

@@ -39,6 +39,19 @@ def test_outputs_go_to_the_data_and_the_output_buckets() -> None:
 
 
 @pytest.mark.parametrize(
+    "key", ["tables/db/a/data/", "tables/db", "tables/*/a/", "t*/d?/a/data/*", "tables/", ""]
+)
+def test_files_of_tables_are_no_input(key: str) -> None:
+    policy = POLICY.model_copy(update={"table_databases": ("db",)})
+
+    with pytest.raises(ValueError, match="tables are there"):
+        parse_input(f"s3://data/{key}", policy)
+    assert parse_input(f"s3://data/{key}", POLICY).key == key
+    assert parse_input("s3://data/tables/other/", policy).key == "tables/other/"
+    assert parse_input("s3://landing/tables/db/", policy).key == "tables/db/"
+
+
+@pytest.mark.parametrize(
     ("text", "problem"),
     [
         ("s3:data/a", "must be s3://bucket"),
