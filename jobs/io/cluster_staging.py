@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from boto3.s3.transfer import TransferConfig
 
-from jobs.io.listing import InputListing, Source, find, parted
+from jobs.io.listing import InputListing, Source, find, is_hidden, parted
 from jobs.io.staging import StagedInput, extension_of, staged_name
 from jobs.io.transfer import look_twice, transfer
 from jobs.io.written import S3Folder
@@ -148,7 +148,8 @@ def _places(folder: S3Folder, sources: list[Source]) -> dict[str, Source]:
 def reads_alike(path: DataPath, sources: list[Source]) -> bool:
     """Whether Spark, given the path, reads exactly these files, and their folders as we do."""
     key = path.key.rstrip("/")
-    if _SPECIAL.search(key):
+    # Spark skips a hidden file also where the path names it.
+    if _SPECIAL.search(key) or any(is_hidden(source.name) for source in sources):
         return False
     if _GLOB.search(key):
         # Only files that the glob itself matches: Spark and we search folders in different ways.

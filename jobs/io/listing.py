@@ -261,7 +261,8 @@ def _head(source: Source, patterns: Sequence[str]) -> dict[str, Source | None]:
     if (
         len(head) < len(patterns)
         or not all(map(fnmatchcase, head, patterns))
-        or any(map(is_hidden, head))
+        # As in a shell: what is hidden is found where the path says so.
+        or any(is_hidden(s) and not is_hidden(p) for s, p in zip(head, patterns, strict=True))
     ):
         return {}
     return {"/".join(head): source if len(segments) == len(patterns) else None}

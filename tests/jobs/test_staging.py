@@ -125,6 +125,20 @@ def test_names_that_hadoop_cannot_open_are_changed_on_the_disk(
     }
 
 
+@pytest.mark.parametrize("path", ["_landing/2013-*.csv", "_landing/*/2013-1.csv", "_l*/2013-1.csv"])
+def test_a_glob_below_a_hidden_folder_finds_what_is_not_hidden_itself(
+    stage: Callable[..., Staged], put: Callable[..., None], path: str
+) -> None:
+    put(
+        "_landing/2013-1.csv",
+        "_landing/a/2013-1.csv",
+        "_landing/_a/2013-1.csv",
+        "_landing/_2013-1.csv",
+    )
+
+    assert set(stage(f"s3://{BUCKET}/{path}").files) == {"00000-2013-1.csv"}
+
+
 @pytest.mark.parametrize("letter", ["x", "語"])
 def test_name_too_long_for_a_disk_is_cut_before_its_extension(
     stage: Callable[..., Staged], put: Callable[..., None], letter: str

@@ -213,6 +213,16 @@ def test_a_path_that_means_something_else_to_hadoop_is_never_given_to_it(key: st
     assert not reads_alike(DataPath("s3", "data", key), [Source("data", key, 1)])
 
 
+def test_a_hidden_file_that_spark_would_skip_is_copied(
+    s3: Any, stage: Callable[[str], StagedInput]
+) -> None:
+    put(s3, "raw/_x.csv")
+
+    stage("raw/_x.csv")
+
+    assert keys(s3, PREFIX) == [f"{PREFIX}inputs/first/x/00000-_x.csv"]
+
+
 def test_what_spark_wrote_is_published_by_copies_and_under_the_attempts_name(
     s3: Any, area: BucketArea
 ) -> None:
