@@ -181,15 +181,23 @@ class Uploader:
 
 
 def _require_same_formats(current: Manifest, files: Sequence[WrittenFile]) -> None:
-    """Refuse to append to files of another format: no reader takes a mixed dataset."""
+    """Refuse to append to files of another format: no reader takes a mixed dataset.
+
+    Only where Spark wrote some of them. Files of a job's own (`job.files`) have any extensions.
+    """
     for dataset in dict.fromkeys(file.dataset for file in files):
-        there = {extension_of(file.path) for file in current.of_dataset(dataset)}
-        new = {extension_of(file.path) for file in files if file.dataset == dataset}
-        if there and there != new:
+        old_paths = [file.path for file in current.of_dataset(dataset)]
+        new_paths = [file.path for file in files if file.dataset == dataset]
+        there, new = set(map(extension_of, old_paths)), set(map(extension_of, new_paths))
+        if there and there != new and any(map(_is_of_spark, (*old_paths, *new_paths))):
             raise PermanentJobError(
                 f"output: mode is append, and dataset {dataset!r} holds {_named(there)} files, to"
                 f" which {_named(new)} files cannot be added"
             )
+
+
+def _is_of_spark(path: str) -> bool:
+    return path.rpartition("/")[2].startswith("part-")
 
 
 def _require_few(there: Manifest | None, files: Sequence[WrittenFile]) -> None:

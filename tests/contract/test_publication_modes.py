@@ -127,6 +127,25 @@ def test_overwrite_committed_before_an_append_keeps_the_append(s3: Any, writer: 
     assert contents(s3) == both(ROWS, {"": b"late"})
 
 
+@pytest.mark.parametrize("name", ["b.json", "dump.2024-02-01"])
+def test_files_of_a_jobs_own_may_be_appended_to_others_of_any_kind(
+    s3: Any, writer: Writer, name: str
+) -> None:
+    first, second = {"a.wav": b"a", "dump.2024-01-31": b"a"}, {name: b"b"}
+    writer.write(s3, "first", first, "append")
+    writer.write(s3, "second", second, "append")
+    assert contents(s3) == both(first, second)
+
+
+@pytest.mark.parametrize(("there", "new"), [("part-0.csv", "a.wav"), ("a.wav", "part-0.csv")])
+def test_a_dataset_has_no_files_of_spark_beside_others(
+    s3: Any, writer: Writer, there: str, new: str
+) -> None:
+    writer.write(s3, "first", {there: b"x"}, "append")
+    with pytest.raises(PermanentJobError, match="cannot be added"):
+        writer.upload(s3, "second", {new: b"x"}, "append")
+
+
 def test_append_in_another_format_is_refused(s3: Any, writer: Writer) -> None:
     writer.write(s3, "first", OLD)
     with pytest.raises(
