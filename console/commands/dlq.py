@@ -1,7 +1,7 @@
 """`longhaul dlq`: list and show dead letters, redrive them, drop them."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
 from datetime import timedelta
 from itertools import islice
@@ -12,7 +12,7 @@ import typer
 from console.display.dead_letter import COLUMNS, name_of, page_of, record_of, row_of
 from console.errors import CommandError, ExitStatus
 from console.operations.dead_letters import Handled, Which
-from console.operations.letter import DeadLetter
+from console.operations.letter import CLASSES, DeadLetter
 from console.target import Target, say_where
 from console.terminal.options import MANY, AsJson, NewerThan, OlderThan, StageOption, Yes, on_target
 from console.terminal.output import Output
@@ -64,11 +64,15 @@ def list_letters(
     """
     out = Output(as_json=as_json)
     which = _which(names, kinds, older_than, newer_than)
+    seen, missing = 0, set(which.names)
     for each in target.stages(stage):
         with closing(target.dead_letters.look(each, which)) as letters:
             found = list(islice(letters, limit + 1))
         _print(out, target, found[:limit], each)
+        seen += len(found)
+        missing.difference_update(*map(which.names_of, found))
         if len(found) > limit:
+            missing.clear()  # they may be among those that were not looked at
             out.note(f"{each.name}: there are more: raise --limit, or filter")
         if not found:
             out.note(
@@ -76,6 +80,7 @@ def list_letters(
                 if which != Which()
                 else f"{each.name}: no dead letters"
             )
+    _check_found(which, seen, missing)
 
 
 @app.command()
@@ -227,11 +232,16 @@ def _handle(
 ) -> None:
     """Count the letters, ask, then handle exactly those; later ones are left alone."""
     say_where(out, target)
-    failed = done = 0
+    seen = failed = done = 0
+    missing = set(which.names)
     for stage in stages:
+        found = []
         with closing(target.dead_letters.look(stage, which)) as letters:
-            # Without their bodies: there may be many letters.
-            found = [_Brief(letter.message_id, letter.kind) for letter in letters]
+            for letter in letters:
+                # Without its body: there may be many letters.
+                found.append(_Brief(letter.message_id, letter.kind))
+                missing -= which.names_of(letter)
+        seen += len(found)
         if not found:
             out.note(f"{stage.name}: no dead letter matches")
             continue
@@ -257,11 +267,32 @@ def _handle(
             )
         done += handled.done
         failed += len(handled.failed) + gone
-    if dry_run:
-        return
-    out.note(f"{what}: {done} done" + (f", {failed} not" if failed else ""))
+    if not dry_run:
+        out.note(f"{what}: {done} done" + (f", {failed} not" if failed else ""))
     if failed:
         raise typer.Exit(ExitStatus.FAILED)
+    _check_found(which, seen, missing)
+
+
+def _check_found(which: Which, seen: int, missing: Collection[str]) -> None:
+    """End the command if a name meant no letter, or a class that no letter has is misspelled.
+
+    Raises:
+        CommandError: so it is.
+    """
+    unknown = [] if seen else sorted(set(which.kinds) - CLASSES)
+    if unknown:
+        raise CommandError(
+            f"no class {', '.join(unknown)}: there are {', '.join(sorted(CLASSES))}",
+            ExitStatus.USAGE,
+        )
+    if missing:
+        raise CommandError(
+            f"no dead letter of job or message {', '.join(sorted(missing))}"
+            f"{' matches' if which != Which(names=which.names) else ''}: "
+            "`longhaul dlq list` shows all",
+            ExitStatus.NOT_FOUND,
+        )
 
 
 class _Brief(NamedTuple):

@@ -40,12 +40,16 @@ class Which:
     def matches(self, letter: DeadLetter, now: datetime) -> bool:
         age = now - letter.sent_at
         return (
-            (not self.names or any(_is_named(letter, name) for name in self.names))
+            (not self.names or bool(self.names_of(letter)))
             and (not self.kinds or letter.kind in self.kinds)
             and (self.older_than is None or age >= self.older_than)
             and (self.newer_than is None or age <= self.newer_than)
             and (self.message_ids is None or letter.message_id in self.message_ids)
         )
+
+    def names_of(self, letter: DeadLetter) -> set[str]:
+        """Those of the names that mean this letter."""
+        return {name for name in self.names if _is_named(letter, name)}
 
 
 @dataclass

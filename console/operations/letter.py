@@ -8,10 +8,24 @@ from typing import Any
 from longhaul.domain import attributes
 from longhaul.domain.dead_letter import Reason
 from longhaul.domain.errors import InvalidRequestError
+from longhaul.domain.giving_up import INTERNAL_ERROR
 from longhaul.domain.message import Message
+from longhaul.domain.removed_stage import STAGE_REMOVED
 from longhaul.domain.request import parse_job_id
+from longhaul.domain.verdict import OutcomeClass
 
 UNEXPLAINED = "unexplained"
+CLASSES = frozenset(OutcomeClass) - {OutcomeClass.SUCCEEDED} | {
+    "conflicting_job_id",
+    "incomplete_join",
+    INTERNAL_ERROR,
+    "invalid_request",
+    STAGE_REMOVED,
+    UNEXPLAINED,
+    "unsendable",
+}
+"""The classes that Longhaul writes. A letter may have another, of another version."""
+
 _TEXTS = ("kind", "reason", "key", "execution_arn", "log_location", "first_sent")
 
 

@@ -58,6 +58,27 @@ def test_letters_are_selected_by_class_age_job_and_message(world: World) -> None
         assert found == expected, arguments
 
 
+@pytest.mark.parametrize(
+    "command", [("list",), ("redrive", "--yes"), ("drop", "--yes"), ("drop", "--dry-run")]
+)
+def test_a_name_without_a_letter_exits_3_and_an_unknown_class_2(
+    world: World, command: tuple[str, ...]
+) -> None:
+    world.bury("there", kind="failed")
+    wrong = world.run("dlq", *command, "--class", "faild")
+    assert (wrong.exit_code, "no class faild: there are" in wrong.stderr) == (2, True)
+    assert world.run("dlq", *command, "--class", "stalled").exit_code == 0
+    missing = world.run("dlq", *command, "there", "nobody")
+    assert missing.exit_code == 3
+    assert "no dead letter of job or message nobody: `longhaul dlq list`" in missing.stderr
+    assert len(world.dead()) == (command[-1] != "--yes")
+
+
+def test_a_class_of_another_version_can_be_selected(world: World) -> None:
+    world.bury("a", kind="of_tomorrow")
+    assert world.run("dlq", "list", "--class", "of_tomorrow").exit_code == 0
+
+
 def test_a_letter_without_an_explanation_is_listed_too(world: World) -> None:
     world.aws.sqs.send_message(QueueUrl=DEAD_LETTER_QUEUE_URL, MessageBody="whatever")
     done = world.run("dlq", "list")
