@@ -59,7 +59,7 @@ class Progress:
 
     def say(self, note: str) -> None:
         with self._lock:
-            self.note = note[:_NOTE_CHARS]
+            self.note = note if len(note) <= _NOTE_CHARS else f"{note[: _NOTE_CHARS - 1]}…"
             self.ticks += 1
 
     def be_quiet(self, note: str, until: datetime | None) -> None:

@@ -82,15 +82,21 @@ class Page:
     def __call__(self, environ: Any, start_response: Any) -> Iterable[bytes]:  # noqa: ANN401 - WSGI
         request = _Request(environ)
         try:
-            response = self._respond(request)
+            self.guard.check(request)
         except HTTPException as error:
+            # Not as a page: its links have the secret.
             response = refused(error)
+        else:
+            response = self._respond(request)
         return secured(response)(environ, start_response)
 
     def _respond(self, request: Request) -> Response:
-        self.guard.check(request)
-        show, given = self._map.bind_to_environ(request.environ).match()
-        shown: Response = show(request, **given)
+        try:
+            show, given = self._map.bind_to_environ(request.environ).match()
+            shown: Response = show(request, **given)
+        except HTTPException as error:
+            what = {"name": error.name, "description": error.description}
+            return refused(error, self._rendered("refused.html", request, what))
         return shown
 
     def _jobs(self, request: Request) -> Response:
@@ -249,16 +255,15 @@ class Page:
         given: Mapping[str, Any],
         status: int = 200,
     ) -> Response:
+        return Response(self._rendered(template, request, given), status, mimetype="text/html")
+
+    def _rendered(self, template: str, request: Request, given: Mapping[str, Any]) -> str:
         common = {
             "where": str(self._target),
             "stages_known": [each.name for each in self._target.settings.stages],
             "notice": self._notices.get(request.args.get("did", "")),
         }
-        return Response(
-            self._templates.get_template(template).render(**common, **given),
-            status,
-            mimetype="text/html",
-        )
+        return self._templates.get_template(template).render(**common, **given)
 
 
 @contextmanager

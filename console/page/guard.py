@@ -87,10 +87,12 @@ def secured(response: Response) -> Response:
     return response
 
 
-def refused(error: HTTPException) -> Response:
-    """The error as plain text, without anything from the request."""
+def refused(error: HTTPException, page: str | None = None) -> Response:
+    """The error as a page; without one as plain text, which tells nothing of the secret."""
     response = Response(
-        f"{error.code} {error.name}\n\n{error.description}\n", error.code, mimetype="text/plain"
+        page or f"{error.code} {error.name}\n\n{error.description}\n",
+        error.code,
+        mimetype="text/html" if page else "text/plain",
     )
     for name, value in error.get_headers():
         if name == "Allow":

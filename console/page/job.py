@@ -65,7 +65,7 @@ class JobReader:
             attempts=attempts,
             request=self._request_of(row),
             log=self._log(attempts),
-            family=sorted(shown, key=lambda each: (each.run, each.key)),
+            family=_ordered(shown),
             more_family=len(others) == MAX_FAMILY,
         )
 
@@ -92,6 +92,19 @@ class JobReader:
             return None
         lines = [log_line(event) for event in self._target.logs.tail(stream, LINES)]
         return Log(wanted[-1].attempt.number, lines)
+
+
+def _ordered(family: Sequence[Lease]) -> list[Lease]:
+    """The root first, then stage by stage as they began, the jobs of each by their numbers."""
+    begun: dict[str, int] = {}
+    for row in family:
+        begun[row.stage] = min(row.run, begun.get(row.stage, row.run))
+
+    def place(row: Lease) -> tuple[bool, int, list[int], int, str]:
+        numbers = [group.n for group in row.lineage.groups] if row.lineage else []
+        return row.lineage is not None, begun[row.stage], numbers, row.run, row.key
+
+    return sorted(family, key=place)
 
 
 def _pretty(body: str) -> str:

@@ -167,7 +167,9 @@ def test_the_row_stays_small_whatever_spark_does(watched: Watched) -> None:
         10**9, 10**9, tuple(StageCount(10**6 + n, 10**6, 10**6) for n in range(100)), 10**15, 10**15
     )
     watched.reporter.progress.say("x" * 1000)
-    assert len(json.dumps(watched.report()[0])) < 512
+    document = watched.report()[0]
+    assert len(json.dumps(document)) < 512
+    assert document["note"].endswith("x…")  # a reader sees that it is cut off
 
 
 def test_the_fraction_never_goes_back_when_spark_learns_of_more_stages() -> None:

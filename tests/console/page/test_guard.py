@@ -56,6 +56,7 @@ def test_without_the_secret_nothing_is_shown(
     answer = visitor.client.get(f"{root}{path}", base_url=HOME)
     assert answer.status_code == 403
     assert "secret-name" not in answer.text
+    assert f"{ROOT}/" not in answer.text
     assert not world.aws.gate.counts
 
 

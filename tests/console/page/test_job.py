@@ -71,6 +71,29 @@ def test_jobs_with_the_same_root_are_shown_together(world: World, visitor: Visit
     ).replace("Jobs that belong together No other job belongs to it.", "")
 
 
+def test_a_family_is_sorted_by_its_numbers_whatever_came_first(
+    world: World, visitor: Visitor
+) -> None:
+    for n, name in ((1, "a"), (0, "b")):
+        world.claim(f"year/main/{name}", lineage=child_of("year", n))
+        world.clock.advance(1)
+    world.claim("year")
+    shown = visitor.read("/job", stage="main", id="year")
+    family = words(shown[shown.index('id="family"') :])
+    assert family.index("year main ▶") < family.index("year main 01") < family.index("year main 02")
+
+
+def test_a_job_that_ended_without_a_log_will_not_write_one(world: World, visitor: Visitor) -> None:
+    world.retry(world.end(world.claim("job"), OutcomeClass.INTERRUPTED))
+    shown = words(visitor.read("/job", stage="main", id="job"))
+    assert "Log Nothing is written yet." in shown
+    assert "Log No log of attempt 1: it had no task" in words(
+        visitor.read("/job", stage="main", id="job", attempt=1)
+    )
+    world.end(world.claim("ended"))
+    assert "Log No log: it had no task" in words(visitor.read("/job", stage="main", id="ended"))
+
+
 def test_hostile_text_of_a_job_stays_text(world: World, visitor: Visitor) -> None:
     lease = started(world, world.claim("evil"), 0.5, EVIL)
     world.parts.requests.put(lease.request_ref, Message(json.dumps({"params": {EVIL: EVIL}}), {}))
@@ -127,10 +150,9 @@ def test_an_impossible_job_id_is_not_found(
     world: World, visitor: Visitor, query: dict[str, str]
 ) -> None:
     world.aws.gate.counts.clear()
-    assert (visitor.get("/job", **query).status_code, visitor.get("/job", **query).mimetype) == (
-        404,
-        "text/plain",
-    )
+    answer = visitor.get("/job", **query)
+    assert answer.status_code == 404
+    assert {"href": f"{ROOT}/"} in Elements(answer.text).of("a")  # the way back
     assert not world.aws.gate.counts
 
 

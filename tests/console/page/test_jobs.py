@@ -179,7 +179,9 @@ def test_five_hundred_jobs_are_shown_and_more_are_mentioned(world: World, visito
 @pytest.mark.parametrize("query", [{"window": "1y"}, {"zoom": "3"}, {"window": EVIL}])
 def test_an_unknown_window_or_zoom_is_refused(visitor: Visitor, query: dict[str, str]) -> None:
     answer = visitor.get("/", **query)
-    assert (answer.status_code, answer.mimetype) == (400, "text/plain")
+    assert (answer.status_code, answer.mimetype) == (400, "text/html")
+    assert {"href": f"{ROOT}/"} in Elements(answer.text).of("a")  # the way back
+    assert len(Elements(answer.text).of("script")) == 1
 
 
 def test_messages_that_the_dispatcher_holds_back_count_as_queued(
