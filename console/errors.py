@@ -6,6 +6,7 @@ from typing import Any
 
 from botocore import exceptions as aws
 
+from console.project import default_work_dir
 from longhaul.adapters.errors import code_of, is_throttle, message_of
 from longhaul.domain.errors import LonghaulError
 
@@ -56,9 +57,15 @@ _CREDENTIALS = (
     "set AWS_PROFILE or give --profile, or run `aws sso login` or `aws configure`; "
     "or start an embedded AWS with `longhaul up`"
 )
+
+
+def _no_embedded_aws() -> str:
+    return f"no embedded AWS runs in {default_work_dir()}"
+
+
 _SENTENCES: Mapping[type[Exception], Callable[[Any], str]] = {
     aws.NoCredentialsError: lambda _: (
-        f"no AWS credentials, and no embedded AWS runs: {_CREDENTIALS}"
+        f"no AWS credentials, and {_no_embedded_aws()}: {_CREDENTIALS}"
     ),
     aws.PartialCredentialsError: lambda error: (
         f"the AWS credentials are incomplete ({error}): {_CREDENTIALS}"
@@ -67,8 +74,8 @@ _SENTENCES: Mapping[type[Exception], Callable[[Any], str]] = {
         f"{error}; `aws configure list-profiles` lists the profiles of this machine"
     ),
     aws.NoRegionError: lambda _: (
-        "no AWS region: give --region, or set AWS_REGION or the profile's region; "
-        "or start an embedded AWS with `longhaul up`"
+        f"no AWS region, and {_no_embedded_aws()}: give --region, or set AWS_REGION or the "
+        "profile's region; or start an embedded AWS with `longhaul up`"
     ),
     aws.InvalidRegionError: lambda error: f"{error}: a region looks like eu-west-1",
     aws.SSOTokenLoadError: lambda error: (

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from console.local.aws import embedded_aws
 from console.local.training import BackgroundTraining
-from console.project import DEFAULT_STACK, local_synth, make_ready
+from console.project import DEFAULT_STACK, default_work_dir, local_synth, make_ready
 from console.terminal.signals import stop_signals
 from embedded.cloud import EmbeddedAws
 from embedded.credentials import aws_client
@@ -72,6 +72,12 @@ def _say_ready(stderr: Console, aws: EmbeddedAws, outputs: dict[str, str]) -> No
         f"ready: AWS_ENDPOINT_URL={aws.endpoint}, logs under {aws.work_dir}; Ctrl-C ends it",
         soft_wrap=True,
     )
+    usual = default_work_dir()
+    if aws.work_dir.resolve() != usual.resolve():
+        stderr.print(
+            f"commands look for it only in {usual}: set AWS_ENDPOINT_URL for them, as above",
+            soft_wrap=True,
+        )
 
 
 def deployed_settings(aws: EmbeddedAws) -> RuntimeSettings:

@@ -13,6 +13,7 @@ from botocore.exceptions import ClientError
 
 from console.errors import CommandError, ExitStatus, translated
 from console.place import Place, locate
+from console.synth import DEFAULT_WORK_DIR
 from console.target import Target
 from embedded import running
 from longhaul.settings import VARIABLE
@@ -257,14 +258,14 @@ def test_a_foreign_stack_or_one_of_another_version_is_reported(bare: World) -> N
     [
         (
             exceptions.NoCredentialsError(),
-            "no AWS credentials, and no embedded AWS runs: set AWS_PROFILE",
+            f"no AWS credentials, and no embedded AWS runs in {DEFAULT_WORK_DIR}: set AWS_PROFILE",
         ),
         (
             exceptions.PartialCredentialsError(provider="env", cred_var="AWS_SECRET_ACCESS_KEY"),
             "are incomplete",
         ),
         (exceptions.ProfileNotFound(profile="prod"), "aws configure list-profiles"),
-        (exceptions.NoRegionError(), "no AWS region: give --region"),
+        (exceptions.NoRegionError(), f"embedded AWS runs in {DEFAULT_WORK_DIR}: give --region"),
         (exceptions.UnauthorizedSSOTokenError(), "aws sso login"),
         (
             exceptions.EndpointConnectionError(endpoint_url="http://127.0.0.1:1"),
