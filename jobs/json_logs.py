@@ -7,6 +7,7 @@ import json
 import logging
 import traceback
 from datetime import UTC, datetime
+from pathlib import Path
 
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -37,10 +38,16 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line, default=str)
 
 
+def _is_worth_a_line(record: logging.LogRecord) -> bool:
+    """Py4J logs each call that the JVM's end cuts off, and through the root logger at that."""
+    return record.levelno >= logging.WARNING or Path(record.pathname).parent.name != "py4j"
+
+
 def configure(**always: object) -> None:
     """Log everything through one JSON handler. Each line also has the fields `always`."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter(always))
+    handler.addFilter(_is_worth_a_line)
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     for chatty in ("botocore", "boto3", "s3transfer", "urllib3", "py4j"):
         logging.getLogger(chatty).setLevel(logging.WARNING)

@@ -3,7 +3,9 @@
 import json
 import re
 import unicodedata
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 from console.operations.ports import LogEvent
 from longhaul.domain.durations import format_duration
@@ -12,6 +14,8 @@ _UNIT = re.compile(r"\d{1,9}[dhms]")
 _UNPRINTABLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 # Fields that all lines of an attempt share, or that are shown in front.
 _COMMON = {"timestamp", "level", "logger", "message", "job_id", "attempt", "execution"}
+
+_BEGIN = '{"timestamp": "'
 
 
 def printable(text: object, *, lines: bool = False) -> str:
@@ -33,16 +37,33 @@ def log_line(event: LogEvent) -> str:
     """A line of a task's log, readable.
 
     JSON of the runner becomes time, level, message and its own fields; another line is unchanged.
+    Where a job's output without a line end stands before such JSON, these are two lines.
     """
+    if (found := _of_the_runner(event.text)) is not None:
+        return _shown(found)
+    before, begin, rest = event.text.partition(_BEGIN)
+    if (found := _of_the_runner(f"{begin}{rest}")) is not None:
+        return f"{_plain(before)}\n{_shown(found)}"
+    return _plain(event.text)
+
+
+def _plain(text: str) -> str:
+    return printable(text, lines=True).replace("\n", " ")
+
+
+def _of_the_runner(text: str) -> dict[str, Any] | None:
     try:
-        found = json.loads(event.text)
+        found = json.loads(text)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict) or "message" not in found:
-        return printable(event.text, lines=True).replace("\n", " ")
+        return None
+    return found if isinstance(found, dict) and "message" in found else None
+
+
+def _shown(found: Mapping[str, Any]) -> str:
     clock, level = str(found.get("timestamp", ""))[11:23], str(found.get("level", ""))
     rest = " ".join(f"{name}={value}" for name, value in found.items() if name not in _COMMON)
-    return printable(f"{clock} {level:7} {found['message']} {rest}").rstrip()
+    line = f"{clock} {level:7} {found['message']} {rest}".rstrip()
+    return printable(line, lines=True).replace("\n", "\\n")
 
 
 def age(now: datetime, moment: datetime) -> str:

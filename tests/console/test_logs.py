@@ -59,6 +59,23 @@ def test_lines_of_the_runner_are_shortened_and_others_are_unchanged(world: World
     }
 
 
+def test_tabs_are_kept_and_output_without_a_line_end_stands_alone(world: World) -> None:
+    lease = began(world)
+    world.aws.logs.write(
+        GROUP,
+        "job/job/t1",
+        runner_line(lease, "a\tb\nc\x1b"),
+        f"no\tend{runner_line(lease, 'job done')}",
+        'no {"timestamp": "of ours',
+    )
+    assert world.run("logs", "flights").stdout.splitlines() == [
+        "03:04:05.678 INFO    a\tb\\nc\\x1b",
+        "no\tend",
+        "03:04:05.678 INFO    job done",
+        'no {"timestamp": "of ours',
+    ]
+
+
 def test_of_a_lambda_environments_stream_only_the_attempts_invocation_is_shown(
     world: World,
 ) -> None:

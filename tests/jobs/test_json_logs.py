@@ -27,6 +27,25 @@ def logs() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("logs")
+def test_py4j_prints_only_what_is_wrong_also_through_the_root_logger(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    configure(lease="main#a")
+
+    for level, text in ((logging.INFO, "sending"), (logging.ERROR, "broken")):
+        said = logging.LogRecord("root", level, "/x/py4j/java_gateway.py", 1, text, (), None)
+        logging.getLogger().handle(said)
+    logging.getLogger().info("a line of ours")
+
+    printed = capsys.readouterr().err
+    assert ["sending" in printed, "broken" in printed, "a line of ours" in printed] == [
+        False,
+        True,
+        True,
+    ]
+
+
+@pytest.mark.usefixtures("logs")
 @pytest.mark.parametrize("name", QUOTING)
 def test_pysparks_own_loggers_print_no_query(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     configure(lease="main#a")
