@@ -101,9 +101,20 @@ def _one(out: Output, target: Target, lease: Lease, limit: int, *, watch: bool) 
         out.fields(page_of(lease, now, target.parts.executions, target.settings.job_log_group))
         if family.children:
             out.line("")
-            out.table(COLUMNS, rows_of(family, now, limit))
+            out.table(COLUMNS, rows_of(family, now, limit, _joins(target)))
     if watch and lease.state is not State.SUCCEEDED:
         raise typer.Exit(ExitStatus.FAILED)
+
+
+def _joins(target: Target) -> dict[str, str]:
+    """Stage → the join that it leads to."""
+    stages = target.settings.stages
+    return {
+        before.name: after.name
+        for before in stages
+        for after in stages
+        if after.join and after.name in before.next
+    }
 
 
 class _Seen(NamedTuple):

@@ -199,6 +199,9 @@ def test_a_released_job_shows_the_time_of_its_next_attempt(world: World) -> None
 def test_the_tree_of_a_fan_out_shows_its_members_and_counts_queued_ones(
     world: World,
 ) -> None:
+    main = world.settings.stages[0].model_copy(update={"next": ("total",)})
+    known = world.settings.model_copy(update={"stages": (main, stage(name="total", join=True))})
+    replace(world, settings=known).deploy()
     root = world.end(world.claim("year"), OutcomeClass.SUCCEEDED)
 
     def lineage(n: int) -> Lineage:
@@ -219,11 +222,13 @@ def test_the_tree_of_a_fan_out_shows_its_members_and_counts_queued_ones(
         ("├─ year/0", "SUCCEEDED", ""),
         ("├─ year/1", "DEAD", "permanent: no such column: month"),
         ("├─ year/2", "RUNNING", ""),
-        ("└─ … 37 more", "", "37 QUEUED"),
+        ("├─ … 37 more", "", "37 QUEUED"),
+        ("└─ waits for 39 of 40", "", ""),
     ]
+    assert shown[-1][2] == "total"
     # The urgent ones are shown when there is no room for all.
-    brief = world.run("status", "year", "--limit", "2").stdout.splitlines()[-3:]
-    assert [line.split("\t")[0] for line in brief] == ["├─ year/1", "├─ year/2", "└─ … 38 more"]
+    brief = world.run("status", "year", "--limit", "2").stdout.splitlines()[-4:-1]
+    assert [line.split("\t")[0] for line in brief] == ["├─ year/1", "├─ year/2", "├─ … 38 more"]
     assert brief[-1].endswith("37 QUEUED, 1 SUCCEEDED")
     records = [
         json.loads(line) for line in world.run("status", "year", "--json").stdout.splitlines()
