@@ -124,6 +124,10 @@ def test_a_cancelled_job_stops_within_a_period(cloud: Cloud, make_attempt: MakeA
     assert result.kind == "cancelled"
 
 
+class KilledError(BaseException):
+    """As a SIGKILL: nothing handles it."""
+
+
 def test_a_committed_output_is_published_without_spark(
     cloud: Cloud, make_attempt: MakeAttempt
 ) -> None:
@@ -131,9 +135,9 @@ def test_a_committed_output_is_published_without_spark(
 
     class DiesAfterCommit:
         def __getattr__(self, name: str) -> Any:
-            raise SystemExit
+            raise KilledError
 
-    with pytest.raises(SystemExit):
+    with pytest.raises(KilledError):
         make_attempt(write_one_row, publisher=DiesAfterCommit()).run()
     assert cloud.objects(OUTPUT) == []
 
