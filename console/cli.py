@@ -31,6 +31,7 @@ from console.commands.verify import verify
 from console.project import choose
 from console.terminal.endings import errors_as_sentences
 from infra.project import VARIABLE
+from infra.version import version
 
 _JOBS, _CARE, _LOCAL = "Jobs", "Operation", "On this machine"
 _PROJECT = "Your project"
@@ -51,6 +52,12 @@ app = typer.Typer(
 )
 
 
+def _show_version(wanted: bool) -> None:  # noqa: FBT001 - Typer's callback
+    if wanted:
+        typer.echo(f"longhaul {version()}")
+        raise typer.Exit
+
+
 @app.callback()
 def longhaul(
     project: Annotated[
@@ -62,6 +69,13 @@ def longhaul(
             help="The project; by default the nearest folder upwards with a longhaul.toml.",
         ),
     ] = None,
+    *,
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Show the version, and exit."
+        ),
+    ] = False,
 ) -> None:
     """Run PySpark jobs of any length from a queue.
 

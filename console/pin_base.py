@@ -14,6 +14,7 @@ from typing import Final
 
 from console.checks.docker import run
 from console.checks.finding import Finding, ok, warning
+from console.project import chosen
 
 DOCKERFILE: Final = Path(__file__).resolve().parent.parent / "jobs" / "Dockerfile"
 _BASE: Final = re.compile(r"^ARG PYTHON_IMAGE=(\S+)$", re.MULTILINE)
@@ -60,8 +61,8 @@ def check(python_image: str | None, dockerfile: Path = DOCKERFILE) -> Iterator[F
         return
     yield warning(
         f"base image: {image} has no digest, so a build next month may get another image",
-        "name one in the setting python_image"
-        if python_image
+        "name one with its digest in the setting python_image"
+        if python_image or chosen()
         else "`make pin-base` asks the registry and writes it into jobs/Dockerfile; commit that",
     )
 

@@ -8,6 +8,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from console.checks import account, deploying, jobs, stack, versions
 from console.checks.finding import Finding, Level, skipped
+from console.display.text import counted
 from console.errors import ExitStatus, translated
 from console.synth import SynthError
 from console.target import Target
@@ -62,7 +63,8 @@ def doctor(target: Target, *, as_json: AsJson = False) -> None:
         for finding in _guarded(check, target):
             _tell(out, finding, counts)
     out.note(
-        f"{counts[Level.PROBLEM]} problems, {counts[Level.WARNING]} warnings, "
+        f"{counted(counts[Level.PROBLEM], 'problem')}, "
+        f"{counted(counts[Level.WARNING], 'warning')}, "
         f"{counts[Level.OK]} ok, {counts[Level.SKIPPED]} not checked"
     )
     if counts[Level.PROBLEM]:

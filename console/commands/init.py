@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from shlex import quote
 from string import Template
 from typing import Annotated, Final
 
@@ -61,7 +62,8 @@ def init(
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise CommandError(
-            f"{folder} is not empty: name a new or empty folder; nothing was changed",
+            f"{folder} is {'not empty' if folder.is_dir() else 'a file'}: "
+            "name a new or empty folder; nothing was changed",
             ExitStatus.USAGE,
         )
     for place, text in files_of(folder.resolve().name).items():
@@ -70,4 +72,4 @@ def init(
         file.write_text(text, "utf-8")
         typer.echo(file)
     say = Console(stderr=True, soft_wrap=True, highlight=False).print
-    say(f"next: cd {folder}, then `longhaul test`, and read README.md", markup=False)
+    say(f"next: cd {quote(str(folder))}, then `longhaul test`, and read README.md", markup=False)

@@ -106,7 +106,12 @@ def write_job(name: str, repository: Path, project: Project | None = None) -> tu
     Raises:
         CommandError: the name is invalid, or taken.
     """
-    if not _NAME.fullmatch(name) or keyword.iskeyword(name):
+    if keyword.iskeyword(name):
+        raise CommandError(
+            f"{name!r} is no name for a job: it is a word of Python's own, which no module has",
+            ExitStatus.USAGE,
+        )
+    if not _NAME.fullmatch(name):
         raise CommandError(
             f"{name!r} is no name for a job: it becomes a module, so a-z, 0-9 and _, "
             "beginning with a letter",

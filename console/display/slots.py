@@ -1,13 +1,13 @@
 """The slots of a stage in words, for the terminal and the page."""
 
-from console.display.text import moment_text
+from console.display.text import counted, moment_text
 from longhaul.domain.pace import SlotUse
 from longhaul.settings import Stage
 
 
 def slots_of(use: SlotUse, stage: Stage) -> str:
     """Such as `2 of 3 slots in use (set by hand; deployed: 10), paused since …`."""
-    return f"{use.running} of {use.slots} slots in use{set_by_operator(use, stage)}"
+    return f"{use.running} of {counted(use.slots, 'slot')} in use{set_by_operator(use, stage)}"
 
 
 def set_by_operator(use: SlotUse, stage: Stage) -> str:

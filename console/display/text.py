@@ -71,6 +71,11 @@ def age(now: datetime, moment: datetime) -> str:
     return "".join(_UNIT.findall(format_duration(max(0.0, (now - moment).total_seconds())))[:2])
 
 
+def counted(count: int, noun: str) -> str:
+    """Such as `1 slot` and `2 slots`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def moment_text(moment: datetime | None) -> str:
     """To the second, in UTC; empty for None."""
     return f"{moment:%Y-%m-%d %H:%M:%S}Z" if moment else ""

@@ -24,7 +24,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from longhaul.domain.durations import parse_duration_s
+from longhaul.domain.durations import format_duration, parse_duration_s
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.lineage import MAX_GROUP, Lineage
 from longhaul.domain.quoting import name_of
@@ -54,7 +54,10 @@ def _job(value: str) -> str:
 def _duration(value: object) -> object:
     if not isinstance(value, str):
         raise ValueError("a duration is a text such as 90s, 15m or 6h")  # noqa: TRY004 - pydantic wants ValueError
-    return parse_duration_s(value)
+    seconds = parse_duration_s(value)
+    if seconds > MAX_TIMEOUT_S:
+        raise ValueError(f"at most {format_duration(MAX_TIMEOUT_S)}")
+    return seconds
 
 
 def _few(value: object) -> object:
@@ -65,7 +68,7 @@ def _few(value: object) -> object:
 
 
 JobId = Annotated[str, AfterValidator(_job_id)]
-Duration = Annotated[int, BeforeValidator(_duration), Field(le=MAX_TIMEOUT_S)]
+Duration = Annotated[int, BeforeValidator(_duration)]
 JobReference = Annotated[str, Field(max_length=_MAX_PATH), AfterValidator(_job)]
 Name = Annotated[str, Field(pattern=_NAME)]
 OBJECT: Final = "{object}"

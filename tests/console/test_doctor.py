@@ -166,7 +166,7 @@ def test_other_versions_of_stack_and_project_are_warnings_that_say_what_to_do(
         (
             lambda w: w.deploy(template={"Resources": {}}),
             "warning",
-            "1 differences to this checkout: Queue is only here",
+            "1 difference to this checkout: Queue is only here",
         ),
         (
             lambda w: w.deploy(
@@ -207,6 +207,26 @@ def test_the_denied_resources_are_those_of_the_results_inside(
     result: dict[str, Any], denied: list[str]
 ) -> None:
     assert denied_resources(result) == denied
+
+
+def test_code_that_the_embedded_aws_takes_up_by_itself_is_no_difference(
+    bare: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def template(sha: str, seconds: int) -> dict[str, Any]:
+        properties = {"Image": f"assets:{sha * 64}", "Timeout": seconds}
+        return {"Resources": {"Job": {"Properties": properties}}}
+
+    def local_synth(folder: Path) -> Path:
+        (folder / "Longhaul.template.json").write_text(json.dumps(template("b", 3)))
+        return folder
+
+    here = replace(PLACE, endpoint="http://127.0.0.1:1", embedded=True)
+    monkeypatch.setattr("console.target.locate", lambda *_: here)
+    monkeypatch.setattr("console.checks.stack.local_synth", local_synth)
+    bare.deploy(template=template("a", 3))
+    assert "template: the stack is the one of this checkout" in examine(bare)[1]["ok"]
+    bare.deploy(template=template("a", 4))
+    assert "Job: Timeout" in examine(bare)[1]["warning"][0]
 
 
 def test_sweeps_are_counted_in_the_namespace_of_the_stack(bare: World) -> None:

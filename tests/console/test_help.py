@@ -10,11 +10,12 @@ from typer.testing import CliRunner
 
 from console.cli import app
 from console.errors import ExitStatus
+from infra.version import version
 from tests.console.conftest import World
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
 WHERE = {"--profile", "--region", "--stack"}
-COMMON = {"--help", "--install-completion", "--project", "--show-completion"}
+COMMON = {"--help", "--install-completion", "--project", "--show-completion", "--version"}
 
 
 def commands(group: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
@@ -97,6 +98,11 @@ def test_shell_completion_offers_the_commands(shell: str) -> None:
     done = CliRunner().invoke(app, [], env=environment, prog_name="longhaul")
     assert {"doctor", "demo", "dlq"} <= set(re.findall(r"[a-z]+", done.stdout))
     assert "submit" not in done.stdout.split()
+
+
+def test_the_version_is_shown() -> None:
+    done = CliRunner().invoke(app, ["--version"])
+    assert (done.exit_code, done.stdout) == (0, f"longhaul {version()}\n")
 
 
 def test_no_command_and_an_unknown_command_are_wrong_usage() -> None:

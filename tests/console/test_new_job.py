@@ -90,6 +90,11 @@ def test_a_name_that_cannot_be_a_module_is_refused(name: str, tmp_path: Path) ->
     assert refused.value.status is ExitStatus.USAGE
 
 
+def test_a_word_of_python_is_refused_as_such(tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match="a word of Python's own"):
+        write_job("class", tmp_path)
+
+
 @pytest.mark.parametrize("there", ["jobs/catalogue/orders.py", "tests/jobs/test_orders.py"])
 def test_nothing_is_overwritten(checkout: Path, there: str) -> None:
     (checkout / there).write_text("mine")

@@ -57,6 +57,15 @@ def test_the_preflight_warns_while_the_base_has_no_digest(dockerfile: Path) -> N
     assert [each.level for each in pin_base.check(None, dockerfile)] == [Level.OK]
 
 
+def test_a_project_is_sent_to_its_settings_and_not_to_the_checkout(
+    dockerfile: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pin_base, "chosen", object)
+    (finding,) = pin_base.check(None, dockerfile)
+    assert "python_image" in finding.do
+    assert "make pin-base" not in finding.do
+
+
 def test_a_base_of_ones_own_is_named_with_its_digest_too() -> None:
     (finding,) = pin_base.check("mine:3.13")
     assert (finding.level, "python_image" in finding.do) == (Level.WARNING, True)

@@ -114,8 +114,16 @@ def test_what_projects_need_is_installed_without_the_tools_of_development() -> N
     assert re.search(r"^pytest==", pinned, re.MULTILINE)
 
 
-def test_init_takes_an_empty_folder(tmp_path: Path) -> None:
-    assert run("init", str(tmp_path))[0] == 0
+def test_init_takes_an_empty_folder_and_quotes_its_name(tmp_path: Path) -> None:
+    (folder := tmp_path / "mein projekt ü").mkdir()
+    code, _, error = run("init", str(folder))
+    assert (code, f"cd '{folder}'," in error) == (0, True)
+
+
+def test_init_refuses_a_file(tmp_path: Path) -> None:
+    (file := tmp_path / "a").touch()
+    code, _, error = run("init", str(file))
+    assert (code, f"{file} is a file: name a new" in error) == (ExitStatus.USAGE, True)
 
 
 @pytest.mark.parametrize("there", ["notes.txt", ".git/config"])
