@@ -139,26 +139,31 @@ class InputListing:
         places = set(_around(base))
         heads: dict[str, Source | None] = {}  # None: a folder
         for source in self._list(path.bucket, base):
-            heads.update(_head(source, patterns))
+            if head := _head(source.key, patterns):
+                heads[head] = source if head == source.key else None
             if source.name == MANIFEST and source.key.count("/") < len(patterns):
                 places.add(source.key.removesuffix(MANIFEST))
         # By the manifest and not by the list: it may name files that came since.
-        named: dict[str, Source | None] = {}
-        for place in places:
+        named: dict[str, list[Source]] = {}
+        for place in sorted(places, key=len):  # the nearest manifest last: it decides
+            found: dict[str, list[Source]] = {}
             for source in self._named(path.bucket, place, base, read):
-                named.update(_head(source, patterns))
-        folders = {_folder(head) for head, matched in named.items() if matched}
-        return [
-            source
-            for head, matched in sorted((heads | named).items())
-            for source in (
-                self._prefix(path.bucket, f"{head}/", read)
-                if matched is None
-                else [matched]
-                if head in named or (_folder(head) not in folders and is_foreign(matched.name))
-                else []
-            )
-        ]
+                if head := _head(source.key, patterns):
+                    found.setdefault(head, []).append(source)
+            named |= found
+        folders = {_folder(head) for head, files in named.items() if files[0].key == head}
+        sources: list[Source] = []
+        for head in sorted(heads.keys() | named.keys()):
+            files, file = named.get(head, []), heads.get(head)
+            if files and files[0].key == head:
+                sources += files
+            elif files and read(f"{head}/") is None:
+                sources += _parted(files, f"{head}/")
+            elif file is None:
+                sources += self._prefix(path.bucket, f"{head}/", read)
+            elif _folder(head) not in folders and is_foreign(file.name):
+                sources.append(file)
+        return sources
 
     def _object(self, path: DataPath) -> list[Source]:
         if not path.key or path.key.endswith("/"):
@@ -254,9 +259,9 @@ def _around(prefix: str) -> list[str]:
     return ["/".join(segments[:n]) + "/" for n in range(len(segments), 0, -1)]
 
 
-def _head(source: Source, patterns: Sequence[str]) -> dict[str, Source | None]:
-    """What a glob matches of a key: the file itself, or a folder that it is in (None)."""
-    segments = source.key.split("/")
+def _head(key: str, patterns: Sequence[str]) -> str:
+    """What a glob matches of a key: all of it, or a folder that it is in; empty if nothing."""
+    segments = key.split("/")
     head = segments[: len(patterns)]
     if (
         len(head) < len(patterns)
@@ -264,8 +269,8 @@ def _head(source: Source, patterns: Sequence[str]) -> dict[str, Source | None]:
         # As in a shell: what is hidden is found where the path says so.
         or any(is_hidden(s) and not is_hidden(p) for s, p in zip(head, patterns, strict=True))
     ):
-        return {}
-    return {"/".join(head): source if len(segments) == len(patterns) else None}
+        return ""
+    return "/".join(head)
 
 
 def _folder(key: str) -> str:
