@@ -20,7 +20,7 @@ help: ## This list
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
 	  echo "this Python cannot make virtual environments; on Debian or Ubuntu: apt install python3-venv"; \
 	  exit 1; }
-	@echo "setting up .venv (once; about 800 MB with Spark and a JVM)"
+	@echo "setting up .venv (once; about 2.2 GB with Spark and a JVM)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install --disable-pip-version-check --no-input -r requirements.txt
 	@$(BIN)/python -m pip install --disable-pip-version-check --no-input --quiet --no-deps \
