@@ -24,6 +24,22 @@ def test_an_interrupt_while_the_commands_are_loaded_exits_130(
     assert ended.value.code == ExitStatus.INTERRUPTED
 
 
+def test_a_module_that_makes_another_error_of_an_interrupt_is_ended_too() -> None:
+    code = (
+        "import os, signal, sys; from types import ModuleType; from console import entry\n"
+        "class Loading(ModuleType):\n"
+        "    def __getattr__(self, name):\n"
+        "        try: os.kill(os.getpid(), signal.SIGINT)\n"
+        "        except KeyboardInterrupt: raise ValueError\n"
+        "sys.modules['console.cli'] = Loading('console.cli')\n"
+        "entry.main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (ExitStatus.INTERRUPTED, b"")
+
+
 def test_an_interrupt_while_typer_builds_the_commands_exits_130(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
