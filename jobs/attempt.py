@@ -38,7 +38,7 @@ from longhaul.domain.errors import LeaseChangedError, PermanentJobError
 from longhaul.domain.follow_ons import with_stored
 from longhaul.domain.lease import AttemptId, CommittedOutput, Lease, RecordedResult, emitted_ref
 from longhaul.domain.paths import DataPath
-from longhaul.domain.policy import require_readable, require_writable
+from longhaul.domain.policy import require_file_readable, require_writable
 from longhaul.domain.request import JobRequest, read_request
 from longhaul.domain.tables import InputPath, TableInput, TablePath, input_of, is_table
 from longhaul.domain.verdict import ExitCode, OutcomeClass
@@ -214,7 +214,7 @@ class AttemptRunner:
 
             # The claim has checked the table. Its metadata may name files anywhere.
             return TablePlanner(
-                tables(), lambda place: require_readable(place, self.settings, stage)
+                tables(), lambda place: require_file_readable(place, self.settings, stage)
             )
 
         return make

@@ -85,16 +85,25 @@ def may_meet_ours(key: str) -> bool:
     return matches(INTERNAL_PREFIX.rstrip("/"), key.strip("/").partition("/")[0])
 
 
-def parse_input(text: str, policy: PathPolicy) -> DataPath:
-    """The path of an input: an object, a prefix or a glob.
+def parse_readable(text: str, policy: PathPolicy) -> DataPath:
+    """The path of what may be read: an object, a prefix or a glob.
 
     Raises:
-        ValueError: malformed, escaping, outside the allowed buckets, or among the files of tables;
-            the message says which, for people.
+        ValueError: malformed, escaping, or outside the allowed buckets; the message says which, for
+            people.
     """
-    path = _parse(
+    return _parse(
         text, policy, allowed=(policy.data_bucket, *policy.input_buckets, *policy.output_buckets)
     )
+
+
+def parse_input(text: str, policy: PathPolicy) -> DataPath:
+    """The path of an input.
+
+    Raises:
+        ValueError: as `parse_readable`; also among the files of tables.
+    """
+    path = parse_readable(text, policy)
     _require_no_tables(path, policy)
     return path
 

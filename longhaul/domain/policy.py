@@ -12,7 +12,14 @@ from engines.listed import engine_named
 from longhaul.domain.durations import format_duration
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.overlap import overlaps
-from longhaul.domain.paths import DataPath, is_glob, parse_input, parse_job, parse_output
+from longhaul.domain.paths import (
+    DataPath,
+    is_glob,
+    parse_input,
+    parse_job,
+    parse_output,
+    parse_readable,
+)
 from longhaul.domain.quoting import cut, name_of
 from longhaul.domain.request import MAX_PROBLEMS, JobRequest, read_request
 from longhaul.domain.tables import is_table, parse_table, parse_table_input
@@ -154,6 +161,16 @@ def require_readable(text: str, settings: RuntimeSettings, stage: Stage) -> Data
     path = parse_input(text, settings.paths)
     _require_within(str(path), stage.limits.input_prefixes, stage, "reads", "input_prefixes")
     return path
+
+
+def require_file_readable(place: str, settings: RuntimeSettings, stage: Stage) -> None:
+    """Return if a job of `stage` may read this file of a table.
+
+    Raises:
+        ValueError: it may not; the message says why.
+    """
+    path = parse_readable(place, settings.paths)
+    _require_within(str(path), stage.limits.input_prefixes, stage, "reads", "input_prefixes")
 
 
 def require_writable(place: str, stage: Stage) -> None:

@@ -42,7 +42,7 @@ from jobs.io.transfer import InputChangingError
 from jobs.stopping import Stop
 from longhaul.adapters.iceberg.catalog import Tables
 from longhaul.domain.errors import PermanentJobError
-from longhaul.domain.policy import require_readable
+from longhaul.domain.policy import require_file_readable
 from longhaul.domain.tables import TablePath, input_of
 from longhaul.settings import PathPolicy
 from tests.builders import BUCKET, settings, stage
@@ -77,7 +77,7 @@ class World:
     def stage(self, text: str = str(PATH), **more: str) -> StagedInput:
         known = settings(paths=POLICY, stages=(stage(),))
         planner = TablePlanner(
-            self.tables, lambda place: require_readable(place, known, known.stages[0])
+            self.tables, lambda place: require_file_readable(place, known, known.stages[0])
         )
         self.listing = InputListing(self.s3, BUCKET, lambda: planner)
         stager = Stager(

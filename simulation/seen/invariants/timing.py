@@ -94,6 +94,8 @@ def back_off_is_kept(seen: "Seen", token: "Token") -> str | None:
 def deleted_soon(seen: "Seen", sent: "Sent") -> str | None:
     if sent.message.id in seen.redelivered or seen.redriven or seen.was_retired:
         return None
+    if sent.key in seen.lost:  # what follows needs the request: it is tried until it is given up
+        return None
     for token, at in seen.published.items():
         if token.key == sent.key and sent.at <= seen.attempts[token].started_at:
             late_s = (seen.now - at).total_seconds()

@@ -68,8 +68,8 @@ FOLLOW_ONS: Final = (
     Mutant(
         "an empty fan-out starts no join",
         "longhaul/domain/follow_ons.py",
-        "if not requests and name in emitted:",
-        "if not requests and name not in emitted:",
+        "        if not requests:\n            yield from _joins_of_none",
+        "        if requests is None:\n            yield from _joins_of_none",
     ),
     Mutant(
         "a correction loses its place in the fan-out",
