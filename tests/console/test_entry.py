@@ -27,6 +27,8 @@ def test_an_interrupt_while_the_commands_are_loaded_exits_130(
 def test_a_module_that_makes_another_error_of_an_interrupt_is_ended_too() -> None:
     code = (
         "import os, signal, sys; from types import ModuleType; from console import entry\n"
+        # A shell that starts the tests in the background lets them ignore it.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "class Loading(ModuleType):\n"
         "    def __getattr__(self, name):\n"
         "        try: os.kill(os.getpid(), signal.SIGINT)\n"
