@@ -7,6 +7,7 @@ runs it.
 """
 
 import hashlib
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -71,6 +72,8 @@ def _run(program: Any, arguments: list[str], **options: Any) -> subprocess.Compl
             capture_output=True,
             text=True,
             timeout=_LIMIT_S,
+            # npm trusts whom this machine trusts, as pip does: a company's proxy, for one.
+            env=os.environ | {"NODE_USE_SYSTEM_CA": "1"},
             **options,
         )
     except subprocess.TimeoutExpired as error:
