@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from longhaul.domain.claim import new_run
 from longhaul.domain.history import AttemptRecord
-from longhaul.domain.lease import Attempt, Lease, Receive, job_key
+from longhaul.domain.lease import Attempt, CommittedOutput, Lease, Receive, job_key
 from longhaul.domain.message import JobMessage, Message
 from longhaul.domain.request import JobRequest
 from longhaul.settings import LeaseSettings, PathPolicy, RuntimeSettings, Stage
@@ -19,6 +19,13 @@ DEAD_LETTER_QUEUE_URL = (
     "https://sqs.us-east-1.amazonaws.com/123456789012/Longhaul-main-dead-letters"
 )
 # A definition that Step Functions takes, for tests in which no execution runs.
+OUTPUT = CommittedOutput(
+    attempt=1,
+    pending_ref="longhaul/pending/x",
+    prefix="s3://longhaul-data/out/",
+    files=2,
+    size_bytes=10,
+)
 MACHINE = '{"StartAt": "End", "States": {"End": {"Type": "Succeed"}}}'
 BODY: dict[str, Any] = {
     "job": "flights_clean",

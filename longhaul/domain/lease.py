@@ -30,8 +30,10 @@ from longhaul.domain.lineage import Lineage
 from longhaul.domain.paths import INTERNAL_PREFIX
 
 REQUESTS_PREFIX = f"{INTERNAL_PREFIX}requests/"
-JOINED_PREFIX = f"{INTERNAL_PREFIX}joined/"
 """Prefix of the data bucket for requests as they were claimed: no job may write there."""
+
+JOINED_PREFIX = f"{INTERNAL_PREFIX}joined/"
+"""The same for the inputs of jobs that join a fan-out."""
 
 
 class State(StrEnum):

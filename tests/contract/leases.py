@@ -2,7 +2,7 @@
 
 import random
 
-from longhaul.domain.lease import CommittedOutput, Lease
+from longhaul.domain.lease import Lease
 from longhaul.domain.outcome import settle
 from longhaul.domain.verdict import OutcomeClass, Verdict
 from longhaul.settings import LeaseSettings
@@ -10,13 +10,6 @@ from tests.builders import NOW, changed, stage
 
 NUMBERS = LeaseSettings()
 STAGE = stage(slots=2)
-OUTPUT = CommittedOutput(
-    attempt=1,
-    pending_ref="longhaul/pending/x",
-    prefix="s3://longhaul-data/out/",
-    files=2,
-    size_bytes=10,
-)
 
 
 def other(lease: Lease, n: int) -> Lease:

@@ -12,9 +12,9 @@ from longhaul.domain.lease import Lease, State
 from longhaul.domain.outcome import reopened
 from longhaul.domain.verdict import OutcomeClass
 from simulation.aws.cloud import FakeAws
-from tests.builders import NOW, changed, message, running, stage
+from tests.builders import NOW, OUTPUT, changed, message, running, stage
 from tests.contract.conftest import Aws, create_leases_table
-from tests.contract.leases import NUMBERS, OUTPUT, STAGE, after
+from tests.contract.leases import NUMBERS, STAGE, after
 
 
 def test_times_of_the_latest_beats_are_kept_and_all_beats_are_counted(

@@ -15,9 +15,9 @@ from longhaul.domain.lease import AttemptId, Lease, Owed, RecordedResult, State
 from longhaul.domain.outcome import reopened
 from longhaul.domain.pace import Pace, SlotUse
 from longhaul.domain.verdict import OutcomeClass
-from tests.builders import NOW, changed, message, running, stage
+from tests.builders import NOW, OUTPUT, changed, message, running, stage
 from tests.contract.conftest import Aws
-from tests.contract.leases import NUMBERS, OUTPUT, STAGE, after, other
+from tests.contract.leases import NUMBERS, STAGE, after, other
 
 
 def test_claimed_lease_reads_back_as_written(leases: DynamoLeases, claimed: Lease) -> None:

@@ -84,7 +84,8 @@ class Life:
 
     def send(self, job_id: str, **changes: Any) -> str:
         """Send a request; return the id of its message."""
-        body = builders.body(job_id=job_id, output=f"s3://{BUCKET}/out/{job_id}/", **changes)
+        own = {"job_id": job_id, "output": f"s3://{BUCKET}/out/{job_id}/"}
+        body = builders.body(**own | changes)
         sent = self.stack.sqs.send_message(QueueUrl=self.stack.jobs_url, MessageBody=body)
         return str(sent["MessageId"])
 
@@ -141,19 +142,21 @@ class Life:
         progress = {"phase": "running", "fraction": 0.5}
         return self.stack.parts.leases.report_progress(row.id, progress, now - hung_for, now)
 
-    def upload(self, row: Lease) -> CommittedOutput:
-        """Upload with the product's own uploader, and do not commit."""
+    def upload(self, row: Lease, output: str | None = None) -> CommittedOutput:
+        """Upload with the product's own uploader, and do not commit.
+
+        `output` is the job's own prefix, unless it is given.
+        """
         uploader = Uploader(
             self.stack.aws.s3, BUCKET, Stop(), begin=lambda _: None, advance=lambda _: None
         )
-        return uploader.upload(
-            row.id, f"s3://{BUCKET}/out/{row.job_id}/", [Dataset(".", self.output, 1)]
-        )
+        prefix = output or f"s3://{BUCKET}/out/{row.job_id}/"
+        return uploader.upload(row.id, prefix, [Dataset(".", self.output, 1)])
 
-    def commit(self, row: Lease) -> CommittedOutput:
-        output = self.upload(row)
-        self.stack.parts.leases.commit(row.id, output)
-        return output
+    def commit(self, row: Lease, output: str | None = None) -> CommittedOutput:
+        committed = self.upload(row, output)
+        self.stack.parts.leases.commit(row.id, committed)
+        return committed
 
     def complete(self, row: Lease) -> None:
         """Everything that the runner of a successful job does."""

@@ -5,13 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from jobs.io.publisher import Uploader
-from jobs.io.written import Dataset
-from jobs.stopping import Stop
 from longhaul.domain.lease import Lease, Owed, State
 from longhaul.publication import LOOK_AGAIN_AFTER
 from simulation.aws.service import Answer, Call, Proceed, client_error
-from tests import builders
 from tests.builders import BUCKET
 from tests.handlers.conftest import Stack
 from tests.handlers.life import Life
@@ -27,17 +23,11 @@ def life(stack: Stack, output: Path) -> Life:
 
 def committed(life: Life, job_id: str) -> Lease:
     """A job whose output replaces that of the one before."""
-    message = builders.body(job_id=job_id, output=OUTPUT)
-    life.stack.sqs.send_message(QueueUrl=life.stack.jobs_url, MessageBody=message)
+    life.send(job_id, output=OUTPUT)
     life.deliver()
     row = life.row(job_id)
     life.start_work(row)
-    uploader = Uploader(
-        life.stack.aws.s3, BUCKET, Stop(), begin=lambda _: None, advance=lambda _: None
-    )
-    life.stack.parts.leases.commit(
-        row.id, uploader.upload(row.id, OUTPUT, [Dataset(".", life.output, 1)])
-    )
+    life.commit(row, OUTPUT)
     return row
 
 

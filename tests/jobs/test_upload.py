@@ -1,6 +1,7 @@
 """Local files become pending uploads: names, parts, memory, stops."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from socket import AF_UNIX, socket
 from threading import Lock
@@ -25,6 +26,14 @@ ATTEMPT = AttemptId("main#january", 1767323045000, 2)
 MIB = 1024 * 1024
 
 
+@pytest.fixture
+def s3() -> Iterator[Any]:
+    with mock_aws():
+        client = boto3.client("s3")
+        client.create_bucket(Bucket="data")
+        yield client
+
+
 @pytest.mark.parametrize(
     ("name", "final"),
     [
@@ -40,59 +49,52 @@ def test_the_token_is_part_of_every_name(name: str, final: str) -> None:
     assert final_name(name, "TOKEN") == final
 
 
-def test_files_whose_names_differ_in_a_uuid_alone_stay_apart(tmp_path: Path) -> None:
+def test_files_whose_names_differ_in_a_uuid_alone_stay_apart(s3: Any, tmp_path: Path) -> None:
     names = [f"{uuid4()}.wav" for _ in range(2)]
     for name in names:
         (tmp_path / name).write_text(name)
-    with mock_aws():
-        s3 = boto3.client("s3")
-        s3.create_bucket(Bucket="data")
-        uploader = Uploader(s3, "data", Stop(), begin=lambda _: None, advance=lambda _: None)
+    uploader = Uploader(s3, "data", Stop(), begin=lambda _: None, advance=lambda _: None)
 
-        S3Publisher(s3, "data").publish(
-            uploader.upload(ATTEMPT, "s3://data/out/", [Dataset(".", tmp_path)])
-        )
+    S3Publisher(s3, "data").publish(
+        uploader.upload(ATTEMPT, "s3://data/out/", [Dataset(".", tmp_path)])
+    )
 
-        for name in names:
-            key = f"out/{name.removesuffix('.wav')}-{ATTEMPT.token}.wav"
-            assert s3.get_object(Bucket="data", Key=key)["Body"].read().decode() == name
+    for name in names:
+        key = f"out/{name.removesuffix('.wav')}-{ATTEMPT.token}.wav"
+        assert s3.get_object(Bucket="data", Key=key)["Body"].read().decode() == name
 
 
-def test_two_files_for_one_place_are_refused_before_the_first_upload(tmp_path: Path) -> None:
+def test_two_files_for_one_place_are_refused_before_the_first_upload(
+    s3: Any, tmp_path: Path
+) -> None:
     for folder in ("main/bad", "named-bad"):
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "a.csv").write_text(folder)
     datasets = [Dataset(".", tmp_path / "main"), Dataset("bad", tmp_path / "named-bad")]
-    with mock_aws():
-        s3 = boto3.client("s3")
-        s3.create_bucket(Bucket="data")
-        uploader = Uploader(s3, "data", Stop(), begin=lambda _: None, advance=lambda _: None)
+    uploader = Uploader(s3, "data", Stop(), begin=lambda _: None, advance=lambda _: None)
 
-        with pytest.raises(PermanentJobError, match="two files would be bad/a-"):
-            uploader.upload(ATTEMPT, "s3://data/out/", datasets)
+    with pytest.raises(PermanentJobError, match="two files would be bad/a-"):
+        uploader.upload(ATTEMPT, "s3://data/out/", datasets)
 
-        assert pending(s3) == []
+    assert pending(s3) == []
 
 
-def test_partition_of_any_writing_is_published(tmp_path: Path) -> None:
+def test_partition_of_any_writing_is_published(s3: Any, tmp_path: Path) -> None:
     names = ["क्\u200cष", "👩\u200d🚀", "co\u00adop", "a\u2028b"]
     for name in names:
         (tmp_path / f"word={name}").mkdir()
         (tmp_path / f"word={name}" / "a.csv").write_text("x")
-    with mock_aws():
-        s3 = boto3.client("s3")
-        s3.create_bucket(Bucket="data")
-        uploader = Uploader(s3, "data", Stop(), begin=lambda _: None, advance=lambda _: None)
+    uploader = Uploader(s3, "data", Stop(), begin=lambda _: None, advance=lambda _: None)
 
-        S3Publisher(s3, "data").publish(
-            uploader.upload(ATTEMPT, "s3://data/out/", [Dataset(".", tmp_path)])
-        )
+    S3Publisher(s3, "data").publish(
+        uploader.upload(ATTEMPT, "s3://data/out/", [Dataset(".", tmp_path)])
+    )
 
-        manifest, _ = read_manifest(s3, "data", "out/")
-        assert manifest is not None
-        assert {file.path.split("/")[0] for file in manifest.files} == {
-            f"word={name}" for name in names
-        }
+    manifest, _ = read_manifest(s3, "data", "out/")
+    assert manifest is not None
+    assert {file.path.split("/")[0] for file in manifest.files} == {
+        f"word={name}" for name in names
+    }
 
 
 @pytest.mark.parametrize(
@@ -105,20 +107,17 @@ def test_partition_of_any_writing_is_published(tmp_path: Path) -> None:
     ],
 )
 def test_name_that_s3_cannot_hold_is_refused_before_the_first_upload(
-    tmp_path: Path, name: str, why: str
+    s3: Any, tmp_path: Path, name: str, why: str
 ) -> None:
     (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / name).write_text("x")
     (tmp_path / "0.csv").write_text("x")
-    with mock_aws():
-        s3 = boto3.client("s3")
-        s3.create_bucket(Bucket="data")
-        uploader = Uploader(s3, "data", Stop(), begin=lambda _: None, advance=lambda _: None)
+    uploader = Uploader(s3, "data", Stop(), begin=lambda _: None, advance=lambda _: None)
 
-        with pytest.raises(PermanentJobError, match=f"^output: .*{why}"):
-            uploader.upload(ATTEMPT, "s3://data/out/", [Dataset(".", tmp_path)])
+    with pytest.raises(PermanentJobError, match=f"^output: .*{why}"):
+        uploader.upload(ATTEMPT, "s3://data/out/", [Dataset(".", tmp_path)])
 
-        assert pending(s3) == []
+    assert pending(s3) == []
 
 
 def test_partition_folders_and_datasets_are_kept_and_sparks_markers_left_out(
@@ -197,51 +196,46 @@ def test_a_file_that_became_a_link_before_its_upload_is_not_read(tmp_path: Path)
         listed.put_part(cast("Any", None), "data", "key", cast("Any", None), 1)
 
 
-def test_a_large_file_goes_in_parts_and_arrives_whole(tmp_path: Path) -> None:
+def test_a_large_file_goes_in_parts_and_arrives_whole(s3: Any, tmp_path: Path) -> None:
     content = b"".join(bytes([n]) * MIB for n in range(20))
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "large.bin").write_bytes(content)
     moved: list[int] = []
-    with mock_aws():
-        s3 = boto3.client("s3")
-        s3.create_bucket(Bucket="data")
-        uploader = Uploader(s3, "data", Stop(), begin=moved.append, advance=moved.append)
+    uploader = Uploader(s3, "data", Stop(), begin=moved.append, advance=moved.append)
 
-        output = uploader.upload(ATTEMPT, "s3://data/out/", [Dataset(".", tmp_path / "out")])
+    output = uploader.upload(ATTEMPT, "s3://data/out/", [Dataset(".", tmp_path / "out")])
 
-        pending = PendingOutput.model_validate_json(
-            s3.get_object(Bucket="data", Key=output.pending_ref)["Body"].read()
-        )
-        assert [part.n for part in pending.uploads[0].parts] == [1, 2, 3]
-        assert moved[0] == sum(moved[1:]) == output.size_bytes == len(content)
-        S3Publisher(s3, "data").publish(output)
-        key = f"out/large-{ATTEMPT.token}.bin"
-        assert s3.get_object(Bucket="data", Key=key)["Body"].read() == content
+    pending = PendingOutput.model_validate_json(
+        s3.get_object(Bucket="data", Key=output.pending_ref)["Body"].read()
+    )
+    assert [part.n for part in pending.uploads[0].parts] == [1, 2, 3]
+    assert moved[0] == sum(moved[1:]) == output.size_bytes == len(content)
+    S3Publisher(s3, "data").publish(output)
+    key = f"out/large-{ATTEMPT.token}.bin"
+    assert s3.get_object(Bucket="data", Key=key)["Body"].read() == content
 
 
 def test_a_stop_between_parts_leaves_uploads_that_can_be_found_and_discarded(
+    s3: Any,
     tmp_path: Path,
 ) -> None:
     for n in range(20):
         (tmp_path / f"{n}.csv").write_text("x")
     stop = Stop()
-    with mock_aws():
-        s3 = boto3.client("s3")
-        s3.create_bucket(Bucket="data")
-        uploader = Uploader(
-            s3,
-            "data",
-            stop,
-            begin=lambda _: None,
-            advance=lambda _: stop.request(StopReason.SUPERSEDED, "lost"),
-        )
+    uploader = Uploader(
+        s3,
+        "data",
+        stop,
+        begin=lambda _: None,
+        advance=lambda _: stop.request(StopReason.SUPERSEDED, "lost"),
+    )
 
-        with pytest.raises(StopRequestedError):
-            uploader.upload(ATTEMPT, "s3://data/out/", [Dataset(".", tmp_path)])
+    with pytest.raises(StopRequestedError):
+        uploader.upload(ATTEMPT, "s3://data/out/", [Dataset(".", tmp_path)])
 
-        assert len(pending(s3)) == 20
-        S3Publisher(s3, "data").discard(ATTEMPT)
-        assert pending(s3) == []
+    assert len(pending(s3)) == 20
+    S3Publisher(s3, "data").discard(ATTEMPT)
+    assert pending(s3) == []
 
 
 def pending(s3: Any) -> list[Any]:
@@ -249,7 +243,7 @@ def pending(s3: Any) -> list[Any]:
     return uploads
 
 
-def test_a_killed_upload_leaves_a_list_with_every_upload_id(tmp_path: Path) -> None:
+def test_a_killed_upload_leaves_a_list_with_every_upload_id(s3: Any, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("x")
 
     class KilledError(BaseException):
@@ -258,16 +252,13 @@ def test_a_killed_upload_leaves_a_list_with_every_upload_id(tmp_path: Path) -> N
     def kill(_: int) -> None:
         raise KilledError
 
-    with mock_aws():
-        s3 = boto3.client("s3")
-        s3.create_bucket(Bucket="data")
-        uploader = Uploader(s3, "data", Stop(), begin=lambda _: None, advance=kill)
+    uploader = Uploader(s3, "data", Stop(), begin=lambda _: None, advance=kill)
 
-        with pytest.raises(KilledError):
-            uploader.upload(ATTEMPT, "s3://data/out/", [Dataset(".", tmp_path)])
+    with pytest.raises(KilledError):
+        uploader.upload(ATTEMPT, "s3://data/out/", [Dataset(".", tmp_path)])
 
-        S3Publisher(s3, "data").discard(ATTEMPT)
-        assert pending(s3) == []
+    S3Publisher(s3, "data").discard(ATTEMPT)
+    assert pending(s3) == []
 
 
 def test_a_file_of_many_gb_is_sent_in_bounded_memory(tmp_path: Path) -> None:

@@ -9,17 +9,10 @@ import pytest
 
 from jobs.reporting import Phase
 from longhaul.domain.classify import classify
-from longhaul.domain.lease import CommittedOutput, Lease, RecordedResult
+from longhaul.domain.lease import Lease, RecordedResult
 from longhaul.domain.verdict import Evidence, OutcomeClass
-from tests.builders import NOW, changed, running
+from tests.builders import NOW, OUTPUT, changed, running
 
-OUTPUT = CommittedOutput(
-    attempt=1,
-    pending_ref="longhaul/pending/x",
-    prefix="s3://longhaul-data/out/",
-    files=2,
-    size_bytes=10,
-)
 STARTED = changed(running(), progress_at=NOW, task_arn="arn:task")
 AT_WORK = changed(STARTED, progress={"phase": Phase.RUNNING.value})
 PUBLISHING = changed(STARTED, progress={"phase": Phase.PUBLISHING.value})

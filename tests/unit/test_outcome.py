@@ -7,19 +7,12 @@ from datetime import timedelta
 import pytest
 
 from longhaul.domain.classify import classify
-from longhaul.domain.lease import CommittedOutput, Lease, Owed, State
+from longhaul.domain.lease import Lease, Owed, State
 from longhaul.domain.outcome import Settlement, cancel_waiting, noted_gone, settle, struck
 from longhaul.domain.verdict import Evidence, OutcomeClass, Verdict
 from longhaul.settings import LeaseSettings, RequestLimits
-from tests.builders import NOW, changed, running, stage
+from tests.builders import NOW, OUTPUT, changed, running, stage
 
-OUTPUT = CommittedOutput(
-    attempt=1,
-    pending_ref="longhaul/pending/x",
-    prefix="s3://longhaul-data/out/",
-    files=2,
-    size_bytes=10,
-)
 STARTED = changed(running(), progress_at=NOW, task_arn="arn:task")
 
 
