@@ -108,8 +108,7 @@ class ExecutionEnvironment:
         memory = int(context.memory_limit_in_mb)
         code: int | None = None
         # Here, and not after the job before: its own end is what its invocation reports.
-        clean(folder, self.jvm, self.spared)
-        left = {each for each in folder.iterdir() if self.jvm is None or each != self.jvm.folder}
+        left = clean(folder, self.jvm, self.spared)
         if self.foreign is None:
             self.foreign = left
         if left - self.foreign:
@@ -182,10 +181,11 @@ def adopt_orphans() -> None:
         ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def clean(folder: Path, kept: WarmJvm | None, spared: frozenset[int]) -> None:
+def clean(folder: Path, kept: WarmJvm | None, spared: frozenset[int]) -> set[Path]:
     """Kill every process that was started since but the JVM that is kept, and delete all files.
 
-    The JVM's own folders stay: Spark has noted that they are there.
+    The JVM's own folders stay: Spark has noted that they are there. Returns what else is left in
+    `folder`, because it could not be deleted.
     """
     while children := list(_processes({*spared, kept.gateway.pid} if kept else spared)):
         for each in children:
@@ -205,6 +205,7 @@ def clean(folder: Path, kept: WarmJvm | None, spared: frozenset[int]) -> None:
                     file.unlink(missing_ok=True)
         else:
             shutil.rmtree(left, ignore_errors=True)
+    return {each for each in folder.iterdir() if kept is None or each != kept.folder}
 
 
 def _open(folder: Path) -> None:

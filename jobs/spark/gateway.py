@@ -86,7 +86,7 @@ class Gateway:
             "SPARK_HOME": str(spark_home()),
             "SPARK_LOCAL_IP": "127.0.0.1",  # else it listens on the task's outer address
             "SPARK_LOCAL_DIRS": str(local_dirs),
-            "PYSPARK_PYTHON": sys.executable,  # else workers take the first python of PATH
+            "PYSPARK_PYTHON": sys.executable,
             "PYSPARK_DRIVER_PYTHON": sys.executable,
         }
         # In our own process group: killing the group kills a JVM too busy to read its pipe.
@@ -206,6 +206,9 @@ def connect(connection: Path, timeout_s: float, check: Callable[[], None]) -> No
     port, length = struct.unpack(">ii", written[:8])
     os.environ["PYSPARK_GATEWAY_PORT"] = str(port)
     os.environ["PYSPARK_GATEWAY_SECRET"] = written[8 : 8 + length].decode()
+    # The driver names the interpreter of its workers, whatever the JVM was started with. Else they
+    # run the first `python3` of PATH, which may lack what the job imports.
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
 
 
 def printable(line: str) -> str:

@@ -21,7 +21,7 @@ def run_app(
 ) -> subprocess.CompletedProcess[str]:
     environment = {
         "PATH": "/nonexistent",
-        "HOME": "/nonexistent",
+        "HOME": "/dev/null",  # no folder, and root cannot make it one
         "CDK_OUTDIR": str(folder),
         "JSII_RUNTIME_PACKAGE_CACHE_ROOT": str(UNPACKED),
         **variables,

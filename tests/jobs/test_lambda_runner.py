@@ -211,12 +211,13 @@ def test_a_runner_that_hangs_is_killed_before_lambda_ends_the_invocation(folder:
 
 # As in Lambda: not as root, for whom no folder is closed.
 AS_NOBODY = """
-import os, sys, tempfile
+import os, sys
 from pathlib import Path
 from engines.aws_lambda.runner import clean
+folder = Path()  # relative: the folders above it may be closed to nobody
 if os.getuid() == 0:
+    os.chown(folder, 65534, 65534)
     os.setuid(65534)
-folder = Path(tempfile.mkdtemp())
 inner = folder / "unpacked" / "pkg"
 inner.mkdir(parents=True)
 (inner / "rows.csv").write_text("of the first job")
@@ -226,14 +227,15 @@ inner.chmod(0o555)
 (folder / "link").symlink_to(sys.argv[1])
 clean(folder, None, frozenset())
 print([each.name for each in folder.iterdir()])
-folder.rmdir()
 """
 
 
 def test_a_folder_that_its_job_closed_is_deleted_too(tmp_path: Path) -> None:
     tmp_path.chmod(0o711)
+    (tmp_path / "work").mkdir()
     done = subprocess.run(
         [sys.executable, "-c", AS_NOBODY, str(tmp_path)],
+        cwd=tmp_path / "work",
         capture_output=True,
         text=True,
         check=False,

@@ -1,11 +1,14 @@
 """Spark's JVM and the stop of an attempt: each ends the other."""
 
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from jobs.resources import Resources
 from jobs.spark.gateway import Gateway, GatewayError
@@ -113,3 +116,9 @@ def test_shuffles_are_cut_by_the_size_of_the_input_in_whole_rounds_of_the_cores(
     cores: int, mib: int, expected: int
 ) -> None:
     assert shuffle_partitions(cores, mib * 1024 * 1024) == expected
+
+
+def test_python_workers_run_the_runners_interpreter_whatever_path_says(spark: SparkSession) -> None:
+    interpreter = F.udf(lambda _: sys.executable)
+    rows = spark.range(1).select(interpreter("id").alias("of")).collect()
+    assert [row["of"] for row in rows] == [sys.executable]

@@ -187,10 +187,14 @@ class Invocation:
         child.start()
         return child
 
-    def clean(self) -> None:
-        """What `engines.aws_lambda.runner.clean` does to processes: it kills the handler's own."""
+    def clean(self) -> set[Path]:
+        """What `engines.aws_lambda.runner.clean` does to processes: it kills the handler's own.
+
+        A world has no files, so none is left.
+        """
         for each in self._children:
             each.kill()
+        return set()
 
     def answer(self, result: InvocationResult) -> None:
         """Tell the invoker, who hears it once. The invocation itself goes on."""
