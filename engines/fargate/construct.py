@@ -8,8 +8,8 @@ from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from engines.fargate.meaning import FARGATE
-from engines.fargate.states import CONTAINER, fargate_states
+from engines.fargate.meaning import CONTAINER, FARGATE
+from engines.fargate.states import fargate_states
 from engines.states import JobStates
 from infra.grants import WHY_ANY_TASK, allow, find_tasks, for_this_account, stop_tasks
 from infra.image import job_image

@@ -1,6 +1,6 @@
 """A task on Fargate: what its end says. Pure."""
 
-from typing import Any
+from typing import Any, Final
 
 from engines.engine import Engine
 from longhaul.domain.lease import Lease
@@ -12,6 +12,12 @@ from longhaul.domain.verdict import (
     says_out_of_memory,
     searchable,
 )
+
+CONTAINER: Final = "job"
+"""The container of the task definitions that runs the job.
+
+A task may have others, in any order: GuardDuty's runtime monitoring adds one to each task.
+"""
 
 _KILLED = 137
 _FAILED_TO_START = "TaskFailedToStart"
@@ -29,7 +35,7 @@ def classify(_: Lease, task: dict[str, Any]) -> Verdict:
     """How a Fargate task ended: its stop code, then its exit code."""
     stop_code = str(task.get("StopCode", ""))
     stopped_reason = searchable(str(task.get("StoppedReason", "")))
-    container: dict[str, Any] = next(iter(task.get("Containers") or []), {})
+    container = job_container(task)
     code, reason = container.get("ExitCode"), searchable(str(container.get("Reason", "")))
     said = "; ".join(
         part
@@ -49,6 +55,12 @@ def classify(_: Lease, task: dict[str, Any]) -> Verdict:
     if stop_code == _FAILED_TO_START and says_no_room(stopped_reason):
         kind = OutcomeClass.NOT_PLACED
     return Verdict(kind, said or "the task ended without an exit code")
+
+
+def job_container(task: dict[str, Any]) -> dict[str, Any]:
+    """The container of a task's description that ran the job; empty where there is none."""
+    containers: list[dict[str, Any]] = task.get("Containers") or []
+    return next((each for each in containers if each.get("Name") == CONTAINER), {})
 
 
 FARGATE = Engine(

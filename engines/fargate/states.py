@@ -1,13 +1,9 @@
 """A job on Fargate: one ecs:runTask. Imports no CDK."""
 
 from collections.abc import Mapping
-from typing import Final
 
-from engines.fargate.meaning import FARGATE
+from engines.fargate.meaning import CONTAINER, FARGATE
 from engines.states import JobStates, run_job
-
-CONTAINER: Final = "job"
-"""The container of the task definitions that runs the job."""
 
 
 def fargate_states(run_task: Mapping[str, object], task_families: str, partition: str) -> JobStates:

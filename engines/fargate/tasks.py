@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
+from engines.fargate.meaning import job_container
 from longhaul.adapters.errors import code_of, message_of
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.verdict import Evidence
@@ -64,7 +65,11 @@ class EcsTasks:
 def _evidence_of(task: Mapping[str, Any]) -> Evidence:
     """How a task ended, in Step Functions' spelling."""
     containers = [
-        {"ExitCode": container.get("exitCode"), "Reason": container.get("reason", "")}
+        {
+            "Name": container.get("name"),
+            "ExitCode": container.get("exitCode"),
+            "Reason": container.get("reason", ""),
+        }
         for container in task.get("containers", [])
     ]
     description: dict[str, Any] = {
@@ -76,7 +81,7 @@ def _evidence_of(task: Mapping[str, Any]) -> Evidence:
     description |= {
         name: round(at.timestamp() * 1000) for name, at in times.items() if at is not None
     }
-    failed = any(container["ExitCode"] != 0 for container in containers) or not containers
+    failed = job_container(description).get("ExitCode") != 0
     return Evidence(error="States.TaskFailed" if failed else None, task=description)
 
 

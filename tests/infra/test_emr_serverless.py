@@ -163,7 +163,7 @@ def test_an_attempt_has_one_job_run_which_ends_with_it(job: dict[str, Any]) -> N
     assert run["Resource"].endswith(":states:::emr-serverless:startJobRun.sync")
     assert run["Parameters"]["ClientToken.$"] == "$$.Execution.Name"
     assert len(ATTEMPT.execution_name) <= 64  # StartJobRun's limit
-    assert run["Parameters"]["ExecutionTimeoutMinutes"] == 10_140
+    assert run["Parameters"]["ExecutionTimeoutMinutes"] == 10_080
     assert run["TimeoutSecondsPath"] == "$.timeout_s"
     assert "Retry" not in run
     assert run["Catch"] == [

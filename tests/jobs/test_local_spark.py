@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
 
 from jobs.resources import Resources
 from jobs.spark.gateway import Gateway, GatewayError

@@ -47,7 +47,7 @@ CASES = {
     ),
     "exit-0-without-a-commit": (
         STARTED,
-        Evidence(task={"TaskArn": "arn:task", "Containers": [{"ExitCode": 0}]}),
+        Evidence(task={"TaskArn": "arn:task", "Containers": [{"Name": "job", "ExitCode": 0}]}),
         OutcomeClass.NO_OUTPUT,
     ),
     "recorded-permanent": (

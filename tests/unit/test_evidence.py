@@ -1,7 +1,12 @@
 """What settle goes by, where several things are known of one attempt."""
 
 import json
+from itertools import permutations
+from typing import Any
 
+import pytest
+
+from engines.fargate.tasks import _evidence_of
 from longhaul.domain.classify import classify
 from longhaul.domain.lease import RecordedResult
 from longhaul.domain.verdict import Evidence, OutcomeClass
@@ -30,3 +35,16 @@ def test_out_of_memory_is_seen_in_the_reason_of_the_stop_too() -> None:
     evidence = ended(137, "OutOfMemoryError: the task was killed")
 
     assert classify(STARTED, evidence).kind is OutcomeClass.OUT_OF_MEMORY
+
+
+CONTAINERS = (
+    {"name": "job", "exitCode": 0},
+    {"name": "aws-guardduty-agent-1a2b3c4", "exitCode": 137},
+)
+
+
+@pytest.mark.parametrize("containers", [*permutations(CONTAINERS)])
+def test_a_sidecar_that_is_killed_makes_no_failure_of_a_task(
+    containers: tuple[dict[str, Any], ...],
+) -> None:
+    assert _evidence_of({"containers": list(containers)}).error is None

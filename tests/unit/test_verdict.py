@@ -36,7 +36,7 @@ def job_run(state: str, details: str | None = None) -> Evidence:
     [
         (
             {
-                "Containers": [{"ExitCode": 137, "Reason": "OutOfMemoryError"}],
+                "Containers": [{"Name": "job", "ExitCode": 137, "Reason": "OutOfMemoryError"}],
                 "StopCode": "EssentialContainerExited",
                 "StoppedReason": "Essential container in task exited",
             },
@@ -45,8 +45,8 @@ def job_run(state: str, details: str | None = None) -> Evidence:
                 "Essential container in task exited"
             ),
         ),
-        ({"Containers": [{}], "StopCode": "UserInitiated"}, "UserInitiated"),
-        ({"Containers": [{"ExitCode": 0}]}, "exit code 0"),
+        ({"Containers": [{"Name": "job"}], "StopCode": "UserInitiated"}, "UserInitiated"),
+        ({"Containers": [{"Name": "job", "ExitCode": 0}]}, "exit code 0"),
         ({"Containers": []}, "the task ended without an exit code"),
     ],
 )
@@ -60,10 +60,13 @@ def test_verdict_says_all_that_ecs_says_of_the_end_of_a_task(
     ("task", "kind"),
     [
         # The kernel kills for lack of memory with 137, but so does a stop.
-        ({"Containers": [{"ExitCode": 1, "Reason": "OutOfMemory"}]}, OutcomeClass.FAILED),
+        (
+            {"Containers": [{"Name": "job", "ExitCode": 1, "Reason": "OutOfMemory"}]},
+            OutcomeClass.FAILED,
+        ),
         # The platform stops a job that has just failed for its own reasons: those count.
         (
-            {"Containers": [{"ExitCode": 65}], "StopCode": "SpotInterruption"},
+            {"Containers": [{"Name": "job", "ExitCode": 65}], "StopCode": "SpotInterruption"},
             OutcomeClass.PERMANENT,
         ),
         (
@@ -71,23 +74,26 @@ def test_verdict_says_all_that_ecs_says_of_the_end_of_a_task(
             OutcomeClass.NOT_PLACED,
         ),
         (
-            {"StopCode": "ServiceSchedulerInitiated", "Containers": [{"ExitCode": 143}]},
+            {
+                "StopCode": "ServiceSchedulerInitiated",
+                "Containers": [{"Name": "job", "ExitCode": 143}],
+            },
             OutcomeClass.INTERRUPTED,
         ),
         (
             {
                 "StopCode": "UserInitiated",
                 "StoppedReason": "Rate exceeded",
-                "Containers": [{"ExitCode": 143}],
+                "Containers": [{"Name": "job", "ExitCode": 143}],
             },
             OutcomeClass.INTERRUPTED,
         ),
         (
-            {"StopCode": "InfrastructureHealth", "Containers": [{"ExitCode": 143}]},
+            {"StopCode": "InfrastructureHealth", "Containers": [{"Name": "job", "ExitCode": 143}]},
             OutcomeClass.INTERRUPTED,
         ),
-        ({"Containers": [{"ExitCode": 73}]}, OutcomeClass.SUPERSEDED),
-        ({"Containers": [{"ExitCode": 74}]}, OutcomeClass.OUT_OF_DISK),
+        ({"Containers": [{"Name": "job", "ExitCode": 73}]}, OutcomeClass.SUPERSEDED),
+        ({"Containers": [{"Name": "job", "ExitCode": 74}]}, OutcomeClass.OUT_OF_DISK),
     ],
 )
 def test_end_of_a_task_is_classified_by_its_code_and_its_stop(
