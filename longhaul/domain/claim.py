@@ -223,7 +223,8 @@ def next_attempt(
         "attempt": old.attempt.number + 1,
         "first_wait_s": schedule.interval_s(0, timing),
     }
-    without_spot_s = old.unplaced_for(now).total_seconds()
+    unplaced_since = _without_the_wait(old, now)
+    without_spot_s = (now - (unplaced_since or now)).total_seconds()
     if old.interruptions >= timing.spot_interruptions or without_spot_s >= timing.start_timeout_s:
         changes["capacity"] = "FARGATE"
     execution = old.input.model_copy(update=changes)
@@ -231,11 +232,24 @@ def next_attempt(
         old,
         state=State.RUNNING,
         execution_input=execution.model_dump_json(),
+        unplaced_since=unplaced_since,
         receive=_received(old.receive, message)
         if message
         else replace(old.receive, receipt_handle=None),
         attempt=_started(execution.attempt, message, execution, timing, now),
     )
+
+
+def _without_the_wait(old: Lease, now: datetime) -> datetime | None:
+    """`unplaced_since` of the next attempt of a released job.
+
+    It moves on by the time since the back-off passed. In that time AWS was not asked: the stage was
+    paused, or its slots were taken.
+    """
+    if old.unplaced_since is None:
+        return None
+    due_at = old.retry_at or old.ended_at
+    return old.unplaced_since + max(now - due_at, timedelta(0))
 
 
 def adopted(lease: Lease, message: JobMessage) -> Lease:

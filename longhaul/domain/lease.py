@@ -206,6 +206,15 @@ class Attempt:
     gone_at: datetime | None = None  # when its uploads were looked for, and were gone
     published_at: datetime | None = None
 
+    @property
+    def worked_until(self) -> datetime | None:
+        """When the job's work last advanced; None when no task of Spark has ended yet."""
+        # As the runner reports it. A job's own code may write anything there.
+        match self.progress.get("tasks"):
+            case [int(done), *_] if done > 0:
+                return self.progress_at
+        return None
+
 
 @dataclass(frozen=True)
 class Lease:
@@ -228,8 +237,8 @@ class Lease:
     lineage: Lineage | None = None  # None: submitted by a producer
     failures: int = 0
     interruptions: int = 0
-    # When the first of the attempts was refused that since then all were not placed. Kept while the
-    # next attempt runs.
+    # When the first of the attempts was claimed that since then all were not placed, moved on by the
+    # time in which none was tried. Kept while the next attempt runs.
     unplaced_since: datetime | None = None
     settled_attempt: int = 0
     owed: tuple[Owed, ...] = ()

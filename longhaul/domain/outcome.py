@@ -102,8 +102,11 @@ def without_tiny(settlement: Settlement) -> Settlement:
 def _not_placed(
     row: Lease, verdict: Verdict, timing: LeaseSettings, now: datetime, rng: random.Random
 ) -> Settlement:
-    """Nothing is counted: only the time without a place ends the job."""
-    since = row.unplaced_since or row.attempt.claimed_at
+    """Nothing is counted: only the time without a place ends the job.
+
+    An attempt that lost its executors had a place until then.
+    """
+    since = row.attempt.worked_until or row.unplaced_since or row.attempt.claimed_at
     row = replace(row, unplaced_since=since)
     waited_s = (now - since).total_seconds()
     if waited_s >= timing.max_unplaced_s:

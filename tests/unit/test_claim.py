@@ -343,7 +343,7 @@ def test_job_for_which_spot_has_no_room_runs_on_demand_after_the_start_timeout()
     capacities = []
     for waited_s in (599, 600):
         since = LATER - timedelta(seconds=waited_s)
-        refused = released(execution_input=spot, unplaced_since=since, retry_at=None)
+        refused = released(execution_input=spot, unplaced_since=since, retry_at=LATER)
         claim = decide_claim(refused, message(), stage(spot=True), LeaseSettings(), LATER)
         assert isinstance(claim, Claim)
         capacities.append(claim.lease.input.capacity)

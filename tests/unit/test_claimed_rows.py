@@ -2,7 +2,8 @@
 
 import random
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -223,3 +224,45 @@ def test_job_without_a_place_is_dead_after_seven_days(waited_s: int, state: str)
     now = NOW + timedelta(seconds=waited_s)
 
     assert settle(running(), refused, stage(), TIMING, now, random.Random(1)).lease.state == state
+
+
+@pytest.mark.parametrize("waited", [timedelta(0), timedelta(minutes=1), timedelta(days=8)])
+def test_wait_for_a_slot_does_not_count_as_a_lack_of_room(waited: timedelta) -> None:
+    refused = Verdict(OutcomeClass.NOT_PLACED, "no room")
+    row = settle(running(), refused, stage(), TIMING, NOW, random.Random(1)).lease
+    assert row.retry_at is not None
+    back_off = row.retry_at - NOW
+
+    row = next_attempt(row, None, TIMING, row.retry_at + waited)
+    again = settle(row, refused, stage(), TIMING, row.attempt.claimed_at, random.Random(1)).lease
+
+    assert again.state is State.RELEASED
+    assert again.unplaced_since == NOW + waited
+    assert again.unplaced_for(row.attempt.claimed_at) == back_off
+
+
+def test_claim_of_a_due_job_by_a_clock_that_is_behind_keeps_the_time_without_a_place() -> None:
+    row = replace(RELEASED, unplaced_since=NOW, retry_at=LATER)
+
+    assert next_attempt(row, None, TIMING, NOW).unplaced_since == NOW
+
+
+@pytest.mark.parametrize(
+    ("progress", "since"),
+    [
+        ({"phase": "waiting", "tasks": [3, 9]}, LATER),
+        ({"phase": "waiting", "tasks": [0, 9]}, NOW),  # a driver that never had an executor
+        ({"phase": "waiting"}, NOW),
+        ({"phase": "waiting", "tasks": "3"}, NOW),
+    ],
+    ids=str,
+)
+def test_job_that_worked_for_days_had_a_place_until_its_work_stood_still(
+    progress: dict[str, Any], since: datetime
+) -> None:
+    refused = Verdict(OutcomeClass.NOT_PLACED, "no executors")
+    worked = changed(running(), unplaced_since=NOW, progress=progress, progress_at=LATER)
+
+    row = settle(worked, refused, stage(), TIMING, LATER, random.Random(1)).lease
+
+    assert row.unplaced_since == since
