@@ -237,8 +237,8 @@ class Lease:
     lineage: Lineage | None = None  # None: submitted by a producer
     failures: int = 0
     interruptions: int = 0
-    # When the first of the attempts was claimed that since then all were not placed, moved on by the
-    # time in which none was tried. Kept while the next attempt runs.
+    # When the first of the attempts was claimed that since then all were not placed, moved on by
+    # the time in which none was tried. Kept while the next attempt runs.
     unplaced_since: datetime | None = None
     settled_attempt: int = 0
     owed: tuple[Owed, ...] = ()
