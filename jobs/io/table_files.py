@@ -107,9 +107,10 @@ def describe(
 def _found(
     footer: "FileMetaData", plan: dict[int, "StatisticsCollector"], ids: dict[str, int]
 ) -> "DataFileStatistics":
-    """A file's statistics, without the bounds that Python has no date for.
+    """A file's statistics. A column has bounds only if each of its row groups has usable ones.
 
-    Spark's years go beyond 1 to 9999, and so do Iceberg's.
+    pyiceberg takes the bounds of those that have some for those of the file, and Python's `max`
+    over a NaN depends on the order: readers would leave out files that hold what they look for.
     """
     from pyiceberg.io.pyarrow import (  # noqa: PLC0415
         MetricModeTypes,
@@ -117,26 +118,34 @@ def _found(
         data_file_statistics_from_parquet_metadata,
     )
 
-    try:
-        return data_file_statistics_from_parquet_metadata(footer, plan, ids)
-    except OverflowError:
-        counted = {
-            ids[chunk.path_in_schema]
-            for group in range(footer.num_row_groups)
-            for chunk in map(footer.row_group(group).column, range(footer.num_columns))
-            if _has_no_date(chunk)
-        }
+    counted = {
+        ids[chunk.path_in_schema]
+        for group in range(footer.num_row_groups)
+        for chunk in map(footer.row_group(group).column, range(footer.num_columns))
+        if not _has_bounds(chunk)
+    }
     counts = MetricsMode(MetricModeTypes.COUNTS)
     plan = plan | {each: replace(plan[each], mode=counts) for each in counted}
     return data_file_statistics_from_parquet_metadata(footer, plan, ids)
 
 
-def _has_no_date(chunk: "ColumnChunkMetaData") -> bool:
+def _has_bounds(chunk: "ColumnChunkMetaData") -> bool:
+    """Whether the least and the greatest value of a column in a row group are known.
+
+    One that has a NaN has it as its greatest, in Spark's files. Of nulls alone there is neither.
+    """
+    found = chunk.statistics
+    if found is None:
+        return True  # pyiceberg leaves out the column itself
+    if not found.has_min_max:
+        return bool(found.has_null_count and found.null_count == chunk.num_values)
     try:
-        _ = chunk.statistics and (chunk.statistics.min, chunk.statistics.max)
-    except OverflowError:
+        ends = found.min, found.max
+    except OverflowError:  # Spark's years go beyond 1 to 9999, and so do Iceberg's, not Python's
+        return False
+    except NotImplementedError:  # of pyarrow; pyiceberg leaves out the column itself
         return True
-    return False
+    return all(each == each for each in ends)  # noqa: PLR0124 - a NaN is not
 
 
 def _statistics(raw: dict[str, Any]) -> dict[int, ColumnStatistics]:

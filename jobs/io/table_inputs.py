@@ -12,6 +12,8 @@ from pyiceberg.expressions import (
     AlwaysTrue,
     And,
     BooleanExpression,
+    EqualTo,
+    In,
     NotEqualTo,
     NotIn,
     NotNaN,
@@ -130,7 +132,13 @@ class TablePlanner:
         # Manifests are pruned by the names that columns have now. What is left of the filter for a
         # file (its residual) is known only where they were.
         pruned = where if schema.schema_id == table.schema().schema_id else _ALL
-        tasks = table.scan(row_filter=pruned, snapshot_id=snapshot.snapshot_id).plan_files()
+        try:
+            tasks = [*table.scan(row_filter=pruned, snapshot_id=snapshot.snapshot_id).plan_files()]
+        except TypeError:
+            # pyiceberg compares a null partition's value with the filter's. Read all files, and
+            # apply the filter to their rows.
+            pruned = _ALL
+            tasks = [*table.scan(snapshot_id=snapshot.snapshot_id).plan_files()]
         bound = bind(schema, where, case_sensitive=True)
         files = tuple(
             self._planned(table, task, _ALL if pruned == where and task.residual == _ALL else bound)
@@ -200,19 +208,24 @@ def _parsed(where: str, schema: Schema) -> BooleanExpression:
         raise UnreadableError(
             f"its filter cannot be used: it makes no sense at character {error.column}"
         ) from error
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, ArithmeticError) as error:
         said = without_values(str(error), where)
         raise UnreadableError(f"its filter cannot be used: {said}") from error
     return _as_in_sql(rewrite_not(found))
 
 
 def _as_in_sql(where: BooleanExpression) -> BooleanExpression:
-    """A filter without `not`, in which null matches no negation.
+    """A filter without `not`, in which null matches no negation, and 0.0 is -0.0 in a list too.
 
-    It would for Iceberg, which looks at partitions, and not for pyarrow, which looks at rows: what
-    a filter means would depend on how the table is partitioned.
+    Null would match for Iceberg, which looks at partitions, and not for pyarrow, which looks at
+    rows: what a filter means would depend on how the table is partitioned. In a list pyarrow
+    compares the bits of floats.
     """
     match where:
+        case In(term=term, literals=literals) if 0 in {each.value for each in literals}:
+            return Or(where, EqualTo(term=term, value=0))
+        case NotIn(term=term, literals=literals) if 0 in {each.value for each in literals}:
+            return And(where, NotNull(term=term), NotEqualTo(term=term, value=0))
         case And():
             return And(_as_in_sql(where.left), _as_in_sql(where.right))
         case Or():

@@ -68,16 +68,25 @@ class StagedFile:
 
     def _batches(self, check: Callable[[], None]) -> Iterator[pa.RecordBatch]:
         where = self.planned.where
-        wanted = None if isinstance(where, AlwaysTrue) else expression_to_pyarrow(where)
+        wanted = None
+        if not isinstance(where, AlwaysTrue):
+            # Without the schema, a field of a struct is the column that has the field's name.
+            wanted = expression_to_pyarrow(where, self.table.schema)
         deleted, end = self._deleted(), 0
         # Not whole row groups at once: another writer's may be as large as its file.
-        with pq.ParquetFile(self.place, buffer_size=_BUFFER, pre_buffer=False) as file:
+        with self._open() as file:
             for batch in file.iter_batches(_BATCH, use_threads=False):
                 check()
                 begin, end = end, end + len(batch)
                 there = _without(batch, deleted, begin, end).to_struct_array()
                 rows = pa.RecordBatch.from_struct_array(self._projection.rows(there))
                 yield rows if wanted is None else rows.filter(wanted)
+
+    def _open(self) -> pq.ParquetFile:
+        # INT96 in microseconds, as Spark reads it: nanoseconds wrap outside of 1677 to 2262.
+        return pq.ParquetFile(
+            self.place, buffer_size=_BUFFER, pre_buffer=False, coerce_int96_timestamp_unit="us"
+        )
 
     def _deleted(self) -> pa.Array:
         """The positions of its deleted rows, ascending."""
@@ -92,8 +101,10 @@ class StagedFile:
 
     @cached_property
     def _projection(self) -> Projection:
+        with self._open() as file:
+            schema = file.schema_arrow
         return Projection(
-            pq.read_schema(self.place),
+            schema,
             self.table.schema,
             self.table.names.root,
             self.planned.constants,

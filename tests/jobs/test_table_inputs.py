@@ -22,12 +22,14 @@ from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform, MonthTransform
 from pyiceberg.types import (
     DateType,
+    DoubleType,
     IntegerType,
     ListType,
     LongType,
     NestedField,
     StringType,
     StructType,
+    TimestamptzType,
     TimeType,
     UUIDType,
 )
@@ -66,7 +68,7 @@ class World:
         glue.create_database(DatabaseInput={"Name": "lake"})
         self.glue = glue
         self.tables = Tables(lambda: glue, self.s3, BUCKET)
-        self._folder = folder
+        self.folder = folder
         self.listing: InputListing | None = None
         self.moved: list[tuple[str, int]] = []
 
@@ -83,7 +85,7 @@ class World:
         stager = Stager(
             self.s3,
             self.listing,
-            self._folder / f"inputs-{len(self.moved)}",
+            self.folder / f"inputs-{len(self.moved)}",
             Stop(),
             disk_gib={},
             begin=lambda size: self.moved.append(("begin", size)),
@@ -365,6 +367,85 @@ def test_null_matches_no_negation_however_the_table_is_partitioned(
     ):
         assert numbers(world.stage(f"{PATH}?{where}")) == [2], where
     assert numbers(world.stage(f"{PATH}?kind != 'a' or kind is null")) == [0, 2]
+
+
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_a_filter_of_null_partitions_finds_their_rows_however_the_table_is_partitioned(
+    world: World, *, partitioned: bool
+) -> None:
+    by_day = PartitionSpec(PartitionField(3, 1000, IdentityTransform(), "day"))
+    table = world.create(partition_spec=by_day if partitioned else PartitionSpec())
+    first, second = dt.date(2026, 1, 1), dt.date(2026, 2, 1)
+    table.append(rows((0, "a", None), (1, "a", first), (2, "b", second)))
+
+    for where, expected in (
+        ("day >= '2026-02-01' or day is null", [0, 2]),
+        ("day < '2026-02-01' or n < 0", [1]),
+        ("day in ('2026-02-01', '2026-03-01') or n = 0", [0, 2]),
+    ):
+        assert numbers(world.stage(f"{PATH}?{where}")) == expected, where
+
+
+def test_a_filter_of_a_structs_field_looks_at_that_field(world: World) -> None:
+    deep = StructType(NestedField(4, "n", LongType(), required=False))
+    table = world.create(Schema(N, NestedField(3, "deep", deep, required=False)))
+    values = [
+        {"n": 0, "deep": {"n": 7}},
+        {"n": 1, "deep": {"n": None}},
+        {"n": 7, "deep": None},
+        {"n": 3, "deep": {"n": 1}},
+    ]
+    table.append(pa.Table.from_pylist(values, table.schema().as_arrow()))
+
+    for where, expected in (
+        ("deep.n = 7", [0]),
+        ("deep.n is null", [1, 7]),
+        ("n = 3 and deep.n = 1", [3]),
+    ):
+        assert numbers(world.stage(f"{PATH}?{where}")) == expected, where
+
+
+def test_a_filter_of_floats_knows_one_zero_and_compares_no_nan(world: World) -> None:
+    table = world.create(Schema(N, NestedField(3, "f", DoubleType(), required=False)))
+    floats = [0.0, -0.0, 1.0, float("nan"), None]
+    table.append(pa.table({"n": range(5), "f": pa.array(floats)}, schema=table.schema().as_arrow()))
+
+    for where, expected in (
+        ("f = 0.0", [0, 1]),
+        ("f in (0.0, 1.0)", [0, 1, 2]),
+        ("f not in (0.0, 2.0)", [2, 3]),
+        ("f > 0", [2]),
+        ("f is nan", [3]),
+        ("f > 0 or f is nan", [2, 3]),
+    ):
+        assert numbers(world.stage(f"{PATH}?{where}")) == expected, where
+
+
+def test_int96_timestamps_are_read_as_they_are_in_any_year(
+    world: World, spark: SparkSession
+) -> None:
+    columns = Schema(N, NestedField(2, "at", TimestamptzType(), required=False))
+    names = '[{"field-id": 1, "names": ["n"]}, {"field-id": 2, "names": ["at"]}]'
+    table = world.create(columns, properties={"schema.name-mapping.default": names})
+    years = (1600, 2020, 9999)
+    times = [dt.datetime(year, 12, 31, 1, 2, 3, 456, tzinfo=dt.UTC) for year in years]
+    table.append(pa.table({"n": [0, 1, 2], "at": times}, schema=table.schema().as_arrow()))
+    (uri,) = data_files(table)
+    # As Hive, Impala and old Sparks write it. Only its place is known to the table.
+    hive = spark.createDataFrame(list(enumerate(times)), "n long, at timestamp").coalesce(1)
+    spark.conf.set("spark.sql.parquet.outputTimestampType", "INT96")
+    try:
+        hive.write.parquet((world.folder / "hive").as_uri())
+    finally:
+        spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+    (file,) = (world.folder / "hive").glob("part-*.parquet")
+    assert pq.ParquetFile(file).schema.column(1).physical_type == "INT96"
+    bucket, _, key = uri.removeprefix("s3://").partition("/")
+    world.s3.upload_file(str(file), bucket, key)
+
+    staged = world.stage(f"{PATH}?n >= 0")
+
+    assert [row["at"] for row in read(staged)] == times
 
 
 def test_a_table_without_rows_has_its_columns(world: World, spark: SparkSession) -> None:

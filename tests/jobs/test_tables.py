@@ -353,3 +353,36 @@ def test_a_column_beyond_the_years_of_python_has_no_bounds(tmp_path: Path, kind:
     assert (at_.lower, at_.upper, at_.values, at_.nulls) == (None, None, 3, 1)
     with pytest.raises(PermanentJobError, match="column at cannot part the rows"):
         describe([tmp_path / "part.parquet"], schema, (PartitionBy(column="at"),), "data/")
+
+
+@pytest.mark.parametrize("nan_in", [0, 1, 2])
+def test_a_column_with_a_nan_in_any_row_group_has_no_bounds(
+    spark: SparkSession, tmp_path: Path, nan_in: int
+) -> None:
+    small = {"parquet.block.row.count.limit": "100"}
+    f = f"case when id = {nan_in * 100 + 7} then double('NaN') else (id div 100) * 10 + id % 5 end"
+    df = spark.range(300, numPartitions=1).selectExpr("id as n", f"cast({f} as double) as f")
+    df.write.options(**small).parquet((tmp_path / "rows").as_uri())
+    (file,) = (tmp_path / "rows").glob("*.parquet")
+    assert pq.read_metadata(file).num_row_groups == 3
+
+    ((_, entry),) = describe([file], columns_of(df.schema.jsonValue()), (), "data/")
+
+    n, f_ = entry.columns[1], entry.columns[2]
+    assert (n.lower, n.upper) != (None, None)
+    assert (f_.lower, f_.upper, f_.values, f_.nulls) == (None, None, 300, 0)
+
+
+def test_a_column_has_no_bounds_where_a_row_group_with_values_has_none(tmp_path: Path) -> None:
+    schema = columns_of({"fields": [{"name": "a", "type": "double"}]})
+    path = tmp_path / "part.parquet"
+    # pyarrow leaves NaN out of a row group's bounds, and has none for a group of NaN alone.
+    groups = ([1.0, 2.0], [float("nan")], [None])
+    for without, expected in ((1, True), (2, False)):
+        with pq.ParquetWriter(path, schema.as_arrow()) as writer:
+            for n, values in enumerate(groups):
+                if n != without:
+                    column = pa.array(values, pa.float64())
+                    writer.write_table(pa.table([column], schema=schema.as_arrow()))
+        ((_, entry),) = describe([path], schema, (), "data/")
+        assert (entry.columns[1].upper is not None) is expected
