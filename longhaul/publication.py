@@ -72,7 +72,7 @@ class Publication:
         Raises:
             LeaseChangedError: it was published after all, or another function came first.
         """
-        after = reopened(lease, self.timing, self.clock.now(), self.rng)
+        after = reopened(lease, self.timing, self.leases.aws_time(), self.rng)
         after = self.leases.reopen(lease, after)
         logger.warning(
             "a committed output is void", extra={"lease": lease.key, "state": after.state.value}

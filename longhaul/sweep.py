@@ -194,14 +194,23 @@ class Sweeper:
             report.finished += 1
             logger.warning("a released job's stage was removed: dead", extra={"lease": lease.key})
             return
-        if lease.unseen_for(now) < timedelta(seconds=self.settings.lease.missing_after_s):
+        unseen_for = lease.unseen_for(now)
+        if unseen_for < timedelta(seconds=self.settings.lease.missing_after_s):
             return
         content = self.requests.get(lease.request_ref)
         sent_at = lease.receive.first_sent_at or lease.attempt.claimed_at
         copy = renewal(content, lease.receive.chain, lease.key, sent_at)
-        self.queue.send(stage.queue_url, copy)
-        with suppress(LeaseChangedError):  # its message came a moment ago
-            self.leases.note_seen(lease, now)
+        # Before the copy is sent: another sweep may look at the same row.
+        try:
+            noted = self.leases.note_seen(lease, now)
+        except LeaseChangedError:
+            return  # its message came a moment ago, or another sweep was first
+        try:
+            self.queue.send(stage.queue_url, copy)
+        except Exception:
+            with suppress(LeaseChangedError):  # the next sweep tries again, and not in six hours
+                self.leases.note_seen(noted, now - unseen_for)
+            raise
         report.renewed += 1
         logger.warning(
             "a released job's message had not come for hours: sent again",

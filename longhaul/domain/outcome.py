@@ -170,7 +170,9 @@ def reopened(lease: Lease, timing: LeaseSettings, now: datetime, rng: random.Ran
         cancel_requested_at=lease.cancelled_at if lease.is_cancelled else None,
     )
     if interruptions >= timing.max_interruptions:
-        return _dead(row)
+        # Its end is now, and not when it seemed to have succeeded: what was sent in between is
+        # older than its death, and its notice is tried for a day from now.
+        return _dead(replace(row, settled_at=now))
     wait = timedelta(seconds=schedule.back_off_s(interruptions - 1, timing, rng))
     return replace(row, state=State.RELEASED, owed=(), retry_at=now + wait)
 

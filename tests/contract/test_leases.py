@@ -204,6 +204,20 @@ def test_debts_are_struck_off_in_order_and_a_repetition_changes_nothing(
     assert leases.load(claimed.key) == leases.strike(published, Owed.DELETE, NOW)
 
 
+def test_of_two_that_miss_a_message_one_notes_it(leases: DynamoLeases, claimed: Lease) -> None:
+    leases.settle(claimed, after(claimed, OutcomeClass.FAILED))
+    row = leases.load(claimed.key)
+    assert row is not None
+    second = timedelta(seconds=1)
+    for n in range(2):  # without an earlier note, and with one
+        at = NOW + 2 * n * second
+        noted = leases.note_seen(row, at)
+        assert leases.note_seen(row, at) == noted  # the SDK's second try
+        with pytest.raises(LeaseChangedError):
+            leases.note_seen(row, at + second)
+        row = noted
+
+
 @pytest.mark.parametrize("cancels", [1, 2])
 def test_new_run_is_refused_when_the_job_was_cancelled_since_its_row_was_read(
     aws: Aws, leases: DynamoLeases, claimed: Lease, cancels: int

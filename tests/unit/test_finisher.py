@@ -76,6 +76,17 @@ def test_a_job_whose_commit_is_void_is_visible_at_once_and_then_cleaned_up_after
     queue.set_visibility.assert_called_once_with(stage().queue_url, HANDLE, 0)
 
 
+def test_what_another_finisher_has_done_meanwhile_is_not_done_again() -> None:
+    leases, queue = Mock(), Mock()
+    done = replace(PUBLISHED, owed=())
+    leases.strike.return_value = done  # the answer was lost, and the other went on to the end
+
+    assert finisher(leases=leases, queue=queue).finish(ENDED) is done
+
+    assert leases.strike.call_count == 1
+    queue.delete.assert_not_called()
+
+
 @pytest.mark.parametrize(
     ("before", "current", "after"),
     [

@@ -328,6 +328,9 @@ def test_job_whose_commit_was_void_too_often_is_dead() -> None:
 
     assert (row.state, row.owed) == (State.DEAD, (Owed.DEAD_LETTER, Owed.DELETE))
     assert (row.last_class, row.last_error) == ("interrupted", "the committed output was void")
+    # What was sent while it seemed to have succeeded is older than its death.
+    assert row.settled_at == LATER
+    assert not row.was_over(LATER - timedelta(minutes=1))
 
 
 def test_job_that_was_cancelled_before_its_commit_was_void_has_the_mark() -> None:

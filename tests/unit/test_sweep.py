@@ -6,6 +6,8 @@ from unittest.mock import Mock
 
 import pytest
 
+from longhaul.domain.claim import seen
+from longhaul.domain.errors import LeaseChangedError
 from longhaul.domain.lease import Lease, Owed, State
 from longhaul.domain.message import Message, renewal
 from longhaul.metrics import StageMetric
@@ -74,6 +76,51 @@ def test_the_execution_of_a_job_that_beats_is_not_asked_for(
     values = metrics.put.call_args_list[0].args[0]
     assert values[StageMetric.WITHOUT_BEAT] == without_beat
     assert report.repairs == 0
+
+
+def test_copy_is_noted_before_it_is_sent() -> None:
+    calls = Mock()
+    calls.queue.depth.return_value = Depth(visible=0, hidden=0)
+    row = released()
+    found = sweeper(row, queue=calls.queue, requests=Mock(get=Mock(return_value=Message("{}", {}))))
+    found.leases.note_seen = calls.note_seen  # type: ignore[method-assign]
+
+    assert found.sweep().renewed == 1
+
+    assert [call[0] for call in calls.mock_calls if call[0] != "queue.depth"] == [
+        "note_seen",
+        "queue.send",
+    ]
+
+
+def test_copy_that_another_sweep_sends_is_not_sent_twice() -> None:
+    queue = Mock()
+    queue.depth.return_value = Depth(visible=0, hidden=0)
+    found = sweeper(
+        released(), queue=queue, requests=Mock(get=Mock(return_value=Message("{}", {})))
+    )
+    found.leases.note_seen.side_effect = LeaseChangedError(None)  # type: ignore[attr-defined]
+
+    report = found.sweep()
+
+    assert (report.renewed, report.failed, queue.send.call_count) == (0, 0, 0)
+
+
+def test_copy_that_cannot_be_sent_is_tried_again_by_the_next_sweep() -> None:
+    queue = Mock()
+    queue.depth.return_value = Depth(visible=0, hidden=0)
+    queue.send.side_effect = OSError
+    requests, giving_up = Mock(get=Mock(return_value=Message("{}", {}))), Mock()
+    giving_up.end_if_due.side_effect = lambda lease, *_: lease  # one error is not too many
+    row = released()
+    found = sweeper(row, queue=queue, requests=requests, giving_up=giving_up)
+    found.leases.note_seen.side_effect = seen  # type: ignore[attr-defined]
+
+    assert found.sweep().failed == 1
+
+    noted, back = found.leases.note_seen.call_args_list  # type: ignore[attr-defined]
+    assert noted.args == (row, NOW)
+    assert seen(*back.args).unseen_for(NOW) == row.unseen_for(NOW)
 
 
 @pytest.mark.parametrize("first_sent_at", [None, LONG_AGO])

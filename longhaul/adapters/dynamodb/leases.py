@@ -70,6 +70,9 @@ SAME_CANCEL = "cancelled_at = :cancelled_at"
 NEWER_RECEIVE = "receive_count < :receive_count"  # of two adoptions the newer receive stays
 SAME_HANDLE = "receipt_handle = :receipt_handle"  # a newer receive's handle is never cleared
 SAME_MESSAGE = "message_id = :message_id"  # a copy that another copy has replaced
+# Of two that miss a message one sends its copy.
+NEVER_SEEN = "attribute_not_exists(seen_at)"
+SAME_SEEN = "seen_at = :seen_at"
 SAME_OWED = "owed = :owed"  # what another finisher has struck off is not owed again
 
 
@@ -290,7 +293,20 @@ class DynamoLeases:
 
     def note_seen(self, lease: Lease, now: datetime) -> Lease:
         after = seen(lease, now)
-        self._replace(lease, after)
+        look, values = NEVER_SEEN, {}
+        if lease.receive.seen_at is not None:
+            look, values = SAME_SEEN, _as_placeholders(lease, "seen_at")
+        try:
+            self._replace(lease, after, [look], values)
+        except LeaseChangedError as error:
+            return own_write(
+                error,
+                lambda row: (
+                    row.id == lease.id
+                    and row.state is lease.state
+                    and row.receive.seen_at == after.receive.seen_at
+                ),
+            )
         return after
 
     def _keep(self, record: AttemptRecord) -> dict[str, Any]:
