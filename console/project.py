@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from console.synth import DEFAULT_WORK_DIR, PROFILE, REPOSITORY, synth
+from embedded.http_services import LOOPBACK
 from infra.job_files import check
 from infra.project import VARIABLE, Project, find, load_project
 from infra.requirements import install
@@ -15,6 +16,7 @@ from infra.settings import CONTEXT_KEY, Settings, SettingsError
 from longhaul.settings import StageSettings
 
 DEFAULT_STACK: Final = "Longhaul"
+_BUNDLED: Final[dict[str, object]] = {"aws:cdk:bundling-stacks": ["**"]}
 # A job is a Spark of its own, and this machine has a few cores.
 _LOCAL_SLOTS: Final = 2
 
@@ -80,12 +82,17 @@ def python_environment(project: Project) -> dict[str, str]:
     return {"LONGHAUL_JOBS": str(project.jobs), "PYTHONPATH": os.pathsep.join(map(str, path))}
 
 
-def local_synth(folder: Path) -> Path:
-    """The assembly that `longhaul up` deploys: the chosen project's, or the checkout's."""
+def local_synth(folder: Path, host: str = LOOPBACK) -> Path:
+    """The assembly that `longhaul up --host` deploys: the chosen project's, or the checkout's.
+
+    On loopback its layer is empty: functions run in this environment. On Docker's bridge the layer
+    is built, because there `sam local invoke` mounts it.
+    """
     project = chosen()
+    context: dict[str, object] = {} if host == LOOPBACK else _BUNDLED
     if project is None:
-        return synth(folder)
-    return synth(folder, context=local_context(project), project=project.folder)
+        return synth(folder, context=context)
+    return synth(folder, context=local_context(project) | context, project=project.folder)
 
 
 def local_context(project: Project) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections import defaultdict
 from pathlib import Path
 from threading import Event
 
@@ -38,7 +39,7 @@ def serve(
             stderr.print("looking after the project and what its jobs import …")
             make_ready(project)
         stderr.print("synthesizing the stack …")
-        assembly = local_synth(work_dir / "cdk.out")
+        assembly = local_synth(work_dir / "cdk.out", host)
         stack = project.stack_name if project else DEFAULT_STACK
         stopping = Event()
         at_stop(lambda *_: stopping.set())
@@ -96,9 +97,23 @@ def make_buckets(aws: EmbeddedAws, settings: RuntimeSettings) -> None:
 
 
 def write_sam_environment(aws: EmbeddedAws, settings: RuntimeSettings) -> None:
-    """Write the functions' settings for `sam local invoke`, which does not resolve references."""
+    """Write the functions' settings for `sam local invoke`, which does not resolve references.
+
+    For any other variable of the template sam takes this machine's value, if it has one: TMPDIR,
+    above all. So those that all functions have alike are in the file too.
+    """
     value = settings.model_copy(update={"endpoint_url": aws.endpoint}).model_dump_json(
         exclude_defaults=True
     )
-    document = {"Parameters": {VARIABLE: value}}
+    document = {"Parameters": _shared_variables(aws) | {VARIABLE: value}}
     write_private(aws.work_dir / SAM_ENVIRONMENT, json.dumps(document, indent=2) + "\n")
+
+
+def _shared_variables(aws: EmbeddedAws) -> dict[str, str]:
+    """The variables that have one value in all functions that have them."""
+    client = aws_client("lambda", endpoint=aws.endpoint, region=aws.region)
+    found: dict[str, set[str]] = defaultdict(set)
+    for function in client.list_functions()["Functions"]:
+        for name, value in function["Environment"]["Variables"].items():
+            found[name].add(value)
+    return {name: min(values) for name, values in sorted(found.items()) if len(values) == 1}
