@@ -31,7 +31,7 @@ from longhaul.domain.claim import (
 from longhaul.domain.dead_letter import refusal
 from longhaul.domain.errors import InvalidRequestError, LeaseChangedError, UnreadableRowError
 from longhaul.domain.lease import Lease, with_handle
-from longhaul.domain.message import Delivery, JobMessage, read, require_room
+from longhaul.domain.message import Delivery, JobMessage, believed, read, require_room
 from longhaul.domain.outcome import cancel_waiting
 from longhaul.domain.policy import check_policy
 from longhaul.finish import Finisher
@@ -145,6 +145,7 @@ class Dispatcher:
 
         Returns a row that must be decided on again, None when nothing is left to do.
         """
+        message = believed(message, lease)
         decision = decide_claim(lease, message, batch.stage, self.settings.lease, self.clock.now())
         # The message of a running job comes back after half a day, which may be too late.
         if isinstance(decision, Claim | Probe) and self.messages.renew_if_worn_out(batch, message):

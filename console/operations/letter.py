@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from longhaul.domain import attributes
-from longhaul.domain.dead_letter import Reason
+from longhaul.domain.dead_letter import Reason, without_ours
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.giving_up import INTERNAL_ERROR
 from longhaul.domain.message import Message
@@ -91,7 +91,7 @@ def redriven(letter: DeadLetter) -> Message:
 
     It has the producer's body and attributes.
     """
-    theirs = dict(attributes.theirs_of(letter.content.attributes))
+    theirs = dict(without_ours(letter.content))
     # A message that SQS moved by itself kept its id, which may be its job's id.
     job_id = attributes.value_of(theirs, attributes.JOB_ID) or (
         None if letter.reason else letter.message_id

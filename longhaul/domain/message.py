@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from longhaul.domain import attributes
 from longhaul.domain.attributes import Attributes
 from longhaul.domain.errors import InvalidRequestError
-from longhaul.domain.lease import job_key, request_ref
+from longhaul.domain.lease import Lease, job_key, request_ref
 from longhaul.domain.request import JobRequest, parse_job_id, read_request
 from longhaul.settings import LeaseSettings, Stage
 
@@ -68,6 +68,8 @@ class JobMessage:
     key: str
     renews: str | None = None  # of a copy: id of the first message of its chain
     is_follow_on: bool = False  # sent because another job succeeded
+    # The same message, if its attributes are those that the version before wrote.
+    as_before: "JobMessage | None" = None
 
     @property
     def chain(self) -> str:
@@ -101,6 +103,30 @@ def read(delivery: Delivery, stage: Stage, now: datetime) -> JobMessage:
     Raises:
         InvalidRequestError: its body is no request; `problems` says why.
     """
+    message = _read(delivery, stage, now)
+    before = attributes.in_new_names(delivery.content.attributes)
+    if before is None:
+        return message
+    content = replace(delivery.content, attributes=before)
+    return replace(message, as_before=_read(replace(delivery, content=content), stage, now))
+
+
+def believed(message: JobMessage, row: Lease | None) -> JobMessage:
+    """The message as its attributes of the version before say, if the row proves it.
+
+    It is a copy if the row names its chain. It is a follow-on if the row has the lineage of its
+    request. Anything else is a producer's message, with attributes of the producer's own.
+    """
+    before = message.as_before
+    if before is None or row is None:
+        return message
+    if before.renews:
+        return before if before.chain == row.receive.chain else message
+    is_proven = before.is_follow_on and before.request.lineage == row.lineage
+    return before if is_proven else message
+
+
+def _read(delivery: Delivery, stage: Stage, now: datetime) -> JobMessage:
     given = delivery.content.attributes
     renews = attributes.value_of(given, attributes.RENEWS)
     if renews and len(renews) > _MAX_MESSAGE_ID:  # untrusted input: it goes into the row

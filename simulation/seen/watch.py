@@ -7,6 +7,7 @@ from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
+from longhaul.domain import attributes
 from simulation.aws.ecs.tasks import Task
 from simulation.aws.platform.containers import attempt_of
 from simulation.aws.platform.hosts import Host
@@ -88,9 +89,18 @@ class Watch:
         job_id = request.get("job_id") or names.get("job_id") or message.id
         key = f"{stage}#{job_id}"
         job, work = self._asked(stage, request)
-        is_follow_on = "lineage" in request and "renews" not in names and is_sent_by_product()
+        is_follow_on = (
+            "lineage" in request and attributes.RENEWS not in names and is_sent_by_product()
+        )
         sent = Sent(
-            message, key, job, work, names.get("renews"), self.seen.now, request, is_follow_on
+            message,
+            key,
+            job,
+            work,
+            names.get(attributes.RENEWS),
+            self.seen.now,
+            request,
+            is_follow_on,
         )
         self.seen.sent[message.id] = sent
         self.seen.sent_by_key[key].append(sent)

@@ -322,7 +322,7 @@ def test_sweep_does_what_the_page_says(life: Life, line: dict[str, str]) -> None
             assert done == {"looked_at": 1, "renewed": 1}
             (record,) = life.receive()
             assert (
-                record["messageAttributes"]["renews"]["stringValue"]
+                record["messageAttributes"]["longhaul_renews"]["stringValue"]
                 == life.row(JOB).receive.message_id
             )
             assert life.sweep() == {"looked_at": 1}  # for the next six hours

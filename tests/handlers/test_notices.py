@@ -262,7 +262,7 @@ def test_a_message_that_waits_for_its_notice_does_not_wear_out(output: Path) -> 
                 stack.aws.clock.advance(500)
                 life.deliver()
             (message,) = stack.sqs.queues[stack.jobs_url].messages.values()
-            assert message.attributes["renews"]["StringValue"] == sent
+            assert message.attributes["longhaul_renews"]["StringValue"] == sent
         stack.aws.clock.advance(500)
         life.deliver()
         assert (len(told(life)), stack.messages()) == (1, (0, 0))

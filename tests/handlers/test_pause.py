@@ -25,7 +25,7 @@ def test_messages_wait_are_renewed_and_run_after_the_pause(life: Life) -> None:
         life.stack.aws.clock.advance(1_800)
     assert life.rows() == []
     (copy,) = life.stack.sqs.queues[life.stack.jobs_url].messages.values()
-    assert copy.attributes["renews"]["StringValue"] == first
+    assert copy.attributes["longhaul_renews"]["StringValue"] == first
 
     life.stack.parts.slots.resume(life.stage, life.stack.aws.clock.now())
     life.deliver()

@@ -87,8 +87,8 @@ def test_message_of_a_waiting_job_is_renewed_with_its_key_and_first_sent_time(
     attributes = copy["Records"][0]["messageAttributes"]
     assert {name: value["stringValue"] for name, value in attributes.items()} == {
         "job_id": first_id,
-        "renews": first_id,
-        "first_sent": "4070908800000",
+        "longhaul_renews": first_id,
+        "longhaul_first_sent": "4070908800000",
     }
     stack.take_slots(all_=False)
     kept(copy, context)
@@ -109,7 +109,10 @@ def test_copy_of_a_copy_names_the_first_message_and_its_time(
         QueueUrl=stack.jobs_url, ReceiptHandle=copy["Records"][0]["receiptHandle"]
     )
     attributes = received(stack, batch)["Records"][0]["messageAttributes"]
-    assert (attributes["renews"]["stringValue"], attributes["first_sent"]["stringValue"]) == (
+    assert (
+        attributes["longhaul_renews"]["stringValue"],
+        attributes["longhaul_first_sent"]["stringValue"],
+    ) == (
         first_id,
         "4070908800000",
     )

@@ -46,7 +46,18 @@ BODIES = PLACES.map(lambda changes: json.dumps({**BODY, **changes})) | st.sample
     [SECRET, json.dumps(SECRET), f'{{"params": "{SECRET}"', f'{{"params": NaN, "x": "{SECRET}"}}']
 )
 ATTRIBUTES = st.dictionaries(
-    st.sampled_from(["job_id", "first_sent", "renews", "longhaul", "moved_attributes", "theirs"]),
+    st.sampled_from(
+        [
+            "job_id",
+            "first_sent",
+            "renews",
+            "longhaul_first_sent",
+            "longhaul_renews",
+            "longhaul",
+            "moved_attributes",
+            "theirs",
+        ]
+    ),
     st.sampled_from(
         [SECRET, json.dumps({"x": message_attribute(SECRET)}), json.dumps({"x": SECRET})]
     ).map(message_attribute),

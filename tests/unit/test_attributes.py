@@ -42,13 +42,15 @@ def test_repeated_renewals_lose_no_attribute(count: int, renewals: int) -> None:
 
 def test_what_is_moved_is_packed_without_spaces_and_nothing_else_changes() -> None:
     theirs = {"small": text("1"), **producers(10), "a1": text("much larger")}
-    packed = with_ours({name: theirs[name] for name in list(theirs)[:10]}, {"renews": "m-1"})
+    packed = with_ours(
+        {name: theirs[name] for name in list(theirs)[:10]}, {attributes.RENEWS: "m-1"}
+    )
     assert packed[attributes.MOVED] == text(
         '{"small":{"dataType":"String","stringValue":"1"},'
         '"a2":{"dataType":"String","stringValue":"xx"}}'
     )
     assert len(packed) == 10
-    assert packed["renews"] == text("m-1")
+    assert packed[attributes.RENEWS] == text("m-1")
 
 
 def test_text_of_an_attribute_is_read_and_nothing_else_of_it() -> None:

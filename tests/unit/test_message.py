@@ -16,6 +16,7 @@ from longhaul.domain.message import (
     Delivery,
     JobMessage,
     Message,
+    believed,
     follow_on,
     read,
     renewal,
@@ -25,7 +26,7 @@ from longhaul.domain.message import (
     weight_of,
 )
 from longhaul.settings import LeaseSettings
-from tests.builders import NOW, body, message, stage
+from tests.builders import NOW, body, changed, message, running, stage
 
 TIMING = LeaseSettings()
 SENT = NOW - timedelta(minutes=1)
@@ -192,7 +193,7 @@ def test_weight_in_a_call_counts_attributes_as_json() -> None:
 
 
 # What a copy gets: job_id of 128, first_sent of 15 digits, renews of 100, with names and types.
-COPYS_OWN = 6 + 128 + 6 + 10 + 15 + 6 + 6 + 100 + 6
+COPYS_OWN = 6 + 128 + 6 + 19 + 15 + 6 + 15 + 100 + 6
 # What a dead letter gets: an explanation of 8 KiB, and job_id.
 LETTERS_OWN = 8 + 8_192 + 6 + 6 + 128 + 6
 
@@ -224,3 +225,58 @@ def test_message_that_renews_another_names_the_objects_of_its_own_id() -> None:
 
     assert copy.request_ref.endswith("/m-1.json")
     assert copy.chain == "m-0"
+
+
+OLD_COPY = {
+    attributes.JOB_ID: text("january"),
+    attributes.OLD_FIRST_SENT: text(epoch_ms(EARLIER)),
+    attributes.OLD_RENEWS: text("m-0"),
+}
+OLD_FOLLOW_ON = {attributes.OLD_FIRST_SENT: text(epoch_ms(EARLIER))}
+
+
+def test_copy_of_the_version_before_counts_where_the_row_names_its_chain() -> None:
+    came = received(OLD_COPY | {"team": text("blue")})
+    row = changed(running(), message_id="m-0")
+
+    copy = believed(came, row)
+
+    assert (copy.chain, copy.first_sent_at) == ("m-0", EARLIER)
+    assert copy.content.attributes == {"team": text("blue"), attributes.JOB_ID: text("january")}
+    for other in (None, changed(row, message_id="m-9")):
+        assert believed(came, other) is came
+    assert (came.chain, came.first_sent_at) == ("m-1", SENT)
+    assert came.content.attributes == OLD_COPY | {"team": text("blue")}
+
+
+def test_follow_on_of_the_version_before_counts_where_the_row_has_its_lineage() -> None:
+    came = received(OLD_FOLLOW_ON, lineage=LINEAGE)
+    row = replace(running(), lineage=came.request.lineage)
+
+    assert believed(came, row).is_follow_on
+    assert believed(came, row).first_sent_at == EARLIER
+    assert believed(came, running()) is came
+    assert (came.is_follow_on, came.first_sent_at) == (False, SENT)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {attributes.OLD_RENEWS: text("m-0")},
+        {attributes.OLD_FIRST_SENT: {"dataType": "Number", "stringValue": "1700000000000"}},
+        {attributes.OLD_FIRST_SENT: text("yesterday")},
+        OLD_FOLLOW_ON | {"team": text("blue")},
+        OLD_FOLLOW_ON | {attributes.OLD_RENEWS: text("m-0")},
+        OLD_COPY | {attributes.RENEWS: text("m-1")},  # a copy of today, with theirs beside it
+    ],
+    ids=str,
+)
+def test_attributes_that_the_version_before_never_wrote_are_the_producers_own(
+    given: dict[str, dict[str, str]],
+) -> None:
+    came = received(given, lineage=LINEAGE)
+    row = replace(changed(running(), message_id="m-0"), lineage=came.request.lineage)
+
+    assert believed(came, row) is came
+    theirs = {name: value for name, value in given.items() if name != attributes.RENEWS}
+    assert came.content.attributes == theirs

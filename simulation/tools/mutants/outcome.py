@@ -137,7 +137,7 @@ OUTCOME: Final = (
     Mutant(
         "the sweeper does not replace lost messages",
         _SWEEP,
-        "if lease.unseen_for(now) < timedelta(seconds=self.settings.lease.missing_after_s):",
+        "if unseen_for < timedelta(seconds=self.settings.lease.missing_after_s):",
         "if lease.key:",
     ),
     Mutant(

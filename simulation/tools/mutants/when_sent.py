@@ -66,6 +66,12 @@ WHEN_SENT: Final = (
         ),
     ),
     Mutant(
+        "a producer's attributes are believed without proof",
+        "longhaul/domain/message.py",
+        "return before if before.chain == row.receive.chain else message",
+        "return before",
+    ),
+    Mutant(
         "an older receive is adopted over a newer one",
         _LEASES,
         "clauses.append(NEWER_RECEIVE)\n"
@@ -75,8 +81,8 @@ WHEN_SENT: Final = (
     Mutant(
         "nothing notes that a released job's message was seen",
         _LEASES,
-        "after = seen(lease, now)\n        self._replace(lease, after)",
-        "after = seen(lease, now)",
+        "self._replace(lease, after, [look], values)",
+        "pass",
     ),
     Mutant(
         "a worn-out message of a running job is not renewed",
