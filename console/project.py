@@ -25,7 +25,8 @@ def choose(named: Path | None) -> None:
     """Choose the project for this command and what it starts: the named one, or the nearest.
 
     Raises:
-        SettingsError: the named folder is no project, or its file cannot be read.
+        SettingsError: the named folder is no project, its file cannot be read, or the nearest one
+            is another user's.
     """
     folder = named or find(Path.cwd())
     if folder is None:

@@ -5,7 +5,9 @@ Longhaul that the project is for. Imports no CDK.
 """
 
 import json
+import os
 import re
+import stat
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -117,11 +119,39 @@ class Project:
 
 
 def find(start: Path) -> Path | None:
-    """The folder of the project that `start` is in: the nearest one upwards."""
+    """The folder of the project that `start` is in: the nearest one upwards.
+
+    Raises:
+        SettingsError: others may write it, and nobody has named it.
+    """
     for folder in (start, *start.parents):
         if (folder / FILE).is_file():
+            _require_trusted(folder)
             return folder
     return None
+
+
+def _require_trusted(folder: Path) -> None:
+    """Commands run the code of a project, so a found one must not be of another user."""
+    file = folder / FILE
+    trusted = {0, os.geteuid()}  # root can do all that we can
+    # A link too: in a shared folder another user's may lead to our own file.
+    for place in (folder, file, file.resolve()):
+        if (owner := _owner_of(place)) not in trusted:
+            why = f"{place} belongs to another user (uid {owner})"
+            break
+    else:
+        if not folder.stat().st_mode & stat.S_IWOTH:
+            return
+        why = f"every user may write to {folder}"
+    raise SettingsError(
+        f"{file}: is not taken as the project, because its code would run as you, and {why}; "
+        f"if you trust it, name it: `longhaul --project {folder} …`"
+    )
+
+
+def _owner_of(place: Path) -> int:
+    return place.lstat().st_uid
 
 
 def load_project(folder: Path) -> Project:

@@ -150,6 +150,17 @@ def test_commands_find_the_project_from_the_working_directory_upwards(
     assert default_work_dir() == folder / ".longhaul"
 
 
+def test_a_project_of_another_user_is_taken_only_by_name(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.chmod(0o777)
+    monkeypatch.chdir(folder / "jobs")
+    code, _, error = run("test", "--collect-only")
+    assert code == ExitStatus.USAGE, error
+    assert "its code would run as you" in error
+    assert run("--project", str(folder), "new-job", "busy_days")[0] == 0
+
+
 def test_the_option_names_a_project(folder: Path) -> None:
     assert run("--project", str(folder), "new-job", "orders")[0] == 0
     assert (folder / "jobs" / "orders.py").exists()

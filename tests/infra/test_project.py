@@ -1,6 +1,7 @@
 """A team's project: its settings, jobs and requirements, and errors by file and line."""
 
 import json
+import os
 import subprocess
 import sys
 from hashlib import sha256
@@ -14,7 +15,7 @@ from console.synth import REPOSITORY
 from infra.image import DOCKERFILE, PROJECT_DOCKERFILE, lay_out
 from infra.job_files import check
 from infra.layer import platforms
-from infra.project import Project, find, line_of, load_project
+from infra.project import FILE, Project, find, line_of, load_project
 from infra.requirements import check_for_image, install
 from infra.settings import Settings, SettingsError
 from tests.infra.synthesis import NO_COPIES
@@ -47,6 +48,39 @@ def test_a_project_is_found_from_its_folders_upwards(project: Project, tmp_path:
     assert find(project.jobs) == project.folder
     assert find(project.folder) == project.folder
     assert find(tmp_path) is None
+
+
+@pytest.mark.parametrize("place", [".", FILE])
+def test_a_project_of_another_user_is_refused_unless_it_is_roots(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    project = make_project(tmp_path / "flights")
+    owners = {project.folder / place: os.geteuid() + 1}
+    monkeypatch.setattr("infra.project._owner_of", lambda each: owners.get(each, os.geteuid()))
+    with pytest.raises(SettingsError, match=r"belongs to another user .*longhaul --project"):
+        find(project.jobs)
+    owners[project.folder / place] = 0
+    assert find(project.jobs) == project.folder
+
+
+def test_another_users_link_to_a_file_of_our_own_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = make_project(tmp_path / "own")
+    (shared := tmp_path / "shared").mkdir()
+    (shared / FILE).symlink_to(own.file)
+    assert find(shared) == shared
+    theirs = {shared / FILE: os.geteuid() + 1}
+    monkeypatch.setattr("infra.project._owner_of", lambda each: theirs.get(each, os.geteuid()))
+    with pytest.raises(SettingsError, match="belongs to another user"):
+        find(shared)
+
+
+def test_a_project_in_a_folder_that_every_user_may_write_to_is_refused(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "flights")
+    project.folder.chmod(0o1777)
+    with pytest.raises(SettingsError, match="every user may write to"):
+        find(project.jobs)
 
 
 def test_a_folder_without_settings_is_no_project(tmp_path: Path) -> None:
