@@ -9,6 +9,7 @@ import re
 import sys
 from bisect import bisect_left
 from collections.abc import Iterator
+from urllib.parse import quote, unquote, unquote_plus
 
 from pydantic import JsonValue
 
@@ -29,6 +30,31 @@ _TOKEN = re.compile(
 _ENDS = {"--": re.compile(r"[\r\n]"), "`": re.compile("`"), "/*": re.compile(r"/\*|\*/")}
 _ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2}|.)", re.DOTALL)
 _QUOTES = re.compile(r"['\"\\]")
+# Parts of a text that are likely to be secrets. Numbers of repeats are bounded: a hostile text must
+# not take the square of its length.
+_TELLING = r"(?:pass|pwd|secret|token|key|sig|auth|cred)"
+_SECRETS = (
+    # The value of a header, a setting, or an option of a command.
+    re.compile(
+        rf"{_TELLING}[\w-]{{0,32}}[ \t]{{0,8}}[:=][ \t]{{0,8}}[\"']?([^\s&;,\"']{{8,}})",
+        re.IGNORECASE,
+    ),
+    re.compile(rf"--?[\w-]{{0,32}}{_TELLING}[\w-]{{0,32}}[ \t]{{1,8}}(\S+)", re.IGNORECASE),
+    re.compile(r"\b(?:bearer|basic|token|digest)[ \t]{1,8}([^\s,\"']{8,})", re.IGNORECASE),
+    # The password of a URL, which may have an @ itself; its path with all that follows; and the
+    # values of its query.
+    re.compile(r"://[^\s:/@]{0,128}:([^\s@]{1,256})@"),
+    re.compile(r"://[^\s:/@]{0,128}:(\S{1,256})@"),
+    re.compile(r"://[^\s/]{1,256}(/[^\s\"']+)"),
+    re.compile(r"[?&#;][\w.%-]{1,64}=([^\s&#;\"']{8,})"),
+)
+_CARD = re.compile(r"(?<!\d)\d(?:[ -]?\d){11,18}(?!\d)")
+# Letters and digits at random. With underscores it may be a name in a query, unless it has capital
+# and small letters.
+_WORD = re.compile(r"[A-Za-z0-9_+/=~.-]{16,}")
+_DIGIT, _SMALL, _CAPITAL = map(re.compile, ("[0-9]", "[a-z]", "[A-Z]"))
+# Python writes no longer number, so no error repeats one.
+_MAX_NUMBER = 10**4300
 
 
 def cut(value: str) -> str:
@@ -48,9 +74,10 @@ def name_of(value: str) -> str:
 def without_values(text: str, document: JsonValue) -> str:
     """The text with each value of the document cut where the text repeats it.
 
-    Only texts of eight characters or more count: those of the document, its keys, and those in
-    quotes within them, such as the literals of a query; each also as an error may escape it. The
-    first 16 characters of a text are enough: others have cut it.
+    Only texts of eight characters or more count: those of the document, its keys, its numbers, and
+    within them what is in quotes, such as the literals of a query, and what looks like a secret,
+    such as the password in a URL; each also as an error may escape it. The first 16 characters of a
+    text are enough: others have cut it.
 
     Give the whole of an error: half a value is not found. The time grows with the text and with the
     document, not with their product.
@@ -104,12 +131,40 @@ def _texts(document: JsonValue) -> Iterator[str]:
                 yield text
                 for comments in (True, False):  # in a script's arguments `--` begins none
                     yield from _literals(text, comments=comments)
+                yield from _secrets(text)
+            case int() as number, _ if abs(number) < _MAX_NUMBER:
+                yield str(abs(number))
+            case float() as number, _:
+                yield repr(abs(number))
+                if number.is_integer():
+                    yield str(abs(int(number)))
             case list() as entries, _:
                 left += [(each, False) for each in entries]
             case dict() as fields, is_outermost:
                 # The outermost are names of parameters: a reason names them.
                 yield from () if is_outermost else fields
                 left += [(each, False) for each in fields.values()]
+
+
+def _secrets(text: str) -> Iterator[str]:
+    """The parts that look like secrets, also as a URL has them and as a program reads that."""
+    for pattern in _SECRETS:
+        for found in pattern.finditer(text):
+            part = found[1]
+            yield from (
+                part,
+                unquote(part),
+                unquote_plus(part),
+                quote(part, safe="", errors="ignore"),
+            )
+    for found in _CARD.finditer(text):
+        yield from (found[0], re.sub("[ -]", "", found[0]))
+    for found in _WORD.finditer(text):
+        word = found[0]
+        has_small, has_capital = _SMALL.search(word), _CAPITAL.search(word)
+        is_no_name = "_" not in word or (has_small and has_capital)
+        if _DIGIT.search(word) and (has_small or has_capital) and is_no_name:
+            yield word
 
 
 def _literals(text: str, *, comments: bool) -> Iterator[str]:

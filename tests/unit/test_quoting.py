@@ -99,6 +99,47 @@ def test_keys_are_cut_but_not_the_names_of_parameters() -> None:
     assert without_values(f"password_of: {SECRET}", document) == "password_of: hunt…"
 
 
+TOKEN = "f00dfeedc0ffee5ecret9f8e7d6c5b4a"
+
+
+@pytest.mark.parametrize(
+    ("value", "part"),
+    [
+        (f"https://host/k.csv?X-Amz-Date=1&X-Amz-Signature={TOKEN}", TOKEN),
+        (f"https://host/cb#access_token={SECRET}", SECRET),
+        ("https://host/services/hook-of-ours", "/services/hook-of-ours"),
+        (f"Authorization: Bearer {SECRET}", SECRET),
+        (f"authorization: basic {SECRET}", SECRET),
+        (f"X-Api-Key: {SECRET}", SECRET),
+        (f"fetch --api-token {SECRET} --all", SECRET),
+        (f"run it with {TOKEN} please", TOKEN),
+        ("run it with eyJhbGciOiJ_UzI1-NiJ9.c2_lnbmVk please", "eyJhbGciOiJ_UzI1-NiJ9.c2_lnbmVk"),
+        (f"postgresql://user:{SECRET}@host/db", SECRET),
+        (f"postgresql://user:{SECRET}@host/db?mail=a@b.example", SECRET),
+        ("postgresql://user:half@half-secret@host/db", "half@half-secret"),
+        ("postgresql://user:p%40ssword-of%2Fme@host/db", "p@ssword-of/me"),
+        ("https://host/?token=p@ssword-of/me", "p%40ssword-of%2Fme"),
+        (f"host=db user=me password={SECRET}", SECRET),
+        (f"jdbc:sqlserver://db;user=me;password={SECRET};x=1", SECRET),
+        ("pay with 4929 1234 1234 1234 now", "4929 1234 1234 1234"),
+        ("pay with 4929-1234-1234-1234 now", "4929123412341234"),
+        ("SELECT * FROM cards WHERE number = 4929123412341234", "4929123412341234"),
+        (4929123412341234, "4929123412341234"),
+        ([{"card": -4929123412341234}], "4929123412341234"),
+        (4929123412341234.0, "4929123412341234"),
+    ],
+)
+def test_a_secret_that_is_a_part_of_a_value_is_cut(value: JsonValue, part: str) -> None:
+    assert without_values(f"refused: {part}!", {"of": value}) == f"refused: {part[:4]}…!"
+
+
+def test_names_in_a_query_and_numbers_that_python_does_not_write_are_no_secrets() -> None:
+    text = "no such column: departure_delay_2026; did you mean departure_delay?"
+    query = "SELECT departure_delay_2026 FROM flights WHERE carrier_name=departure_city"
+    assert without_values(text, {"query": query, "n": 10**5000}) == text
+    assert without_values("departure_city?", {"query": query}) == "departure_city?"
+
+
 def test_what_others_have_left_of_a_value_is_cut() -> None:
     assert without_values(f"bad {SECRET[:16]}...", [SECRET]) == "bad hunt…..."
     assert without_values(f"bad {SECRET[:15]}...", [SECRET]) == f"bad {SECRET[:15]}..."
@@ -118,6 +159,15 @@ def test_what_others_have_left_of_a_value_is_cut() -> None:
                 "/*" * 100_000,
                 "--\n" * 100_000,
                 "$a$" * 100_000,
+                "://a:" * 100_000,
+                "://a:" + "b@" * 200_000,
+                "?a=" * 100_000,
+                "key: " * 100_000,
+                "a" * 300_000,
+                "a1" * 150_000,
+                "1 " * 200_000,
+                "bearer " * 50_000,
+                "--token" * 50_000,
             ],
         ),
         ("x" * 1_000_000, [f"value-{n}" for n in range(50_000)]),
