@@ -17,7 +17,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from jobs.catalogue._sql_functions import FUNCTIONS, TABLE_FUNCTIONS
+from jobs.catalogue._sql_functions import FUNCTIONS, SCHEMAS, TABLE_FUNCTIONS, TYPE_ARGUMENT
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.quoting import name_of
 
@@ -79,6 +79,9 @@ _INERT_PACKAGES: Final = (
 # An Option is a collection of one element or none.
 _COLLECTIONS: Final = ("scala.collection.", "scala.Some", "scala.None$")
 
+# Each costs a call into the JVM. Some nodes hold a part twice, so that nesting doubles them.
+_MOST_OBJECTS: Final = 50_000
+
 _BUILTIN: Final = "system.builtin."
 _APPENDED: Final = re.compile(r"; line \d+ pos \d+|\n'|\n\+-|== SQL")
 
@@ -123,7 +126,9 @@ def require_select(spark: SparkSession, query: str, views: Iterable[str]) -> Non
             case "UnresolvedRelation":
                 _require_table(node, known, tables)
             case "UnresolvedFunction":
-                _require_function(list(_items(node.nameParts())), FUNCTIONS)
+                parts = list(_items(node.nameParts()))
+                _require_function(parts, FUNCTIONS)
+                _require_plain_type(parts[0].lower(), list(_items(node.arguments())))
             case "UnresolvedTableValuedFunction":
                 _require_function(list(_items(node.name())), TABLE_FUNCTIONS)
             case "UnresolvedGenerator":  # LATERAL VIEW
@@ -178,9 +183,15 @@ def _reachable(plan: Node) -> Iterator[tuple[str, Node]]:
     Raises:
         PermanentJobError: a class is not listed.
     """
-    todo = [plan]
+    todo, seen = [plan], 0
     while todo:
         value = todo.pop()
+        seen += 1
+        if seen > _MOST_OBJECTS:
+            raise PermanentJobError(
+                "params.query: it is too long or too deeply nested: put long lists into an input,"
+                " and join it"
+            )
         if not isinstance(value, JavaObject):  # a text or a number
             continue
         class_name = value.getClass().getName()
@@ -225,6 +236,28 @@ def _require_function(parts: list[str], listed: frozenset[str]) -> None:
         raise PermanentJobError(
             f"params.query: function '{name_of('.'.join(parts))}' is not allowed"
         )
+
+
+def _require_plain_type(function: str, arguments: list[Node]) -> None:
+    """Refuse a schema that could be JSON: see `TYPE_ARGUMENT`."""
+    place = TYPE_ARGUMENT.get(function)
+    if place is None or len(arguments) <= place:
+        return
+    kinds = [each.getClass().getSimpleName() for each in arguments]
+    schema, kind = arguments[place], kinds[place]
+    made_by = ".".join(_items(schema.nameParts())) if kind == "UnresolvedFunction" else ""
+    is_written = kind == "Literal" and not _is_json(str(schema.value()))
+    # A name could give an argument another place.
+    if "NamedArgumentExpression" in kinds or not (made_by.lower() in SCHEMAS or is_written):
+        raise PermanentJobError(
+            f"params.query: the schema of {function} must be a text such as 'a INT, b STRING', or"
+            " schema_of_json(…) or schema_of_csv(…)"
+        )
+
+
+def _is_json(text: str) -> bool:
+    """Whether Spark could take it for JSON. In a schema braces stand in quoted names alone."""
+    return "{" in text
 
 
 def _ctes(node: Node) -> Iterator[str]:

@@ -10,6 +10,16 @@ address.
 
 from typing import Final
 
+TYPE_ARGUMENT: Final = {"from_csv": 1, "from_json": 1, "try_variant_get": 2, "variant_get": 2}
+"""The functions with a type or a schema as a text, and its place among their arguments.
+
+Spark parses it a second time, also as JSON. There a field's metadata may hold its default, an
+expression that Spark evaluates with every function that it has.
+"""
+
+SCHEMAS: Final = frozenset({"schema_of_csv", "schema_of_json"})
+"""The functions that make such a text, always without metadata."""
+
 FUNCTIONS: Final = frozenset(
     {
         "!", "!=", "%", "&", "*", "+", "-", "/", "<", "<<", "<=", "<=>", "<>", "=", "==", ">", ">=",

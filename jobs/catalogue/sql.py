@@ -4,6 +4,7 @@ The query reads nothing else and calls listed functions only: see `_select_only`
 """
 
 import csv
+import json
 import re
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +12,7 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from pydantic import Field
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 from jobs.catalogue._select_only import (
     analysis_errors,
@@ -106,7 +107,35 @@ def read(spark: SparkSession, name: str, path: str, format_: Format) -> DataFram
             # search for line breaks in values takes as long as it saves.)
             .option("multiLine", value=True)
         )
+    return without_metadata(spark, reader, path)
+
+
+def without_metadata(spark: SparkSession, reader: DataFrameReader, path: str) -> DataFrame:
+    """Read with the columns that Spark finds, and nothing else that a file's footer says of them.
+
+    A Parquet footer may hold a default for a column. Spark evaluates it for each file that lacks
+    the column, with every function that it has and none of this session's limits.
+    """
+    found = reader.load(path)._jdf.schema().json()  # noqa: SLF001 - PySpark would unpickle types
+    plain = spark._jvm.org.apache.spark.sql.types.DataType.fromJson(  # type: ignore[union-attr]  # noqa: SLF001 - as above
+        json.dumps(_plain(json.loads(found)))
+    )
+    reader._jreader.schema(plain)  # noqa: SLF001 - takes a schema of the JVM
     return reader.load(path)
+
+
+def _plain(described: Any) -> Any:  # noqa: ANN401 - JSON of a schema
+    match described:
+        case {"type": "udt", "sqlType": type_}:
+            return _plain(type_)
+        case dict():
+            return {
+                name: {} if name == "metadata" else _plain(value)
+                for name, value in described.items()
+            }
+        case list():
+            return [_plain(each) for each in described]
+    return described
 
 
 def require_one_header(spark: SparkSession, name: str, path: str) -> None:

@@ -430,6 +430,24 @@ STATEMENTS: Final[dict[str, tuple[str, ...]]] = {
         "EXPLAIN EXTENDED SELECT * FROM text.`/etc/passwd`",
         "EXPLAIN FORMATTED SELECT reflect('a', 'b')",
     ),
+    "schemas that are JSON": (
+        *(
+            f"SELECT {call}"
+            for schema in (
+                """'{"type":"struct","fields":[{"name":"a","type":"string","metadata":{}}]}'""",
+                """concat('{"type":"struct",', '"fields":[]}')""",
+                "(SELECT min(city) FROM trips)",
+                "'a INT' || ''",
+                "CAST('a INT' AS STRING)",
+                "schema => 'a INT'",
+                "upper('a int')",
+            )
+            for call in (f"from_json('{{}}', {schema})", f"from_csv('1', {schema}, map())")
+        ),
+        """SELECT variant_get(parse_json('{}'), '$', '{"type":"struct","fields":[]}')""",
+        "SELECT try_variant_get(parse_json('{}'), '$', concat('i', 'nt'))",
+        """SELECT FROM_JSON(city, '\\u007b"type":"struct","fields":[]}') FROM trips""",
+    ),
     "names that Spark refuses while it parses": (
         "SELECT CAST('a' AS STRING COLLATE `reflect`)",
         "SELECT city::STRING COLLATE nowhere FROM trips",
@@ -540,6 +558,14 @@ HARMLESS: Final = (
     "SELECT parse_json('{\"a\": [1]}'):a[0]::INT, schema_of_json('{\"a\": 1}')",
     "SELECT a.b FROM (SELECT json_tuple('{\"x\": 1}', 'x') AS b) a",
     "SELECT from_csv('1,2', 'a INT, b INT'), to_csv(struct(1, 2))",
+    (
+        "SELECT from_json(city, SCHEMA_OF_JSON('{\"a\": 1}')), from_csv(city, schema_of_csv('1,2'))"
+        " FROM trips"
+    ),
+    (
+        "SELECT variant_get(parse_json('{\"a\": 1}'), '$.a', 'ARRAY<STRUCT<b: INT>>'),"
+        " try_variant_get(parse_json('{}'), '$.a', 'int'), variant_get(parse_json('{}'), '$.a')"
+    ),
     "SELECT current_date, date_trunc('month', current_timestamp()), DATE '2020-01-31' + 1",
     (
         "SELECT extract(YEAR FROM DATE '2020-01-31'), date_add(DATE '2020-01-31', 1),"

@@ -7,11 +7,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's usual name
 from pyspark.sql.types import StringType, UserDefinedType
+
+from jobs.catalogue import sql
 
 JVM_TYPE = {"type": "udt", "class": "java.lang.Thread", "pyClass": None, "sqlType": "string"}
 
@@ -78,6 +82,37 @@ def test_a_pickled_class_in_a_footer_is_not_unpickled(spark: SparkSession, tmp_p
         _ = frame.columns
 
     assert not made.exists()
+
+
+@pytest.mark.parametrize("where", ["column", "field"])
+def test_a_default_in_a_footer_is_not_evaluated(
+    spark: SparkSession, tmp_path: Path, where: str
+) -> None:
+    def column(name: str, type_: Any, metadata: dict[str, str]) -> dict[str, Any]:
+        return {"name": name, "type": type_, "nullable": True, "metadata": metadata}
+
+    def write(file: str, *columns: dict[str, Any], **values: pa.Array) -> None:
+        schema = {"type": "struct", "fields": [column("id", "long", {}), *columns]}
+        spoken = {
+            "org.apache.spark.version": "4.3.0",
+            "org.apache.spark.sql.parquet.row.metadata": json.dumps(schema),
+        }
+        rows = pa.table({"id": [1], **values}).replace_schema_metadata(spoken)
+        pq.write_table(rows, tmp_path / file)
+
+    default = {"EXISTS_DEFAULT": "xpath_string('<a>7</a>', '/a')", "CURRENT_DEFAULT": "'x'"}
+    if where == "column":
+        write("a.parquet", column("x", "string", default), x=pa.array(["a"]))
+        write("b.parquet")
+    else:
+        inner = {"type": "struct", "fields": [column("y", "string", default)]}
+        write("a.parquet", column("x", inner, {}), x=pa.array([{"y": "a"}]))
+        write("b.parquet", column("x", inner, {}), x=pa.array([{"z": "a"}]))
+
+    frame = sql.read(spark, "rows", tmp_path.as_uri(), "parquet")
+
+    assert "7" not in str(frame.collect())
+    assert all("EXISTS_DEFAULT" not in field.json() for field in frame.schema.fields)
 
 
 def test_a_schema_imports_no_module(spark: SparkSession, tmp_path: Path) -> None:
