@@ -134,11 +134,10 @@ def find(start: Path) -> Path | None:
 def _require_trusted(folder: Path) -> None:
     """Commands run the code of a project, so a found one must not be of another user."""
     file = folder / FILE
-    trusted = {0, os.geteuid()}  # root can do all that we can
     # A link too: in a shared folder another user's may lead to our own file.
     for place in (folder, file, file.resolve()):
-        if (owner := _owner_of(place)) not in trusted:
-            why = f"{place} belongs to another user (uid {owner})"
+        if is_of_another_user(place):
+            why = f"{place} belongs to another user (uid {_owner_of(place)})"
             break
     else:
         if not folder.stat().st_mode & stat.S_IWOTH:
@@ -148,6 +147,11 @@ def _require_trusted(folder: Path) -> None:
         f"{file}: is not taken as the project, because its code would run as you, and {why}; "
         f"if you trust it, name it: `longhaul --project {folder} …`"
     )
+
+
+def is_of_another_user(place: Path) -> bool:
+    """Whether neither we nor root own a file, a folder or a link; root can do all that we can."""
+    return _owner_of(place) not in {0, os.geteuid()}
 
 
 def _owner_of(place: Path) -> int:

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,10 +11,23 @@ import typer
 from console.errors import CommandError, ExitStatus
 from console.project import chosen, make_ready, python_environment
 from infra.known import known_in_tests
+from infra.project import is_of_another_user
 from longhaul.settings import VARIABLE
 
 _PLUGIN = "jobs.testing"
 _NO_TESTS = 5  # pytest's exit code
+# The nearest of them upwards decides from which folder on each conftest.py is run.
+_PYTEST_FILES = (
+    "pytest.toml",
+    ".pytest.toml",
+    "pytest.ini",
+    ".pytest.ini",
+    "pyproject.toml",
+    "tox.ini",
+    "setup.cfg",
+    "setup.py",
+    "conftest.py",
+)
 
 
 def run_tests(
@@ -37,6 +51,7 @@ def run_tests(
             "one, and --project names one; the checkout's own tests are `make test`",
             ExitStatus.USAGE,
         )
+    _require_own_above(project.folder)
     make_ready(project)
     # -P: no folder of the project hides one of the checkout.
     command = [sys.executable, "-P", "-m", "pytest", "-p", _PLUGIN, *(arguments or [])]
@@ -47,3 +62,15 @@ def run_tests(
         raise CommandError("no test was run")
     if done.returncode:
         raise typer.Exit(ExitStatus.FAILED)
+
+
+def _require_own_above(folder: Path) -> None:
+    """Refuse what pytest would read or run above the project, and another user wrote."""
+    for above in folder.parents:
+        for file in (above / name for name in _PYTEST_FILES):
+            if os.path.lexists(file) and is_of_another_user(file):
+                raise CommandError(
+                    f"{file} belongs to another user, and pytest would use it, because it looks "
+                    "for its files in all folders above: move the project out of there",
+                    ExitStatus.USAGE,
+                )

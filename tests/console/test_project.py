@@ -161,6 +161,19 @@ def test_a_project_of_another_user_is_taken_only_by_name(
     assert run("--project", str(folder), "new-job", "busy_days")[0] == 0
 
 
+@pytest.mark.parametrize("name", ["pytest.ini", "conftest.py"])
+def test_tests_are_not_run_below_files_of_pytest_that_another_user_wrote(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    (above := folder.parent / name).write_text("")
+    monkeypatch.setattr(
+        "infra.project._owner_of", lambda each: os.geteuid() + (1 if each == above else 0)
+    )
+    code, _, error = run("--project", str(folder), "test", "--collect-only")
+    assert code == ExitStatus.USAGE, error
+    assert f"{above} belongs to another user" in error
+
+
 def test_the_option_names_a_project(folder: Path) -> None:
     assert run("--project", str(folder), "new-job", "orders")[0] == 0
     assert (folder / "jobs" / "orders.py").exists()
