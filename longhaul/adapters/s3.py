@@ -5,7 +5,7 @@ A body may have 1 MiB, an item 400 KiB, and a progress write should cost one uni
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
@@ -29,7 +29,11 @@ class S3Requests:
         self._put(ref, asdict(request))
 
     def get(self, ref: str) -> Message:
-        return Message(**self._get(ref))
+        found = self._get(ref)
+        # After a rollback it may have fields that only the newer version knows.
+        return Message(
+            **{each.name: found[each.name] for each in fields(Message) if each.name in found}
+        )
 
     def put_emitted(self, ref: str, emitted: Emitted) -> None:
         self._put(ref, emitted)

@@ -1,5 +1,8 @@
 """`ports.Requests` on S3."""
 
+import json
+from dataclasses import asdict
+
 import pytest
 from botocore.exceptions import ClientError
 
@@ -24,6 +27,14 @@ def test_request_reads_back_as_put_even_when_put_twice(
     requests.put("longhaul/requests/x/m-1.json", CONTENT)
     requests.put("longhaul/requests/x/m-1.json", CONTENT)
     assert requests.get("longhaul/requests/x/m-1.json") == CONTENT
+
+
+def test_request_that_a_newer_version_wrote_is_read_without_what_is_new(
+    aws: Aws, requests: S3Requests
+) -> None:
+    newer = json.dumps({**asdict(CONTENT), "priority": 1})
+    aws.client("s3").put_object(Bucket="data", Key="longhaul/requests/x/m-3.json", Body=newer)
+    assert requests.get("longhaul/requests/x/m-3.json") == CONTENT
 
 
 def test_missing_request_is_an_error(requests: S3Requests) -> None:

@@ -1,6 +1,7 @@
 """Exactly once into an Iceberg table, whoever publishes, how often, and what gets lost."""
 
 import datetime as dt
+import json
 import os
 import subprocess
 import sys
@@ -343,6 +344,23 @@ def test_a_table_elsewhere_is_left_alone(lake: Lake) -> None:
 
     with pytest.raises(PermanentJobError, match="is at s3://data/other: Longhaul writes to"):
         lake.upload("b", [(2, "x")], path=TablePath("lake", "other"))
+
+
+def test_a_published_output_stays_so_whatever_others_make_of_the_table(lake: Lake) -> None:
+    output = lake.upload("a", [(1, "x")])
+    more = lake.upload("b", [(2, "x")])
+    lake.publish(output)
+    table = lake.tables.load(PATH)
+    assert table is not None
+    place = table.metadata_location.removeprefix(f"s3://{BUCKET}/")
+    metadata = json.loads(lake.s3.get_object(Bucket=BUCKET, Key=place)["Body"].read())
+    newer = json.dumps({**metadata, "format-version": 3, "next-row-id": 0})
+    lake.s3.put_object(Bucket=BUCKET, Key=place, Body=newer.encode())
+
+    lake.publish(output)
+
+    with pytest.raises(VoidCommitError, match="has Iceberg's format 3"):
+        lake.publish(more)
 
 
 def test_the_private_names_of_pyiceberg_are_there(lake: Lake) -> None:

@@ -61,8 +61,12 @@ class Tables:
             OccupiedError: what has that name is no table that Longhaul can write.
         """
         table = self.find(path)
-        if table is None:
-            return None
+        if table is not None:
+            self.require_writable(path, table)
+        return table
+
+    def require_writable(self, path: TablePath, table: Table) -> None:
+        """Raises OccupiedError unless it is a table that Longhaul can write."""
         if table.metadata.format_version != FORMAT_VERSION:
             raise OccupiedError(
                 f"{path} has Iceberg's format {table.metadata.format_version}: Longhaul writes"
@@ -71,7 +75,6 @@ class Tables:
         location = path.location(self.bucket)
         if table.location().rstrip("/") != location:
             raise OccupiedError(f"{path} is at {table.location()}: Longhaul writes to {location}")
-        return table
 
     def find(self, path: TablePath) -> Table | None:
         """The table, whoever made it; None where there is none.

@@ -95,8 +95,8 @@ class TablePublisher:
         due, replaced = [], 0
         for each in pending:
             try:
-                table = self._tables.load(each.path)
-                if table is None or not is_published(table, token):
+                table, is_due = self._look(token, each)
+                if is_due:
                     TableChange(self._tables, table, each).check()
                     due.append(each)
             except ReplacedError:
@@ -106,6 +106,22 @@ class TablePublisher:
                 raise self._never(token, pending, each, error) from error
         return due, replaced
 
+    def _look(self, token: str, pending: PendingTable) -> tuple[Table | None, bool]:
+        """The table, and whether it lacks its part.
+
+        One that has it needs nothing more: what others have made of it since, such as another
+        format, does not make the output void.
+
+        Raises:
+            OccupiedError: it lacks its part, and cannot have it.
+        """
+        table = self._tables.find(pending.path)
+        if table is not None:
+            if is_published(table, token):
+                return table, False
+            self._tables.require_writable(pending.path, table)
+        return table, True
+
     def _never(
         self,
         token: str,
@@ -114,7 +130,7 @@ class TablePublisher:
         error: OccupiedError,
     ) -> Exception:
         for other in pending:
-            table = self._tables.load(other.path) if other is not which else None
+            table = self._tables.find(other.path) if other is not which else None
             if table is not None and is_published(table, token):
                 return TornOutputError(
                     f"{other.path} is published, and {which.path} can not be: {error}"
@@ -127,8 +143,8 @@ class TablePublisher:
                 self._clock.sleep(_conflict_wait_s(token, tries))
             if until is not None and self._clock.now() >= until:
                 raise TimeUpError(f"{pending.path} kept changing")
-            table = self._tables.load(pending.path)
-            if table is not None and is_published(table, token):
+            table, is_due = self._look(token, pending)
+            if not is_due:
                 return
             try:
                 TableChange(self._tables, table, pending).commit(token)
