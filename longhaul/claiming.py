@@ -81,12 +81,12 @@ class Claimer:
     def _in_turn(self, batch: Batch) -> list[tuple[JobMessage, Lease | None]]:
         """The messages that may take the free slots, taken out of those that wait.
 
-        Retries first. Of new jobs, the tenants take turns.
+        Retries first. Of new jobs the tenants take turns, also of those that run anew.
         """
         waiting = list(batch.waiting)
-        retries = [place for place, (_, row) in enumerate(waiting) if row is not None]
+        retries = [place for place, (_, row) in enumerate(waiting) if _is_retry(row)]
         chosen = retries[: batch.room.free]
-        places = [place for place, (_, row) in enumerate(waiting) if row is None]
+        places = [place for place, (_, row) in enumerate(waiting) if not _is_retry(row)]
         tenants = [tenant_of(waiting[place][0].content.group_id) for place in places]
         free = batch.room.free - len(chosen)
         found = batch.room.turns.in_turn(tenants, free, self.clock.now())
@@ -197,6 +197,10 @@ class Claimer:
         """Seconds since the job was sent, or since its last attempt ended."""
         ended_at = row.settled_at if row and row.state is State.RELEASED else None
         return (self.clock.now() - (ended_at or message.first_sent_at)).total_seconds()
+
+
+def _is_retry(row: Lease | None) -> bool:
+    return row is not None and row.state is State.RELEASED
 
 
 def _of(message: JobMessage, batch: Batch, pace: Pace) -> Pace:

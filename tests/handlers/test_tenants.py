@@ -67,6 +67,23 @@ def test_a_free_slot_is_left_to_the_tenant_whose_claim_is_the_longest_ago(contes
     assert runs(contested, "noisy-2")
 
 
+def test_a_dead_job_that_is_sent_again_waits_for_its_tenants_turn(life: Life) -> None:
+    send(life, "noisy-1", "noisy")
+    life.deliver()
+    assert life.settle(life.row("noisy-1"), "exit-65-permanent") == "DEAD"
+    send(life, "noisy-2", "noisy")
+    life.deliver()
+    send(life, "quiet", "other")
+    life.deliver()
+    end(life, "noisy-2")
+    life.stack.aws.clock.advance(40)
+    send(life, "noisy-1", "noisy")  # corrected
+    show(life, "noisy-1")
+    assert not runs(life, "noisy-1")
+    show(life, "quiet")
+    assert runs(life, "quiet")
+
+
 def test_a_slot_is_not_left_for_long_to_a_tenant_that_does_not_come(contested: Life) -> None:
     contested.stack.aws.clock.advance(60)
     show(contested, "noisy-2")
