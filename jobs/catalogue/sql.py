@@ -32,6 +32,8 @@ _FORMATS: Final[dict[str, Format]] = {
     "ndjson": "json",
     "orc": "orc",
 }
+# Names of collations: a part of the types, which Spark keeps among the metadata.
+_COLLATIONS: Final = "__COLLATIONS"
 
 
 class Params(BaseParams):
@@ -130,12 +132,16 @@ def _plain(described: Any) -> Any:  # noqa: ANN401 - JSON of a schema
             return _plain(type_)
         case dict():
             return {
-                name: {} if name == "metadata" else _plain(value)
+                name: _only(_COLLATIONS, value) if name == "metadata" else _plain(value)
                 for name, value in described.items()
             }
         case list():
             return [_plain(each) for each in described]
     return described
+
+
+def _only(name: str, metadata: dict[str, Any]) -> dict[str, Any]:
+    return {name: metadata[name]} if name in metadata else {}
 
 
 def require_one_header(spark: SparkSession, name: str, path: str) -> None:

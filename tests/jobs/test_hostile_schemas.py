@@ -115,6 +115,19 @@ def test_a_default_in_a_footer_is_not_evaluated(
     assert all("EXISTS_DEFAULT" not in field.json() for field in frame.schema.fields)
 
 
+def test_a_column_keeps_its_collation(spark: SparkSession, tmp_path: Path) -> None:
+    written = spark.sql(
+        "SELECT x COLLATE UTF8_LCASE AS x, struct(x COLLATE UNICODE AS y) AS z"
+        " FROM VALUES ('a'), ('A') AS t(x)"
+    )
+    written.write.parquet((tmp_path / "rows").as_uri())
+
+    frame = sql.read(spark, "rows", (tmp_path / "rows").as_uri(), "parquet")
+
+    assert frame.schema == spark.read.parquet((tmp_path / "rows").as_uri()).schema
+    assert frame.where("x = 'a'").count() == 2
+
+
 def test_a_schema_imports_no_module(spark: SparkSession, tmp_path: Path) -> None:
     module = "this"
     assert module not in sys.modules
