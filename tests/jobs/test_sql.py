@@ -12,7 +12,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, NumberFormatException
 from pyspark.sql import SparkSession
 
-from jobs.catalogue import sql
+from jobs.catalogue import _select_only, sql
 from jobs.catalogue._select_only import require_select, restricted_session
 from jobs.catalogue._sql_functions import FUNCTIONS, TABLE_FUNCTIONS
 from jobs.catalogue.sql import Params
@@ -90,6 +90,16 @@ def test_a_hostile_query_is_refused_before_it_is_resolved(
     del family  # for the test's name
     with pytest.raises(PermanentJobError, match=r"^params\.query: "):
         require_select(restricted, query, ["trips"])
+
+
+def test_a_query_that_would_take_minutes_to_look_through_is_refused(
+    restricted: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_select_only, "_MOST_OBJECTS", 100)
+    require_select(restricted, "SELECT km FROM trips WHERE km IN (1, 2, 3)", ["trips"])
+    numbers = ", ".join(map(str, range(100)))
+    with pytest.raises(PermanentJobError, match="too long or too deeply nested"):
+        require_select(restricted, f"SELECT km FROM trips WHERE km IN ({numbers})", ["trips"])  # noqa: S608 - numbers
 
 
 each_place = pytest.mark.parametrize(
