@@ -6,7 +6,7 @@
 import re
 import unicodedata
 from dataclasses import dataclass
-from fnmatch import fnmatchcase, translate
+from fnmatch import translate
 from typing import Literal
 from urllib.parse import unquote
 
@@ -159,7 +159,7 @@ def _require_no_tables(path: DataPath, policy: PathPolicy) -> None:
     """
     patterns = [each for each in path.key.split("/") if each]
     if path.bucket == policy.data_bucket and any(
-        all(map(fnmatchcase, (TABLES_PREFIX.rstrip("/"), database), patterns))
+        all(map(matches, (TABLES_PREFIX.rstrip("/"), database), patterns))
         for database in policy.table_databases
     ):
         raise ValueError("tables are there: name one as table://DATABASE/NAME")
