@@ -54,6 +54,7 @@ def test_files_of_tables_are_no_input(key: str) -> None:
 def test_a_plain_path_costs_no_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
     """To compile each of a message's 5,000 inputs would take seconds of the dispatcher."""
     monkeypatch.delattr("longhaul.domain.paths.translate")
+    monkeypatch.delattr("fnmatch.translate")
     policy = POLICY.model_copy(update={"table_databases": ("db",)})
     assert parse_input("s3://data/tables-of/x", policy).key == "tables-of/x"
 
