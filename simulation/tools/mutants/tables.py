@@ -30,7 +30,7 @@ TABLES: Final = (
     Mutant(
         "a commit without an answer is made again",
         _COMMITS,
-        "if table is not None and is_published(table, token):\n    return\ntry:",
+        "if not is_due:\n    return\ntry:",
         "try:",
     ),
     Mutant(
