@@ -21,6 +21,7 @@ from pyiceberg.expressions import (
     NotStartsWith,
     Or,
 )
+from pyiceberg.expressions.literals import Literal
 from pyiceberg.expressions.parser import parse
 from pyiceberg.expressions.visitors import bind, rewrite_not
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestContent
@@ -222,9 +223,9 @@ def _as_in_sql(where: BooleanExpression) -> BooleanExpression:
     compares the bits of floats.
     """
     match where:
-        case In(term=term, literals=literals) if 0 in {each.value for each in literals}:
+        case In(term=term, literals=literals) if _has_zero(literals):
             return Or(where, EqualTo(term=term, value=0))
-        case NotIn(term=term, literals=literals) if 0 in {each.value for each in literals}:
+        case NotIn(term=term, literals=literals) if _has_zero(literals):
             return And(where, NotNull(term=term), NotEqualTo(term=term, value=0))
         case And():
             return And(_as_in_sql(where.left), _as_in_sql(where.right))
@@ -234,6 +235,11 @@ def _as_in_sql(where: BooleanExpression) -> BooleanExpression:
             return And(where, NotNull(term=where.term))
         case _:
             return where
+
+
+def _has_zero(literals: Iterable[Literal[Any]]) -> bool:
+    # False equals 0 in Python, and no boolean is compared with a number.
+    return any(each.value == 0 and not isinstance(each.value, bool) for each in literals)
 
 
 def _require_no_equality_deletes(path: TablePath, snapshot: Snapshot, table: Table) -> None:

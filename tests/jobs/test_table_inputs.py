@@ -21,6 +21,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform, MonthTransform
 from pyiceberg.types import (
+    BooleanType,
     DateType,
     DoubleType,
     IntegerType,
@@ -417,6 +418,20 @@ def test_a_filter_of_floats_knows_one_zero_and_compares_no_nan(world: World) -> 
         ("f > 0", [2]),
         ("f is nan", [3]),
         ("f > 0 or f is nan", [2, 3]),
+    ):
+        assert numbers(world.stage(f"{PATH}?{where}")) == expected, where
+
+
+def test_a_filter_with_a_list_compares_no_boolean_with_a_number(world: World) -> None:
+    table = world.create(Schema(N, NestedField(3, "flag", BooleanType(), required=False)))
+    flags = [True, False, None]
+    table.append(pa.table({"n": range(3), "flag": flags}, schema=table.schema().as_arrow()))
+
+    for where, expected in (
+        ("flag in (true, false)", [0, 1]),
+        ("flag not in (true, false)", []),
+        ("n in (0, 2)", [0, 2]),
+        ("n not in (0, 2)", [1]),
     ):
         assert numbers(world.stage(f"{PATH}?{where}")) == expected, where
 
