@@ -83,10 +83,13 @@ def _say_ready(stderr: Console, aws: EmbeddedAws, outputs: dict[str, str]) -> No
 
 def deployed_settings(aws: EmbeddedAws) -> RuntimeSettings:
     """The settings that the stack's functions have, all the same, with the deployed names."""
-    functions = aws_client("lambda", endpoint=aws.endpoint, region=aws.region).list_functions()[
-        "Functions"
-    ]
-    return RuntimeSettings.model_validate_json(functions[0]["Environment"]["Variables"][VARIABLE])
+    return RuntimeSettings.model_validate_json(_variables(aws)[0][VARIABLE])
+
+
+def _variables(aws: EmbeddedAws) -> list[dict[str, str]]:
+    """The environment of each function."""
+    client = aws_client("lambda", endpoint=aws.endpoint, region=aws.region)
+    return [each["Environment"]["Variables"] for each in client.list_functions()["Functions"]]
 
 
 def make_buckets(aws: EmbeddedAws, settings: RuntimeSettings) -> None:
@@ -100,20 +103,15 @@ def write_sam_environment(aws: EmbeddedAws, settings: RuntimeSettings) -> None:
     """Write the functions' settings for `sam local invoke`, which does not resolve references.
 
     For any other variable of the template sam takes this machine's value, if it has one: TMPDIR,
-    above all. So those that all functions have alike are in the file too.
+    above all. So those with one value in all functions that have them are in the file too.
     """
     value = settings.model_copy(update={"endpoint_url": aws.endpoint}).model_dump_json(
         exclude_defaults=True
     )
-    document = {"Parameters": _shared_variables(aws) | {VARIABLE: value}}
-    write_private(aws.work_dir / SAM_ENVIRONMENT, json.dumps(document, indent=2) + "\n")
-
-
-def _shared_variables(aws: EmbeddedAws) -> dict[str, str]:
-    """The variables that have one value in all functions that have them."""
-    client = aws_client("lambda", endpoint=aws.endpoint, region=aws.region)
     found: dict[str, set[str]] = defaultdict(set)
-    for function in client.list_functions()["Functions"]:
-        for name, value in function["Environment"]["Variables"].items():
-            found[name].add(value)
-    return {name: min(values) for name, values in sorted(found.items()) if len(values) == 1}
+    for variables in _variables(aws):
+        for name, each in variables.items():
+            found[name].add(each)
+    shared = {name: min(values) for name, values in sorted(found.items()) if len(values) == 1}
+    document = {"Parameters": shared | {VARIABLE: value}}
+    write_private(aws.work_dir / SAM_ENVIRONMENT, json.dumps(document, indent=2) + "\n")

@@ -128,7 +128,8 @@ def require_select(spark: SparkSession, query: str, views: Iterable[str]) -> Non
             case "UnresolvedFunction":
                 parts = list(_items(node.nameParts()))
                 _require_function(parts, FUNCTIONS)
-                _require_plain_type(parts[0].lower(), list(_items(node.arguments())))
+                if parts[0].lower() in TYPE_ARGUMENT:  # each argument costs calls into the JVM
+                    _require_plain_type(parts[0].lower(), list(_items(node.arguments())))
             case "UnresolvedTableValuedFunction":
                 _require_function(list(_items(node.name())), TABLE_FUNCTIONS)
             case "UnresolvedGenerator":  # LATERAL VIEW
@@ -240,8 +241,8 @@ def _require_function(parts: list[str], listed: frozenset[str]) -> None:
 
 def _require_plain_type(function: str, arguments: list[Node]) -> None:
     """Refuse a schema that could be JSON: see `TYPE_ARGUMENT`."""
-    place = TYPE_ARGUMENT.get(function)
-    if place is None or len(arguments) <= place:
+    place = TYPE_ARGUMENT[function]
+    if len(arguments) <= place:
         return
     kinds = [each.getClass().getSimpleName() for each in arguments]
     schema, kind = arguments[place], kinds[place]

@@ -118,11 +118,14 @@ def without_metadata(spark: SparkSession, reader: DataFrameReader, path: str) ->
     A Parquet footer may hold a default for a column. Spark evaluates it for each file that lacks
     the column, with every function that it has and none of this session's limits.
     """
-    found = reader.load(path)._jdf.schema().json()  # noqa: SLF001 - PySpark would unpickle types
-    plain = spark._jvm.org.apache.spark.sql.types.DataType.fromJson(  # type: ignore[union-attr]  # noqa: SLF001 - as above
-        json.dumps(_plain(json.loads(found)))
-    )
-    reader._jreader.schema(plain)  # noqa: SLF001 - takes a schema of the JVM
+    frame = reader.load(path)
+    found = json.loads(frame._jdf.schema().json())  # noqa: SLF001 - PySpark would unpickle types
+    plain = _plain(found)
+    if plain == found:  # as nearly always: the files are listed once
+        return frame
+    types: Any = spark._jvm.org.apache.spark.sql.types  # type: ignore[union-attr]  # noqa: SLF001 - as above
+    schema = types.DataType.fromJson(json.dumps(plain))
+    reader._jreader.schema(schema)  # noqa: SLF001 - takes a schema of the JVM
     return reader.load(path)
 
 
