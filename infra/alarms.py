@@ -33,6 +33,9 @@ from longhaul.metrics import NoticeMetric, StageMetric, SweeperMetric
 PERIODS: Final = 6
 # Slots were free and messages visible for three sweeps. A working dispatcher takes seconds.
 BLOCKED_S: Final = 900
+# Rights and subnets that were just made are refused for some seconds. The next try comes after as
+# long again at most; with a sweep and a late value, the alarm rings within half an hour.
+REFUSED_S: Final = 180
 # What an ended job owes takes seconds, and after an outage one sweep.
 OWED_S: Final = 3_600
 # Beyond what was useful on the same day: more than half of the work, and an hour at least.
@@ -155,6 +158,16 @@ class Alarms(Construct):
                 of_stage(namespace, StageMetric.OLDEST_WAITING, stage.name, "Maximum"),
                 threshold=stage.max_wait_s,
                 missing=SILENCE_SAYS_NOTHING,
+            )
+            self._add(
+                f"{name}Refused",
+                f"AWS goes on refusing tasks of {stage.name}, and not for lack of room: a right, a "
+                "name or a subnet is wrong",
+                "refused-tasks",
+                of_stage(namespace, StageMetric.OLDEST_REFUSED, stage.name, "Maximum"),
+                threshold=REFUSED_S,
+                # Sweeps that find no such job report none.
+                missing=SILENCE_IS_GOOD,
             )
             self._add(
                 f"{name}Wasted",

@@ -14,13 +14,18 @@ _JOBS = (
     StageMetric.SUCCEEDED,
     StageMetric.FAILED,
     StageMetric.INTERRUPTED,
+    StageMetric.NOT_PLACED,
     StageMetric.DEAD_LETTERED,
     StageMetric.WASTED,
 )
 # The worst value of each period: of free slots and of the time left that is the minimum.
 _GAUGES = {
     "capacity": {StageMetric.BACKLOG: "Maximum", StageMetric.FREE_SLOTS: "Minimum"},
-    "waiting": {StageMetric.OLDEST_WAITING: "Maximum", StageMetric.BLOCKED: "Maximum"},
+    "waiting": {
+        StageMetric.OLDEST_WAITING: "Maximum",
+        StageMetric.OLDEST_REFUSED: "Maximum",
+        StageMetric.BLOCKED: "Maximum",
+    },
     "leases": {
         StageMetric.LEASE_LEFT: "Minimum",
         StageMetric.WITHOUT_BEAT: "Maximum",

@@ -23,6 +23,7 @@ class StageMetric(Metric):
     SUCCEEDED = "JobsSucceeded"
     FAILED = "AttemptsFailed"  # ended by the job itself, also for want of memory or disk
     INTERRUPTED = "AttemptsInterrupted"  # ended by the platform
+    NOT_PLACED = "AttemptsNotPlaced"  # no task came to be, for whatever reason
     # Seconds from claim to end of such an attempt; of one that succeeded, below zero. A day's sum
     # above zero: more than half of the work that ended that day was wasted.
     WASTED = "WorkWasted"
@@ -39,6 +40,8 @@ class StageMetric(Metric):
     # Jobs whose message should have been renewed. Also by the dispatcher: messages without a slot
     # that come too rarely.
     NEAR_RETENTION = "NearRetention"
+    # By sweeps that find such jobs: for how long AWS has refused tasks, and not for lack of room.
+    OLDEST_REFUSED = "OldestRefused"
 
 
 class NoticeMetric(Metric):
@@ -61,6 +64,7 @@ _SECONDS = frozenset(
     {
         StageMetric.LEASE_LEFT,
         StageMetric.OLDEST_WAITING,
+        StageMetric.OLDEST_REFUSED,
         StageMetric.BLOCKED,
         StageMetric.WASTED,
         SweeperMetric.OLDEST_OWED,

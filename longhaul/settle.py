@@ -97,7 +97,7 @@ class Settler:
             except LeaseChangedError as error:
                 lease = error.current  # it committed, or another settle came first
                 continue
-            if verdict.kind is OutcomeClass.NOT_PLACED:
+            if verdict.kind in (OutcomeClass.NOT_PLACED, OutcomeClass.REFUSED):
                 self._lower_limit(stage)
             logger.info(
                 "attempt settled",
@@ -150,7 +150,7 @@ class Settler:
 
 
 def _measured(before: Lease, settlement: outcome.Settlement) -> dict[Metric, float]:
-    """What an attempt's end counts as. Refusals and cancels waste nothing that could be mended."""
+    """What an attempt's end counts as. Refusals and cancels waste no work."""
     after = settlement.lease
     values: dict[Metric, float] = {}
     # A cancelled job ends so whatever became of its attempt.
@@ -161,7 +161,9 @@ def _measured(before: Lease, settlement: outcome.Settlement) -> dict[Metric, flo
                 values = {StageMetric.SUCCEEDED: 1, StageMetric.WASTED: -work_s}
             case OutcomeClass.INTERRUPTED:
                 values = {StageMetric.INTERRUPTED: 1, StageMetric.WASTED: work_s}
-            case OutcomeClass.NOT_PLACED | OutcomeClass.SUPERSEDED:
+            case OutcomeClass.NOT_PLACED | OutcomeClass.REFUSED:
+                values = {StageMetric.NOT_PLACED: 1}
+            case OutcomeClass.SUPERSEDED:
                 pass
             case _:
                 values = {StageMetric.FAILED: 1, StageMetric.WASTED: work_s}

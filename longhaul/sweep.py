@@ -17,7 +17,7 @@ from longhaul.domain.lease import AttemptId, ExecutionInput, Lease, OpenKind, St
 from longhaul.domain.message import renewal
 from longhaul.domain.pending import decide_pending
 from longhaul.domain.removed_stage import ended
-from longhaul.domain.verdict import Evidence
+from longhaul.domain.verdict import Evidence, OutcomeClass
 from longhaul.finish import Finisher
 from longhaul.giving_up import GivingUp
 from longhaul.log_context import about
@@ -324,6 +324,7 @@ class StageGauges:
         self._oldest_waiting_s = 0.0
         self._without_beat = 0
         self._near_retention = 0
+        self._oldest_refused_s = 0.0
 
     def over(self, leases: Iterable[Lease]) -> Iterator[Lease]:
         """The same leases, each counted before it is repaired."""
@@ -340,7 +341,7 @@ class StageGauges:
         depth = queue.depth(self._stage.queue_url)
         room = slots.room(self._stage, self._now)
         backlog = max(depth.visible, depth.visible + depth.hidden - room.running)
-        return {
+        values: dict[Metric, float] = {
             StageMetric.BACKLOG: backlog,
             StageMetric.FREE_SLOTS: room.free,
             StageMetric.BLOCKED: slots.blocked_s(
@@ -350,6 +351,10 @@ class StageGauges:
             StageMetric.WITHOUT_BEAT: self._without_beat,
             StageMetric.NEAR_RETENTION: self._near_retention,
         }
+        if self._oldest_refused_s > 0:
+            # A metric costs for the hours in which it has values.
+            values[StageMetric.OLDEST_REFUSED] = self._oldest_refused_s
+        return values
 
     def _count(self, lease: Lease) -> None:
         grace = timedelta(seconds=self._settings.lease.visibility_margin_s)
@@ -362,6 +367,10 @@ class StageGauges:
         # Refused attempts do not end the wait.
         unplaced_s = lease.unplaced_for(self._now).total_seconds()
         self._oldest_waiting_s = max(self._oldest_waiting_s, unplaced_s)
+        if unplaced_s and lease.last_class == OutcomeClass.REFUSED.value:
+            # Up to the last refusal: in the time since then AWS was not asked.
+            refused = lease.ended_at - (lease.unplaced_since or lease.ended_at)
+            self._oldest_refused_s = max(self._oldest_refused_s, refused.total_seconds())
         sent_at = lease.receive.sent_at
         if (
             not lease.state.is_terminal

@@ -148,6 +148,7 @@ def spent_on(record: AttemptRecord) -> SpentOn:
     kinds = {
         OutcomeClass.INTERRUPTED.value: SpentOn.INTERRUPTED,
         OutcomeClass.NOT_PLACED.value: SpentOn.INTERRUPTED,
+        OutcomeClass.REFUSED.value: SpentOn.INTERRUPTED,
         OutcomeClass.CANCELLED.value: SpentOn.CANCELLED,
     }
     return kinds.get(record.kind or "", SpentOn.FAILED)

@@ -24,7 +24,7 @@ _SWEEP_READS: Final = 10
 _SWEEP_LOG_GB: Final = 2e-6
 
 _STACK_ALARMS: Final = 5
-_STAGE_ALARMS: Final = 7
+_STAGE_ALARMS: Final = 8
 _RETIRED_ALARMS: Final = 4
 
 

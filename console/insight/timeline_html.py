@@ -57,6 +57,7 @@ _CLOCKS = (
 _SHOWN_AS = {
     OutcomeClass.INTERRUPTED.value: " tl-interrupted",
     OutcomeClass.NOT_PLACED.value: " tl-interrupted",
+    OutcomeClass.REFUSED.value: " tl-interrupted",
     OutcomeClass.CANCELLED.value: " tl-cancelled",
 }
 _WRONG = {" tl-failed": "✗", " tl-interrupted": "!", " tl-cancelled": "⊘"}

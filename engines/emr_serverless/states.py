@@ -6,11 +6,13 @@ from typing import Final
 
 from engines.emr_serverless.meaning import EMR_SERVERLESS
 from engines.states import JobStates, run_job, when
+from longhaul.domain.request import MAX_TIMEOUT_S
 from longhaul.settings import SizeName
 
-# A last resort if nothing else ends the job run: the 7 days that a job may take at most, and the
-# most that EMR Serverless takes. With more, StartJobRun refuses each job. Its default is 12 hours.
-JOB_RUN_TIMEOUT_MINUTES: Final = 7 * 24 * 60
+# A last resort if nothing else ends the job run: what a job may take at most. It is also the most
+# that EMR Serverless takes (7 days): with more, StartJobRun refuses each job. Its default is 12
+# hours.
+JOB_RUN_TIMEOUT_MINUTES: Final = MAX_TIMEOUT_S // 60
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,10 +15,21 @@ from typing import Any
 from engines.listed import ENGINES, engine_describing
 from longhaul.domain.beat import report_overdue_s
 from longhaul.domain.lease import Lease
-from longhaul.domain.verdict import CLOSED, Evidence, OutcomeClass, Verdict, searchable
+from longhaul.domain.verdict import (
+    CLOSED,
+    Evidence,
+    OutcomeClass,
+    Verdict,
+    says_passing,
+    searchable,
+)
 
 # The account may not run one task of that size, however long it waits: new accounts start small.
 _ABOVE_THE_LIMIT = re.compile(r"configuration is above your limit", re.IGNORECASE)
+# Nor may the Region, or its platform. Source: the errors of RunTask (ECS API Reference).
+_NOT_OFFERED = re.compile(r"UnsupportedFeature|PlatformTaskDefinitionIncompatibility")
+# Step Functions' own word for a missing right, whatever the service.
+_NOT_PERMITTED = "States.Permissions"
 # The runner's word (`jobs.reporting.Phase`). Before this phase the runner registers, fetches inputs
 # and boots Spark; after it, it publishes. A stall in those is not the job's.
 _PHASE_OF_THE_JOB = "running"
@@ -106,7 +117,7 @@ def _not_at_work(lease: Lease, words: str) -> Verdict:
 
 def _is_refusal(error: str) -> bool:
     """Whether a service did not start a task, or its answer was lost."""
-    return any(
+    return error == _NOT_PERMITTED or any(
         error.startswith(each.errors) and error not in each.after_a_start for each in ENGINES
     )
 
@@ -117,13 +128,22 @@ def _classify_refusal(lease: Lease, words: str) -> Verdict:
     A service that refuses to start it says so in many ways (throttles also in disguise, as
     `InvalidParameterException … Rate exceeded`), and none of them is the job's fault. A task that
     has registered was started all the same, and only the answer was lost.
+
+    Only what concerns the size alone is permanent. A missing right or subnet concerns each job of
+    the stage: all wait until people have mended it, and then run. Rights and subnets that were just
+    made are also refused at first.
     """
     if lease.attempt.task_arn is not None:
         return Verdict(OutcomeClass.INTERRUPTED, words, stop_task=True)
     if _ABOVE_THE_LIMIT.search(words):
         advice = "no other try will help: take a smaller size, or have the account's quota raised"
         return Verdict(OutcomeClass.PERMANENT, f"{advice} ({words})")
-    return Verdict(OutcomeClass.NOT_PLACED, words)
+    if _NOT_OFFERED.search(words):
+        advice = "no other try will help: the Region has no such task, take another size"
+        return Verdict(OutcomeClass.PERMANENT, f"{advice} ({words})")
+    if says_passing(words):
+        return Verdict(OutcomeClass.NOT_PLACED, words)
+    return Verdict(OutcomeClass.REFUSED, f"AWS refuses the task, not for lack of room ({words})")
 
 
 def _classify_timeout(lease: Lease) -> Verdict:

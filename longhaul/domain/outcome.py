@@ -63,7 +63,7 @@ def settle(
             ),
             verdict,
         )
-    if verdict.kind is OutcomeClass.NOT_PLACED:
+    if verdict.kind in (OutcomeClass.NOT_PLACED, OutcomeClass.REFUSED):
         return _not_placed(row, verdict, timing, now, rng)
     row = replace(row, unplaced_since=None)
     grown = _next_size(lease.input, stage.limits.max_size)

@@ -24,7 +24,8 @@ class OutcomeClass(StrEnum):
     TIMED_OUT = "timed_out"
     STALLED = "stalled"
     INTERRUPTED = "interrupted"
-    NOT_PLACED = "not_placed"  # AWS had no room for a task, or did not take the request for one
+    NOT_PLACED = "not_placed"  # AWS had no room for a task, or could not take the request for one
+    REFUSED = "refused"  # nor will it: people must mend a right, a name or a subnet
     CANCELLED = "cancelled"
     SUPERSEDED = "superseded"
 
@@ -51,9 +52,19 @@ _OUT_OF_MEMORY = re.compile(r"OutOfMemory|out of memory|memory usage exceeded", 
 # User Guide).
 _NO_ROOM = re.compile(
     r"Capacity is unavailable|reached the limit on the number of|limit exceeded|Rate exceeded"
-    r"|Throttl|RESOURCE:|LimitExceeded|InsufficientFreeAddresses|MaxCapacityExceeded"
+    # As ECS writes it: "not authorized to perform: … on resource: …" is no lack of room.
+    r"|Throttl|(?-i:RESOURCE:)|LimitExceeded|InsufficientFreeAddresses|MaxCapacityExceeded"
     r"|maximumCapacity|QuotaExceeded|reached the service limit",
     re.IGNORECASE,
+)
+# Refusals that end by themselves: a limit of Lambda's, a service that is out of order, still sets
+# something up, or did not answer. 502 is none of them: Lambda has it for a wrong subnet too.
+# Sources: the errors of RunTask (ECS API Reference), of Invoke (Lambda API Reference) and of
+# StartJobRun (EMR Serverless API Reference).
+_PASSING = re.compile(
+    r"\bServerException|InternalServer|InternalFailure|Lambda\.ServiceException"
+    r"|Service ?Unavailable|Status Code: 50[034]|SdkClientException|TooManyRequests|LimitReached"
+    r"|UserPending|NotReady|ConflictException|EC2Unexpected"
 )
 CLOSED = "ExecutionClosed"
 """The error of an execution that ended before its attempt was settled."""
@@ -116,6 +127,14 @@ def says_out_of_memory(text: str) -> bool:
 def says_no_room(text: str) -> bool:
     """Whether an engine's text about a task's end says that there was no room for it."""
     return _NO_ROOM.search(text) is not None
+
+
+def says_passing(text: str) -> bool:
+    """Whether the words of a refusal say that it ends by itself: for want of room, or of a service.
+
+    Of refusals that nobody has met yet, people had better know.
+    """
+    return says_no_room(text) or _PASSING.search(text) is not None
 
 
 def searchable(text: str) -> str:

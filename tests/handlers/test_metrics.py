@@ -97,7 +97,8 @@ def test_waiting_message_that_comes_less_than_once_a_day_may_not_be_renewed(
             {StageMetric.FAILED: 1, StageMetric.WASTED: 60, StageMetric.DEAD_LETTERED: 1},
         ),
         ("spot-interruption", {StageMetric.INTERRUPTED: 1, StageMetric.WASTED: 60}),
-        ("no-capacity", {}),
+        ("no-capacity", {StageMetric.NOT_PLACED: 1}),
+        ("run-task-denied", {StageMetric.NOT_PLACED: 1}),
     ],
 )
 def test_outcome_is_counted_once_however_often_settle_is_called(
@@ -223,6 +224,33 @@ def test_job_without_room_waits_from_its_first_refusal_until_a_task_registers(
     assert metrics.new()[StageMetric.OLDEST_WAITING] == 0
 
 
+@pytest.mark.parametrize(("case", "refused_s"), [("run-task-denied", 120), ("no-capacity", None)])
+def test_refusal_for_another_reason_than_room_has_an_age_of_its_own(
+    stack: Stack, context: Context, metrics: Reader, case: str, refused_s: float | None
+) -> None:
+    lease = stack.claim(unplaced_since=stack.parts.clock.now() - timedelta(seconds=120))
+    settle.lambda_handler(event("settle", case), context)
+    for _ in range(2):  # it does not grow while AWS is not asked
+        stack.parts.clock.sleep(300)
+        sweep(context)
+        assert metrics.new().get(StageMetric.OLDEST_REFUSED) == refused_s
+    assert stack.row().attempt.number == lease.attempt.number
+
+
+def test_job_that_has_found_a_place_is_no_longer_refused(
+    stack: Stack, context: Context, metrics: Reader
+) -> None:
+    now = stack.parts.clock.now()
+    lease = stack.claim(
+        unplaced_since=now - timedelta(hours=1), settled_at=now, last_class="refused"
+    )
+    sweep(context)
+    assert metrics.new()[StageMetric.OLDEST_REFUSED] == 3_600
+    stack.parts.leases.register_task(lease.id, "arn:task", now)
+    sweep(context)
+    assert StageMetric.OLDEST_REFUSED not in metrics.new()
+
+
 class TestBlocked:
     """The seconds in which messages are visible, slots are free, and nothing is claimed."""
 
@@ -302,5 +330,14 @@ def test_handlers_together_emit_every_metric(
     dispatch(context, "no-job-id")
     (again,) = (each for each in map(json.loads, stack.executions()) if int(each["attempt"]) == 2)
     settle.lambda_handler(again | {"error": event("settle", "exit-1")["error"]}, context)
+    stack.parts.clock.sleep(3_600)
+    dispatch(context, "no-job-id")
+    (last,) = (each for each in map(json.loads, stack.executions()) if int(each["attempt"]) == 3)
+    settle.lambda_handler(last | {"error": event("settle", "run-task-denied")["error"]}, context)
+    stack.parts.clock.sleep(60)
+    dispatch(context, "no-job-id")
+    (last,) = (each for each in map(json.loads, stack.executions()) if int(each["attempt"]) == 4)
+    settle.lambda_handler(last | {"error": event("settle", "run-task-denied")["error"]}, context)
+    sweep(context)
     emitted |= metrics.new().keys()
     assert emitted == {*StageMetric, *SweeperMetric}

@@ -22,6 +22,7 @@ INTERRUPTED = {
     "emr-never-started",
     "exit-73-superseded",
     "exit-75-told-to-stop",
+    "image-denied",
     "infrastructure-health",
     "lambda-crashed",
     "lambda-exit-75-told-to-stop",
@@ -47,11 +48,19 @@ NOT_PLACED = {
     "run-task-throttled",
     "run-task-throttled-in-disguise",
     "subnet-without-addresses",
-    "task-definition-inactive",
     "task-quota",
     "vcpu-quota",
 }
-NO_TASK = NOT_PLACED | {"cpu-above-the-limit"}
+# Refused for another reason than lack of room. It waits as well, for people.
+REFUSED = {
+    "emr-start-denied",
+    "lambda-denied",
+    "run-task-denied",
+    "subnet-gone",
+    "task-definition-inactive",
+}
+HOPELESS = {"cpu-above-the-limit", "task-not-in-this-region"}
+NO_TASK = NOT_PLACED | REFUSED | HOPELESS
 COUNTED = {
     "emr-exit-1": "failed",
     "emr-killed-for-memory": "out_of_memory",
@@ -94,10 +103,10 @@ def test_end_of_a_task_has_its_outcome(stack: Stack, context: Context, case: str
         started(stack)
     outcome = settle(case, context)
     row = stack.row()
-    if case in NOT_PLACED:
+    if case in NOT_PLACED | REFUSED:
         assert (outcome, row.last_class, row.failures, row.interruptions) == (
             "RELEASED",
-            "not_placed",
+            "refused" if case in REFUSED else "not_placed",
             0,
             0,
         )
@@ -115,7 +124,7 @@ def test_end_of_a_task_has_its_outcome(stack: Stack, context: Context, case: str
             1,
             0,
         )
-    elif case.endswith("exit-65-permanent") or case == "cpu-above-the-limit":
+    elif case.endswith("exit-65-permanent") or case in HOPELESS:
         assert (outcome, row.last_class, row.owed) == ("DEAD", "permanent", ())
         assert stack.messages() == (0, 0)
         assert len(stack.dead_letters()) == 1
@@ -134,7 +143,7 @@ def test_end_of_a_task_has_its_outcome(stack: Stack, context: Context, case: str
         # row, and the job is tried again.
         assert (case, outcome, row.interruptions) == ("lease-lost", "RELEASED", 1)
     # The slot is free again. After a refusal, the stage has fewer slots for a while.
-    assert stack.free_slots() == (5 if case in NOT_PLACED else 10)
+    assert stack.free_slots() == (5 if case in NOT_PLACED | REFUSED else 10)
     may_still_run = {
         "cancelled",
         "emr-exit-73-superseded",

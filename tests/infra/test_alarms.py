@@ -141,6 +141,36 @@ def test_a_lost_notice_raises_an_alarm_where_there_is_somebody_to_notify(
     assert "AlarmsMainNoticesLost" not in usual.resources("AWS::CloudWatch::Alarm")
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_a_job_that_aws_goes_on_refusing_raises_an_alarm_within_half_an_hour(
+    usual: Synthesis, lateness: str, extra: int, seed: int
+) -> None:
+    rng = random.Random(seed)
+    refusals: list[float] = [BEGINS]
+    while refusals[-1] < ENDS:
+        # The longest back-off: as long as it has been refused, up to a quarter of an hour.
+        refusals.append(refusals[-1] + min(900, max(10, refusals[-1] - BEGINS)))
+
+    def age(at: float) -> float:
+        return max((each for each in refusals if each <= at < ENDS), default=BEGINS) - BEGINS
+
+    values = [each for each in sweeps(age, lateness, rng) if each.value > 0]
+
+    rang = rings(alarm(usual, "MainRefused").play(values, END, extra=extra))
+
+    assert rang
+    assert BEGINS <= rang[0] <= BEGINS + 30 * MINUTE
+    assert ENDS - 6 * MINUTE <= rang[1] <= ENDS + MUST_CEASE_WITHIN_S
+
+
+def test_refusals_that_end_within_minutes_raise_no_alarm(
+    usual: Synthesis, lateness: str, extra: int, rng: random.Random
+) -> None:
+    values = sweeps(between(BEGINS, ENDS, 179), lateness, rng)
+
+    assert rings(alarm(usual, "MainRefused").play(values, END, extra=extra)) is None
+
+
 def test_a_lease_that_the_next_sweep_finds_repaired_raises_no_alarm(
     usual: Synthesis, lateness: str, extra: int, rng: random.Random
 ) -> None:
@@ -286,7 +316,7 @@ def test_the_only_action_of_an_alarm_is_a_message_to_the_topic(varied: Synthesis
         )
         for each in alarms.values()
     } == {(("<AlarmsTopic>",), ())}
-    assert len(alarms) == 2 * 7 + 5  # seven for each stage, and four for the stack
+    assert len(alarms) == 2 * 8 + 5  # eight for each stage, and five for the stack
 
 
 def test_only_cloudwatch_of_this_account_may_publish_and_only_with_tls(usual: Synthesis) -> None:
@@ -320,4 +350,4 @@ def test_every_alarm_names_a_section_of_the_operations_page(varied: Synthesis) -
         (anchor,) = re.findall(r"docs/operations\.md#([a-z-]+)$", each["AlarmDescription"])
         named.add(anchor)
     assert named <= sections
-    assert len(named) == 10
+    assert len(named) == 11

@@ -17,6 +17,7 @@ from engines.emr_serverless.meaning import attempt_of, name_of
 from infra.context import load
 from infra.settings import SettingsError
 from longhaul.domain.lease import AttemptId
+from longhaul.domain.request import MAX_TIMEOUT_S
 from longhaul.settings import VARIABLE, RuntimeSettings
 from tests.infra.synthesis import Synthesis, synthesize
 from tests.infra.test_grants import ARN, TABLE, WRITES_OBJECTS
@@ -163,7 +164,9 @@ def test_an_attempt_has_one_job_run_which_ends_with_it(job: dict[str, Any]) -> N
     assert run["Resource"].endswith(":states:::emr-serverless:startJobRun.sync")
     assert run["Parameters"]["ClientToken.$"] == "$$.Execution.Name"
     assert len(ATTEMPT.execution_name) <= 64  # StartJobRun's limit
-    assert run["Parameters"]["ExecutionTimeoutMinutes"] == 10_080
+    minutes = run["Parameters"]["ExecutionTimeoutMinutes"]
+    # The longest job fits, and StartJobRun takes no more (EMR Serverless User Guide, "Job runs").
+    assert MAX_TIMEOUT_S / 60 <= minutes <= 10_080
     assert run["TimeoutSecondsPath"] == "$.timeout_s"
     assert "Retry" not in run
     assert run["Catch"] == [

@@ -185,12 +185,12 @@ CASES = {
     "inactive-task-definition": (
         running(),
         Evidence("ECS.ClientException", "TaskDefinition is inactive"),
-        OutcomeClass.NOT_PLACED,
+        OutcomeClass.REFUSED,
     ),
     "unreadable-cause": (
         running(),
         Evidence("AmazonECS.Unknown", "not json {"),
-        OutcomeClass.NOT_PLACED,
+        OutcomeClass.REFUSED,
     ),
     "execution-closed": (STARTED, Evidence.execution_closed("ABORTED"), OutcomeClass.INTERRUPTED),
     "stalled-after-a-stop": (

@@ -73,6 +73,16 @@ def test_verdict_says_all_that_ecs_says_of_the_end_of_a_task(
             {"Containers": [], "StopCode": "TaskFailedToStart", "StoppedReason": "RESOURCE:MEMORY"},
             OutcomeClass.NOT_PLACED,
         ),
+        # Denied "on resource: …" is no lack of a RESOURCE:.
+        (
+            {
+                "Containers": [],
+                "StopCode": "TaskFailedToStart",
+                "StoppedReason": "ResourceInitializationError: AccessDeniedException: User: x is "
+                "not authorized to perform: ecr:GetAuthorizationToken on resource: *",
+            },
+            OutcomeClass.INTERRUPTED,
+        ),
         (
             {
                 "StopCode": "ServiceSchedulerInitiated",
@@ -140,10 +150,14 @@ def test_verdict_of_a_job_run_names_its_state_and_its_details() -> None:
             Evidence("ECS.ClientException", "You've requested a configuration is above your limit"),
             OutcomeClass.PERMANENT,
         ),
+        (
+            Evidence("ECS.PlatformTaskDefinitionIncompatibilityException", "no such platform"),
+            OutcomeClass.PERMANENT,
+        ),
         (Evidence("Lambda.Unknown", "Rate exceeded"), OutcomeClass.INTERRUPTED),
         (Evidence("Lambda.ClientExecutionTimeoutException"), OutcomeClass.INTERRUPTED),
         (Evidence("Lambda.EFSIOException"), OutcomeClass.INTERRUPTED),
-        (Evidence("Lambda.ResourceNotFoundException", "deleted"), OutcomeClass.NOT_PLACED),
+        (Evidence("Lambda.ResourceNotFoundException", "deleted"), OutcomeClass.REFUSED),
     ],
 )
 def test_refusal_is_read_by_its_words_only_from_a_service_that_starts_tasks(
@@ -158,6 +172,49 @@ def test_refusal_of_a_task_that_has_registered_was_a_lost_answer_and_the_task_is
 
     assert classify(STARTED, evidence) == Verdict(OutcomeClass.INTERRUPTED, words, stop_task=True)
     assert classify(running(), evidence) == Verdict(OutcomeClass.NOT_PLACED, words)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "kind"),
+    [
+        (
+            Evidence("ECS.ServerException", "Service Unavailable. Please try again later."),
+            OutcomeClass.NOT_PLACED,
+        ),
+        (
+            Evidence("ECS.AmazonECSException", "(Service: AmazonECS; Status Code: 500)"),
+            OutcomeClass.NOT_PLACED,
+        ),
+        (
+            Evidence("ECS.SdkClientException", "Unable to execute HTTP request"),
+            OutcomeClass.NOT_PLACED,
+        ),
+        (Evidence("EMRServerless.InternalServerException", ""), OutcomeClass.NOT_PLACED),
+        (
+            Evidence("AmazonECS.Unknown", '{"Failures": [{"Reason": "RESOURCE:CPU"}]}'),
+            OutcomeClass.NOT_PLACED,
+        ),
+        (
+            Evidence("ECS.AccessDeniedException", "denied on resource: arn:aws:iam::1:role/x"),
+            OutcomeClass.REFUSED,
+        ),
+        (Evidence("ECS.ClusterNotFoundException", "Cluster not found."), OutcomeClass.REFUSED),
+        (
+            Evidence("ECS.BlockedException", "Your account is currently blocked."),
+            OutcomeClass.REFUSED,
+        ),
+        (
+            Evidence("EMRServerless.ValidationException", "1 validation error detected"),
+            OutcomeClass.REFUSED,
+        ),
+        (Evidence("EMRServerless.ResourceNotFoundException", ""), OutcomeClass.REFUSED),
+        (Evidence("States.Permissions", "not authorized"), OutcomeClass.REFUSED),
+    ],
+)
+def test_refusal_that_does_not_end_by_itself_needs_people(
+    evidence: Evidence, kind: OutcomeClass
+) -> None:
+    assert classify(running(), evidence).kind is kind
 
 
 def test_size_above_the_accounts_limit_says_the_way_out() -> None:
@@ -329,7 +386,7 @@ def test_evidence_without_a_task_leaves_what_the_row_has() -> None:
     "cause", [{"Message": "Rate exceeded"}, "TaskArn", ["TaskArn"], ["JobRunId"], 17, None]
 )
 def test_cause_that_is_json_of_something_else_is_no_task(cause: object) -> None:
-    verdict = classify(running(), Evidence("ECS.X", json.dumps(cause)))
+    verdict = classify(running(), Evidence("ECS.ServerException", json.dumps(cause)))
 
     assert verdict.kind is OutcomeClass.NOT_PLACED
 
