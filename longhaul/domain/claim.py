@@ -10,7 +10,7 @@ from typing import Any
 from engines.aws_lambda import meaning as aws_lambda
 from engines.listed import engine_for
 from longhaul.domain import schedule
-from longhaul.domain.lease import Attempt, ExecutionInput, Lease, Receive, State
+from longhaul.domain.lease import Attempt, DeadRun, ExecutionInput, Lease, Receive, State
 from longhaul.domain.message import JobMessage
 from longhaul.domain.request import JobRequest
 from longhaul.settings import LeaseSettings, Stage
@@ -20,6 +20,9 @@ _STOPPING = timedelta(seconds=15)
 
 Most end within seconds: the runner sees the mark at its next report.
 """
+
+_DEAD_RUNS = 4
+"""A row remembers so many works that died. People do not correct a job more often in two weeks."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +120,11 @@ def decide_claim(
             if lease.owed
             else Claim(new_run(lease, message, stage, timing, now), replaces=lease)
         )
-    if message.request.fingerprint() != lease.fingerprint:
+    fingerprint = message.request.fingerprint()
+    if lease.has_outlived(fingerprint, message.first_sent_at):
+        # Its run has a dead letter. The row may be of a correction since: no conflict with that.
+        return Duplicate()
+    if fingerprint != lease.fingerprint:
         return Conflict(lease)
     if lease.state is not State.RELEASED:
         return Duplicate()
@@ -198,7 +205,19 @@ def new_run(
         lineage=request.lineage or (old.lineage if old else None),
         settled_attempt=old.settled_attempt if old else 0,
         cancelled_at=old.cancelled_at if old else None,
+        dead_runs=_dead_runs(old) if old else (),
     )
+
+
+def _dead_runs(old: Lease) -> tuple[DeadRun, ...]:
+    """The runs that died, the replaced one among them; of each work the latest.
+
+    A cancelled run is not there: the time of its cancel says which messages are of it.
+    """
+    if old.state is not State.DEAD:
+        return old.dead_runs
+    others = [each for each in old.dead_runs if each.fingerprint != old.fingerprint]
+    return (*others, DeadRun(old.fingerprint, old.ended_at))[-_DEAD_RUNS:]
 
 
 def _size_and_timeout(request: JobRequest, stage: Stage) -> tuple[str, int]:

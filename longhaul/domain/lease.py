@@ -217,6 +217,14 @@ class Attempt:
 
 
 @dataclass(frozen=True)
+class DeadRun:
+    """An earlier run of the job that died: what it was to do, and when it ended."""
+
+    fingerprint: str
+    ended_at: datetime
+
+
+@dataclass(frozen=True)
 class Lease:
     """The row: a job, the latest receive of its message, and its latest attempt.
 
@@ -250,6 +258,7 @@ class Lease:
     settled_at: datetime | None = None  # when the latest outcome was written
     # Earliest start of the next attempt; kept while it runs, to show its back-off.
     retry_at: datetime | None = None
+    dead_runs: tuple[DeadRun, ...] = ()  # earlier runs for other work, or the same
 
     @property
     def id(self) -> AttemptId:
@@ -351,6 +360,15 @@ class Lease:
         if self.state is State.DEAD:
             return self.settled_at is None or sent_at >= self.settled_at
         return self.state is State.CANCELLED
+
+    def has_outlived(self, fingerprint: str, sent_at: datetime) -> bool:
+        """Whether an earlier run for this work died after a message for it had been sent.
+
+        The message is left over from that run, or doubles its message.
+        """
+        return any(
+            run.fingerprint == fingerprint and sent_at < run.ended_at for run in self.dead_runs
+        )
 
     def owns(self, attempt: AttemptId) -> bool:
         return self.state is State.RUNNING and self.id == attempt

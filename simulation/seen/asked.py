@@ -19,6 +19,7 @@ class Asked:
     Attributes:
         cancels: When the row noted the latest cancel, by key.
         cancelled_before: When the latest cancel began that somebody saw done, by key.
+        died: When a run died, as its row says, by key and run.
         copied_at: When the sweeper sent its latest copy, by key.
     """
 
@@ -26,6 +27,7 @@ class Asked:
         self._seen = seen
         self.cancels: dict[str, datetime] = {}
         self.cancelled_before: dict[str, datetime] = {}
+        self.died: dict[tuple[str, int | None], datetime] = {}
         self.copied_at: dict[str, datetime] = {}
 
     @property

@@ -199,9 +199,7 @@ class Watch:
             self.seen.check("commit voided", void)
         if "retry_at" in item and "receipt_handle" in item:
             released = Token(key[0], int(item["run"]["N"]), int(item["attempt"]["N"]))
-            self.seen.retry_at[released] = datetime.fromtimestamp(
-                int(item["retry_at"]["N"]) / 1000, self.seen.now.tzinfo
-            )
+            self.seen.retry_at[released] = _time_of(item["retry_at"], self.seen.now)
         self._note_message(key[0], before, item)
         self._note_end(key[0], item)
         self._note_owed(key[0], is_owed="owed" in item)
@@ -222,6 +220,8 @@ class Watch:
         if state not in ("SUCCEEDED", "DEAD", "CANCELLED"):
             return
         self.seen.ends[key, run].add(state)
+        if state == "DEAD":
+            self.seen.asked.died[key, run] = _time_of(item["settled_at"], self.seen.now)
         # Without a message it is a cancel mark that met none.
         if "owed" not in item and item.get("message_id", {}).get("S"):
             since = self.seen.owed_since.get(key, self.seen.now)
@@ -301,6 +301,10 @@ def _request_in(body: str) -> dict[str, Any]:
 
 def _is_forged(request: Mapping[str, Any]) -> bool:
     return FORGED in request.get("params", {})
+
+
+def _time_of(value: Mapping[str, str], like: datetime) -> datetime:
+    return datetime.fromtimestamp(int(value["N"]) / 1000, like.tzinfo)
 
 
 def _parts(container: JobProcess) -> tuple[str, int, int]:

@@ -98,6 +98,13 @@ LEFTOVERS: Mapping[str, Plan] = {
     "a producer doubles the send of a job that dies at once": _plan(
         _DIES, Act(1.0, "submit_twice", "j0")
     ),
+    "a doubled message comes when its job has died, and has been corrected": _plan(
+        _DIES,
+        Act(1.0, "submit", "j0"),
+        Act(8.0, "submit", "j0"),
+        Act(90.0, "correct", "j0", work=3),
+        faults=(Fault("deliver:m2", 1, "late/900"),),
+    ),
     "a producer doubles the send of a job that is cancelled": _plan(
         _SHORT, Act(1.0, "submit_twice", "j0"), Act(40.0, "cancel", "j0")
     ),

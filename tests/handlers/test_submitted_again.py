@@ -8,7 +8,7 @@ from longhaul.domain.lease import Lease, State
 from simulation.aws.ecs.tasks import Task
 from tests import builders
 from tests.builders import BUCKET
-from tests.handlers.conftest import Stack
+from tests.handlers.conftest import Stack, deployed
 from tests.handlers.life import Life
 
 JOB = "january"
@@ -128,3 +128,35 @@ def test_attributes_of_a_producer_that_are_named_as_ours_were_do_not_hold_its_jo
     life.deliver()
 
     assert (life.row(JOB).state, life.row(JOB).attempt.number) == (State.RUNNING, 2)
+
+
+def test_left_over_message_of_a_dead_job_is_no_conflict_with_its_correction(output: Path) -> None:
+    """The last attempt was claimed from its row, while the job's message was hidden."""
+    with deployed(max_attempts=2, slots=1) as stack:
+        life, clock = Life(stack, output), stack.aws.clock
+        life.send(JOB)
+        life.deliver()
+        assert life.settle(life.row(JOB), "exit-1") == "RELEASED"
+        stack.take_slots()
+        clock.advance(20)
+        (held,) = life.receive()
+        stack.sqs.change_message_visibility(
+            QueueUrl=stack.jobs_url, ReceiptHandle=held["receiptHandle"], VisibilityTimeout=1_500
+        )
+        clock.advance(200)
+        stack.take_slots(all_=False)
+        life.send("february")
+        life.deliver()
+        assert life.settle(life.row(JOB), "exit-1") == "DEAD"
+        assert len(stack.dead_letters()) == 1
+        life.send(JOB, params={"corrected": True})
+        life.deliver()
+        assert life.row(JOB).state is State.RUNNING
+
+        for wait_s in (1_500, 130):  # of two messages for one job, the second comes again
+            clock.advance(wait_s)
+            life.deliver()
+
+        assert held["messageId"] not in stack.sqs.queues[stack.jobs_url].messages
+        assert life.row(JOB).state is State.RUNNING
+        assert [why["class"] for _, why in stack.dead_letters()] == ["failed"]

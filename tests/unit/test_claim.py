@@ -19,7 +19,7 @@ from longhaul.domain.claim import (
     adopted,
     decide_claim,
 )
-from longhaul.domain.lease import Lease, Owed, State
+from longhaul.domain.lease import DeadRun, Lease, Owed, State
 from longhaul.domain.lineage import Lineage
 from longhaul.domain.message import JobMessage
 from longhaul.domain.request import JobRequest
@@ -312,6 +312,36 @@ def test_old_message_of_a_rerun_job_starts_no_third_run() -> None:
         settled_at=LATER,
     )
     assert decide(dead_again, message(message_id="m-1", receive_count=3)) == Duplicate()
+
+
+def test_row_remembers_the_latest_death_of_each_of_the_last_four_works() -> None:
+    row = ended(State.DEAD)
+    for minute, n in enumerate((1, 2, 3, 4, 2, 5)):
+        at = NOW + timedelta(minutes=minute)
+        work = JobRequest.model_validate({**BODY, "params": {"limit": n}})
+        rerun = decide(row, sent(at, request=work, message_id=f"m-{at}"))
+        assert isinstance(rerun, Claim)
+        row = replace(rerun.lease, state=State.DEAD, settled_attempt=9, settled_at=at)
+
+    works = [
+        JobRequest.model_validate({**BODY, "params": {"limit": n}}).fingerprint()
+        for n in (1, 3, 4, 2)
+    ]
+    assert [each.fingerprint for each in row.dead_runs] == works
+    assert row.dead_runs[-1].ended_at == NOW + timedelta(minutes=4)
+
+
+def test_cancelled_run_is_none_that_died() -> None:
+    rerun = decide(replace(ended(State.CANCELLED), cancelled_at=NOW), sent(LATER))
+    assert isinstance(rerun, Claim)
+    assert rerun.lease.dead_runs == ()
+
+
+def test_message_of_the_millisecond_of_an_earlier_death_is_not_left_over_from_it() -> None:
+    row = replace(running(), dead_runs=(DeadRun(OTHER_WORK.fingerprint(), NOW),))
+    left_over = sent(NOW - timedelta(milliseconds=1), request=OTHER_WORK)
+    assert decide(row, left_over) == Duplicate()
+    assert decide(row, sent(NOW, request=OTHER_WORK)) == Conflict(row)
 
 
 def test_run_number_grows_even_when_the_clock_goes_back() -> None:

@@ -24,7 +24,7 @@ from longhaul.domain.claim import (
     cancelled_before_claim,
     decide_claim,
 )
-from longhaul.domain.lease import CommittedOutput, Lease, Owed, State
+from longhaul.domain.lease import CommittedOutput, DeadRun, Lease, Owed, State
 from longhaul.domain.message import JobMessage
 from longhaul.domain.pending import decide_pending, pending_ref
 from longhaul.domain.request import JobRequest
@@ -40,8 +40,15 @@ OTHER_WORK = JobRequest.model_validate({**BODY, "params": {"limit": 1}})
 
 SOON = NOW + timedelta(minutes=1)
 EARLIER_CANCEL = NOW - timedelta(hours=1)
-# A run after a cancel; its message is a copy.
-BASE = changed(running(), message_id="m-1", renews="m-0", cancelled_at=EARLIER_CANCEL)
+DIED_AT = NOW - timedelta(minutes=30)
+# A run after a cancel, and after one that died of other work; its message is a copy.
+BASE = changed(
+    running(),
+    message_id="m-1",
+    renews="m-0",
+    cancelled_at=EARLIER_CANCEL,
+    dead_runs=(DeadRun(OTHER_WORK.fingerprint(), DIED_AT),),
+)
 MARK = {"cancel_requested_at": NOW, "cancelled_at": NOW}
 RELEASED = replace(BASE, state=State.RELEASED, settled_attempt=1, failures=1, retry_at=NOW)
 DEAD = replace(BASE, state=State.DEAD, settled_attempt=1, settled_at=NOW)
@@ -78,6 +85,7 @@ MESSAGES: dict[str, JobMessage] = {
     "replaced": message(message_id="m-0", sent_at=NOW - timedelta(hours=2)),
     "cancelled": sent(EARLIER_CANCEL - timedelta(milliseconds=1), request=OTHER_WORK),
     "follow-on": sent(SOON, first_sent_at=NOW - timedelta(minutes=1), is_follow_on=True),
+    "outlived": sent(DIED_AT - timedelta(milliseconds=1), request=OTHER_WORK),
     "same work": sent(SOON),
     "other work": sent(SOON, request=OTHER_WORK),
 }

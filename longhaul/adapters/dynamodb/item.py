@@ -22,6 +22,7 @@ from longhaul.domain.lease import (
     Attempt,
     AttemptId,
     CommittedOutput,
+    DeadRun,
     Lease,
     Owed,
     Receive,
@@ -172,6 +173,13 @@ _BY_TYPE: dict[Any, Codec] = {
     tuple[Owed, ...]: Codec(
         lambda owed: [each.value for each in owed],
         lambda plain: tuple(Owed(each) for each in plain),
+    ),
+    tuple[DeadRun, ...]: Codec(
+        lambda runs: _json([(run.fingerprint, milliseconds(run.ended_at)) for run in runs]),
+        lambda plain: tuple(
+            DeadRun(fingerprint, _TIME.from_plain(ended_at))
+            for fingerprint, ended_at, *_ in json.loads(plain)
+        ),
     ),
     Lineage | None: Codec(lambda lineage: lineage.model_dump_json(), Lineage.model_validate_json),
     RecordedResult | None: _nested(RecordedResult),

@@ -117,7 +117,11 @@ def dead_for_its_own_faults(seen: "Seen", letter: "DeadLetter") -> str | None:
     if kind == "conflicting_job_id":
         key = letter.reason["key"]
         others = [each for each in seen.sent_by_key[key] if each.work != senders[0].work]
-        return None if others else f"{key} conflicts with nothing"
+        if not others:
+            return f"{key} conflicts with nothing"
+        mine = [each for each in senders if each.key == key]
+        is_left_over = mine and all(_is_left_over(seen, each) for each in mine)
+        return f"{key} is dead once more, of what it had died of before" if is_left_over else None
     key, run = letter.reason["key"], letter.reason["run"]
     faults = seen.own_faults(key, run)
     job = seen.job_of(key)
@@ -138,6 +142,13 @@ def _has_copy(seen: "Seen", sent: "Sent") -> bool:
     """Whether a message that renews this one's chain is in the queue."""
     chain = sent.renews or sent.message.id
     return any(other.renews == chain for other in seen.live_by_key[sent.key].values())
+
+
+def _is_left_over(seen: "Seen", sent: "Sent") -> bool:
+    """Whether a run for the work of this message has died since the message was sent."""
+    runs = {each.reason.get("run") for each in seen.letters_of(sent)}
+    died_at = [at for (key, run), at in seen.asked.died.items() if key == sent.key and run in runs]
+    return bool(died_at) and seen.asked.at(sent) + seen.asked.doubt < max(died_at)
 
 
 def _is_of_expired(seen: "Seen", letter: "DeadLetter") -> bool:

@@ -21,7 +21,7 @@ WHEN_SENT: Final = (
         "a new run forgets the cancel before it",
         _CLAIM,
         "cancelled_at=old.cancelled_at if old else None",
-        "",
+        "cancelled_at=None",
     ),
     Mutant(
         "a cancel covers only the row's own message",
@@ -52,6 +52,13 @@ WHEN_SENT: Final = (
         _LEASE,
         "return self.settled_at is None or sent_at >= self.settled_at",
         "return True",
+    ),
+    Mutant(
+        "what a dead run left over is a conflict with its correction",
+        _CLAIM,
+        "    if lease.has_outlived(fingerprint, message.first_sent_at):\n"
+        "        return Duplicate()\n",
+        "",
     ),
     Mutant(
         "a follow-on that is sent again is a request of its own",
