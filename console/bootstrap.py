@@ -27,7 +27,8 @@ def main(arguments: Sequence[str]) -> int:
     try:
         made = make_service_role(boto3.Session(profile_name=profile).client("iam"))
     except (ClientError, BotoCoreError) as error:
-        sys.stderr.write(f"the role {SERVICE_ROLE} could not be made: {translated(error)}\n")
+        said = translated(error, on_aws=True)
+        sys.stderr.write(f"the role {SERVICE_ROLE} could not be made: {said}\n")
         return 1
     sys.stdout.write(f"{SERVICE_ROLE}: {'made' if made else 'is there already'}\n")
     return 0

@@ -30,13 +30,16 @@ class CommandError(Exception):
         self.status = status
 
 
-def translated(error: Exception) -> CommandError:
-    """An error of boto3 as a sentence."""
+def translated(error: Exception, *, on_aws: bool = False) -> CommandError:
+    """An error of boto3 as a sentence.
+
+    `on_aws`: of a command for which an embedded AWS is no way out, such as a deployment.
+    """
     for kind, say in _SENTENCES.items():
         if isinstance(error, kind):
-            return CommandError(say(error), ExitStatus.UNREACHABLE)
+            return CommandError(say(error, on_aws), ExitStatus.UNREACHABLE)
     if isinstance(error, aws.ClientError):
-        return _refused(error)
+        return _refused(error, on_aws=on_aws)
     return CommandError(f"AWS could not be asked: {error}", ExitStatus.UNREACHABLE)
 
 
@@ -53,44 +56,49 @@ def sentence(error: Exception) -> str:
     )
 
 
-_CREDENTIALS = (
-    "set AWS_PROFILE or give --profile, or run `aws sso login` or `aws configure`; "
-    "or start an embedded AWS with `longhaul up`"
-)
+_CREDENTIALS = "set AWS_PROFILE or give --profile, or run `aws sso login` or `aws configure`"
+_REGION = "give --region, or set AWS_REGION or the profile's region"
 
 
-def _no_embedded_aws() -> str:
-    return f"no embedded AWS runs in {default_work_dir()}"
+def _missing(what: str, way_out: str, *, on_aws: bool) -> str:
+    if on_aws:
+        return f"{what}: {way_out}"
+    return f"{what}, and no embedded AWS runs in {default_work_dir()}: {_or_embedded(way_out)}"
 
 
-_SENTENCES: Mapping[type[Exception], Callable[[Any], str]] = {
-    aws.NoCredentialsError: lambda _: (
-        f"no AWS credentials, and {_no_embedded_aws()}: {_CREDENTIALS}"
+def _or_embedded(way_out: str) -> str:
+    return f"{way_out}; or start an embedded AWS with `longhaul up`"
+
+
+def _credentials(*, on_aws: bool) -> str:
+    return _CREDENTIALS if on_aws else _or_embedded(_CREDENTIALS)
+
+
+_SENTENCES: Mapping[type[Exception], Callable[[Any, bool], str]] = {
+    aws.NoCredentialsError: lambda _, on_aws: _missing(
+        "no AWS credentials", _CREDENTIALS, on_aws=on_aws
     ),
-    aws.PartialCredentialsError: lambda error: (
-        f"the AWS credentials are incomplete ({error}): {_CREDENTIALS}"
+    aws.PartialCredentialsError: lambda error, on_aws: (
+        f"the AWS credentials are incomplete ({error}): {_credentials(on_aws=on_aws)}"
     ),
-    aws.ProfileNotFound: lambda error: (
+    aws.ProfileNotFound: lambda error, _: (
         f"{error}; `aws configure list-profiles` lists the profiles of this machine"
     ),
-    aws.NoRegionError: lambda _: (
-        f"no AWS region, and {_no_embedded_aws()}: give --region, or set AWS_REGION or the "
-        "profile's region; or start an embedded AWS with `longhaul up`"
-    ),
-    aws.InvalidRegionError: lambda error: f"{error}: a region looks like eu-west-1",
-    aws.SSOTokenLoadError: lambda error: (
+    aws.NoRegionError: lambda _, on_aws: _missing("no AWS region", _REGION, on_aws=on_aws),
+    aws.InvalidRegionError: lambda error, _: f"{error}: a region looks like eu-west-1",
+    aws.SSOTokenLoadError: lambda error, _: (
         f"the SSO session is not there ({error}): run `aws sso login`"
     ),
-    aws.UnauthorizedSSOTokenError: lambda _: "the SSO session has expired: run `aws sso login`",
-    aws.TokenRetrievalError: lambda error: (
+    aws.UnauthorizedSSOTokenError: lambda *_: "the SSO session has expired: run `aws sso login`",
+    aws.TokenRetrievalError: lambda error, _: (
         f"the SSO session cannot be renewed ({error}): run `aws sso login`"
     ),
-    aws.CredentialRetrievalError: lambda error: f"the credentials could not be loaded: {error}",
-    aws.EndpointConnectionError: lambda error: (
+    aws.CredentialRetrievalError: lambda error, _: f"the credentials could not be loaded: {error}",
+    aws.EndpointConnectionError: lambda error, _: (
         f"no answer from {error.kwargs.get('endpoint_url')}: is the region right, is the network "
         "up, and, with AWS_ENDPOINT_URL, is `longhaul up` still running?"
     ),
-    aws.HTTPClientError: lambda error: f"the connection to AWS broke: {error}; try again",
+    aws.HTTPClientError: lambda error, _: f"the connection to AWS broke: {error}; try again",
 }
 
 _EXPIRED = {"ExpiredToken", "ExpiredTokenException", "RequestExpired"}
@@ -112,13 +120,14 @@ _GONE = {
 _BUSY = {"TooManyRequestsException", "SlowDown", "RequestLimitExceeded"}
 
 
-def _refused(error: aws.ClientError) -> CommandError:
+def _refused(error: aws.ClientError, *, on_aws: bool) -> CommandError:
     code = code_of(error).rpartition(".")[2]
     text, what = message_of(error), error.operation_name
     if code in _EXPIRED:
         say = "the AWS credentials have expired: log in again (`aws sso login`), or renew them"
     elif code in _UNKNOWN:
-        say = f"AWS does not know these credentials ({code}): {_CREDENTIALS}"
+        way_out = _credentials(on_aws=on_aws)
+        say = f"AWS does not know these credentials ({code}): {way_out}"
     elif code in _DENIED:
         say = f"not allowed: {what}: {text}; `longhaul doctor` says what the commands need"
     elif code in _GONE:

@@ -7,7 +7,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -50,6 +50,25 @@ def main(arguments: Sequence[str]) -> int:
     return 1 if problems else 0
 
 
+def before_diff(arguments: Sequence[str]) -> int:
+    """Whether the CDK can look at the account: it says twice, and in other words, that it cannot.
+
+    Prints problems alone: what follows is the difference.
+    """
+    given = parsed(arguments, "longhaul diff")
+    try:
+        settings = given_settings(given.context)
+    except SettingsError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    return 1 if misplaced(settings, given.profile) else 0
+
+
+def misplaced(settings: Settings, profile: str | None) -> int:
+    """The number of problems with credentials, region and account; prints these alone."""
+    return tell(each for each in place(settings, profile) if each.level is Level.PROBLEM)
+
+
 def tell(found: Iterable[Finding]) -> int:
     """Print the findings as they come; returns the number of problems."""
     problems = 0
@@ -69,6 +88,18 @@ def findings(settings: Settings, profile: str | None) -> Iterator[Finding]:
     """
     yield from _guarded("docker", partial(docker.builds, settings.architecture))
     yield from pin_base.check(settings.python_image)
+    plan = yield from place(settings, profile)
+    if plan is None:
+        return
+    yield from _guarded("bootstrap", partial(deploying.bootstrap, plan.target))
+    yield from _guarded("ecs", partial(deploying.service_role, plan.target))
+    yield from _guarded("quotas", partial(deploying.quotas, plan))
+    yield from _guarded("stages", partial(deploying.stages, plan))
+    yield from _guarded("tables", partial(deploying.databases, plan))
+
+
+def place(settings: Settings, profile: str | None) -> Generator[Finding, None, Plan | None]:
+    """Whether there are credentials for the account of the settings; None where there are none."""
     try:
         plan = Plan(target_of(settings, profile), settings)
         yield from deploying.place(plan)
@@ -78,22 +109,19 @@ def findings(settings: Settings, profile: str | None) -> Iterator[Finding]:
             "set AWS_DEFAULT_REGION, give the profile one "
             "(`aws configure set region eu-central-1`), or set the setting region",
         )
-        return
+        return None
     except (NoCredentialsError, ProfileNotFound) as error:
         yield problem(
             f"credentials: {error}",
             "log in (`aws sso login`, `aws configure`), and choose a profile with AWS_PROFILE, or "
-            "with --profile in CDK_ARGS",
+            "with --profile (in CDK_ARGS for make)",
         )
-        return
+        return None
     except (ClientError, BotoCoreError) as error:
-        yield problem(f"credentials: AWS does not take them: {translated(error)}", "log in again")
-        return
-    yield from _guarded("bootstrap", partial(deploying.bootstrap, plan.target))
-    yield from _guarded("ecs", partial(deploying.service_role, plan.target))
-    yield from _guarded("quotas", partial(deploying.quotas, plan))
-    yield from _guarded("stages", partial(deploying.stages, plan))
-    yield from _guarded("tables", partial(deploying.databases, plan))
+        said = translated(error, on_aws=True)
+        yield problem(f"credentials: AWS does not take them: {said}", "log in again")
+        return None
+    return plan
 
 
 def _guarded(name: str, check: Check) -> Iterator[Finding]:
@@ -103,7 +131,7 @@ def _guarded(name: str, check: Check) -> Iterator[Finding]:
     except CommandError as error:
         yield skipped(f"{name}: could not be checked: {error}")
     except (ClientError, BotoCoreError) as error:
-        yield skipped(f"{name}: could not be checked: {translated(error)}")
+        yield skipped(f"{name}: could not be checked: {translated(error, on_aws=True)}")
 
 
 def given_settings(contexts: Sequence[str]) -> Settings:

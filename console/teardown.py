@@ -12,7 +12,7 @@ from console.checks import teardown
 from console.checks.finding import Finding, problem
 from console.errors import CommandError, translated
 from console.insight.storage import stored
-from console.preflight import given_settings, parsed, target_of, tell
+from console.preflight import given_settings, misplaced, parsed, target_of, tell
 from console.target import Target
 from infra.settings import SettingsError
 
@@ -24,6 +24,8 @@ def main(arguments: Sequence[str]) -> int:
     except SettingsError as error:
         sys.stderr.write(f"{error}\n")
         return 2
+    if misplaced(settings, given.profile):
+        return 1
     try:
         target = target_of(settings, given.profile)
         problems = tell(findings(target))
@@ -38,7 +40,8 @@ def main(arguments: Sequence[str]) -> int:
             "`cdk gc` removes it\n"
         )
     except (ClientError, BotoCoreError) as error:
-        tell([problem(f"stack: {translated(error)}", "choose credentials that may look at it")])
+        said = translated(error, on_aws=True)
+        tell([problem(f"stack: {said}", "choose credentials that may look at it")])
         return 1
     except CommandError as error:
         # No such stack, or not one of Longhaul's.

@@ -31,34 +31,43 @@ def cancel(
     Example: longhaul cancel flights-2013-01 flights-2013-02
     """
     out = Output(as_json=as_json)
-    wanted = [(_stage_of(target, each, stage), job_id(each)) for each in jobs]
+    wanted = [(job_id(each), _stages_of(target, each, stage)) for each in jobs]
     say_where(out, target)
     too_late = 0
-    for name, each in wanted:
-        lease = target.canceller.cancel(name, each)
-        too_late += lease.state.is_terminal and lease.state is not State.CANCELLED
-        if as_json:
-            out.record(
-                {
-                    "job_id": each,
-                    "stage": name,
-                    "state": shown_state(lease),
-                    "queued": lease.is_mark,
-                }
-            )
-        else:
-            out.line(f"{each}: {cancelled_as(lease)}")
+    for each, names in wanted:
+        leases = [target.canceller.cancel(name, each) for name in names]
+        # It may have been claimed meanwhile, in one of them.
+        shown = [lease for lease in leases if not lease.is_mark] or leases
+        too_late += any(
+            lease.state.is_terminal and lease.state is not State.CANCELLED for lease in shown
+        )
+        for lease in shown if as_json else shown[:1]:
+            if as_json:
+                out.record(
+                    {
+                        "job_id": each,
+                        "stage": lease.stage,
+                        "state": shown_state(lease),
+                        "queued": lease.is_mark,
+                    }
+                )
+            else:
+                out.line(f"{each}: {cancelled_as(lease)}")
     if too_late:
         raise typer.Exit(ExitStatus.FAILED)
 
 
-def _stage_of(target: Target, text: str, stage: str | None) -> str:
-    """The stage of a known job; for an unknown one the only stage."""
+def _stages_of(target: Target, text: str, stage: str | None) -> list[str]:
+    """The stage of a known job. An unknown one may be queued in each of them.
+
+    Raises:
+        CommandError: the same id is used in several stages.
+    """
     names = [each.name for each in target.stages(stage)]
-    found = [row.stage for row in target.jobs.find(names, job_id(text))] or names
+    found = [row.stage for row in target.jobs.find(names, job_id(text)) if not row.is_mark]
     if len(found) > 1:
         raise CommandError(
-            f"job {text} could be in several stages ({', '.join(found)}): name one with --stage",
+            f"job {text} is in several stages ({', '.join(found)}): name one with --stage",
             ExitStatus.USAGE,
         )
-    return found[0]
+    return found or names

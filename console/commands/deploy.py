@@ -31,7 +31,7 @@ def diff(arguments: Arguments = None) -> None:
     Example: longhaul diff --profile production
     """
     _check_project()
-    _run("diff", None, arguments)
+    _run("diff", preflight.before_diff, arguments)
 
 
 def deploy(arguments: Arguments = None) -> None:
@@ -60,11 +60,9 @@ def _check_project() -> None:
         make_ready(project, partial(check_for_image, project.requirements))
 
 
-def _run(
-    command: str, before: Callable[[Sequence[str]], int] | None, arguments: list[str] | None
-) -> None:
+def _run(command: str, before: Callable[[Sequence[str]], int], arguments: list[str] | None) -> None:
     given = arguments or []
-    if before is not None and (code := before(given)):
+    if code := before(given):
         raise typer.Exit(code)
     if code := cdk.run([command, *given]):
         raise typer.Exit(code)

@@ -64,11 +64,11 @@ def list_letters(
     """
     out = Output(as_json=as_json)
     which = _which(names, kinds, older_than, newer_than)
-    seen, missing = 0, set(which.names)
+    seen, missing, shown = 0, set(which.names), []
     for each in target.stages(stage):
         with closing(target.dead_letters.look(each, which)) as letters:
             found = list(islice(letters, limit + 1))
-        _print(out, target, found[:limit], each)
+        shown += [(letter, each) for letter in found[:limit]]
         seen += len(found)
         missing.difference_update(*map(which.names_of, found))
         if len(found) > limit:
@@ -80,6 +80,7 @@ def list_letters(
                 if which != Which()
                 else f"{each.name}: no dead letters"
             )
+    _print(out, target, shown)
     _check_found(which, seen, missing)
 
 
@@ -307,12 +308,12 @@ def _did(out: Output, letter: DeadLetter) -> None:
         out.line(name_of(letter))
 
 
-def _print(out: Output, target: Target, letters: Sequence[DeadLetter], stage: Stage) -> None:
+def _print(out: Output, target: Target, letters: Sequence[tuple[DeadLetter, Stage]]) -> None:
     if out.as_json:
-        for letter in letters:
+        for letter, stage in letters:
             out.record(record_of(letter, stage))
     elif letters:
-        now = target.parts.clock.now()
+        now, whole = target.parts.clock.now(), not out.data.is_terminal
         out.table(
-            COLUMNS, [row_of(letter, now, whole=not out.data.is_terminal) for letter in letters]
+            COLUMNS, [row_of(letter, stage.name, now, whole=whole) for letter, stage in letters]
         )

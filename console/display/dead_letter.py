@@ -8,7 +8,7 @@ from console.operations.letter import DeadLetter
 from console.operations.view import iso
 from longhaul.settings import Stage
 
-COLUMNS = ("message", "job", "class", "age", "attempts", "why")
+COLUMNS = ("message", "job", "stage", "class", "age", "attempts", "why")
 _ID_SHOWN = 8
 _PAGE = (
     "message_id",
@@ -28,7 +28,7 @@ def name_of(letter: DeadLetter) -> str:
     return letter.job_id or letter.message_id
 
 
-def row_of(letter: DeadLetter, now: datetime, *, whole: bool) -> list[str]:
+def row_of(letter: DeadLetter, stage: str, now: datetime, *, whole: bool) -> list[str]:
     """The cells of `COLUMNS`. `whole` shows all of the message's id."""
     attempts = str(letter.reason.attempts) if letter.reason else ""
     why = (
@@ -37,7 +37,8 @@ def row_of(letter: DeadLetter, now: datetime, *, whole: bool) -> list[str]:
         else "no reason attached: SQS moved it after too many receives, or it is not ours"
     )
     shown = letter.message_id if whole else letter.message_id[:_ID_SHOWN]
-    return [shown, letter.job_id or "", letter.kind, age(now, letter.sent_at), attempts, why]
+    old = age(now, letter.sent_at)
+    return [shown, letter.job_id or "", stage, letter.kind, old, attempts, why]
 
 
 def record_of(letter: DeadLetter, stage: Stage) -> dict[str, Any]:

@@ -41,8 +41,12 @@ class Jobs:
     index: LeaseIndex
 
     def find(self, stages: Sequence[str], job_id: str) -> list[Lease]:
-        """The rows of that job id in these stages, cancel marks included."""
-        return list(self.leases.load_many(job_key(stage, job_id) for stage in stages).values())
+        """The rows of that job id in these stages; cancel marks where there is nothing else.
+
+        A mark does not say where the job is.
+        """
+        rows = list(self.leases.load_many(job_key(stage, job_id) for stage in stages).values())
+        return [row for row in rows if not row.is_mark] or rows
 
     def family(self, lease: Lease) -> Member:
         """The job, and everything that follows from it."""

@@ -48,7 +48,7 @@ def find_job(target: Target, text: str, stage: str | None) -> Lease:
     found = target.jobs.find([each.name for each in target.stages(stage)], wanted)
     if not found:
         raise CommandError(unknown(wanted), ExitStatus.NOT_FOUND)
-    if len(found) > 1:
+    if len(found) > 1 and not found[0].is_mark:
         names = ", ".join(sorted(row.stage for row in found))
         raise CommandError(
             f"job {wanted} is in several stages ({names}): name one with --stage", ExitStatus.USAGE

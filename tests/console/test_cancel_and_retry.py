@@ -35,15 +35,51 @@ def test_cancelling_an_ended_job_fails(world: World) -> None:
     assert world.run("cancel", "../x").exit_code == 2
 
 
-def test_a_queued_job_of_several_stages_needs_its_stage(world: World) -> None:
+def of_two_stages(world: World) -> None:
     known = world.settings.model_copy(
         update={"stages": (*world.settings.stages, stage(name="night"))}
     )
     replace(world, settings=known).deploy()
-    done = world.run("cancel", "queued")
-    assert (done.exit_code, "name one with --stage" in done.stderr) == (2, True)
-    assert world.parts.leases.load("main#queued") is None
+
+
+def test_a_queued_job_is_cancelled_in_whatever_stage_it_is(world: World) -> None:
+    of_two_stages(world)
+    for _ in range(2):  # what was sent in between, too
+        done = world.run("cancel", "queued")
+        assert done.exit_code == 0
+        assert done.stdout == "queued: not claimed yet: it ends when its message comes\n"
+    for name in ("main", "night"):
+        mark = world.parts.leases.load(f"{name}#queued")
+        assert mark is not None
+        assert mark.is_mark
+    records = map(json.loads, world.run("cancel", "queued", "--json").stdout.splitlines())
+    assert [(each["stage"], each["queued"]) for each in records] == [
+        ("main", True),
+        ("night", True),
+    ]
+    assert world.run("status", "queued").exit_code == 0
+
+
+def test_a_cancel_with_a_stage_leaves_the_other_stages_alone(world: World) -> None:
+    of_two_stages(world)
     assert world.run("cancel", "queued", "--stage", "night").exit_code == 0
+    assert world.parts.leases.load("main#queued") is None
+
+
+def test_a_job_is_found_beside_the_cancel_marks_of_other_stages(world: World) -> None:
+    of_two_stages(world)
+    world.run("cancel", "job", "--stage", "night")
+    world.claim("job")
+    done = world.run("cancel", "job")
+    assert (done.exit_code, done.stdout) == (0, "job: running: it is being stopped\n")
+
+
+def test_a_job_of_several_stages_needs_its_stage(world: World) -> None:
+    of_two_stages(world)
+    world.claim("job")
+    world.claim("job", stage(name="night"))
+    done = world.run("cancel", "job")
+    assert (done.exit_code, "name one with --stage" in done.stderr) == (2, True)
 
 
 def test_a_dead_job_is_sent_again_under_its_old_id(world: World) -> None:

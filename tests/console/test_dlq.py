@@ -14,7 +14,7 @@ from tests.console.conftest import World
 
 
 def classes(output: str) -> list[str]:
-    return [line.split("\t")[2] for line in output.splitlines()]
+    return [line.split("\t")[3] for line in output.splitlines()]
 
 
 def test_the_list_shows_each_letter_once_with_its_reason_and_leaves_it_visible(
@@ -26,6 +26,12 @@ def test_the_list_shows_each_letter_once_with_its_reason_and_leaves_it_visible(
     assert sorted(line.split("\t")[0] for line in done.stdout.splitlines()) == sorted(ids)
     assert "reason 24" in done.stdout
     assert world.dead() == ids
+
+
+def test_the_list_of_all_stages_says_in_which_stage_each_letter_is(world: World) -> None:
+    world.bury("one")
+    (line,) = world.run("dlq", "list").stdout.splitlines()
+    assert line.split("\t")[1:4] == ["one", "main", "failed"]
 
 
 def test_the_list_stops_at_its_limit_and_says_so(world: World) -> None:

