@@ -30,6 +30,13 @@ class CommandError(Exception):
         self.status = status
 
 
+def is_elsewhere(error: Exception) -> bool:
+    """Whether what was found before is gone: deployed anew, or an embedded AWS was restarted."""
+    if isinstance(error, aws.ClientError):
+        return _code(error) in _GONE
+    return isinstance(error, aws.EndpointConnectionError)
+
+
 def translated(error: Exception, *, on_aws: bool = False) -> CommandError:
     """An error of boto3 as a sentence.
 
@@ -120,8 +127,12 @@ _GONE = {
 _BUSY = {"TooManyRequestsException", "SlowDown", "RequestLimitExceeded"}
 
 
+def _code(error: aws.ClientError) -> str:
+    return code_of(error).rpartition(".")[2]
+
+
 def _refused(error: aws.ClientError, *, on_aws: bool) -> CommandError:
-    code = code_of(error).rpartition(".")[2]
+    code = _code(error)
     text, what = message_of(error), error.operation_name
     if code in _EXPIRED:
         say = "the AWS credentials have expired: log in again (`aws sso login`), or renew them"

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -68,6 +68,17 @@ class Target:
         )
         if self.session.region_name is None:
             raise NoRegionError
+
+    def again(self) -> "Target":
+        """The same stack, looked up anew. An embedded AWS may have another port since its restart.
+
+        Never another place: where no embedded AWS runs any more, it is not AWS's own turn.
+        """
+        place = self.place
+        if place.embedded:
+            found = locate(place.profile, None, os.environ, default_work_dir())
+            place = replace(place, endpoint=found.endpoint) if found.embedded else place
+        return Target(place, self.stack)
 
     @property
     def region(self) -> str:

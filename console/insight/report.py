@@ -17,6 +17,8 @@ from longhaul.domain.lease import State
 _MAX_WRONG = 500
 """The most wasted attempts that are listed: a longer list is not read."""
 
+_SAID = frozenset({"reason", "why"})  # columns of long texts, which wrap
+
 _SHORT_S = 60  # shorter durations are shown with tenths
 
 
@@ -201,15 +203,17 @@ def _seconds(seconds: float) -> str:
 
 def _table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     head = "".join(f"<th scope=col>{text(each)}</th>" for each in headings)
-    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
+    body = "".join(f"<tr>{''.join(map(_cell, headings, row))}</tr>" for row in rows)
     return (
         f'<div class=wide tabindex="0"><table><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
     )
 
 
-def _cell(value: object) -> str:
-    state = (
-        f' class="state-{value.lower()}"' if isinstance(value, str) and value in {*State} else ""
-    )
-    return f"<td{state}>{text(value)}</td>"
+def _cell(heading: str, value: object) -> str:
+    kind = ""
+    if heading in _SAID:
+        kind = ' class="said"'
+    elif isinstance(value, str) and value in {*State}:
+        kind = f' class="state-{value.lower()}"'
+    return f"<td{kind}>{text(value)}</td>"

@@ -4,7 +4,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from itertools import count, islice
-from typing import Any
+from typing import Any, TypeVar
 
 from werkzeug.exceptions import BadGateway, BadRequest, HTTPException, NotFound
 from werkzeug.routing import Map, Rule, Submount
@@ -12,7 +12,7 @@ from werkzeug.utils import redirect
 from werkzeug.wrappers import Request, Response
 
 from console.display.job import page_of
-from console.errors import AWS_OR_OURS, CommandError, sentence
+from console.errors import AWS_OR_OURS, CommandError, is_elsewhere, sentence
 from console.insight.timeline_html import ZOOMS
 from console.operations.dead_letters import Which
 from console.operations.retry import why_not
@@ -26,6 +26,8 @@ from console.target import Target
 from console.terminal.selection import job_id as checked_id
 from longhaul.domain.lease import job_key
 from longhaul.settings import Stage
+
+T = TypeVar("T")
 
 MAX_LETTERS = 100
 """The most dead letters that are shown at once."""
@@ -42,10 +44,14 @@ class _Request(Request):
 
 
 class Page:
-    """The page about one target."""
+    """The page about one target.
+
+    `is_lost`: AWS has said that the target is no longer where it was found.
+    """
 
     def __init__(self, target: Target, guard: Guard, views: Views | None = None) -> None:
         self._target, self.guard = target, guard
+        self.is_lost = False
         # Made in this thread: boto3 cannot make clients in several threads at once.
         _ = (
             target.jobs,
@@ -79,6 +85,14 @@ class Page:
         ]
         self._map = Map([Submount(guard.root, rules)])
 
+    def again(self) -> "Page":
+        """The page about the same stack, looked up anew.
+
+        Raises:
+            CommandError, BotoCoreError or ClientError: it is not there.
+        """
+        return Page(self._target.again(), self.guard)
+
     def __call__(self, environ: Any, start_response: Any) -> Iterable[bytes]:  # noqa: ANN401 - WSGI
         request = _Request(environ)
         try:
@@ -106,7 +120,7 @@ class Page:
             raise BadRequest(
                 f"window is one of {', '.join(WINDOWS)}; zoom one of {', '.join(map(str, ZOOMS))}"
             )
-        seen = self._views.get(("board", window), self._board_readers[window].read)
+        seen = self._views.get(("board", window), self._noting(self._board_readers[window].read))
         choice = {
             "windows": tuple(WINDOWS),
             "window": window,
@@ -120,7 +134,8 @@ class Page:
         stage, job_id = self._named(request.args)
         attempt = request.args.get("attempt", type=int)
         what = ("job", stage.name, job_id, attempt)
-        seen = self._views.get(what, JobReader(self._target, stage.name, job_id, attempt).read)
+        reader = JobReader(self._target, stage.name, job_id, attempt)
+        seen = self._views.get(what, self._noting(reader.read))
         facts: Sequence[tuple[str, str]] = ()
         if seen.value is not None:
             group = self._target.settings.job_log_group
@@ -143,7 +158,7 @@ class Page:
         except CommandError as error:
             raise BadRequest(str(error)) from None
         names = [each.name for each in self._target.settings.stages]
-        with _aws_errors_shown():
+        with self._aws_errors_shown():
             found = self._target.jobs.find(names, wanted)
         stages = [row.stage for row in found] or names
         if len(stages) == 1:
@@ -156,7 +171,7 @@ class Page:
         """Receives the letters: only when a person asks, and never by a refresh."""
         stage = self._stage(request.args.get("stage"))
         with (
-            _aws_errors_shown(),
+            self._aws_errors_shown(),
             closing(self._target.dead_letters.look(stage, Which())) as letters,
         ):
             found = list(islice(letters, MAX_LETTERS + 1))
@@ -170,7 +185,7 @@ class Page:
 
     def _ask(self, request: Request, what: str) -> Response:
         stage, job_id = self._named(request.args)
-        with _aws_errors_shown():
+        with self._aws_errors_shown():
             row = self._target.parts.leases.load(job_key(stage.name, job_id))
         if what == "cancel":
             problem = "It has ended already." if row is not None and row.state.is_terminal else None
@@ -220,7 +235,7 @@ class Page:
         """Act, and show the result on the next page."""
         number = str(next(self._numbers))
         try:
-            self._notices[number] = act()
+            self._notices[number] = self._noting(act)()
         except AWS_OR_OURS as error:
             self._notices[number] = Notice(sentence(error), good=False)
         while len(self._notices) > _NOTICES:
@@ -257,6 +272,27 @@ class Page:
     ) -> Response:
         return Response(self._rendered(template, request, given), status, mimetype="text/html")
 
+    def _noting(self, ask: Callable[[], T]) -> Callable[[], T]:
+        """The same, which notes an error that says that the stack is elsewhere."""
+
+        def asked() -> T:
+            try:
+                return ask()
+            except AWS_OR_OURS as error:
+                self.is_lost = self.is_lost or is_elsewhere(error)
+                raise
+
+        return asked
+
+    @contextmanager
+    def _aws_errors_shown(self) -> Iterator[None]:
+        """Show an error of AWS as a page."""
+        try:
+            yield
+        except AWS_OR_OURS as error:
+            self.is_lost = self.is_lost or is_elsewhere(error)
+            raise BadGateway(sentence(error)) from error
+
     def _rendered(self, template: str, request: Request, given: Mapping[str, Any]) -> str:
         common = {
             "where": str(self._target),
@@ -264,12 +300,3 @@ class Page:
             "notice": self._notices.get(request.args.get("did", "")),
         }
         return self._templates.get_template(template).render(**common, **given)
-
-
-@contextmanager
-def _aws_errors_shown() -> Iterator[None]:
-    """Show an error of AWS as a page."""
-    try:
-        yield
-    except AWS_OR_OURS as error:
-        raise BadGateway(sentence(error)) from error

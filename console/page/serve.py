@@ -10,6 +10,7 @@ from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 from console.errors import CommandError
 from console.page.app import Page
 from console.page.guard import Guard
+from console.page.lasting import LastingPage
 from console.target import Target
 
 LOOPBACK = "127.0.0.1"
@@ -37,7 +38,7 @@ def serving(target: Target, port: int) -> Iterator[tuple[BaseWSGIServer, Guard]]
     """
     with _listening(port) as listener:
         guard = Guard(listener.getsockname()[1])
-        page = Page(target, guard)
+        page = LastingPage(Page(target, guard))
         server = make_server(
             LOOPBACK,
             guard.port,

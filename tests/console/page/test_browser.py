@@ -225,6 +225,26 @@ def test_a_narrow_window_shows_everything(world: World, opened: Callable[..., An
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
+OUT_OF_VIEW = """
+[...document.querySelectorAll('td .button')].filter(button => {
+  const [own, frame] = [button, button.closest('.wide')].map(each => each.getBoundingClientRect());
+  return own.left < frame.left || own.right > frame.right;
+}).map(button => button.textContent.replace(/\\s+/g, ' ').trim())
+"""
+
+
+@pytest.mark.parametrize("width", [390, 700, 1280])
+def test_buttons_are_in_view_in_a_window_of_any_width(
+    world: World, opened: Callable[..., Any], width: int
+) -> None:
+    busy(world)
+    page = opened(viewport={"width": width, "height": 800})
+    assert page.locator("td .button").count() > 3
+    assert page.evaluate(OUT_OF_VIEW) == []
+    page.get_by_role("link", name="Cancel delays-hourly").click()
+    page.wait_for_selector("dialog[open]")
+
+
 def test_a_paused_page_does_not_refresh(world: World, opened: Callable[..., Any]) -> None:
     page = opened()
     page.get_by_role("button", name="Pause updates").click()
