@@ -56,7 +56,9 @@ _DEADLINE_MARGIN_S: Final = 30
 
 logger = logging.getLogger(__name__)
 
-Load = Callable[[str, Mapping[str, JsonValue], Callable[[str], Path]], LoadedJob]
+Load = Callable[
+    [str, Mapping[str, JsonValue], Callable[[str], Path], Callable[[], None]], LoadedJob
+]
 """`jobs.loading.load`."""
 
 
@@ -70,8 +72,8 @@ class Spark(Protocol):
     A stop of the attempt makes it fail what it is doing.
     """
 
-    def await_session(self, input_bytes: int) -> None:
-        """Wait until it can run a job with so large an input."""
+    def await_session(self, input_bytes: int = 0) -> None:
+        """Wait until it can run a job with so large an input; 0: its size is not known yet."""
 
     def run(self, loaded: LoadedJob, job: RunningJob[Any]) -> None:
         """Run the job to its end, in the calling thread, and end Spark. Raises what it raises."""
@@ -161,7 +163,8 @@ class AttemptRunner:
         destination = self._destination(request, stage)
         destination.require_room()
         # The claim's job: a deploy may have changed the stage's default since.
-        loaded = self.load(lease.input.job or request.job or "", request.params, self._fetch)
+        name = lease.input.job or request.job or ""
+        loaded = self.load(name, request.params, self._fetch, self.spark.await_session)
         inputs = {name: input_of(text) for name, text in request.inputs.items()}
         bucket = self.settings.paths.data_bucket
         listing = InputListing(self.s3, bucket, self._planner_of(stage))

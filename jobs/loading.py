@@ -6,22 +6,27 @@ import importlib.util
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from traceback import extract_tb
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from botocore.exceptions import ClientError
 from pydantic import BaseModel, JsonValue, ValidationError
-from pyspark import cloudpickle
-from pyspark.sql import SparkSession
+from pyspark import SparkContext, cloudpickle
+from pyspark.sql import Column, DataFrame, SparkSession
 
+from jobs.failures import cause, of_error
 from jobs.running_job import RunningJob
 from jobs.script import ScriptParams, heeding_exits, run_script
+from jobs.spark.base import may_be_jvm_death
 from longhaul.adapters.errors import code_of
 from longhaul.domain.paths import DataPath
-from longhaul.domain.quoting import name_of
+from longhaul.domain.quoting import name_of, without_values
+from longhaul.domain.verdict import OutcomeClass
 from longhaul.job import Job, Params, PermanentJobError
 
 if TYPE_CHECKING:
@@ -38,6 +43,9 @@ JOBS_VARIABLE: Final = "LONGHAUL_JOBS"
 MAX_CODE_BYTES: Final = 1024 * 1024
 _NOT_THERE: Final = {"NoSuchKey", "NoSuchBucket", "404"}
 _NOT_OURS: Final = {"AccessDenied", "403"}
+_OF_A_SESSION: Final = (SparkContext, SparkSession, DataFrame, Column)
+# What is wrong with a file of the image stays wrong. Any other OSError may be one of the network.
+_OF_FILES: Final = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
 
 
 @dataclass(frozen=True)
@@ -46,7 +54,12 @@ class LoadedJob:
     params: BaseModel
 
 
-def load(job: str, params: Mapping[str, JsonValue], fetch: Callable[[str], Path]) -> LoadedJob:
+def load(
+    job: str,
+    params: Mapping[str, JsonValue],
+    fetch: Callable[[str], Path],
+    await_session: Callable[[], None],
+) -> LoadedJob:
     """The job, with its parameters checked.
 
     It is `run(spark, job)` of a module, or else the whole file as a script.
@@ -56,17 +69,28 @@ def load(job: str, params: Mapping[str, JsonValue], fetch: Callable[[str], Path]
             file, for `fetch`.
         params: as the request has them.
         fetch: downloads the file of a path.
+        await_session: makes Spark's session this thread's. A module that people wrote may use it
+            while it is imported, as `@udf("string")` does. The catalogue's own do not.
 
     Raises:
         PermanentJobError: a parameter is wrong (the message names it and does not quote its value),
             or the file is not Python that can run here.
+        Exception: as Spark's start raises it; or as the module's import does, where the next
+            attempt may do better.
     """
     fetched = fetch(job) if job.startswith("s3://") else None
     file = fetched or _file_in_project(job) or _file_in_catalogue(job)
     if not _has_run(job, file):
         script_params = _checked(ScriptParams, params)
         return LoadedJob(lambda _, running: run_script(file, running), script_params)
-    module = _import_file(job, fetched) if fetched else _import_module(job, file)
+    if fetched:
+        await_session()
+        module = _import_file(job, fetched, params)
+    elif _is_of_project(file):
+        await_session()
+        module = _import_of_project(job, file, params)
+    else:
+        module = importlib.import_module(f"{_CATALOGUE}.{job}")
     model = getattr(module, "Params", Params)
     if not (isinstance(model, type) and issubclass(model, BaseModel)):
         raise PermanentJobError(
@@ -102,11 +126,27 @@ def _file_in_project(name: str) -> Path | None:
     return file if folder and file.is_file() else None
 
 
-def _import_module(name: str, file: Path) -> ModuleType:
+def _is_of_project(file: Path) -> bool:
+    return file.parent == Path(os.environ.get(JOBS_VARIABLE, "-"))
+
+
+def _import_of_project(name: str, file: Path, params: Mapping[str, JsonValue]) -> ModuleType:
     """The module of a job, under the name that Spark's Python workers know as well."""
-    if file.parent == Path(os.environ.get(JOBS_VARIABLE, "-")):
-        return importlib.import_module(name)
-    return importlib.import_module(f"{_CATALOGUE}.{name}")
+    with _naming_its_place(file, params):
+        module = importlib.import_module(name)
+    for each in list(sys.modules.values()):
+        # A worker, which has no session, cannot import it: as for a file, below.
+        if _is_within(getattr(each, "__file__", None), file.parent) and _has_sparks_own(each):
+            cloudpickle.register_pickle_by_value(each)  # type: ignore[no-untyped-call]
+    return module
+
+
+def _has_sparks_own(module: ModuleType) -> bool:
+    """Whether the module holds what is made in a session, such as a UDF."""
+    return any(
+        isinstance(value, _OF_A_SESSION) or hasattr(value, "evalType")  # of a UDF, which is wrapped
+        for value in vars(module).values()
+    )
 
 
 def _file_in_catalogue(name: str) -> Path:
@@ -134,21 +174,61 @@ def _has_run(job: str, file: Path) -> bool:
     )
 
 
-def _import_file(job: str, file: Path) -> ModuleType:
+def _import_file(job: str, file: Path, params: Mapping[str, JsonValue]) -> ModuleType:
     name = "fetched_" + re.sub(r"\W", "_", file.stem)
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
         raise PermanentJobError(f"job: {job} is no Python file")
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    try:
+    with _naming_its_place(file, params):
         spec.loader.exec_module(module)
-    except ModuleNotFoundError as error:
-        raise PermanentJobError(
-            f"job: {job} imports {error.name}, which the image does not hold"
-        ) from error
     # Spark's Python workers cannot import it: what they run of it travels with the task.
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
     return module
+
+
+@contextmanager
+def _naming_its_place(file: Path, params: Mapping[str, JsonValue]) -> Iterator[None]:
+    """Let an error of the file's import name the line where it was raised.
+
+    Raises:
+        PermanentJobError: the next attempt would meet the same error.
+        Exception: as the import raises it, where the next attempt may do better.
+    """
+    try:
+        yield
+    except PermanentJobError:
+        raise
+    except (Exception, SystemExit) as error:
+        if _may_pass(error):
+            raise
+        place = _place_of(error, file)
+        if isinstance(error, ModuleNotFoundError):
+            why = f"job: {place} imports {error.name}, which the image does not hold"
+        else:
+            said = cause(error, without_values(str(error), {**params}).strip())
+            why = f"job: {place}: {said}"
+        raise PermanentJobError(why) from error
+
+
+def _may_pass(error: Exception | SystemExit) -> bool:
+    """Whether the machine, the network or AWS may be at fault, rather than the code."""
+    is_trouble = isinstance(error, OSError) and not isinstance(error, _OF_FILES)
+    return is_trouble or may_be_jvm_death(error) or of_error(error).kind is not OutcomeClass.FAILED
+
+
+def _place_of(error: BaseException, file: Path) -> str:
+    """The file and the line, as in `flights.py:12`, where code of the file's folder was last."""
+    places = [(str(file), 1)]
+    places += [(each.filename, each.lineno or 1) for each in extract_tb(error.__traceback__)]
+    if isinstance(error, SyntaxError):
+        places.append((error.filename or "", error.lineno or 1))
+    found, line = next(each for each in reversed(places) if _is_within(each[0], file.parent))
+    return f"{Path(found).relative_to(file.parent)}:{line}"
+
+
+def _is_within(file: str | None, folder: Path) -> bool:
+    return file is not None and Path(file).is_relative_to(folder)
 
 
 def fetch_code(client: "S3Client", path: DataPath, folder: Path) -> Path:

@@ -44,8 +44,10 @@ class BaseSpark(ABC):
         self._session: Future[SparkSession] = Future()
         self._watch: SparkWatch | None = None
 
-    def await_session(self, input_bytes: int) -> None:
+    def await_session(self, input_bytes: int = 0) -> None:
         """Wait for the session, make it this thread's, and size its shuffles for the inputs.
+
+        May be called again, once the inputs' size is known.
 
         Raises:
             GatewayError: the JVM did not come up.

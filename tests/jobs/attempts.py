@@ -21,7 +21,7 @@ def write_one_row(spark: SparkSession, job: Job[Any]) -> None:
 
 
 class NoSpark:
-    def await_session(self, _input_bytes: int) -> None:
+    def await_session(self, _input_bytes: int = 0) -> None:
         raise AssertionError("Spark is not needed")
 
     def sample(self) -> SparkSample:

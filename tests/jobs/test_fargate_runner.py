@@ -13,6 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
+from jobs.loading import JOBS_VARIABLE
 from jobs.wiring import REPORTING
 from longhaul.domain.lease import Lease
 from longhaul.domain.verdict import ExitCode
@@ -40,14 +41,40 @@ def metadata() -> Iterator[str]:
         yield url
 
 
-Start = Callable[[Lease], "subprocess.Popen[str]"]
+# Imported by a Python worker too, `helper` would fail there: a worker has no session.
+WITH_UDFS = """
+from pyspark.sql.functions import udf
+from _shared import twice
+
+@udf("string")
+def shout(text):
+    return twice(helper(text))
+
+def helper(text):
+    return text.upper()
+
+def run(spark, job):
+    words = spark.createDataFrame([("a",)], "word string").coalesce(1)
+    job.write(words.select(shout("word").alias("word")), format="json")
+"""
+SHARED = """
+from pyspark.sql.functions import col, udf
+
+LENGTH = udf(len, "int")
+WORD = col("word")
+
+def twice(text):
+    return text * 2
+"""
+
+Start = Callable[..., "subprocess.Popen[str]"]
 
 
 @pytest.fixture
 def start(moto: str, metadata: str, tmp_path: Path) -> Iterator[Start]:
     started: list[subprocess.Popen[str]] = []
 
-    def start_(lease: Lease) -> "subprocess.Popen[str]":
+    def start_(lease: Lease, **more: str) -> "subprocess.Popen[str]":
         environment = os.environ | {
             VARIABLE: settings(
                 lease=LeaseSettings(progress_period_s=0.2, stop_timeout_s=10)
@@ -58,6 +85,7 @@ def start(moto: str, metadata: str, tmp_path: Path) -> Iterator[Start]:
             "ECS_CONTAINER_METADATA_URI_V4": metadata,
             "AWS_ENDPOINT_URL": moto,
             "TMPDIR": str(tmp_path),
+            **more,
         }
         process = subprocess.Popen(
             [sys.executable, "-m", "engines.fargate.runner"],
@@ -121,6 +149,24 @@ def test_a_job_runs_from_message_to_published_output(
     assert [line for line in lines if line["level"] == "ERROR"] == []
     assert "max_bad_fraction" not in log
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_projects_job_may_make_udfs_while_it_is_imported(
+    remote: Cloud, start: Start, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("project")
+    (folder / "loud.py").write_text(WITH_UDFS)
+    (folder / "_shared.py").write_text(SHARED)
+    lease = remote.claim(job="loud", inputs={})
+    # As the image has it: Python's workers find the jobs as the runner does.
+    process = start(lease, **{JOBS_VARIABLE: str(folder), "PYTHONPATH": str(folder)})
+
+    _, log = process.communicate(timeout=DEADLINE_S)
+
+    assert process.returncode == ExitCode.OK, log
+    (part,) = (each for each in remote.objects(OUTPUT) if each.endswith(".json"))
+    written = remote.s3.get_object(Bucket=BUCKET, Key=part)["Body"].read()
+    assert written == b'{"word":"AA"}\n'
 
 
 @pytest.mark.parametrize(

@@ -188,7 +188,11 @@ class PlannedSpark:
         stop.on_request(self._wake)
 
     def load(
-        self, _job: str, params: Mapping[str, JsonValue], _fetch: Callable[[str], Path]
+        self,
+        _job: str,
+        params: Mapping[str, JsonValue],
+        _fetch: Callable[[str], Path],
+        _await_session: Callable[[], None],
     ) -> LoadedJob:
         """`jobs.loading.load`."""
         work = cast("int", params.get("work", 0))
@@ -196,7 +200,7 @@ class PlannedSpark:
         self._container.work_known(work, planned.ending(self._container.attempt.attempt, work))
         return LoadedJob(lambda _session, job: self._play(planned, job), Params())
 
-    def await_session(self, input_bytes: int) -> None:
+    def await_session(self, input_bytes: int = 0) -> None:
         del input_bytes
         self._pause(_BOOT_S)
 

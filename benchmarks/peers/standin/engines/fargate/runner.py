@@ -28,7 +28,11 @@ class WithoutSpark:
         self._hangs = False
 
     def load(
-        self, _job: str, params: Mapping[str, Any], _fetch: Callable[[str], Path]
+        self,
+        _job: str,
+        params: Mapping[str, Any],
+        _fetch: Callable[[str], Path],
+        _await_session: Callable[[], None],
     ) -> LoadedJob:
         def run(_session: object, job: RunningJob[Any]) -> None:
             work.do(params["work"], self._sleep)
@@ -39,7 +43,7 @@ class WithoutSpark:
 
         return LoadedJob(run, Params())
 
-    def await_session(self, _input_bytes: int) -> None:
+    def await_session(self, _input_bytes: int = 0) -> None:
         """There is none."""
 
     def run(self, loaded: LoadedJob, job: RunningJob[Any]) -> None:

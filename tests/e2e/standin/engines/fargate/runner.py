@@ -89,9 +89,15 @@ class Plan:
         self._until: Path | None = None
         self.begun: Callable[[], int] = lambda: 0
 
-    def load(self, job: str, params: Mapping[str, Any], fetch: Callable[[str], Path]) -> LoadedJob:
+    def load(
+        self,
+        job: str,
+        params: Mapping[str, Any],
+        fetch: Callable[[str], Path],
+        await_session: Callable[[], None],
+    ) -> LoadedJob:
         if job == "probe":
-            probe = load(job, params, fetch)
+            probe = load(job, params, fetch, await_session)
             return LoadedJob(lambda _, running: self._probe(probe, running), probe.params)
         plan = params["plan"]
         self._step = plan[min(self.begun(), len(plan) - 1)]
@@ -99,7 +105,7 @@ class Plan:
         self._until = Path(params["until"]) if params.get("until") else None
         return LoadedJob(lambda _session, job: self._work(job), Params())
 
-    def await_session(self, input_bytes: int) -> None:
+    def await_session(self, input_bytes: int = 0) -> None:
         """There is none."""
 
     def run(self, loaded: LoadedJob, job: RunningJob[Any]) -> None:
