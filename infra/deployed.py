@@ -18,6 +18,7 @@ from infra.schedule import DATA_BUCKET, EXAMPLES
 from infra.settings import CONTEXT_KEY, Settings, SettingsError
 from infra.sizes import Sizes
 from longhaul.domain.errors import InvalidRequestError
+from longhaul.domain.pipeline import Pipeline
 from longhaul.domain.policy import parse_request
 from longhaul.domain.tables import place_of
 from longhaul.settings import (
@@ -55,11 +56,13 @@ def runtime_settings(
             would refuse, or the JSON does not fit a function's environment.
     """
     stack = Stack.of(leases)
+    pipeline = Pipeline(settings.stages)
     known = RuntimeSettings(
         leases_table=leases.table.table_name,
         stages=tuple(
             known_stage(
                 stage,
+                pipeline,
                 data.absolute,
                 queue_url=queues[stage.name].jobs.queue_url,
                 dead_letter_queue_url=queues[stage.name].dead_letters.queue_url,

@@ -6,6 +6,7 @@ from typing import Final
 from infra.project import Project
 from infra.settings import Settings, own_database
 from infra.stages import StageDeployment
+from longhaul.domain.pipeline import Pipeline
 from longhaul.settings import PathPolicy, RequestLimits, RuntimeSettings, Stage, StageSettings
 
 TEST_BUCKET: Final = "data"
@@ -14,6 +15,7 @@ TEST_BUCKET: Final = "data"
 
 def known_stage(
     stage: StageDeployment,
+    pipeline: Pipeline,
     absolute: Callable[[str], str],
     *,
     queue_url: str = "queue",
@@ -21,7 +23,10 @@ def known_stage(
 ) -> Stage:
     """The stage as deployed; `absolute` gives a prefix its bucket."""
     return Stage(
-        **stage.model_dump(include=set(StageSettings.model_fields) - {"limits"}),
+        **stage.model_dump(include=set(StageSettings.model_fields) - {"limits", "join"}),
+        # A version that knows of no openers takes these settings, too, at a deploy or a rollback.
+        join=bool(stage.join),
+        opener=pipeline.opener(stage.name) if stage.join else None,
         limits=_limits(stage, absolute),
         queue_url=queue_url,
         dead_letter_queue_url=dead_letter_queue_url,
@@ -46,13 +51,14 @@ def known_in_tests(project: Project) -> RuntimeSettings:
         SettingsError: its settings are wrong.
     """
     settings = project.checked()
+    pipeline = Pipeline(settings.stages)
 
     def absolute(prefix: str) -> str:
         return prefix if prefix.startswith("s3://") else f"s3://{TEST_BUCKET}/{prefix}"
 
     return RuntimeSettings(
         leases_table="leases",
-        stages=tuple(known_stage(each, absolute) for each in settings.stages),
+        stages=tuple(known_stage(each, pipeline, absolute) for each in settings.stages),
         paths=known_paths(settings, TEST_BUCKET, absolute),
         jobs=project.job_names,
         state_machine_arn="machine",

@@ -1,6 +1,8 @@
 """The settings of a stage, and what the stages of one stack mean for each other. Imports no CDK."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from typing import Annotated, Final, get_args
 
@@ -9,7 +11,9 @@ from pydantic import Field, field_validator, model_validator
 from engines.listed import engine_named
 from infra.schedule import Schedule
 from infra.trigger import Trigger
+from longhaul.domain.lineage import MAX_OPENED
 from longhaul.domain.paths import FOLLOW_ONS_PREFIX, TABLES_PREFIX
+from longhaul.domain.pipeline import MAX_LENGTH, Pipeline
 from longhaul.domain.tables import TablePath
 from longhaul.settings import RequestLimits, SizeName, StageSettings
 
@@ -115,11 +119,70 @@ def check_pipelines(stages: Sequence[StageDeployment]) -> None:
         raise ValueError(
             f"stages must not lead back to themselves: {' → '.join(reversed(error.args[1]))}"
         ) from error
+    _check_lengths(by_name)
     for name, sources in upstream.items():
         _check_upstream(by_name[name], sources)
         _check_outputs(by_name[name], sources)
         _check_follow_on(by_name[name], sources, [by_name[n] for n in by_name[name].next])
         _check_retired(by_name[name], [by_name[source] for source in sources])
+    pipeline = Pipeline(stages)
+    for name in pipeline.joins:
+        _check_join(by_name[name], pipeline, by_name)
+    for opener, count in Counter(map(pipeline.opener, pipeline.joins)).items():
+        if count > MAX_OPENED:
+            raise ValueError(
+                f"{count} joins belong to the jobs of stage {opener!r}; at most {MAX_OPENED}"
+            )
+
+
+def _check_lengths(stages: Mapping[str, StageDeployment]) -> None:
+    """Check that no pipeline is longer than what a job can carry of those before it."""
+
+    @cache
+    def length(name: str) -> int:
+        return 1 + max((length(each) for each in stages[name].next), default=0)
+
+    for name in stages:
+        if length(name) > MAX_LENGTH:
+            raise ValueError(
+                f"{length(name)} stages follow one another from {name!r} on; at most {MAX_LENGTH}:"
+                " let the last of one pipeline send jobs to the first of another"
+            )
+
+
+def _check_join(
+    stage: StageDeployment, pipeline: Pipeline, stages: Mapping[str, StageDeployment]
+) -> None:
+    """Check that one stage is the opener of a join, and that all that leads there passes it."""
+    opener, before = pipeline.opener(stage.name), pipeline.collected(stage.name)
+    if isinstance(stage.join, str):
+        if opener not in stages:
+            raise ValueError(
+                f"stage {stage.name!r} joins what descends from {opener!r}, which is no stage; "
+                f"there are: {', '.join(stages)}"
+            )
+        # While a stage between them is retired, nothing leads there any more.
+        is_retired = any(
+            each.retired and pipeline.leads(each.name, stage.name) for each in stages.values()
+        )
+        if not pipeline.leads(opener, stage.name) and not is_retired:
+            raise ValueError(
+                f"stage {stage.name!r} joins what descends from {opener!r}, which does not lead to "
+                f"{before!r}, the stage before it, but by another join of several of its jobs; "
+                f"name one that does: {', '.join(pipeline.splits(stage.name)) or before}"
+            )
+    elif len(splits := pipeline.splits(stage.name)) > 1:
+        choices = " or ".join(f'"join": "{name}"' for name in splits)
+        raise ValueError(
+            f"stage {stage.name!r} joins, and {' and '.join(splits)} can each split what leads to "
+            f"it: write whose jobs it belongs to, one start for each, {choices}"
+        )
+    if around := pipeline.around(stage.name):
+        raise ValueError(
+            f"stage {stage.name!r} joins what descends from {opener!r}, and {', '.join(around)} "
+            f"leads to {before!r} without passing {opener!r}: such jobs would belong to no start; "
+            "name a stage that all pass"
+        )
 
 
 def _check_upstream(stage: StageSettings, sources: Sequence[str]) -> None:

@@ -15,8 +15,8 @@ from longhaul.settings import RuntimeSettings, Stage
 
 _FORGED = "lineage: is Longhaul's own, and no success led to this job: leave it out"
 _RESERVED = (
-    "job_id: has the form of jobs that follow from others, and no such job is known: take another,"
-    " or take the lineage from its dead letter too"
+    "job_id: has the form of jobs that follow from others, and no such job has come yet: take"
+    " another; or send this once `longhaul status` shows it, or with the lineage of its request"
 )
 
 
@@ -35,8 +35,10 @@ class Ancestry:
         """
         request = message.request
         if request.lineage is None:
-            if row is None and is_child_id(message.key.partition("#")[2], stage.name):
-                # It would take the place of a job that is still to come.
+            is_child = is_child_id(message.key.partition("#")[2], stage.name)
+            if is_child and (row is None or row.lineage is None):
+                # It would take the place of a job that is still to come. A cancel may have left a
+                # row without a lineage for it.
                 raise InvalidRequestError([_RESERVED])
             return request
         # A redrive of a job whose row has the same lineage was checked before.

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby
 from math import ceil
 
 from aws_lambda_powertools import Logger
@@ -24,12 +24,15 @@ from longhaul.domain.follow_ons import (
     FollowOn,
     Join,
     Joined,
+    Replaced,
     follow_ons,
     joined,
+    replaced,
 )
 from longhaul.domain.giving_up import INTERNAL_ERROR
 from longhaul.domain.history import log_stream
 from longhaul.domain.lease import Lease, Owed, State, job_key
+from longhaul.domain.lineage import MAX_GROUP
 from longhaul.domain.message import Message, follow_on
 from longhaul.domain.verdict import shorten
 from longhaul.giving_up import GivingUp
@@ -185,9 +188,15 @@ class Finisher:
                 sent[job.stage] += 1
                 yield follow_on(job.body, lease.ended_at, group_id)
 
+        # Before anything is sent: a job that follows must not come to a join that does not wait
+        # for it yet.
+        started = [
+            job for each in replaced(lease, emitted, self.settings) if (job := self._count(each))
+        ]
         # One stage after the other, and a batch at a time: all bodies together may be too much for
         # a function's memory.
-        for name, jobs in groupby(self._jobs(lease, emitted), key=lambda job: job.stage):
+        jobs_to_send = chain(self._jobs(lease, emitted), started)
+        for name, jobs in groupby(jobs_to_send, key=lambda job: job.stage):
             stage = self.settings.stage_or_removed(name)
             if stage.is_removed:
                 self._dead_letter_orphans(lease, name, messages(jobs))
@@ -220,39 +229,38 @@ class Finisher:
         self.announcer.refused(stage, reason)
         logger.error("a follow-on cannot be sent: dead-lettered", extra={"lease": key})
 
-    def _arrive(self, arrival: Arrival | Join) -> FollowOn | None:
-        """The job that starts because all have arrived; None while some are missing."""
-        join = arrival if isinstance(arrival, Join) else arrival.join
-        outputs = {} if isinstance(arrival, Join) else self._outputs(arrival)
+    def _count(self, each: Replaced) -> FollowOn | None:
+        """The join's job when nothing is left to wait for; None before that."""
+        outputs = self.joins.replace(each, self.clock.now())
         if outputs is None:
             return None
-        found = joined(join, outputs, self.leases.load(join.group.of), self.settings)
+        return self._start(each.join, dict(enumerate(outputs)), len(outputs))
+
+    def _arrive(self, arrival: Arrival | Join) -> FollowOn | None:
+        """The job that starts because all have arrived; None while some are missing."""
+        if isinstance(arrival, Join):
+            return self._start(arrival, {}, 0)
+        join, size = arrival.join, arrival.size
+        outputs = self.joins.arrive(join.key, arrival.n, size, arrival.output, self.clock.now())
+        return None if outputs is None else self._start(join, outputs, size)
+
+    def _start(self, join: Join, outputs: Mapping[int, str], size: int) -> FollowOn | None:
+        found = joined(join, outputs, size, self.leases.load(join.of), self.settings)
         self.requests.put_inputs(found.inputs_ref, found.inputs)
-        if found.missing:
-            self._refuse(found)
+        if problem := _problem_of(found):
+            self._refuse(found, problem)
             return None
         return found.job
 
-    def _outputs(self, arrival: Arrival) -> Mapping[int, str] | None:
-        """The outputs of the group, this one included; None while some are missing."""
-        group, now = arrival.join.group, self.clock.now()
-        return self.joins.arrive(arrival.join.key, group.n, group.size, arrival.output, now)
-
-    def _refuse(self, join: Joined) -> None:
-        """Dead-letter a join with inputs missing: it must neither start nor be forgotten."""
-        shown = ", ".join(join.missing[:10])
-        text = (
-            f"{len(join.missing)} outputs of the group are no longer known ({shown}"
-            f"{', …' if join.missing[10:] else ''}): they arrived too long before the last one; "
-            "submit this request with these inputs filled in"
-        )
-        reason = Reason(kind="incomplete_join", reason=text, key=join.key)
+    def _refuse(self, join: Joined, why: str) -> None:
+        """Dead-letter a join that lacks inputs: it must neither start nor be forgotten."""
+        reason = Reason(kind="incomplete_join", reason=why, key=join.key)
         stage = self.settings.stage(join.job.stage)
         self.queue.send(
             stage.dead_letter_queue_url, dead_letter(Message(join.job.body, {}), reason)
         )
         self.announcer.refused(stage, reason)
-        logger.warning("a join lacks inputs: dead-lettered", extra={"lease": join.key})
+        logger.warning("a join cannot start: dead-lettered", extra={"lease": join.key})
 
     def _log_location(self, lease: Lease) -> str | None:
         """Group and stream of the last attempt's log, for a job run the group alone.
@@ -263,3 +271,20 @@ class Finisher:
         if stream is None:
             return self.settings.job_log_group if lease.attempt.task_arn else None
         return f"{self.settings.job_log_group}:{stream}"
+
+
+def _problem_of(join: Joined) -> str | None:
+    """Why a join cannot start, in words."""
+    if len(join.inputs) > MAX_GROUP:
+        return (
+            f"it would have {len(join.inputs):,} inputs; at most {MAX_GROUP:,}: let the jobs before"
+            " it add to a table, which is one input, or join them in parts first"
+        )
+    if not join.missing:
+        return None
+    shown = ", ".join(join.missing[:10])
+    return (
+        f"{len(join.missing)} outputs of the group are no longer known ({shown}"
+        f"{', …' if join.missing[10:] else ''}): they arrived too long before the last one; "
+        "submit this request with these inputs filled in"
+    )

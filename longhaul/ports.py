@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from longhaul.domain.claim import Claim
 from longhaul.domain.errors import UnreadableRowError
-from longhaul.domain.follow_ons import Emitted
+from longhaul.domain.follow_ons import Emitted, Replaced
 from longhaul.domain.history import AttemptRecord
 from longhaul.domain.lease import (
     AttemptId,
@@ -253,10 +253,20 @@ class Slots(Protocol):
 
 
 class Joins(Protocol):
+    def replace(self, replaced: Replaced, now: datetime) -> Sequence[str] | None:
+        """Put what a job led to in its place among those for which a join waits; repeatable.
+
+        All outputs, in order, once nothing is left to wait for, else None. A job that the join does
+        not wait for changes nothing: a deploy has changed what leads there, or a later run led to
+        more than the first.
+        """
+
     def arrive(
         self, join_key: str, n: int, size: int, output: str, now: datetime
     ) -> Mapping[int, str] | None:
         """Note that the `n`th of a group of `size` has reached a join, with its output.
+
+        For jobs that versions before `replace` claimed.
 
         All outputs by place once all have arrived, else None; repeatable. An output is missing
         when it arrived so long ago that it has expired.

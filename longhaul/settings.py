@@ -201,8 +201,9 @@ class StageSettings(Model):
     next: tuple[StageName, ...] = ()
     # Where follow-ons write that name no output, and the join.
     follow_on: FollowOnSettings = FollowOnSettings()
-    # One job for a whole fan-out, when all jobs that one job emitted passed the stage before.
-    join: bool = False
+    # One job when all that descends from one job of an earlier stage has passed the stage before:
+    # true, or the name of the earlier stage, which is needed where more than one can split.
+    join: bool | StageName = False
     # Gets an event when a run of a job has ended: the ARN of an SQS queue, an SNS topic or an
     # EventBridge bus, also of another stack, account or region (docs/events.md).
     notify: NotifyArn | None = None
@@ -213,6 +214,10 @@ class StageSettings(Model):
 
 class Stage(StageSettings):
     """A stage as deployed: with its queues."""
+
+    join: bool = False
+    # Of a join: the stage whose jobs it belongs to. None: by a version that did not say.
+    opener: StageName | None = None
 
     # Queues have fixed names, `<stack>-<stage>-jobs` and `<stack>-<stage>-dead-letters`, for people
     # and for `events/`.

@@ -1,6 +1,6 @@
 """Start the execution of an attempt, or find that it runs already."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from aws_lambda_powertools import Logger
 
@@ -8,12 +8,13 @@ from longhaul.batch import Batch, Messages
 from longhaul.domain import schedule
 from longhaul.domain.claim import Claim
 from longhaul.domain.errors import LeaseChangedError
+from longhaul.domain.follow_ons import opened
 from longhaul.domain.lease import Lease
 from longhaul.domain.message import JobMessage
 from longhaul.domain.pace import Pace
 from longhaul.domain.verdict import Evidence
 from longhaul.ports import Clock, Executions, Leases, Requests, Tasks
-from longhaul.settings import LeaseSettings
+from longhaul.settings import RuntimeSettings
 from longhaul.settle import Settler
 
 logger = Logger(child=True)
@@ -27,7 +28,7 @@ Most end within seconds, one that ignores SIGTERM after `stop_timeout_s`.
 
 @dataclass(frozen=True, kw_only=True)
 class Starter:
-    timing: LeaseSettings
+    settings: RuntimeSettings
     clock: Clock
     leases: Leases
     messages: Messages
@@ -37,12 +38,14 @@ class Starter:
     settler: Settler
 
     def start(self, message: JobMessage, claim: Claim, batch: Batch, pace: Pace) -> None:
-        lease = claim.lease
         if self._is_task_left(claim):
             self.messages.postpone(batch, message, _STOPPING_S)
             return
         if claim.starts_run:
-            self.requests.put(lease.request_ref, message.content)
+            joins = opened(claim.lease, self.settings)
+            claim = replace(claim, lease=replace(claim.lease, opens=joins))
+            self.requests.put(claim.lease.request_ref, message.content)
+        lease = claim.lease
         closed_as = self.claim_and_start(claim, batch, pace)
         if closed_as is not None:
             self._settle_later(message, lease, closed_as, batch)
@@ -78,8 +81,8 @@ class Starter:
         if row is None:
             return
         age_s = (self.clock.now() - row.attempt.claimed_at).total_seconds()
-        wait_s = schedule.interval_s(age_s, self.timing)
-        self.messages.hold(batch, message, schedule.visibility_s(wait_s, 0, self.timing))
+        wait_s = schedule.interval_s(age_s, self.settings.lease)
+        self.messages.hold(batch, message, schedule.visibility_s(wait_s, 0, self.settings.lease))
         logger.info(
             "running job adopted",
             extra={"lease": lease.key, "receive_count": message.receive_count},
@@ -115,7 +118,7 @@ class Starter:
         wait_s = lease.input.first_wait_s
         held_s = (self.clock.now() - message.received_at).total_seconds()
         if schedule.must_extend(wait_s, held_s):
-            seconds = schedule.visibility_s(wait_s, held_s, self.timing)
+            seconds = schedule.visibility_s(wait_s, held_s, self.settings.lease)
             self.messages.hold(batch, message, seconds)
 
     def _is_task_left(self, claim: Claim) -> bool:

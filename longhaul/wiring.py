@@ -139,7 +139,7 @@ class Wiring:
 
     @cached_property
     def joins(self) -> DynamoJoins:
-        return DynamoJoins(self._dynamodb, self.settings.leases_table)
+        return DynamoJoins(self._dynamodb, self.settings.leases_table, self.clock, self.rng)
 
     @cached_property
     def index(self) -> DynamoIndex:
@@ -251,7 +251,7 @@ class Wiring:
             background=self.background,
         )
         starter = Starter(
-            timing=timing,
+            settings=self.settings,
             clock=self.clock,
             leases=self.leases,
             messages=messages,

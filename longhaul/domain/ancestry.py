@@ -9,7 +9,7 @@ would need a key to keep and to rotate.
 
 from collections.abc import Mapping
 
-from longhaul.domain.follow_ons import seal_of
+from longhaul.domain.follow_ons import groups_behind, groups_of, place_behind, seal_of
 from longhaul.domain.lease import Lease, State, job_key, joined_ref
 from longhaul.domain.lineage import Group, Lineage, child_id
 from longhaul.settings import Stage
@@ -29,7 +29,7 @@ def is_child(
     """
     if parent is None or parent.state is not State.SUCCEEDED:
         return False
-    outer = parent.lineage.groups if parent.lineage else ()
+    behind = groups_behind(parent)
 
     def follows(n: int | str, groups: tuple[Group, ...], **more: str | None) -> bool:
         true = Lineage(root=parent.root, parent=parent.key, groups=groups, **more)
@@ -39,10 +39,11 @@ def is_child(
     seal = seal_of(parent)
     if stage.join:
         inputs_ref = joined_ref(job_key(stage.name, job_id))
-        return follows("join", outer, inputs_ref=inputs_ref, seal=seal)
+        return follows("join", behind, inputs_ref=inputs_ref, seal=seal)
     if not emitted:
-        return follows(0, outer, seal=seal)
+        return follows(0, behind, seal=seal)
     size = emitted.get(stage.name, 0)
     n = lineage.groups[-1].n if lineage.groups else size
-    group = Group(of=parent.key, run=parent.run, n=n, size=size) if n < size else None
-    return group is not None and follows(n, (*outer, group), seal=seal)
+    if n >= size:
+        return False
+    return follows(n, (*groups_of(parent), place_behind(parent, n, size)), seal=seal)

@@ -11,6 +11,7 @@ from engines.aws_lambda import meaning as aws_lambda
 from engines.listed import engine_for
 from longhaul.domain import schedule
 from longhaul.domain.lease import Attempt, DeadRun, ExecutionInput, Lease, Receive, State
+from longhaul.domain.lineage import is_child_id
 from longhaul.domain.message import JobMessage
 from longhaul.domain.request import JobRequest
 from longhaul.settings import LeaseSettings, Stage
@@ -103,6 +104,8 @@ def decide_claim(
         return _decide_own(lease, message, timing, now)
     covered = lease.cancels(message.first_sent_at)
     if lease.state is State.RELEASED and lease.is_cancelled:
+        if not covered and (until := _follow_on_first(lease, message, timing, now)):
+            return Postpone(until)
         return CancelWaiting(lease, covers=covered)
     if covered:
         return Cancelled()
@@ -129,6 +132,23 @@ def decide_claim(
     if lease.state is not State.RELEASED:
         return Duplicate()
     return _decide_retry(lease, message, timing, now)
+
+
+def _follow_on_first(
+    lease: Lease, message: JobMessage, timing: LeaseSettings, now: datetime
+) -> datetime | None:
+    """When to look again at a correction of a follow-on that was cancelled before it came.
+
+    The follow-on brings the lineage, without which the correction would be no member. It is in its
+    queue, and comes within the hour at most, unless somebody purged that.
+    """
+    is_childs = is_child_id(lease.job_id, lease.stage) and message.request.lineage is None
+    if not (lease.is_mark and lease.lineage is None and is_childs):
+        return None
+    waited = now - message.first_sent_at
+    if waited >= timedelta(seconds=timing.missing_after_s):
+        return None
+    return now + max(_STOPPING, waited / 10)
 
 
 def _decide_own(

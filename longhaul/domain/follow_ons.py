@@ -13,6 +13,7 @@ from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.lease import Lease, job_key, joined_ref
 from longhaul.domain.lineage import MAX_GROUP, Group, Lineage, child_id
 from longhaul.domain.paths import FOLLOW_ONS_PREFIX
+from longhaul.domain.pipeline import Pipeline
 from longhaul.domain.request import JobRequest
 from longhaul.settings import RuntimeSettings, Stage
 
@@ -33,17 +34,18 @@ class FollowOn:
 
 @dataclass(frozen=True)
 class Join:
-    """One job that starts in `stage` when the whole group has arrived."""
+    """One job that starts in `stage` when all that it waits for has arrived."""
 
     stage: str
-    group: Group  # of the member that arrived; its `n` is the place
+    of: str  # key of the job that the join belongs to
+    run: int
     lineage: Lineage  # of the job to start
     upstream: str
 
     @property
     def key(self) -> str:
-        """Partition key of the arrivals' items."""
-        return f"join#{self.stage}#{self.group.id}"
+        """Partition key of the join's items."""
+        return f"join#{self.stage}#{self.of}@{self.run}"
 
 
 @dataclass(frozen=True)
@@ -61,22 +63,41 @@ class Joined:
 
 
 @dataclass(frozen=True)
-class Arrival:
-    """A member of the group has reached a join; `output` is the prefix that it published."""
+class Replaced:
+    """What a join waits for in the place of a job that succeeded: the jobs that it led to.
+
+    `path` has stage and place of each job behind the opener, down to this one; the opener's own is
+    empty. The places are also the order of the join's inputs. `output` is the prefix that a job in
+    the stage before the join published: it has arrived.
+    """
 
     join: Join
+    path: tuple[tuple[str, int], ...]
+    by: Mapping[str, int]  # stage and number
+    output: str | None
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """By a version before `Replaced`: place `n` of a group of `size` has reached a join."""
+
+    join: Join
+    n: int
+    size: int
     output: str
 
 
 def follow_ons(
     lease: Lease, emitted: Emitted | None, settings: RuntimeSettings
 ) -> Iterator[FollowOn | Arrival | Join]:
-    """What follows a job that succeeded.
+    """What follows a job that succeeded, but for the joins that it is counted at.
 
     What it emitted, for each stage that it named; a deploy may have led elsewhere since. For each
-    other next stage, when it emitted nothing, one job with its output as the input. At a stage that
-    joins, the job arrives. A `Join` by itself belongs to an empty group: it starts at once, or the
-    stages behind it would wait for ever. A stage that it emitted for may have been taken out.
+    other next stage, when it emitted nothing, one job with its output as the input. A stage that it
+    emitted for may have been taken out.
+
+    Where no job before it opened a join, it arrives at a stage that joins, as in earlier versions.
+    A `Join` by itself belongs to an empty group: it starts at once.
     """
     output = lease.attempt.output
     if output is None:
@@ -85,32 +106,75 @@ def follow_ons(
     for name, requests in (emitted or {}).items():
         target = settings.stage_or_removed(name)
         for n, request in enumerate(requests):
-            group = Group(of=lease.key, run=lease.run, n=n, size=len(requests))
-            yield _follow_on(lease, target, (*groups_of(lease), group), n, request, settings)
-        if not requests:
+            groups = (*groups_of(lease), place_behind(lease, n, len(requests)))
+            yield _follow_on(lease, target, groups, n, request, settings)
+        if not requests and not is_counted(lease):
             yield from _joins_of_none(lease, target, settings)
     for name in following:
         target = settings.stage(name)
-        if target.join:
-            yield Arrival(_join(lease, target, groups_of(lease)), output.prefix)
-        elif emitted is None:
+        if target.join and not is_counted(lease):
+            yield _arrival(lease, target, output.prefix)
+        elif emitted is None and not target.join:
             inputs = {_input_name(lease.stage): output.prefix}
-            yield _follow_on(lease, target, groups_of(lease), 0, {"inputs": inputs}, settings)
+            yield _follow_on(lease, target, groups_behind(lease), 0, {"inputs": inputs}, settings)
+
+
+def replaced(
+    lease: Lease, emitted: Emitted | None, settings: RuntimeSettings
+) -> Iterator[Replaced]:
+    """What a success changes at each join that waits for the job: at its own, too.
+
+    All of it must be noted before anything that follows is sent.
+    """
+    output = lease.attempt.output
+    if output is None:
+        raise AssertionError(f"{lease.key} has no output to follow")
+    pipeline = Pipeline(settings.stages)
+    following = settings.stage_or_removed(lease.stage).next
+    if emitted is None:
+        led_to = {name: 1 for name in following if not settings.stage(name).join}
+    else:
+        led_to = {name: len(requests) for name, requests in emitted.items()}
+    led_to |= dict.fromkeys(lease.opens, 1)
+    groups = (*groups_of(lease), place_behind(lease, 0, 1))
+    stages = [*(group.of.partition("#")[0] for group in groups)]
+    for depth, opener in enumerate(groups):
+        # A job that was emitted has the place that its own group says.
+        path = tuple(zip(stages[depth + 1 :], (each.n for each in groups[depth:]), strict=False))
+        for name in opener.opens or ():
+            if not pipeline.leads(lease.stage, name):
+                continue
+            at = pipeline.collected(name)
+            lineage = Lineage(
+                root=lease.root,
+                parent=opener.of,
+                groups=(*groups[:depth], opener.model_copy(update={"n": 0, "size": 1})),
+            )
+            yield Replaced(
+                Join(name, opener.of, opener.run, lineage, upstream=at),
+                path,
+                {to: count for to, count in led_to.items() if count and pipeline.leads(to, name)},
+                output.prefix if lease.stage == at else None,
+            )
 
 
 def joined(
-    join: Join, outputs: Mapping[int, str], emitter: Lease | None, settings: RuntimeSettings
+    join: Join,
+    outputs: Mapping[int, str],
+    size: int,
+    opener: Lease | None,
+    settings: RuntimeSettings,
 ) -> Joined:
-    """The job that starts when all have arrived. `emitter`: the row of the job that emitted them.
+    """The job that starts when all have arrived. `opener`: the row of the job that it belongs to.
 
-    Its inputs are their outputs, in the order in which the members were emitted; an output to which
-    several of them added is one input, named after the first. They are stored beside the request,
-    which names them: thousands of paths do not fit into a message.
+    Its inputs are the `outputs`, by place, in the order in which the jobs were emitted; an output
+    to which several of them added is one input, named after the first. They are stored beside the
+    request, which names them: thousands of paths do not fit into a message.
     """
-    job_id = child_id(join.lineage.root, join.stage, join.group.of, join.group.run, "join")
+    job_id = child_id(join.lineage.root, join.stage, join.of, join.run, "join")
     key = job_key(join.stage, job_id)
     name = _input_name(join.upstream)
-    places = range(join.group.size)
+    places = range(size)
     # From the last place to the first, so that the first one stays.
     first = {outputs[n]: n for n in reversed(places) if n in outputs}
     inputs = {
@@ -120,7 +184,7 @@ def joined(
     }
     missing = tuple(each for each, output in inputs.items() if output is None)
     request = {"inputs": dict.fromkeys(missing)}
-    seal = seal_of(emitter) if emitter else None
+    seal = seal_of(opener) if opener else None
     lineage = join.lineage.model_copy(update={"inputs_ref": joined_ref(key), "seal": seal})
     job = _sent(settings.stage(join.stage), job_id, request, lineage, settings)
     return Joined(job, key, joined_ref(key), inputs, missing)
@@ -145,8 +209,8 @@ def body_at_most(
     lease: Lease, target: Stage, request: Mapping[str, Any], settings: RuntimeSettings
 ) -> str:
     """The body of a job that `lease` would emit for `target`, at the largest place of a group."""
-    group = Group(of=lease.key, run=lease.run, n=MAX_GROUP, size=MAX_GROUP)
-    return _follow_on(lease, target, (*groups_of(lease), group), 0, request, settings).body
+    groups = (*groups_of(lease), place_behind(lease, MAX_GROUP, MAX_GROUP))
+    return _follow_on(lease, target, groups, 0, request, settings).body
 
 
 def groups_of(lease: Lease) -> tuple[Group, ...]:
@@ -154,26 +218,50 @@ def groups_of(lease: Lease) -> tuple[Group, ...]:
     return lease.lineage.groups if lease.lineage else ()
 
 
+def groups_behind(lease: Lease) -> tuple[Group, ...]:
+    """The groups of the one job that follows from this one, or of a join that belongs to it."""
+    outer = groups_of(lease)
+    return (*outer, place_behind(lease, 0, 1)) if is_counted(lease) else outer
+
+
+def is_counted(lease: Lease) -> bool:
+    """Whether a join belongs to the job, or to one that it descends from."""
+    return bool(lease.opens) or any(group.opens for group in groups_of(lease))
+
+
+def opened(lease: Lease, settings: RuntimeSettings) -> tuple[str, ...]:
+    """The joins that belong to a run that begins; none that a job before it has opened."""
+    before = {name for group in groups_of(lease) for name in group.opens or ()}
+    is_first = lease.lineage is None
+    found = Pipeline(settings.stages).opened_by(lease.stage, is_first=is_first)
+    return tuple(name for name in found if name not in before)
+
+
 def seal_of(lease: Lease) -> str | None:
     """The text that the row of a success shares with its follow-ons alone."""
     return lease.attempt.output.seal if lease.attempt.output else None
 
 
-def _join(lease: Lease, target: Stage, groups: tuple[Group, ...]) -> Join:
+def place_behind(lease: Lease, n: int, size: int) -> Group:
+    """The innermost group of a job that follows from this one."""
+    return Group(of=lease.key, run=lease.run, n=n, size=size, opens=lease.opens or None)
+
+
+def _arrival(lease: Lease, target: Stage, output: str) -> Arrival:
     # A job that was submitted to the previous stage by hand is a group of its own.
-    *outer, group = groups or (Group(of=lease.key, run=lease.run, n=0, size=1),)
+    *outer, group = groups_of(lease) or (place_behind(lease, 0, 1),)
     lineage = Lineage(root=lease.root, parent=group.of, groups=tuple(outer))
-    return Join(target.name, group, lineage, upstream=lease.stage)
+    join = Join(target.name, group.of, group.run, lineage, upstream=lease.stage)
+    return Arrival(join, group.n, group.size, output)
 
 
 def _joins_of_none(lease: Lease, target: Stage, settings: RuntimeSettings) -> Iterator[Join]:
     """The joins at the end of an empty group that begins at `target`."""
-    none = Group(of=lease.key, run=lease.run, n=0, size=0)
     for name in target.next:
         following = settings.stage(name)
         if following.join:
             lineage = Lineage(root=lease.root, parent=lease.key, groups=groups_of(lease))
-            yield Join(name, none, lineage, upstream=target.name)
+            yield Join(name, lease.key, lease.run, lineage, upstream=target.name)
         else:
             yield from _joins_of_none(lease, following, settings)
 

@@ -243,6 +243,8 @@ class Lease:
     receive: Receive
     attempt: Attempt
     lineage: Lineage | None = None  # None: submitted by a producer
+    # The joins that belong to this run: each waits for all that descends from it.
+    opens: tuple[str, ...] = ()
     failures: int = 0
     interruptions: int = 0
     # When the first of the attempts was claimed that since then all were not placed, moved on by

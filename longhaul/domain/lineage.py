@@ -3,7 +3,7 @@
 It is part of the request, so copies, redrives and dead letters keep it.
 
 months ─ emits 12 ─► clean 0 … 11 ─ the output as the next input ─► … ─ joined ─► delays
-         a group of 12               still in that group                the group is closed
+         a group of 12               a group of one in that group       the place of months again
 """
 
 import hashlib
@@ -14,7 +14,7 @@ from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
-from longhaul.settings import Model
+from longhaul.settings import Model, StageName
 
 MAX_GROUP = 5_000
 """Jobs that one job may emit into one stage."""
@@ -27,7 +27,10 @@ stage cannot know what comes before it; more is several submissions.
 """
 
 MAX_DEPTH = 8
-"""Fan-outs within fan-outs. A join closes the innermost."""
+"""Fan-outs within fan-outs. A join closes those since its opener."""
+
+MAX_OPENED = 32
+"""Joins that may belong to the jobs of one stage."""
 
 _MAX_CARRIED = 32  # groups that a lineage may carry at all
 _MAX_ROOT_CHARS = 60
@@ -48,17 +51,19 @@ class _Carried(Model):
 class Group(_Carried):
     """A job's place among those that one job emitted into one stage.
 
-    A job that follows without being emitted stays in its parent's group.
+    Behind the opener of a join each job adds one, so that the join can tell all places apart: a job
+    that follows without being emitted, and a join, is the only one of its group. Elsewhere such a
+    job stays in its parent's group.
     """
 
     of: JobKey  # of the job that emitted
     run: Annotated[int, Field(ge=0, le=_MAX_RUN)]
     n: Annotated[int, Field(ge=0)]
     size: Annotated[int, Field(ge=0, le=MAX_GROUP)]
-
-    @property
-    def id(self) -> str:
-        return f"{self.of}@{self.run}"
+    # The joins that belong to the job that emitted, as its row has them. None: there are none.
+    opens: Annotated[tuple[StageName, ...], Field(min_length=1, max_length=MAX_OPENED)] | None = (
+        None
+    )
 
 
 class Lineage(_Carried):
@@ -79,8 +84,8 @@ def fan_out_problem(groups: Sequence[Group]) -> str | None:
     The product bounds all jobs of such a tree: however the members share it, each path through the
     tree has its own product, and the leaves are no more than the largest.
     """
-    if len(groups) > MAX_DEPTH:
-        return f"{len(groups)} fan-outs within each other; at most {MAX_DEPTH}: join some first"
+    if (depth := sum(group.size != 1 for group in groups)) > MAX_DEPTH:
+        return f"{depth} fan-outs within each other; at most {MAX_DEPTH}: join some first"
     if (family := prod(group.size for group in groups)) > MAX_FAMILY:
         sizes = " by ".join(f"{group.size:,}" for group in groups)
         return (

@@ -18,6 +18,7 @@ import pytest
 
 from functions import dispatcher, heartbeat, settle, sweeper
 from longhaul.domain.claim import Claim
+from longhaul.domain.follow_ons import opened
 from longhaul.domain.lease import Lease
 from longhaul.settings import VARIABLE, LeaseSettings, RuntimeSettings, Stage, runtime_settings
 from longhaul.wiring import Wiring
@@ -168,6 +169,7 @@ class Stack:
             **{
                 "claimed_at": self.parts.clock.now() - timedelta(seconds=60),
                 "received_at": self.parts.clock.now(),
+                "opens": opened(lease, self.settings),
                 **changes,
             },
         )

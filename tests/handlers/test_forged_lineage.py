@@ -44,8 +44,8 @@ def member_id(parent: Lease, n: int, stage: str = "clean") -> str:
 
 
 def lineage(parent: Lease, **group: Any) -> dict[str, Any]:
-    place = {"of": parent.key, "run": parent.run, "n": 0, "size": 3, **group}
-    return {"root": parent.key, "parent": parent.key, "groups": [place]}
+    place = {"of": parent.key, "run": parent.run, "n": 0, "size": 3, "opens": parent.opens}
+    return {"root": parent.key, "parent": parent.key, "groups": [place | group]}
 
 
 def letters_of(stack: Stack, url: str) -> list[dict[str, Any]]:
@@ -70,8 +70,8 @@ def is_refused(stack: Stack, context: Context, stage: Any = CLEAN) -> bool:
 
 @pytest.mark.parametrize(
     "group",
-    [{"size": 1}, {"n": 5, "size": 6}, {"run": 7}, {"of": "main#another"}],
-    ids=["size of one", "place beyond the group", "another run", "another group"],
+    [{"size": 1}, {"n": 5, "size": 6}, {"run": 7}, {"of": "main#another"}, {"opens": None}],
+    ids=["size of one", "place beyond the group", "another run", "another group", "no join"],
 )
 def test_a_forged_member_never_starts(
     pipeline: Stack, parent: Lease, context: Context, group: dict[str, Any]

@@ -244,7 +244,7 @@ def test_fan_out_is_joined_when_the_last_member_has_succeeded(
     assert delays.lineage.inputs_ref
     inputs = pipeline.parts.requests.get_inputs(delays.lineage.inputs_ref)
     assert list(inputs or {}) == ["clean_00000", "clean_00001", "clean_00002"]
-    assert (delays.root, delays.lineage and delays.lineage.groups) == (months.key, ())
+    assert (delays.root, delays.lineage.parent) == (months.key, months.key)
 
 
 def joined_after_correction(pipeline: Stack, job_id: str, context: Context) -> Lease:

@@ -112,9 +112,9 @@ def test_fan_outs_within_fan_outs_lead_to_so_many_jobs_at_most() -> None:
 
 
 def test_fan_outs_are_only_so_deep() -> None:
-    emitter(groups=fan_out(*[1] * (MAX_DEPTH - 1))).emit([REQUEST], "clean")
+    emitter(groups=fan_out(*[2] * (MAX_DEPTH - 1))).emit([REQUEST] * 2, "clean")
     with pytest.raises(EmitError, match="9 fan-outs within each other; at most 8"):
-        emitter(groups=fan_out(*[1] * MAX_DEPTH)).emit([REQUEST], "clean")
+        emitter(groups=fan_out(*[2] * MAX_DEPTH)).emit([REQUEST] * 2, "clean")
 
 
 STAGES_OF_A_PROJECT = """

@@ -108,8 +108,9 @@ def groups(*sizes: int) -> list[Group]:
     ("sizes", "problem"),
     [
         ((), None),
-        ((1,) * MAX_DEPTH, None),
-        ((1,) * (MAX_DEPTH + 1), "9 fan-outs within each other"),
+        ((1,) * 32, None),  # one job that follows from one
+        ((2,) * MAX_DEPTH, None),
+        ((2,) * (MAX_DEPTH + 1), "9 fan-outs within each other"),
         ((5_000, 20), None),
         ((5_000, 21), "5,000 by 21 may lead to 105,000 jobs"),
     ],

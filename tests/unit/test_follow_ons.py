@@ -91,7 +91,7 @@ def test_repetition_sends_the_same_jobs_and_another_run_sends_others() -> None:
 def test_member_of_a_group_arrives_at_the_join_after_its_stage() -> None:
     (arrival,) = follow_ons_of(member(2))
     assert isinstance(arrival, Arrival)
-    assert (arrival.join.stage, arrival.join.group.n, arrival.join.group.size) == ("delays", 2, 3)
+    assert (arrival.join.stage, arrival.n, arrival.size) == ("delays", 2, 3)
     assert arrival.join.key == follow_ons_of(member(0))[0].join.key
     assert arrival.join.key == "join#delays#months#2013@5"
 
@@ -99,8 +99,10 @@ def test_member_of_a_group_arrives_at_the_join_after_its_stage() -> None:
 def test_join_starts_one_job_with_every_output_in_order() -> None:
     (arrival,) = follow_ons_of(member(2))
     outputs = {n: f"s3://longhaul-data/{n}/" for n in (2, 0, 1)}
-    sent = joined(arrival.join, outputs, None, PIPELINE)
-    again = joined(follow_ons_of(member(0))[0].join, dict(sorted(outputs.items())), None, PIPELINE)
+    sent = joined(arrival.join, outputs, 3, None, PIPELINE)
+    again = joined(
+        follow_ons_of(member(0))[0].join, dict(sorted(outputs.items())), 3, None, PIPELINE
+    )
     request = parse_request(sent.job.body, PIPELINE, PIPELINE.stage("delays"))
     assert sent == again
     assert list(sent.inputs.items()) == [(f"clean_{n:05}", outputs[n]) for n in range(3)]
@@ -114,7 +116,7 @@ def test_output_to_which_several_members_added_is_one_input_of_the_join() -> Non
     (arrival,) = follow_ons_of(member(2, size=5))
     table, prefix = "table://longhaul/flights", "s3://longhaul-data/2/"
 
-    sent = joined(arrival.join, {0: table, 1: table, 2: prefix, 4: table}, None, PIPELINE)
+    sent = joined(arrival.join, {0: table, 1: table, 2: prefix, 4: table}, 5, None, PIPELINE)
 
     assert sent.inputs == {"clean_00000": table, "clean_00002": prefix, "clean_00003": None}
     assert sent.missing == ("clean_00003",)
@@ -143,8 +145,8 @@ def test_what_follows_writes_to_the_table_of_its_stage_unless_it_names_an_output
 def test_join_of_the_largest_group_with_the_longest_outputs_fits_into_a_message() -> None:
     (arrival,) = follow_ons_of(member(2, size=MAX_GROUP))
     long = {n: f"s3://longhaul-data/{'x' * 700}/{n}/" for n in range(MAX_GROUP)}
-    assert len(joined(arrival.join, long, None, PIPELINE).job.body) < 2_000
-    none = joined(arrival.join, {}, None, PIPELINE)
+    assert len(joined(arrival.join, long, MAX_GROUP, None, PIPELINE).job.body) < 2_000
+    none = joined(arrival.join, {}, MAX_GROUP, None, PIPELINE)
     assert len(none.missing) == MAX_GROUP
     assert size_problem(Message(none.job.body, {})) is None
 
@@ -152,7 +154,7 @@ def test_join_of_the_largest_group_with_the_longest_outputs_fits_into_a_message(
 def test_inputs_that_are_no_longer_known_may_be_filled_in_and_no_others() -> None:
     (arrival,) = follow_ons_of(member(2))
     found = joined(
-        arrival.join, {0: "s3://longhaul-data/a/", 2: "s3://longhaul-data/c/"}, None, PIPELINE
+        arrival.join, {0: "s3://longhaul-data/a/", 2: "s3://longhaul-data/c/"}, 3, None, PIPELINE
     )
     body = json.loads(found.job.body)
     assert (found.missing, body["inputs"]) == (("clean_00001",), {"clean_00001": None})
@@ -170,20 +172,20 @@ def test_join_closes_only_the_innermost_group() -> None:
     inner = Group(of="months#2013", run=5, n=0, size=1)
     lineage = Lineage(root="years#all", parent="months#2013", groups=(outer, inner))
     (arrival,) = follow_ons_of(succeeded("clean", lineage=lineage))
-    assert arrival.join.group == inner
+    assert (arrival.join.of, arrival.join.run, arrival.n, arrival.size) == (inner.of, 5, 0, 1)
     assert arrival.join.lineage == Lineage(root="years#all", parent="months#2013", groups=(outer,))
 
 
 def test_job_without_a_group_joins_as_a_group_of_one() -> None:
     (arrival,) = follow_ons_of(succeeded("clean", "by-hand", run=5))
-    assert arrival.join.group == Group(of="clean#by-hand", run=5, n=0, size=1)
+    assert (arrival.join.key, arrival.n, arrival.size) == ("join#delays#clean#by-hand@5", 0, 1)
 
 
 def test_job_that_emits_an_empty_list_starts_the_join_at_once() -> None:
     (join,) = follow_ons_of(succeeded("months", run=5), {"clean": []})
     assert isinstance(join, Join)
-    assert (join.stage, join.upstream, join.group.size) == ("delays", "clean", 0)
-    assert joined(join, {}, None, PIPELINE).inputs == {}
+    assert (join.stage, join.upstream) == ("delays", "clean")
+    assert joined(join, {}, 0, None, PIPELINE).inputs == {}
 
 
 def test_last_stage_has_no_follow_ons() -> None:
@@ -220,7 +222,7 @@ def test_follow_on_carries_the_seal_of_its_parents_output() -> None:
         lineage = json.loads(sent.body)["lineage"]
         assert lineage["seal"] == "secret"
     (arrival,) = follow_ons_of(member(0, size=1))
-    start = joined(arrival.join, {0: "s3://b/0/"}, sealed, PIPELINE)
+    start = joined(arrival.join, {0: "s3://b/0/"}, 1, sealed, PIPELINE)
     assert json.loads(start.job.body)["lineage"]["seal"] == "secret"
 
 
@@ -240,11 +242,10 @@ def test_empty_group_starts_the_joins_behind_a_stage_that_does_not_join() -> Non
 
     found = follow_ons_of(parent, {"clean": []}, settings(stages=stages))
 
-    none = Group(of="months#2013", run=5, n=0, size=0)
     lineage = Lineage(root="years#all", parent="months#2013", groups=outer)
     assert found == [
-        Join("late-delays", none, lineage, upstream="sorted"),
-        Join("delays", none, lineage, upstream="clean"),
+        Join("late-delays", "months#2013", 5, lineage, upstream="sorted"),
+        Join("delays", "months#2013", 5, lineage, upstream="clean"),
     ]
 
 
@@ -263,7 +264,7 @@ def test_ids_of_follow_ons_are_those_that_their_parents_row_proves() -> None:
         parent.key, "clean", parent.key, parent.run, 0
     )
     (arrival,) = follow_ons_of(member(0, size=1))
-    start = joined(arrival.join, {0: "s3://b/0/"}, None, PIPELINE)
+    start = joined(arrival.join, {0: "s3://b/0/"}, 1, None, PIPELINE)
     assert read_request(start.job.body).job_id == child_id(
         "months#2013", "delays", "months#2013", 5, "join"
     )

@@ -1,0 +1,310 @@
+"""Joins that wait for all that descends from one job, with the real handlers."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from console.operations.cancel import Canceller
+from functions import sweeper
+from longhaul.adapters.dynamodb.item import to_item
+from longhaul.adapters.sqs import SendError
+from longhaul.domain.lease import Lease, Owed, State
+from longhaul.settings import Stage
+from tests.builders import body, stage
+from tests.events import event
+from tests.handlers.conftest import Context, Stack, deployed
+from tests.handlers.test_stages import (
+    STAGES,
+    commit,
+    crash,
+    dispatched,
+    emitting,
+    jobs_in,
+    queued,
+    receive,
+    settled,
+)
+
+CLEAN, DELAYS = STAGES[1:]
+Emits = Callable[[tuple[int, ...]], Any]
+
+
+def none(_: tuple[int, ...]) -> None:
+    return None
+
+
+def requests(count: int) -> list[dict[str, Any]]:
+    return [{"params": {"n": n}} for n in range(count)]
+
+
+def run_all(stack: Stack, name: str, context: Context, emits: Emits = none) -> list[Lease]:
+    """Run each job that waits in a stage; what it emits depends on its places."""
+    rows = dispatched(stack, stack.settings.stage(name), context)
+    for row in rows:
+        assert row.lineage is not None
+        commit(stack, row, emits(tuple(group.n for group in row.lineage.groups)), seal="5ea1")
+        assert settled(row, context) == "SUCCEEDED"
+    return rows
+
+
+def inputs_of(stack: Stack, row: Lease) -> Sequence[str]:
+    assert row.lineage is not None
+    assert row.lineage.inputs_ref is not None
+    return list(stack.parts.requests.get_inputs(row.lineage.inputs_ref) or {})
+
+
+def of(*stages: Stage) -> tuple[Stage, ...]:
+    return (stages[0], *(queued(**each.model_dump(exclude=_QUEUES)) for each in stages[1:]))
+
+
+_QUEUES = {"queue_url", "dead_letter_queue_url"}
+
+BY_DATE = of(
+    stage(next=("fetch",)),
+    stage(name="fetch", job="sql", next=("clean",)),
+    stage(name="clean", job="sql", next=("delays",)),
+    stage(name="delays", job="sql", join=True, opener="main"),
+)
+NESTED = of(
+    stage(next=("years",)),
+    stage(name="years", job="sql", next=("months",)),
+    stage(name="months", job="sql", next=("days",)),
+    stage(name="days", job="sql", next=("month",)),
+    stage(name="month", job="sql", join=True, opener="months", next=("year",)),
+    stage(name="year", job="sql", join=True, opener="years", next=("all",)),
+    stage(name="all", job="sql", join=True, opener="main"),
+)
+
+
+@pytest.mark.parametrize("emits", [none, lambda _: {"clean": requests(1)}])
+def test_join_starts_once_however_the_jobs_between_pass_their_work_along(
+    context: Context, emits: Emits
+) -> None:
+    with deployed(check=True, stages=BY_DATE) as stack:
+        row = stack.claim()
+        commit(stack, row, {"fetch": requests(6)}, seal="5ea1")
+        settled(row, context)
+
+        counts = [
+            len(run_all(stack, "fetch", context, emits)),
+            len(run_all(stack, "clean", context)),
+        ]
+
+        (join,) = run_all(stack, "delays", context)
+        assert counts == [6, 6]
+        assert inputs_of(stack, join) == [f"clean_{n:05}" for n in range(6)]
+        assert join.root == row.key
+
+
+def test_join_waits_for_the_last_of_what_its_members_split_into(context: Context) -> None:
+    with deployed(check=True, stages=BY_DATE) as stack:
+        row = stack.claim()
+        commit(stack, row, {"fetch": requests(3)}, seal="5ea1")
+        settled(row, context)
+        run_all(stack, "fetch", context, lambda n: {"clean": requests(n[-1])})  # none, one, two
+        rows = dispatched(stack, stack.settings.stage("clean"), context)
+
+        for each in rows:
+            assert jobs_in(stack, stack.settings.stage("delays")) == []
+            commit(stack, each, seal="5ea1")
+            settled(each, context)
+
+        assert len(rows) == 3
+        (join,) = run_all(stack, "delays", context)
+        assert inputs_of(stack, join) == ["clean_00000", "clean_00001", "clean_00002"]
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["named", "nearest"])
+@pytest.mark.parametrize("of_second", [2, 1, 0])
+def test_each_join_of_nested_fan_outs_starts_once_for_each_job_of_its_opener(
+    context: Context, of_second: int, *, named: bool
+) -> None:
+    stages = NESTED if named else tuple(each.model_copy(update={"opener": None}) for each in NESTED)
+    with deployed(check=True, stages=stages) as stack:
+        row = stack.claim()
+        commit(stack, row, {"years": requests(2)}, seal="5ea1")
+        settled(row, context)
+        ran = {
+            "years": run_all(
+                stack, "years", context, lambda n: {"months": requests((2, of_second)[n[0]])}
+            ),
+            "months": run_all(stack, "months", context, lambda _: {"days": requests(2)}),
+        }
+        ran |= {name: run_all(stack, name, context) for name in ("days", "month", "year", "all")}
+
+        months = 2 + of_second
+        assert {name: len(rows) for name, rows in ran.items()} == {
+            "years": 2,
+            "months": months,
+            "days": 2 * months,
+            "month": months,
+            "year": 2,
+            "all": 1,
+        }
+        assert sorted(len(inputs_of(stack, each)) for each in ran["year"]) == sorted((2, of_second))
+        assert inputs_of(stack, ran["all"][0]) == ["year_00000", "year_00001"]
+        assert stack.dead_letters() == []
+
+
+@pytest.fixture
+def pipeline() -> Iterator[Stack]:
+    with deployed(check=True, stages=STAGES) as stack:
+        yield stack
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("at", range(14))
+def test_join_starts_once_wherever_the_settle_of_its_last_member_dies(
+    pipeline: Stack, context: Context, at: int, *, after: bool
+) -> None:
+    row = pipeline.claim()
+    commit(pipeline, row, emitting(2), seal="5ea1")
+    settled(row, context)
+    for member in dispatched(pipeline, CLEAN, context):
+        commit(pipeline, member, seal="5ea1")
+        whole = pipeline.aws.gate.around
+        pipeline.aws.gate.around = crash(at, after=after)
+        try:
+            settled(member, context)
+        except (ClientError, SendError):
+            pass
+        finally:
+            pipeline.aws.gate.around = whole
+        settled(member, context)
+        sweeper.lambda_handler(event("sweeper", "schedule"), context)
+        assert pipeline.parts.leases.load(member.key).is_finished  # type: ignore[union-attr]
+
+    (join,) = dispatched(pipeline, DELAYS, context)
+    assert inputs_of(pipeline, join) == ["clean_00000", "clean_00001"]
+
+
+def test_later_run_of_a_member_takes_its_place_and_no_more(
+    pipeline: Stack, context: Context
+) -> None:
+    """As of one whose follow-ons were given up after the join had counted them."""
+    row = pipeline.claim()
+    commit(pipeline, row, emitting(2), seal="5ea1")
+    settled(row, context)
+    first, second = dispatched(pipeline, CLEAN, context)
+    commit(pipeline, first, seal="5ea1")
+    settled(first, context)
+    dead = replace(pipeline.parts.leases.load(first.key), state=State.DEAD)  # type: ignore[type-var]
+    pipeline.aws.dynamodb.put_item(TableName=pipeline.settings.leases_table, Item=to_item(dead))
+    pipeline.aws.clock.advance(1)
+    fixed = body(job_id=first.job_id, params={"again": True})
+    pipeline.sqs.send_message(QueueUrl=CLEAN.queue_url, MessageBody=fixed)
+
+    (again,) = dispatched(pipeline, CLEAN, context)
+    commit(pipeline, again, seal="5ea1")
+    settled(again, context)
+
+    assert again.run > first.run
+    assert jobs_in(pipeline, DELAYS) == []
+    commit(pipeline, second, seal="5ea1")
+    settled(second, context)
+    assert len(dispatched(pipeline, DELAYS, context)) == 1
+
+
+def test_correction_of_a_cancelled_member_waits_for_the_member_and_takes_its_place(
+    pipeline: Stack, context: Context
+) -> None:
+    row = pipeline.claim()
+    commit(pipeline, row, emitting(1), seal="5ea1")
+    settled(row, context)
+    (waiting,) = receive(pipeline, CLEAN)  # as in a full stage: hidden for a while
+    unwanted = json.loads(waiting["Body"])["job_id"]
+    parts = pipeline.parts
+    pipeline.aws.clock.advance(1)
+    Canceller(parts.leases, parts.finisher).cancel("clean", unwanted)
+    pipeline.aws.clock.advance(1)
+    fixed = body(job_id=unwanted, params={"fixed": True})
+    pipeline.sqs.send_message(QueueUrl=CLEAN.queue_url, MessageBody=fixed)
+
+    assert dispatched(pipeline, CLEAN, context) == []
+
+    pipeline.aws.clock.advance(130)  # the member's own message is visible again
+    found = dispatched(pipeline, CLEAN, context)
+    pipeline.aws.clock.advance(130)
+    (again,) = found or dispatched(pipeline, CLEAN, context)
+    assert again.lineage is not None
+    commit(pipeline, again, seal="5ea1")
+    settled(again, context)
+    (join,) = dispatched(pipeline, DELAYS, context)
+    assert join.root == row.key
+
+
+def test_correction_of_a_cancelled_member_that_never_comes_is_refused(
+    pipeline: Stack, context: Context
+) -> None:
+    row = pipeline.claim()
+    commit(pipeline, row, emitting(1), seal="5ea1")
+    settled(row, context)
+    (waiting,) = receive(pipeline, CLEAN)
+    unwanted = json.loads(waiting["Body"])["job_id"]
+    pipeline.sqs.purge_queue(QueueUrl=CLEAN.queue_url)
+    parts = pipeline.parts
+    pipeline.aws.clock.advance(1)
+    Canceller(parts.leases, parts.finisher).cancel("clean", unwanted)
+    pipeline.aws.clock.advance(1)
+    fixed = body(job_id=unwanted, params={"fixed": True})
+    pipeline.sqs.send_message(QueueUrl=CLEAN.queue_url, MessageBody=fixed)
+    assert dispatched(pipeline, CLEAN, context) == []
+    assert pipeline.parts.leases.load(f"clean#{unwanted}").is_mark  # type: ignore[union-attr]
+
+    pipeline.aws.clock.advance(6 * 3_600)
+
+    assert dispatched(pipeline, CLEAN, context) == []
+    (letter,) = pipeline.sqs.receive_message(
+        QueueUrl=CLEAN.dead_letter_queue_url, MessageAttributeNames=["All"]
+    )["Messages"]
+    why = json.loads(letter["MessageAttributes"]["longhaul"]["StringValue"])
+    assert why["class"] == "invalid_request"
+    assert "no such job has come yet" in why["reason"]
+
+
+def test_join_with_too_many_inputs_is_dead_lettered_and_never_starts(
+    pipeline: Stack, context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("longhaul.finish.MAX_GROUP", 1)
+    row = pipeline.claim()
+    commit(pipeline, row, emitting(2), seal="5ea1")
+    settled(row, context)
+
+    run_all(pipeline, "clean", context)
+
+    assert jobs_in(pipeline, DELAYS) == []
+    (letter,) = pipeline.sqs.receive_message(
+        QueueUrl=DELAYS.dead_letter_queue_url, MessageAttributeNames=["All"]
+    )["Messages"]
+    why = json.loads(letter["MessageAttributes"]["longhaul"]["StringValue"])
+    assert "it would have 2 inputs; at most 1" in why["reason"]
+
+
+def test_members_of_an_earlier_version_close_their_innermost_fan_out(
+    pipeline: Stack, context: Context
+) -> None:
+    row = pipeline.claim(opens=())
+    commit(pipeline, row, emitting(2), seal="5ea1")
+    settled(row, context)
+
+    members = run_all(pipeline, "clean", context)
+
+    (join,) = dispatched(pipeline, DELAYS, context)
+    assert [member.opens for member in members] == [(), ()]
+    assert inputs_of(pipeline, join) == ["clean_00000", "clean_00001"]
+
+
+def test_repeat_of_the_last_success_sends_the_same_join(pipeline: Stack, context: Context) -> None:
+    row = pipeline.claim()
+    commit(pipeline, row, {"clean": []}, seal="5ea1")
+    settled(row, context)
+    owing = replace(pipeline.row(), owed=(Owed.FOLLOW_ONS,))
+
+    pipeline.parts.finisher.finish(owing)
+
+    assert len(set(jobs_in(pipeline, DELAYS))) == 1
+    assert pipeline.row().state is State.SUCCEEDED

@@ -1,0 +1,256 @@
+"""What stages lead to, what joins wait for, and what a success changes there."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from infra.stages import StageDeployment, check_pipelines
+from longhaul.domain.ancestry import is_child
+from longhaul.domain.follow_ons import follow_ons, groups_behind, joined, opened, replaced
+from longhaul.domain.lease import CommittedOutput, Lease, State
+from longhaul.domain.lineage import Lineage
+from longhaul.domain.pipeline import Pipeline
+from longhaul.domain.request import read_request
+from longhaul.settings import RuntimeSettings, Stage
+from tests.builders import changed, running, settings, stage
+
+BY_DATE = (
+    stage(name="plan", next=("fetch",)),
+    stage(name="fetch", next=("clean",)),
+    stage(name="clean", next=("report",)),
+    stage(name="report", join=True, opener="plan"),
+)
+"""`fetch` passes each date along, as one job that it emits."""
+
+NESTED = (
+    stage(name="years", next=("months",)),
+    stage(name="months", next=("days",)),
+    stage(name="days", next=("month",)),
+    stage(name="month", join=True, opener="months", next=("year",)),
+    stage(name="year", join=True, opener="years"),
+)
+
+
+def known(*stages: Stage) -> RuntimeSettings:
+    return settings(stages=stages)
+
+
+def succeeded(name: str, job_id: str = "x", *, of: RuntimeSettings, **changes: Any) -> Lease:
+    output = CommittedOutput(1, "ref", f"s3://data/{name}/{job_id}/", 1, 10, seal="s")
+    row = changed(running(), key=f"{name}#{job_id}", stage=name, run=5, output=output, **changes)
+    row = replace(row, state=State.SUCCEEDED)
+    return replace(row, opens=opened(row, of))
+
+
+def led_to(parent: Lease, of: RuntimeSettings, emitted: Any = None) -> list[Lease]:
+    """The rows of the jobs that follow from a success, as if they had succeeded too."""
+    found = []
+    for sent in follow_ons(parent, emitted, of):
+        request = read_request(sent.body)  # type: ignore[union-attr]  # no joins of older versions
+        assert request.lineage is not None
+        assert request.job_id is not None
+        sizes = {name: len(requests) for name, requests in (emitted or {}).items()}
+        assert is_child(request.lineage, request.job_id, of.stage(sent.stage), parent, sizes)  # type: ignore[union-attr]
+        found.append(
+            succeeded(sent.stage, request.job_id, of=of, lineage=request.lineage)  # type: ignore[union-attr]
+        )
+    return found
+
+
+def test_join_without_a_name_belongs_to_the_nearest_stage_that_can_split() -> None:
+    found = Pipeline(replaced_openers(NESTED, None))
+
+    assert {join: found.opener(join) for join in found.joins} == {
+        "month": "months",
+        "year": "years",
+    }
+
+
+def replaced_openers(stages: tuple[Stage, ...], opener: str | None) -> tuple[Stage, ...]:
+    return tuple(
+        each.model_copy(update={"opener": opener}) if each.join else each for each in stages
+    )
+
+
+def test_join_of_what_nothing_splits_belongs_to_the_job_before_it() -> None:
+    found = Pipeline((stage(name="clean", next=("report",)), stage(name="report", join=True)))
+
+    assert found.opener("report") == "clean"
+
+
+def test_what_leads_to_a_join_passes_its_opener_and_no_stage_behind_another_join() -> None:
+    found = Pipeline(NESTED)
+
+    leads = {join: [s.name for s in NESTED if found.leads(s.name, join)] for join in found.joins}
+
+    assert leads == {
+        "month": ["years", "months", "days"],
+        "year": ["years", "months", "month"],
+    }
+
+
+def deployed(*stages: dict[str, Any]) -> list[StageDeployment]:
+    return [StageDeployment(**{"job": "sql", **each}) for each in stages]
+
+
+LINE = (
+    {"name": "plan", "next": ("fetch",)},
+    {"name": "fetch", "next": ("clean",)},
+    {"name": "clean", "next": ("report",)},
+)
+
+
+@pytest.mark.parametrize("opener", ["plan", "fetch", "clean"])
+def test_join_may_name_any_stage_that_leads_to_it(opener: str) -> None:
+    check_pipelines(deployed(*LINE, {"name": "report", "join": opener}))
+
+
+@pytest.mark.parametrize(
+    ("stages", "problem"),
+    [
+        (
+            (*LINE, {"name": "report", "join": True}),
+            'fetch and plan can each split .* "join": "fetch" or "join": "plan"',
+        ),
+        ((*LINE, {"name": "report", "join": "plans"}), "'plans', which is no stage; there are: "),
+        (
+            (*LINE, {"name": "other"}, {"name": "report", "join": "other"}),
+            "'other', which does not lead to 'clean'.* name one that does: fetch, plan",
+        ),
+        (
+            (
+                {"name": "main", "next": ("plan", "clean")},
+                *LINE,
+                {"name": "report", "join": "plan"},
+            ),
+            "main leads to 'clean' without passing 'plan'",
+        ),
+        (
+            (
+                {"name": "a", "next": ("b",)},
+                {"name": "b", "next": ("c",)},
+                {"name": "c", "next": ("d",)},
+                {"name": "d", "join": "a", "next": ("e",)},
+                {"name": "e", "join": "b"},
+            ),
+            "'b', which does not lead to 'd', .* but by another join",
+        ),
+        (
+            (*({"name": f"s{n}", "next": (f"s{n + 1}",)} for n in range(32)), {"name": "s32"}),
+            "33 stages follow one another from 's0' on; at most 32",
+        ),
+        (
+            (
+                {"name": "main", "next": tuple(f"m{n}" for n in range(33))},
+                *({"name": f"m{n}", "next": (f"j{n}",)} for n in range(33)),
+                *({"name": f"j{n}", "join": True} for n in range(33)),
+            ),
+            "33 joins belong to the jobs of stage 'main'; at most 32",
+        ),
+    ],
+    ids=["two", "no stage", "no way", "around", "crossed", "long", "many"],
+)
+def test_joins_whose_jobs_cannot_be_told_apart_are_refused(
+    stages: tuple[dict[str, Any], ...], problem: str
+) -> None:
+    with pytest.raises(ValueError, match=problem):
+        check_pipelines(deployed(*stages))
+
+
+def test_join_keeps_its_opener_while_a_stage_between_them_is_retired() -> None:
+    stages = ({"name": "plan"}, {"name": "clean", "next": ("report",), "retired": True})
+
+    check_pipelines(deployed(*stages, {"name": "report", "join": "plan"}))
+
+
+def test_name_of_an_opener_is_a_name_of_a_stage() -> None:
+    with pytest.raises(ValidationError):
+        StageDeployment(name="report", join="No Stage")
+
+
+def test_run_opens_the_joins_of_its_stage_and_none_that_was_opened_before() -> None:
+    of = known(*BY_DATE)
+    plan = succeeded("plan", of=of)
+    (fetch,) = led_to(plan, of)
+
+    assert (plan.opens, fetch.opens) == (("report",), ())
+
+
+def test_first_job_of_a_pipeline_stands_in_for_the_opener_that_it_skips() -> None:
+    of = known(*BY_DATE)
+
+    assert succeeded("clean", of=of).opens == ("report",)
+    assert succeeded("report", of=of).opens == ()
+
+
+def test_job_that_emits_one_opens_no_fan_out() -> None:
+    of = known(*BY_DATE)
+    plan = succeeded("plan", of=of)
+    days = led_to(plan, of, {"fetch": [{}, {}]})
+    cleaned = [each for day in days for each in led_to(day, of, {"clean": [{}]})]
+
+    changes = [
+        [(each.path, dict(each.by), each.output) for each in replaced(*of_job, of)]
+        for of_job in [
+            (plan, {"fetch": [{}, {}]}),
+            (days[1], {"clean": [{}]}),
+            (cleaned[1], None),
+        ]
+    ]
+
+    place = (("fetch", 1), ("clean", 0))
+    assert changes == [
+        [((), {"fetch": 2}, None)],
+        [((("fetch", 1),), {"clean": 1}, None)],
+        [(place, {}, f"s3://data/clean/{cleaned[1].job_id}/")],
+    ]
+    assert {each.join.key for row in cleaned for each in replaced(row, None, of)} == {
+        "join#report#plan#x@5"
+    }
+
+
+def test_job_of_an_inner_join_takes_the_place_of_its_opener_at_the_outer_one() -> None:
+    of = known(*NESTED)
+    years = succeeded("years", of=of)
+    month = led_to(years, of, {"months": [{}, {}]})[1]
+
+    inner, outer = sorted(replaced(month, {"days": []}, of), key=lambda each: each.join.stage)
+
+    assert (inner.join.stage, inner.path, inner.by) == ("month", (), {})
+    assert (outer.join.stage, outer.path, outer.by) == ("year", (("months", 1),), {"month": 1})
+    start = joined(inner.join, {}, 0, month, of)
+    request = read_request(start.job.body)
+    assert request.lineage is not None
+    assert request.lineage.groups == groups_behind(month)
+    assert is_child(request.lineage, request.job_id or "", of.stage("month"), month, {"days": 0})
+    row = succeeded("month", request.job_id or "", of=of, lineage=request.lineage)
+    (last,) = replaced(row, None, of)
+    assert last.path == (("months", 1), ("month", 0))
+    assert last.output == f"s3://data/month/{request.job_id}/"
+
+
+def test_job_that_emits_for_another_stage_alone_leaves_nothing_to_wait_for() -> None:
+    stages = (
+        stage(name="plan", next=("clean", "other")),
+        stage(name="clean", next=("report",)),
+        stage(name="report", join=True, opener="plan"),
+        stage(name="other"),
+    )
+    of = known(*stages)
+
+    (found,) = replaced(succeeded("plan", of=of), {"other": [{}]}, of)
+
+    assert (found.path, found.by, found.output) == ((), {}, None)
+
+
+def test_row_of_an_earlier_version_is_in_no_join_that_counts() -> None:
+    of = known(*BY_DATE)
+    old = replace(
+        succeeded("clean", of=of),
+        opens=(),
+        lineage=Lineage(root="plan#x", parent="fetch#y"),
+    )
+
+    assert list(replaced(old, None, of)) == []
