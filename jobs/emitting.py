@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from longhaul.domain.errors import InvalidRequestError, PermanentJobError
 from longhaul.domain.follow_ons import body_at_most, groups_of, with_output
+from longhaul.domain.footprint import MAX_FOOTPRINT, footprint
 from longhaul.domain.lease import Lease
 from longhaul.domain.lineage import MAX_GROUP, Group, fan_out_problem
 from longhaul.domain.message import Message, size_problem
@@ -35,6 +36,7 @@ class Emitter:
     lease: Lease
     requests: dict[str, list[Request]] | None = field(default=None, init=False)
     _bytes: int = field(default=0, init=False)
+    _weight: int = field(default=0, init=False)
 
     def emit(self, requests: Sequence[Request], stage: str | None) -> None:
         """Keep the requests for a next stage.
@@ -45,10 +47,12 @@ class Emitter:
         """
         target = self._target(stage)
         size = sum(self._checked_size(n, request, target) for n, request in enumerate(requests))
-        if self._bytes + size > MAX_EMITTED_BYTES:
+        # Settle reads them as a whole, and short values take far more there than their text.
+        weight = footprint(json.dumps(list(requests)).encode())
+        if self._bytes + size > MAX_EMITTED_BYTES or self._weight + weight > MAX_FOOTPRINT:
             raise EmitError(
-                f"emit: one job may emit {MAX_EMITTED_BYTES:,} bytes of requests: put what is large"
-                " into objects on S3, and name those"
+                f"emit: one job may emit {MAX_EMITTED_BYTES:,} bytes of requests, and fewer of many"
+                " short values: put what is large into objects on S3, and name those"
             )
         kept = {} if self.requests is None else self.requests
         group = kept.setdefault(target.name, [])
@@ -63,6 +67,7 @@ class Emitter:
         group += requests
         self.requests = kept
         self._bytes += size
+        self._weight += weight
 
     def _target(self, name: str | None) -> Stage:
         following = self.stage.next

@@ -214,7 +214,10 @@ def put_together(  # noqa: PLR0913 - what differs between the engines and the si
 def tables_from(settings: RuntimeSettings, s3: "S3Client") -> "Callable[[], Tables] | None":
     if not settings.paths.table_databases:
         return None
-    return tables_of(lambda: _client(settings, "glue"), s3, settings.paths.data_bucket)
+    # A task may have the memory for tables that no function reads.
+    return tables_of(
+        lambda: _client(settings, "glue"), s3, settings.paths.data_bucket, is_bounded=False
+    )
 
 
 def _watch_period_s(settings: RuntimeSettings) -> float:

@@ -4,7 +4,7 @@ Events report most of it within seconds; a sweep finds the rest. It is idempoten
 never blocks the others.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -120,10 +120,10 @@ class Sweeper:
         for stage in self._stages():
             gauges = StageGauges(self.settings, stage, self.clock.now())
             for what, check in checks.items():
-                for lease in gauges.over(self._open(stage.name, what, report)):
+                for lease in self._open(stage.name, what, report):
                     report.looked_at += 1
                     with self._guard(report, lease.id):
-                        self._check(lease, check, report)
+                        self._check(lease, check, gauges, report)
             if not stage.is_removed:
                 self._measure(stage, gauges)
         self._stop_orphans(report)
@@ -155,9 +155,14 @@ class Sweeper:
         ]
 
     def _check(
-        self, lease: Lease, check: Callable[[Lease, SweepReport], None], report: SweepReport
+        self,
+        lease: Lease,
+        check: Callable[[Lease, SweepReport], None],
+        gauges: "StageGauges",
+        report: SweepReport,
     ) -> None:
         try:
+            gauges.count(lease)
             check(lease, report)
         except Exception as error:
             ended = self.giving_up.end_if_due(lease, f"{lease.id.token} sweep", error)
@@ -326,11 +331,29 @@ class StageGauges:
         self._near_retention = 0
         self._oldest_refused_s = 0.0
 
-    def over(self, leases: Iterable[Lease]) -> Iterator[Lease]:
-        """The same leases, each counted before it is repaired."""
-        for lease in leases:
-            self._count(lease)
-            yield lease
+    def count(self, lease: Lease) -> None:
+        """Count a lease, before it is repaired."""
+        grace = timedelta(seconds=self._settings.lease.visibility_margin_s)
+        if lease.is_overdue(self._now, grace):
+            self._without_beat += 1
+        if lease.state is State.RELEASED:
+            # Not since its back-off passed: a copy of a lost message would move that.
+            waited = self._now - lease.ended_at
+            self._oldest_waiting_s = max(self._oldest_waiting_s, waited.total_seconds())
+        # Refused attempts do not end the wait.
+        unplaced_s = lease.unplaced_for(self._now).total_seconds()
+        self._oldest_waiting_s = max(self._oldest_waiting_s, unplaced_s)
+        if unplaced_s and lease.last_class == OutcomeClass.REFUSED.value:
+            # Up to the last refusal: in the time since then AWS was not asked.
+            refused = lease.ended_at - (lease.unplaced_since or lease.ended_at)
+            self._oldest_refused_s = max(self._oldest_refused_s, refused.total_seconds())
+        sent_at = lease.receive.sent_at
+        if (
+            not lease.state.is_terminal
+            and sent_at
+            and (self._now - sent_at).total_seconds() >= self._settings.near_retention_s
+        ):
+            self._near_retention += 1
 
     def values(self, queue: JobQueue, slots: Slots) -> dict[Metric, float]:
         """All of the stage's values, after its leases.
@@ -355,26 +378,3 @@ class StageGauges:
             # A metric costs for the hours in which it has values.
             values[StageMetric.OLDEST_REFUSED] = self._oldest_refused_s
         return values
-
-    def _count(self, lease: Lease) -> None:
-        grace = timedelta(seconds=self._settings.lease.visibility_margin_s)
-        if lease.is_overdue(self._now, grace):
-            self._without_beat += 1
-        if lease.state is State.RELEASED:
-            # Not since its back-off passed: a copy of a lost message would move that.
-            waited = self._now - lease.ended_at
-            self._oldest_waiting_s = max(self._oldest_waiting_s, waited.total_seconds())
-        # Refused attempts do not end the wait.
-        unplaced_s = lease.unplaced_for(self._now).total_seconds()
-        self._oldest_waiting_s = max(self._oldest_waiting_s, unplaced_s)
-        if unplaced_s and lease.last_class == OutcomeClass.REFUSED.value:
-            # Up to the last refusal: in the time since then AWS was not asked.
-            refused = lease.ended_at - (lease.unplaced_since or lease.ended_at)
-            self._oldest_refused_s = max(self._oldest_refused_s, refused.total_seconds())
-        sent_at = lease.receive.sent_at
-        if (
-            not lease.state.is_terminal
-            and sent_at
-            and (self._now - sent_at).total_seconds() >= self._settings.near_retention_s
-        ):
-            self._near_retention += 1

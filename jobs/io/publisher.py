@@ -11,6 +11,7 @@ from jobs.stopping import Stop
 from longhaul.adapters.background import Threads
 from longhaul.adapters.publisher import read_manifest
 from longhaul.domain.errors import PermanentJobError
+from longhaul.domain.footprint import MAX_BYTES, is_readable
 from longhaul.domain.lease import AttemptId, CommittedOutput
 from longhaul.domain.manifest import (
     MAX_FILES,
@@ -172,10 +173,18 @@ class Uploader:
         ]
 
     def _list(self, attempt: AttemptId, pending: PendingOutput) -> None:
+        body = pending.model_dump_json().encode()
+        # Before the commit: no function could publish it.
+        if len(body) > MAX_BYTES or not is_readable(body):
+            raise PermanentJobError(
+                f"output: a list of {len(pending.uploads):,} files with such names, parts and"
+                " columns is more than can be published at once: write fewer and larger files"
+                " (coalesce), or with shorter names"
+            )
         self._s3.put_object(
             Bucket=self._data_bucket,
             Key=pending_ref(attempt),
-            Body=pending.model_dump_json().encode(),
+            Body=body,
             ContentType="application/json",
         )
 

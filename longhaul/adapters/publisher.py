@@ -28,6 +28,7 @@ from pydantic import ValidationError
 from longhaul.adapters.background import Threads
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.errors import code_of, retrying
+from longhaul.adapters.objects import json_of
 from longhaul.deadline import left_s
 from longhaul.domain.errors import (
     ContendedError,
@@ -38,7 +39,6 @@ from longhaul.domain.errors import (
 from longhaul.domain.lease import AttemptId, CommittedOutput
 from longhaul.domain.manifest import (
     MANIFEST,
-    MAX_BYTES,
     Manifest,
     Part,
     PendingOutput,
@@ -177,7 +177,11 @@ class S3Publisher:
         found = _get(self._s3, self._bucket, ref)
         if found is None:
             return None
-        pending = PendingOutput.model_validate_json(found["Body"].read(), extra="ignore")
+        body = json_of(found)
+        if body is None:
+            logger.warning("%s is larger than a list that a task leaves: left alone", ref)
+            return None
+        pending = PendingOutput.model_validate_json(body, extra="ignore")
         if not is_own(pending, ref, self._bucket):
             logger.warning("%s names what its attempt did not write: left alone", ref)
             return None
@@ -370,10 +374,11 @@ def read_manifest(
     answer = _get(client, bucket, prefix + MANIFEST)
     if answer is None:
         return None, None
-    if answer["ContentLength"] > MAX_BYTES:
+    body = json_of(answer)
+    if body is None:
         return None, answer["ETag"]
     try:
-        return Manifest.model_validate_json(answer["Body"].read(), extra="ignore"), answer["ETag"]
+        return Manifest.model_validate_json(body, extra="ignore"), answer["ETag"]
     except ValidationError:
         return None, answer["ETag"]
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from longhaul.adapters.errors import code_of
+from longhaul.adapters.objects import json_of
+from longhaul.domain.errors import TooLargeError
 from longhaul.domain.follow_ons import Emitted
 from longhaul.domain.message import Message
 
@@ -63,4 +65,7 @@ class S3Requests:
         )
 
     def _get(self, ref: str) -> Any:  # noqa: ANN401 - what JSON holds
-        return json.loads(self._client.get_object(Bucket=self._bucket, Key=ref)["Body"].read())
+        body = json_of(self._client.get_object(Bucket=self._bucket, Key=ref))
+        if body is None:
+            raise TooLargeError(f"{ref} is larger than a function can read")
+        return json.loads(body)

@@ -13,14 +13,16 @@ if TYPE_CHECKING:
     from longhaul.adapters.iceberg.commits import TablePublisher
 
 
-def tables_of(glue: Callable[[], Any], s3: "S3Client", bucket: str) -> "Callable[[], Tables]":
-    """`glue` makes boto3's client."""
+def tables_of(
+    glue: Callable[[], Any], s3: "S3Client", bucket: str, *, is_bounded: bool = True
+) -> "Callable[[], Tables]":
+    """`glue` makes boto3's client. `is_bounded`: read only what fits into a function's memory."""
 
     @cache
     def make() -> "Tables":
         from longhaul.adapters.iceberg.catalog import Tables  # noqa: PLC0415
 
-        return Tables(glue, s3, bucket)
+        return Tables(glue, s3, bucket, is_bounded=is_bounded)
 
     return make
 

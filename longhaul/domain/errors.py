@@ -3,7 +3,8 @@
 LonghaulError
 ├── PermanentError                 trying again cannot help: dead-letter
 │   ├── InvalidRequestError        the message body can never run
-│   └── PermanentJobError          the job itself says so (bad parameters, missing input, bad data)
+│   ├── PermanentJobError          the job itself says so (bad parameters, missing input, bad data)
+│   └── TooLargeError              what a task wrote would take more memory than a function has
 ├── NoFreeSlotError                wait: every slot of the stage is taken
 ├── LeaseChangedError              look at the row again: another write came first
 ├── UnreadableRowError             another version wrote the row: it waits for one that can read it
@@ -44,6 +45,10 @@ class InvalidRequestError(PermanentError):
 
 class PermanentJobError(PermanentError):
     """Raised by a job: this request cannot succeed, so it is dead-lettered at once."""
+
+
+class TooLargeError(PermanentError):
+    """What a task wrote is not read: it would take more memory than a function has."""
 
 
 class NoFreeSlotError(LonghaulError):

@@ -31,10 +31,7 @@ MAIN: Final = "."
 """Name of the dataset that is the output itself."""
 
 MAX_FILES: Final = 100_000
-"""Files of an output at most: a function of 1 GB reads its manifest whole."""
-
-MAX_BYTES: Final = 128 * 2**20
-"""Longer is no manifest of ours: that many files, each with the longest key that S3 takes."""
+"""Files of an output at most: a function of 1 GB reads its manifest whole, and its list."""
 
 # A forged size must not get into sums that the table or a float cannot hold. S3's limit is less.
 _MAX_FILE_BYTES: Final = 2**50
@@ -71,7 +68,14 @@ def carries_token(path: str) -> bool:
     return _TOKEN.search(path.rpartition("/")[2]) is not None
 
 
-RelativePath = Annotated[str, AfterValidator(relative)]
+# A list may be forged, too. At the first wrong item validation ends: there is room for millions.
+_OF_FILES: Final = Field(max_length=2 * MAX_FILES, fail_fast=True)
+_OF_PARTS: Final = Field(max_length=10_000, fail_fast=True)  # S3's limit of an upload
+
+# No key, id or token is longer.
+Text = Annotated[str, Field(max_length=2_048)]
+RelativePath = Annotated[Text, AfterValidator(relative)]
+FileSize = Annotated[int, Field(ge=0, le=_MAX_FILE_BYTES)]
 
 
 class ManifestFile(Model):
@@ -81,8 +85,8 @@ class ManifestFile(Model):
     """
 
     path: RelativePath
-    size: Annotated[int, Field(ge=0, le=_MAX_FILE_BYTES)]
-    dataset: str = MAIN
+    size: FileSize
+    dataset: Text = MAIN
 
 
 class Manifest(Model):
@@ -92,18 +96,17 @@ class Manifest(Model):
     """
 
     version: Literal[1] = 1
-    key: str
+    key: Text
     run: int
     attempt: int
-    # Appends that come at once may each see room for their files. At the first wrong one validation
-    # ends: a forged manifest has room for millions.
-    files: Annotated[tuple[ManifestFile, ...], Field(max_length=2 * MAX_FILES, fail_fast=True)]
-    rows: dict[str, int] = Field(default_factory=dict)
+    # Twice as many as one job writes: appends that come at once may each see room for their files.
+    files: Annotated[tuple[ManifestFile, ...], _OF_FILES]
+    rows: Annotated[dict[Text, int], Field(max_length=2 * MAX_FILES)] = Field(default_factory=dict)
     # Token of the latest publication that was no append; None while there were only appends.
-    base: str | None = None
+    base: Text | None = None
     # Tokens of this publication and of those before it, oldest first: a publisher that finds its
     # own is done, even if its files have been replaced since.
-    published: tuple[str, ...] = ()
+    published: Annotated[tuple[Text, ...], Field(max_length=_PUBLISHED_KEPT, fail_fast=True)] = ()
 
     @property
     def token(self) -> str:
@@ -119,17 +122,17 @@ class Manifest(Model):
 
 class Part(Model):
     n: int
-    etag: str
-    crc32: str | None = None
+    etag: Text
+    crc32: Text | None = None
 
 
 class Upload(Model):
     """One pending multipart upload: a file of the output, and all that completing it takes."""
 
     path: RelativePath
-    upload_id: str
-    size: int
-    parts: tuple[Part, ...] = ()
+    upload_id: Text
+    size: FileSize
+    parts: Annotated[tuple[Part, ...], _OF_PARTS] = ()
 
 
 class PendingOutput(Model):
@@ -140,19 +143,19 @@ class PendingOutput(Model):
     """
 
     version: Literal[1, 2] = 1
-    token: str
-    prefix: str
+    token: Text
+    prefix: Text
     mode: Mode = "overwrite"
     # What an overwrite saw when its upload began: the base and files of our manifest, or the ETag
     # of a `_SUCCESS` that is not ours.
-    replaces_base: str | None = None
-    replaces_etag: str | None = None
-    replaces: tuple[RelativePath, ...] = ()
-    uploads: tuple[Upload, ...] = ()
+    replaces_base: Text | None = None
+    replaces_etag: Text | None = None
+    replaces: Annotated[tuple[RelativePath, ...], _OF_FILES] = ()
+    uploads: Annotated[tuple[Upload, ...], _OF_FILES] = ()
     # Of an output to tables it only says that the upload has ended, and is not put anywhere.
     manifest: Manifest | None = None
     # What each table gets. The prefix is their database's then.
-    tables: tuple[PendingTable, ...] = ()
+    tables: Annotated[tuple[PendingTable, ...], _OF_FILES] = ()
 
     @property
     def folders(self) -> tuple[str, ...]:

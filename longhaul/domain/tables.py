@@ -10,7 +10,7 @@ from base64 import b64decode, b64encode
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
-from pydantic import PlainSerializer, PlainValidator
+from pydantic import Field, PlainSerializer, PlainValidator
 
 from longhaul.domain.paths import TABLES_PREFIX, DataPath, has_controls
 from longhaul.domain.quoting import cut
@@ -199,7 +199,7 @@ class PendingTable(Model):
     # at that time.
     replaces_snapshot: int | None = None
     replaces_base: str | None = None
-    files: tuple[TableFile, ...] = ()
+    files: Annotated[tuple[TableFile, ...], Field(fail_fast=True)] = ()
 
     @property
     def path(self) -> TablePath:

@@ -167,13 +167,21 @@ def test_append_that_would_make_more_files_than_an_output_may_have_is_refused(
     writer.write(s3, "third", ROWS)
 
 
+def test_an_output_whose_list_no_function_could_read_is_refused_before_its_commit(
+    s3: Any, writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("longhaul.domain.footprint.MAX_FOOTPRINT", 3_000)
+    with pytest.raises(PermanentJobError, match=r"a list of 3 files .* fewer and larger files"):
+        writer.write(s3, "first", ROWS)
+
+
 def test_success_file_that_is_longer_than_any_manifest_is_not_read(
     s3: Any, writer: Writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     writer.write(s3, "first", OLD)
     manifest, etag = read_manifest(s3, BUCKET, PREFIX)
     assert manifest is not None
-    monkeypatch.setattr("longhaul.adapters.publisher.MAX_BYTES", 100)
+    monkeypatch.setattr("longhaul.adapters.objects.MAX_BYTES", 100)
     assert read_manifest(s3, BUCKET, PREFIX) == (None, etag)
 
 

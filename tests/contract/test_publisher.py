@@ -517,3 +517,22 @@ def test_a_forged_list_deletes_nothing_of_others(
     publisher(s3).discard(attempt)
 
     assert s3.get_object(Bucket=BUCKET, Key=victim)["Body"].read() == b"of others"
+
+
+def test_a_list_that_takes_more_memory_than_a_function_has_is_not_read(s3: Any) -> None:
+    attempt = AttemptId(KEY, 1, 1)
+    bomb = b'{"token":"%s","prefix":"s3://%s/%s","replaces":[%s{}]}' % (
+        attempt.token.encode(),
+        BUCKET.encode(),
+        PREFIX.encode(),
+        b"{}," * 1_000_000,
+    )
+    s3.put_object(Bucket=BUCKET, Key=pending_ref(attempt), Body=bomb)
+
+    publisher(s3).discard(attempt)
+    with pytest.raises(UploadsGoneError):
+        publisher(s3).publish(
+            CommittedOutput(
+                attempt=1, pending_ref=pending_ref(attempt), prefix=PREFIX, files=1, size_bytes=1
+            )
+        )

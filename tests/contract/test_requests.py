@@ -7,6 +7,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from longhaul.adapters.s3 import S3Requests
+from longhaul.domain.errors import TooLargeError
 from longhaul.domain.message import Message
 from tests.contract.conftest import Aws
 
@@ -40,3 +41,12 @@ def test_request_that_a_newer_version_wrote_is_read_without_what_is_new(
 def test_missing_request_is_an_error(requests: S3Requests) -> None:
     with pytest.raises(ClientError, match="NoSuchKey"):
         requests.get("longhaul/requests/x/m-2.json")
+
+
+def test_what_a_job_emitted_is_not_read_where_it_takes_more_memory_than_a_function_has(
+    aws: Aws, requests: S3Requests
+) -> None:
+    bomb = b'{"clean":[' + b"{}," * 1_000_000 + b"{}]}"
+    aws.client("s3").put_object(Bucket="data", Key="longhaul/emitted/x.json", Body=bomb)
+    with pytest.raises(TooLargeError, match=r"longhaul/emitted/x\.json"):
+        requests.get_emitted("longhaul/emitted/x.json")

@@ -17,7 +17,7 @@ from moto import mock_aws
 from embedded.moto_repairs import glue_versions
 from embedded.moto_repairs.patching import Patches
 from longhaul.adapters.iceberg.file_io import BotoFileIO
-from longhaul.domain.errors import PermanentJobError, VoidCommitError
+from longhaul.domain.errors import PermanentJobError, TooLargeError, VoidCommitError
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.tables import TablePath
 from longhaul.settings import PathPolicy
@@ -117,6 +117,16 @@ def test_functions_publish_tables_too(lake: Lake) -> None:
     wiring.publisher.publish(output)
 
     assert lake.rows() == [(1, "x")]
+
+
+def test_functions_read_no_table_that_takes_more_memory_than_they_have(lake: Lake) -> None:
+    lake.add("a", [(1, "x")])
+    output = lake.upload("b", [(2, "y")])
+    lake.replace_metadata(b"[" + b" " * 30_000_000 + b"]")
+
+    wiring = Wiring(settings(paths=PathPolicy(data_bucket=BUCKET)), lake.client)
+    with pytest.raises(TooLargeError, match=r"\.metadata\.json has more than 29,360,128 bytes"):
+        wiring.publisher.publish(output)
 
 
 def test_an_attempt_that_never_committed_leaves_nothing(lake: Lake) -> None:

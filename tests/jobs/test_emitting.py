@@ -103,6 +103,19 @@ def test_all_that_a_job_emits_has_a_largest_size() -> None:
     assert len((made.requests or {})["clean"]) == fits
 
 
+def test_a_job_emits_no_more_than_a_function_can_read() -> None:
+    made = emitter()
+    many = {**REQUEST, "params": {"x": [{}] * 100_000}}
+    made.emit([many] * 3, "clean")
+    made.emit([many] * 3, "other")
+    with pytest.raises(EmitError, match="and fewer of many short values"):
+        made.emit([many], "clean")
+    assert {name: len(group) for name, group in (made.requests or {}).items()} == {
+        "clean": 3,
+        "other": 3,
+    }
+
+
 def test_fan_outs_within_fan_outs_lead_to_so_many_jobs_at_most() -> None:
     made = emitter(groups=fan_out(100, 50))
     made.emit([REQUEST] * (MAX_FAMILY // 5_000), "clean")

@@ -7,16 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from longhaul.domain.footprint import MAX_BYTES
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.manifest import (
     MAIN,
     MANIFEST,
-    MAX_BYTES,
     MAX_FILES,
     Manifest,
     ManifestFile,
     PendingOutput,
     Switch,
+    Upload,
     decide_switch,
     merged,
 )
@@ -183,6 +184,35 @@ def test_file_may_have_a_pebibyte_and_an_older_version_may_leave_out_what_it_doe
 def test_at_the_first_wrong_file_a_manifest_is_given_up() -> None:
     with pytest.raises(ValidationError) as refused:
         Manifest.model_validate({"key": "main#a", "run": 1, "attempt": 1, "files": [7] * 1_000})
+    assert refused.value.error_count() == 1
+
+
+MANIFEST_OF_NONE = {"key": "main#a", "run": 1, "attempt": 1, "files": []}
+LIST_OF_NONE = {"token": "token", "prefix": "s3://data/out/"}
+TABLE = {"database": "d", "name": "n", "location": "l", "mode": "append", "columns": "[]"}
+UPLOAD = {"path": "part-0", "upload_id": "u", "size": 1}
+
+
+@pytest.mark.parametrize(
+    ("model", "fields"),
+    [
+        (Manifest, MANIFEST_OF_NONE | {"published": ["token"] * 1_001}),
+        (Manifest, MANIFEST_OF_NONE | {"rows": {f"{n}": 1 for n in range(2 * MAX_FILES + 1)}}),
+        (Manifest, MANIFEST_OF_NONE | {"key": "k" * 2_049}),
+        (PendingOutput, LIST_OF_NONE | {"replaces": ["a"] * (2 * MAX_FILES + 1)}),
+        (PendingOutput, LIST_OF_NONE | {"uploads": [UPLOAD] * (2 * MAX_FILES + 1)}),
+        (PendingOutput, LIST_OF_NONE | {"tables": [TABLE] * (2 * MAX_FILES + 1)}),
+        (PendingOutput, LIST_OF_NONE | {"prefix": "p" * 2_049}),
+        (Upload, UPLOAD | {"parts": [{"n": 1, "etag": "e"}] * 10_001}),
+        (Upload, UPLOAD | {"path": "p" * 2_049}),
+    ],
+    ids=["published", "rows", "key", "replaces", "uploads", "tables", "prefix", "parts", "path"],
+)
+def test_what_a_task_writes_has_an_end(
+    model: type[Manifest | PendingOutput | Upload], fields: dict[str, object]
+) -> None:
+    with pytest.raises(ValidationError) as refused:
+        model.model_validate(fields)
     assert refused.value.error_count() == 1
 
 

@@ -1,6 +1,6 @@
 """What a sweep looks at, what it leaves alone, and what it counts."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from unittest.mock import Mock
 
@@ -180,6 +180,18 @@ def test_a_job_that_is_given_up_gets_its_dead_letter_at_once() -> None:
     report = sweeper(row, executions=executions, finisher=finisher, giving_up=giving_up).sweep()
     finisher.finish.assert_called_once_with(leases_over)
     assert report.failed == 0
+
+
+def test_a_row_with_times_that_cannot_be_reckoned_with_does_not_end_a_sweep() -> None:
+    forged = running(key="main#forged", lease_expires_at=datetime.max.replace(tzinfo=UTC))
+    executions = Mock()
+    executions.status.return_value = "RUNNING"
+    giving_up = Mock()
+    giving_up.end_if_due.side_effect = lambda lease, *_: lease
+    row = running(lease_expires_at=LONG_AGO)
+    report = sweeper(forged, row, executions=executions, giving_up=giving_up).sweep()
+    assert (report.looked_at, report.failed) == (2, 1)
+    executions.status.assert_called_once_with(row.id.execution_name)
 
 
 @pytest.mark.parametrize(

@@ -29,30 +29,34 @@ class OccupiedError(Exception):
 
 
 class _Glue(GlueCatalog):
-    def __init__(self, glue: Any, s3: "S3Client") -> None:  # noqa: ANN401 - boto3's client
+    def __init__(self, glue: Any, s3: "S3Client", *, is_bounded: bool) -> None:  # noqa: ANN401 - boto3's client
         super().__init__("glue", client=glue)
         self._s3 = s3
+        self._is_bounded = is_bounded
 
     def _load_file_io(
         self,
         properties: Properties = EMPTY_DICT,  # noqa: ARG002 - pyiceberg's signature
         location: str | None = None,  # noqa: ARG002 - as above
     ) -> FileIO:
-        return BotoFileIO(self._s3)
+        return BotoFileIO(self._s3, is_bounded=self._is_bounded)
 
 
 class Tables:
     """The tables of the account's Glue catalog whose files are in the data bucket."""
 
-    def __init__(self, glue: Callable[[], Any], s3: "S3Client", bucket: str) -> None:
-        """`glue` makes boto3's client, on first use."""
+    def __init__(
+        self, glue: Callable[[], Any], s3: "S3Client", bucket: str, *, is_bounded: bool = True
+    ) -> None:
+        """`glue` makes boto3's client, on first use. `is_bounded` as for `BotoFileIO`."""
         self._make_glue = glue
         self._s3 = s3
+        self._is_bounded = is_bounded
         self.bucket = bucket
 
     @cached_property
     def catalog(self) -> GlueCatalog:
-        return _Glue(self._make_glue(), self._s3)
+        return _Glue(self._make_glue(), self._s3, is_bounded=self._is_bounded)
 
     def load(self, path: TablePath) -> Table | None:
         """The table, to write to it; None where there is none.

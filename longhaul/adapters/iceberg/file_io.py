@@ -11,21 +11,25 @@ from botocore.exceptions import ClientError
 from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile, OutputStream
 
 from longhaul.adapters.errors import code_of
+from longhaul.adapters.iceberg.bounds import MAX_BYTES, require_small, too_large
+from longhaul.adapters.objects import content_of
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 
 class BotoFileIO(FileIO):
-    def __init__(self, client: "S3Client") -> None:
+    def __init__(self, client: "S3Client", *, is_bounded: bool = True) -> None:
+        """`is_bounded`: read nothing that takes more memory than a function has."""
         super().__init__()
         self._s3 = client
+        self._is_bounded = is_bounded
 
     def new_input(self, location: str) -> InputFile:
-        return _Object(self._s3, location)
+        return _Object(self._s3, location, is_bounded=self._is_bounded)
 
     def new_output(self, location: str) -> OutputFile:
-        return _Object(self._s3, location)
+        return _Object(self._s3, location, is_bounded=self._is_bounded)
 
     def delete(self, location: str | InputFile | OutputFile) -> None:
         """Refuse: what a commit wrote may be in use, whatever its answer was."""
@@ -33,9 +37,10 @@ class BotoFileIO(FileIO):
 
 
 class _Object(InputFile, OutputFile):
-    def __init__(self, client: "S3Client", location: str) -> None:
+    def __init__(self, client: "S3Client", location: str, *, is_bounded: bool) -> None:
         super().__init__(location)
         self._s3 = client
+        self._is_bounded = is_bounded
         self._bucket, _, self._key = location.partition("://")[2].partition("/")
 
     def __len__(self) -> int:
@@ -52,11 +57,18 @@ class _Object(InputFile, OutputFile):
 
     def open(self, seekable: bool = True) -> InputStream:  # noqa: ARG002, FBT001, FBT002 - pyiceberg's signature
         try:
-            return BytesIO(self._s3.get_object(Bucket=self._bucket, Key=self._key)["Body"].read())
+            answer = self._s3.get_object(Bucket=self._bucket, Key=self._key)
         except ClientError as error:
             if code_of(error) == "NoSuchKey":
                 raise FileNotFoundError(self.location) from error
             raise
+        if not self._is_bounded:
+            return BytesIO(answer["Body"].read())
+        body = content_of(answer, MAX_BYTES)
+        if body is None:
+            raise too_large(self.location)
+        require_small(self.location, body)
+        return BytesIO(body)
 
     def create(self, overwrite: bool = False) -> OutputStream:  # noqa: ARG002, FBT001, FBT002 - names are unique
         return _Upload(self._s3, self._bucket, self._key)

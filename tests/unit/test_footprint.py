@@ -1,0 +1,62 @@
+"""Which texts of JSON a function of 1 GB reads: all that a job can make, and no bomb."""
+
+import json
+
+import pytest
+
+from longhaul.domain.footprint import MAX_BYTES, MAX_FOOTPRINT, footprint, is_readable
+from longhaul.domain.lease import AttemptId
+from longhaul.domain.manifest import (
+    MAX_FILES,
+    Manifest,
+    ManifestFile,
+    Part,
+    PendingOutput,
+    Upload,
+)
+
+TOKEN = AttemptId("main#a", 1767323045000, 1).token
+
+
+def the_list(files: int) -> bytes:
+    """The list of an overwrite of as many files, each in a partition."""
+    paths = [f"day=2026-01-31/part-{n:05}-{TOKEN}.c000.snappy.parquet" for n in range(files)]
+    part = Part(n=1, etag='"' + "e" * 32 + '"', crc32="abcdef==")
+    pending = PendingOutput(
+        token=TOKEN,
+        prefix="s3://data/out/",
+        replaces=tuple(paths),
+        uploads=tuple(
+            Upload(path=path, upload_id="u" * 128, size=2**20, parts=(part,)) for path in paths
+        ),
+        manifest=Manifest(
+            key="main#a",
+            run=1767323045000,
+            attempt=1,
+            files=tuple(ManifestFile(path=path, size=2**20) for path in paths),
+        ),
+    )
+    return pending.model_dump_json().encode()
+
+
+def test_the_list_of_the_largest_output_is_read() -> None:
+    share = 100
+    text = the_list(MAX_FILES // share)
+
+    assert footprint(text) * share < MAX_FOOTPRINT
+    assert len(text) * share < MAX_BYTES
+
+
+@pytest.mark.parametrize("item", ["{}", '""', "[0]", '{"a":1}', "1"])
+def test_a_text_that_its_tree_makes_many_times_larger_is_not_read(item: str) -> None:
+    text = (
+        '{"published":[' + ",".join([item] * (MAX_BYTES // (len(item) + 1) - 9)) + "]}"
+    ).encode()
+    json.loads(text[:14] + b"]}")
+
+    assert len(text) <= MAX_BYTES
+    assert not is_readable(text)
+
+
+def test_long_texts_take_their_own_length() -> None:
+    assert is_readable(b'"' + b"x" * (MAX_BYTES - 2) + b'"')
