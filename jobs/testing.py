@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
+from glob import escape
 from itertools import count
 from pathlib import Path
 from typing import Any, Final
@@ -12,20 +13,25 @@ from pydantic import BaseModel
 from pyspark.sql import SparkSession
 
 from jobs.emitting import Emitter
-from jobs.io.staging import StagedInput, extension_of, staged_name
+from jobs.io.listing import InputListing
+from jobs.io.work_area import DiskArea
 from jobs.resources import Resources
 from jobs.running_job import RunningJob
 from jobs.spark.gateway import Gateway
 from jobs.spark.mllib import add_functions_when_imported
 from jobs.spark.session import build_session, session_options
+from jobs.stopping import Stop
 from longhaul.domain.claim import new_run
 from longhaul.domain.lease import job_key
 from longhaul.domain.message import JobMessage, Message
+from longhaul.domain.paths import DataPath
 from longhaul.domain.request import JobRequest
 from longhaul.job import Params, Request
 from longhaul.settings import VARIABLE, LeaseSettings, PathPolicy, RuntimeSettings, Stage
 
 RESOURCES: Final = Resources(cores=2, memory_mib=2048)
+
+_NO_S3: Final[Any] = None  # local paths never ask it
 
 MakeJob = Callable[..., RunningJob[Any]]
 
@@ -47,7 +53,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 def make_job(tmp_path: Path) -> MakeJob:
     """A job over local files: `make_job({"flights": path}, params)`.
 
-    It runs in the project's first stage, or in the one that `stage` names.
+    A path is a file, or a folder with files, also in partition folders such as `day=2026-01-31`.
+    The job runs in the project's first stage, or in the one that `stage` names.
     """
     numbers = count(1)
 
@@ -58,22 +65,19 @@ def make_job(tmp_path: Path) -> MakeJob:
         stage: str | None = None,
     ) -> RunningJob[Any]:
         # A test may make several jobs.
-        job_folder = tmp_path / f"job-{next(numbers)}"
-        staged = {}
-        for name, source in inputs.items():
-            folder = job_folder / "inputs" / name
-            folder.mkdir(parents=True)
-            (folder / staged_name(0, source.name)).symlink_to(source)
-            staged[name] = StagedInput(
-                folder.as_uri(),
-                1,
-                source.stat().st_size,
-                frozenset({extension_of(source.name)}),
-            )
+        area = DiskArea(_NO_S3, tmp_path / f"job-{next(numbers)}", disk_gib={})
+        staged = area.stage(
+            InputListing(_NO_S3, "data"),
+            # A bracket of a folder's name is no glob.
+            {name: DataPath("file", "", escape(str(p.absolute()))) for name, p in inputs.items()},
+            Stop(),
+            begin=lambda _: None,
+            advance=lambda _: None,
+        )
         return RunningJob(
             params or Params(),
             staged,
-            job_folder / "output",
+            area.output,
             lambda _: None,
             emitter or _emitter(stage),
         )

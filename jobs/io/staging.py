@@ -123,7 +123,8 @@ class Stager:
         for place, source in files.items():
             if not source.bucket:
                 place.symlink_to(source.key)
-        self._download(remote)
+        if remote:
+            self._download(remote)
         self._make_plain([file for each in staged.values() for file in each.files])
         return {
             **{name: each.as_input() for name, each in staged.items()},

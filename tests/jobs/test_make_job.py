@@ -1,0 +1,42 @@
+"""`make_job`, which tests of a project use: its inputs are those that a task would have."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from longhaul.domain.errors import PermanentJobError
+
+
+def test_a_folder_of_files_is_one_input_with_its_partitions(
+    spark: SparkSession, make_job: Any, tmp_path: Path
+) -> None:
+    hits = tmp_path / "hits [1]"
+    for day, count in ((1, 2), (2, 1)):
+        folder = hits / f"day={day}"
+        folder.mkdir(parents=True)
+        for n in range(count):
+            (folder / f"part-{n}.csv").write_text(f"n\n{day}{n}\n")
+    (hits / "_SUCCESS").write_text("")
+
+    job = make_job({"hits": hits})
+
+    rows = spark.read.csv(job.input("hits"), header=True).orderBy("n").collect()
+    assert [(row["n"], row["day"]) for row in rows] == [("10", 1), ("11", 1), ("20", 2)]
+
+
+def test_a_relative_path_is_one_of_the_working_directory(
+    spark: SparkSession, make_job: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.csv").write_text("n\n1\n")
+    monkeypatch.chdir(tmp_path)
+
+    job = make_job({"one": Path("a.csv")})
+
+    assert spark.read.csv(job.input("one"), header=True).count() == 1
+
+
+def test_an_input_that_is_not_there_is_named(make_job: Any, tmp_path: Path) -> None:
+    with pytest.raises(PermanentJobError, match="input 'hits': nothing at file://"):
+        make_job({"hits": tmp_path / "nothing"})
