@@ -4,14 +4,14 @@ A notice is owed with the delete. So it comes after the publication, the follow-
 letter, and is repeated by whoever finishes the row. docs/events.md says what that promises.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from aws_lambda_powertools import Logger
 
 from longhaul.domain import notice
 from longhaul.domain.dead_letter import Reason
-from longhaul.domain.errors import NoticeRefusedError, NotNotifiedError
+from longhaul.domain.errors import NoticeRefusedError, NotNotifiedError, TimeUpError
 from longhaul.domain.lease import Lease
 from longhaul.metrics import NoticeMetric
 from longhaul.ports import Clock, Metrics, Notices
@@ -25,12 +25,23 @@ REFUSED_FOR = timedelta(minutes=15)
 UNREACHED_FOR = timedelta(hours=24)
 """A target that cannot be reached is tried for so long, as EventBridge tries its own targets."""
 
+_HANGS = timedelta(seconds=3)
+"""A call that fails after so long has met a target that does not answer: others fail faster."""
+
+_SPARED_FOR = timedelta(minutes=1)
+"""A target that does not answer is left alone for so long.
+
+Each call takes 14 s. With a notice owed by each of some hundred jobs, all dispatchers would do
+nothing else.
+"""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Announcer:
     clock: Clock
     notices: Notices
     metrics: Metrics
+    hung: dict[str, datetime] = field(default_factory=dict)  # when a target did not answer, by ARN
 
     def ended(self, lease: Lease, stage: Stage, until: datetime | None = None) -> None:
         """Tell that a run has ended, unless `until` has passed; repeatable.
@@ -38,19 +49,20 @@ class Announcer:
         A notice that could not be sent for too long is lost, so that the job's message can go.
 
         Raises:
-            NotNotifiedError: it is to be tried again.
+            TimeUpError: it was not tried.
+            NotNotifiedError: it could not be sent, and is to be tried again.
         """
         # Without a message the row is a cancel mark that met none: no job has ended.
         if stage.notify is None or not lease.receive.message_id:
             return
-        now = self.clock.now()
-        if until is not None and now >= until:
-            raise NotNotifiedError("no time left in this invocation")
         try:
-            self.notices.send(stage.notify, notice.ended(lease))
+            self._send(stage.notify, notice.ended(lease), until)
+        except TimeUpError:
+            raise
         except Exception as error:
             # Any error: a mistake of the target's must not keep the job's message for ever.
-            tried_for = now - lease.ended_at
+            now = self.clock.now()
+            tried_for = now - (lease.untold_at or now)
             most = REFUSED_FOR if isinstance(error, NoticeRefusedError) else UNREACHED_FOR
             if tried_for < most:
                 logger.warning(
@@ -60,20 +72,48 @@ class Announcer:
             logger.exception("a notice is lost", extra={"lease": lease.key})
             self._count(stage)
 
-    def refused(self, stage: Stage, reason: Reason, message_id: str | None = None) -> None:
-        """Tell that a message became a dead letter without a run.
+    def refused(
+        self,
+        stage: Stage,
+        reason: Reason,
+        message_id: str | None = None,
+        until: datetime | None = None,
+    ) -> None:
+        """Tell that a message became a dead letter without a run, unless `until` has passed.
 
         Tried once, with the retries of the SDK: no row could owe it, and to keep the message for it
-        would send the dead letter again.
+        would send the dead letter again. For the same reason it comes after the dead letter's
+        message was struck off.
         """
         if stage.notify is None:
             return
         told = notice.refused(stage.name, reason, message_id, self.clock.now())
         try:
-            self.notices.send(stage.notify, told)
+            self._send(stage.notify, told, until)
         except Exception:
             logger.exception("a notice is lost", extra={"lease": reason.key or message_id})
             self._count(stage)
+
+    def _send(self, target: str, told: notice.Notice, until: datetime | None) -> None:
+        """Send it.
+
+        Raises:
+            TimeUpError: `until` has passed, and the target was not asked.
+            NotNotifiedError: nor was it asked, because it did not answer a moment ago.
+        """
+        began_at = self.clock.now()
+        if until is not None and began_at >= until:
+            raise TimeUpError
+        hung_at = self.hung.get(target)
+        if hung_at is not None and began_at - hung_at < _SPARED_FOR:
+            raise NotNotifiedError("the target did not answer a moment ago")
+        try:
+            self.notices.send(target, told)
+        except Exception:
+            ended_at = self.clock.now()
+            if ended_at - began_at >= _HANGS:
+                self.hung[target] = ended_at
+            raise
 
     def _count(self, stage: Stage) -> None:
         self.metrics.put({NoticeMetric.LOST: 1}, stage=stage.name)

@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 
 from aws_lambda_powertools import Logger
 
@@ -26,7 +27,8 @@ class Batch:
 
     `kept`: ids of the messages that stay in the queue, at first all. `waiting`: messages without a
     slot for their claim, with their rows. `slow`: what may take long, and must delay no claim, with
-    the messages that it is for. `room`: the stage's slots, as they were read last.
+    the messages that it is for. `refused`: what became a dead letter without a run, of which
+    nobody was told yet. `room`: the stage's slots, as they were read last.
 
     `until`: when the batch is over, whatever is left.
 
@@ -44,9 +46,16 @@ class Batch:
     dead_lettered: list[str] = field(default_factory=list)
     deferred_s: list[float] = field(default_factory=list)
     rarely_seen: list[str] = field(default_factory=list)
+    refused: list[tuple[str, Reason]] = field(default_factory=list)
 
     def is_over(self, now: datetime) -> bool:
         return self.until is not None and now >= self.until
+
+    def struck_off(self, message_id: str, reason: Reason) -> None:
+        """A message has its dead letter. It is told later: a target that hangs holds up nothing."""
+        self.kept.discard(message_id)
+        self.dead_lettered.append(message_id)
+        self.refused.append((message_id, reason))
 
     def measured(self) -> dict[Metric, float]:
         values: dict[Metric, float] = {}
@@ -105,13 +114,19 @@ class Messages:
     def dead_letter(self, batch: Batch, message_id: str, content: Message, reason: Reason) -> None:
         """Send first, delete afterwards: a crash in between sends it twice, and loses nothing."""
         self.queue.send(batch.stage.dead_letter_queue_url, dead_letter(content, reason))
-        self.announcer.refused(batch.stage, reason, message_id)
-        batch.kept.discard(message_id)
-        batch.dead_lettered.append(message_id)
+        batch.struck_off(message_id, reason)
         logger.warning(
             "dead-lettered",
             extra={"message_id": message_id, "class": reason.kind, "reason": reason.reason},
         )
+
+    def notices(self, batch: Batch) -> list[Callable[[], None]]:
+        """Tasks that tell of what was dead-lettered without a run, taken out of the batch."""
+        refused, batch.refused = batch.refused, []
+        return [
+            partial(self.announcer.refused, batch.stage, reason, message_id, batch.until)
+            for message_id, reason in refused
+        ]
 
     def defer(
         self, batch: Batch, messages: Sequence[JobMessage], soon: Collection[str] = ()

@@ -5,7 +5,7 @@ the mapping must never delete a message whose job runs. So any failure here, a t
 costs at most another receive.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -51,6 +51,9 @@ _UNREADABLE_S = 300
 _OWED_S = 60
 """Wait for what the previous run owes: the sweeper does it too, every few minutes."""
 
+_UNTOLD_S = 900
+"""The longest wait for a notice. Thousands of jobs may owe one to a target that is gone."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Dispatcher:
@@ -94,15 +97,22 @@ class Dispatcher:
         messages: list[JobMessage] = []
         for delivery in deliveries:
             self.guard.reading(batch, delivery, partial(self._read, delivery, batch, messages))
-        if not messages:
-            return
+        try:
+            if messages:
+                self._look_up_all(messages, batch)
+            self._claim_and_finish(batch)
+        finally:
+            # In an outage the claims end early, and what was dead-lettered before is told still.
+            notices = self.messages.notices(batch)
+            self.background.run_all(notices, at_once=max(1, len(notices)))
+
+    def _look_up_all(self, messages: Sequence[JobMessage], batch: Batch) -> None:
         leases, batch.room = self.leases.survey(
             [each.key for each in messages], batch.stage, self.clock.now()
         )
         # Of several messages with one key the first goes on; the others come again after its claim.
         firsts = {each.key: each for each in reversed(messages)}.values()
         self.guard.each(batch, firsts, lambda each: self._look_up(each, leases, batch))
-        self._claim_and_finish(batch)
 
     def _read(self, delivery: Delivery, batch: Batch, messages: list[JobMessage]) -> None:
         """Read the delivery's request. A body that is none is dead-lettered at once."""
@@ -164,8 +174,7 @@ class Dispatcher:
                 ended = self._end_waiting(waiting, message if covers else None)
                 if not covers:
                     return ended
-                self.finisher.finish(ended)
-                batch.kept.discard(message.message_id)
+                batch.slow.append((message, partial(self._finish_own, ended=ended, batch=batch)))
             case Cancelled():
                 logger.info(
                     "cancelled before it was claimed: deleted",
@@ -211,7 +220,14 @@ class Dispatcher:
             batch.kept.discard(message.message_id)
         elif finished.state.is_terminal:
             # What is owed for a day or more must not wear the message out.
-            self.messages.postpone(batch, message, _OWED_S)
+            self.messages.postpone(batch, message, self._wait_s(finished))
+
+    def _wait_s(self, ended: Lease) -> int:
+        """Seconds until a message looks again whether what its row owes is done."""
+        if ended.untold_at is None:
+            return _OWED_S
+        untold_s = round((self.clock.now() - ended.untold_at).total_seconds())
+        return max(_OWED_S, min(_UNTOLD_S, untold_s))
 
     def _finish_first(self, message: JobMessage, ended: Lease, batch: Batch) -> None:
         finished = self.finisher.finish(ended, batch.until)
@@ -238,14 +254,15 @@ class Dispatcher:
     def _claim_and_finish(self, batch: Batch) -> None:
         """Claim what waits, and beside it do what is slow.
 
-        A publication may take minutes: no claim waits for it. What had to be finished before its
-        claim is claimed in the next round.
+        A publication may take minutes, and a notice hang: no claim waits for it. What had to be
+        finished before its claim is claimed in the next round.
         """
         while (batch.waiting or batch.slow) and not batch.is_over(self.clock.now()):
             slow, batch.slow = batch.slow, []
-            tasks = [
+            tasks: list[Callable[[], None]] = [
                 partial(self.claimer.claim_waiting, batch, self._decide),
                 *(partial(self.guard.one, batch, each, do) for each, do in slow),
+                *self.messages.notices(batch),
             ]
             self.background.run_all(tasks, at_once=len(tasks))
             if batch.waiting:

@@ -17,7 +17,12 @@ from aws_lambda_powertools import Logger
 from longhaul.announcing import Announcer
 from longhaul.deadline import left_s
 from longhaul.domain.dead_letter import Reason, dead_letter, reason_of
-from longhaul.domain.errors import LeaseChangedError, UnfinishedError, VoidCommitError
+from longhaul.domain.errors import (
+    LeaseChangedError,
+    NotNotifiedError,
+    UnfinishedError,
+    VoidCommitError,
+)
 from longhaul.domain.follow_ons import (
     Arrival,
     Emitted,
@@ -41,6 +46,9 @@ from longhaul.publication import Publication
 from longhaul.settings import RuntimeSettings, Stage
 
 logger = Logger(child=True)
+
+Refusals = list[tuple[Stage, Reason]]
+"""What became a dead letter without a run, by the stage that is told of it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,20 +78,26 @@ class Finisher:
         """
         while lease.owed:
             owed = lease.owed[0]  # another finisher may have done more than one since
+            refused: Refusals = []
             try:
-                self._do(owed, lease, until)
+                self._do(owed, lease, until, refused)
                 lease = self.leases.strike(lease, owed, self.clock.now())
+            except NotNotifiedError:
+                return self._untold(lease, until)
             except UnfinishedError as error:
                 logger.info("the rest goes on later", extra={"why": type(error).__name__})
                 return lease
             except VoidCommitError:
-                return self._run_again(lease)
+                return self._run_again(lease, until)
             except LeaseChangedError as error:
-                return self._changed(lease, error.current)
+                return self._changed(lease, error.current, until)
             except Exception as error:
                 if not self.giving_up.is_due(lease.key, f"{lease.run} {owed}", error):
                     raise
                 return self.finish(self._give_up(owed, lease, error), until)
+            # After the strike: a target that hangs must not have the dead letters sent once more.
+            for stage, reason in refused:
+                self.announcer.refused(stage, reason, until=until)
         return lease
 
     def release(self, lease: Lease, seconds: int) -> None:
@@ -103,7 +117,16 @@ class Finisher:
             return lease
         return self.finish(lease, until)
 
-    def _run_again(self, lease: Lease) -> Lease:
+    def _untold(self, lease: Lease, until: datetime | None) -> Lease:
+        """Note when the notice was first tried: it is tried for so long from then on."""
+        if lease.untold_at is not None:
+            return lease
+        try:
+            return self.leases.note_untold(lease, self.clock.now())
+        except LeaseChangedError as error:
+            return self._changed(lease, error.current, until)
+
+    def _run_again(self, lease: Lease, until: datetime | None) -> Lease:
         """Reopen the job of a void commit: nothing of it is visible.
 
         What its attempt left is removed after the row has changed: until then it may be published.
@@ -111,13 +134,13 @@ class Finisher:
         try:
             reopened = self.publication.reopen(lease)
         except LeaseChangedError as error:
-            return self._changed(lease, error.current)
+            return self._changed(lease, error.current, until)
         wait_s = left_s(reopened.retry_at, self.clock) or 0
-        settled = self.settled(reopened, ceil(max(0, wait_s)))
+        settled = self.settled(reopened, ceil(max(0, wait_s)), until)
         self.publication.discard(lease)
         return settled
 
-    def _changed(self, lease: Lease, current: Lease | None) -> Lease:
+    def _changed(self, lease: Lease, current: Lease | None, until: datetime | None) -> Lease:
         """The row that won: of another function that finishes it, or of a new run.
 
         If its runner published meanwhile, no other function may come to finish it.
@@ -125,7 +148,7 @@ class Finisher:
         if current is None:
             return lease
         is_news = current.attempt.published_at and not lease.attempt.published_at
-        return self.finish(current) if is_news and current.id == lease.id else current
+        return self.finish(current, until) if is_news and current.id == lease.id else current
 
     def _give_up(self, owed: Owed, lease: Lease, error: Exception) -> Lease:
         """The row without an act that cannot be done.
@@ -149,14 +172,14 @@ class Finisher:
         arn = self.executions.arn(lease.id.execution_name)
         return reason_of(lease, arn, self._log_location(lease))
 
-    def _do(self, owed: Owed, lease: Lease, until: datetime | None) -> None:
+    def _do(self, owed: Owed, lease: Lease, until: datetime | None, refused: Refusals) -> None:
         stage = self.settings.stage_or_removed(lease.stage)
         match owed:
             case Owed.PUBLISH:
                 if lease.attempt.published_at is None:
                     self.publication.publish(lease, until)
             case Owed.FOLLOW_ONS:
-                self._follow_on(lease)
+                self._follow_on(lease, refused)
             case Owed.DEAD_LETTER if stage.is_removed:
                 logger.warning("no queue for a dead letter: the stage was removed")
             case Owed.DEAD_LETTER if lease.last_class == INTERNAL_ERROR:
@@ -172,7 +195,7 @@ class Finisher:
                 if lease.receive.receipt_handle is not None:
                     self.queue.delete(stage.queue_url, lease.receive.receipt_handle)
 
-    def _follow_on(self, lease: Lease) -> None:
+    def _follow_on(self, lease: Lease, refused: Refusals) -> None:
         """Send what follows a success, and start the joins that it completes.
 
         The job's message stays until all of it is in its queues.
@@ -191,27 +214,34 @@ class Finisher:
         # Before anything is sent: a job that follows must not come to a join that does not wait
         # for it yet.
         started = [
-            job for each in replaced(lease, emitted, self.settings) if (job := self._count(each))
+            job
+            for each in replaced(lease, emitted, self.settings)
+            if (job := self._count(each, refused))
         ]
         # One stage after the other, and a batch at a time: all bodies together may be too much for
         # a function's memory.
-        jobs_to_send = chain(self._jobs(lease, emitted), started)
+        jobs_to_send = chain(self._jobs(lease, emitted, refused), started)
         for name, jobs in groupby(jobs_to_send, key=lambda job: job.stage):
             stage = self.settings.stage_or_removed(name)
             if stage.is_removed:
-                self._dead_letter_orphans(lease, name, messages(jobs))
+                self._dead_letter_orphans(lease, name, messages(jobs), refused)
                 continue
             for message, why in self.queue.send_many(stage.queue_url, messages(jobs)):
-                self._dead_letter_unsendable(stage, message, f"SQS refuses this job: {why}")
+                reason = self._dead_letter_unsendable(
+                    stage, message, f"SQS refuses this job: {why}"
+                )
+                refused.append((stage, reason))
         logger.info("followed on", extra={"lease": lease.key, "jobs": dict(sent)})
 
-    def _jobs(self, lease: Lease, emitted: Emitted | None) -> Iterator[FollowOn]:
+    def _jobs(self, lease: Lease, emitted: Emitted | None, refused: Refusals) -> Iterator[FollowOn]:
         for each in follow_ons(lease, emitted, self.settings):
-            job = each if isinstance(each, FollowOn) else self._arrive(each)
+            job = each if isinstance(each, FollowOn) else self._arrive(each, refused)
             if job:
                 yield job
 
-    def _dead_letter_orphans(self, lease: Lease, name: str, messages: Iterable[Message]) -> None:
+    def _dead_letter_orphans(
+        self, lease: Lease, name: str, messages: Iterable[Message], refused: Refusals
+    ) -> None:
         """Dead-letter what the job emitted for a stage that was taken out since, in its own."""
         stage = self.settings.stage_or_removed(lease.stage)
         why = f"stage {name} was taken out: submit this request to another"
@@ -219,48 +249,50 @@ class Finisher:
             if stage.is_removed:
                 logger.warning("no queue for a dead letter: both stages were removed")
             else:
-                self._dead_letter_unsendable(stage, message, why)
+                refused.append((stage, self._dead_letter_unsendable(stage, message, why)))
 
-    def _dead_letter_unsendable(self, stage: Stage, message: Message, why: str) -> None:
+    def _dead_letter_unsendable(self, stage: Stage, message: Message, why: str) -> Reason:
         """A follow-on that can never be sent must neither stay owed nor be forgotten."""
         key = job_key(stage.name, json.loads(message.body)["job_id"])
         reason = Reason(kind="unsendable", reason=shorten(why), key=key)
         self.giving_up.send(stage.dead_letter_queue_url, lambda: message, reason)
-        self.announcer.refused(stage, reason)
         logger.error("a follow-on cannot be sent: dead-lettered", extra={"lease": key})
+        return reason
 
-    def _count(self, each: Replaced) -> FollowOn | None:
+    def _count(self, each: Replaced, refused: Refusals) -> FollowOn | None:
         """The join's job when nothing is left to wait for; None before that."""
         outputs = self.joins.replace(each, self.clock.now())
         if outputs is None:
             return None
-        return self._start(each.join, dict(enumerate(outputs)), len(outputs))
+        return self._start(each.join, dict(enumerate(outputs)), len(outputs), refused)
 
-    def _arrive(self, arrival: Arrival | Join) -> FollowOn | None:
+    def _arrive(self, arrival: Arrival | Join, refused: Refusals) -> FollowOn | None:
         """The job that starts because all have arrived; None while some are missing."""
         if isinstance(arrival, Join):
-            return self._start(arrival, {}, 0)
+            return self._start(arrival, {}, 0, refused)
         join, size = arrival.join, arrival.size
         outputs = self.joins.arrive(join.key, arrival.n, size, arrival.output, self.clock.now())
-        return None if outputs is None else self._start(join, outputs, size)
+        return None if outputs is None else self._start(join, outputs, size, refused)
 
-    def _start(self, join: Join, outputs: Mapping[int, str], size: int) -> FollowOn | None:
+    def _start(
+        self, join: Join, outputs: Mapping[int, str], size: int, refused: Refusals
+    ) -> FollowOn | None:
         found = joined(join, outputs, size, self.leases.load(join.of), self.settings)
         self.requests.put_inputs(found.inputs_ref, found.inputs)
         if problem := _problem_of(found):
-            self._refuse(found, problem)
+            refused.append(self._refuse(found, problem))
             return None
         return found.job
 
-    def _refuse(self, join: Joined, why: str) -> None:
+    def _refuse(self, join: Joined, why: str) -> tuple[Stage, Reason]:
         """Dead-letter a join that lacks inputs: it must neither start nor be forgotten."""
         reason = Reason(kind="incomplete_join", reason=why, key=join.key)
         stage = self.settings.stage(join.job.stage)
         self.queue.send(
             stage.dead_letter_queue_url, dead_letter(Message(join.job.body, {}), reason)
         )
-        self.announcer.refused(stage, reason)
         logger.warning("a join cannot start: dead-lettered", extra={"lease": join.key})
+        return stage, reason
 
     def _log_location(self, lease: Lease) -> str | None:
         """Group and stream of the last attempt's log, for a job run the group alone.

@@ -9,7 +9,6 @@ from functools import partial
 
 from aws_lambda_powertools import Logger
 
-from longhaul.announcing import Announcer
 from longhaul.batch import Batch
 from longhaul.domain.dead_letter import Reason, refusal
 from longhaul.domain.giving_up import INTERNAL_ERROR, explained
@@ -28,7 +27,6 @@ class Guard:
     clock: Clock
     leases: Leases
     finisher: Finisher
-    announcer: Announcer
     giving_up: GivingUp
     background: Background
 
@@ -95,11 +93,9 @@ class Guard:
             self._dead_letter(batch, message.message_id, message.content, reason)
         elif row.state is State.RELEASED:
             ended = with_handle(self.giving_up.end(row, error), message.receipt_handle)
-            if self.finisher.finish(ended).is_finished:
+            if self.finisher.finish(ended, batch.until).is_finished:
                 batch.kept.discard(message.message_id)
 
     def _dead_letter(self, batch: Batch, message_id: str, content: Message, reason: Reason) -> None:
         self.giving_up.send(batch.stage.dead_letter_queue_url, lambda: content, reason)
-        self.announcer.refused(batch.stage, reason, message_id)
-        batch.kept.discard(message_id)
-        batch.dead_lettered.append(message_id)
+        batch.struck_off(message_id, reason)

@@ -189,6 +189,12 @@ class Leases(Protocol):
         Iff it is not published, and nobody has noted that since `lease` was read.
         """
 
+    def note_untold(self, lease: Lease, now: datetime) -> Lease:
+        """Note that the notice of an end could not be sent, iff the row still owes the same.
+
+        The first time stays.
+        """
+
     def reopen(self, lease: Lease, after: Lease) -> Lease:
         """Write the row after its commit was void, iff not published."""
 

@@ -246,7 +246,6 @@ class Wiring:
             clock=self.clock,
             leases=self.leases,
             finisher=self.finisher,
-            announcer=self.announcer,
             giving_up=self.giving_up,
             background=self.background,
         )

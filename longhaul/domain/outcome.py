@@ -154,6 +154,11 @@ def noted_gone(lease: Lease, now: datetime) -> Lease:
     return replace(lease, attempt=replace(lease.attempt, gone_at=now))
 
 
+def noted_untold(lease: Lease, now: datetime) -> Lease:
+    """The row of an ended job whose notice could not be sent."""
+    return replace(lease, untold_at=now)
+
+
 def reopened(lease: Lease, timing: LeaseSettings, now: datetime, rng: random.Random) -> Lease:
     """The row of a job whose committed output is void: it runs again, as after an interruption.
 
@@ -171,7 +176,7 @@ def reopened(lease: Lease, timing: LeaseSettings, now: datetime, rng: random.Ran
     )
     if interruptions >= timing.max_interruptions:
         # Its end is now, and not when it seemed to have succeeded: what was sent in between is
-        # older than its death, and its notice is tried for a day from now.
+        # older than its death.
         return _dead(replace(row, settled_at=now))
     wait = timedelta(seconds=schedule.back_off_s(interruptions - 1, timing, rng))
     return replace(row, state=State.RELEASED, owed=(), retry_at=now + wait)

@@ -20,6 +20,7 @@ class Asked:
         cancels: When the row noted the latest cancel, by key.
         cancelled_before: When the latest cancel began that somebody saw done, by key.
         died: When a run died, as its row says, by key and run.
+        untold_s: How long a run owed nothing but its delete, and so its notice, by key and run.
         copied_at: When the sweeper sent its latest copy, by key.
     """
 
@@ -28,6 +29,8 @@ class Asked:
         self.cancels: dict[str, datetime] = {}
         self.cancelled_before: dict[str, datetime] = {}
         self.died: dict[tuple[str, int | None], datetime] = {}
+        self.untold_s: dict[tuple[str, int | None], float] = {}
+        self._untold_since: dict[tuple[str, int | None], datetime] = {}
         self.copied_at: dict[str, datetime] = {}
 
     @property
@@ -42,6 +45,12 @@ class Asked:
     def note_row(self, before: Row | None, row: Row) -> None:
         if row.get("cancelled_at") != (before or {}).get("cancelled_at"):
             self.cancels[row["key"]["S"]] = self._seen.now
+        owed = [each["S"] for each in row.get("owed", {}).get("L", ())]
+        run = row["key"]["S"], int(row["run"]["N"])
+        if owed == ["delete"]:
+            self._untold_since.setdefault(run, self._seen.now)
+        elif since := self._untold_since.pop(run, None):
+            self.untold_s[run] = (self._seen.now - since).total_seconds()
 
     def chain_of(self, sent: Sent) -> str:
         """Id of the message with which a chain of copies began."""

@@ -264,6 +264,16 @@ REGRESSIONS: Mapping[str, Plan] = {
         faults=(Fault("task@j0-1.1", 8, "lost/before/all"),),
         max_attempts=1,
     ),
+    "a notice was lost at its first try, when a publication had been owed for a day": Plan(
+        jobs=(Job("j0", work_s=9.0, files=1, endings=(Ending("dies_after_commit"),)),),
+        acts=(
+            _SUBMIT,
+            Act(74.0, "outage", for_s=88_000.0, service="s3"),
+            Act(75.0, "outage", for_s=89_000.0, service="sns"),
+        ),
+        faults=(),
+        notify="sns",
+    ),
     "a cancelled message that SQS did not delete for hours was owed without an alarm": Plan(
         jobs=(Job("j0", work_s=9_000.0, files=1), Job("j1", work_s=9.0, files=1)),
         acts=(

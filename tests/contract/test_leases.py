@@ -267,6 +267,24 @@ def test_of_two_publishers_that_look_again_one_goes_on(
         leases.note_gone(first, later + timedelta(seconds=1))
 
 
+def test_the_first_vain_try_of_a_notice_stays_while_its_delete_is_owed(
+    leases: DynamoLeases, claimed: Lease
+) -> None:
+    committed = leases.commit(claimed.id, OUTPUT)
+    ended = after(committed, OutcomeClass.SUCCEEDED)
+    leases.settle(committed, ended)
+    for owed in ended.owed[:-1]:
+        ended = leases.strike(ended, owed, NOW)
+    first = leases.note_untold(ended, NOW)
+    assert first.untold_at == NOW
+    assert leases.load(claimed.key) == first
+    assert leases.note_untold(ended, NOW + timedelta(hours=1)) == first
+    done = leases.strike(first, Owed.DELETE, NOW)
+    with pytest.raises(LeaseChangedError) as lost:
+        leases.note_untold(first, NOW + timedelta(hours=1))
+    assert lost.value.current == done
+
+
 def test_published_output_is_neither_noted_as_gone_nor_cleared(
     leases: DynamoLeases, claimed: Lease
 ) -> None:

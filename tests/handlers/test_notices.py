@@ -2,7 +2,9 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -160,7 +162,7 @@ def test_a_join_without_all_its_inputs_is_told_to_its_own_stage(context: Context
     main, clean, delays = STAGES
     with deployed(check=True, stages=(main, clean, replace_notify(delays))) as stack:
         stack.aws.sns.create_topic(Name="ended")
-        parent = stack.claim()
+        parent = stack.claim(opens=())  # by a version whose joins close the innermost fan-out
         commit(stack, parent, emitting(2))
         settled(parent, context)
         one, two = dispatched(stack, clean, context)
@@ -231,9 +233,33 @@ def test_a_notice_is_tried_for_so_long_and_then_lost_and_counted(
         life.stack.aws.clock.advance(61)
         life.sweep()
     assert life.row(JOB).is_finished
+    life.stack.aws.clock.advance(900)
     life.deliver()
     assert (life.stack.messages(), lost(capsys)) == ((0, 0), 1)
     assert told(life) == []
+
+
+@pytest.mark.parametrize("error", [denied, unavailable])
+def test_time_in_which_something_else_was_owed_does_not_count_as_a_try(
+    life: Life, capsys: pytest.CaptureFixture[str], error: Any
+) -> None:
+    life.send(JOB)
+    life.deliver()
+    life.start_work(life.row(JOB))
+    life.commit(life.row(JOB))
+    with (
+        failing(life.stack, unavailable, "CompleteMultipartUpload"),
+        pytest.raises(Exception, match="CompleteMultipartUpload"),
+    ):
+        life.settle(life.row(JOB))
+    life.stack.aws.clock.advance(UNREACHED_FOR.total_seconds() + 1)
+    with failing(life.stack, error, "Publish"):
+        life.sweep()
+    assert life.row(JOB).owed == (Owed.DELETE,)
+    life.stack.aws.clock.advance(300)
+    life.sweep()
+    assert [each["outcome"] for each in told(life)] == ["SUCCEEDED"]
+    assert (life.row(JOB).is_finished, lost(capsys)) == (True, 0)
 
 
 def test_a_notice_is_sent_when_its_target_is_there_again(
@@ -243,7 +269,7 @@ def test_a_notice_is_sent_when_its_target_is_there_again(
         succeed(life)
         life.stack.aws.clock.advance(3_700)
         life.deliver()
-    life.stack.aws.clock.advance(61)
+    life.stack.aws.clock.advance(901)
     life.deliver()
     assert [each["outcome"] for each in told(life)] == ["SUCCEEDED"]
     assert (life.row(JOB).is_finished, life.stack.messages()) == (True, (0, 0))
@@ -276,6 +302,114 @@ def test_a_refused_messages_dead_letter_does_not_wait_for_its_notice(
         life.deliver()
     assert len(life.stack.dead_letters()) == 1
     assert (life.stack.messages(), lost(capsys)) == ((0, 0), 1)
+
+
+@contextmanager
+def hanging(life: Life, for_s: float) -> Iterator[list[Call]]:
+    """The target does not answer: each call takes so long, and fails."""
+    calls: list[Call] = []
+
+    def around(call: Call, proceed: Proceed) -> Answer:
+        if call.operation != "Publish":
+            return proceed()
+        calls.append(call)
+        life.stack.aws.clock.advance(for_s)
+        raise unavailable("Publish")
+
+    before, life.stack.aws.gate.around = life.stack.aws.gate.around, around
+    yield calls
+    life.stack.aws.gate.around = before
+
+
+def test_a_target_that_hangs_until_the_batch_is_over_doubles_no_dead_letter(
+    life: Life, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for n in range(3):
+        life.stack.sqs.send_message(QueueUrl=life.stack.jobs_url, MessageBody=f"no json {n}")
+    life.send(JOB)
+    with hanging(life, for_s=300) as calls:
+        life.dispatch(life.receive())
+        assert life.row(JOB).state is State.RUNNING
+        life.stack.aws.clock.advance(300)
+        life.deliver()
+    assert len(life.stack.dead_letters()) == 3
+    assert (len(calls), lost(capsys)) == (1, 3)
+
+
+def test_a_job_starts_beside_notices_that_hang(life: Life) -> None:
+    """Its message comes with one that is refused, and with one that a cancel ended."""
+    life.send("february")
+    life.deliver()
+    life.settle(life.row("february"), "exit-1")
+    life.stack.parts.leases.request_cancel("main#february", "main")
+    life.stack.aws.clock.advance(1_000)
+    life.stack.sqs.send_message(QueueUrl=life.stack.jobs_url, MessageBody="no json")
+    life.send(JOB)
+    states: list[State | None] = []
+    with hanging(life, for_s=0):
+        hang = life.stack.aws.gate.around
+        assert hang
+
+        def around(call: Call, proceed: Proceed) -> Answer:
+            if call.operation == "Publish":
+                started.wait(20)
+                row = life.stack.parts.leases.load(f"main#{JOB}")
+                states.append(row.state if row else None)
+            answer = hang(call, proceed)
+            if call.operation == "StartExecution":
+                started.set()
+            return answer
+
+        started = Event()
+        life.stack.aws.gate.around = around
+        life.dispatch(life.receive())
+    assert states == [State.RUNNING] * 2
+
+
+def test_a_target_that_did_not_answer_is_spared_for_a_minute(life: Life) -> None:
+    """Otherwise some hundred jobs that owe a notice would keep all dispatchers waiting for it."""
+    for n in range(4):
+        life.send(f"j{n}")
+    life.deliver()
+    for n in range(4):
+        life.complete(life.row(f"j{n}"))
+    with hanging(life, for_s=14) as calls:
+        for n in range(4):
+            assert life.settle(life.row(f"j{n}")) == "SUCCEEDED"
+        assert len(calls) == 1
+        life.stack.aws.clock.advance(46)
+        life.sweep()
+        assert len(calls) == 2
+    life.stack.aws.clock.advance(60)
+    life.sweep()
+    assert sorted(each["job_id"] for each in told(life)) == ["j0", "j1", "j2", "j3"]
+
+
+def test_a_target_that_fails_at_once_is_asked_for_each_job(life: Life) -> None:
+    with hanging(life, for_s=0.5) as calls:
+        for n in range(3):
+            life.send(f"j{n}")
+        life.deliver()
+        for n in range(3):
+            life.complete(life.row(f"j{n}"))
+            life.settle(life.row(f"j{n}"))
+    assert len(calls) == 3
+
+
+def test_messages_whose_notices_wait_come_more_and_more_rarely(life: Life) -> None:
+    hidden = []
+    with hanging(life, for_s=0):
+        succeed(life)
+        for _ in range(6):
+            (message,) = life.stack.sqs.queues[life.stack.jobs_url].messages.values()
+            life.stack.aws.clock.advance(
+                max(0.0, message.shows_at - life.stack.aws.clock.now().timestamp())
+            )
+            life.deliver()
+            hidden.append(round(message.shows_at - life.stack.aws.clock.now().timestamp()))
+    assert hidden[-1] == 900
+    assert hidden == sorted(hidden)
+    assert 60 <= hidden[0] < 200
 
 
 def test_a_sweep_that_has_no_time_left_asks_no_target(life: Life) -> None:

@@ -80,7 +80,7 @@ def test_a_follow_on_sent_twice_is_a_duplicate_of_a_job_that_has_ended(
     for each in children:
         pipeline.parts.leases.settle(each, _dead(each))
     row = pipeline.row()
-    pipeline.parts.finisher._follow_on(row)
+    pipeline.parts.finisher._follow_on(row, [])
     assert dispatched(pipeline, CLEAN, context) == []
     assert jobs_in(pipeline, CLEAN) == []
 

@@ -33,6 +33,8 @@ def dispatcher(row: Lease | None = None, **parts: Any) -> Dispatcher:
             do(one)
 
     leases, guard, background = Mock(), Mock(), Mock()
+    messages = parts.setdefault("messages", Mock())
+    messages.notices.return_value = []
     leases.survey.return_value = (Rows({row.key: row} if row else {}), Mock())
     guard.each.side_effect = each
     guard.reading.side_effect = lambda _batch, _delivery, do: do()

@@ -162,11 +162,12 @@ def test_a_follow_on_was_sent_when_the_job_before_it_ended() -> None:
     ]
 
 
-def test_a_follow_on_that_is_never_taken_is_told_as_refused() -> None:
-    queue, announcer, giving_up = Mock(), Mock(), Mock()
+def test_a_follow_on_that_is_never_taken_is_told_as_refused_once_it_is_struck_off() -> None:
+    queue, announcer, giving_up, leases = Mock(), Mock(), Mock(), striking()
     queue.send_many.side_effect = lambda _, messages: [(each, "too long") for each in messages]
     row = replace(PUBLISHED, owed=(Owed.FOLLOW_ONS,))
-    follow(queue, row, announcer=announcer, giving_up=giving_up)
+    announcer.refused.side_effect = lambda *_, **__: leases.strike.assert_called_once()
+    follow(queue, row, announcer=announcer, giving_up=giving_up, leases=leases)
     ((told_of, reason), _) = announcer.refused.call_args
     assert (told_of, reason.kind, reason.key) == (stage(), "unsendable", "main#next")
     assert giving_up.send.call_args.args[0] == stage().dead_letter_queue_url

@@ -25,11 +25,11 @@ def failing(batch: Batch, row: Lease | None, **parts: Any) -> Guard:
 
 @pytest.mark.parametrize("row", [None, running(message_id="m-0")], ids=["no row", "another's"])
 def test_a_message_without_a_job_is_refused_counted_and_told(row: Lease | None) -> None:
-    batch, announcer = Batch(stage(), {"m-1", "m-2"}), Mock()
-    guard = failing(batch, row, announcer=announcer)
+    batch = Batch(stage(), {"m-1", "m-2"})
+    guard = failing(batch, row)
     send: Any = guard.giving_up.send
-    ((told_of, reason, message_id), _) = announcer.refused.call_args
-    assert (told_of, reason.kind, message_id) == (stage(), "internal_error", "m-1")
+    ((message_id, reason),) = batch.refused
+    assert (reason.kind, message_id) == ("internal_error", "m-1")
     assert send.call_args.args[::2] == (stage().dead_letter_queue_url, reason)
     assert (batch.kept, batch.dead_lettered) == ({"m-2"}, ["m-1"])
 

@@ -44,7 +44,7 @@ from longhaul.domain.lease import (
     registered,
 )
 from longhaul.domain.message import JobMessage
-from longhaul.domain.outcome import noted_gone, struck
+from longhaul.domain.outcome import noted_gone, noted_untold, struck
 from longhaul.domain.pace import Pace, Room
 from longhaul.ports import Clock, Rows
 from longhaul.settings import Stage
@@ -62,6 +62,7 @@ FIRST_TASK = "(attribute_not_exists(task_arn) OR task_arn = :task_arn)"
 UNCOMMITTED = "attribute_not_exists(#output)"  # one commit per run; a failure never overrules it
 UNPUBLISHED = "attribute_not_exists(published_at)"  # a published output is not void
 NOT_GONE = "attribute_not_exists(gone_at)"  # of two first looks one is noted
+NEVER_UNTOLD = "attribute_not_exists(untold_at)"  # the first time counts
 SAME_LOOK = "gone_at = :gone_at"  # of two later looks one completes the uploads
 NOT_CANCELLED = "attribute_not_exists(cancel_requested_at)"  # no commit outruns the mark
 # A claim does not erase a cancel that covers its message.
@@ -244,6 +245,20 @@ class DynamoLeases:
             self._replace(lease, after, [UNPUBLISHED, look], values)
         except LeaseChangedError as error:
             return own_write(error, lambda row: row.id == lease.id and row.attempt.gone_at == now)
+        return after
+
+    def note_untold(self, lease: Lease, now: datetime) -> Lease:
+        after = noted_untold(lease, now)
+        clauses = [SAME_OWED, NEVER_UNTOLD]
+        try:
+            self._replace(lease, after, clauses, _as_placeholders(lease, "owed"))
+        except LeaseChangedError as error:
+            return own_write(
+                error,
+                lambda row: (
+                    row.id == lease.id and row.owed == lease.owed and row.untold_at is not None
+                ),
+            )
         return after
 
     def reopen(self, lease: Lease, after: Lease) -> Lease:

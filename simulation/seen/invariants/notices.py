@@ -48,7 +48,7 @@ def every_end_is_told(seen: "Seen", _: None) -> str | None:
     told = {_run_of(event): event["outcome"] for event in seen.told}
     for (key, run), ended in seen.over.items():
         is_removed = key.partition("#")[0] in seen.retired
-        if is_removed or ended.owed_s >= _GIVEN_UP_S:
+        if is_removed or seen.asked.untold_s.get((key, run), 0) >= _GIVEN_UP_S:
             continue
         if told.get((key, run)) != ended.state:
             return f"run {run} of {key} ended {ended.state}; told: {told.get((key, run))}"

@@ -44,7 +44,13 @@ NOTICES: Final = (
     Mutant(
         "an invalid message is not told",
         "longhaul/batch.py",
-        "self.announcer.refused(batch.stage, reason, message_id)",
+        "self.refused.append((message_id, reason))",
         "",
+    ),
+    Mutant(
+        "the day of a notice counts from the end of its job",
+        _ANNOUNCING,
+        "now - (lease.untold_at or now)",
+        "now - lease.ended_at",
     ),
 )
