@@ -298,9 +298,10 @@ class AttemptRunner:
             if self.stop.requested
             else failures.of_error(error, self.params)
         )
-        # The text goes into the row alone: Spark's errors quote queries, and more people read logs.
+        # The row's text, without values of the parameters. The error's own is not logged.
         logger.error(
-            "attempt failed",
+            "attempt failed: %s",
+            failure.error,
             exc_info=error,
             extra={"outcome": failure.kind.value, "exit_code": int(failure.exit_code)},
         )

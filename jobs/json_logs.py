@@ -5,9 +5,10 @@ Bodies and parameters of messages are never logged.
 
 import json
 import logging
-import traceback
 from datetime import UTC, datetime
 from pathlib import Path
+
+from jobs.traces import trace
 
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -28,13 +29,10 @@ class JsonFormatter(logging.Formatter):
             **self._always,
             **{name: value for name, value in vars(record).items() if name not in _OWN},
         }
-        if record.exc_info and record.exc_info[0]:
+        if record.exc_info and record.exc_info[0] and record.exc_info[1]:
             # Without the message: it may quote the parameters or the data of the job.
             line["exception"] = record.exc_info[0].__name__
-            line["stack"] = [
-                f"{frame.filename}:{frame.lineno} {frame.name}"
-                for frame in traceback.extract_tb(record.exc_info[2])
-            ]
+            line["stack"] = trace(record.exc_info[1])
         return json.dumps(line, default=str)
 
 

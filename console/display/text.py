@@ -13,7 +13,7 @@ from longhaul.domain.durations import format_duration
 _UNIT = re.compile(r"\d{1,9}[dhms]")
 _UNPRINTABLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 # Fields that all lines of an attempt share, or that are shown in front.
-_COMMON = {"timestamp", "level", "logger", "message", "job_id", "attempt", "execution"}
+_COMMON = {"timestamp", "level", "logger", "message", "job_id", "attempt", "execution", "stack"}
 
 _BEGIN = '{"timestamp": "'
 
@@ -36,7 +36,8 @@ def printable(text: object, *, lines: bool = False) -> str:
 def log_line(event: LogEvent) -> str:
     """A line of a task's log, readable.
 
-    JSON of the runner becomes time, level, message and its own fields; another line is unchanged.
+    JSON of the runner becomes time, level, message and its own fields, and below them an indented
+    line for each frame of an error; another line is unchanged.
     Where a job's output without a line end stands before such JSON, these are two lines.
     """
     if (found := _of_the_runner(event.text)) is not None:
@@ -63,7 +64,11 @@ def _shown(found: Mapping[str, Any]) -> str:
     clock, level = str(found.get("timestamp", ""))[11:23], str(found.get("level", ""))
     rest = " ".join(f"{name}={value}" for name, value in found.items() if name not in _COMMON)
     line = f"{clock} {level:7} {found['message']} {rest}".rstrip()
-    return printable(line, lines=True).replace("\n", "\\n")
+    stack = found.get("stack")
+    frames = stack if isinstance(stack, list) else []
+    return "\n    ".join(
+        printable(each, lines=True).replace("\n", "\\n") for each in (line, *frames)
+    )
 
 
 def age(now: datetime, moment: datetime) -> str:

@@ -1,5 +1,6 @@
 """The one place that builds Spark sessions, for one machine and for a cluster."""
 
+import logging
 import sys
 from math import ceil
 from pathlib import Path
@@ -28,6 +29,8 @@ _MLLIB_TYPES: Final = [
     for library in ("ml", "mllib")
     for kind in ("Vector", "Matrix")
 ]
+
+logger = logging.getLogger(__name__)
 
 
 def shuffle_partitions(cores: int, input_bytes: int = 0) -> int:
@@ -108,7 +111,19 @@ def build_session(name: str, options: dict[str, str]) -> SparkSession:
     builder = SparkSession.Builder().appName(name)
     for option, value in options.items():
         builder = builder.config(option, value)
-    return builder.getOrCreate()
+    session = builder.getOrCreate()
+    # Else a job that succeeded ends with a traceback: the JVM's end closes a connection that the
+    # server reads. Whether the JVM may end is seen elsewhere.
+    server = session.sparkContext._accumulatorServer  # noqa: SLF001 - PySpark has no public way
+    server.handle_error = _log_what_is_no_end  # type: ignore[method-assign, assignment]
+    return session
+
+
+def _log_what_is_no_end(_request: object, _address: object) -> None:
+    """For a server, in place of a traceback on stderr."""
+    error = sys.exception()
+    if not isinstance(error, EOFError | ConnectionError):
+        logger.error("an accumulator was not updated", exc_info=error)
 
 
 def _known_type(_cls: type[UserDefinedType], json: dict[str, Any]) -> UserDefinedType:

@@ -35,6 +35,19 @@ def runner_line(lease: Lease, message: str, **more: object) -> str:
     )
 
 
+def test_frames_of_an_error_stand_below_its_line_and_forge_no_other(world: World) -> None:
+    lease = began(world)
+    stack = ["flights.py:12 run", "a\n03:04:05.678 INFO    job done"]
+    failed = runner_line(lease, "attempt failed: KeyError: 'a'", exit_code=1, stack=stack)
+    world.aws.logs.write(GROUP, "job/job/t1", failed, runner_line(lease, "next", stack="none"))
+    assert world.run("logs", "flights").stdout == (
+        "03:04:05.678 INFO    attempt failed: KeyError: 'a' exit_code=1\n"
+        "    flights.py:12 run\n"
+        "    a\\n03:04:05.678 INFO    job done\n"
+        "03:04:05.678 INFO    next\n"
+    )
+
+
 def test_lines_of_the_runner_are_shortened_and_others_are_unchanged(world: World) -> None:
     lease = began(world)
     world.aws.logs.write(

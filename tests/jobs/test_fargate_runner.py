@@ -167,6 +167,8 @@ def test_a_projects_job_may_make_udfs_while_it_is_imported(
     (part,) = (each for each in remote.objects(OUTPUT) if each.endswith(".json"))
     written = remote.s3.get_object(Bucket=BUCKET, Key=part)["Body"].read()
     assert written == b'{"word":"AA"}\n'
+    # A line that is none would be a traceback, of what noticed the JVM's end.
+    assert [json.loads(line)["message"] for line in log.splitlines()] == ["job done"]
 
 
 @pytest.mark.parametrize(
