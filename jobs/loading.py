@@ -48,6 +48,10 @@ _OF_A_SESSION: Final = (SparkContext, SparkSession, DataFrame, Column)
 _OF_FILES: Final = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
 
 
+class WrongParamsError(PermanentJobError):
+    """Parameters that the job's model refuses."""
+
+
 @dataclass(frozen=True)
 class LoadedJob:
     run: Run
@@ -73,8 +77,8 @@ def load(
             while it is imported, as `@udf("string")` does. The catalogue's own do not.
 
     Raises:
-        PermanentJobError: a parameter is wrong (the message names it and does not quote its value),
-            or the file is not Python that can run here.
+        WrongParamsError: a parameter is wrong; the message names it and does not quote its value.
+        PermanentJobError: the file is not Python that can run here.
         Exception: as Spark's start raises it; or as the module's import does, where the next
             attempt may do better.
     """
@@ -116,7 +120,7 @@ def _checked(model: type[ModelT], params: Mapping[str, JsonValue]) -> ModelT:
                 include_url=False, include_input=False, include_context=False
             )
         ]
-        raise PermanentJobError("; ".join(problems)) from None
+        raise WrongParamsError("; ".join(problems)) from None
 
 
 def _file_in_project(name: str) -> Path | None:

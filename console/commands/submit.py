@@ -11,9 +11,11 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from console.errors import CommandError, ExitStatus
+from console.operations.params import check_params
 from console.operations.submission import Document, Problem, Submission, documents, submissions
 from console.operations.submit import SubmitReport
 from console.operations.wait import Awaited, conflicts
+from console.project import chosen
 from console.target import Target, say_where
 from console.terminal.options import AsJson, StageOption, on_target
 from console.terminal.outcomes import wait_for
@@ -186,6 +188,12 @@ def submit(  # noqa: PLR0913 - one option for each field of a request
         _max_bytes(target, where.queue_url),
         lambda name: _new_id(name, prefix, next(numbers), len(found)),
     )
+    project = chosen()
+    if project is not None and project.stack_name == target.stack:
+        wrong, notes = check_params(project, sendable, where)
+        more += wrong
+        for note in notes:
+            out.note(note, style="yellow")
     _refuse(out, [*problems, *more])
     say_where(out, target)
     awaited = (
@@ -216,7 +224,8 @@ def submit(  # noqa: PLR0913 - one option for each field of a request
     if report.unsent:
         raise CommandError(f"{len(report.unsent)} requests were not sent")
     if wait:
-        wait_for(out, target, awaited)
+        sent = {job_key(where.name, each.job_id): {**each.request.params} for each in sendable}
+        wait_for(out, target, awaited, sent)
 
 
 def _read(file: Path | None) -> tuple[list[Document], list[Problem]]:

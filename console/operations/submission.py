@@ -12,6 +12,7 @@ from typing import Any
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.message import Message, in_batches, size_problem
 from longhaul.domain.policy import parse_request
+from longhaul.domain.quoting import with_values
 from longhaul.domain.request import JobRequest
 from longhaul.settings import RuntimeSettings, Stage
 
@@ -94,7 +95,9 @@ def submissions(
         try:
             each = _submission(document, settings, stage, new_id)
         except InvalidRequestError as error:
-            problems += [Problem(document.place, text) for text in error.problems]
+            # On the sender's own terminal.
+            said = (with_values(text, {**document.fields}) for text in error.problems)
+            problems += [Problem(document.place, text) for text in said]
             continue
         first = by_id.setdefault(each.job_id, each)
         if problem := size_problem(Message(each.body, {}), max_bytes):

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 
 import typer
+from pydantic import JsonValue
 from rich.console import Group
 from rich.live import Live
 from rich.text import Text
@@ -16,13 +17,25 @@ from console.operations.wait import Awaited, Standing, moved
 from console.target import Target
 from console.terminal.output import STYLES, Output, table_of
 from longhaul.domain.lease import Lease
+from longhaul.domain.quoting import with_values
 
 _MAX_ROWS = 15
 _SHOWN_STATES = tuple(STYLES)
 
 
-def wait_for(out: Output, target: Target, awaited: Sequence[Awaited]) -> None:
+_NOTHING: Mapping[str, JsonValue] = {}
+
+
+def wait_for(
+    out: Output,
+    target: Target,
+    awaited: Sequence[Awaited],
+    sent: Mapping[str, JsonValue] = _NOTHING,
+) -> None:
     """Show the jobs until each has its outcome.
+
+    `sent`: by their keys, the parameters that were sent from this terminal. They are whole in its
+    lines.
 
     Raises:
         typer.Exit: with 1 if a job did not succeed.
@@ -38,7 +51,7 @@ def wait_for(out: Output, target: Target, awaited: Sequence[Awaited]) -> None:
                 if live is not None:
                     live.update(_picture(target, final))
                 else:
-                    _lines(out, final, seen)
+                    _lines(out, final, seen, sent)
     except KeyboardInterrupt:
         out.note(
             "no longer waiting; the jobs go on: `longhaul status` shows them, "
@@ -46,7 +59,7 @@ def wait_for(out: Output, target: Target, awaited: Sequence[Awaited]) -> None:
             style="yellow",
         )
         raise
-    _tell(out, target, final)
+    _tell(out, target, final, sent)
     if not all(each.succeeded for each in final.values()):
         raise typer.Exit(ExitStatus.FAILED)
 
@@ -69,22 +82,29 @@ def _picture(target: Target, standings: Mapping[str, Standing]) -> Group:
     )
 
 
-def _lines(out: Output, standings: Mapping[str, Standing], seen: dict[str, Lease | None]) -> None:
+def _lines(
+    out: Output,
+    standings: Mapping[str, Standing],
+    seen: dict[str, Lease | None],
+    sent: Mapping[str, JsonValue],
+) -> None:
     for key, each in standings.items():
         if each.lease is not None and moved(seen.get(key), each.lease):
             seen[key] = each.lease
-            why = (
-                f" ({each.lease.last_class}: {each.lease.last_error})"
-                if each.lease.last_error
-                else ""
-            )
+            error = _said(each.lease, sent)
+            why = f" ({each.lease.last_class}: {error})" if error else ""
             out.note(
                 f"{each.lease.job_id}: {shown_state(each.lease)}, "
                 f"attempt {each.lease.attempt.number}{why}"
             )
 
 
-def _tell(out: Output, target: Target, standings: Mapping[str, Standing]) -> None:
+def _tell(
+    out: Output,
+    target: Target,
+    standings: Mapping[str, Standing],
+    sent: Mapping[str, JsonValue],
+) -> None:
     """Report the outcomes: as JSON all of them, else those that are no success."""
     for each in standings.values():
         lease = each.lease
@@ -104,14 +124,17 @@ def _tell(out: Output, target: Target, standings: Mapping[str, Standing]) -> Non
             )
         elif not each.succeeded:
             out.note(
-                f"{lease.job_id}: {lease.state.value}: {lease.last_class}: "
-                f"{lease.last_error or ''}",
+                f"{lease.job_id}: {lease.state.value}: {lease.last_class}: {_said(lease, sent)}",
                 style="red",
             )
     good = sum(each.succeeded for each in standings.values())
     out.note(
         f"{good} of {len(standings)} succeeded", style="green" if good == len(standings) else "red"
     )
+
+
+def _said(lease: Lease, sent: Mapping[str, JsonValue]) -> str:
+    return with_values(lease.last_error or "", sent.get(lease.key))
 
 
 def _state(standing: Standing) -> str:

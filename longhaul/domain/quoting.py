@@ -100,6 +100,28 @@ def without_values(text: str, document: JsonValue) -> str:
     return "".join([*kept, text[shown_to:]])
 
 
+def with_values(text: str, document: JsonValue) -> str:
+    """The text with what was cut of the document's values whole, where only one can be meant.
+
+    For the terminal of who sent the document, and for nothing that others read.
+    """
+    whole: dict[str, set[str]] = {}
+    for value in _texts(document):
+        whole.setdefault(cut(value), set()).add(f"'{_plain(value)}'")
+        if len(value) >= _MIN_MASKED:
+            whole.setdefault(f"{value[: _MAX_QUOTED // 2]}…", set()).add(value)
+    if not whole:
+        return text
+    # With its quotes first: what was cut there may begin like another value.
+    cuts = re.compile("|".join(map(re.escape, sorted(whole, key=len, reverse=True))))
+
+    def restored(found: re.Match[str]) -> str:
+        meant = whole[found[0]]
+        return next(iter(meant)) if len(meant) == 1 else found[0]
+
+    return cuts.sub(restored, text)
+
+
 def _repeated(text: str, at: int, whole: set[str], begun: dict[str, list[str]]) -> int:
     """How many characters at this place are of a value: 0 if no value is repeated there."""
     values = begun.get(text[at : at + _MAX_BEGINNING])

@@ -8,6 +8,7 @@ import typer.main
 from console.cli import app
 from longhaul.domain.claim import Claim, decide_claim
 from longhaul.domain.lease import State
+from longhaul.domain.quoting import without_values
 from longhaul.domain.request import JobRequest
 from longhaul.domain.verdict import OutcomeClass
 from simulation.aws.service import Call, Proceed, client_error
@@ -80,7 +81,7 @@ def test_nothing_is_sent_when_one_line_is_wrong_and_each_error_names_its_line(wo
     assert done.exit_code == 2
     assert done.stdout == ""
     assert "line 2: is not valid JSON" in done.stderr
-    assert "line 3: job: unknown job 'sq…'; known: daily_delays, flights_clean, sql" in done.stderr
+    assert "line 3: job: unknown job 'sqll'; known: daily_delays, flights_clean, sql" in done.stderr
     assert "nothing was sent" in done.stderr
     assert world.queued() == []
 
@@ -251,6 +252,24 @@ def test_wait_ends_with_the_outcome_of_every_job(world: World) -> None:
     assert "bad: DEAD: permanent: no such column \\x1b[2J" in done.stderr
     assert "1 of 2 succeeded" in done.stderr
     assert "\x1b" not in done.output
+
+
+def test_the_sender_reads_values_whole_that_others_read_cut(world: World) -> None:
+    started: dict[str, Any] = {}
+    request = body(job_id="job", params={"query": "SELECT 1 AS n", "day": "2013-01-05"})
+    ours = JobRequest.model_validate_json(request).fingerprint()
+    whole = "no flights on 2013-01-05 in EWR"
+    cut = without_values(whole, json.loads(request)["params"])
+    assert cut == "no flights on 2013… in EWR"
+    world.clock.meanwhile.extend(
+        [
+            lambda: started.update(job=world.claim("job", fingerprint=ours)),
+            lambda: world.end(started["job"], OutcomeClass.PERMANENT, cut),
+        ]
+    )
+    done = world.run("submit", "--wait", input=request)
+    assert f"job: DEAD: permanent: {whole}" in done.stderr
+    assert cut in world.run("status", "job").stdout
 
 
 def test_wait_does_not_mistake_an_older_run_for_the_new_one(world: World) -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from longhaul.domain.quoting import cut, name_of, without_values
+from longhaul.domain.quoting import cut, name_of, with_values, without_values
 
 SECRET = "hunter2-correct-horse"
 
@@ -193,3 +193,28 @@ def test_a_deeply_nested_document_is_read() -> None:
     for _ in range(100_000):
         document = [document]
     assert without_values(SECRET, document) == "hunt…"  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "document", "shown"),
+    [
+        ("no 2013… here", {"day": "2013-01-05"}, "no 2013-01-05 here"),
+        ("no 2013… here", {"days": ["2013-01-05", "2013-01-06"]}, "no 2013… here"),  # which?
+        ("no 2013… here", {"n": 20130105}, "no 20130105 here"),
+        ("unknown 'sq…'", {"job": "sqll"}, "unknown 'sqll'"),
+        ("bucket 'my-bucke…' is", {"a": "my-bucket-of-mine"}, "bucket 'my-bucket-of-mine' is"),
+        ("shortened at the end …", {"day": "2013-01-05"}, "shortened at the end …"),
+        ("nothing", None, "nothing"),
+    ],
+)
+def test_the_sender_is_shown_values_whole_where_only_one_can_be_meant(
+    text: str, document: JsonValue, shown: str
+) -> None:
+    assert with_values(text, document) == shown
+
+
+@given(st.text(alphabet="abcdef", min_size=8, max_size=40))
+def test_what_was_cut_of_one_value_is_whole_again(value: str) -> None:
+    document, text = {"name": value}, f"no {value} here"
+
+    assert with_values(without_values(text, {**document}), {**document}) == text
