@@ -15,11 +15,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Collection, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, Protocol
+from uuid import uuid4
 
 import psutil
 
@@ -39,6 +39,10 @@ _MAX_JOBS: Final = 100
 
 class JobEnded(Exception):  # noqa: N818 - its name is the error that settle reads
     """The runner ended with another exit code than 0, which the message names."""
+
+
+class NotCleanError(Exception):
+    """What an earlier job left cannot be deleted."""
 
 
 class Context(Protocol):
@@ -90,8 +94,6 @@ class ExecutionEnvironment:
     jvm: WarmJvm | None = None
     # No job's: they were there before the first.
     spared: frozenset[int] = field(default_factory=lambda: frozenset(_children()))
-    # No job's either: files that were there before the first, and cannot be deleted.
-    foreign: set[Path] | None = None
     _popen: Any = field(default=subprocess.Popen)
 
     def run(self, event: dict[str, Any], context: Context) -> None:
@@ -99,7 +101,7 @@ class ExecutionEnvironment:
 
         Raises:
             JobEnded: the job failed. Its row says how, if the runner got that far.
-            OSError: files of an earlier job cannot be deleted. No job is started beside them.
+            NotCleanError: files of an earlier job cannot be deleted. No job is started beside them.
         """
         folder = Path(os.environ["TMPDIR"])
         remaining_s = context.get_remaining_time_in_millis() / 1000
@@ -108,11 +110,8 @@ class ExecutionEnvironment:
         memory = int(context.memory_limit_in_mb)
         code: int | None = None
         # Here, and not after the job before: its own end is what its invocation reports.
-        left = clean(folder, self.jvm, self.spared)
-        if self.foreign is None:
-            self.foreign = left
-        if left - self.foreign:
-            raise OSError("files of an earlier job are left in this environment")
+        if self._cleaned():
+            raise NotCleanError("files of an earlier job are left in this environment")
         try:
             jvm = self._jvm_for(event, folder, _resources(memory))
             is_used, jvm.jobs = jvm.jobs > 0, jvm.jobs + 1
@@ -125,7 +124,7 @@ class ExecutionEnvironment:
             )
         finally:
             if code == 0 and self.jvm and self.jvm.may_go_on:
-                clean(folder, self.jvm, self.spared)
+                self._cleaned()
             else:
                 self.end()
         if code:
@@ -139,12 +138,17 @@ class ExecutionEnvironment:
             self.jvm = WarmJvm.start(folder, limits, serves)
         return self.jvm
 
-    def end(self) -> None:
-        """Keep nothing."""
+    def _cleaned(self) -> set[Path]:
+        """Delete what a job left; returns what stays. The JVM is ended where its folder does."""
+        left = clean(Path(os.environ["TMPDIR"]), self.jvm, self.spared)
+        return self.end() if self.jvm and self.jvm.folder in left else _of_jobs(left)
+
+    def end(self) -> set[Path]:
+        """Keep nothing; returns files of jobs that stay."""
         if self.jvm:
             self.jvm.gateway.stop()
         self.jvm = None
-        clean(Path(os.environ["TMPDIR"]), None, self.spared)
+        return _of_jobs(clean(Path(os.environ["TMPDIR"]), None, self.spared))
 
     def _run_process(
         self, event: dict[str, Any], arguments: list[str], output: int, limit_s: float
@@ -168,10 +172,14 @@ _ENVIRONMENT: Final = ExecutionEnvironment()
 
 
 def lambda_handler(event: dict[str, Any], context: Context) -> dict[str, str]:
-    """As `ExecutionEnvironment.run`."""
+    """As `ExecutionEnvironment.run`; ends the process where an earlier job's files stay."""
     adopt_orphans()
     os.environ["HOME"] = os.environ["TMPDIR"]
-    _ENVIRONMENT.run(event, context)
+    try:
+        _ENVIRONMENT.run(event, context)
+    except NotCleanError as error:
+        # Lambda would give this process the next job, and the next. The job is retried elsewhere.
+        sys.exit(str(error))
     return {}
 
 
@@ -185,7 +193,7 @@ def clean(folder: Path, kept: WarmJvm | None, spared: frozenset[int]) -> set[Pat
     """Kill every process that was started since but the JVM that is kept, and delete all files.
 
     The JVM's own folders stay: Spark has noted that they are there. Returns what else is left in
-    `folder`, because it could not be deleted.
+    `folder`, because it could not be deleted; with the JVM's folder where its files could not be.
     """
     while children := list(_processes({*spared, kept.gateway.pid} if kept else spared)):
         for each in children:
@@ -193,30 +201,62 @@ def clean(folder: Path, kept: WarmJvm | None, spared: frozenset[int]) -> set[Pat
         psutil.wait_procs(children)
     if kept:
         drain(kept.gateway.output)
-    for left in folder.iterdir():
-        # Not followed: a link may lead to where we may not even look.
-        if left.is_symlink() or not left.is_dir():
-            left.unlink(missing_ok=True)
-            continue
-        _open(left)
-        if kept and left == kept.folder:
-            for file in left.rglob("*"):
-                if (file.is_symlink() or not file.is_dir()) and file != left / CONNECTION:
-                    file.unlink(missing_ok=True)
-        else:
-            shutil.rmtree(left, ignore_errors=True)
-    return {each for each in folder.iterdir() if kept is None or each != kept.folder}
+    failed = set()
+    for left in list(folder.iterdir()):
+        try:
+            # Not followed: a link may lead to where we may not even look.
+            if left.is_symlink() or not left.is_dir():
+                left.unlink()
+            elif kept and left == kept.folder:
+                _empty(left)
+            else:
+                _delete(left)
+        except OSError:
+            failed.add(left)
+    is_kept = {kept.folder} - failed if kept else set()
+    return set(folder.iterdir()) - is_kept
 
 
-def _open(folder: Path) -> None:
-    """Let the owner delete what is below the folder: an archive's folders may be read-only."""
-    with suppress(PermissionError):  # not ours: `run` notices that it stays
-        folder.chmod(_OWNERS)
-        for place, names, _ in os.walk(folder):  # each is opened before it is looked into
-            for name in names:
-                path = Path(place, name)
-                if not path.is_symlink():
-                    path.chmod(_OWNERS)
+def _delete(folder: Path) -> None:
+    """Delete a folder, closed ones below it, and any depth of them.
+
+    The system takes no path of more than 4,096 characters, and Python's own way ends at a thousand
+    levels. So the folders within one are moved up beside it, and each path stays short.
+    """
+    waiting = [folder]
+    while waiting:
+        here = waiting.pop()
+        here.chmod(_OWNERS)  # an archive's folders may be read-only
+        for each in list(here.iterdir()):
+            if each.is_symlink() or not each.is_dir():
+                each.unlink()
+                continue
+            each.chmod(_OWNERS)  # its `..` changes
+            beside = folder.with_name(f"deleted-{uuid4().hex}")
+            waiting.append(each.rename(beside))
+        here.rmdir()
+
+
+def _empty(folder: Path) -> None:
+    """Delete the files of the JVM's folder.
+
+    Raises:
+        OSError: a folder below it is not to be opened, or so deep that it has no path.
+    """
+    waiting = [folder]
+    while waiting:
+        here = waiting.pop()
+        here.chmod(_OWNERS)
+        for each in list(here.iterdir()):
+            if not each.is_symlink() and each.is_dir():
+                waiting.append(each)
+            elif each != folder / CONNECTION:
+                each.unlink()
+
+
+def _of_jobs(left: set[Path]) -> set[Path]:
+    """Jobs run as the user that we are: what belongs to another was there before them."""
+    return {each for each in left if each.lstat().st_uid == os.getuid()}
 
 
 def drain(output: int) -> None:

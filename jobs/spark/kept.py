@@ -28,6 +28,7 @@ from jobs.stopping import Stop
 # A frozen JVM must not take its own executor for lost when it goes on.
 _FROZEN: Final = {"spark.network.timeout": "365d"}
 _WAREHOUSE: Final = "spark.sql.warehouse.dir="
+_STREAM: Final = "stream execution thread"  # how Spark names the threads of streams
 _POLL_S: Final = 0.05
 _CODE_WAIT_S: Final = 5.0
 _UNKNOWN_CODE: Final = -1
@@ -189,6 +190,8 @@ def undo(context: SparkContext, before: str) -> str:
         return "files or jars were added"
     if scala.listArchives().nonEmpty() or scala.getCheckpointDir().isDefined():
         return "archives were added, or a folder of checkpoints was set"
+    if _streams(jvm):
+        return "a stream is running"
     hadoop = scala.hadoopConfiguration()
     hadoop.clear()
     hadoop.reloadConfiguration()
@@ -198,14 +201,39 @@ def undo(context: SparkContext, before: str) -> str:
     return "" if _settings(context) == before else "settings of the JVM were changed"
 
 
+def _streams(jvm: Any) -> bool:  # noqa: ANN401 - the JVM's classes
+    """Whether a stream runs, in any session: it would go on beside the next job."""
+    threads = jvm.java.lang.Thread.getAllStackTraces().keySet()
+    return any(each.getName().startswith(_STREAM) for each in threads)
+
+
 def _settings(context: SparkContext) -> str:
-    """What a job could change for all sessions: Spark's own settings and Java's properties."""
+    """What a job could change for all sessions: Spark's own settings, and what Java has but once.
+
+    Those are its properties, time zone, languages, user, and levels of logs.
+    """
     java, jvm = context._jsc, SparkContext._jvm  # noqa: SLF001 - as above
     if java is None or jvm is None:
         raise RuntimeError("there is no context")
-    properties: Any = jvm.java.util.TreeMap(jvm.java.lang.System.getProperties())
     lines = str(java.sc().conf().toDebugString()).splitlines()
-    # Spark sets it for each session.
-    return "\n".join(each for each in lines if not each.startswith(_WAREHOUSE)) + str(
-        properties.toString()
+    util, user = jvm.java.util, jvm.org.apache.hadoop.security.UserGroupInformation
+    locale: Any = util.Locale
+    once: list[Any] = [
+        util.TimeZone.getDefault(),
+        *(locale.getDefault(each) for each in locale.Category.values()),
+        user.getCurrentUser(),
+        user.getLoginUser(),
+    ]
+    loggers: Any = jvm.org.apache.logging.log4j.LogManager.getContext(False).getConfiguration()
+    levels = sorted(f"{each.getName()}={each.getLevel()}" for each in loggers.getLoggers().values())
+    # Last: a time zone that is asked for becomes a property.
+    properties: Any = util.TreeMap(jvm.java.lang.System.getProperties())
+    return "\n".join(
+        [
+            # Spark sets the warehouse for each session.
+            *(each for each in lines if not each.startswith(_WAREHOUSE)),
+            *(str(each.toString()) for each in once),
+            *levels,
+            str(properties.toString()),
+        ]
     )

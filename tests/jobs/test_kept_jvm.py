@@ -149,6 +149,11 @@ def test_the_next_job_in_the_same_jvm_sees_nothing_of_the_one_before(
         "java.sc().conf().set('left', '1')",
         "spark.sparkContext.addFile(__import__('jobs').api.__file__)",
         "spark.sparkContext.setCheckpointDir(str(scratch))",
+        "java_util.TimeZone.setDefault(java_util.TimeZone.getTimeZone('Asia/Tokyo'))",
+        "java_util.Locale.setDefault(java_util.Locale.forLanguageTag('tr-TR'))",
+        "users.setLoginUser(users.createRemoteUser('mallory'))",
+        "log4j.core.config.Configurator.setLevel('org.apache.spark.sql', log4j.Level.DEBUG)",
+        "spark.readStream.format('rate').load().writeStream.format('noop').start()",
         # The Python worker stays for the next task, with what it has imported.
         "spark.range(3).rdd.map(lambda row: row).count()",
     ],
@@ -156,7 +161,13 @@ def test_the_next_job_in_the_same_jvm_sees_nothing_of_the_one_before(
 def test_a_jvm_in_which_a_job_changed_what_cannot_be_undone_is_not_used_again(
     run: Callable[..., dict[str, Any]], change: str
 ) -> None:
-    assert not run(f"import jobs.api\n{change}")["kept"]
+    names = """
+import jobs.api
+java_util = spark._jvm.java.util
+users = spark._jvm.org.apache.hadoop.security.UserGroupInformation
+log4j = spark._jvm.org.apache.logging.log4j
+"""
+    assert not run(f"{names}\n{change}")["kept"]
 
 
 def test_the_jvm_of_a_job_that_failed_is_not_used_again(

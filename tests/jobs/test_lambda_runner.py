@@ -8,13 +8,19 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import psutil
 import pytest
 
 from engines.aws_lambda import runner
 from engines.aws_lambda.meaning import ends_by
-from engines.aws_lambda.runner import ExecutionEnvironment, JobEnded, adopt_orphans
+from engines.aws_lambda.runner import (
+    ExecutionEnvironment,
+    JobEnded,
+    NotCleanError,
+    adopt_orphans,
+)
 from longhaul.settings import VARIABLE, TaskSettings, runtime_settings
 from tests.builders import settings
 
@@ -243,18 +249,68 @@ def test_a_folder_that_its_job_closed_is_deleted_too(tmp_path: Path) -> None:
     assert (done.stdout, tmp_path.stat().st_mode & 0o777) == ("[]\n", 0o711), done.stderr
 
 
+@pytest.mark.parametrize(("name", "levels"), [("d", 3_000), ("x" * 200, 30)])
+def test_folders_within_folders_are_deleted_however_deep(
+    environment: ExecutionEnvironment, folder: Path, name: str, levels: int
+) -> None:
+    nest(folder / "archive", name, levels)
+    environment.run(EVENT, Context())
+    assert [each.name for each in folder.iterdir()] == [
+        environment.jvm and environment.jvm.folder.name
+    ]
+
+
+def test_a_jvm_in_whose_folder_something_cannot_be_deleted_is_not_used_again(
+    environment: ExecutionEnvironment, folder: Path
+) -> None:
+    environment.run(EVENT, Context())
+    assert environment.jvm is not None
+    first = environment.jvm.gateway.pid
+    nest(environment.jvm.folder / "work", "x" * 200, 30)
+    environment.run(EVENT, Context())
+    assert environment.jvm.gateway.pid != first
+    assert list(folder.iterdir()) == [environment.jvm.folder]
+
+
+def nest(top: Path, name: str, levels: int) -> None:
+    """Folders within each other, of which the inner ones may have no path."""
+    top.mkdir()
+    here = os.open(top, os.O_RDONLY)
+    for _ in range(levels):
+        os.mkdir(name, dir_fd=here)
+        inner = os.open(name, os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = inner
+    os.close(here)
+
+
 def test_no_job_starts_beside_files_that_could_not_be_deleted(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (folder / "not of a job").mkdir()
     environment = running(CHILD)
     with monkeypatch.context() as undeletable:
-        undeletable.setattr(runner.shutil, "rmtree", lambda *_, **__: None)
+        undeletable.setattr(runner, "_delete", Mock(side_effect=PermissionError))
         environment.run(EVENT, Context())
         Path(os.environ["SEEN"]).unlink()
-        with pytest.raises(OSError, match="files of an earlier job"):
-            environment.run(EVENT, Context())
+        undeletable.setattr(runner, "_ENVIRONMENT", environment)
+        # The process ends with it: Lambda would give it each job to come.
+        with pytest.raises(SystemExit, match="files of an earlier job"):
+            runner.lambda_handler(EVENT, Context())
         assert not Path(os.environ["SEEN"]).exists()
+        # A new process finds them too.
+        with pytest.raises(NotCleanError):
+            running(CHILD).run(EVENT, Context())
+    environment.end()
+    assert list(folder.iterdir()) == []
+
+
+def test_files_of_another_user_are_no_jobs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "not of a job").mkdir()
+    environment = running("")
+    with monkeypatch.context() as foreign:
+        foreign.setattr(runner, "_delete", Mock(side_effect=PermissionError))
+        foreign.setattr(os, "getuid", lambda: -1)
+        environment.run(EVENT, Context())
     environment.end()
     assert list(folder.iterdir()) == []
 
