@@ -1,5 +1,7 @@
 """Spark's JVM and the stop of an attempt: each ends the other."""
 
+import os
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -7,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
 
 from jobs.resources import Resources
 from jobs.spark.gateway import Gateway, GatewayError
@@ -18,6 +18,7 @@ from jobs.stopping import Stop, StopReason
 
 RESOURCES = Resources(cores=1, memory_mib=1536)
 WITHIN_S = 20
+REPOSITORY = Path(__file__).parents[2]
 
 
 class FakeGateway:
@@ -118,7 +119,42 @@ def test_shuffles_are_cut_by_the_size_of_the_input_in_whole_rounds_of_the_cores(
     assert shuffle_partitions(cores, mib * 1024 * 1024) == expected
 
 
-def test_python_workers_run_the_runners_interpreter_whatever_path_says(spark: SparkSession) -> None:
-    interpreter = F.udf(lambda _: sys.executable)
-    rows = spark.range(1).select(interpreter("id").alias("of")).collect()
-    assert [row["of"] for row in rows] == [sys.executable]
+_ASK_A_WORKER = """
+import sys
+from pathlib import Path
+
+from pyspark.sql import functions
+
+from jobs.resources import Resources
+from jobs.spark.gateway import Gateway
+from jobs.spark.session import build_session, session_options
+
+resources, scratch = Resources(1, 1024), Path(sys.argv[1])
+gateway = Gateway(scratch, resources)
+try:
+    gateway.attach()
+    spark = build_session("interpreter", session_options(resources, scratch))
+    interpreter = functions.udf(lambda _: sys.executable)
+    print(spark.range(1).select(interpreter("id")).first()[0])
+finally:
+    gateway.stop()
+"""
+
+
+# In a process of its own: the context of a process asks for the interpreter when it starts.
+def test_python_workers_run_the_runners_interpreter_whatever_path_says(tmp_path: Path) -> None:
+    other = tmp_path / "bin" / "python3"
+    other.parent.mkdir()
+    other.write_text("#!/bin/sh\necho 'the first python3 of PATH was run' >&2\nexit 3\n")
+    other.chmod(0o755)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}
+    done = subprocess.run(
+        [sys.executable, "-c", _ASK_A_WORKER, str(tmp_path)],
+        env=kept | {"PATH": f"{other.parent}{os.pathsep}{os.environ['PATH']}"},
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.stdout == f"{sys.executable}\n", done.stderr
