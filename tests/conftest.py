@@ -46,6 +46,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SharedFixtur
     return SharedFixtures(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what tests of tools recorded for the end of the log, as `says`."""
+    for report in terminalreporter.getreports("passed"):
+        for name, said in report.user_properties:
+            if name == "says":
+                terminalreporter.write_line(str(said))
+
+
 @pytest.fixture(scope="session")
 def oracles(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """`tests.oracles.engines.Oracles`, which is imported only where a test needs it."""
