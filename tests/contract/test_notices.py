@@ -5,9 +5,11 @@ from typing import Any
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError
+from botocore.stub import Stubber
 from moto import mock_aws
 
-from longhaul.adapters.notices import AwsNotices, queue_url_of
+from longhaul.adapters.notices import AwsNotices, NotTakenError, queue_url_of
 from longhaul.domain.errors import NoticeRefusedError
 from longhaul.domain.notice import Notice
 from tests.contract.conftest import Aws
@@ -107,3 +109,95 @@ def test_a_fifo_topic_takes_a_notice(moto: AwsNotices) -> None:
 )  # fmt: skip
 def test_the_url_of_a_queue_of_another_account_and_region(arn: str, url: str) -> None:
     assert queue_url_of(arn) == url
+
+
+CALLS = {"sqs": "send_message", "sns": "publish", "events": "put_events"}
+
+
+def said(service: str, code: str) -> AwsNotices:
+    """Notices to a service that says this to each."""
+    client = boto3.client(service, REGION)
+    stub = Stubber(client)
+    stub.add_client_error(CALLS[service], code, "the text")
+    stub.activate()
+    return AwsNotices(lambda *_: client)
+
+
+def target_of(service: str) -> str:
+    return f"arn:aws:{service}:{REGION}:123456789012:ended"
+
+
+# The codes of the services' references; of SQS those of both protocols, which SDKs mix.
+REFUSALS = {
+    "sqs": (
+        "AccessDenied",
+        "AccessDeniedException",
+        "AWS.SimpleQueueService.NonExistentQueue",
+        "QueueDoesNotExist",
+        "InvalidMessageContents",
+        "KmsAccessDenied",
+        "KMS.KmsDisabled",
+        "KmsNotFound",
+    ),
+    "sns": (
+        "AuthorizationError",
+        "InvalidParameter",
+        "KMSAccessDenied",
+        "KMSAccessDeniedException",
+        "KMSDisabled",
+        "KMSDisabledException",
+        "KMSNotFound",
+        "KMSNotFoundException",
+        "NotFound",
+    ),
+    "events": ("AccessDeniedException", "ResourceNotFoundException", "ValidationException"),
+}
+
+
+@pytest.mark.parametrize(
+    ("service", "code"), [(name, code) for name, codes in REFUSALS.items() for code in codes]
+)
+def test_what_stays_until_people_change_something_refuses(service: str, code: str) -> None:
+    with pytest.raises(NoticeRefusedError, match=f"{code}.*the text"):
+        said(service, code).send(target_of(service), NOTICE)
+
+
+@pytest.mark.parametrize(
+    ("service", "code"),
+    [
+        ("sqs", "RequestThrottled"),
+        ("sqs", "KmsThrottled"),
+        ("sns", "InternalError"),
+        ("sns", "KMSThrottling"),
+        ("events", "InternalException"),
+    ],
+)
+def test_what_passes_is_raised_so_that_the_notice_is_sent_again(service: str, code: str) -> None:
+    with pytest.raises(ClientError, match=code):
+        said(service, code).send(target_of(service), NOTICE)
+
+
+def entry(code: str) -> AwsNotices:
+    """Notices to a bus that takes the call and not the event."""
+    client = boto3.client("events", REGION)
+    failed = {"FailedEntryCount": 1, "Entries": [{"ErrorCode": code, "ErrorMessage": "the text"}]}
+    event = {"EventBusName": target_of("events"), "Source": "longhaul", "Detail": NOTICE.body}
+    stub = Stubber(client)
+    sent = {"Entries": [event | {"DetailType": "Longhaul Job Ended"}]}
+    stub.add_response("put_events", failed, sent)
+    stub.activate()
+    return AwsNotices(lambda *_: client)
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["MalformedDetail", "NotAuthorizedForDetailTypeException", "NotAuthorizedForSourceException"],
+)
+def test_a_bus_that_will_never_take_the_event_refuses(code: str) -> None:
+    with pytest.raises(NoticeRefusedError, match=f"^{code}: the text$"):
+        entry(code).send(target_of("events"), NOTICE)
+
+
+def test_a_bus_that_does_not_take_the_event_for_now_gets_it_again() -> None:
+    with pytest.raises(NotTakenError, match=r"^ThrottlingException: the text$"):
+        entry("ThrottlingException").send(target_of("events"), NOTICE)

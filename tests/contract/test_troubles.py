@@ -66,6 +66,20 @@ def aws_error(code: str, text: str = "", status: int = 400) -> ClientError:
         aws_error("InvalidParameterValue", "One or more parameters are invalid."),
         aws_error("AWS.SimpleQueueService.BatchRequestTooLong"),
         aws_error("NoSuchKey", status=404),
+        *map(
+            aws_error,
+            [
+                "InvalidParameterException",
+                "InvalidMessageContents",
+                "InvalidAttributeValue",
+                "MessageTooLong",
+                "InvalidArgument",
+                "InvalidName",
+                "InvalidExecutionInput",
+                "EntityTooLarge",
+                "KeyTooLongError",
+            ],
+        ),
     ],
     ids=repr,
 )
