@@ -4,7 +4,6 @@ What a file's partition is follows from its statistics: see `jobs.io.splitting`.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,12 +23,12 @@ from pyiceberg.types import (
 )
 
 from jobs.io.field_ids import write_ids
+from longhaul.adapters.iceberg.footers import statistics_of
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.tables import ColumnStatistics, PartitionBy, TableFile
 
 if TYPE_CHECKING:
-    from pyarrow.parquet import ColumnChunkMetaData, FileMetaData
-    from pyiceberg.io.pyarrow import DataFileStatistics, StatisticsCollector
+    from pyiceberg.io.pyarrow import DataFileStatistics
 
 _PARTS: Final = {
     "size": "column_sizes",
@@ -90,7 +89,7 @@ def describe(
         if footer.num_rows == 0:
             continue
         write_ids(file, columns)
-        found = _found(footer, plan, ids)
+        found = statistics_of(footer, plan, ids)
         partition = tuple(_value(field, found, columns, footer.num_rows) for field in fields)
         entry = TableFile(
             path=f"{folder}{len(described):05d}.parquet",
@@ -102,50 +101,6 @@ def describe(
         )
         described.append((file, entry))
     return described
-
-
-def _found(
-    footer: "FileMetaData", plan: dict[int, "StatisticsCollector"], ids: dict[str, int]
-) -> "DataFileStatistics":
-    """A file's statistics. A column has bounds only if each of its row groups has usable ones.
-
-    pyiceberg takes the bounds of those that have some for those of the file, and Python's `max`
-    over a NaN depends on the order: readers would leave out files that hold what they look for.
-    """
-    from pyiceberg.io.pyarrow import (  # noqa: PLC0415
-        MetricModeTypes,
-        MetricsMode,
-        data_file_statistics_from_parquet_metadata,
-    )
-
-    counted = {
-        ids[chunk.path_in_schema]
-        for group in range(footer.num_row_groups)
-        for chunk in map(footer.row_group(group).column, range(footer.num_columns))
-        if not _has_bounds(chunk)
-    }
-    counts = MetricsMode(MetricModeTypes.COUNTS)
-    plan = plan | {each: replace(plan[each], mode=counts) for each in counted}
-    return data_file_statistics_from_parquet_metadata(footer, plan, ids)
-
-
-def _has_bounds(chunk: "ColumnChunkMetaData") -> bool:
-    """Whether the least and the greatest value of a column in a row group are known.
-
-    One that has a NaN has it as its greatest, in Spark's files. Of nulls alone there is neither.
-    """
-    found = chunk.statistics
-    if found is None:
-        return True  # pyiceberg leaves out the column itself
-    if not found.has_min_max:
-        return bool(found.has_null_count and found.null_count == chunk.num_values)
-    try:
-        ends = found.min, found.max
-    except OverflowError:  # Spark's years go beyond 1 to 9999, and so do Iceberg's, not Python's
-        return False
-    except NotImplementedError:  # of pyarrow; pyiceberg leaves out the column itself
-        return True
-    return all(each == each for each in ends)  # noqa: PLR0124 - a NaN is not
 
 
 def _statistics(raw: dict[str, Any]) -> dict[int, ColumnStatistics]:

@@ -45,7 +45,7 @@ from longhaul.ports import Clock
 
 # A publication is repeated until it is struck off, by the sweeper at the latest.
 _PUBLISHED_KEPT = 1_000
-_TRIES = 60
+TRIES = 60
 _WAIT_S = 0.1
 _WAIT_CAP_S = 3.0
 
@@ -138,9 +138,9 @@ class TablePublisher:
         return VoidCommitError(f"{which.path}: {error}")
 
     def _commit(self, token: str, pending: PendingTable, until: datetime | None) -> None:
-        for tries in range(_TRIES):
+        for tries in range(TRIES):
             if tries:
-                self._clock.sleep(_conflict_wait_s(token, tries))
+                self._clock.sleep(conflict_wait_s(token, tries))
             if until is not None and self._clock.now() >= until:
                 raise TimeUpError(f"{pending.path} kept changing")
             table, is_due = self._look(token, pending)
@@ -156,7 +156,7 @@ class TablePublisher:
                 logger.info("a commit in vain", extra={"error": type(error).__name__})
             else:
                 return
-        raise ContendedError(f"{pending.path} changed under each of {_TRIES} tries")
+        raise ContendedError(f"{pending.path} changed under each of {TRIES} tries")
 
 
 @dataclass
@@ -192,21 +192,7 @@ class TableChange:
         if self.pending.mode == "overwrite":
             properties[BASE] = token
         transaction.set_properties(properties)
-        # One try by our own rules: pyiceberg's would go on without looking for the token, and
-        # delete manifests of a commit whose answer was lost.
-        required: Any = (
-            (AssertCreate(),)
-            if self.table is None
-            else (
-                *transaction._requirements,  # noqa: SLF001 - covered by the contract test
-                AssertTableUUID(uuid=self.table.metadata.table_uuid),
-            )
-        )
-        self.tables.catalog.commit_table(
-            transaction._table,  # noqa: SLF001 - as above
-            required,
-            transaction._updates,  # noqa: SLF001 - as above
-        )
+        commit_once(self.tables, self.table, transaction)
 
     def _begun(self) -> tuple[Transaction, list[DataFile], set[DataFile]]:
         """A transaction with the table's columns, the files to add and those to remove."""
@@ -262,6 +248,30 @@ class TableChange:
                 return to_replace(self.table, since, None)
             case _:
                 return to_replace(self.table, since, {place_of(file) for file in files})
+
+
+def commit_once(tables: Tables, table: Table | None, transaction: Transaction) -> None:
+    """One try by our own rules, on the table as it was loaded; None: it is created.
+
+    pyiceberg's would go on without looking for the token, and delete manifests of a commit whose
+    answer was lost.
+
+    Raises:
+        CommitFailedException, TableAlreadyExistsError: it may have been done.
+    """
+    required: Any = (
+        (AssertCreate(),)
+        if table is None
+        else (
+            *transaction._requirements,  # noqa: SLF001 - covered by the contract test
+            AssertTableUUID(uuid=table.metadata.table_uuid),
+        )
+    )
+    tables.catalog.commit_table(
+        transaction._table,  # noqa: SLF001 - as above
+        required,
+        transaction._updates,  # noqa: SLF001 - as above
+    )
 
 
 def _data_file(
@@ -331,7 +341,7 @@ def _partition_name(by: PartitionBy, schema: Schema) -> str:
     return name
 
 
-def _conflict_wait_s(token: str, tries: int) -> float:
+def conflict_wait_s(token: str, tries: int) -> float:
     """Grows, and differs between attempts, so that publishers that collided part."""
     spread = zlib.crc32(f"{token} {tries}".encode()) / 2**32
     return min(_WAIT_CAP_S, _WAIT_S * (1 << min(tries, 10))) * (0.3 + 0.7 * spread)

@@ -1,0 +1,113 @@
+"""Tables on a server of moto's that Spark writes as a job does, and three readers of their rows."""
+
+from collections.abc import Sequence
+from itertools import count
+from pathlib import Path
+from urllib.parse import urlparse
+
+import pyarrow.parquet as pq
+from pyiceberg.expressions import AlwaysTrue, BooleanExpression
+from pyiceberg.table import Table
+from pyspark.sql import DataFrame
+
+from console.operations.table_query import query
+from console.operations.tables import TableReader
+from console.place import Place
+from console.target import Target
+from embedded.credentials import aws_client
+from jobs.io.listing import InputListing
+from jobs.io.publisher import Uploader
+from jobs.io.staging import Stager
+from jobs.io.table_inputs import TablePlanner
+from jobs.io.tables import TableDestination
+from jobs.stopping import Stop
+from jobs.testing import MakeJob
+from longhaul.adapters.clock import SystemClock
+from longhaul.adapters.iceberg.catalog import Tables
+from longhaul.adapters.iceberg.commits import TablePublisher
+from longhaul.adapters.publisher import S3Publisher
+from longhaul.domain.lease import AttemptId, CommittedOutput
+from longhaul.domain.request import Mode
+from longhaul.domain.tables import TableInput, TablePath
+from longhaul.settings import PathPolicy
+from tests.builders import BUCKET, settings
+
+REGION, DATABASE = "us-east-1", "longhaul"
+ALL = AlwaysTrue()
+
+
+class SparkLake:
+    """A stack's tables. Each row of them has a number `n` of its own."""
+
+    def __init__(self, endpoint: str, folder: Path, make_job: MakeJob) -> None:
+        self.s3 = aws_client("s3", endpoint=endpoint, region=REGION)
+        self.glue = aws_client("glue", endpoint=endpoint, region=REGION)
+        self.s3.create_bucket(Bucket=BUCKET)
+        self.glue.create_database(DatabaseInput={"Name": DATABASE})
+        self.tables = Tables(lambda: self.glue, self.s3, BUCKET)
+        self.target = Target(Place(endpoint, REGION, None, embedded=True), None)
+        paths = PathPolicy(data_bucket=BUCKET, table_databases=(DATABASE,))
+        vars(self.target)["settings"] = settings(paths=paths)
+        self._folder = folder
+        self._make_job = make_job
+        self._numbers = count(1)
+
+    def table(self, name: str) -> Table:
+        found = self.tables.load(TablePath(DATABASE, name))
+        assert found is not None
+        return found
+
+    def files(self, name: str) -> list[str]:
+        return sorted(task.file.file_path for task in self.table(name).scan().plan_files())
+
+    def upload(
+        self, name: str, df: DataFrame, partition_by: Sequence[str] = (), mode: Mode = "append"
+    ) -> CommittedOutput:
+        """As an attempt does."""
+        attempt = AttemptId(f"main#{next(self._numbers)}", 1, 1)
+        path = TablePath(DATABASE, name)
+        table = TableDestination(self.tables, path, mode, attempt, lambda _: None)
+        job = self._make_job({})
+        job.table = table
+        job.write(df, partition_by=partition_by)
+        uploader = Uploader(self.s3, BUCKET, Stop(), begin=lambda _: None, advance=lambda _: None)
+        return table.upload(uploader, job.written, InputListing(self.s3, BUCKET))
+
+    def publish(self, output: CommittedOutput) -> None:
+        publisher = S3Publisher(
+            self.s3, BUCKET, tables=lambda: TablePublisher(self.tables, SystemClock())
+        )
+        publisher.publish(output)
+
+    def write(self, name: str, df: DataFrame, partition_by: Sequence[str] = ()) -> None:
+        self.publish(self.upload(name, df, partition_by))
+
+    def ours(self, name: str, where: str = "") -> list[int]:
+        """The numbers of the rows that a job gets for an input with this filter."""
+        planner = TablePlanner(self.tables, lambda _: None)
+        stager = Stager(
+            self.s3,
+            InputListing(self.s3, BUCKET, lambda: planner),
+            self._folder / f"inputs-{next(self._numbers)}",
+            Stop(),
+            disk_gib={},
+            begin=lambda _: None,
+            advance=lambda _: None,
+        )
+        wanted = TableInput(TablePath(DATABASE, name), None, where)
+        folder = Path(urlparse(stager.stage({"rows": wanted})["rows"].path).path)
+        return sorted(
+            number
+            for file in folder.iterdir()
+            for number in pq.ParquetFile(file).read(["n"])["n"].to_pylist()
+        )
+
+    def by_pyiceberg(self, name: str, where: str | BooleanExpression = ALL) -> list[int]:
+        found = self.table(name).scan(row_filter=where, selected_fields=("n",)).to_arrow()
+        return sorted(found["n"].to_pylist())
+
+    def by_duckdb(self, name: str, where: str = "true") -> list[int]:
+        reader = TableReader(self.glue, self.s3, (DATABASE,))
+        text = f"SELECT n FROM {name} WHERE {where}"  # noqa: S608 - a test's own
+        rows = query(self.target, reader, text, limit=1_000_000, as_json=False).rows
+        return sorted(int(number) for (number,) in rows if number is not None)
