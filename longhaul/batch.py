@@ -10,12 +10,12 @@ from aws_lambda_powertools import Logger
 
 from longhaul.announcing import Announcer
 from longhaul.domain.dead_letter import Reason, dead_letter
-from longhaul.domain.lease import Lease
+from longhaul.domain.lease import Lease, joined_ref
 from longhaul.domain.message import JobMessage, Message, renewal
 from longhaul.domain.pace import MAX_HIDDEN, Room, deferrals_s
 from longhaul.domain.turns import tenant_of
 from longhaul.metrics import Metric, StageMetric
-from longhaul.ports import Clock, JobQueue
+from longhaul.ports import Clock, JobQueue, Leases, Requests
 from longhaul.settings import LeaseSettings, Stage
 
 logger = Logger(child=True)
@@ -81,6 +81,8 @@ class Messages:
     clock: Clock
     rng: random.Random
     queue: JobQueue
+    leases: Leases
+    requests: Requests
     announcer: Announcer
     most_hidden: int = MAX_HIDDEN
 
@@ -102,6 +104,7 @@ class Messages:
         """
         if not message.wears_out(self.timing, self.clock.now()):
             return False
+        self._keep_proof(message)
         copy = renewal(message.content, message.chain, message.key, message.first_sent_at)
         self.queue.send(batch.stage.queue_url, copy)
         batch.kept.discard(message.message_id)
@@ -110,6 +113,20 @@ class Messages:
             extra={"lease": message.key, "receive_count": message.receive_count},
         )
         return True
+
+    def _keep_proof(self, message: JobMessage) -> None:
+        """Let what proves a follow-on's lineage live on, for as long as its message waits.
+
+        The row of its parent has months to live, and so have the inputs of a join. A forged lineage
+        may keep somebody's row, and proves nothing by that.
+        """
+        lineage = message.request.lineage
+        if lineage is None:
+            return
+        self.leases.keep(lineage.parent, self.clock.now())
+        ref = joined_ref(message.key)
+        if lineage.inputs_ref == ref and (inputs := self.requests.get_inputs(ref)) is not None:
+            self.requests.put_inputs(ref, inputs)
 
     def dead_letter(self, batch: Batch, message_id: str, content: Message, reason: Reason) -> None:
         """Send first, delete afterwards: a crash in between sends it twice, and loses nothing."""

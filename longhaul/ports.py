@@ -189,6 +189,9 @@ class Leases(Protocol):
         Iff it is not published, and nobody has noted that since `lease` was read.
         """
 
+    def keep(self, key: str, now: datetime) -> None:
+        """Let an ended row live for as long as one whose job ended now; nothing for other rows."""
+
     def note_untold(self, lease: Lease, now: datetime) -> Lease:
         """Note that the notice of an end could not be sent, iff the row still owes the same.
 

@@ -239,6 +239,8 @@ class Wiring:
             clock=self.clock,
             rng=self.rng,
             queue=self.queue,
+            leases=self.leases,
+            requests=self.requests,
             announcer=self.announcer,
             most_hidden=self.most_hidden,
         )

@@ -22,6 +22,7 @@ from longhaul.adapters.dynamodb.conflicts import TRIES
 from longhaul.adapters.dynamodb.item import mine, serialize, serialized, update_expression
 from longhaul.adapters.dynamodb.reads import Reads, rows_of
 from longhaul.adapters.dynamodb.slots import DynamoSlots, slots_key
+from longhaul.adapters.dynamodb.table import TTL
 from longhaul.adapters.dynamodb.writes import ConditionalWrites, condition, own_write
 from longhaul.domain.beat import beaten
 from longhaul.domain.claim import (
@@ -62,6 +63,7 @@ FIRST_TASK = "(attribute_not_exists(task_arn) OR task_arn = :task_arn)"
 UNCOMMITTED = "attribute_not_exists(#output)"  # one commit per run; a failure never overrules it
 UNPUBLISHED = "attribute_not_exists(published_at)"  # a published output is not void
 NOT_GONE = "attribute_not_exists(gone_at)"  # of two first looks one is noted
+EARLIER_TTL = "#ttl < :ttl"  # without one the row does not expire
 NEVER_UNTOLD = "attribute_not_exists(untold_at)"  # the first time counts
 SAME_LOOK = "gone_at = :gone_at"  # of two later looks one completes the uploads
 NOT_CANCELLED = "attribute_not_exists(cancel_requested_at)"  # no commit outruns the mark
@@ -246,6 +248,12 @@ class DynamoLeases:
         except LeaseChangedError as error:
             return own_write(error, lambda row: row.id == lease.id and row.attempt.gone_at == now)
         return after
+
+    def keep(self, key: str, now: datetime) -> None:
+        ttl = items.expiry(now)
+        update = update_expression({TTL: ttl})
+        with suppress(LeaseChangedError):  # unfinished, gone, or it lives as long anyway
+            self._writes.update(self._request(key, update, [EARLIER_TTL], {":ttl": ttl}))
 
     def note_untold(self, lease: Lease, now: datetime) -> Lease:
         after = noted_untold(lease, now)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 # Some names are DynamoDB's own words.
-_PLACEHOLDERS = {"#key": "key", "#state": "state", "#output": "output"}
+_PLACEHOLDERS = {"#key": "key", "#state": "state", "#output": "output", "#ttl": "ttl"}
 
 
 class ConditionalWrites:

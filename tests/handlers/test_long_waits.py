@@ -1,0 +1,100 @@
+"""A follow-on that waits for months starts: what proves where it comes from lives as long."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+import pytest
+
+from longhaul.domain.lease import joined_ref
+from longhaul.settings import Stage
+from tests.builders import BUCKET
+from tests.handlers.conftest import Context, Stack, deployed
+from tests.handlers.test_stages import STAGES, commit, dispatched, emitting, settled
+
+CLEAN, DELAYS = STAGES[1:]
+
+
+@pytest.fixture
+def pipeline() -> Iterator[Stack]:
+    with deployed(check=False, stages=STAGES) as stack:
+        yield stack
+
+
+def succeed(stack: Stack, context: Context) -> str:
+    """A job of the first stage emits two, which wait in the second stage; returns its key."""
+    first = stack.claim(opens=())
+    commit(stack, first, emitting(2), seal="s" * 32)
+    assert settled(first, context) == "SUCCEEDED"
+    return first.key
+
+
+def wait(stack: Stack, stage: Stage, days: int, context: Context) -> None:
+    """The messages of a paused stage are received every half day; DynamoDB deletes what is due."""
+    rows = stack.aws.dynamodb.tables[stack.settings.leases_table]
+    end = stack.aws.clock.now() + timedelta(days=days)
+    while stack.aws.clock.now() < end:
+        assert dispatched(stack, stage, context) == []
+        stack.aws.clock.advance(43_200)
+        now = stack.aws.clock.now().timestamp()
+        for place, row in list(rows.rows.items()):
+            if row.item and float(row.item.get("ttl", {"N": "inf"})["N"]) < now:
+                stack.aws.dynamodb.expire(stack.settings.leases_table, place)
+
+
+def start(stack: Stack, stage: Stage, context: Context) -> list[str]:
+    """Keys of the jobs that start after the pause."""
+    stack.parts.slots.resume(stage, stack.aws.clock.now())
+    return [row.key for row in dispatched(stack, stage, context)]
+
+
+def test_follow_on_that_waited_for_130_days_starts(pipeline: Stack, context: Context) -> None:
+    succeed(pipeline, context)
+    pipeline.parts.slots.pause(CLEAN, pipeline.aws.clock.now())
+
+    wait(pipeline, CLEAN, 130, context)
+
+    assert len(start(pipeline, CLEAN, context)) == 2
+    assert receive_dead(pipeline, CLEAN) == []
+
+
+def test_join_that_waited_for_130_days_starts_with_inputs_that_live_on(
+    pipeline: Stack, context: Context
+) -> None:
+    succeed(pipeline, context)
+    for row in dispatched(pipeline, CLEAN, context):
+        commit(pipeline, row, seal="t" * 32)
+        assert settled(row, context) == "SUCCEEDED"
+    pipeline.parts.slots.pause(DELAYS, pipeline.aws.clock.now())
+
+    wait(pipeline, DELAYS, 130, context)
+
+    (key,) = start(pipeline, DELAYS, context)
+    assert receive_dead(pipeline, DELAYS) == []
+    # The bucket's lifecycle rule counts from here.
+    assert pipeline.aws.clock.now() - stored_at(pipeline, key) < timedelta(days=8)
+
+
+def test_row_of_a_parent_does_not_outlive_its_follow_ons(pipeline: Stack, context: Context) -> None:
+    key = succeed(pipeline, context)
+    pipeline.parts.slots.pause(CLEAN, pipeline.aws.clock.now())
+    wait(pipeline, CLEAN, 20, context)
+    assert len(start(pipeline, CLEAN, context)) == 2
+
+    (row,) = (
+        row.item
+        for place, row in pipeline.aws.dynamodb.tables["leases"].rows.items()
+        if place == (key, "lease") and row.item
+    )
+
+    ends_in = timedelta(seconds=int(row["ttl"]["N"]) - pipeline.aws.clock.now().timestamp())
+    assert timedelta(days=112) < ends_in < timedelta(days=120)
+
+
+def receive_dead(stack: Stack, stage: Stage) -> list[object]:
+    return list(stack.sqs.queues[stage.dead_letter_queue_url].messages.values())
+
+
+def stored_at(stack: Stack, key: str) -> datetime:
+    found = stack.aws.s3.head_object(Bucket=BUCKET, Key=joined_ref(key))["LastModified"]
+    assert isinstance(found, datetime)
+    return found
