@@ -111,7 +111,9 @@ def local_context(project: Project) -> dict[str, Any]:
     local["stages"] = [_local_stage(each) for each in _stages(project, settings)]
     for buckets in ("input_buckets", "output_buckets"):
         local[buckets] = sorted({*local[buckets], *getattr(settings, buckets)})
-    # The embedded AWS is one account and region of its own.
+    # The embedded AWS has no alarms, and no optimizer of Glue's.
+    local |= {"alarm_emails": [], "optimized_tables": []}
+    # It is one account and region of its own.
     return profile | {CONTEXT_KEY: local | {"account": None, "region": None}}
 
 
@@ -122,4 +124,25 @@ def _stages(project: Project, settings: Settings) -> list[dict[str, Any]]:
 
 def _local_stage(stage: dict[str, Any]) -> dict[str, Any]:
     usual: int = StageSettings.model_fields["slots"].default
-    return {**stage, "slots": min(stage.get("slots", usual), _LOCAL_SLOTS)}
+    # The embedded AWS has no EventBridge Scheduler.
+    kept = {name: value for name, value in stage.items() if name != "schedule"}
+    return {**kept, "slots": min(stage.get("slots", usual), _LOCAL_SLOTS)}
+
+
+def unscheduled(project: Project) -> str | None:
+    """Which schedules do not fire on this machine, in a sentence; None if there are none.
+
+    Raises:
+        SettingsError: its settings are wrong.
+    """
+    left_out = [
+        f"{stage.name} {stage.schedule.expression}"
+        for stage in project.checked().stages
+        if stage.schedule is not None
+    ]
+    if not left_out:
+        return None
+    return (
+        f"schedules fire on AWS alone (here: {', '.join(left_out)}); "
+        "`longhaul submit` sends such a job now"
+    )

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from console.local.aws import embedded_aws
 from console.local.training import BackgroundTraining
-from console.project import DEFAULT_STACK, default_work_dir, local_synth, make_ready
+from console.project import DEFAULT_STACK, default_work_dir, local_synth, make_ready, unscheduled
 from console.terminal.signals import stop_signals
 from embedded.cloud import EmbeddedAws
 from embedded.credentials import aws_client
@@ -38,6 +38,8 @@ def serve(
         if project is not None:
             stderr.print("looking after the project and what its jobs import …")
             make_ready(project)
+            if note := unscheduled(project):
+                stderr.print(note, soft_wrap=True)
         stderr.print("synthesizing the stack …")
         assembly = local_synth(work_dir / "cdk.out", host)
         stack = project.stack_name if project else DEFAULT_STACK

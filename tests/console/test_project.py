@@ -13,7 +13,13 @@ from typer.testing import CliRunner
 from console import cdk
 from console.cli import app
 from console.errors import ExitStatus
-from console.project import DEFAULT_STACK, default_stack, default_work_dir, local_context
+from console.project import (
+    DEFAULT_STACK,
+    default_stack,
+    default_work_dir,
+    local_context,
+    unscheduled,
+)
 from console.synth import DEFAULT_WORK_DIR, REPOSITORY
 from console.target import Target
 from infra.context import load
@@ -260,6 +266,7 @@ def test_on_this_machine_a_project_has_its_stages_and_buckets_and_short_times(
 ) -> None:
     text = (
         'stack_name = "Mine"\nregion = "eu-west-1"\ninput_buckets = ["theirs"]\n'
+        'alarm_emails = ["a@example.com"]\noptimized_tables = ["days"]\n'
         '[[stages]]\nname = "main"\nslots = 40\nnext = ["second"]\n'
         '[[stages]]\nname = "second"\njob = "count_rows"\nslots = 1\n'
     )
@@ -268,5 +275,30 @@ def test_on_this_machine_a_project_has_its_stages_and_buckets_and_short_times(
     assert [(each.name, each.slots) for each in settings.stages] == [("main", 2), ("second", 1)]
     assert settings.input_buckets == ("longhaul-data", "theirs")
     assert settings.region is None
+    assert (settings.alarm_emails, settings.optimized_tables) == ((), ())
     assert settings.emr_serverless is None
     assert settings.lease.beat_floor_s == 2
+
+
+SCHEDULED = """
+[[stages]]
+name = "main"
+
+[stages.schedule]
+expression = "cron(30 2 * * ? *)"
+request = { job = "count_rows", output = "s3://<data-bucket>/<aws.scheduler.scheduled-time>/" }
+"""
+
+
+def test_on_this_machine_a_stage_has_no_schedule_and_a_sentence_says_so(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "p", **{"longhaul.toml": SCHEDULED})
+    settings = load(dict(project.settings), local_context(project)["longhaul"])
+    assert [each.schedule for each in settings.stages] == [None]
+    assert unscheduled(project) == (
+        "schedules fire on AWS alone (here: main cron(30 2 * * ? *)); "
+        "`longhaul submit` sends such a job now"
+    )
+
+
+def test_without_a_schedule_nothing_is_said(folder: Path) -> None:
+    assert unscheduled(load_project(folder)) is None
