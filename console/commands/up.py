@@ -31,10 +31,10 @@ def up(
     machine without an account. A job that is changed is used from its next attempt on; a new one,
     or other settings, need a restart.
 
-    Prints one JSON line on stdout when it is ready: endpoint, region and the stack's outputs. The
-    other commands find it while it runs, with another --work-dir only through AWS_ENDPOINT_URL.
-    Any AWS client reaches it through AWS_ENDPOINT_URL, and `sam local invoke` with the file
-    sam-env.json in the work dir.
+    Prints when it is ready what there is and what to type next; where stdout is no terminal, one
+    JSON line: endpoint, region and the stack's outputs. The other commands find it while it runs,
+    with another --work-dir only through AWS_ENDPOINT_URL. Any AWS client reaches it through
+    AWS_ENDPOINT_URL, and `sam local invoke` with the file sam-env.json in the work dir.
 
     Example: longhaul up --port 0
     """
@@ -43,4 +43,4 @@ def up(
     with work_in(folder):
         from console.local.serve import serve  # noqa: PLC0415 - moto is slow to load
 
-        serve(Output().err, host=host, port=port, work_dir=folder, project=chosen())
+        serve(Output(), host=host, port=port, work_dir=folder, project=chosen())

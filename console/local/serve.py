@@ -1,7 +1,6 @@
 """Serves the embedded AWS with the stack deployed, in the foreground."""
 
 import json
-import sys
 from collections import defaultdict
 from pathlib import Path
 from threading import Event
@@ -9,8 +8,10 @@ from threading import Event
 from rich.console import Console
 
 from console.local.aws import embedded_aws
+from console.local.ready import say_ready
 from console.local.training import BackgroundTraining
 from console.project import DEFAULT_STACK, default_work_dir, local_synth, make_ready, unscheduled
+from console.terminal.output import Output
 from console.terminal.signals import stop_signals
 from embedded.cloud import EmbeddedAws
 from embedded.credentials import aws_client
@@ -23,10 +24,8 @@ SAM_ENVIRONMENT = "sam-env.json"
 """In the work dir: for `sam local invoke --env-vars`."""
 
 
-def serve(
-    stderr: Console, *, host: str, port: int, work_dir: Path, project: Project | None
-) -> None:
-    """Serve until SIGINT or SIGTERM; one JSON line on stdout says when it is ready.
+def serve(out: Output, *, host: str, port: int, work_dir: Path, project: Project | None) -> None:
+    """Serve until SIGINT or SIGTERM; what is on stdout says when it is ready.
 
     The address is one that `console.local.address` has checked, and the caller holds the work dir.
 
@@ -34,6 +33,7 @@ def serve(
         SettingsError: something is wrong with the project; nothing was synthesized.
         KeyboardInterrupt: a signal came before there was anything to stop.
     """
+    stderr = out.err
     with stop_signals() as at_stop, BackgroundTraining():
         if project is not None:
             stderr.print("looking after the project and what its jobs import …")
@@ -47,10 +47,17 @@ def serve(
         at_stop(lambda *_: stopping.set())
         with embedded_aws(work_dir, port=port, host=host, project=project) as aws:
             outputs = _deploy(aws, assembly, stack)
-            # Before the line on stdout: its readers may run a command that looks for this file.
+            # Before anything on stdout: its readers may run a command that looks for this file.
             announce(aws.work_dir, endpoint=aws.endpoint, region=aws.region, stack=stack)
             try:
-                _say_ready(stderr, aws, outputs)
+                say_ready(
+                    out,
+                    deployed_settings(aws),
+                    endpoint=aws.endpoint,
+                    region=aws.region,
+                    outputs=outputs,
+                )
+                _say_where(stderr, aws)
                 stopping.wait()
             finally:
                 withdraw(aws.work_dir)
@@ -66,11 +73,7 @@ def _deploy(aws: EmbeddedAws, assembly: Path, stack: str) -> dict[str, str]:
     return outputs
 
 
-def _say_ready(stderr: Console, aws: EmbeddedAws, outputs: dict[str, str]) -> None:
-    sys.stdout.write(
-        json.dumps({"endpoint": aws.endpoint, "region": aws.region, "outputs": outputs}) + "\n"
-    )
-    sys.stdout.flush()
+def _say_where(stderr: Console, aws: EmbeddedAws) -> None:
     stderr.print(
         f"ready: AWS_ENDPOINT_URL={aws.endpoint}, logs under {aws.work_dir}; Ctrl-C ends it",
         soft_wrap=True,
