@@ -13,7 +13,7 @@ from constructs import IConstruct
 
 from infra.nag import acknowledge_wildcards
 from infra.queues import StageQueues
-from longhaul.adapters.dynamodb.table import OPEN
+from longhaul.adapters.dynamodb.table import NAMED_BY_TASKS, OPEN
 from longhaul.domain.paths import TABLES_PREFIX
 
 # Why some resources need a wildcard.
@@ -77,9 +77,15 @@ def beat_leases(role: iam.IRole, table: dynamodb.ITable, stages: Iterable[str]) 
 
 
 def report_to_leases(role: iam.IRole, table: dynamodb.ITable, stages: Iterable[str]) -> None:
-    """Write what an attempt reports into its row; the write itself says what the row is."""
-    actions = ["dynamodb:UpdateItem"]
-    allow(role, "ReportToLeases", actions, [table.table_arn], conditions=_rows_of(stages))
+    """Write what an attempt reports into its row; the write itself says what the row is.
+
+    Not `ttl`, for one, at which DynamoDB deletes a row.
+    """
+    # Of these AWS looks at the names in the request, and not at what it returns. So the writes can
+    # return the whole row, which they do, and no condition keeps a job's code from reading it.
+    names = {"ForAllValues:StringEquals": {"dynamodb:Attributes": list(NAMED_BY_TASKS)}}
+    actions, conditions = ["dynamodb:UpdateItem"], {**_rows_of(stages), **names}
+    allow(role, "ReportToLeases", actions, [table.table_arn], conditions=conditions)
 
 
 def _rows_of(stages: Iterable[str]) -> Mapping[str, object]:

@@ -8,6 +8,7 @@ import botocore.session
 import pytest
 from botocore import xform_name
 
+from longhaul.adapters.dynamodb.table import NAMED_BY_TASKS
 from tests.infra.calls import ACTIONS, LAYERS, calls_of, is_client
 from tests.infra.conftest import NOTIFIED, VARIED
 from tests.infra.synthesis import Synthesis, as_list, readable, synthesize
@@ -221,9 +222,10 @@ def test_attempts_and_beats_change_rows_of_jobs_alone(with_keys: Synthesis, role
     )
 
     # Neither the slots (`slots#…`) nor the arrivals at a join (`join#…`).
-    assert statement["Condition"] == {
-        "ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["main#*", "clean-up#*"]}
-    }
+    rows = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["main#*", "clean-up#*"]}}
+    # The heartbeat runs no code of a job's.
+    names = {"ForAllValues:StringEquals": {"dynamodb:Attributes": [*NAMED_BY_TASKS]}}
+    assert statement["Condition"] == (rows if role == "HeartbeatRole" else rows | names)
 
 
 ASKED: Final = {f"arn:aws:s3:::<Data>/longhaul/{name}/*" for name in ("requests", "joined")}

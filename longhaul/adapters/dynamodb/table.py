@@ -35,6 +35,13 @@ ENDED = Index("ended", sort_key="settled_at")
 
 INDEXES = (OPEN, ROOT, ENDED)
 
+NAMED_BY_TASKS = (
+    *(PARTITION_KEY, SORT_KEY, "state", "run", "attempt", "cancel_requested_at"),
+    *("task_arn", "started_at", "progress", "progress_at", "reported_at"),
+    *("result", "output", "published_at"),
+)
+"""Attributes that an attempt's writes name, to set or to compare: its role may name no others."""
+
 
 def creation(table: str) -> dict[str, Any]:
     """CreateTable's arguments, for a table that no stack deploys."""
