@@ -33,6 +33,8 @@ from longhaul.settings import EngineName, Mode, Model, SizeName
 MAX_TIMEOUT_S = 604_800
 _MAX_INPUTS = MAX_GROUP  # a joined job has one for each of its group
 _MAX_PATH = 2_048
+_MAX_NESTED = 100_000
+"""Lists and objects of a body at most: each takes microseconds of every look at a message."""
 MAX_PROBLEMS = 10
 _JOB_ID = re.compile(r"(?!/)[A-Za-z0-9._/:-]{1,128}")
 JOB_ID_RULE = "1 to 128 of A-Z a-z 0-9 . _ / : -, no leading '/', no '..'"
@@ -197,6 +199,13 @@ def read_request(body: str) -> JobRequest:
     Raises:
         InvalidRequestError: it is no request; `problems` says why, without quoting the body.
     """
+    # Before it is parsed, and brackets within texts count too: no query has so many.
+    if body.count("[") + body.count("{") > _MAX_NESTED:
+        problem = (
+            f"the body has more than {_MAX_NESTED:,} lists and objects: put what is large into an"
+            " object on S3, and name that as an input or in params"
+        )
+        raise InvalidRequestError([problem])
     try:
         document = json.loads(body, parse_constant=_refuse_constant)
         if not isinstance(document, dict):

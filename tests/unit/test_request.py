@@ -257,6 +257,16 @@ def test_no_more_items_are_looked_at_than_a_request_may_have(
     assert len(found) <= 4  # those of one item
 
 
+@pytest.mark.parametrize("item", ["[]", "{}", "[[]]", '{"a":{}}'])
+def test_a_body_has_so_many_lists_and_objects_at_most(item: str) -> None:
+    outer, each = (text.count("[") + text.count("{") for text in (body(params={"x": []}), item))
+    full = [json.loads(item)] * ((100_000 - outer) // each)
+
+    read_request(body(params={"x": full}))
+    (problem,) = problems_of(body(params={"x": [*full, *full[:1], {}]}))
+    assert problem.startswith("the body has more than 100,000 lists and objects: put what is large")
+
+
 def test_field_name_cannot_forge_a_log_line() -> None:
     (problem,) = problems_of(body(**{"a\nERROR all is lost": 1}))
     assert "\n" not in problem
@@ -439,14 +449,14 @@ def test_request_for_an_object_is_checked_as_any_other(
 
 
 def test_a_request_that_names_its_object_too_often_is_refused_before_it_is_filled() -> None:
-    often = body(inputs={"a": "{object}" * 100_000}, object=created(key="*" * 1_024))
+    often = body(inputs={"a": "{object}" * 90_000}, object=created(key="*" * 1_024))
     tracemalloc.start()
     try:
         (problem,) = problems_of(often)
         assert tracemalloc.get_traced_memory()[1] < 20 * 2**20  # its paths have 300 MB
     finally:
         tracemalloc.stop()
-    assert problem.startswith("the object is named 100,000 times, which would make the request")
+    assert problem.startswith("the object is named 90,000 times, which would make the request")
 
 
 def test_a_wrong_object_is_refused_without_its_values() -> None:
