@@ -70,7 +70,7 @@ class WatchedJob:
         stage, _, job_id = self.key.partition("#")
         if self.lease is None or self.lease.lineage is None:
             return job_id
-        groups = self.lease.lineage.groups
+        groups = [group for group in self.lease.lineage.groups if group.size != 1]
         return f"{stage} {groups[-1].n + 1:02}" if groups else stage
 
     @property

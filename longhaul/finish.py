@@ -29,7 +29,6 @@ from longhaul.domain.follow_ons import (
     FollowOn,
     Join,
     Joined,
-    Replaced,
     follow_ons,
     joined,
     replaced,
@@ -213,11 +212,7 @@ class Finisher:
 
         # Before anything is sent: a job that follows must not come to a join that does not wait
         # for it yet.
-        started = [
-            job
-            for each in replaced(lease, emitted, self.settings)
-            if (job := self._count(each, refused))
-        ]
+        started = list(self._counted(lease, emitted, refused))
         # One stage after the other, and a batch at a time: all bodies together may be too much for
         # a function's memory.
         jobs_to_send = chain(self._jobs(lease, emitted, refused), started)
@@ -259,12 +254,16 @@ class Finisher:
         logger.error("a follow-on cannot be sent: dead-lettered", extra={"lease": key})
         return reason
 
-    def _count(self, each: Replaced, refused: Refusals) -> FollowOn | None:
-        """The join's job when nothing is left to wait for; None before that."""
-        outputs = self.joins.replace(each, self.clock.now())
-        if outputs is None:
-            return None
-        return self._start(each.join, dict(enumerate(outputs)), len(outputs), refused)
+    def _counted(
+        self, lease: Lease, emitted: Emitted | None, refused: Refusals
+    ) -> Iterator[FollowOn]:
+        """The jobs of the joins that wait for nothing more."""
+        for each in replaced(lease, emitted, self.settings):
+            outputs = self.joins.replace(each, self.clock.now())
+            if outputs is not None:
+                job = self._start(each.join, dict(enumerate(outputs)), len(outputs), refused)
+                if job:
+                    yield job
 
     def _arrive(self, arrival: Arrival | Join, refused: Refusals) -> FollowOn | None:
         """The job that starts because all have arrived; None while some are missing."""

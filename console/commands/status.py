@@ -25,6 +25,7 @@ from console.terminal.outcomes import wait_for
 from console.terminal.output import Output, table_of
 from console.terminal.selection import find_job
 from longhaul.domain.lease import Lease, State
+from longhaul.domain.pipeline import Pipeline
 from longhaul.settings import Stage
 
 _PERIOD_S = 2.0
@@ -101,20 +102,9 @@ def _one(out: Output, target: Target, lease: Lease, limit: int, *, watch: bool) 
         out.fields(page_of(lease, now, target.parts.executions, target.settings.job_log_group))
         if family.children:
             out.line("")
-            out.table(COLUMNS, rows_of(family, now, limit, _joins(target)))
+            out.table(COLUMNS, rows_of(family, now, limit, Pipeline(target.settings.stages)))
     if watch and lease.state is not State.SUCCEEDED:
         raise typer.Exit(ExitStatus.FAILED)
-
-
-def _joins(target: Target) -> dict[str, str]:
-    """Stage → the join that it leads to."""
-    stages = target.settings.stages
-    return {
-        before.name: after.name
-        for before in stages
-        for after in stages
-        if after.join and after.name in before.next
-    }
 
 
 class _Seen(NamedTuple):

@@ -33,7 +33,9 @@ def name_of(lease: Lease) -> str:
     """A short name: the id, or for a follow-on its root, stage and place among its siblings."""
     if lease.lineage is None:
         return lease.job_id
-    place = ".".join(f"{group.n + 1:02}" for group in lease.lineage.groups)
+    # Where a job is the only one, its place says nothing.
+    places = (group.n for group in lease.lineage.groups if group.size != 1)
+    place = ".".join(f"{n + 1:02}" for n in places)
     return f"{lease.root.partition('#')[2]} {lease.stage} {place}".rstrip()
 
 

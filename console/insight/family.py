@@ -4,7 +4,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from longhaul.domain.lease import Lease
+from longhaul.domain.lease import Lease, State
+from longhaul.domain.pipeline import Pipeline
 
 
 @dataclass
@@ -44,7 +45,7 @@ def family(leases: Iterable[Lease], of: str) -> Member:
         if lineage is None or parent is None:
             continue
         parent.children.append(member)
-        group = lineage.groups[-1] if lineage.groups else None
+        group = lineage.groups[-1] if lineage.groups and not lineage.inputs_ref else None
         if group and (group.of, group.run) == (parent.lease.key, parent.lease.run):
             emitted[parent.lease.key][member.lease.stage] += 1
             sizes[parent.lease.key][member.lease.stage] = group.size
@@ -59,6 +60,28 @@ def family(leases: Iterable[Lease], of: str) -> Member:
 def _place(member: Member) -> tuple[int, str, int, str]:
     """In the order of stages and of the fan-out; a join comes after the jobs that it joins."""
     lineage, lease = member.lease.lineage, member.lease
-    group = lineage.groups[-1] if lineage and lineage.groups else None
+    is_join = lineage is not None and lineage.inputs_ref is not None
+    group = lineage.groups[-1] if lineage and lineage.groups and not is_join else None
     is_emitted = lineage is not None and group is not None and group.of == lineage.parent
     return (0 if is_emitted else 1, lease.stage, group.n if is_emitted and group else 0, lease.key)
+
+
+def waits(member: Member, join: str, pipeline: Pipeline) -> tuple[int, int]:
+    """For how many jobs a join of the member waits, and of how many; as far as they are known.
+
+    Jobs in the stage before the join count, and in their place those that have not got there.
+    """
+    stage = member.lease.stage
+    if member.lease.state is not State.SUCCEEDED:
+        return 1, 1
+    if stage == pipeline.collected(join):
+        return 0, 1
+    found = [
+        waits(child, join, pipeline)
+        for child in member.children
+        if pipeline.leads(child.lease.stage, join)
+    ]
+    here = {child.lease.stage for child in member.children}
+    queued = sum(n for to, n in member.unclaimed.items() if pipeline.leads(to, join))
+    queued += sum(inner not in here and pipeline.leads(inner, join) for inner in member.lease.opens)
+    return sum(left for left, _ in found) + queued, sum(size for _, size in found) + queued

@@ -122,9 +122,10 @@ def follow_ons(
 def replaced(
     lease: Lease, emitted: Emitted | None, settings: RuntimeSettings
 ) -> Iterator[Replaced]:
-    """What a success changes at each join that waits for the job: at its own, too.
+    """What a success changes at each join that may wait for the job, and at its own.
 
-    All of it must be noted before anything that follows is sent.
+    All of it must be noted before anything that follows is sent. A join that waits for others alone
+    does not know the place.
     """
     output = lease.attempt.output
     if output is None:
@@ -137,23 +138,22 @@ def replaced(
         led_to = {name: len(requests) for name, requests in emitted.items()}
     led_to |= dict.fromkeys(lease.opens, 1)
     groups = (*groups_of(lease), place_behind(lease, 0, 1))
-    stages = [*(group.of.partition("#")[0] for group in groups)]
+    stages = [group.of.partition("#")[0] for group in groups]
     for depth, opener in enumerate(groups):
-        # A job that was emitted has the place that its own group says.
-        path = tuple(zip(stages[depth + 1 :], (each.n for each in groups[depth:]), strict=False))
+        path = tuple(zip(stages[depth + 1 :], (group.n for group in groups[depth:-1]), strict=True))
         for name in opener.opens or ():
-            if not pipeline.leads(lease.stage, name):
-                continue
+            if name not in pipeline.joins or name in stages[depth + 1 :]:
+                continue  # taken out since, or the job descends from it
+            by = {to: count for to, count in led_to.items() if count and pipeline.leads(to, name)}
+            if not (path or by or pipeline.leads(lease.stage, name)):
+                continue  # since a deploy its own stage leads elsewhere
             at = pipeline.collected(name)
-            lineage = Lineage(
-                root=lease.root,
-                parent=opener.of,
-                groups=(*groups[:depth], opener.model_copy(update={"n": 0, "size": 1})),
-            )
+            place = opener.model_copy(update={"n": 0, "size": 1})
+            lineage = Lineage(root=lease.root, parent=opener.of, groups=(*groups[:depth], place))
             yield Replaced(
                 Join(name, opener.of, opener.run, lineage, upstream=at),
                 path,
-                {to: count for to, count in led_to.items() if count and pipeline.leads(to, name)},
+                by,
                 output.prefix if lease.stage == at else None,
             )
 

@@ -1,17 +1,18 @@
 """What follows from each job of a pipeline: as planned, and as sent to the queues."""
 
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from longhaul.domain.lease import AttemptId, emitted_ref
 from simulation.seen.sightings import Sent
-from simulation.worlds.stages import CLEAN, MAIN, SUM
+from simulation.worlds.stages import JOINS, SHAPES
 
 if TYPE_CHECKING:
     from simulation.seen.record import Seen
 
 Place = int | str
-"""A follow-on's place behind its parent: its number in the fan-out, or `sum` for the join."""
+"""A follow-on's place behind its parent: its number in the fan-out, or the stage that joins."""
 
 
 class Families:
@@ -29,6 +30,7 @@ class Families:
             lambda: defaultdict(dict)
         )
         self._place: dict[str, tuple[str, Place]] = {}  # parent and place, by key
+        self._shape = SHAPES[seen.world.plan.shape]
 
     def note(self, sent: Sent) -> None:
         if sent.parent is not None:
@@ -37,27 +39,74 @@ class Families:
             self._place.setdefault(sent.key, (sent.parent, place))
 
     def place_of(self, sent: Sent) -> Place:
+        if sent.stage in JOINS:
+            return sent.stage
         groups = sent.request["lineage"]["groups"]
-        return SUM if sent.stage == SUM else groups[-1]["n"] if groups else 0
+        return int(groups[-1]["n"]) if groups else 0
 
     def keys_at(self, parent: str, place: Place) -> list[str]:
         return list(self.followed[parent][place]) if parent in self.followed else []
 
-    def group_of(self, key: str) -> tuple[str, list[str | None]] | None:
-        """The group in which a job is joined: its parent, and the keys of its members.
+    def places(self, key: str) -> Sequence[int]:
+        """The places of what follows in the next stage, as planned; none where that joins."""
+        if not self._shape.splits(_stage(key)):
+            return ()
+        fan_out = self._seen.job_of(key).fan_out
+        return range(1 if fan_out is None else fan_out)
 
-        The key of a member that was not sent is None. A follow-on that was not emitted is a group
-        of its own. None for a job that leads to no join.
+    def groups_of(self, key: str) -> list[dict[str, object]]:
+        """The groups in which the follow-on was sent first; none of a job that a producer sent."""
+        if key not in self._place:
+            return []
+        parent, place = self._place[key]
+        found: list[dict[str, object]] = self.followed[parent][place][key].request["lineage"][
+            "groups"
+        ]
+        return found
+
+    def collected(self, opener: str, join: str) -> Iterator[str | None]:
+        """All jobs behind one that lead to its join, the first place first.
+
+        None for one that has not succeeded, or was not sent: what follows from it is not known.
         """
-        parent = key
-        if key.startswith(f"{CLEAN}#"):
-            if key not in self._place:
+        yield from self._collected(opener, join)
+
+    def _collected(self, key: str, join: str) -> Iterator[str | None]:
+        if self._seen.success_of(key) is None:
+            yield None
+            return
+        stage = _stage(key)
+        if stage == self._shape.before(join):
+            yield key
+            return
+        # A job that opens another join on the way is followed by that alone.
+        inner = [each for each in self._shape.openers if self._is_between(each, stage, join)]
+        for place in inner or self.places(key):
+            sent = self.keys_at(key, place)
+            if sent:
+                yield from self._collected(sent[0], join)
+            else:
+                yield None
+
+    def _is_between(self, inner: str, stage: str, join: str) -> bool:
+        line = self._shape.line
+        return self._shape.openers[inner] == stage and line.index(inner) < line.index(join)
+
+    def opener_of(self, key: str, join: str) -> str | None:
+        """The job whose join waits for this one; None when it does not lead there."""
+        line = self._shape.line
+        opener = self._shape.openers[join]
+        while _stage(key) != opener:
+            if key not in self._place or line.index(_stage(key)) >= line.index(join):
                 return None
-            parent, _ = self._place[key]
-        size = self._seen.job_of(parent).fan_out
-        if size is None:
-            return (key, [key]) if parent != key else None
-        return parent, [next(iter(self.keys_at(parent, n)), None) for n in range(size)]
+            key, _ = self._place[key]
+        return key
+
+    def opens(self, key: str, join: str) -> bool:
+        """Whether the join belongs to the job: a stage may have been retired as it was claimed."""
+        if not self._seen.was_retired:
+            return True
+        return {"S": join} in self._seen.rows[key].get("opens", {"L": []})["L"]
 
     def unsent(self, key: str, *, once_finished: bool = False) -> str | None:
         """The follow-ons of a successful job that were not sent, in words; None when all were.
@@ -65,28 +114,45 @@ class Families:
         The last member sends the join. With `once_finished` the join may be missing while another
         member still owes something, since that one may be about to send it.
         """
-        settings = self._seen.world.settings
+        settings, stage = self._seen.world.settings, _stage(key)
+        after = self._shape.after(stage)
         # What it emitted is sent wherever its stage leads by now.
-        is_sent = self._has_emitted(key) and not settings.stage_or_removed(CLEAN).is_removed
-        if not is_sent and not settings.stage_or_removed(key.partition("#")[0]).next:
+        is_sent = (
+            after is not None
+            and self._has_emitted(key)
+            and not settings.stage_or_removed(after).is_removed
+        )
+        if not is_sent and not settings.stage_or_removed(stage).next:
             return None
-        if key.startswith(f"{MAIN}#"):
-            size = self._seen.job_of(key).fan_out
-            missing = [n for n in range(1 if size is None else size) if not self.keys_at(key, n)]
-            if missing or size != 0:
-                return f"what follows from {key} at {missing} was not sent" if missing else None
-        group = self.group_of(key)
-        if group is None:
-            return f"{key} is in no group" if key not in self._place else None
-        parent, members = group
-        others = [each for each in members if each != key]
-        if any(each is None or self._seen.success_of(each) is None for each in others):
-            return None
-        if once_finished and any(each in self._seen.open_rows for each in others):
-            return None
-        if self.keys_at(parent, SUM) or self.is_incomplete(parent):
-            return None
-        return f"the join of {parent} was not sent"
+        missing = [place for place in self.places(key) if not self.keys_at(key, place)]
+        if missing:
+            return f"what follows from {key} at {missing} was not sent"
+        for join in self._shape.openers:
+            opener = self.opener_of(key, join)
+            if opener is None or not self.opens(opener, join):
+                continue
+            if None in self.collected(opener, join):
+                continue
+            if self.keys_at(opener, join) or self.is_incomplete(opener):
+                continue
+            if once_finished and self._is_about_to_send(opener, key):
+                continue
+            return f"the join {join} of {opener} was not sent"
+        return None
+
+    def _is_about_to_send(self, opener: str, key: str) -> bool:
+        """Whether another job of the family owes something."""
+        return any(
+            each != key and (each == opener or self._descends(each, opener))
+            for each in self._seen.open_rows
+        )
+
+    def _descends(self, key: str, opener: str) -> bool:
+        while key in self._place:
+            key, _ = self._place[key]
+            if key == opener:
+                return True
+        return False
 
     def _has_emitted(self, key: str) -> bool:
         success, world = self._seen.success_of(key), self._seen.world
@@ -100,3 +166,7 @@ class Families:
         return parent in self._seen.expired and any(
             letter.reason.get("class") == "incomplete_join" for letter in self._seen.dead_letters
         )
+
+
+def _stage(key: str) -> str:
+    return key.partition("#")[0]

@@ -21,7 +21,7 @@ from simulation.seen.sightings import DeadLetter, Ended, Sent, Token
 from simulation.seen.trace import Row, row_text
 from simulation.worlds.notified import told_by
 from simulation.worlds.requests import FORGED
-from simulation.worlds.stages import SUM
+from simulation.worlds.stages import JOINS
 
 if TYPE_CHECKING:
     from simulation.worlds.world import World
@@ -111,8 +111,8 @@ class Watch:
         if work is not None:
             self.seen.names.setdefault(key, job)
         if sent.parent is not None:
-            root = self.world.label_of(sent.parent).partition(".")[0]
-            self.seen.labels.setdefault(key, f"{root}.{job.rpartition('.')[2]}")
+            parent = self.world.label_of(sent.parent)
+            self.seen.labels.setdefault(key, f"{parent}.{job.rpartition('.')[2]}")
         self.seen.families.note(sent)
         self.seen.check("message added", sent)
 
@@ -122,8 +122,8 @@ class Watch:
             case {"params": {"name": str(name), "work": int(work)}}:
                 return name, work
             case {"lineage": {"parent": parent, "groups": groups}} if not _is_forged(request):
-                root = self.seen.names[parent].partition(".")[0]
-                return f"{root}.{stage if stage == SUM else groups[-1]['n'] if groups else 0}", 0
+                place = stage if stage in JOINS else groups[-1]["n"]
+                return f"{self.seen.names[parent]}.{place}", 0
         return "", None
 
     def _dead_letter_added(self, message: Message, *_: Any) -> None:

@@ -6,7 +6,7 @@ a few jobs and a few faults. Some have bursts, jobs of days, or faults everywher
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -18,7 +18,7 @@ from simulation.worlds.long_outages import with_long_outage, with_long_wait
 from simulation.worlds.plan import Act, Ending, Job, Mix, Plan
 from simulation.worlds.randomness import rng_of
 from simulation.worlds.retirement import with_retirement
-from simulation.worlds.stages import SUM, members_of
+from simulation.worlds.stages import SUM, TOTAL, members_of
 from simulation.worlds.swarm import Swarm
 from simulation.worlds.tables import with_tables
 from simulation.worlds.tiny import with_tiny
@@ -322,14 +322,20 @@ def _in_between(rng: random.Random, plan: Plan) -> list[Act]:
 def _pipeline(rng: random.Random, plan: Plan, swarm: Swarm) -> Plan:
     """The plan with stages behind its own, and few jobs, since each becomes several."""
     jobs = [replace(job, fan_out=_fan_out(rng)) for job in plan.jobs[:_ROOTS]]
+    of_shape = rng_of(plan.seed, "shape")
+    shape = _pick(of_shape, ("", 60), ("deep", 20), ("nested", 20))
+    if shape:
+        jobs = [replace(job, fan_out=_few(of_shape)) for job in jobs[:2]]
     names = {job.name for job in jobs}
     acts = [act for act in plan.acts if not act.job or act.job in names]
     members = []
     for job in jobs:
         at_s = next(act.at_s for act in acts if act.job == job.name) + job.work_s + 120
-        for name in (*members_of(job), f"{job.name}.{SUM}"):
+        splits = {name: _few(of_shape) for name in members_of(job)} if shape else {}
+        for name in _below(job, shape, splits):
             member = _job(rng, name, round(1 + 600 * rng.random() ** 3, 1), swarm)
             member = _at_limits(rng_of(plan.seed, f"limits of {name}"), member)
+            member = replace(member, fan_out=splits.get(name))
             members.append(
                 replace(member, stall_timeout_s=None) if plan.mix.skew_s > _SMALL_SKEW_S else member
             )
@@ -343,7 +349,26 @@ def _pipeline(rng: random.Random, plan: Plan, swarm: Swarm) -> Plan:
         acts=_in_order(acts),
         largest_group=_largest_group(rng_of(plan.seed, "largest group"), jobs),
         clean_slots=_pick(rng, (10, 50), (1, 20), (2, 30)),
+        shape=shape,
     )
+
+
+def _below(job: Job, shape: str, splits: Mapping[str, int | None]) -> list[str]:
+    """The names of the jobs that follow, with what those emit that `splits` has."""
+    inner = [
+        name for member, size in splits.items() for name in members_of(Job(member, fan_out=size))
+    ]
+    joins = {
+        "": [f"{job.name}.{SUM}"],
+        "deep": [f"{job.name}.{SUM}"],
+        "nested": [*(f"{member}.{SUM}" for member in splits), f"{job.name}.{TOTAL}"],
+    }
+    return [*members_of(job), *inner, *joins[shape]]
+
+
+def _few(rng: random.Random) -> int | None:
+    """How many one of several levels emits."""
+    return _pick(rng, (None, 20), (0, 15), (1, 25), (2, 25), (3, 15))
 
 
 def _at_limits(rng: random.Random, member: Job) -> Job:

@@ -143,7 +143,8 @@ class Plan:
     faults: tuple[Fault, ...] | None = None  # None: drawn by the mix
     largest_group: int = 0  # jobs that one may emit; 0 for the product's limit
     slots: int = 10
-    clean_slots: int = 0  # of the stage behind `main`; 0 for a world without a pipeline
+    clean_slots: int = 0  # of the stages behind `main`; 0 for a world without a pipeline
+    shape: str = ""  # of the pipeline: see `stages.SHAPES`
     spot: bool = False
     max_attempts: int = 3
     renew_receives: int = 900

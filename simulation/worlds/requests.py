@@ -5,7 +5,7 @@ from hashlib import sha256
 from typing import Any
 
 from simulation.worlds.plan import Job
-from simulation.worlds.stages import CLEAN, SUM
+from simulation.worlds.stages import CLEAN, JOINS, SUM
 
 PRODUCERS_JOB = "flights_clean"
 OWN_OUTPUT = "own"
@@ -97,14 +97,21 @@ def forged_of(job: Job, variant: int, row: Any, bucket: str) -> tuple[str, str]:
     """
     key, run = row["key"]["S"], int(row["run"]["N"])
     size = job.fan_out or 0
+    opens = [join["S"] for join in row.get("opens", {"L": []})["L"]]
     lineage: dict[str, Any] = {"root": key, "parent": key}
     stage, n, inputs_ref = _FORGED[variant % len(_FORGED)]
+    if stage == SUM and opens:
+        (stage, *_) = opens
     place = {"size": size, "beyond": size}.get(str(n), n)
     digest = sha256(f"{key}\n{run}\n{place}".encode()).hexdigest()[:20]
     job_id = f"{key.partition('#')[2]}/{stage}/{digest}"
-    if stage != SUM:
-        larger = size + (1 if n == "beyond" else 0)
-        lineage["groups"] = [{"of": key, "run": run, "n": place, "size": larger or 1}]
+    group = {"of": key, "run": run, "n": 0, "size": 1}
+    if stage not in JOINS:
+        group |= {"n": place, "size": size + (1 if n == "beyond" else 0) or 1}
+    if opens:
+        group["opens"] = opens
+    if opens or stage not in JOINS:
+        lineage["groups"] = [group]
     if inputs_ref:
         digest = sha256(f"{stage}#{job_id}".encode()).hexdigest()[:20]
         lineage["inputs_ref"] = f"longhaul/joined/{digest}.json"

@@ -20,7 +20,7 @@ def with_retirement(rng: random.Random, plan: Plan) -> Plan:
 
     Brought back only the first stage is: what would have followed into another is not sent later.
     """
-    if rng.random() >= _CHANCE or not plan.jobs:
+    if rng.random() >= _CHANCE or not plan.jobs or plan.shape:
         return plan
     stage = rng.choice((MAIN, CLEAN)) if plan.clean_slots else MAIN
     begin_s = min(act.at_s for act in plan.acts)

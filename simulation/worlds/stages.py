@@ -1,21 +1,52 @@
-"""The stages of a world: `main` as deployed; in a pipeline also `clean` and the join `sum`.
+"""The stages of a world: `main` as deployed; in a pipeline also others, and joins.
 
 Each has queues like those of `main`. The plan names a pipeline's jobs like others: `j0.2` is the
-third that `j0` emits, `j0.0` its follow-on when it emits nothing, and `j0.sum` the join. Jobs that
-the plan does not name are short, and succeed.
+third that `j0` emits, `j0.0` its follow-on when it emits nothing, `j0.2.1` what that emits, and
+`j0.sum` the join that belongs to `j0`. Jobs that the plan does not name are short, and succeed.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 from longhaul.domain.request import MAX_TIMEOUT_S
 from longhaul.settings import Stage
 from simulation.worlds.notified import TARGETS
 from simulation.worlds.plan import Job, Plan
 
-MAIN, CLEAN, SUM = "main", "clean", "sum"
+MAIN, SPLIT, CLEAN, SUM, TOTAL = "main", "split", "clean", "sum", "total"
 OTHER = "other"
 """Stays where the only stage is taken out."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Stages, each of which leads to the next, and the openers of those that join."""
+
+    line: tuple[str, ...]
+    openers: Mapping[str, str]
+
+    def after(self, stage: str) -> str | None:
+        """The next stage."""
+        place = self.line.index(stage) + 1
+        return self.line[place] if place < len(self.line) else None
+
+    def before(self, join: str) -> str:
+        return self.line[self.line.index(join) - 1]
+
+    def splits(self, stage: str) -> bool:
+        """Whether jobs of the stage may emit."""
+        after = self.after(stage)
+        return after is not None and after not in self.openers
+
+
+JOINS = (SUM, TOTAL)
+
+SHAPES: Mapping[str, Shape] = {
+    "": Shape((MAIN, CLEAN, SUM), {SUM: MAIN}),
+    "deep": Shape((MAIN, SPLIT, CLEAN, SUM), {SUM: MAIN}),
+    "nested": Shape((MAIN, SPLIT, CLEAN, SUM, TOTAL), {SUM: SPLIT, TOTAL: MAIN}),
+}
 
 
 def stages_of(main: Stage, plan: Plan) -> tuple[Stage, ...]:
@@ -33,13 +64,19 @@ def stages_of(main: Stage, plan: Plan) -> tuple[Stage, ...]:
     if not plan.clean_slots:
         is_retired = any(act.kind == "retire" for act in plan.acts)
         return (first, _like(first, OTHER)) if is_retired else (first,)
-    return (
-        first.model_copy(update={"next": (CLEAN,)}),
-        _like(first, CLEAN).model_copy(
-            update={"slots": plan.clean_slots, "job": "flights_clean", "next": (SUM,)}
-        ),
-        _like(first, SUM).model_copy(update={"slots": 1, "job": "daily_delays", "join": True}),
-    )
+    shape = SHAPES[plan.shape]
+    found = []
+    for name in shape.line:
+        after = shape.after(name)
+        changes: dict[str, Any] = {"next": (after,) if after else ()}
+        if name in shape.openers:
+            changes |= {"slots": 1, "job": "daily_delays", "join": True}
+            # Without a name, it is the nearest stage that can split.
+            changes["opener"] = shape.openers[name] if plan.shape == "deep" else None
+        elif name != MAIN:
+            changes |= {"slots": plan.clean_slots, "job": "flights_clean"}
+        found.append((first if name == MAIN else _like(first, name)).model_copy(update=changes))
+    return tuple(found)
 
 
 def without(stages: Sequence[Stage], name: str) -> tuple[Stage, ...]:
@@ -81,14 +118,23 @@ def queues_of(
 def jobs_of(plan: Plan) -> dict[str, Job]:
     """All jobs that a world may see, by name."""
     jobs = {job.name: job for job in plan.jobs}
-    for job in plan.jobs if plan.clean_slots else ():
-        if "." not in job.name:
-            join = f"{job.name}.{SUM}"
-            for name in (*members_of(job), join):
-                jobs.setdefault(name, Job(name, work_s=9.0, files=1))
-            for name in (join,) if job.fan_out is not None else (join, f"{job.name}.0"):
-                jobs[name] = _unasked(jobs[name])
+    if plan.clean_slots:
+        for job in plan.jobs:
+            if "." not in job.name:
+                _add_below(jobs, job, MAIN, SHAPES[plan.shape])
     return jobs
+
+
+def _add_below(jobs: dict[str, Job], job: Job, stage: str, shape: Shape) -> None:
+    """Add the jobs that follow from one of the stage, and those that follow from them."""
+    members = members_of(job) if shape.splits(stage) else []
+    joins = [f"{job.name}.{join}" for join, opener in shape.openers.items() if opener == stage]
+    for name in (*members, *joins):
+        jobs.setdefault(name, Job(name, work_s=9.0, files=1))
+        if name in joins or job.fan_out is None:
+            jobs[name] = _unasked(jobs[name])
+    for name in members:
+        _add_below(jobs, jobs[name], str(shape.after(stage)), shape)
 
 
 def _unasked(job: Job) -> Job:

@@ -199,8 +199,10 @@ def test_a_released_job_shows_the_time_of_its_next_attempt(world: World) -> None
 def test_the_tree_of_a_fan_out_shows_its_members_and_counts_queued_ones(
     world: World,
 ) -> None:
-    main = world.settings.stages[0].model_copy(update={"next": ("total",)})
-    known = world.settings.model_copy(update={"stages": (main, stage(name="total", join=True))})
+    main = world.settings.stages[0].model_copy(update={"next": ("clean",)})
+    clean = stage(name="clean", next=("total",))
+    stages = (main, clean, stage(name="total", join=True))
+    known = world.settings.model_copy(update={"stages": stages})
     replace(world, settings=known).deploy()
     root = world.end(world.claim("year"), OutcomeClass.SUCCEEDED)
 
@@ -209,11 +211,9 @@ def test_the_tree_of_a_fan_out_shows_its_members_and_counts_queued_ones(
             root=root.key, parent=root.key, groups=(Group(of=root.key, run=root.run, n=n, size=40),)
         )
 
-    world.end(world.claim("year/0", lineage=lineage(0)), OutcomeClass.SUCCEEDED)
-    world.end(
-        world.claim("year/1", lineage=lineage(1)), OutcomeClass.PERMANENT, "no such column: month"
-    )
-    world.claim("year/2", lineage=lineage(2))
+    first, second, _ = (world.claim(f"year/{n}", of=clean, lineage=lineage(n)) for n in range(3))
+    world.end(first, OutcomeClass.SUCCEEDED)
+    world.end(second, OutcomeClass.PERMANENT, "no such column: month")
     shown = [
         line.split("\t") for line in world.run("status", "year").stdout.splitlines() if "\t" in line
     ]

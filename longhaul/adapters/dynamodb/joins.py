@@ -111,7 +111,7 @@ class DynamoJoins:
                 if codes[0] == "ConditionalCheckFailed":
                     return True
                 if "ConditionalCheckFailed" in codes:
-                    logger.warning("a join does not wait for this job", extra={"join": key})
+                    logger.info("a join does not wait for this job", extra={"join": key})
                     return False
                 if is_last:
                     raise

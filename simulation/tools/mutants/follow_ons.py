@@ -6,6 +6,7 @@ from simulation.tools.mutants.mutant import Mutant
 
 _CLAIM: Final = "longhaul/domain/claim.py"
 _FINISH: Final = "longhaul/finish.py"
+_FOLLOW_ONS: Final = "longhaul/domain/follow_ons.py"
 _JOINS: Final = "longhaul/adapters/dynamodb/joins.py"
 _LEASES: Final = "longhaul/adapters/dynamodb/leases.py"
 _OUTCOME: Final = "longhaul/domain/outcome.py"
@@ -50,26 +51,68 @@ FOLLOW_ONS: Final = (
     Mutant(
         "the join starts with one member missing",
         _JOINS,
-        ">= size else None",
-        ">= size - 1 else None",
+        'deserialize(answer["Item"]["jobs"]) == 0',
+        'deserialize(answer["Item"]["jobs"]) <= 1',
     ),
     Mutant(
-        "a repeated arrival counts twice",
+        "a repeated success counts twice",
         _JOINS,
-        """serialized({":place": {n}}) | {":ttl": ttl_of_set},
-            ReturnValues="ALL_NEW",
-        )["Attributes"]
-        return self._outputs(join_key) if len(deserialize(arrived["places"])) >= size else None""",
-        """serialized({":place": 1}) | {":ttl": ttl_of_set},
-            ReturnValues="ALL_NEW",
-        )["Attributes"]
-        return self._outputs(join_key) if deserialize(arrived["places"]) >= size else None""",
+        '"ConditionExpression": "attribute_not_exists(#key)"',
+        '"ConditionExpression": "attribute_not_exists(#key) OR attribute_exists(#key)"',
     ),
     Mutant(
-        "an empty fan-out starts no join",
-        "longhaul/domain/follow_ons.py",
-        "        if not requests:\n            yield from _joins_of_none",
-        "        if requests is None:\n            yield from _joins_of_none",
+        "a job that emits one opens a fan-out of its own",
+        "longhaul/domain/pipeline.py",
+        "if opener == stage or stands_in:",
+        "if opener == stage or stands_in or self.leads(stage, join):",
+        also=Mutant(
+            "also where a join has one already",
+            _FOLLOW_ONS,
+            "before = {name for group in groups_of(lease) for name in group.opens or ()}",
+            "before: set[str] = set()",
+        ),
+    ),
+    Mutant(
+        "the opener of a join is the stage before it",
+        "longhaul/domain/pipeline.py",
+        "return splits[0] if splits else self.collected(join)",
+        "return self.collected(join)",
+    ),
+    Mutant(
+        "an emission of none leaves its place to be waited for",
+        _FOLLOW_ONS,
+        "{to: count for to, count in led_to.items() if count and pipeline.leads(to, name)}",
+        "{to: count or 1 for to, count in led_to.items() if pipeline.leads(to, name)}",
+    ),
+    Mutant(
+        "an inner join is not waited for by the outer one",
+        _FOLLOW_ONS,
+        "led_to |= dict.fromkeys(lease.opens, 1)",
+        "led_to |= dict.fromkeys(lease.opens, 0)",
+    ),
+    Mutant(
+        "what follows is sent before its parent is counted",
+        _FINISH,
+        "jobs_to_send = chain(self._jobs(lease, emitted, refused), started)",
+        "jobs_to_send = chain(self._jobs(lease, emitted, refused), self._counted(lease, emitted, refused))",
+        also=Mutant(
+            "all of it",
+            _FINISH,
+            "started = list(self._counted(lease, emitted, refused))",
+            "started = []",
+        ),
+    ),
+    Mutant(
+        "a correction of a cancelled follow-on takes its place before it has come",
+        _CLAIM,
+        "if not covered and (until := _follow_on_first(lease, message, timing, now)):",
+        "if not covered and (until := None):",
+        also=Mutant(
+            "without a lineage",
+            "longhaul/ancestry.py",
+            "if is_child and (row is None or row.lineage is None):",
+            "if is_child and row is None:",
+        ),
     ),
     Mutant(
         "a correction loses its place in the fan-out",
@@ -97,13 +140,13 @@ FOLLOW_ONS: Final = (
         also=Mutant(
             "and any place counts",
             "longhaul/domain/ancestry.py",
-            "if n < size else None",
-            "if n <= size else None",
+            "if n >= size:",
+            "if n > size:",
         ),
     ),
     Mutant(
         "a join reads a table once for each member that wrote to it",
-        "longhaul/domain/follow_ons.py",
+        _FOLLOW_ONS,
         "if n not in outputs or first[outputs[n]] == n",
         "",
     ),

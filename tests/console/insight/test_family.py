@@ -1,7 +1,10 @@
-from console.insight.family import family
-from longhaul.domain.lease import Lease
+from dataclasses import replace
+
+from console.insight.family import family, waits
+from longhaul.domain.lease import Lease, State
 from longhaul.domain.lineage import Group, Lineage
-from tests.builders import running
+from longhaul.domain.pipeline import Pipeline
+from tests.builders import running, stage
 
 ROOT = running(key="main#year", run=7)
 
@@ -21,9 +24,9 @@ def keys(*, of: Lease, among: list[Lease]) -> list[str]:
 
 def test_a_fan_out_is_in_order_and_precedes_its_join() -> None:
     months = [member(f"m{n}", "clean", ROOT, n=n, size=12) for n in (10, 2, 0)]
-    joined = running(
-        key="delays#join", stage="delays", lineage=Lineage(root=ROOT.key, parent=ROOT.key)
-    )
+    place = (Group(of=ROOT.key, run=7, n=0, size=1, opens=("delays",)),)
+    lineage = Lineage(root=ROOT.key, parent=ROOT.key, groups=place, inputs_ref="joined/x.json")
+    joined = running(key="delays#join", stage="delays", lineage=lineage)
     assert keys(of=ROOT, among=[joined, *months, ROOT]) == [
         "main#year",
         "clean#m0",
@@ -54,3 +57,34 @@ def test_a_chain_is_below_the_member_that_it_follows() -> None:
 def test_a_row_whose_parent_is_gone_does_no_harm() -> None:
     orphan = member("m0", "clean", running(key="main#gone", run=7))
     assert keys(of=ROOT, among=[ROOT, orphan]) == ["main#year"]
+
+
+NESTED = Pipeline(
+    (
+        stage(name="main", next=("months",)),
+        stage(name="months", next=("days",)),
+        stage(name="days", next=("month",)),
+        stage(name="month", join=True, opener="months", next=("year",)),
+        stage(name="year", join=True, opener="main"),
+    )
+)
+
+
+def test_join_waits_for_inner_joins_and_for_the_jobs_that_have_not_come_to_it() -> None:
+    root = replace(ROOT, state=State.SUCCEEDED, opens=("year",))
+    months = [
+        replace(member(f"m{n}", "months", root, n=n, size=4), state=state, opens=("month",))
+        for n, state in enumerate((State.SUCCEEDED, State.SUCCEEDED, State.DEAD))
+    ]
+    days = [
+        replace(member(f"d{n}", "days", months[0], n=n, size=3, run=months[0].run), state=state)
+        for n, state in enumerate((State.SUCCEEDED, State.RUNNING))
+    ]
+    place = (Group(of=months[1].key, run=months[1].run, n=0, size=1, opens=("month",)),)
+    lineage = Lineage(root=root.key, parent=months[1].key, groups=place, inputs_ref="joined/x.json")
+    joined = running(key="month#m1", stage="month", lineage=lineage, state=State.SUCCEEDED)
+
+    tree = family([root, *months, *days, joined], root.key)
+
+    assert waits(tree, "year", NESTED) == (3, 4)  # of months: one has come
+    assert waits(tree.children[0], "month", NESTED) == (2, 3)
