@@ -14,6 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpa
 from jobs.emitting import Emitter
 from jobs.io.splitting import require_columns, split
 from jobs.io.staging import UNREADABLE, StagedInput
+from jobs.io.text_options import writing
 from jobs.io.written import Dataset, Folder, TableLayout
 from longhaul.domain.manifest import MAIN
 from longhaul.job import Format, PermanentJobError, Request
@@ -73,11 +74,9 @@ class RunningJob(Generic[ParamsT]):
         layout = None
         if self.table is None:
             require_columns(partition_by, df.columns)
-            writer = observed.write.format(format)
-            if format == "csv":
-                # RFC 4180, as all but Spark read it.
-                writer = writer.option("header", value=True).option("escape", '"')
-            writer = writer.options(**(options or {})).partitionBy(*partition_by)
+            in_files = [column for column in df.columns if column not in partition_by]
+            writer = observed.write.format(format).partitionBy(*partition_by)
+            writer = writer.options(**writing(format, in_files)).options(**(options or {}))
         else:
             layout = self.layout(self.table, name, df.schema.jsonValue(), partition_by)
             writer = split(observed, layout.partition_by)

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from jobs.emitting import Emitter
 from jobs.io.listing import InputListing
+from jobs.io.text_options import READ_CSV
 from jobs.io.work_area import DiskArea
 from jobs.resources import Resources
 from jobs.running_job import RunningJob
@@ -95,7 +96,7 @@ def written(spark: SparkSession) -> Callable[..., list[dict[str, Any]]]:
         (dataset,) = (dataset for dataset in job.written if dataset.name == name)
         reader = spark.read.format(format_)
         if format_ == "csv":  # as `job.write` writes it
-            reader = reader.options(header=True, escape='"', multiLine=True)
+            reader = reader.options(**READ_CSV)
         frame = reader.load(dataset.folder.as_uri())
         return [row.asDict() for row in frame.collect()]
 

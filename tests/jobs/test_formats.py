@@ -1,12 +1,19 @@
 """What comes in compressed and what goes out in each format, by real Spark."""
 
 import bz2
+import csv
+import datetime as dt
 import gzip
+import io
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from pyspark.sql import SparkSession
+from hypothesis import HealthCheck, example, given
+from hypothesis import settings as settings_of_hypothesis
+from hypothesis import strategies as st
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StringType, StructField, StructType
 
 from jobs.catalogue import sql
 from jobs.emitting import Emitter
@@ -158,3 +165,131 @@ def test_each_format_is_written_in_partitions_and_read_back(
     )
     rows = read.load(folder.as_uri()).orderBy("n").collect()
     assert [tuple(row) for row in rows] == [(1, "x", "a"), (2, "y", "b"), (3, None, "b")]
+
+
+TEXTS = st.none() | st.lists(
+    st.sampled_from(
+        [
+            *"\",;\n\r\t \\#'aé😀\x00\x0b\x1f\x85\u00a0\u2028\ufeff",
+            '""',
+            '\\"',
+            "\r\n",
+            "null",
+            "NA",
+        ]
+    )
+    | st.characters(exclude_categories=["Cs"]),
+    max_size=6,
+).map("".join)
+
+
+def passed_on(spark: SparkSession, make_job: Any, frame: DataFrame) -> DataFrame:
+    """What `sql` reads of the CSV that a job wrote."""
+    job = make_job({})
+    job.write(frame, format="csv")
+    following = make_job({"rows": job.written[0].folder})
+    return sql.read(spark, "rows", following.input("rows"), "csv")
+
+
+@settings_of_hypothesis(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(TEXTS, TEXTS), min_size=20, max_size=100))
+@example([(" a\t", "\x00b\x00"), ("", None), (None, None), ("\\", '"\x00\n"')])
+def test_texts_and_nulls_come_through_csv_as_they_were(
+    spark: SparkSession, make_job: Any, rows: list[tuple[Any, Any]]
+) -> None:
+    rows = [("text", "text"), *rows]  # or a column of digits would be read as numbers
+    names = [' "x', "y\n,z"]
+    schema = StructType([StructField(name, StringType()) for name in names])
+
+    read = passed_on(spark, make_job, spark.createDataFrame(rows, schema).coalesce(1))
+
+    assert read.columns == names
+    assert [tuple(row) for row in read.collect()] == rows
+
+
+@settings_of_hypothesis(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(TEXTS, min_size=20, max_size=100))
+@example(["a", None, "", " ", "\x00"])
+def test_a_lone_column_keeps_its_rows_in_csv(
+    spark: SparkSession, make_job: Any, texts: list[str | None]
+) -> None:
+    texts = ["text", *texts]
+    frame = spark.createDataFrame([(text,) for text in texts], "x string").coalesce(1)
+
+    read = passed_on(spark, make_job, frame)
+
+    assert [row["x"] for row in read.collect()] == [text or "" for text in texts]
+
+
+def test_python_reads_the_csv_that_a_job_writes(spark: SparkSession, make_job: Any) -> None:
+    rows = [(" a\t", "b\x00"), ('"', ","), ("c\r\nd", ""), ("\\", "#"), (None, "e")]
+    job = make_job({})
+
+    job.write(spark.createDataFrame(rows, "x string, y string").coalesce(1), format="csv")
+
+    (file,) = job.written[0].folder.glob("part-*")
+    read = csv.reader(io.StringIO(file.read_bytes().decode(), newline=""), strict=True)
+    assert [tuple(row) for row in read] == [("x", "y"), *rows[:-1], ("", "e")]
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
+@pytest.mark.parametrize("format_", ["csv", "json"])
+def test_values_of_all_types_come_through_text_as_they_were(
+    spark: SparkSession, make_job: Any, format_: Format, zone: str
+) -> None:
+    types = {
+        "n": "int",
+        "big": "bigint",
+        "real": "double",
+        "single": "float",
+        "exact": "decimal(9,2)",
+        "yes": "boolean",
+        "day": "date",
+        "at": "timestamp",
+        "local": "timestamp_ntz",
+    }
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        values = (
+            "select * from values"
+            " (1, 9223372036854775807L, 2.5D, 1.5F, 1.50BD, true, date'2020-02-29',"
+            "  timestamp'2020-01-01 00:00:00.123456', timestamp_ntz'2020-01-01 00:00:00.123456'),"
+            " (-2147483648, null, double('NaN'), float('Infinity'), -0.01BD, false,"
+            "  date'0001-01-01', timestamp'0001-01-01 00:00:00.000001',"
+            "  timestamp_ntz'0001-01-01 00:00:00'),"
+            " (null, -9223372036854775808L, -0.0D, float('-Infinity'), null, null,"
+            "  date'9999-12-31', timestamp'1850-06-01 12:00:00',"
+            "  timestamp_ntz'9999-12-31 23:59:59.999999'),"
+            " (null, null, 1e-300D, null, 9999999.99BD, null, null, null, null)"
+        )
+        frame = spark.sql(values).toDF(*types)
+        frame = frame.selectExpr(
+            *(f"cast({name} as {kind}) {name}" for name, kind in types.items())
+        )
+        job = make_job({})
+        job.write(frame.coalesce(1), format=format_)
+
+        read = sql.read(spark, "rows", job.written[0].folder.as_uri(), format_)
+
+        back = read.selectExpr(*(f"cast({name} as {kind}) {name}" for name, kind in types.items()))
+        as_texts = [f"cast({name} as string)" for name in types]
+        assert [*map(tuple, back.selectExpr(as_texts).collect())] == [
+            *map(tuple, frame.selectExpr(as_texts).collect())
+        ]
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+
+def test_a_quoted_empty_value_is_a_text_and_no_number(
+    spark: SparkSession, staged: Any, written: Any
+) -> None:
+    files = {"a.csv": b'n,text,day,m\n"1","","2020-01-01","7"\n"","a","","8"\n,,,\n'}
+    job = staged(files, sql.Params(query="SELECT n, text, day, m FROM rows"))
+
+    sql.run(spark, job)
+
+    assert [tuple(row.values()) for row in written(job)] == [
+        (1, "", dt.date(2020, 1, 1), 7),
+        (None, "a", None, 8),
+        (None, None, None, None),
+    ]
