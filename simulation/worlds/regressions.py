@@ -247,6 +247,17 @@ REGRESSIONS: Mapping[str, Plan] = {
             Act(at_s=600.0, kind="retire", work=0, for_s=1_800.0, service="clean"),
         ),
     ),
+    "a job that waited for a slot for a week died of a lack of room": Plan(
+        jobs=(Job("j0", work_s=9.0, files=1),),
+        acts=(_SUBMIT, Act(3.0, "pause", for_s=8 * 86_400.0)),
+        faults=(Fault("launch:j0-1", 1, "RESOURCE:ENI"), Fault("launch:j0-2", 1, "RESOURCE:ENI")),
+    ),
+    "what a job had emitted for a stage that was taken out since is a dead letter": Plan(
+        clean_slots=2,
+        jobs=(Job("j0", work_s=900.0, files=1, fan_out=3),),
+        acts=(_SUBMIT, Act(600.0, "retire", work=1, for_s=60.0, service="clean")),
+        faults=(),
+    ),
     "what followed from a success was called forged in a stage that was retired since": Plan(
         jobs=(Job("j0", work_s=9.0, files=1, fan_out=1), Job("j0.0", work_s=9.0, files=1)),
         acts=(_SUBMIT, Act(137.4, "retire", work=1, for_s=1800.0, service="clean")),

@@ -11,7 +11,9 @@ from moto import mock_aws
 
 from longhaul.adapters.notices import AwsNotices, NotTakenError, queue_url_of
 from longhaul.domain.errors import NoticeRefusedError
-from longhaul.domain.notice import Notice
+from longhaul.domain.lease import State
+from longhaul.domain.notice import Notice, ended
+from tests.builders import running
 from tests.contract.conftest import Aws
 
 REGION = "us-east-1"
@@ -86,6 +88,16 @@ def test_a_fifo_queue_drops_a_repeated_notice(moto: AwsNotices) -> None:
     for _ in range(2):
         moto.send(arn, NOTICE)
     assert bodies(sqs, url) == [NOTICE.body]
+
+
+def test_a_fifo_queue_takes_the_notices_of_two_runs_of_one_job(moto: AwsNotices) -> None:
+    sqs = boto3.client("sqs", REGION)
+    url, arn = queue_of(sqs, "ended.fifo", FifoQueue="true")
+    told = [ended(running(run=run, state=State.DEAD)) for run in (1, 2)]
+    assert told[0].subject == told[1].subject
+    for notice in told:
+        moto.send(arn, notice)
+    assert bodies(sqs, url) == [notice.body for notice in told]
 
 
 def test_a_fifo_topic_takes_a_notice(moto: AwsNotices) -> None:

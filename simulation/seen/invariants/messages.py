@@ -10,7 +10,8 @@ if TYPE_CHECKING:
 
 _PLATFORM_FAULTS_MAY_END_A_JOB = 20
 _LONGEST_INVOCATION_S = 90.0
-# Our own code fails, outputs expire after months: nothing in a world makes these.
+# Our own code fails, outputs expire after months, SQS refuses a job for good: nothing in a world
+# makes these. A job that was emitted for a stage that was taken out is unsendable, too.
 _NEVER_DRAWN = ("internal_error", "incomplete_join", "unsendable")
 
 
@@ -106,6 +107,8 @@ def dead_for_its_own_faults(seen: "Seen", letter: "DeadLetter") -> str | None:
     if not letter.reason:
         return f"SQS itself gave up on {senders[0].message.id if senders else letter.body[:60]}"
     kind = letter.reason["class"]
+    if kind == "unsendable" and _led_to(letter) in seen.retired:
+        return None
     if kind in _NEVER_DRAWN:
         return f"{letter.reason.get('key')} is dead, {kind}: {letter.reason['reason']}"
     if not senders:
@@ -115,13 +118,7 @@ def dead_for_its_own_faults(seen: "Seen", letter: "DeadLetter") -> str | None:
             return None
         return f"a valid request was called invalid: {letter.reason['reason']}"
     if kind == "conflicting_job_id":
-        key = letter.reason["key"]
-        others = [each for each in seen.sent_by_key[key] if each.work != senders[0].work]
-        if not others:
-            return f"{key} conflicts with nothing"
-        mine = [each for each in senders if each.key == key]
-        is_left_over = mine and all(_is_left_over(seen, each) for each in mine)
-        return f"{key} is dead once more, of what it had died of before" if is_left_over else None
+        return _conflict(seen, letter.reason["key"], senders)
     key, run = letter.reason["key"], letter.reason["run"]
     faults = seen.own_faults(key, run)
     job = seen.job_of(key)
@@ -138,10 +135,24 @@ def dead_for_its_own_faults(seen: "Seen", letter: "DeadLetter") -> str | None:
     )
 
 
+def _led_to(letter: "DeadLetter") -> str:
+    """The stage for which a job was emitted that could not be sent: a part of the job's id."""
+    return str(letter.reason.get("key", "")).rpartition("/")[0].rpartition("/")[2]
+
+
 def _has_copy(seen: "Seen", sent: "Sent") -> bool:
     """Whether a message that renews this one's chain is in the queue."""
     chain = sent.renews or sent.message.id
     return any(other.renews == chain for other in seen.live_by_key[sent.key].values())
+
+
+def _conflict(seen: "Seen", key: str, senders: "list[Sent]") -> str | None:
+    """What is wrong with a conflict, of which these messages are."""
+    if all(each.work == senders[0].work for each in seen.sent_by_key[key]):
+        return f"{key} conflicts with nothing"
+    mine = [each for each in senders if each.key == key]
+    is_left_over = mine and all(_is_left_over(seen, each) for each in mine)
+    return f"{key} is dead once more, of what it had died of before" if is_left_over else None
 
 
 def _is_left_over(seen: "Seen", sent: "Sent") -> bool:

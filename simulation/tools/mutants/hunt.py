@@ -1,7 +1,8 @@
 """Runs worlds with one mutant until an invariant does not hold.
 
 `python -m simulation.tools.mutants.hunt NAME WORLDS [FIRST]`, in a process of its own. FIRST is
-the world to begin with, a seed or a plan in JSON.
+the world to begin with, a seed or a plan in JSON. Of a mutant that no world can show, the test is
+run that does.
 """
 
 import itertools
@@ -9,7 +10,10 @@ import json
 import random
 import sys
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from typing import TypeVar
+
+import pytest
 
 from simulation.tools.mutants.applied import apply
 from simulation.tools.mutants.catalogue import MUTANTS
@@ -21,6 +25,9 @@ def main() -> int:
     """Print a JSON object: how many worlds, what was violated (null: it survived), and in which."""
     name, limit, *first = sys.argv[1:]
     apply(MUTANTS[name])
+    if test := MUTANTS[name].test:
+        json.dump({"worlds": 0, "violated": _violated_by(test), "shows": None}, sys.stdout)
+        return 0
     # Only now, so that all imports of the product get the mutant.
     from simulation.tools.replay import read  # noqa: PLC0415
     from simulation.worlds.plan import Plan  # noqa: PLC0415
@@ -69,6 +76,15 @@ def main() -> int:
             break
     json.dump({"worlds": tried, "violated": violated, "shows": shows}, sys.stdout)
     return 0
+
+
+def _violated_by(test: str) -> str | None:
+    """The test, if it fails; None when it passes."""
+    with redirect_stdout(sys.stderr):  # stdout is for the answer
+        code = pytest.main(["-q", "-p", "no:cacheprovider", "-p", "no:unraisableexception", test])
+    if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        raise RuntimeError(f"{test} did not run: {code}")
+    return test if code == pytest.ExitCode.TESTS_FAILED else None
 
 
 def _alternating(streams: list[Iterator[T]]) -> Iterator[T]:

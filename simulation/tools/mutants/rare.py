@@ -6,6 +6,7 @@ from simulation.tools.mutants.mutant import Mutant
 
 _CLAIM: Final = "longhaul/domain/claim.py"
 _CLASSIFY: Final = "longhaul/domain/classify.py"
+_OUTCOME: Final = "longhaul/domain/outcome.py"
 
 RARE: Final = (
     Mutant(
@@ -45,5 +46,81 @@ RARE: Final = (
         "longhaul/domain/message.py",
         "(now - self.sent_at).total_seconds() >= timing.renew_age_s",
         "False",
+    ),
+    Mutant(
+        "the wait for a slot counts as a lack of room",
+        _CLAIM,
+        "return old.unplaced_since + max(now - due_at, timedelta(0))",
+        "return old.unplaced_since",
+    ),
+    Mutant(
+        "a void commit that ends a job leaves the time of its success",
+        _OUTCOME,
+        "return _dead(replace(row, settled_at=now))",
+        "return _dead(row)",
+        test="tests/unit/test_lease.py::test_job_whose_commit_was_void_too_often_is_dead",
+    ),
+    Mutant(
+        "two sweeps that miss a message send two copies",
+        "longhaul/sweep.py",
+        "except LeaseChangedError:\n    return",
+        "except LeaseChangedError:\n    noted = lease",
+        test="tests/unit/test_sweep.py::test_copy_that_another_sweep_sends_is_not_sent_twice",
+    ),
+    Mutant(
+        "of two sweeps that miss a message both note it",
+        "longhaul/adapters/dynamodb/leases.py",
+        "self._replace(lease, after, [look], values)",
+        "self._replace(lease, after)",
+        test="tests/contract/test_leases.py::test_of_two_that_miss_a_message_one_notes_it",
+    ),
+    Mutant(
+        "a dead job that is sent again takes the place of a retry",
+        "longhaul/claiming.py",
+        "return row is not None and row.state is State.RELEASED",
+        "return row is not None",
+        test="tests/handlers/test_tenants.py"
+        "::test_a_dead_job_that_is_sent_again_waits_for_its_tenants_turn",
+    ),
+    Mutant(
+        "a follow-on that waits outlives the row of its parent",
+        "longhaul/batch.py",
+        "self._keep_proof(message)",
+        "",
+        test="tests/handlers/test_long_waits.py::test_follow_on_that_waited_for_130_days_starts",
+    ),
+    Mutant(
+        "a dead letter is struck off when it has been told",
+        "longhaul/batch.py",
+        "        batch.struck_off(message_id, reason)\n",
+        "        self.announcer.refused(batch.stage, reason, message_id)\n"
+        "        batch.struck_off(message_id, reason)\n"
+        "        batch.refused.pop()\n",
+        test="tests/handlers/test_notices.py"
+        "::test_a_target_that_hangs_until_the_batch_is_over_doubles_no_dead_letter",
+    ),
+    Mutant(
+        "a target that hangs is asked for each job",
+        "longhaul/announcing.py",
+        "self.hung[target] = ended_at",
+        "",
+        test="tests/handlers/test_notices.py"
+        "::test_a_target_that_did_not_answer_is_spared_for_a_minute",
+    ),
+    Mutant(
+        "a throttled limit may become none",
+        "longhaul/adapters/dynamodb/slots.py",
+        "max(1, limit // 2)",
+        "limit // 2",
+        test="tests/contract/test_leases.py"
+        "::test_one_slot_is_left_however_often_a_stage_is_throttled",
+    ),
+    Mutant(
+        "a FIFO target drops the notice of a job's next run",
+        "longhaul/adapters/notices.py",
+        '"MessageDeduplicationId": notice.id',
+        '"MessageDeduplicationId": notice.subject',
+        test="tests/contract/test_notices.py"
+        "::test_a_fifo_queue_takes_the_notices_of_two_runs_of_one_job",
     ),
 )
