@@ -66,8 +66,9 @@ def survey_leases(role: iam.IRole, table: dynamodb.ITable) -> None:
 
 
 def join_leases(role: iam.IRole, table: dynamodb.ITable) -> None:
-    """Read which jobs have arrived at a join."""
-    allow(role, "JoinLeases", ["dynamodb:Query"], [table.table_arn])
+    """Count what a join waits for, and read what has arrived."""
+    actions = ["dynamodb:ConditionCheckItem", "dynamodb:Query"]
+    allow(role, "JoinLeases", actions, [table.table_arn])
 
 
 def beat_leases(role: iam.IRole, table: dynamodb.ITable, stages: Iterable[str]) -> None:
