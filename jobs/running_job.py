@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from pydantic import BaseModel
-from pyspark.sql import DataFrame, Observation
+from pyspark.sql import DataFrame, DataFrameReader, Observation
 from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
 
 from jobs.emitting import Emitter
@@ -16,6 +16,7 @@ from jobs.io.splitting import require_columns, split
 from jobs.io.staging import UNREADABLE, StagedInput
 from jobs.io.text_options import writing
 from jobs.io.written import Dataset, Folder, TableLayout
+from jobs.spark.reading import columns_alone
 from longhaul.domain.manifest import MAIN
 from longhaul.job import Format, PermanentJobError, Request
 
@@ -57,6 +58,9 @@ class RunningJob(Generic[ParamsT]):
                 " bz2, or unpacked"
             )
         return self.inputs[name].path
+
+    def read(self, name: str, reader: DataFrameReader, /) -> DataFrame:
+        return columns_alone(reader, self.input(name))
 
     def write(
         self,

@@ -15,7 +15,7 @@ from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.manifest import MAIN
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, DataFrameReader
 
 Format = Literal["parquet", "csv", "json", "orc"]
 Request = Mapping[str, JsonValue]
@@ -62,6 +62,17 @@ class Job(Protocol[ParamsT_co]):
         Raises:
             PermanentJobError: the request has no such input, or it is compressed in a way that
                 Spark would read as data.
+        """
+
+    def read(self, name: str, reader: "DataFrameReader", /) -> "DataFrame":
+        """An input that others wrote, through a reader of Spark's with its format and options.
+
+        `job.read("trips", spark.read.format("parquet"))` reads what `spark.read.parquet` reads.
+        But of a file's schema only the columns and their types count: what else it says of them
+        may be an expression, which Spark would evaluate.
+
+        Raises:
+            PermanentJobError: as `input`.
         """
 
     def write(

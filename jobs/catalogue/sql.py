@@ -4,7 +4,6 @@ The query reads nothing else and calls listed functions only: see `_select_only`
 """
 
 import csv
-import json
 import re
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +11,7 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from pydantic import Field
-from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from jobs.catalogue._select_only import (
     analysis_errors,
@@ -21,6 +20,7 @@ from jobs.catalogue._select_only import (
     restricted_session,
 )
 from jobs.io.text_options import READ_CSV
+from jobs.spark.reading import columns_alone
 from longhaul.domain.tables import column_of
 from longhaul.job import Format, Input, Job, PermanentJobError
 from longhaul.job import Params as BaseParams
@@ -33,8 +33,6 @@ _FORMATS: Final[dict[str, Format]] = {
     "ndjson": "json",
     "orc": "orc",
 }
-# Names of collations: a part of the types, which Spark keeps among the metadata.
-_COLLATIONS: Final = "__COLLATIONS"
 
 
 class Params(BaseParams):
@@ -102,42 +100,7 @@ def read(spark: SparkSession, name: str, path: str, format_: Format) -> DataFram
     if format_ == "csv":
         require_one_header(spark, name, path)
         reader = reader.options(**READ_CSV).option("inferSchema", value=True)
-    return without_metadata(spark, reader, path)
-
-
-def without_metadata(spark: SparkSession, reader: DataFrameReader, path: str) -> DataFrame:
-    """Read with the columns that Spark finds, and nothing else that a file's footer says of them.
-
-    A Parquet footer may hold a default for a column. Spark evaluates it for each file that lacks
-    the column, with every function that it has and none of this session's limits.
-    """
-    frame = reader.load(path)
-    found = json.loads(frame._jdf.schema().json())  # noqa: SLF001 - PySpark would unpickle types
-    plain = _plain(found)
-    if plain == found:  # as nearly always: the files are listed once
-        return frame
-    types: Any = spark._jvm.org.apache.spark.sql.types  # type: ignore[union-attr]  # noqa: SLF001 - as above
-    schema = types.DataType.fromJson(json.dumps(plain))
-    reader._jreader.schema(schema)  # noqa: SLF001 - takes a schema of the JVM
-    return reader.load(path)
-
-
-def _plain(described: Any) -> Any:  # noqa: ANN401 - JSON of a schema
-    match described:
-        case {"type": "udt", "sqlType": type_}:
-            return _plain(type_)
-        case dict():
-            return {
-                name: _only(_COLLATIONS, value) if name == "metadata" else _plain(value)
-                for name, value in described.items()
-            }
-        case list():
-            return [_plain(each) for each in described]
-    return described
-
-
-def _only(name: str, metadata: dict[str, Any]) -> dict[str, Any]:
-    return {name: metadata[name]} if name in metadata else {}
+    return columns_alone(reader, path)
 
 
 def require_one_header(spark: SparkSession, name: str, path: str) -> None:

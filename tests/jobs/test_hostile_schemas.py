@@ -4,6 +4,7 @@ import base64
 import json
 import pickle
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from py4j.protocol import Py4JJavaError
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's usual name
 from pyspark.sql.types import StringType, UserDefinedType
 
 from jobs.catalogue import sql
+from jobs.testing import MakeJob
+from longhaul.job import PermanentJobError
 
 JVM_TYPE = {"type": "udt", "class": "java.lang.Thread", "pyClass": None, "sqlType": "string"}
 
@@ -84,10 +87,26 @@ def test_a_pickled_class_in_a_footer_is_not_unpickled(spark: SparkSession, tmp_p
     assert not made.exists()
 
 
+def _as_sql(spark: SparkSession, _: MakeJob, folder: Path) -> DataFrame:
+    return sql.read(spark, "rows", folder.as_uri(), "parquet")
+
+
+def _as_any_job(spark: SparkSession, make_job: MakeJob, folder: Path) -> DataFrame:
+    return make_job({"rows": folder}).read("rows", spark.read.format("parquet"))
+
+
+@pytest.mark.parametrize("read", [_as_sql, _as_any_job])
 @pytest.mark.parametrize("where", ["column", "field"])
 def test_a_default_in_a_footer_is_not_evaluated(
-    spark: SparkSession, tmp_path: Path, where: str
+    spark: SparkSession,
+    tmp_path: Path,
+    make_job: MakeJob,
+    where: str,
+    read: Callable[[SparkSession, MakeJob, Path], DataFrame],
 ) -> None:
+    folder = tmp_path / "rows"
+    folder.mkdir()
+
     def column(name: str, type_: Any, metadata: dict[str, str]) -> dict[str, Any]:
         return {"name": name, "type": type_, "nullable": True, "metadata": metadata}
 
@@ -98,7 +117,7 @@ def test_a_default_in_a_footer_is_not_evaluated(
             "org.apache.spark.sql.parquet.row.metadata": json.dumps(schema),
         }
         rows = pa.table({"id": [1], **values}).replace_schema_metadata(spoken)
-        pq.write_table(rows, tmp_path / file)
+        pq.write_table(rows, folder / file)
 
     default = {"EXISTS_DEFAULT": "xpath_string('<a>7</a>', '/a')", "CURRENT_DEFAULT": "'x'"}
     if where == "column":
@@ -109,10 +128,23 @@ def test_a_default_in_a_footer_is_not_evaluated(
         write("a.parquet", column("x", inner, {}), x=pa.array([{"y": "a"}]))
         write("b.parquet", column("x", inner, {}), x=pa.array([{"z": "a"}]))
 
-    frame = sql.read(spark, "rows", tmp_path.as_uri(), "parquet")
+    frame = read(spark, make_job, folder)
 
     assert "7" not in str(frame.collect())
     assert all("EXISTS_DEFAULT" not in field.json() for field in frame.schema.fields)
+
+
+def test_a_job_reads_with_the_options_of_its_reader(
+    spark: SparkSession, tmp_path: Path, make_job: MakeJob
+) -> None:
+    (tmp_path / "rows.csv").write_text("a;b\n1;x\n")
+    job = make_job({"rows": tmp_path / "rows.csv"})
+
+    frame = job.read("rows", spark.read.format("csv").options(header=True, sep=";"))
+
+    assert [row.asDict() for row in frame.collect()] == [{"a": "1", "b": "x"}]
+    with pytest.raises(PermanentJobError, match="needs an input 'trips'; given: rows"):
+        job.read("trips", spark.read.format("csv"))
 
 
 def test_a_column_keeps_its_collation(spark: SparkSession, tmp_path: Path) -> None:
