@@ -48,6 +48,7 @@ _SECRETS = (
     re.compile(r"://[^\s/]{1,256}(/[^\s\"']+)"),
     re.compile(r"[?&#;][\w.%-]{1,64}=([^\s&#;\"']{8,})"),
 )
+_PARTS = re.compile("[/:?]+")
 _CARD = re.compile(r"(?<!\d)\d(?:[ -]?\d){11,18}(?!\d)")
 # Letters and digits at random. With underscores it may be a name in a query, unless it has capital
 # and small letters.
@@ -107,7 +108,9 @@ def with_values(text: str, document: JsonValue) -> str:
     """
     whole: dict[str, set[str]] = {}
     for value in _texts(document):
-        whole.setdefault(cut(value), set()).add(f"'{_plain(value)}'")
+        # Reasons quote a whole text, or the bucket or the database of a path.
+        for part in (value, *_PARTS.split(value)):
+            whole.setdefault(cut(part), set()).add(f"'{_plain(part)}'")
         if len(value) >= _MIN_MASKED:
             whole.setdefault(f"{value[: _MAX_QUOTED // 2]}…", set()).add(value)
     if not whole:

@@ -203,6 +203,12 @@ def test_a_deeply_nested_document_is_read() -> None:
         ("no 2013… here", {"n": 20130105}, "no 20130105 here"),
         ("unknown 'sq…'", {"job": "sqll"}, "unknown 'sqll'"),
         ("bucket 'my-bucke…' is", {"a": "my-bucket-of-mine"}, "bucket 'my-bucket-of-mine' is"),
+        (
+            "bucket 'my-bucke…' is",
+            {"a": "s3://my-bucket-of-mine/b/"},
+            "bucket 'my-bucket-of-mine' is",
+        ),
+        ("bucket '…' is", {"output": "s3://x/y/", "n": 1}, "bucket '…' is"),  # which?
         ("shortened at the end …", {"day": "2013-01-05"}, "shortened at the end …"),
         ("nothing", None, "nothing"),
     ],
