@@ -27,7 +27,7 @@ app = typer.Typer(
 )
 
 COLUMNS = ("TABLE", "ROWS", "FILES", "BYTES", "CHANGED", "BY")
-VERSION_COLUMNS = ("CHANGED", "OPERATION", "ADDED", "ROWS", "FILES", "SNAPSHOT", "OUTPUT")
+VERSION_COLUMNS = ("CHANGED", "OPERATION", "ADDED", "ROWS", "FILES", "SNAPSHOT", "BY")
 CHECK_COLUMNS = ("FILE", "COLUMNS")
 FIELD_COLUMNS = ("COLUMN", "TYPE", "")
 _TEXT_OR_NO_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*"|NaN|-?Infinity')
@@ -66,7 +66,7 @@ def show(
     limit: Annotated[int, typer.Option(min=1, max=MANY, help="At most this many changes.")] = 20,
     as_json: AsJson = False,
 ) -> None:
-    """Show a table: its columns, its partitions, and its latest changes with the outputs behind.
+    """Show a table: its columns, its partitions, and its latest changes with the jobs behind.
 
     Example: longhaul table show flights
     """
@@ -192,7 +192,7 @@ def _row(entry: TableEntry, version: Version | None) -> tuple[str, ...]:
     if version is None:
         return (str(entry), "0", "0", "0", "", "")
     sizes = (version.rows, version.files, version.size)
-    return (str(entry), *map(str, sizes), moment_text(version.at), version.output)
+    return (str(entry), *map(str, sizes), moment_text(version.at), version.by)
 
 
 def _version_row(version: Version) -> tuple[str, ...]:
@@ -203,7 +203,7 @@ def _version_row(version: Version) -> tuple[str, ...]:
         str(version.rows),
         str(version.files),
         str(version.snapshot_id),
-        version.output,
+        version.by,
     )
 
 

@@ -40,10 +40,16 @@ class Version:
     at: datetime
     operation: str
     output: str  # the attempt whose output it is; empty where Longhaul did not make it
+    job: str  # its job; empty where the version that made it did not say
     added_rows: int
     rows: int
     files: int
     size: int  # bytes of all data files
+
+    @property
+    def by(self) -> str:
+        """What made it, as people look for it."""
+        return self.job or self.output
 
     @classmethod
     def of(cls, snapshot: "Snapshot") -> "Version":
@@ -54,6 +60,7 @@ class Version:
             at=datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC),
             operation=summary.operation.value if summary else "",
             output=told.get("longhaul.token", ""),
+            job=told.get("longhaul.job", "").partition("#")[2],
             added_rows=int(told.get("added-records", 0)),
             rows=int(told.get("total-records", 0)),
             files=int(told.get("total-data-files", 0)),

@@ -131,14 +131,14 @@ class S3Publisher:
                 table is not as the upload found it.
             ClientError: S3 refused; publish again.
         """
-        pending = self._load(output.pending_ref)
-        if pending is None or pending.manifest is None:
+        pending, attempt = self._load(output.pending_ref), attempt_of(output.pending_ref)
+        if pending is None or attempt is None or pending.manifest is None:
             raise UploadsGoneError(f"{output.pending_ref} does not list the uploads")
         try:
             if not self._is_switched(pending):
                 self._complete_all(pending, until, looks_only=looks_only)
                 if pending.tables:
-                    self._tables.publish(pending.token, pending.tables, until)
+                    self._tables.publish(attempt, pending.tables, until)
                 else:
                     self._switch(pending)
         except _NotToBeSwitchedError as error:

@@ -263,15 +263,21 @@ def test_a_table_is_shown_with_its_columns_partitions_and_changes(world: World) 
     )
     flights.append(_arrow([(1, "JFK", 10)]))
     flights.append(_arrow([(2, "LGA", 20)]), {"longhaul.token": "abc-1-1"})
+    marks = {"longhaul.token": "def-1-1", "longhaul.job": "main#flights/2013-01"}
+    flights.append(_arrow([(3, "LGA", 30)]), marks)
 
     shown = world.run("show", "flights").stdout
     record = json.loads(world.run("show", "table://longhaul/flights", "--json").stdout)
 
     assert "partitioned by  origin" in shown
     assert "n\tlong\tnot null\n" in shown
-    assert [each["added_rows"] for each in record["changes"]] == [1, 1]
-    assert [each["output"] for each in record["changes"]] == ["", "abc-1-1"]
-    assert record["changes"][-1]["rows"] == 2
+    assert [each["added_rows"] for each in record["changes"]] == [1, 1, 1]
+    assert [each["output"] for each in record["changes"]] == ["", "abc-1-1", "def-1-1"]
+    assert [each["job"] for each in record["changes"]] == ["", "", "flights/2013-01"]
+    # An earlier version did not say whose output it was.
+    assert shown.splitlines()[-2].endswith("\tabc-1-1")
+    assert shown.splitlines()[-1].endswith("\tflights/2013-01")
+    assert record["changes"][-1]["rows"] == 3
     assert record["partition_by"] == ["origin"]
     assert [each["name"] for each in record["columns"]] == ["n", "origin", "delay"]
 

@@ -99,10 +99,14 @@ class Lake:
         return sorted(tuple(row.values()) for row in found)
 
     def tokens(self) -> list[str]:
+        return self.marks("longhaul.token")
+
+    def marks(self, name: str) -> list[str]:
+        """What the snapshots say under that name."""
         table = self.tables.load(PATH)
         assert table is not None
         return [
-            snapshot.summary.additional_properties["longhaul.token"]
+            snapshot.summary.additional_properties[name]
             for snapshot in table.metadata.snapshots
             if snapshot.summary
         ]

@@ -57,6 +57,13 @@ def test_a_repeated_publication_adds_its_rows_once(lake: Lake) -> None:
     assert output.prefix == "table://lake/flights"
 
 
+def test_a_snapshot_names_the_job_whose_output_it_is(lake: Lake) -> None:
+    lake.add("flights/2013-01", [(1, "x")])
+    lake.add("flights/2013-02", [(1, "x")])
+
+    assert lake.marks("longhaul.job") == ["main#flights/2013-01", "main#flights/2013-02"]
+
+
 def test_appends_at_once_lose_none(lake: Lake) -> None:
     outputs = [lake.upload(str(n), [(n, "x")]) for n in range(8)]
 
@@ -408,6 +415,7 @@ import sys
 sys.modules["pyarrow"] = None  # an import of it raises
 from longhaul.adapters.iceberg.catalog import Tables
 from longhaul.adapters.iceberg.commits import TablePublisher
+from longhaul.domain.lease import AttemptId
 from longhaul.domain.tables import ColumnStatistics, PartitionBy, PendingTable, TableFile
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
@@ -433,9 +441,10 @@ pending = PendingTable(
     files=(file,),
 )
 publisher = TablePublisher(Tables(lambda: fake.glue, fake.s3, "data"), fake.clock)
-for token in ("a", "b", "b"):
-    publisher.publish(token, [pending], None)
-print(*(publisher.switch(token, [pending]).name for token in "ab"))
+first, second = (AttemptId(f"main#{job}", 1, 1) for job in "ab")
+for attempt in (first, second, second):
+    publisher.publish(attempt, [pending], None)
+print(*(publisher.switch(each.token, [pending]).name for each in (first, second)))
 """
     done = subprocess.run(
         [sys.executable, "-c", publishing],

@@ -30,6 +30,7 @@ from longhaul.adapters.iceberg.catalog import FORMAT_VERSION, OccupiedError, Tab
 from longhaul.adapters.iceberg.columns import evolve, require_same_ids
 from longhaul.adapters.iceberg.history import (
     BASE,
+    JOB,
     MODE,
     PUBLISHED,
     TOKEN,
@@ -39,6 +40,7 @@ from longhaul.adapters.iceberg.history import (
     to_replace,
 )
 from longhaul.domain.errors import ContendedError, TimeUpError, VoidCommitError
+from longhaul.domain.lease import AttemptId
 from longhaul.domain.manifest import Switch
 from longhaul.domain.tables import PartitionBy, PendingTable, TableFile
 from longhaul.ports import Clock
@@ -76,19 +78,21 @@ class TablePublisher:
             return Switch.DUE
         return Switch.REPLACED if replaced == len(pending) else Switch.DONE
 
-    def publish(self, token: str, pending: Sequence[PendingTable], until: datetime | None) -> None:
-        """Make the files part of each table; repeatable.
+    def publish(
+        self, attempt: AttemptId, pending: Sequence[PendingTable], until: datetime | None
+    ) -> None:
+        """Make the files of the attempt part of each table; repeatable.
 
         Raises:
             TimeUpError: it was not done `until` then.
             VoidCommitError, TornOutputError: as `switch`.
         """
-        due, _ = self._due(token, pending)
+        due, _ = self._due(attempt.token, pending)
         for each in due:
             try:
-                self._commit(token, each, until)
+                self._commit(attempt, each, until)
             except OccupiedError as error:
-                raise self._never(token, pending, each, error) from error
+                raise self._never(attempt.token, pending, each, error) from error
 
     def _due(self, token: str, pending: Sequence[PendingTable]) -> tuple[list[PendingTable], int]:
         """The tables that lack their part and may have it; the number of those replaced."""
@@ -137,7 +141,8 @@ class TablePublisher:
                 )
         return VoidCommitError(f"{which.path}: {error}")
 
-    def _commit(self, token: str, pending: PendingTable, until: datetime | None) -> None:
+    def _commit(self, attempt: AttemptId, pending: PendingTable, until: datetime | None) -> None:
+        token = attempt.token
         for tries in range(TRIES):
             if tries:
                 self._clock.sleep(conflict_wait_s(token, tries))
@@ -147,7 +152,7 @@ class TablePublisher:
             if not is_due:
                 return
             try:
-                TableChange(self._tables, table, pending).commit(token)
+                TableChange(self._tables, table, pending).commit(attempt)
             except ReplacedError:
                 logger.warning("another run has replaced the output of %s", token)
                 return
@@ -171,7 +176,7 @@ class TableChange:
         """Raises OccupiedError or ReplacedError if it must not be done."""
         self._begun()
 
-    def commit(self, token: str) -> None:
+    def commit(self, attempt: AttemptId) -> None:
         """Try once.
 
         Raises:
@@ -180,7 +185,8 @@ class TableChange:
         """
         transaction, files, doomed = self._begun()
         metadata = transaction.table_metadata
-        marks = {TOKEN: token, MODE: self.pending.mode}
+        token = attempt.token
+        marks = {TOKEN: token, JOB: attempt.key, MODE: self.pending.mode}
         update = transaction.update_snapshot(snapshot_properties=marks)
         with update.overwrite() if doomed else update.fast_append() as snapshot:
             for file in doomed:

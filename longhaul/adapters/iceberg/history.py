@@ -16,6 +16,8 @@ from longhaul.adapters.iceberg.catalog import OccupiedError
 
 TOKEN: Final = "longhaul.token"  # noqa: S105 - a property's name
 """In a snapshot's summary: the attempt whose output it added."""
+JOB: Final = "longhaul.job"
+"""In a snapshot's summary, for people: the key of the job. A token has only its hash."""
 MODE: Final = "longhaul.mode"
 PUBLISHED: Final = "longhaul.published"
 """A property of the table: the latest tokens, for when their snapshots have expired."""
