@@ -123,7 +123,9 @@ class Messages:
         lineage = message.request.lineage
         if lineage is None:
             return
-        self.leases.keep(lineage.parent, self.clock.now())
+        openers = (group.of for group in lineage.groups if group.opens)  # they prove joins to come
+        for key in dict.fromkeys((lineage.parent, *openers)):
+            self.leases.keep(key, self.clock.now())
         ref = joined_ref(message.key)
         if lineage.inputs_ref == ref and (inputs := self.requests.get_inputs(ref)) is not None:
             self.requests.put_inputs(ref, inputs)

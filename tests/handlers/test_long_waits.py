@@ -9,6 +9,7 @@ from longhaul.domain.lease import joined_ref
 from longhaul.settings import Stage
 from tests.builders import BUCKET
 from tests.handlers.conftest import Context, Stack, deployed
+from tests.handlers.test_joins import BY_DATE, run_all
 from tests.handlers.test_stages import STAGES, commit, dispatched, emitting, settled
 
 CLEAN, DELAYS = STAGES[1:]
@@ -22,7 +23,7 @@ def pipeline() -> Iterator[Stack]:
 
 def succeed(stack: Stack, context: Context) -> str:
     """A job of the first stage emits two, which wait in the second stage; returns its key."""
-    first = stack.claim(opens=())
+    first = stack.claim()
     commit(stack, first, emitting(2), seal="s" * 32)
     assert settled(first, context) == "SUCCEEDED"
     return first.key
@@ -72,6 +73,23 @@ def test_join_that_waited_for_130_days_starts_with_inputs_that_live_on(
     assert receive_dead(pipeline, DELAYS) == []
     # The bucket's lifecycle rule counts from here.
     assert pipeline.aws.clock.now() - stored_at(pipeline, key) < timedelta(days=8)
+
+
+def test_join_starts_although_what_it_waited_for_waited_for_130_days(context: Context) -> None:
+    with deployed(check=False, stages=BY_DATE) as stack:
+        first = stack.claim()
+        commit(stack, first, {"fetch": [{}, {}]}, seal="s" * 32)
+        assert settled(first, context) == "SUCCEEDED"
+        run_all(stack, "fetch", context)
+        clean, delays = BY_DATE[2:]
+        stack.parts.slots.pause(clean, stack.aws.clock.now())
+
+        wait(stack, clean, 130, context)
+
+        stack.parts.slots.resume(clean, stack.aws.clock.now())
+        assert len(run_all(stack, "clean", context)) == 2
+        assert len(dispatched(stack, delays, context)) == 1
+        assert receive_dead(stack, delays) == []
 
 
 def test_row_of_a_parent_does_not_outlive_its_follow_ons(pipeline: Stack, context: Context) -> None:
