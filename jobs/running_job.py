@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, DataFrameReader, Observation
 from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
 
 from jobs.emitting import Emitter
-from jobs.io.splitting import require_columns, split
+from jobs.io.splitting import quoted, require_columns, split
 from jobs.io.staging import UNREADABLE, StagedInput
 from jobs.io.text_options import writing
 from jobs.io.written import Dataset, Folder, TableLayout
@@ -73,21 +73,30 @@ class RunningJob(Generic[ParamsT]):
     ) -> int:
         folder = self._new_dataset(name)
         # Counted while it is written: no second pass over the data.
-        counted = Observation()
-        observed = df.observe(counted, F.count(F.lit(1)).alias("rows"))
-        layout = None
+        counted, rows = Observation(), F.count(F.lit(1)).alias("rows")
+        layout, required = None, list[str]()
         if self.table is None:
+            observed = df.observe(counted, rows)
             require_columns(partition_by, df.columns)
             in_files = [column for column in df.columns if column not in partition_by]
             writer = observed.write.format(format).partitionBy(*partition_by)
             writer = writer.options(**writing(format, in_files)).options(**(options or {}))
         else:
             layout = self.layout(self.table, name, df.schema.jsonValue(), partition_by)
-            writer = split(observed, layout.partition_by)
+            required = [column for column in layout.required if column in df.columns]
+            nulls = (
+                F.count_if(F.col(quoted(column)).isNull()).alias(f"nulls{n}")
+                for n, column in enumerate(required)
+            )
+            writer = split(df.observe(counted, rows, *nulls), layout.partition_by)
+            writer = writer.options(**(options or {}))
         writer.save(folder.as_uri())
-        rows = int(counted.get["rows"])
-        self.written.append(Dataset(name, folder, rows, layout))
-        return rows
+        found = counted.get
+        without_null = frozenset(
+            column for n, column in enumerate(required) if found[f"nulls{n}"] == 0
+        )
+        self.written.append(Dataset(name, folder, int(found["rows"]), layout, without_null))
+        return int(found["rows"])
 
     def layout(
         self,

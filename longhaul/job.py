@@ -90,8 +90,8 @@ class Job(Protocol[ParamsT_co]):
         job writes becomes visible together, and only if the job succeeds.
 
         Of an output to a table, `name` becomes a table beside it. Files are Parquet whatever the
-        format, and `partition_by` also takes `year`, `month`, `day` or `hour` of a column, as in
-        `day(at)`, for a table that is new.
+        format, with Spark's `options` for Parquet, and `partition_by` also takes `year`, `month`,
+        `day` or `hour` of a column, as in `day(at)`, for a table that is new.
 
         Raises:
             ValueError: the name cannot be used, or was written already.

@@ -26,12 +26,20 @@ def require_columns(partition_by: Iterable[str], columns: Sequence[str]) -> None
 
 def split(df: DataFrame, partition_by: Iterable[PartitionBy]) -> DataFrameWriter:
     """A writer of Parquet files, each of one partition."""
-    made = {f"longhaul_by_{n}": _made(by, df) for n, by in enumerate(partition_by)}
+    prefix = "longhaul_by_"
+    while any(name.lower().startswith(prefix) for name in df.columns):
+        prefix += "_"
+    made = {f"{prefix}{n}": _made(by, df) for n, by in enumerate(partition_by)}
     return df.withColumns(made).write.format("parquet").partitionBy(*made)
 
 
+def quoted(column: str) -> str:
+    """The name as Spark takes it for a column, whatever is in it."""
+    return f"`{column.replace('`', '``')}`"
+
+
 def _made(by: PartitionBy, df: DataFrame) -> Column:
-    column = F.col(f"`{by.column}`")
+    column = F.col(quoted(by.column))
     if isinstance(df.schema[by.column].dataType, TimestampType):
         column = _in_utc(column)
     match by.transform:

@@ -3,7 +3,8 @@
 What a file's partition is follows from its statistics: see `jobs.io.splitting`.
 """
 
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +19,7 @@ from pyiceberg.types import (
     FloatType,
     IcebergType,
     PrimitiveType,
+    StringType,
     TimestampType,
     TimestamptzType,
 )
@@ -30,6 +32,8 @@ from longhaul.domain.tables import ColumnStatistics, PartitionBy, TableFile
 if TYPE_CHECKING:
     from pyiceberg.io.pyarrow import DataFileStatistics
 
+_BEFORE_SURROGATES: Final = "\ud7ff"
+_AFTER_SURROGATES: Final = "\ue000"
 _PARTS: Final = {
     "size": "column_sizes",
     "values": "value_counts",
@@ -65,11 +69,17 @@ def require_partitions(partition_by: Sequence[PartitionBy], columns: Schema) -> 
 
 
 def describe(
-    files: Iterable[Path], columns: Schema, partition_by: tuple[PartitionBy, ...], folder: str
+    files: Iterable[Path],
+    columns: Schema,
+    partition_by: tuple[PartitionBy, ...],
+    folder: str,
+    without_null: Collection[str] = (),
 ) -> list[tuple[Path, TableFile]]:
     """Each file that has rows, with its entry; the field ids of `columns` get into its footer.
 
     `folder` is where the files go, below the table's location; their names are made here.
+    `without_null`: columns that are known to hold no null. The footer of a file with a very long
+    text does not say it.
 
     Raises:
         PermanentJobError: a file's rows are not of one partition, as far as it can be seen.
@@ -83,6 +93,7 @@ def describe(
 
     plan, ids = compute_statistics_plan(columns, {}), parquet_path_to_id_mapping(columns)
     fields = _partition_fields(columns, partition_by)
+    filled = {field.field_id for field in columns.fields if field.name in without_null}
     described: list[tuple[Path, TableFile]] = []
     for file in files:
         footer = pq.read_metadata(file)
@@ -96,17 +107,40 @@ def describe(
             size=file.stat().st_size,
             rows=footer.num_rows,
             partition=partition,
-            columns=_statistics(found.to_serialized_dict()),
+            columns=_statistics(_with_bounds_of_texts(found).to_serialized_dict(), filled),
             split_offsets=tuple(found.split_offsets),
         )
         described.append((file, entry))
     return described
 
 
-def _statistics(raw: dict[str, Any]) -> dict[int, ColumnStatistics]:
+def _with_bounds_of_texts(found: "DataFileStatistics") -> "DataFileStatistics":
+    """The same with upper bounds of texts that can be encoded.
+
+    pyiceberg takes the next code point for the last character that it keeps. For U+D7FF that is
+    half of a surrogate pair.
+    """
+    for seen in found.column_aggregates.values():
+        if seen.primitive_type == StringType() and seen.current_max and seen.trunc_length:
+            seen.current_max = _upper_text(seen.current_max, seen.trunc_length)
+    return found
+
+
+def _upper_text(greatest: str, length: int) -> str | None:
+    if len(greatest) <= length:
+        return greatest
+    kept = greatest[:length].rstrip(chr(sys.maxunicode))
+    if not kept:
+        return None
+    following = _AFTER_SURROGATES if kept[-1] == _BEFORE_SURROGATES else chr(ord(kept[-1]) + 1)
+    return kept[:-1] + following
+
+
+def _statistics(raw: dict[str, Any], filled: Collection[int]) -> dict[int, ColumnStatistics]:
     return {
         column_id: ColumnStatistics(
-            **{
+            **({"nulls": 0} if column_id in filled else {})
+            | {
                 ours: raw[theirs][column_id]
                 for ours, theirs in _PARTS.items()
                 if column_id in (raw[theirs] or {})

@@ -102,7 +102,10 @@ class TableDestination:
                 f" {_named(asked)}"
             )
         require_partitions(by, columns_of(schema))
-        return TableLayout(json.dumps(schema), by)
+        required = table.schema().fields if table else ()
+        return TableLayout(
+            json.dumps(schema), by, tuple(field.name for field in required if field.required)
+        )
 
     def upload(
         self,
@@ -144,6 +147,7 @@ class TableDestination:
             columns,
             by,
             data_folder(self._attempt.token),
+            dataset.without_null,
         )
         # What the job has read it replaces, and nothing that came since.
         replaced = read.versions.get(path) or version_of(table)

@@ -55,10 +55,15 @@ Folder = Path | S3Folder
 
 @dataclass(frozen=True)
 class TableLayout:
-    """What a table has to know of a dataset: Spark's schema as JSON, and how its rows are split."""
+    """What a table has to know of a dataset.
+
+    `schema` is Spark's as JSON; `partition_by`, how its rows are split; `required`, the columns
+    that are NOT NULL in the table.
+    """
 
     schema: str
     partition_by: tuple[PartitionBy, ...]
+    required: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -66,13 +71,15 @@ class Dataset:
     """What one `job.write` left.
 
     `name` is `.` for the output itself, else the folder below it. `rows` is exact, or None if
-    unknown. `layout` is that of files for a table.
+    unknown. `layout` is that of files for a table. `without_null`: columns that were found to hold
+    no null.
     """
 
     name: str
     folder: Folder
     rows: int | None = None
     layout: TableLayout | None = None
+    without_null: frozenset[str] = frozenset()
 
 
 class WrittenFile(Protocol):

@@ -10,6 +10,7 @@ import boto3
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as PySpark's texts call it
@@ -22,6 +23,7 @@ from jobs.io.table_files import describe
 from jobs.running_job import RunningJob
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.iceberg.catalog import Tables
+from longhaul.adapters.iceberg.columns import evolve
 from longhaul.adapters.publisher import S3Publisher
 from longhaul.adapters.tables import publisher_of
 from longhaul.domain.errors import PermanentJobError
@@ -386,3 +388,92 @@ def test_a_column_has_no_bounds_where_a_row_group_with_values_has_none(tmp_path:
                     writer.write_table(pa.table([column], schema=schema.as_arrow()))
         ((_, entry),) = describe([path], schema, (), "data/")
         assert (entry.columns[1].upper is not None) is expected
+
+
+def test_a_column_may_have_any_name(run: Callable[..., ExitCode], tables: Tables) -> None:
+    query = "select 1 n, 'a' LONGHAUL_BY_0, 'b' longhaul_by__0, 'c' `p``q`"
+
+    assert run(writing(["p`q"], query)) is ExitCode.OK
+
+    assert read(tables) == [{"n": 1, "LONGHAUL_BY_0": "a", "longhaul_by__0": "b", "p`q": "c"}]
+
+
+@pytest.mark.parametrize(
+    ("query", "code"),
+    [
+        ("select 1L n, repeat('x', 5000) text", ExitCode.OK),
+        ("select 1L n, if(id = 1, null, repeat('x', 5000)) text from range(2)", ExitCode.PERMANENT),
+        ("select 1L n", ExitCode.PERMANENT),
+    ],
+)
+def test_long_texts_go_into_a_column_that_is_not_null(
+    run: Callable[..., ExitCode], tables: Tables, query: str, code: ExitCode
+) -> None:
+    fields = [{"name": "n", "type": "long"}, {"name": "text", "type": "string"}]
+    columns = columns_of({"fields": fields}).fields
+    schema = Schema(columns[0], columns[1].model_copy(update={"required": True}))
+    tables.catalog.create_table(("lake", "events"), schema, PATH.location(BUCKET))
+
+    assert run(writing(query=query)) is code
+
+    assert [row["text"] for row in read(tables)] == (["x" * 5000] if code is ExitCode.OK else [])
+
+
+@pytest.mark.parametrize(
+    ("text", "upper"),
+    [
+        ("x" * 15 + "\ud7ffy", "x" * 15 + "\ue000"),
+        ("x" * 15 + "\U0010ffffy", "x" * 14 + "y"),
+        ("\U0010ffff" * 17, None),
+        ("\ud7ff" * 16, "\ud7ff" * 16),
+    ],
+)
+def test_any_long_text_has_an_upper_bound_that_can_be_written(
+    run: Callable[..., ExitCode], tables: Tables, text: str, upper: str | None
+) -> None:
+    def write(spark: SparkSession, job: RunningJob[Any]) -> None:
+        job.write(spark.createDataFrame([(1, text)], "n int, text string"))
+
+    assert run(write) is ExitCode.OK
+
+    table = tables.load(PATH)
+    assert table is not None
+    (task,) = table.scan().plan_files()
+    assert (task.file.upper_bounds or {}).get(2) == (upper.encode() if upper else None)
+    assert read(tables) == [{"n": 1, "text": text}]
+
+
+def test_options_of_the_writer_are_those_of_the_tables_files(
+    run: Callable[..., ExitCode], tables: Tables
+) -> None:
+    def write(spark: SparkSession, job: RunningJob[Any]) -> None:
+        job.write(spark.range(100).coalesce(1).toDF("n"), options={"maxRecordsPerFile": "10"})
+
+    assert run(write) is ExitCode.OK
+
+    table = tables.load(PATH)
+    assert table is not None
+    assert [task.file.record_count for task in table.scan().plan_files()] == [10] * 10
+
+
+def test_a_wide_table_is_looked_at_as_often_as_a_narrow_one(
+    tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[Schema] = []
+    as_struct = Schema.as_struct
+    monkeypatch.setattr(Schema, "as_struct", lambda self: looks.append(self) or as_struct(self))
+    counts = []
+    for width in (1, 100):
+        fields = [{"name": f"c{n}", "type": "long"} for n in range(width)]
+        path = TablePath("lake", f"wide{width}")
+        table = tables.catalog.create_table(
+            ("lake", path.name), columns_of({"fields": fields}), path.location(BUCKET)
+        )
+        transaction = table.transaction()
+        looks.clear()
+
+        evolve(transaction, columns_of({"fields": [*fields, {"name": "x", "type": "long"}]}), ())
+
+        counts.append(len(looks))
+        assert len(transaction.table_metadata.schema().fields) == width + 1
+    assert counts[0] == counts[1]
