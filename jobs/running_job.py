@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, DataFrameReader, Observation
 from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
 
 from jobs.emitting import Emitter
-from jobs.io.splitting import quoted, require_columns, split
+from jobs.io.splitting import partition_of_nulls, quoted, require_columns, split
 from jobs.io.staging import UNREADABLE, StagedInput
 from jobs.io.text_options import writing
 from jobs.io.written import Dataset, Folder, TableLayout
@@ -74,11 +74,12 @@ class RunningJob(Generic[ParamsT]):
         folder = self._new_dataset(name)
         # Counted while it is written: no second pass over the data.
         counted, rows = Observation(), F.count(F.lit(1)).alias("rows")
-        layout, required = None, list[str]()
+        layout, required, in_files = None, list[str](), list[str]()
         if self.table is None:
             observed = df.observe(counted, rows)
             require_columns(partition_by, df.columns)
-            in_files = [column for column in df.columns if column not in partition_by]
+            in_folders = {column.lower() for column in partition_by}
+            in_files = [column for column in df.columns if column.lower() not in in_folders]
             writer = observed.write.format(format).partitionBy(*partition_by)
             writer = writer.options(**writing(format, in_files)).options(**(options or {}))
         else:
@@ -92,6 +93,11 @@ class RunningJob(Generic[ParamsT]):
             writer = writer.options(**(options or {}))
         writer.save(folder.as_uri())
         found = counted.get
+        if not found["rows"] and self.table is None and partition_by:
+            # Spark writes no file, and readers would have no columns.
+            empty = df.drop(*partition_by).limit(0).coalesce(1).write.format(format)
+            empty = empty.options(**writing(format, in_files)).options(**(options or {}))
+            empty.save(f"{folder.as_uri().rstrip('/')}/{partition_of_nulls(partition_by)}")
         without_null = frozenset(
             column for n, column in enumerate(required) if found[f"nulls{n}"] == 0
         )

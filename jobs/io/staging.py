@@ -170,7 +170,10 @@ class Stager:
         """
         return {
             self._folder.joinpath(
-                name, *source.partitions, staged_name(number, source.name)
+                name,
+                # Spark reads a colon that is escaped, and Hadoop takes a bare one for a scheme's.
+                *(part.replace(":", "%3A") for part in source.partitions),
+                staged_name(number, source.name),
             ): source
             for number, source in enumerate(sources)
         }

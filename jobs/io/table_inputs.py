@@ -4,8 +4,10 @@ What cannot be read as its writer meant it is refused by name.
 """
 
 import logging
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from decimal import Context, Decimal
 from typing import Any, Final
 
 from pyiceberg.expressions import (
@@ -14,14 +16,18 @@ from pyiceberg.expressions import (
     BooleanExpression,
     EqualTo,
     In,
+    LiteralPredicate,
+    Not,
     NotEqualTo,
     NotIn,
     NotNaN,
     NotNull,
     NotStartsWith,
     Or,
+    Reference,
+    SetPredicate,
 )
-from pyiceberg.expressions.literals import Literal
+from pyiceberg.expressions.literals import DecimalLiteral, Literal
 from pyiceberg.expressions.parser import parse
 from pyiceberg.expressions.visitors import bind, rewrite_not
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestContent
@@ -30,6 +36,7 @@ from pyiceberg.table import FileScanTask, Table
 from pyiceberg.table.name_mapping import NameMapping
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import DecimalType
 from pyparsing import ParseException
 
 from jobs.io.listing import Source, TableVersion
@@ -45,6 +52,11 @@ from longhaul.domain.tables import TableInput, TablePath
 _ALL: Final = AlwaysTrue()
 # Hadoop's names for S3, which other writers leave in the metadata.
 _S3: Final = ("s3://", "s3a://", "s3n://")
+
+# Of Python, for null beside any other value.
+_NULL_COMPARED: Final = re.compile(r"not supported between instances of .*'NoneType'")
+# More digits than any decimal of a table.
+_EXACT: Final = Context(prec=76)
 
 logger = logging.getLogger(__name__)
 
@@ -135,7 +147,9 @@ class TablePlanner:
         pruned = where if schema.schema_id == table.schema().schema_id else _ALL
         try:
             tasks = [*table.scan(row_filter=pruned, snapshot_id=snapshot.snapshot_id).plan_files()]
-        except TypeError:
+        except TypeError as error:
+            if not _NULL_COMPARED.search(str(error)):
+                raise
             # pyiceberg compares a null partition's value with the filter's. Read all files, and
             # apply the filter to their rows.
             pruned = _ALL
@@ -202,7 +216,7 @@ def _parsed(where: str, schema: Schema) -> BooleanExpression:
     if not where:
         return _ALL
     try:
-        found = parse(where)
+        found = _rescaled(parse(where), schema)
         bind(schema, found, case_sensitive=True)
     except ParseException as error:
         # Its own text is the whole grammar, and then the filter.
@@ -213,6 +227,38 @@ def _parsed(where: str, schema: Schema) -> BooleanExpression:
         said = without_values(str(error), where)
         raise UnreadableError(f"its filter cannot be used: {said}") from error
     return _as_in_sql(rewrite_not(found))
+
+
+def _rescaled(where: BooleanExpression, schema: Schema) -> BooleanExpression:
+    """The same with decimals of as many places as their columns have: pyiceberg asks for it."""
+    match where:
+        case And():
+            return And(_rescaled(where.left, schema), _rescaled(where.right, schema))
+        case Or():
+            return Or(_rescaled(where.left, schema), _rescaled(where.right, schema))
+        case Not():
+            return Not(_rescaled(where.child, schema))
+        case LiteralPredicate() if (places := _places(where.term, schema)) is not None:
+            return type(where)(where.term, _with_places(where.literal, places))
+        case SetPredicate() if (places := _places(where.term, schema)) is not None:
+            return type(where)(where.term, {_with_places(each, places) for each in where.literals})
+        case _:
+            return where
+
+
+def _places(term: Any, schema: Schema) -> int | None:  # noqa: ANN401 - any term of pyiceberg
+    """The places of a decimal column; None of any other."""
+    if not isinstance(term, Reference) or term.name not in schema.column_names:
+        return None
+    kind = schema.find_field(term.name).field_type
+    return kind.scale if isinstance(kind, DecimalType) else None
+
+
+def _with_places(literal: Literal[Any], places: int) -> Literal[Any]:
+    if not isinstance(literal, DecimalLiteral):
+        return literal
+    exact = literal.value.quantize(Decimal(1).scaleb(-places), context=_EXACT)
+    return DecimalLiteral(exact) if exact == literal.value else literal
 
 
 def _as_in_sql(where: BooleanExpression) -> BooleanExpression:

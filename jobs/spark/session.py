@@ -23,6 +23,7 @@ _MAX_PARTITIONS: Final = 4000
 # for a store that is far away: 10,000 staged files of 60 kB would be read by 312 tasks, which
 # write as many files.
 _OPENING_BYTES: Final = 256 * 1024
+_TASK_TRIES: Final = 4  # Spark's own number
 # A file's schema may name classes for its columns. The JVM loads those of MLlib alone.
 _MLLIB_TYPES: Final = [
     f"org.apache.spark.{library}.linalg.{kind}UDT"
@@ -74,7 +75,8 @@ def session_options(resources: Resources, scratch: Path) -> dict[str, str]:
     """Spark's settings for one task on one machine."""
     return {
         **_common_options(resources.cores, scratch),
-        "spark.master": f"local[{resources.cores}]",
+        # A task that fails is tried again, as on a cluster.
+        "spark.master": f"local[{resources.cores},{_TASK_TRIES}]",
         "spark.ui.enabled": "false",
         "spark.default.parallelism": str(resources.cores),
         "spark.sql.files.openCostInBytes": str(_OPENING_BYTES),

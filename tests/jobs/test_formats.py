@@ -293,3 +293,55 @@ def test_a_quoted_empty_value_is_a_text_and_no_number(
         (None, "a", None, 8),
         (None, None, None, None),
     ]
+
+
+@pytest.mark.parametrize("format_", ["parquet", "csv"])
+def test_a_parted_output_without_rows_keeps_its_columns(
+    spark: SparkSession, make_job: Any, format_: Format
+) -> None:
+    job = make_job({})
+    frame = spark.createDataFrame([], "n int, text string, `a:b` string, part string")
+
+    assert job.write(frame, format=format_, partition_by=["a:b", "PART"]) == 0
+
+    following = make_job({"rows": job.written[0].folder})
+    read = sql.read(spark, "rows", following.input("rows"), format_)
+    assert (sorted(read.columns), read.count()) == (["PART", "a:b", "n", "text"], 0)
+
+
+@pytest.mark.parametrize("column", [".p", "._p"])
+def test_a_partition_that_readers_skip_is_refused(
+    spark: SparkSession, make_job: Any, column: str
+) -> None:
+    with pytest.raises(PermanentJobError, match="names begin with a dot: rename the column"):
+        make_job({}).write(spark.range(1).toDF(column), partition_by=[column])
+
+
+def test_a_partition_may_begin_with_an_underscore_and_hold_colons(
+    spark: SparkSession, make_job: Any, written: Any, tmp_path: Path
+) -> None:
+    for time in ("12:00", "13:30"):
+        (tmp_path / f"_time={time}").mkdir()
+        (tmp_path / f"_time={time}" / "a.csv").write_text(f"n\n{time[:2]}\n")
+    query = "SELECT n, date_format(_time, 'HH:mm') AS _time FROM rows"
+    job = make_job({"rows": tmp_path}, sql.Params(query=query, partition_by=("_time",)))
+
+    sql.run(spark, job)
+
+    following = make_job(
+        {"rows": job.written[0].folder}, sql.Params(query="SELECT n FROM rows ORDER BY n")
+    )
+    sql.run(spark, following)
+    assert written(following) == [{"n": 12}, {"n": 13}]
+
+
+def test_a_function_that_fails_once_is_called_again(spark: SparkSession, tmp_path: Path) -> None:
+    mark = tmp_path / "called"
+
+    def fail_once(n: int) -> int:
+        if not mark.exists():
+            mark.touch()
+            raise ConnectionError("once")
+        return n
+
+    assert spark.sparkContext.parallelize([7], 1).map(fail_once).collect() == [7]

@@ -5,6 +5,7 @@ import json
 import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
@@ -23,6 +24,7 @@ from pyiceberg.transforms import IdentityTransform, MonthTransform
 from pyiceberg.types import (
     BooleanType,
     DateType,
+    DecimalType,
     DoubleType,
     IntegerType,
     ListType,
@@ -385,6 +387,38 @@ def test_a_filter_of_null_partitions_finds_their_rows_however_the_table_is_parti
         ("day in ('2026-02-01', '2026-03-01') or n = 0", [0, 2]),
     ):
         assert numbers(world.stage(f"{PATH}?{where}")) == expected, where
+
+
+def test_a_mistake_of_another_kind_is_not_taken_for_a_null_partition(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.create().append(numbered(1))
+
+    def plan(_: Any) -> None:
+        raise TypeError("'<' not supported between instances of 'str' and 'int'")
+
+    monkeypatch.setattr("pyiceberg.table.DataScan.plan_files", plan)
+
+    with pytest.raises(TypeError, match="'str' and 'int'"):
+        world.stage(f"{PATH}?n > 0")
+
+
+def test_a_filter_gives_decimals_any_number_of_places(world: World) -> None:
+    table = world.create(Schema(N, NestedField(3, "d", DecimalType(9, 2), required=False)))
+    decimals = [Decimal("0.00"), Decimal("1.50"), Decimal("2.25"), None]
+    schema = table.schema().as_arrow()
+    table.append(pa.table({"n": range(4), "d": pa.array(decimals)}, schema=schema))
+
+    for where, expected in (
+        ("d in (0.0, 1.5)", [0, 1]),
+        ("d not in (0.0, 7.0)", [1, 2]),
+        ("not d = 1.5000", [0, 2]),
+        ("d > 0.5 and d < 2.3", [1, 2]),
+        ("d = 1", []),
+    ):
+        assert numbers(world.stage(f"{PATH}?{where}")) == expected, where
+    with pytest.raises(PermanentJobError, match="its filter cannot be used"):
+        world.stage(f"{PATH}?d > 1.555")
 
 
 def test_a_filter_of_a_structs_field_looks_at_that_field(world: World) -> None:
