@@ -74,6 +74,8 @@ PARTS: Final[Mapping[str, str]] = {
 }
 # A receiver of unknown type is more likely one of these than a class of ours.
 _BUILTIN = (dict, list, str, set, datetime, re.Match)
+# A parameter of a class of Spark's: its methods are none of ours, whatever their names.
+_OF_SPARK = "pyspark"
 _CLIENTS = ("client", "_client", "s3", "_s3", "catalog", "_catalog")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -263,6 +265,7 @@ def look_into(known: Source, owner: str, name: str) -> tuple[set[str], set[tuple
                 local.add(name)
                 types.setdefault(name, known.made_by(value, types))
     imports = known.imported[module]
+    types |= dict.fromkeys(_parameters_of_spark(body, imports), _OF_SPARK)
     called = {id(node.func) for node in ast.walk(body) if isinstance(node, ast.Call)}
     actions: set[str] = set()
     more: set[tuple[str, str]] = set()
@@ -294,6 +297,13 @@ def look_into(known: Source, owner: str, name: str) -> tuple[set[str], set[tuple
     return actions, more
 
 
+def _parameters_of_spark(function: Function, imports: Mapping[str, str]) -> Iterator[str]:
+    for each in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs):
+        named = names_in(each.annotation) if each.annotation else []
+        if any(imports.get(name, "").startswith(_OF_SPARK) for name in named):
+            yield each.arg
+
+
 def is_client(receiver: ast.expr) -> bool:
     return bool(names_in(receiver)) and names_in(receiver)[-1] in _CLIENTS
 
@@ -302,6 +312,8 @@ def _targets(
     known: Source, types: Mapping[str, str], receiver: ast.expr, name: str, *, is_called: bool
 ) -> Iterator[tuple[str, str]]:
     kind = known.made_by(receiver, types)
+    if kind == _OF_SPARK:
+        return
     if kind in known.classes:
         classes = [kind] if receiver_is_self(receiver) else list(known.implementations(kind))
     elif is_called and not any(hasattr(each, name) for each in _BUILTIN):
