@@ -11,7 +11,7 @@ import pytest
 
 from longhaul.adapters.background import Threads
 from longhaul.domain.errors import TimeUpError
-from longhaul.ports import Background
+from longhaul.ports import Background, Timer
 from simulation.aws.clock import VirtualClock
 from simulation.aws.platform.background import HostBackground
 from simulation.aws.platform.hosts import Host
@@ -243,3 +243,22 @@ def test_cancel_gives_up_waiting_after_its_limit(place: Place) -> None:
 
     place.run(work)
     assert seen == ["begins", "cancelled", "ends"]
+
+
+def test_call_that_cancels_its_own_repetition_does_not_wait_for_itself(place: Place) -> None:
+    seen = []
+
+    def work() -> None:
+        timers: list[Timer] = []
+
+        def call() -> None:
+            seen.append("begins")
+            timers[0].cancel(wait_s=600 * place.unit_s)
+            seen.append("ends")
+
+        timers.append(place.background.every(place.unit_s, call))
+        wait_until(place, lambda: "ends" in seen)
+        place.sleep(3)
+
+    place.run(work)
+    assert seen == ["begins", "ends"]

@@ -63,13 +63,14 @@ class Repeated:
         self._is_cancelled = False
         self._next: Event | None = None  # None: a call is on its way
         self._waiting: Process | None = None  # for the end of that call
+        self._process: Process | None = None  # the one that calls
         host.run(self._go_on, raise_error)
 
     def cancel(self, *, wait_s: float = 0) -> None:
         self._is_cancelled = True
         if self._next is not None:
             self._next.cancel()  # its process never goes on
-        elif wait_s:
+        elif wait_s and getcurrent() is not self._process:
             self._wait(wait_s)
 
     def _wait(self, seconds: float) -> None:
@@ -81,7 +82,7 @@ class Repeated:
         end.cancel()
 
     def _go_on(self) -> None:
-        process = cast("Process", getcurrent())
+        process = self._process = cast("Process", getcurrent())
         while not self._is_cancelled:
             self._next = self._host.timeline.after(self._period_s, process.go_on)
             process.give_way()
