@@ -205,6 +205,23 @@ def test_debts_are_struck_off_in_order_and_a_repetition_changes_nothing(
     assert leases.load(claimed.key) == leases.strike(published, Owed.DELETE, NOW)
 
 
+def test_what_the_next_run_of_a_job_does_not_owe_was_not_struck_off_of_the_one_before(
+    leases: DynamoLeases, claimed: Lease
+) -> None:
+    ended = after(claimed, OutcomeClass.FAILED)
+    owing = changed(ended, owed=(Owed.DELETE,))
+    leases.settle(claimed, owing)
+    done = leases.strike(owing, Owed.DELETE, NOW)
+    following = running(run=claimed.run + 1)
+    leases.claim(Claim(following, replaces=done), STAGE)
+    failed_again = changed(after(following, OutcomeClass.FAILED), owed=())
+    leases.settle(following, failed_again)
+    assert failed_again.state is owing.state
+    with pytest.raises(LeaseChangedError) as lost:
+        leases.strike(owing, Owed.DELETE, NOW)
+    assert lost.value.current == failed_again
+
+
 def test_of_two_that_miss_a_message_one_notes_it(leases: DynamoLeases, claimed: Lease) -> None:
     leases.settle(claimed, after(claimed, OutcomeClass.FAILED))
     row = leases.load(claimed.key)
