@@ -201,6 +201,8 @@ def test_debts_are_struck_off_in_order_and_a_repetition_changes_nothing(
     published = leases.strike(ended, Owed.PUBLISH, NOW)
     assert (published.owed, published.attempt.published_at) == ((Owed.DELETE,), NOW)
     assert leases.strike(ended, Owed.PUBLISH, NOW) == published
+    with pytest.raises(LeaseChangedError):  # it is still owed, and this row is an earlier one
+        leases.strike(ended, Owed.DELETE, NOW)
     assert leases.strike(published, Owed.DELETE, NOW).owed == ()
     assert leases.load(claimed.key) == leases.strike(published, Owed.DELETE, NOW)
 
