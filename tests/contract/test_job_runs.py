@@ -135,3 +135,7 @@ def test_tasks_of_two_engines_are_listed_together_and_each_is_stopped_on_its_eng
     assert [task.attempt.key for task in found] == ["main#small", ATTEMPT.key]
     assert fargate.stopped == [f"{FARGATE_TASK} x"]
     assert state_of(emr, application, run) == "CANCELLING"
+
+
+def test_what_ran_on_an_engine_that_the_stack_no_longer_has_is_gone() -> None:
+    assert AllTasks({"emr-serverless": Fargate()}).stop(FARGATE_TASK, "x") == StoppedTask(True)

@@ -1,6 +1,7 @@
 """What counts as work, and what the reporter writes about it."""
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -13,6 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
@@ -372,3 +374,12 @@ def test_rows_read_and_written_are_counted_once_their_tasks_have_ended(
 def test_the_tasks_limits_bound_spark(cpu: float, memory: int, expected: Resources) -> None:
     assert resources(cpu, memory).cores == expected.cores
     assert resources(cpu, memory).heap_mib in range(512, memory)
+
+
+@pytest.mark.parametrize(("known", "cores"), [(6, 6), (None, 1)])
+def test_without_limits_spark_has_the_cores_and_a_quarter_of_the_memory(
+    monkeypatch: pytest.MonkeyPatch, known: int | None, cores: int
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: known)
+    quarter = psutil.virtual_memory().total // (4 * 1024 * 1024)
+    assert resources(None, None) == Resources(cores, quarter)
