@@ -9,6 +9,7 @@ from typing import Any
 import boto3
 import pytest
 from moto import mock_aws
+from moto.backends import get_backend
 
 from embedded.emr_driver import JobRunObserver, JobRunSpec
 from embedded.moto_repairs import emr_job_runs
@@ -79,6 +80,33 @@ def test_job_runs_are_listed_with_the_attempts_in_their_names(
     found = list(EmrJobRuns(emr, application["arn"]).running())
 
     assert found == [RunningTask(reference(application["arn"], ATTEMPT), ATTEMPT)]
+
+
+# Those of EMR Serverless's reference; moto goes through three of them.
+@pytest.mark.parametrize(
+    ("state", "is_running", "is_gone"),
+    [
+        ("SUBMITTED", True, False),
+        ("QUEUED", True, False),
+        ("PENDING", True, False),
+        ("SCHEDULED", True, False),
+        ("RUNNING", True, False),
+        ("CANCELLING", False, False),
+        ("CANCELLED", False, True),
+        ("SUCCESS", False, True),
+        ("FAILED", False, True),
+    ],
+)
+def test_a_job_run_is_listed_until_it_ends_and_gone_when_it_has(
+    emr: Any, application: dict[str, Any], state: str, *, is_running: bool, is_gone: bool
+) -> None:
+    start(emr, application, name_of(ATTEMPT))
+    backend = get_backend("emr-serverless")["123456789012"]["us-east-1"]
+    (run,) = backend.job_runs[application["applicationId"]]
+    run.state = state
+    tasks = EmrJobRuns(emr, application["arn"])
+    assert bool(list(tasks.running())) == is_running
+    assert tasks.stop(reference(application["arn"], ATTEMPT), "x").is_gone == is_gone
 
 
 def test_stop_cancels_the_job_run_of_the_attempt_and_no_other(
