@@ -8,6 +8,7 @@ import pytest
 
 from engines.fargate.tasks import EcsTasks
 from longhaul.domain.classify import classify
+from longhaul.domain.lease import AttemptId
 from longhaul.domain.verdict import OutcomeClass
 from longhaul.ports import StoppedTask
 from simulation.aws.cloud import FakeAws
@@ -32,6 +33,38 @@ def task(fake: FakeAws, tasks: EcsTasks) -> Task:  # noqa: ARG001 - it makes the
     task = fake.ecs.clusters[CLUSTER].tasks[started["taskArn"]]
     fake.ecs.run(task)
     return task
+
+
+def test_running_tasks_are_listed_with_the_attempts_that_they_were_started_for(
+    fake: FakeAws, tasks: EcsTasks
+) -> None:
+    assert list(tasks.running()) == []
+    attempts = [AttemptId(f"main#job-{n}", 1767323045000, n) for n in range(1, 104)]  # two pages
+    for attempt in attempts:
+        key, run, number = map(str, (attempt.key, attempt.run, attempt.attempt))
+        start(fake, LONGHAUL_KEY=key, LONGHAUL_RUN=run, LONGHAUL_ATTEMPT=number)
+    start(fake, LONGHAUL_KEY="main#job-1")  # by hand
+    start(fake)
+    (ended, *_) = fake.ecs.clusters[CLUSTER].tasks.values()
+    fake.ecs.end(ended, stop_code="EssentialContainerExited", reason="it ended", exit_code=0)
+
+    found = list(tasks.running())
+
+    assert [each.attempt for each in found] == attempts[1:]
+    known = fake.ecs.clusters[CLUSTER].tasks
+    assert [known[each.arn].environment["LONGHAUL_KEY"] for each in found] == [
+        each.key for each in attempts[1:]
+    ]
+
+
+def start(fake: FakeAws, **environment: str) -> None:
+    pairs = [{"name": name, "value": value} for name, value in environment.items()]
+    (started,) = fake.ecs.run_task(
+        cluster=CLUSTER,
+        taskDefinition="Longhaul-small",
+        overrides={"containerOverrides": [{"name": "job", "environment": pairs}]},
+    )["tasks"]
+    fake.ecs.run(fake.ecs.clusters[CLUSTER].tasks[started["taskArn"]])
 
 
 def described(fake: FakeAws, task: Task) -> dict[str, object]:
