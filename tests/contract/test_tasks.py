@@ -5,6 +5,7 @@ started.
 """
 
 import pytest
+from botocore.exceptions import ClientError
 
 from engines.fargate.tasks import EcsTasks
 from longhaul.domain.classify import classify
@@ -136,3 +137,12 @@ def test_stop_of_a_task_that_we_stopped_before_returns_no_end(
     fake.clock.advance(120)
     assert described(fake, task)["lastStatus"] == "STOPPED"
     assert tasks.stop(task.arn, "Longhaul: stalled") == StoppedTask(is_gone=True)
+
+
+def test_a_cluster_that_is_not_found_says_nothing_about_its_tasks(
+    fake: FakeAws, tasks: EcsTasks, task: Task
+) -> None:
+    elsewhere = EcsTasks(fake.client("ecs"), f"{CLUSTER}-2")
+    with pytest.raises(ClientError, match=r"ClusterNotFoundException.*not found"):
+        elsewhere.stop(task.arn, "Longhaul: stalled")
+    assert not tasks.stop(task.arn, "Longhaul: stalled").is_gone
