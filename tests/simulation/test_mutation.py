@@ -2,6 +2,7 @@
 
 import ast
 import math
+import os
 import sys
 from pathlib import Path
 from threading import Event
@@ -9,6 +10,7 @@ from types import ModuleType
 
 import pytest
 
+from simulation.tools.mutation import __main__ as tool
 from simulation.tools.mutation import forked
 from simulation.tools.mutation.forked import tried
 from simulation.tools.mutation.loaded import on_tests_of_its_module
@@ -257,3 +259,13 @@ def test_attempt_ends_by_its_code_by_its_error_or_by_its_time(
     assert tried(says, 5) == ("killed", "a test")
     assert tried(fails, 5) == ("killed", "ValueError: too late")
     assert tried(goes_on, 1).outcome == "hung"
+
+
+def test_root_tries_no_change_because_it_may_delete_any_file(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(sys, "argv", ["mutation", "--sample", "0"])
+    with pytest.raises(SystemExit):
+        tool.main()
+    assert "run it as a user who owns nothing else" in capsys.readouterr().err
