@@ -17,7 +17,7 @@ from simulation.seen.asked import Asked
 from simulation.seen.families import Families
 from simulation.seen.invariants.table import Moment, Violated, violated_by
 from simulation.seen.lake import Lake
-from simulation.seen.sightings import DeadLetter, Ended, SeenAttempt, SeenAttempts, Sent, Token
+from simulation.seen.sightings import DeadLetter, SeenAttempt, SeenAttempts, Sent, Token
 from simulation.seen.trace import Row, moment_text
 from simulation.worlds.plan import Job
 
@@ -67,7 +67,7 @@ class Seen:
         self.owed_since: dict[str, datetime] = {}  # by key
         # Ends that rows have had, and those with nothing owed; by key and run.
         self.ends: dict[tuple[str, int | None], set[str]] = defaultdict(set)
-        self.over: dict[tuple[str, int], Ended] = {}
+        self.over: dict[tuple[str, int], str] = {}
         self.told: list[dict[str, Any]] = []  # events that a stage's `notify` got
         self.sweeps: list[tuple[datetime, float]] = []  # the age of what is owed, as each put it
         self.is_purging = False

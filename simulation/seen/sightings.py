@@ -65,13 +65,6 @@ class DeadLetter:
         return bool(_without_job_id(self.body) == _without_job_id(body))
 
 
-class Ended(NamedTuple):
-    """A run that has ended, with nothing owed."""
-
-    state: str
-    owed_s: float  # how long something was owed
-
-
 @dataclass(eq=False)
 class SeenAttempt:
     token: Token

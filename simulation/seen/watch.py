@@ -17,7 +17,7 @@ from simulation.aws.sqs.queues import Message
 from simulation.aws.stepfunctions.client import Execution
 from simulation.seen.asked import is_sent_by_product
 from simulation.seen.record import Seen
-from simulation.seen.sightings import DeadLetter, Ended, Sent, Token
+from simulation.seen.sightings import DeadLetter, Sent, Token
 from simulation.seen.trace import Row, row_text
 from simulation.worlds.notified import told_by
 from simulation.worlds.requests import FORGED
@@ -224,9 +224,7 @@ class Watch:
             self.seen.asked.died[key, run] = _time_of(item["settled_at"], self.seen.now)
         # Without a message it is a cancel mark that met none.
         if "owed" not in item and item.get("message_id", {}).get("S"):
-            since = self.seen.owed_since.get(key, self.seen.now)
-            owed_s = (self.seen.now - since).total_seconds()
-            self.seen.over.setdefault((key, run), Ended(state, owed_s))
+            self.seen.over.setdefault((key, run), state)
 
     def _note_owed(self, key: str, *, is_owed: bool) -> None:
         if is_owed:

@@ -46,12 +46,12 @@ def every_end_is_told(seen: "Seen", _: None) -> str | None:
     if not seen.world.plan.notify:
         return None
     told = {_run_of(event): event["outcome"] for event in seen.told}
-    for (key, run), ended in seen.over.items():
+    for (key, run), state in seen.over.items():
         is_removed = key.partition("#")[0] in seen.retired
         if is_removed or seen.asked.untold_s.get((key, run), 0) >= _GIVEN_UP_S:
             continue
-        if told.get((key, run)) != ended.state:
-            return f"run {run} of {key} ended {ended.state}; told: {told.get((key, run))}"
+        if told.get((key, run)) != state:
+            return f"run {run} of {key} ended {state}; told: {told.get((key, run))}"
     if seen.world.injector.fired or seen.was_retired:
         return None
     refused = {(each["class"], each["reason"]) for each in seen.told if each["run"] is None}
