@@ -20,6 +20,8 @@ class Engine:
     `has_tables`: its jobs read and write tables.
     `log_prefix`: how the log stream of a task begins that ends with its id; None: it is found by
     what is in it.
+    `is_over`: whether a description proves that the task of this name has ended, with all its
+    processes. For engines that cannot be asked later.
     """
 
     name: str
@@ -31,3 +33,4 @@ class Engine:
     has_tables: bool
     log_prefix: str | None
     classify: Callable[[Lease, dict[str, Any]], Verdict]
+    is_over: Callable[[str, dict[str, Any]], bool] = lambda _task, _said: False

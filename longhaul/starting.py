@@ -131,6 +131,12 @@ class Starter:
             return False
         task_arn = claim.replaces.attempt.task_arn
         same_message = claim.replaces.receive.message_id == claim.lease.receive.message_id
-        if task_arn is None or same_message:
+        if task_arn is None or same_message or claim.replaces.attempt.is_over:
             return False
-        return not self.tasks.stop(task_arn, "Longhaul: the job was submitted again").is_gone
+        stopped = self.tasks.stop(task_arn, "Longhaul: the job was submitted again")
+        if not stopped.is_gone:
+            logger.info(
+                "the task of the run before may still run: a new run waits for its end",
+                extra={"lease": claim.lease.key, "task": task_arn, "gone_by": stopped.gone_by},
+            )
+        return not stopped.is_gone

@@ -1,7 +1,7 @@
 """A job in a Lambda function, size `tiny`: its name, its limits, what its end says. Pure.
 
 An invocation cannot be stopped, nor asked whether it runs. So its name says until when it may run:
-Lambda ends it then.
+Lambda ends it then. One that ends by itself says its name.
 """
 
 import re
@@ -41,6 +41,8 @@ _AFTER_A_START = (
     "Lambda.ClientExecutionTimeoutException",  # Step Functions no longer waits for its end
     "Lambda.EFSIOException",  # it could not read or write
 )
+# Before the name of the invocation that has ended, at the end of the function's message.
+_ENDED_IS = "; ended: "
 _INVOCATIONS = "/invocations/"
 _NAME = re.compile(r"/invocations/([^/]+)/until/(\d{1,16})")
 _EXIT_CODE = re.compile(r"exit code (\d{1,3})")
@@ -63,6 +65,20 @@ def request_id(task_ref: str) -> str:
     return _parts(task_ref)[1]
 
 
+def ended(words: str, task_ref: str) -> str:
+    """The message of the error with which the invocation of that name ends."""
+    return f"{words}{_ENDED_IS}{task_ref}"
+
+
+def is_over(task_ref: str, error: dict[str, Any]) -> bool:
+    """Whether it is the invocation of that name that says it ended: nothing of it runs any more.
+
+    Lambda may run one event twice, and Step Functions hears of one end. The other run goes on.
+    """
+    message = str(error.get("errorMessage") or "")
+    return error.get("errorType") == ENDED and message.endswith(f"{_ENDED_IS}{task_ref}")
+
+
 def _parts(task_ref: str) -> re.Match[str]:
     match = _NAME.search(task_ref)
     if match is None:
@@ -76,7 +92,7 @@ def classify(_: Lease, error: dict[str, Any]) -> Verdict:
     The job's own timeout is shorter than Lambda's: an invocation that was cut off had no runner
     that could end it.
     """
-    message = searchable(str(error.get("errorMessage") or ""))
+    message = searchable(str(error.get("errorMessage") or "").partition(_ENDED_IS)[0])
     said = f"{error.get('errorType')}: {message}"
     code = _EXIT_CODE.search(message) if error.get("errorType") == ENDED else None
     if code is None:
@@ -97,4 +113,5 @@ LAMBDA = Engine(
     has_tables=True,
     log_prefix=None,
     classify=classify,
+    is_over=is_over,
 )

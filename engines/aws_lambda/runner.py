@@ -23,7 +23,7 @@ from uuid import uuid4
 
 import psutil
 
-from engines.aws_lambda.meaning import MIB_PER_VCPU, reference
+from engines.aws_lambda.meaning import MIB_PER_VCPU, ended, reference
 from jobs.resources import Resources, resources
 from jobs.spark.gateway import CONNECTION, ENDED, Gateway, printable
 from jobs.task import Task
@@ -38,7 +38,10 @@ _MAX_JOBS: Final = 100
 
 
 class JobEnded(Exception):  # noqa: N818 - its name is the error that settle reads
-    """The runner ended with another exit code than 0, which the message names."""
+    """The runner ended with another exit code than 0, which the message names.
+
+    Raised when nothing of the job runs any more: the next run may start.
+    """
 
 
 class NotCleanError(Exception):
@@ -128,7 +131,8 @@ class ExecutionEnvironment:
             else:
                 self.end()
         if code:
-            raise JobEnded(f"exit code {code if code > 0 else _SIGNAL_EXIT_BASE - code}")
+            status = code if code > 0 else _SIGNAL_EXIT_BASE - code
+            raise JobEnded(ended(f"exit code {status}", task))
 
     def _jvm_for(self, event: dict[str, Any], folder: Path, limits: Resources) -> WarmJvm:
         serves = (str(event["stage"]), event.get("job"))
@@ -165,7 +169,8 @@ class ExecutionEnvironment:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-            raise JobEnded("the runner did not end in time, and was killed") from None
+            said = "the runner did not end in time, and was killed"
+            raise JobEnded(ended(said, arguments[0])) from None
 
 
 _ENVIRONMENT: Final = ExecutionEnvironment()

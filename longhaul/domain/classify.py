@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from engines.listed import ENGINES, engine_describing
+from engines.listed import ENGINES, engine_describing, engine_of
 from longhaul.domain.beat import report_overdue_s
 from longhaul.domain.lease import Lease
 from longhaul.domain.verdict import (
@@ -174,10 +174,11 @@ def with_task(lease: Lease, evidence: Evidence) -> Lease:
     """
     task = _task_of(evidence) or {}
     begun = next((task[name] for name in ("PullStartedAt", "StartedAt") if task.get(name)), None)
-    arn = task.get("TaskArn")
+    arn, registered = task.get("TaskArn"), lease.attempt.task_arn
     attempt = replace(
         lease.attempt,
-        task_arn=lease.attempt.task_arn or (arn if isinstance(arn, str) else None),
+        task_arn=registered or (arn if isinstance(arn, str) else None),
+        is_over=registered is not None and engine_of(registered).is_over(registered, task),
         task_from=_time(begun),
         task_until=_time(task.get("StoppedAt")),
     )

@@ -198,6 +198,7 @@ class Attempt:
     started_at: datetime | None = None  # when its task registered
     task_from: datetime | None = None  # the time that is paid for, as ECS reported it at the end
     task_until: datetime | None = None
+    is_over: bool = False  # the end of its task is proved: the next run does not wait for it
     progress: dict[str, Any] = field(default_factory=dict)  # the runner's last report
     progress_at: datetime | None = None  # when the work last advanced, by the runner's clock
     reported_at: datetime | None = None  # the runner's last report, by the same clock

@@ -75,6 +75,9 @@ TINY_WORLDS: Mapping[str, Plan] = {
     "a tiny job hangs, is cancelled and sent again": _plan(
         "hangs", acts=(Act(30.0, "cancel", "j0"), Act(40.0, "resubmit", "j0"))
     ),
+    "a tiny job dies, and its correction runs at once": _plan(
+        "fails", max_attempts=1, acts=(Act(60.0, "resubmit", "j0"),)
+    ),
     "a tiny job is never initialized, then late": _plan("never_starts", "fails_to_start"),
     "a tiny job runs out of memory": _plan("oom_killed", max_attempts=2),
     "a tiny job's environment is lost again and again": _plan(*["infrastructure"] * 5),

@@ -16,11 +16,12 @@ from console.place import Place
 from console.target import Target
 from infra.version import version
 from longhaul.domain.claim import Claim, next_attempt
+from longhaul.domain.classify import with_task
 from longhaul.domain.dead_letter import Reason, dead_letter
 from longhaul.domain.lease import Lease, Owed, State
 from longhaul.domain.message import Message
 from longhaul.domain.outcome import settle
-from longhaul.domain.verdict import OutcomeClass, Verdict
+from longhaul.domain.verdict import Evidence, OutcomeClass, Verdict
 from longhaul.settings import VARIABLE, RuntimeSettings, Stage
 from longhaul.wiring import Wiring
 from simulation.aws.account import (
@@ -191,12 +192,16 @@ class World:
         return claimed
 
     def end(
-        self, lease: Lease, kind: OutcomeClass = OutcomeClass.PERMANENT, why: str = "why"
+        self,
+        lease: Lease,
+        kind: OutcomeClass = OutcomeClass.PERMANENT,
+        why: str = "why",
+        evidence: Evidence = Evidence(),  # noqa: B008 - frozen
     ) -> Lease:
         """End the job, with nothing owed."""
         now = self.clock.now()
         after = settle(
-            lease,
+            with_task(lease, evidence),
             Verdict(kind, why),
             self.settings.stages[0],
             self.settings.lease,

@@ -1,12 +1,15 @@
 import json
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from console.operations.letter import explanation_of
+from engines.aws_lambda.meaning import ended, reference
 from longhaul.domain import attributes
 from longhaul.domain.attributes import text
 from longhaul.domain.message import Message
+from longhaul.domain.verdict import Evidence
 from simulation.aws.service import Call, Proceed, client_error
 from simulation.aws.sqs.batch import EntryFault
 from tests.builders import DEAD_LETTER_QUEUE_URL
@@ -312,3 +315,22 @@ def test_a_letter_that_sqs_refuses_stays_and_the_others_are_sent_back(world: Wor
     assert done.exit_code == 1
     assert "BatchRequestTooLong" in done.output
     assert world.dead() == [refused]
+
+
+@pytest.mark.parametrize("says_its_name", [True, False])
+def test_a_redrive_says_until_when_a_tiny_job_waits_for_its_invocation(
+    world: World, *, says_its_name: bool
+) -> None:
+    lease = world.claim("flights")
+    until = world.clock.now() + timedelta(minutes=15)
+    task = reference("arn:aws:lambda:us-east-1:1:function:tiny", "request", until)
+    lease = world.parts.leases.register_task(lease.id, task, world.clock.now())
+    said = ended("exit code 1", task) if says_its_name else "exit code 1"
+    cause = json.dumps({"errorMessage": said, "errorType": "JobEnded"})
+    world.end(lease, evidence=Evidence("JobEnded", cause))
+    world.bury("flights")
+
+    done = world.run("dlq", "redrive", "flights", "--yes")
+
+    waits = "flights: starts when the invocation of attempt 1 has ended for certain, by 20"
+    assert (done.exit_code, waits in done.stderr) == (0, not says_its_name)

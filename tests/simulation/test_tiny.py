@@ -74,6 +74,14 @@ def test_out_of_memory_goes_on_as_a_task() -> None:
     ]
 
 
+def test_a_dead_job_that_is_sent_again_does_not_wait_until_its_invocation_must_have_ended() -> None:
+    lines: list[str] = []
+    plan = TINY_WORLDS["a tiny job dies, and its correction runs at once"]
+    assert run(plan, trace=lines.append).violation is None
+    (began,) = (line for line in lines if line.endswith("container began: tiny@j0-2.1"))
+    assert began.split()[0].startswith("0:01:00")  # the second in which it is sent
+
+
 def test_a_job_that_asks_for_more_time_than_lambda_has_is_a_task() -> None:
     assert containers("a tiny job asks for more time than Lambda has")[0] == (
         "container began: task@j0-1.1"

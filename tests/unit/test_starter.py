@@ -110,6 +110,15 @@ def test_a_run_waits_for_the_task_of_the_one_before(
     assert leases.claim.called is not stopped
 
 
+def test_a_run_does_not_wait_for_a_task_whose_end_is_proved() -> None:
+    tasks, leases = Mock(), Mock()
+    before = changed(running(state=State.DEAD), message_id="m-0", task_arn="arn", is_over=True)
+    claim = Claim(running(), replaces=before)
+    starter(tasks=tasks, leases=leases).start(message(), claim, batch(), PACE)
+    assert not tasks.stop.called
+    assert leases.claim.called
+
+
 @pytest.mark.parametrize("before", [None, running(state=State.RELEASED)], ids=["new", "a retry"])
 def test_the_request_is_stored_once_a_run(before: Lease | None) -> None:
     requests = Mock()

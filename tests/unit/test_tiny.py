@@ -1,5 +1,6 @@
 """The size `tiny`: which jobs get it, where they run, and how their attempts follow each other."""
 
+import json
 import random
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -14,6 +15,7 @@ from engines.aws_lambda.meaning import (
     MAX_TIMEOUT_S,
     MIB_PER_VCPU,
     classify,
+    ended,
     reference,
     request_id,
 )
@@ -21,6 +23,7 @@ from engines.aws_lambda.tasks import Invocations
 from longhaul.adapters.tasks import AllTasks
 from longhaul.domain.claim import new_run
 from longhaul.domain.classify import classify as classify_evidence
+from longhaul.domain.classify import with_task
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.lease import Lease
 from longhaul.domain.outcome import settle, without_tiny
@@ -211,3 +214,36 @@ def test_the_end_of_an_invocation_is_its_jobs_or_lambdas(
 
     assert verdict.kind is kind
     assert verdict.detail == f"{error}: {message or ''}"
+
+
+def failed_as(message: str, kind: str = "JobEnded") -> Evidence:
+    return Evidence(kind, json.dumps({"errorMessage": message, "errorType": kind}))
+
+
+ENDS = reference(FUNCTION, "request-1", UNTIL)
+
+
+@pytest.mark.parametrize(
+    ("registered", "said", "is_over"),
+    [
+        (ENDS, failed_as(ended("exit code 1", ENDS)), True),
+        (ENDS, failed_as(ended("the runner did not end in time, and was killed", ENDS)), True),
+        # Lambda ran the event twice, and the other run has ended.
+        (reference(FUNCTION, "request-1", NOW), failed_as(ended("exit code 1", ENDS)), False),
+        (ENDS, failed_as("exit code 1"), False),  # of a version that did not say which
+        (ENDS, failed_as(ended("exit code 1", ENDS), "Sandbox.Timedout"), False),
+        (ENDS, Evidence("States.Timeout"), False),
+        (None, failed_as(ended("exit code 1", ENDS)), False),
+        ("arn:aws:ecs:us-east-1:1:task/t", failed_as(ended("exit code 1", ENDS)), False),
+    ],
+)
+def test_an_invocation_is_over_when_it_says_so_itself(
+    registered: str | None, said: Evidence, *, is_over: bool
+) -> None:
+    row = changed(claimed(size="tiny"), task_arn=registered)
+    assert with_task(row, said).attempt.is_over is is_over
+
+
+def test_the_end_of_an_invocation_is_classified_without_its_name() -> None:
+    verdict = classify_evidence(claimed(size="tiny"), failed_as(ended("exit code 137", ENDS)))
+    assert verdict == Verdict(OutcomeClass.OUT_OF_MEMORY, "JobEnded: exit code 137")

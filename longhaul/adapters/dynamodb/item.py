@@ -164,6 +164,7 @@ _BY_TYPE: dict[Any, Codec] = {
     str: _TEXT,
     str | None: _TEXT,
     int: Codec(_plain, int),
+    bool: Codec(int, lambda plain: bool(int(plain))),
     datetime: _TIME,
     datetime | None: _TIME,
     tuple[str, ...]: Codec(list, tuple),
@@ -194,6 +195,7 @@ _NOT_REMEMBERED = {
     "reported_at",
     "result",
     "output",
+    "is_over",
     "gone_at",
     "published_at",
 }
@@ -332,7 +334,7 @@ def _derived(lease: Lease) -> dict[str, Any]:
 
 
 def _is_left_out(value: Any) -> bool:  # noqa: ANN401 - any field of a row
-    return value is None or value in ((), {})
+    return value is None or value is False or value in ((), {})
 
 
 def _encoded(row: Lease | AttemptRecord, columns: Iterable[_Column]) -> dict[str, Any]:

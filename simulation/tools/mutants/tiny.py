@@ -45,6 +45,12 @@ TINY: Final = (
         "is_gone=True",
     ),
     Mutant(
+        "an invocation counts as ended, whatever Step Functions saw",
+        "longhaul/domain/classify.py",
+        "is_over=registered is not None and engine_of(registered).is_over(registered, task)",
+        "is_over=registered is not None",
+    ),
+    Mutant(
         "a job that asks for more time than Lambda has runs there",
         "longhaul/domain/claim.py",
         'return "small", timeout_s',
