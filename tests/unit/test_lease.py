@@ -260,7 +260,7 @@ def test_texts_and_numbers_that_other_versions_and_the_state_machine_read_stay()
     assert list(Owed) == ["publish", "follow_ons", "dead_letter", "delete"]
     assert " ".join(OutcomeClass) == (
         "succeeded no_output permanent out_of_memory out_of_disk failed timed_out stalled"
-        " interrupted not_placed cancelled superseded"
+        " interrupted not_placed refused cancelled superseded"
     )
     assert list(ExitCode) == [0, 1, 65, 73, 74, 75, 137]
 

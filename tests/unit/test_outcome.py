@@ -36,8 +36,9 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("evidence", REFUSED.values(), ids=REFUSED.keys())
-def test_refusals_count_as_nothing_and_end_a_job_after_a_week_only(evidence: Evidence) -> None:
+@pytest.mark.parametrize("case", REFUSED)
+def test_refusals_count_as_nothing_and_end_a_job_after_a_week_only(case: str) -> None:
+    evidence, kind = REFUSED[case], "refused" if case == "not-allowed" else "not_placed"
     row, now, refusals = running(failures=2, interruptions=19), NOW, 0
     while row.state is not State.DEAD:
         row = replace(row, state=State.RUNNING)
@@ -45,7 +46,7 @@ def test_refusals_count_as_nothing_and_end_a_job_after_a_week_only(evidence: Evi
             row, classify(row, evidence), stage(), LeaseSettings(), now, random.Random(refusals)
         )
         row, refusals = settlement.lease, refusals + 1
-        assert (row.failures, row.interruptions, row.last_class) == (2, 19, "not_placed")
+        assert (row.failures, row.interruptions, row.last_class) == (2, 19, kind)
         now += timedelta(seconds=max(1, settlement.retry_in_s or 0))
     assert row.settled_at is not None
     assert timedelta(days=7) <= row.settled_at - NOW <= timedelta(days=7, minutes=15)
