@@ -6,7 +6,7 @@ come from the plan's seed; and no host profits from what another one has read.
 
 import random
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,11 @@ def replacements(rng: random.Random) -> tuple[tuple[Any, str, Any], ...]:
 
 
 def _described(
-    files: Iterable[Path], _columns: Schema, _by: tuple[PartitionBy, ...], folder: str
+    files: Iterable[Path],
+    _columns: Schema,
+    _by: tuple[PartitionBy, ...],
+    folder: str,
+    _without_null: Collection[str],
 ) -> list[tuple[Path, TableFile]]:
     """`jobs.io.table_files.describe`."""
     return [
