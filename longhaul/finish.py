@@ -259,7 +259,7 @@ class Finisher:
     ) -> Iterator[FollowOn]:
         """The jobs of the joins that wait for nothing more."""
         for each in replaced(lease, emitted, self.settings):
-            outputs = self.joins.replace(each, self.clock.now())
+            outputs = self.joins.note_success(each, self.clock.now())
             if outputs is not None:
                 job = self._start(each.join, dict(enumerate(outputs)), len(outputs), refused)
                 if job:

@@ -262,7 +262,7 @@ class Slots(Protocol):
 
 
 class Joins(Protocol):
-    def replace(self, replaced: Replaced, now: datetime) -> Sequence[str] | None:
+    def note_success(self, replaced: Replaced, now: datetime) -> Sequence[str] | None:
         """Put what a job led to in its place among those for which a join waits; repeatable.
 
         All outputs, in order, once nothing is left to wait for, else None. A job that the join does
@@ -275,7 +275,7 @@ class Joins(Protocol):
     ) -> Mapping[int, str] | None:
         """Note that the `n`th of a group of `size` has reached a join, with its output.
 
-        For jobs that versions before `replace` claimed.
+        For jobs that versions before `note_success` claimed.
 
         All outputs by place once all have arrived, else None; repeatable. An output is missing
         when it arrived so long ago that it has expired.

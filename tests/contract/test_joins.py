@@ -36,56 +36,56 @@ def success(
 def test_join_is_complete_when_each_job_that_took_the_place_of_another_has_arrived(
     joins: DynamoJoins,
 ) -> None:
-    assert joins.replace(success(clean=1, split=2), NOW) is None
-    assert joins.replace(success(("split", 1), clean=2), NOW) is None
-    assert joins.replace(success(("split", 1), ("clean", 1), output="s3://b/11/"), NOW) is None
-    assert joins.replace(success(("split", 0)), NOW) is None  # it led to none
-    assert joins.replace(success(("clean", 0), output="s3://b/0/"), NOW) is None
+    assert joins.note_success(success(clean=1, split=2), NOW) is None
+    assert joins.note_success(success(("split", 1), clean=2), NOW) is None
+    assert joins.note_success(success(("split", 1), ("clean", 1), output="s3://b/11/"), NOW) is None
+    assert joins.note_success(success(("split", 0)), NOW) is None  # it led to none
+    assert joins.note_success(success(("clean", 0), output="s3://b/0/"), NOW) is None
 
-    found = joins.replace(success(("split", 1), ("clean", 0), output="s3://b/10/"), NOW)
+    found = joins.note_success(success(("split", 1), ("clean", 0), output="s3://b/10/"), NOW)
 
     assert found == ["s3://b/0/", "s3://b/10/", "s3://b/11/"]
 
 
 def test_job_that_led_to_none_completes_its_join_at_once(joins: DynamoJoins) -> None:
-    assert joins.replace(success(), NOW) == []
+    assert joins.note_success(success(), NOW) == []
 
 
 def test_repeated_success_changes_nothing_and_the_last_returns_the_outputs_again(
     joins: DynamoJoins,
 ) -> None:
     for _ in range(3):
-        assert joins.replace(success(clean=2), NOW) is None
+        assert joins.note_success(success(clean=2), NOW) is None
     for _ in range(3):
-        assert joins.replace(success(("clean", 1), output="s3://b/1/"), NOW) is None
+        assert joins.note_success(success(("clean", 1), output="s3://b/1/"), NOW) is None
     for _ in range(2):
-        found = joins.replace(success(("clean", 0), output="s3://b/0/"), NOW)
+        found = joins.note_success(success(("clean", 0), output="s3://b/0/"), NOW)
         assert found == ["s3://b/0/", "s3://b/1/"]
 
 
 def test_job_that_nothing_counted_led_to_changes_nothing(joins: DynamoJoins) -> None:
-    assert joins.replace(success(("clean", 0), output="s3://b/0/"), NOW) is None
-    joins.replace(success(clean=1), NOW)
+    assert joins.note_success(success(("clean", 0), output="s3://b/0/"), NOW) is None
+    joins.note_success(success(clean=1), NOW)
     # Of a later run of the opener, which led to more.
-    assert joins.replace(success(("clean", 1), output="s3://b/1/"), NOW) is None
-    assert joins.replace(success(("other", 0), output="s3://b/x/"), NOW) is None
+    assert joins.note_success(success(("clean", 1), output="s3://b/1/"), NOW) is None
+    assert joins.note_success(success(("other", 0), output="s3://b/x/"), NOW) is None
 
-    assert joins.replace(success(("clean", 0), output="s3://b/0/"), NOW) == ["s3://b/0/"]
+    assert joins.note_success(success(("clean", 0), output="s3://b/0/"), NOW) == ["s3://b/0/"]
 
 
 def test_joins_of_two_runs_are_counted_apart(joins: DynamoJoins) -> None:
-    joins.replace(success(clean=2), NOW)
+    joins.note_success(success(clean=2), NOW)
     again = replace(JOIN, run=6)
-    joins.replace(success(clean=1, join=again), NOW)
+    joins.note_success(success(clean=1, join=again), NOW)
 
-    found = joins.replace(success(("clean", 0), output="s3://b/0/", join=again), NOW)
+    found = joins.note_success(success(("clean", 0), output="s3://b/0/", join=again), NOW)
 
     assert found == ["s3://b/0/"]
 
 
 def test_what_a_join_waits_for_outlives_the_rows_by_years(fake: FakeAws) -> None:
     table = create_leases_table(fake.dynamodb)
-    of(fake.dynamodb, table).replace(success(clean=1), NOW)
+    of(fake.dynamodb, table).note_success(success(clean=1), NOW)
 
     lives = [
         int(row.item["ttl"]["N"]) for row in fake.dynamodb.tables[table].rows.values() if row.item

@@ -51,6 +51,7 @@ WRITES_TABLES: Final = {
 FINISHES: Final = {
     **TRACES,
     **HOLDS_LEASES,
+    "dynamodb:ConditionCheckItem": TABLE,
     "dynamodb:Query": TABLE,
     **WRITES_OBJECTS,
     **WRITES_TABLES,
@@ -101,6 +102,7 @@ def _logs(role: str) -> dict[str, set[str]]:
                 **_logs("Sweeper"),
                 **FINISHES,
                 **STARTS,
+                "dynamodb:ConditionCheckItem": TABLE,
                 "dynamodb:Query": TABLE | {"<LeasesTable.Arn>/index/open"},
                 "sqs:GetQueueAttributes": JOBS,
                 "ecs:ListTasks": {"*"},
@@ -113,6 +115,7 @@ def _logs(role: str) -> dict[str, set[str]]:
                 **_logs("Dispatcher"),
                 **FINISHES,
                 **STARTS,
+                "dynamodb:ConditionCheckItem": TABLE,
                 "dynamodb:Query": TABLE | {"<LeasesTable.Arn>/index/open"},
                 "sqs:ReceiveMessage": JOBS,
                 "sqs:GetQueueAttributes": JOBS,

@@ -10,14 +10,21 @@ from infra.settings import SettingsError
 from infra.stages import StageDeployment, pascal, queue_prefix
 
 
-def test_the_docs_example_of_a_pipeline_is_valid() -> None:
+def test_the_docs_examples_of_pipelines_are_valid() -> None:
     page = Path(__file__).parents[2].joinpath("docs/stages.md").read_text("utf-8")
-    (example,) = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
-    stages = load(None, json.loads(example)).stages
-    assert [(each.name, each.next, each.join) for each in stages] == [
-        ("main", ("clean",), False),
-        ("clean", ("delays",), False),
-        ("delays", (), True),
+    examples = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
+    found = [
+        [(each.name, each.next, each.join) for each in load(None, json.loads(example)).stages]
+        for example in examples
+    ]
+    assert found == [
+        [("main", ("clean",), False), ("clean", ("delays",), False), ("delays", (), True)],
+        [
+            ("plan", ("fetch",), False),
+            ("fetch", ("clean",), False),
+            ("clean", ("report",), False),
+            ("report", (), "plan"),
+        ],
     ]
 
 

@@ -47,7 +47,7 @@ class DynamoJoins:
         self._table = table
         self._conflicts = Conflicts(clock, rng)
 
-    def replace(self, replaced: Replaced, now: datetime) -> Sequence[str] | None:
+    def note_success(self, replaced: Replaced, now: datetime) -> Sequence[str] | None:
         """See `ports.Joins`."""
         key = replaced.join.key
         if self._note(key, replaced, expiry(now + _LIVES)):
