@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from longhaul.domain.lineage import is_child_id
 from simulation.seen.invariants.table import invariant
 
 if TYPE_CHECKING:
@@ -114,7 +115,8 @@ def dead_for_its_own_faults(seen: "Seen", letter: "DeadLetter") -> str | None:
     if not senders:
         return f"a dead letter without a message: {letter.body[:80]}"
     if kind == "invalid_request":
-        if senders[0].work is None or _may_be_refused(seen, letter.reason.get("key")):
+        key = letter.reason.get("key")
+        if senders[0].work is None or _may_be_refused(seen, key) or _is_early(seen, senders, key):
             return None
         return f"a valid request was called invalid: {letter.reason['reason']}"
     if kind == "conflicting_job_id":
@@ -180,6 +182,18 @@ def _may_be_refused(seen: "Seen", key: str | None) -> bool:
     row, since = seen.rows.get(key), seen.runs_since(key)
     has_run = since is not None and since <= seen.since_s(_LONGEST_INVOCATION_S)
     return row is None or not has_run or row["state"]["S"] in ("DEAD", "CANCELLED")
+
+
+def _is_early(seen: "Seen", senders: "list[Sent]", key: str | None) -> bool:
+    """Whether it is a request by hand under the id of a follow-on that has not come yet.
+
+    An invocation that began just before it came did not see it.
+    """
+    stage, _, job_id = (key or "").partition("#")
+    if not is_child_id(job_id, stage) or any("lineage" in each.request for each in senders):
+        return False
+    row, since = seen.rows.get(str(key), {}), seen.runs_since(str(key))
+    return "lineage" not in row or since is None or since > seen.since_s(_LONGEST_INVOCATION_S)
 
 
 @invariant("S7", "row written", "of two receives of a message the row keeps the newer one")
