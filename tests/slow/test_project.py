@@ -177,7 +177,10 @@ def test_the_image_of_a_project_finds_its_jobs_and_adds_one_layer(
 ) -> None:
     image = built(project, tmp_path / "image")
 
-    code = "from jobs.loading import load; print(load('count_rows', {'column': 'x'}, None).params)"
+    code = (
+        "from jobs.loading import load;"
+        "print(load('count_rows', {'column': 'x'}, None, lambda: None).params)"
+    )
     assert printed(image, code) == "column='x'"
     assert layers_of(image)[:-1] == layers_of(job_image)
 
