@@ -11,11 +11,16 @@ from decimal import Context, Decimal
 from typing import Any, Final
 
 from pyiceberg.expressions import (
+    AlwaysFalse,
     AlwaysTrue,
     And,
     BooleanExpression,
     EqualTo,
+    GreaterThan,
+    GreaterThanOrEqual,
     In,
+    LessThan,
+    LessThanOrEqual,
     LiteralPredicate,
     Not,
     NotEqualTo,
@@ -27,7 +32,7 @@ from pyiceberg.expressions import (
     Reference,
     SetPredicate,
 )
-from pyiceberg.expressions.literals import DecimalLiteral, Literal
+from pyiceberg.expressions.literals import AboveMax, BelowMin, DecimalLiteral, Literal
 from pyiceberg.expressions.parser import parse
 from pyiceberg.expressions.visitors import bind, rewrite_not
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestContent
@@ -36,7 +41,7 @@ from pyiceberg.table import FileScanTask, Table
 from pyiceberg.table.name_mapping import NameMapping
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import DecimalType
+from pyiceberg.types import DecimalType, FloatType, IcebergType, IntegerType, LongType
 from pyparsing import ParseException
 
 from jobs.io.listing import Source, TableVersion
@@ -131,7 +136,7 @@ class TablePlanner:
                     f"{wanted.table} has no snapshot {wanted.snapshot}: it never was, or expired"
                 )
             schema = table.schemas().get(snapshot.schema_id or 0, table.schema())
-        where = _parsed(wanted.where, schema)
+        where = parse_filter(wanted.where, schema)
         logger.info(
             "input %s is %s",
             name,
@@ -212,12 +217,14 @@ class TablePlanner:
         return Source(path.bucket, path.key, file.file_size_in_bytes)
 
 
-def _parsed(where: str, schema: Schema) -> BooleanExpression:
+def parse_filter(where: str, schema: Schema) -> BooleanExpression:
+    """Raises UnreadableError, for people, if it cannot be used."""
     if not where:
         return _ALL
     try:
         found = _rescaled(parse(where), schema)
         bind(schema, found, case_sensitive=True)
+        return _as_in_sql(rewrite_not(found), schema)
     except ParseException as error:
         # Its own text is the whole grammar, and then the filter.
         raise UnreadableError(
@@ -226,7 +233,6 @@ def _parsed(where: str, schema: Schema) -> BooleanExpression:
     except (ValueError, TypeError, ArithmeticError) as error:
         said = without_values(str(error), where)
         raise UnreadableError(f"its filter cannot be used: {said}") from error
-    return _as_in_sql(rewrite_not(found))
 
 
 def _rescaled(where: BooleanExpression, schema: Schema) -> BooleanExpression:
@@ -261,26 +267,89 @@ def _with_places(literal: Literal[Any], places: int) -> Literal[Any]:
     return DecimalLiteral(exact) if exact == literal.value else literal
 
 
-def _as_in_sql(where: BooleanExpression) -> BooleanExpression:
+def _as_in_sql(where: BooleanExpression, schema: Schema) -> BooleanExpression:
     """A filter without `not`, in which null matches no negation, and 0.0 is -0.0 in a list too.
 
     Null would match for Iceberg, which looks at partitions, and not for pyarrow, which looks at
     rows: what a filter means would depend on how the table is partitioned. In a list pyarrow
     compares the bits of floats.
+
+    Raises:
+        ValueError: whole numbers are compared with a fraction.
     """
+    if isinstance(where, LiteralPredicate | SetPredicate):
+        where = _within_type(where, schema)
     match where:
         case In(term=term, literals=literals) if _has_zero(literals):
             return Or(where, EqualTo(term=term, value=0))
         case NotIn(term=term, literals=literals) if _has_zero(literals):
             return And(where, NotNull(term=term), NotEqualTo(term=term, value=0))
         case And():
-            return And(_as_in_sql(where.left), _as_in_sql(where.right))
+            return And(_as_in_sql(where.left, schema), _as_in_sql(where.right, schema))
         case Or():
-            return Or(_as_in_sql(where.left), _as_in_sql(where.right))
+            return Or(_as_in_sql(where.left, schema), _as_in_sql(where.right, schema))
         case NotEqualTo() | NotIn() | NotStartsWith() | NotNaN():
             return And(where, NotNull(term=where.term))
         case _:
             return where
+
+
+def _within_type(where: LiteralPredicate | SetPredicate, schema: Schema) -> BooleanExpression:
+    """The same comparison with no number beyond those that the column's type has.
+
+    pyiceberg makes of such a number the greatest or the least of the type, which a list then
+    matches, or makes of the comparison one that null and NaN match too. It cuts fractions.
+    """
+    term: Any = where.term
+    column = term.bind(schema, case_sensitive=True).ref().field
+    kind = column.field_type
+    if not isinstance(kind, IntegerType | LongType | FloatType | DecimalType):
+        return where
+    literals = where.literals if isinstance(where, SetPredicate) else {where.literal}
+    if isinstance(kind, IntegerType | LongType) and any(each.value % 1 for each in literals):
+        raise ValueError(f"column {column.name} is {kind}: compare it with whole numbers")
+    beyond = {each: _beyond(each.to(kind), kind) for each in literals}
+    if not any(beyond.values()):
+        return where
+    match where:
+        case In() | EqualTo():
+            left = {each for each in literals if not beyond[each]}
+            return In(term=term, literals=left) if left else AlwaysFalse()
+        case NotIn() | NotEqualTo():
+            left = {each for each in literals if not beyond[each]}
+            return NotIn(term=term, literals=left) if left else NotNull(term=term)
+    (literal,) = literals
+    end = _end(kind, literal)
+    match where, beyond[literal]:
+        case LessThan() | LessThanOrEqual(), "above":
+            return LessThanOrEqual(term=term, value=end)
+        case LessThan() | LessThanOrEqual(), _:
+            return LessThan(term=term, value=end)
+        case _, "above":
+            return GreaterThan(term=term, value=end)
+        case _:
+            return GreaterThanOrEqual(term=term, value=end)
+
+
+def _beyond(literal: Literal[Any], kind: IcebergType) -> str:
+    if isinstance(kind, DecimalType):
+        # pyiceberg allows it, and pyarrow fails on it.
+        greatest = _greatest(kind)
+        return "above" if literal.value > greatest else "below" * (literal.value < -greatest)
+    if isinstance(literal, AboveMax):
+        return "above"
+    return "below" if isinstance(literal, BelowMin) else ""
+
+
+def _end(kind: IcebergType, literal: Literal[Any]) -> Any:  # noqa: ANN401 - of the type's values
+    """The greatest or the least of the type, which is nearest to a number beyond it."""
+    if isinstance(kind, DecimalType):
+        return _greatest(kind).copy_sign(literal.value)
+    return literal.to(kind).value
+
+
+def _greatest(kind: DecimalType) -> Decimal:
+    return Decimal((0, (9,) * kind.precision, -kind.scale))
 
 
 def _has_zero(literals: Iterable[Literal[Any]]) -> bool:

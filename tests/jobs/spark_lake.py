@@ -1,11 +1,16 @@
 """Tables on a server of moto's that Spark writes as a job does, and three readers of their rows."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from io import BytesIO
 from itertools import count
 from pathlib import Path
 from urllib.parse import urlparse
 
+import pyarrow as pa
 import pyarrow.parquet as pq
+from moto.moto_api._internal.models import moto_api_backend
+from moto.server import ThreadedMotoServer
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.table import Table
 from pyspark.sql import DataFrame
@@ -15,6 +20,8 @@ from console.operations.tables import TableReader
 from console.place import Place
 from console.target import Target
 from embedded.credentials import aws_client
+from embedded.moto_repairs import glue_versions
+from embedded.moto_repairs.patching import Patches
 from jobs.io.listing import InputListing
 from jobs.io.publisher import Uploader
 from jobs.io.staging import Stager
@@ -82,8 +89,19 @@ class SparkLake:
     def write(self, name: str, df: DataFrame, partition_by: Sequence[str] = ()) -> None:
         self.publish(self.upload(name, df, partition_by))
 
+    def file(self, uri: str) -> pa.Table:
+        bucket, _, key = uri.removeprefix("s3://").partition("/")
+        return pq.read_table(BytesIO(self.s3.get_object(Bucket=bucket, Key=key)["Body"].read()))
+
     def ours(self, name: str, where: str = "") -> list[int]:
         """The numbers of the rows that a job gets for an input with this filter."""
+        files = self.stage(name, where).iterdir()
+        return sorted(
+            n for file in files for n in pq.ParquetFile(file).read(["n"])["n"].to_pylist()
+        )
+
+    def stage(self, name: str, where: str = "") -> Path:
+        """The folder that a job reads."""
         planner = TablePlanner(self.tables, lambda _: None)
         stager = Stager(
             self.s3,
@@ -95,12 +113,7 @@ class SparkLake:
             advance=lambda _: None,
         )
         wanted = TableInput(TablePath(DATABASE, name), None, where)
-        folder = Path(urlparse(stager.stage({"rows": wanted})["rows"].path).path)
-        return sorted(
-            number
-            for file in folder.iterdir()
-            for number in pq.ParquetFile(file).read(["n"])["n"].to_pylist()
-        )
+        return Path(urlparse(stager.stage({"rows": wanted})["rows"].path).path)
 
     def by_pyiceberg(self, name: str, where: str | BooleanExpression = ALL) -> list[int]:
         found = self.table(name).scan(row_filter=where, selected_fields=("n",)).to_arrow()
@@ -111,3 +124,19 @@ class SparkLake:
         text = f"SELECT n FROM {name} WHERE {where}"  # noqa: S608 - a test's own
         rows = query(self.target, reader, text, limit=1_000_000, as_json=False).rows
         return sorted(int(number) for (number,) in rows if number is not None)
+
+
+@contextmanager
+def served_lake(folder: Path, make_job: MakeJob) -> Iterator[SparkLake]:
+    """A lake without tables, on a server of its own."""
+    patches = Patches()
+    glue_versions.apply(patches)
+    moto_api_backend.reset()
+    server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    try:
+        yield SparkLake(f"http://{host}:{port}", folder, make_job)
+    finally:
+        server.stop()
+        patches.undo()

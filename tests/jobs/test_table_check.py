@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from moto.moto_api._internal.models import moto_api_backend
 from pyiceberg.io.pyarrow import data_file_statistics_from_parquet_metadata
 from pyiceberg.types import DoubleType, LongType
 from pyspark.sql import SparkSession
@@ -17,8 +16,6 @@ from typer.testing import CliRunner, Result
 
 from console.cli import app
 from console.operations.table_bounds import BoundsChange, BoundsCheck
-from embedded.moto_repairs import glue_versions
-from embedded.moto_repairs.patching import Patches
 from jobs.testing import MakeJob
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.iceberg.catalog import Tables
@@ -27,7 +24,7 @@ from longhaul.domain.tables import TablePath
 from tests.builders import BUCKET
 from tests.contract.lake import Glue
 from tests.jobs.row_deletes import delete_rows
-from tests.jobs.spark_lake import SparkLake
+from tests.jobs.spark_lake import SparkLake, served_lake
 
 PATH = TablePath("longhaul", "t")
 GROUPS = "parquet.block.row.count.limit"
@@ -39,12 +36,9 @@ Run = Callable[..., Result]
 
 
 @pytest.fixture
-def lake(moto: str, tmp_path: Path, make_job: MakeJob) -> Iterator[SparkLake]:
-    moto_api_backend.reset()
-    patches = Patches()
-    glue_versions.apply(patches)
-    yield SparkLake(moto, tmp_path, make_job)
-    patches.undo()
+def lake(tmp_path: Path, make_job: MakeJob) -> Iterator[SparkLake]:
+    with served_lake(tmp_path, make_job) as served:
+        yield served
 
 
 @pytest.fixture

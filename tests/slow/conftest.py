@@ -8,6 +8,7 @@ import pytest
 from console.local.aws import embedded_aws
 from console.synth import synth
 from embedded import ecs_driver
+from jobs.testing import make_job, spark  # noqa: F401 - fixtures
 from tests.e2e.conftest import Stack
 from tests.slow.containers import JOB, TaskContainer, build, why_no_containers
 

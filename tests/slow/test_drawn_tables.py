@@ -1,0 +1,20 @@
+"""More of the tables that `tests/jobs/test_drawn_tables.py` draws."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs.testing import MakeJob
+from tests.jobs.drawn_tables import require_right
+from tests.jobs.spark_lake import served_lake
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize("seed", range(100, 130))
+def test_a_drawn_table_is_read_alike_by_all(
+    spark: SparkSession, tmp_path: Path, make_job: MakeJob, seed: int
+) -> None:
+    with served_lake(tmp_path, make_job) as lake:
+        require_right(lake, spark, seed, filters=15)
