@@ -20,7 +20,9 @@ _START_LIMIT_S = 120
 # The end of its standard input ends the server: the process that held the other end is gone.
 _LOCALSTACK = """
 import os, sys, threading
+from localstack.services.s3 import provider
 from localstack.runtime.main import main
+provider.DEFAULT_S3_TMP_DIR = os.path.join(os.environ["TMPDIR"], "s3")  # else below /tmp
 threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
 main()
 """
