@@ -26,7 +26,8 @@ def known_stage(
         **stage.model_dump(include=set(StageSettings.model_fields) - {"limits", "join"}),
         # A version that knows of no openers takes these settings, too, at a deploy or a rollback.
         join=bool(stage.join),
-        opener=pipeline.opener(stage.name) if stage.join else None,
+        # A retired one may have no stage before it any more.
+        opener=pipeline.opener(stage.name) if stage.name in pipeline.joins else None,
         limits=_limits(stage, absolute),
         queue_url=queue_url,
         dead_letter_queue_url=dead_letter_queue_url,

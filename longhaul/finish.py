@@ -30,13 +30,13 @@ from longhaul.domain.follow_ons import (
     Join,
     Joined,
     follow_ons,
+    inputs_problem,
     joined,
     replaced,
 )
 from longhaul.domain.giving_up import INTERNAL_ERROR
 from longhaul.domain.history import log_stream
 from longhaul.domain.lease import Lease, Owed, State, job_key
-from longhaul.domain.lineage import MAX_GROUP
 from longhaul.domain.message import Message, follow_on
 from longhaul.domain.verdict import shorten
 from longhaul.giving_up import GivingUp
@@ -306,11 +306,8 @@ class Finisher:
 
 def _problem_of(join: Joined) -> str | None:
     """Why a join cannot start, in words."""
-    if len(join.inputs) > MAX_GROUP:
-        return (
-            f"it would have {len(join.inputs):,} inputs; at most {MAX_GROUP:,}: let the jobs before"
-            " it add to a table, which is one input, or join them in parts first"
-        )
+    if problem := inputs_problem(len(join.inputs)):
+        return problem
     if not join.missing:
         return None
     shown = ", ".join(join.missing[:10])

@@ -9,7 +9,13 @@ would need a key to keep and to rotate.
 
 from collections.abc import Mapping
 
-from longhaul.domain.follow_ons import groups_behind, groups_of, place_behind, seal_of
+from longhaul.domain.follow_ons import (
+    counts_of,
+    groups_behind,
+    groups_of,
+    place_behind,
+    seal_of,
+)
 from longhaul.domain.lease import Lease, State, job_key, joined_ref
 from longhaul.domain.lineage import Group, Lineage, child_id
 from longhaul.settings import Stage
@@ -31,19 +37,27 @@ def is_child(
         return False
     behind = groups_behind(parent)
 
-    def follows(n: int | str, groups: tuple[Group, ...], **more: str | None) -> bool:
-        true = Lineage(root=parent.root, parent=parent.key, groups=groups, **more)
+    def follows(n: int | str, groups: tuple[Group, ...], inputs_ref: str | None = None) -> bool:
+        true = Lineage(
+            root=parent.root,
+            parent=parent.key,
+            groups=groups,
+            seal=seal_of(parent),
+            inputs_ref=inputs_ref,
+            counts=counts_of(parent),
+        )
         made = child_id(parent.root, stage.name, parent.key, parent.run, n)
         return (lineage, job_id) == (true, made)
 
-    seal = seal_of(parent)
-    if stage.join:
-        inputs_ref = joined_ref(job_key(stage.name, job_id))
-        return follows("join", behind, inputs_ref=inputs_ref, seal=seal)
+    # A deploy may have made its stage one that joins, or one that does not any more.
+    if lineage.inputs_ref is not None:
+        return follows("join", behind, joined_ref(job_key(stage.name, job_id)))
+    if stage.join and seal_of(parent) is None:
+        return False
     if not emitted:
-        return follows(0, behind, seal=seal)
+        return follows(0, behind)
     size = emitted.get(stage.name, 0)
     n = lineage.groups[-1].n if lineage.groups else size
     if n >= size:
         return False
-    return follows(n, (*groups_of(parent), place_behind(parent, n, size)), seal=seal)
+    return follows(n, (*groups_of(parent), place_behind(parent, n, size)))

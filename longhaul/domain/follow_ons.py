@@ -6,8 +6,8 @@ ids: duplicates, which the dispatcher deletes.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.lease import Lease, job_key, joined_ref
@@ -96,8 +96,8 @@ def follow_ons(
     other next stage, when it emitted nothing, one job with its output as the input. A stage that it
     emitted for may have been taken out.
 
-    Where no job before it opened a join, it arrives at a stage that joins, as in earlier versions.
-    A `Join` by itself belongs to an empty group: it starts at once.
+    A job that an earlier version claimed, or the first of its pipeline, arrives at a stage that
+    joins. A `Join` by itself belongs to an empty group: it starts at once.
     """
     output = lease.attempt.output
     if output is None:
@@ -108,11 +108,11 @@ def follow_ons(
         for n, request in enumerate(requests):
             groups = (*groups_of(lease), place_behind(lease, n, len(requests)))
             yield _follow_on(lease, target, groups, n, request, settings)
-        if not requests and not is_counted(lease):
+        if not requests and not lease.counts:
             yield from _joins_of_none(lease, target, settings)
     for name in following:
         target = settings.stage(name)
-        if target.join and not is_counted(lease):
+        if target.join and not lease.counts:
             yield _arrival(lease, target, output.prefix)
         elif emitted is None and not target.join:
             inputs = {_input_name(lease.stage): output.prefix}
@@ -136,7 +136,12 @@ def replaced(
         led_to = {name: 1 for name in following if not settings.stage(name).join}
     else:
         led_to = {name: len(requests) for name, requests in emitted.items()}
-    led_to |= dict.fromkeys(lease.opens, 1)
+    for name in pipeline.joins:  # each behind those that lead to it
+        is_waited_for = pipeline.leads(lease.stage, name) or any(
+            count and pipeline.leads(to, name) for to, count in led_to.items()
+        )
+        if name in lease.opens and is_waited_for:
+            led_to[name] = 1
     groups = (*groups_of(lease), place_behind(lease, 0, 1))
     stages = [group.of.partition("#")[0] for group in groups]
     for depth, opener in enumerate(groups):
@@ -149,7 +154,9 @@ def replaced(
                 continue  # since a deploy its own stage leads elsewhere
             at = pipeline.collected(name)
             place = opener.model_copy(update={"n": 0, "size": 1})
-            lineage = Lineage(root=lease.root, parent=opener.of, groups=(*groups[:depth], place))
+            lineage = Lineage(
+                root=lease.root, parent=opener.of, groups=(*groups[:depth], place), counts=True
+            )
             yield Replaced(
                 Join(name, opener.of, opener.run, lineage, upstream=at),
                 path,
@@ -194,8 +201,10 @@ def with_stored(request: JobRequest, stored: Mapping[str, str | None]) -> JobReq
     """A join's request with its inputs: those stored, and what is missing there from the request.
 
     Raises:
-        InvalidRequestError: some are in neither.
+        InvalidRequestError: some are in neither, or they are too many.
     """
+    if problem := inputs_problem(len(stored)):
+        raise InvalidRequestError([f"inputs: {problem}"])
     inputs = {name: path or request.inputs.get(name) for name, path in stored.items()}
     missing = [name for name, path in inputs.items() if path is None]
     if missing:
@@ -203,6 +212,16 @@ def with_stored(request: JobRequest, stored: Mapping[str, str | None]) -> JobReq
             [f"inputs: {len(missing)} are no longer known, {missing[0]} among them: fill them in"]
         )
     return request.model_copy(update={"inputs": inputs})
+
+
+def inputs_problem(count: int) -> str | None:
+    """Why a join has too many inputs, in words; None when it has not."""
+    if count <= MAX_GROUP:
+        return None
+    return (
+        f"{count:,} inputs of a join; at most {MAX_GROUP:,}: let the jobs before it add to a table,"
+        " which is one input, or join them in parts first"
+    )
 
 
 def body_at_most(
@@ -221,20 +240,30 @@ def groups_of(lease: Lease) -> tuple[Group, ...]:
 def groups_behind(lease: Lease) -> tuple[Group, ...]:
     """The groups of the one job that follows from this one, or of a join that belongs to it."""
     outer = groups_of(lease)
-    return (*outer, place_behind(lease, 0, 1)) if is_counted(lease) else outer
+    return (*outer, place_behind(lease, 0, 1)) if has_joins(lease) else outer
 
 
-def is_counted(lease: Lease) -> bool:
-    """Whether a join belongs to the job, or to one that it descends from."""
+def has_joins(lease: Lease) -> bool:
+    """Whether a join belongs to the run, or to a job that it descends from."""
     return bool(lease.opens) or any(group.opens for group in groups_of(lease))
 
 
-def opened(lease: Lease, settings: RuntimeSettings) -> tuple[str, ...]:
-    """The joins that belong to a run that begins; none that a job before it has opened."""
-    before = {name for group in groups_of(lease) for name in group.opens or ()}
+def with_joins(lease: Lease, settings: RuntimeSettings) -> Lease:
+    """The row of a run that begins, with the joins that belong to it.
+
+    None belongs to it that a job before it has opened.
+    """
     is_first = lease.lineage is None
+    if lease.lineage is not None and not lease.lineage.counts:
+        return lease
+    before = {name for group in groups_of(lease) for name in group.opens or ()}
     found = Pipeline(settings.stages).opened_by(lease.stage, is_first=is_first)
-    return tuple(name for name in found if name not in before)
+    return replace(lease, counts=1, opens=tuple(name for name in found if name not in before))
+
+
+def counts_of(lease: Lease) -> Literal[True] | None:
+    """What the lineage of a follow-on says of how joins count it."""
+    return True if lease.counts else None
 
 
 def seal_of(lease: Lease) -> str | None:
@@ -275,7 +304,13 @@ def _follow_on(
     settings: RuntimeSettings,
 ) -> FollowOn:
     job_id = child_id(lease.root, target.name, lease.key, lease.run, n)
-    lineage = Lineage(root=lease.root, parent=lease.key, groups=groups, seal=seal_of(lease))
+    lineage = Lineage(
+        root=lease.root,
+        parent=lease.key,
+        groups=groups,
+        seal=seal_of(lease),
+        counts=counts_of(lease),
+    )
     return _sent(target, job_id, request, lineage, settings)
 
 

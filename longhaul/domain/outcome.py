@@ -10,6 +10,7 @@ from engines.aws_lambda import meaning as aws_lambda
 from engines.listed import engine_for
 from longhaul.domain import schedule
 from longhaul.domain.durations import format_duration
+from longhaul.domain.follow_ons import has_joins
 from longhaul.domain.lease import ExecutionInput, Lease, Owed, State
 from longhaul.domain.verdict import OutcomeClass, Verdict, shorten
 from longhaul.settings import LeaseSettings, SizeName, Stage
@@ -50,7 +51,9 @@ def settle(
     if verdict.kind is OutcomeClass.SUCCEEDED:
         publish = () if lease.attempt.published_at else (Owed.PUBLISH,)
         has_emitted = lease.attempt.output is not None and lease.attempt.output.emitted_ref
-        follow_ons = (Owed.FOLLOW_ONS,) if stage.next or has_emitted else ()
+        # Where its stage leads nowhere any more, joins that wait for the job must still hear of it.
+        is_followed = stage.next or has_emitted or has_joins(lease)
+        follow_ons = (Owed.FOLLOW_ONS,) if is_followed else ()
         owed = (*publish, *follow_ons, Owed.DELETE)
         return Settlement(replace(row, state=State.SUCCEEDED, owed=owed, last_error=None), verdict)
     if verdict.kind is OutcomeClass.CANCELLED or lease.cancel_requested_at:

@@ -54,14 +54,18 @@ class Pipeline:
         return stage in self._upstream(self.collected(join))
 
     def opened_by(self, stage: str, *, is_first: bool) -> Iterator[str]:
-        """The joins that belong to a job of this stage.
+        """The joins that belong to a job of this stage, each behind those that lead to it.
 
-        The first job of a pipeline may have been sent to a stage behind the opener: it stands in.
+        The first job of a pipeline may have been sent to a stage behind the opener: it stands in,
+        also at the joins behind those that it opens.
         """
-        for join in self._openers:
-            opener = self._openers[join]
-            stands_in = is_first and self.leads(stage, join) and not self._reaches(stage, opener)
-            if opener == stage or stands_in:
+        found: list[str] = []
+        for join, opener in self._openers.items():
+            ways = (stage, *found) if is_first else (stage,)
+            leads = any(self.leads(each, join) for each in ways)
+            comes_first = any(each == opener or self._reaches(each, opener) for each in ways)
+            if leads and (opener == stage or (is_first and not comes_first)):
+                found.append(join)
                 yield join
 
     def splits(self, join: str) -> Sequence[str]:

@@ -18,7 +18,7 @@ import pytest
 
 from functions import dispatcher, heartbeat, settle, sweeper
 from longhaul.domain.claim import Claim
-from longhaul.domain.follow_ons import opened
+from longhaul.domain.follow_ons import with_joins
 from longhaul.domain.lease import Lease
 from longhaul.settings import VARIABLE, LeaseSettings, RuntimeSettings, Stage, runtime_settings
 from longhaul.wiring import Wiring
@@ -112,8 +112,11 @@ class Stack:
         """
         first, *others = self.settings.stages
         kept = (each for each in others if each.name not in without)
-        stages = (first.model_copy(update=stage), *kept)
-        changed = self.settings.model_copy(update={"stages": stages})
+        self.deploy((first.model_copy(update=stage), *kept))
+
+    def deploy(self, stages: Sequence[Stage]) -> None:
+        """As `redeploy`, with these stages; `settings` stay the old ones."""
+        changed = self.settings.model_copy(update={"stages": tuple(stages)})
         os.environ[VARIABLE] = changed.model_dump_json()
         forget_runtimes()
 
@@ -169,7 +172,8 @@ class Stack:
             **{
                 "claimed_at": self.parts.clock.now() - timedelta(seconds=60),
                 "received_at": self.parts.clock.now(),
-                "opens": opened(lease, self.settings),
+                "opens": with_joins(lease, self.settings).opens,
+                "counts": 1,
                 **changes,
             },
         )

@@ -45,7 +45,7 @@ def member_id(parent: Lease, n: int, stage: str = "clean") -> str:
 
 def lineage(parent: Lease, **group: Any) -> dict[str, Any]:
     place = {"of": parent.key, "run": parent.run, "n": 0, "size": 3, "opens": parent.opens}
-    return {"root": parent.key, "parent": parent.key, "groups": [place | group]}
+    return {"root": parent.key, "parent": parent.key, "groups": [place | group], "counts": True}
 
 
 def letters_of(stack: Stack, url: str) -> list[dict[str, Any]]:

@@ -269,7 +269,7 @@ def test_correction_of_a_cancelled_member_that_never_comes_is_refused(
 def test_join_with_too_many_inputs_is_dead_lettered_and_never_starts(
     pipeline: Stack, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("longhaul.finish.MAX_GROUP", 1)
+    monkeypatch.setattr("longhaul.domain.follow_ons.MAX_GROUP", 1)
     row = pipeline.claim()
     commit(pipeline, row, emitting(2), seal="5ea1")
     settled(row, context)
@@ -281,13 +281,92 @@ def test_join_with_too_many_inputs_is_dead_lettered_and_never_starts(
         QueueUrl=DELAYS.dead_letter_queue_url, MessageAttributeNames=["All"]
     )["Messages"]
     why = json.loads(letter["MessageAttributes"]["longhaul"]["StringValue"])
-    assert "it would have 2 inputs; at most 1" in why["reason"]
+    assert "2 inputs of a join; at most 1" in why["reason"]
+    # Sent again as it is, it is refused again.
+    pipeline.sqs.send_message(QueueUrl=DELAYS.queue_url, MessageBody=letter["Body"])
+    assert dispatched(pipeline, DELAYS, context) == []
+
+
+def test_emission_of_none_before_the_opener_starts_no_join(context: Context) -> None:
+    stages = of(
+        stage(next=("plan",)),
+        stage(name="plan", job="sql", next=("fetch",)),
+        stage(name="fetch", job="sql", next=("delays",)),
+        stage(name="delays", job="sql", join=True, opener="plan"),
+    )
+    with deployed(check=True, stages=stages) as stack:
+        row = stack.claim()
+        commit(stack, row, {"plan": []}, seal="5ea1")
+
+        settled(row, context)
+
+        assert jobs_in(stack, stages[3]) == []
+
+
+@pytest.mark.parametrize("begin", ["years", "months", "days", "month"])
+def test_job_sent_by_hand_stands_in_for_each_opener_that_it_skips(
+    context: Context, begin: str
+) -> None:
+    with deployed(check=True, stages=NESTED) as stack:
+        by_hand = body(job_id="by-hand")
+        stack.sqs.send_message(QueueUrl=stack.settings.stage(begin).queue_url, MessageBody=by_hand)
+        (row,) = dispatched(stack, stack.settings.stage(begin), context)
+        commit(stack, row, seal="5ea1")
+        settled(row, context)
+
+        names = [each.name for each in NESTED]
+        for name in names[names.index(begin) + 1 :]:
+            assert len(run_all(stack, name, context)) == 1, name
+
+
+@pytest.mark.parametrize("emitted", [None, {}])
+def test_join_hears_of_a_job_whose_stage_leads_nowhere_since_a_deploy(
+    context: Context, emitted: Any
+) -> None:
+    stages = of(
+        stage(next=("a",)),
+        stage(name="a", job="sql", next=("clean",)),
+        stage(name="clean", job="sql", next=("delays",)),
+        stage(name="delays", job="sql", join=True, opener="main"),
+    )
+    with deployed(check=True, stages=stages) as stack:
+        row = stack.claim()
+        commit(stack, row, {"a": requests(2)}, seal="5ea1")
+        settled(row, context)
+        first, second = dispatched(stack, stages[1], context)
+        commit(stack, first, seal="5ea1")
+        settled(first, context)
+        lead_nowhere = stages[1].model_copy(update={"next": ()})
+        to_clean = stages[0].model_copy(update={"next": ("a", "clean")})
+        stack.deploy((to_clean, lead_nowhere, *stages[2:]))
+        commit(stack, second, emitted, seal="5ea1")
+        settled(second, context)
+
+        run_all(stack, "clean", context)
+
+        assert len(run_all(stack, "delays", context)) == 1
+
+
+@pytest.mark.parametrize("joins_later", [True, False])
+def test_what_waits_for_a_stage_starts_when_a_deploy_made_it_a_join_or_none(
+    context: Context, *, joins_later: bool
+) -> None:
+    joins, plain = STAGES, (*STAGES[:2], STAGES[2].model_copy(update={"join": False}))
+    before, after = (plain, joins) if joins_later else (joins, plain)
+    with deployed(check=True, stages=before) as stack:
+        row = stack.claim()
+        commit(stack, row, emitting(2), seal="5ea1")
+        settled(row, context)
+        run_all(stack, "clean", context)
+        stack.deploy(after)
+
+        assert len(dispatched(stack, DELAYS, context)) == (2 if joins_later else 1)
 
 
 def test_members_of_an_earlier_version_close_their_innermost_fan_out(
     pipeline: Stack, context: Context
 ) -> None:
-    row = pipeline.claim(opens=())
+    row = pipeline.claim(opens=(), counts=0)
     commit(pipeline, row, emitting(2), seal="5ea1")
     settled(row, context)
 

@@ -162,7 +162,9 @@ def test_a_join_without_all_its_inputs_is_told_to_its_own_stage(context: Context
     main, clean, delays = STAGES
     with deployed(check=True, stages=(main, clean, replace_notify(delays))) as stack:
         stack.aws.sns.create_topic(Name="ended")
-        parent = stack.claim(opens=())  # by a version whose joins close the innermost fan-out
+        parent = stack.claim(
+            opens=(), counts=0
+        )  # by a version whose joins close the innermost fan-out
         commit(stack, parent, emitting(2))
         settled(parent, context)
         one, two = dispatched(stack, clean, context)

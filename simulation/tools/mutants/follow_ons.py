@@ -33,8 +33,8 @@ FOLLOW_ONS: Final = (
     Mutant(
         "what was emitted is forgotten where a deploy leads nowhere",
         _OUTCOME,
-        "if stage.next or has_emitted else ()",
-        "if stage.next else ()",
+        "stage.next or has_emitted or has_joins(lease)",
+        "stage.next or has_joins(lease)",
     ),
     Mutant(
         "the emitted requests are ignored",
@@ -63,8 +63,8 @@ FOLLOW_ONS: Final = (
     Mutant(
         "a job that emits one opens a fan-out of its own",
         "longhaul/domain/pipeline.py",
-        "if opener == stage or stands_in:",
-        "if opener == stage or stands_in or self.leads(stage, join):",
+        "if leads and (opener == stage or (is_first and not comes_first)):",
+        "if leads:",
         also=Mutant(
             "also where a join has one already",
             _FOLLOW_ONS,
@@ -87,8 +87,8 @@ FOLLOW_ONS: Final = (
     Mutant(
         "an inner join is not waited for by the outer one",
         _FOLLOW_ONS,
-        "led_to |= dict.fromkeys(lease.opens, 1)",
-        "led_to |= dict.fromkeys(lease.opens, 0)",
+        "led_to[name] = 1",
+        "led_to[name] = 0",
     ),
     Mutant(
         "what follows is sent before its parent is counted",
