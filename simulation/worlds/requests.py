@@ -109,7 +109,7 @@ def forged_of(job: Job, variant: int, row: Any, bucket: str) -> tuple[str, str]:
     if stage not in JOINS:
         group |= {"n": place, "size": size + (1 if n == "beyond" else 0) or 1}
     if opens:
-        group["opens"] = opens
+        group["opens"], lineage["counts"] = opens, True
     if opens or stage not in JOINS:
         lineage["groups"] = [group]
     if inputs_ref:

@@ -182,6 +182,30 @@ def test_join_starts_once_wherever_the_settle_of_its_last_member_dies(
     assert inputs_of(pipeline, join) == ["clean_00000", "clean_00001"]
 
 
+@pytest.mark.parametrize("at", range(16))
+def test_join_starts_once_though_members_end_before_their_emitter_is_settled_again(
+    pipeline: Stack, context: Context, at: int
+) -> None:
+    row = pipeline.claim()
+    commit(pipeline, row, emitting(12), seal="5ea1")  # more than one batch
+    whole = pipeline.aws.gate.around
+    pipeline.aws.gate.around = crash(at, after=True)
+    try:
+        settled(row, context)
+    except (ClientError, SendError):
+        pass
+    finally:
+        pipeline.aws.gate.around = whole
+    ended = run_all(pipeline, "clean", context)
+
+    settled(row, context)
+    sweeper.lambda_handler(event("sweeper", "schedule"), context)
+
+    assert len(ended) + len(run_all(pipeline, "clean", context)) == 12
+    (join,) = dispatched(pipeline, DELAYS, context)
+    assert inputs_of(pipeline, join) == [f"clean_{n:05}" for n in range(12)]
+
+
 def test_later_run_of_a_member_takes_its_place_and_no_more(
     pipeline: Stack, context: Context
 ) -> None:

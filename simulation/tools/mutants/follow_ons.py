@@ -33,8 +33,8 @@ FOLLOW_ONS: Final = (
     Mutant(
         "what was emitted is forgotten where a deploy leads nowhere",
         _OUTCOME,
-        "stage.next or has_emitted or has_joins(lease)",
-        "stage.next or has_joins(lease)",
+        "is_followed = stage.next or has_emitted or has_joins(lease)",
+        "is_followed = stage.next",
     ),
     Mutant(
         "the emitted requests are ignored",
@@ -62,9 +62,9 @@ FOLLOW_ONS: Final = (
     ),
     Mutant(
         "a job that emits one opens a fan-out of its own",
-        "longhaul/domain/pipeline.py",
-        "if leads and (opener == stage or (is_first and not comes_first)):",
-        "if leads:",
+        _FOLLOW_ONS,
+        "is_first = lease.lineage is None",
+        "is_first = True",
         also=Mutant(
             "also where a join has one already",
             _FOLLOW_ONS,
@@ -101,6 +101,7 @@ FOLLOW_ONS: Final = (
             "started = list(self._counted(lease, emitted, refused))",
             "started = []",
         ),
+        test="tests/handlers/test_joins.py::test_join_starts_once_though_members_end_before_their_emitter_is_settled_again",
     ),
     Mutant(
         "a correction of a cancelled follow-on takes its place before it has come",
@@ -113,6 +114,7 @@ FOLLOW_ONS: Final = (
             "if is_child and (row is None or row.lineage is None):",
             "if is_child and row is None:",
         ),
+        test="tests/handlers/test_joins.py::test_correction_of_a_cancelled_member_waits_for_the_member_and_takes_its_place",
     ),
     Mutant(
         "a correction loses its place in the fan-out",
@@ -131,6 +133,7 @@ FOLLOW_ONS: Final = (
         "longhaul/domain/ancestry.py",
         "return (lineage, job_id) == (true, made)",
         "return True",
+        test="tests/handlers/test_forged_lineage.py::test_a_member_under_an_id_of_its_own_never_starts",
     ),
     Mutant(
         "a place beyond the group is in it",

@@ -71,6 +71,7 @@ WHEN_SENT: Final = (
             "ours = {attributes.FIRST_SENT: _as_text(parent_ended_at)}",
             "ours: dict[str, str] = {}",
         ),
+        test="tests/handlers/test_owed.py::test_a_follow_on_sent_twice_is_a_duplicate_of_a_job_that_has_ended",
     ),
     Mutant(
         "a producer's attributes are believed without proof",
