@@ -89,7 +89,7 @@ class Claimer:
         places = [place for place, (_, row) in enumerate(waiting) if not _is_retry(row)]
         tenants = [tenant_of(waiting[place][0].content.group_id) for place in places]
         free = batch.room.free - len(chosen)
-        found = batch.room.turns.in_turn(tenants, free, self.clock.now())
+        found = batch.room.turns.in_turn(tenants, free, batch.room.slots, self.clock.now())
         chosen += [places[n] for n in found]
         for place in sorted(chosen, reverse=True):  # other threads may append meanwhile
             del batch.waiting[place]

@@ -62,11 +62,13 @@ class Turns:
         marked_at = self.waited.get(tenant, _NEVER)
         return now - marked_at >= RENEWED and self.has_others(tenant, now)
 
-    def in_turn(self, tenants: Sequence[str], free: int, now: datetime) -> list[int]:
-        """The places of the messages that may take the free slots.
+    def in_turn(self, tenants: Sequence[str], free: int, slots: int, now: datetime) -> list[int]:
+        """The places of the messages that may take the free ones of a stage's slots.
 
-        `tenants` has each message's. Of one tenant's messages the first goes first. None may when
-        it is the turn of a tenant that waits elsewhere.
+        `tenants` has each message's. Of one tenant's messages the first goes first. When it is the
+        turn of tenants that wait elsewhere, half of the slots stay free for them, and no more: a
+        mark may be stale. Of many tenants it is the turn of a quarter at once: to wait for the very
+        first one would leave slots free for as long as its next message takes to be looked at.
         """
         claimed = dict(self.claimed)
         here: dict[str, list[int]] = {}
@@ -75,15 +77,16 @@ class Turns:
         elsewhere = {
             tenant for tenant, at in self.waited.items() if now - at < FRESH and tenant not in here
         }
+        kept = (slots + 1) // 2
         chosen: list[int] = []
         for n in range(free):
             # Of two that never claimed, one in hand.
-            first = min(
-                (*here, *sorted(elsewhere)),
-                key=lambda each: claimed.get(each, _NEVER),
-                default=None,
+            waiting = sorted(
+                (*here, *sorted(elsewhere)), key=lambda each: claimed.get(each, _NEVER)
             )
-            if first is None or first in elsewhere:
+            in_turn = waiting if free - n > kept else waiting[: max(1, len(waiting) // 4)]
+            first = next((each for each in in_turn if each in here), None)
+            if first is None:
                 break
             claimed[first] = now + timedelta(milliseconds=n)
             chosen.append(here[first].pop(0))

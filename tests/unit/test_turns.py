@@ -45,7 +45,27 @@ def turns(*, claimed: dict[str, int], waited: dict[str, int] | None = None) -> T
 def test_who_takes_the_free_slots(
     known: Turns, tenants: str, free: int, expected: list[int]
 ) -> None:
-    assert known.in_turn(tenants, free, NOW) == expected
+    assert known.in_turn(tenants, free, 10, NOW) == expected
+
+
+def test_a_mark_keeps_half_of_the_slots_free_and_no_more() -> None:
+    known = turns(claimed={"a": 1}, waited={"b": 1})
+
+    stages = ((20, 20), (11, 20), (10, 20), (21, 21), (1, 1), (1, 2), (2, 2))
+    found = [len(known.in_turn("a" * 20, free, slots, NOW)) for free, slots in stages]
+
+    assert found == [10, 1, 0, 10, 0, 0, 1]
+
+
+def test_of_many_tenants_a_quarter_may_go_at_once() -> None:
+    names = [f"t{n}" for n in range(8)]
+    known = turns(
+        claimed={name: 50 - n for n, name in enumerate(names)}, waited=dict.fromkeys(names, 1)
+    )
+
+    allowed = [name for name in names if known.in_turn([name], 1, 10, NOW)]
+
+    assert allowed == ["t0", "t1"]
 
 
 def test_a_tenant_is_there_for_a_day_after_its_claim_and_for_a_minute_after_its_mark() -> None:
@@ -60,7 +80,7 @@ def test_of_two_tenants_that_wait_for_each_other_one_may_go() -> None:
         turns(claimed={"a": 2, "b": 1}, waited={"a": 0, "b": 0}),
         turns(claimed={"a": 1, "b": 2}, waited={"a": 0, "b": 0}),
     ):
-        assert bool(known.in_turn("a", 1, NOW)) is not bool(known.in_turn("b", 1, NOW))
+        assert bool(known.in_turn("a", 1, 10, NOW)) is not bool(known.in_turn("b", 1, 10, NOW))
 
 
 def test_a_lone_tenant_leaves_no_mark() -> None:
@@ -82,8 +102,8 @@ def test_after_a_claim_a_mark_lasts_for_one_more_look() -> None:
     mark = known.mark_after_claim("b", NOW)
     assert mark is not None
     after = Turns({"a": AN_HOUR_AGO, "b": AN_HOUR_AGO - SECOND}, {"b": mark})
-    assert after.in_turn("a", 1, NOW + LOOKS - SECOND) == []
-    assert after.in_turn("a", 1, NOW + LOOKS) == [0]
+    assert after.in_turn("a", 1, 10, NOW + LOOKS - SECOND) == []
+    assert after.in_turn("a", 1, 10, NOW + LOOKS) == [0]
     assert known.mark_after_claim("a", NOW) is None
     assert known.mark_after_claim("b", NOW + FRESH) is None
 
