@@ -31,6 +31,7 @@ def checkout(tmp_path: Path) -> Path:
     for file in (
         "pyproject.toml",
         "tests/conftest.py",
+        "tests/left_behind.py",
         "tests/builders.py",
         "tests/jobs/conftest.py",
     ):
