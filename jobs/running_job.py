@@ -15,7 +15,7 @@ from jobs.emitting import Emitter
 from jobs.io.splitting import partition_of_nulls, quoted, require_columns, split
 from jobs.io.staging import UNREADABLE, StagedInput
 from jobs.io.text_options import writing
-from jobs.io.written import Dataset, Folder, TableLayout
+from jobs.io.written import Dataset, Folder, TableLayout, count_files, require_few
 from jobs.spark.reading import columns_alone
 from longhaul.domain.manifest import MAIN
 from longhaul.job import Format, PermanentJobError, Request
@@ -44,6 +44,7 @@ class RunningJob(Generic[ParamsT]):
         nullcontext()
     )
     table: "TableDestination | None" = None  # where the output goes, if to a table
+    _files: int = field(default=0, init=False)
 
     def input(self, name: str) -> str:
         if name not in self.inputs:
@@ -102,6 +103,9 @@ class RunningJob(Generic[ParamsT]):
             column for n, column in enumerate(required) if found[f"nulls{n}"] == 0
         )
         self.written.append(Dataset(name, folder, int(found["rows"]), layout, without_null))
+        # Now, and not when all that comes after has been written for nothing.
+        self._files += count_files(folder)
+        require_few(self._files)
         return int(found["rows"])
 
     def layout(

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from jobs.io.staging import extension_of
-from jobs.io.written import Dataset, NoOutputError, WrittenFile, files_of
+from jobs.io.written import Dataset, NoOutputError, WrittenFile, files_of, require_few
 from jobs.stopping import Stop
 from longhaul.adapters.background import Threads
 from longhaul.adapters.publisher import read_manifest
@@ -14,7 +14,6 @@ from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.footprint import MAX_BYTES, is_readable
 from longhaul.domain.lease import AttemptId, CommittedOutput
 from longhaul.domain.manifest import (
-    MAX_FILES,
     Manifest,
     ManifestFile,
     Part,
@@ -88,7 +87,7 @@ class Uploader:
         there = current if mode == "append" else None
         if there is not None:
             _require_same_formats(there, files)
-        _require_few(there, files)
+        require_few(len(files) + (len(there.files) if there else 0))
         replaced = (was_read or current) if mode == "overwrite" else None
         pending = PendingOutput(
             token=attempt.token,
@@ -207,15 +206,6 @@ def _require_same_formats(current: Manifest, files: Sequence[WrittenFile]) -> No
 
 def _is_of_spark(path: str) -> bool:
     return path.rpartition("/")[2].startswith("part-")
-
-
-def _require_few(there: Manifest | None, files: Sequence[WrittenFile]) -> None:
-    count = len(files) + (len(there.files) if there else 0)
-    if count > MAX_FILES:
-        raise PermanentJobError(
-            f"output: {count:,} files are more than an output may have ({MAX_FILES:,}): write"
-            " fewer and larger ones (coalesce), or to another prefix"
-        )
 
 
 def _require_places(prefix: str, files: Sequence[WrittenFile]) -> None:

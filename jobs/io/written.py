@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from jobs.io.listing import is_hidden
-from longhaul.domain.errors import PermanentError
-from longhaul.domain.manifest import Part, Upload
+from longhaul.domain.errors import PermanentError, PermanentJobError
+from longhaul.domain.manifest import MAX_FILES, Part, Upload
 from longhaul.domain.tables import PartitionBy
 
 if TYPE_CHECKING:
@@ -170,6 +170,22 @@ def _sent(
         ChecksumAlgorithm="CRC32",
     )
     return Part(n=number, etag=answer["ETag"], crc32=answer.get("ChecksumCRC32")), len(body)
+
+
+def require_few(count: int) -> None:
+    """Raises PermanentJobError if an output would have more files than one may have."""
+    if count > MAX_FILES:
+        raise PermanentJobError(
+            f"output: {count:,} files are more than an output may have ({MAX_FILES:,}): write"
+            " fewer and larger ones (coalesce), or to another prefix"
+        )
+
+
+def count_files(folder: Folder) -> int:
+    """How many files Spark wrote into a folder on disk; 0 for one in S3: only a list would tell."""
+    if not isinstance(folder, Path):
+        return 0
+    return sum(sum(not is_hidden(name) for name in names) for _, _, names in os.walk(folder))
 
 
 def files_of(client: "S3Client", dataset: Dataset, token: str) -> "list[LocalFile] | list[S3File]":

@@ -159,7 +159,7 @@ def test_append_in_another_format_is_refused(s3: Any, writer: Writer) -> None:
 def test_append_that_would_make_more_files_than_an_output_may_have_is_refused(
     s3: Any, writer: Writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jobs.io.publisher.MAX_FILES", len(OLD) + len(ROWS) - 1)
+    monkeypatch.setattr("jobs.io.written.MAX_FILES", len(OLD) + len(ROWS) - 1)
     writer.write(s3, "first", OLD)
     with pytest.raises(PermanentJobError, match=r"output: 5 files are more than .* \(4\)"):
         writer.write(s3, "second", ROWS, "append")

@@ -345,3 +345,14 @@ def test_a_function_that_fails_once_is_called_again(spark: SparkSession, tmp_pat
         return n
 
     assert spark.sparkContext.parallelize([7], 1).map(fail_once).collect() == [7]
+
+
+def test_an_output_of_too_many_files_is_refused_by_the_write_that_makes_it_so(
+    spark: SparkSession, make_job: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jobs.io.written.MAX_FILES", 3)
+    job = make_job({})
+    job.write(spark.range(0, 4, 1, 2), "first")
+
+    with pytest.raises(PermanentJobError, match="4 files are more than an output may have"):
+        job.write(spark.range(0, 4, 1, 2), "second")
