@@ -36,7 +36,7 @@ _OWN = "longhaul-tests-"  # short: a socket's path has 108 bytes at most
 
 @pytest.hookimpl(trylast=True)  # after pytest has chosen the folder for `tmp_path`
 def pytest_configure(config: pytest.Config) -> None:
-    if hasattr(config, "workerinput"):
+    if hasattr(config, "workerinput") or config.option.collectonly:
         return  # a worker has the environment of the run that started it
     # First, so that pytest keeps what failed tests wrote where it always does.
     kept = config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
