@@ -150,7 +150,8 @@ def replaced(
             if name not in pipeline.joins or name in stages[depth + 1 :]:
                 continue  # taken out since, or the job descends from it
             by = {to: count for to, count in led_to.items() if count and pipeline.leads(to, name)}
-            if not (path or by or pipeline.leads(lease.stage, name)):
+            # Also what it emitted none for leads there, where its own stage was taken out since.
+            if not (path or any(pipeline.leads(to, name) for to in (lease.stage, *led_to))):
                 continue  # since a deploy its own stage leads elsewhere
             at = pipeline.collected(name)
             place = opener.model_copy(update={"n": 0, "size": 1})
