@@ -8,7 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from typing import Final
 
@@ -35,33 +35,43 @@ REPOSITORY: Final = Path(__file__).resolve().parent.parent
 MARKS: Final = {Level.OK: "ok", Level.WARNING: "!!", Level.PROBLEM: "XX", Level.SKIPPED: "--"}
 
 Check = Callable[[], Iterator[Finding]]
+_Checks = Callable[[Settings, str | None], int]
 
 
-def main(arguments: Sequence[str]) -> int:
-    given = parsed(arguments, "make deploy")
-    try:
-        settings = given_settings(given.context)
-    except SettingsError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    problems = tell(findings(settings, given.profile))
+def with_settings(command: str) -> Callable[[_Checks], Callable[[Sequence[str]], int]]:
+    """Checks of a command as its `main`: it reads the arguments, and is 2 if a setting is wrong."""
+
+    def decorated(checks: _Checks) -> Callable[[Sequence[str]], int]:
+        @wraps(checks)
+        def main(arguments: Sequence[str]) -> int:
+            given = parsed(arguments, command)
+            try:
+                settings = given_settings(given.context)
+            except SettingsError as error:
+                sys.stderr.write(f"{error}\n")
+                return 2
+            return checks(settings, given.profile)
+
+        return main
+
+    return decorated
+
+
+@with_settings("make deploy")
+def main(settings: Settings, profile: str | None) -> int:
+    problems = tell(findings(settings, profile))
     if problems:
         sys.stdout.write(f"{problems} to solve first; nothing was built or deployed\n")
     return 1 if problems else 0
 
 
-def before_diff(arguments: Sequence[str]) -> int:
+@with_settings("longhaul diff")
+def before_diff(settings: Settings, profile: str | None) -> int:
     """Whether the CDK can look at the account: it says twice, and in other words, that it cannot.
 
     Prints problems alone: what follows is the difference.
     """
-    given = parsed(arguments, "longhaul diff")
-    try:
-        settings = given_settings(given.context)
-    except SettingsError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    return 1 if misplaced(settings, given.profile) else 0
+    return 1 if misplaced(settings, profile) else 0
 
 
 def misplaced(settings: Settings, profile: str | None) -> int:

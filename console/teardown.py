@@ -4,7 +4,7 @@ The exit code is 1 if the deletion would hang, or lose messages, and 2 if a sett
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -12,22 +12,17 @@ from console.checks import teardown
 from console.checks.finding import Finding, problem
 from console.errors import CommandError, translated
 from console.insight.storage import stored
-from console.preflight import given_settings, misplaced, parsed, target_of, tell
+from console.preflight import misplaced, target_of, tell, with_settings
 from console.target import Target
-from infra.settings import SettingsError
+from infra.settings import Settings
 
 
-def main(arguments: Sequence[str]) -> int:
-    given = parsed(arguments, "make destroy")
-    try:
-        settings = given_settings(given.context)
-    except SettingsError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    if misplaced(settings, given.profile):
+@with_settings("make destroy")
+def main(settings: Settings, profile: str | None) -> int:
+    if misplaced(settings, profile):
         return 1
     try:
-        target = target_of(settings, given.profile)
+        target = target_of(settings, profile)
         problems = tell(findings(target))
         if problems:
             sys.stdout.write(f"{problems} to solve first; nothing was deleted\n")

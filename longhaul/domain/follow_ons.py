@@ -130,17 +130,21 @@ def replaced(
     output = lease.attempt.output
     if output is None:
         raise AssertionError(f"{lease.key} has no output to follow")
+    if not has_joins(lease):
+        return
     pipeline = Pipeline(settings.stages)
     following = settings.stage_or_removed(lease.stage).next
     if emitted is None:
         led_to = {name: 1 for name in following if not settings.stage(name).join}
     else:
         led_to = {name: len(requests) for name, requests in emitted.items()}
+
+    def leads(join: str) -> bool:
+        # Its own stage may have been taken out since, or lead elsewhere.
+        return any(pipeline.leads(to, join) for to in (lease.stage, *led_to))
+
     for name in pipeline.joins:  # each behind those that lead to it
-        is_waited_for = pipeline.leads(lease.stage, name) or any(
-            count and pipeline.leads(to, name) for to, count in led_to.items()
-        )
-        if name in lease.opens and is_waited_for:
+        if name in lease.opens and leads(name):
             led_to[name] = 1
     groups = (*groups_of(lease), place_behind(lease, 0, 1))
     stages = [group.of.partition("#")[0] for group in groups]
@@ -149,10 +153,9 @@ def replaced(
         for name in opener.opens or ():
             if name not in pipeline.joins or name in stages[depth + 1 :]:
                 continue  # taken out since, or the job descends from it
+            if not path and not leads(name):
+                continue  # it does not start
             by = {to: count for to, count in led_to.items() if count and pipeline.leads(to, name)}
-            # Also what it emitted none for leads there, where its own stage was taken out since.
-            if not (path or any(pipeline.leads(to, name) for to in (lease.stage, *led_to))):
-                continue  # since a deploy its own stage leads elsewhere
             at = pipeline.collected(name)
             place = opener.model_copy(update={"n": 0, "size": 1})
             lineage = Lineage(
@@ -255,11 +258,11 @@ def with_joins(lease: Lease, settings: RuntimeSettings) -> Lease:
     None belongs to it that a job before it has opened.
     """
     is_first = lease.lineage is None
-    if lease.lineage is not None and not lease.lineage.counts:
+    if lease.lineage and not lease.lineage.counts:
         return lease
     before = {name for group in groups_of(lease) for name in group.opens or ()}
     found = Pipeline(settings.stages).opened_by(lease.stage, is_first=is_first)
-    return replace(lease, counts=1, opens=tuple(name for name in found if name not in before))
+    return replace(lease, counts=True, opens=tuple(name for name in found if name not in before))
 
 
 def counts_of(lease: Lease) -> Literal[True] | None:

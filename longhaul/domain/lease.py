@@ -246,9 +246,9 @@ class Lease:
     lineage: Lineage | None = None  # None: submitted by a producer
     # The joins that belong to this run: each waits for all that descends from it.
     opens: tuple[str, ...] = ()
-    # 1: joins count what descends from the run. 0: by a version whose joins close the innermost
-    # fan-out; so is all that follows.
-    counts: int = 0
+    # Whether joins count what descends from the run. If not, it is by a version whose joins close
+    # the innermost fan-out, and so is all that follows.
+    counts: bool = False
     failures: int = 0
     interruptions: int = 0
     # When the first of the attempts was claimed that since then all were not placed, moved on by

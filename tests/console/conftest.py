@@ -14,6 +14,7 @@ from typer.testing import CliRunner, Result
 from console.cli import app
 from console.place import Place
 from console.target import Target
+from infra import project
 from infra.version import version
 from longhaul.domain.claim import Claim, next_attempt
 from longhaul.domain.classify import with_task
@@ -265,3 +266,10 @@ def world(bare: World) -> World:
 def target(world: World) -> Target:
     del world
     return Target(PLACE, None)
+
+
+@pytest.fixture
+def no_project(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command sets the variable; it must not reach other tests."""
+    monkeypatch.setenv(project.VARIABLE, "")
+    monkeypatch.delenv(project.VARIABLE)

@@ -28,12 +28,7 @@ from infra.version import revision
 from tests.console.conftest import PLACE
 from tests.projects import make_project, make_wheel
 
-
-@pytest.fixture(autouse=True)
-def _no_project(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command sets the variable; it must not reach other tests."""
-    monkeypatch.setenv(VARIABLE, "")
-    monkeypatch.delenv(VARIABLE)
+pytestmark = pytest.mark.usefixtures("no_project")
 
 
 @pytest.fixture

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from infra.project import VARIABLE
 from tests.builders import body
 from tests.console.conftest import World
 from tests.projects import make_project
+
+pytestmark = pytest.mark.usefixtures("no_project")
 
 JOB = """\
 from datetime import date
@@ -30,13 +31,6 @@ def run(spark, job):
 """
 NEEDS_A_SESSION = "raise RuntimeError('no session')\n" + JOB
 TOML = 'stack_name = "{}"\n[[stages]]\nname = "main"\n'
-
-
-@pytest.fixture(autouse=True)
-def _no_project(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command sets the variable; it must not reach other tests."""
-    monkeypatch.setenv(VARIABLE, "")
-    monkeypatch.delenv(VARIABLE)
 
 
 @pytest.fixture

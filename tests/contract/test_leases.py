@@ -195,9 +195,7 @@ def test_progress_written_between_look_and_settle_is_kept(
 def test_debts_are_struck_off_in_order_and_a_repetition_changes_nothing(
     leases: DynamoLeases, claimed: Lease
 ) -> None:
-    committed = leases.commit(claimed.id, OUTPUT)
-    ended = after(committed, OutcomeClass.SUCCEEDED)
-    leases.settle(committed, ended)
+    ended = succeeded(leases, claimed)
     published = leases.strike(ended, Owed.PUBLISH, NOW)
     assert (published.owed, published.attempt.published_at) == ((Owed.DELETE,), NOW)
     assert leases.strike(ended, Owed.PUBLISH, NOW) == published
@@ -238,6 +236,14 @@ def test_of_two_that_miss_a_message_one_notes_it(leases: DynamoLeases, claimed: 
         row = noted
 
 
+def succeeded(leases: DynamoLeases, claimed: Lease) -> Lease:
+    """The row once its attempt has committed and settled; it owes the rest."""
+    committed = leases.commit(claimed.id, OUTPUT)
+    ended = after(committed, OutcomeClass.SUCCEEDED)
+    leases.settle(committed, ended)
+    return ended
+
+
 @pytest.mark.parametrize("cancels", [1, 2])
 def test_new_run_is_refused_when_the_job_was_cancelled_since_its_row_was_read(
     aws: Aws, leases: DynamoLeases, claimed: Lease, cancels: int
@@ -261,9 +267,7 @@ def test_new_run_is_refused_when_the_job_was_cancelled_since_its_row_was_read(
 def test_void_commit_is_cleared_and_the_job_is_released(
     leases: DynamoLeases, claimed: Lease
 ) -> None:
-    committed = leases.commit(claimed.id, OUTPUT)
-    ended = after(committed, OutcomeClass.SUCCEEDED)
-    leases.settle(committed, ended)
+    ended = succeeded(leases, claimed)
     void = reopened(ended, NUMBERS, NOW, random.Random(1))
     assert leases.reopen(ended, void) == void
     assert leases.load(claimed.key) == void
@@ -272,9 +276,7 @@ def test_void_commit_is_cleared_and_the_job_is_released(
 def test_of_two_publishers_that_look_again_one_goes_on(
     leases: DynamoLeases, claimed: Lease
 ) -> None:
-    committed = leases.commit(claimed.id, OUTPUT)
-    ended = after(committed, OutcomeClass.SUCCEEDED)
-    leases.settle(committed, ended)
+    ended = succeeded(leases, claimed)
     first = leases.note_gone(ended, NOW)
     assert first.attempt.gone_at == NOW
     assert leases.load(claimed.key) == first
@@ -315,9 +317,7 @@ def test_kept_row_lives_as_long_as_one_that_ended_now_and_an_unfinished_one_for_
 def test_the_first_vain_try_of_a_notice_stays_while_its_delete_is_owed(
     leases: DynamoLeases, claimed: Lease
 ) -> None:
-    committed = leases.commit(claimed.id, OUTPUT)
-    ended = after(committed, OutcomeClass.SUCCEEDED)
-    leases.settle(committed, ended)
+    ended = succeeded(leases, claimed)
     for owed in ended.owed[:-1]:
         ended = leases.strike(ended, owed, NOW)
     first = leases.note_untold(ended, NOW)

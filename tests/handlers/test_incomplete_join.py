@@ -24,9 +24,8 @@ def pipeline() -> Iterator[Stack]:
 def test_a_join_with_an_expired_output_is_dead_lettered_and_never_starts(
     pipeline: Stack, context: Context
 ) -> None:
-    first = pipeline.claim(
-        opens=(), counts=0
-    )  # by a version whose joins close the innermost fan-out
+    # By a version whose joins close the innermost fan-out
+    first = pipeline.claim(opens=(), counts=False)
     commit(pipeline, first, emitting(3))
     settled(first, context)
     one, two, three = dispatched(pipeline, CLEAN, context)

@@ -6,12 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
 
 from console.operations.cancel import Canceller
 from functions import sweeper
 from longhaul.adapters.dynamodb.item import to_item
-from longhaul.adapters.sqs import SendError
 from longhaul.domain.lease import Lease, Owed, State
 from longhaul.settings import Stage
 from tests.builders import body, stage
@@ -19,9 +17,10 @@ from tests.events import event
 from tests.handlers.conftest import Context, Stack, deployed
 from tests.handlers.test_stages import (
     STAGES,
+    begun,
     commit,
-    crash,
     dispatched,
+    dying,
     emitting,
     jobs_in,
     queued,
@@ -85,9 +84,7 @@ def test_join_starts_once_however_the_jobs_between_pass_their_work_along(
     context: Context, emits: Emits
 ) -> None:
     with deployed(check=True, stages=BY_DATE) as stack:
-        row = stack.claim()
-        commit(stack, row, {"fetch": requests(6)}, seal="5ea1")
-        settled(row, context)
+        row = begun(stack, context, {"fetch": requests(6)})
 
         counts = [
             len(run_all(stack, "fetch", context, emits)),
@@ -102,9 +99,7 @@ def test_join_starts_once_however_the_jobs_between_pass_their_work_along(
 
 def test_join_waits_for_the_last_of_what_its_members_split_into(context: Context) -> None:
     with deployed(check=True, stages=BY_DATE) as stack:
-        row = stack.claim()
-        commit(stack, row, {"fetch": requests(3)}, seal="5ea1")
-        settled(row, context)
+        begun(stack, context, {"fetch": requests(3)})
         run_all(stack, "fetch", context, lambda n: {"clean": requests(n[-1])})  # none, one, two
         rows = dispatched(stack, stack.settings.stage("clean"), context)
 
@@ -125,9 +120,7 @@ def test_each_join_of_nested_fan_outs_starts_once_for_each_job_of_its_opener(
 ) -> None:
     stages = NESTED if named else tuple(each.model_copy(update={"opener": None}) for each in NESTED)
     with deployed(check=True, stages=stages) as stack:
-        row = stack.claim()
-        commit(stack, row, {"years": requests(2)}, seal="5ea1")
-        settled(row, context)
+        begun(stack, context, {"years": requests(2)})
         ran = {
             "years": run_all(
                 stack, "years", context, lambda n: {"months": requests((2, of_second)[n[0]])}
@@ -161,19 +154,11 @@ def pipeline() -> Iterator[Stack]:
 def test_join_starts_once_wherever_the_settle_of_its_last_member_dies(
     pipeline: Stack, context: Context, at: int, *, after: bool
 ) -> None:
-    row = pipeline.claim()
-    commit(pipeline, row, emitting(2), seal="5ea1")
-    settled(row, context)
+    begun(pipeline, context, emitting(2))
     for member in dispatched(pipeline, CLEAN, context):
         commit(pipeline, member, seal="5ea1")
-        whole = pipeline.aws.gate.around
-        pipeline.aws.gate.around = crash(at, after=after)
-        try:
+        with dying(pipeline, at, after=after):
             settled(member, context)
-        except (ClientError, SendError):
-            pass
-        finally:
-            pipeline.aws.gate.around = whole
         settled(member, context)
         sweeper.lambda_handler(event("sweeper", "schedule"), context)
         assert pipeline.parts.leases.load(member.key).is_finished  # type: ignore[union-attr]
@@ -188,14 +173,8 @@ def test_join_starts_once_though_members_end_before_their_emitter_is_settled_aga
 ) -> None:
     row = pipeline.claim()
     commit(pipeline, row, emitting(12), seal="5ea1")  # more than one batch
-    whole = pipeline.aws.gate.around
-    pipeline.aws.gate.around = crash(at, after=True)
-    try:
+    with dying(pipeline, at, after=True):
         settled(row, context)
-    except (ClientError, SendError):
-        pass
-    finally:
-        pipeline.aws.gate.around = whole
     ended = run_all(pipeline, "clean", context)
 
     settled(row, context)
@@ -210,9 +189,7 @@ def test_later_run_of_a_member_takes_its_place_and_no_more(
     pipeline: Stack, context: Context
 ) -> None:
     """As of one whose follow-ons were given up after the join had counted them."""
-    row = pipeline.claim()
-    commit(pipeline, row, emitting(2), seal="5ea1")
-    settled(row, context)
+    begun(pipeline, context, emitting(2))
     first, second = dispatched(pipeline, CLEAN, context)
     commit(pipeline, first, seal="5ea1")
     settled(first, context)
@@ -236,9 +213,7 @@ def test_later_run_of_a_member_takes_its_place_and_no_more(
 def test_correction_of_a_cancelled_member_waits_for_the_member_and_takes_its_place(
     pipeline: Stack, context: Context
 ) -> None:
-    row = pipeline.claim()
-    commit(pipeline, row, emitting(1), seal="5ea1")
-    settled(row, context)
+    row = begun(pipeline, context, emitting(1))
     (waiting,) = receive(pipeline, CLEAN)  # as in a full stage: hidden for a while
     unwanted = json.loads(waiting["Body"])["job_id"]
     parts = pipeline.parts
@@ -264,9 +239,7 @@ def test_correction_of_a_cancelled_member_waits_for_the_member_and_takes_its_pla
 def test_correction_of_a_cancelled_member_that_never_comes_is_refused(
     pipeline: Stack, context: Context
 ) -> None:
-    row = pipeline.claim()
-    commit(pipeline, row, emitting(1), seal="5ea1")
-    settled(row, context)
+    begun(pipeline, context, emitting(1))
     (waiting,) = receive(pipeline, CLEAN)
     unwanted = json.loads(waiting["Body"])["job_id"]
     pipeline.sqs.purge_queue(QueueUrl=CLEAN.queue_url)
@@ -294,9 +267,7 @@ def test_join_with_too_many_inputs_is_dead_lettered_and_never_starts(
     pipeline: Stack, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("longhaul.domain.follow_ons.MAX_GROUP", 1)
-    row = pipeline.claim()
-    commit(pipeline, row, emitting(2), seal="5ea1")
-    settled(row, context)
+    begun(pipeline, context, emitting(2))
 
     run_all(pipeline, "clean", context)
 
@@ -319,10 +290,7 @@ def test_emission_of_none_before_the_opener_starts_no_join(context: Context) -> 
         stage(name="delays", job="sql", join=True, opener="plan"),
     )
     with deployed(check=True, stages=stages) as stack:
-        row = stack.claim()
-        commit(stack, row, {"plan": []}, seal="5ea1")
-
-        settled(row, context)
+        begun(stack, context, {"plan": []})
 
         assert jobs_in(stack, stages[3]) == []
 
@@ -354,9 +322,7 @@ def test_join_hears_of_a_job_whose_stage_leads_nowhere_since_a_deploy(
         stage(name="delays", job="sql", join=True, opener="main"),
     )
     with deployed(check=True, stages=stages) as stack:
-        row = stack.claim()
-        commit(stack, row, {"a": requests(2)}, seal="5ea1")
-        settled(row, context)
+        begun(stack, context, {"a": requests(2)})
         first, second = dispatched(stack, stages[1], context)
         commit(stack, first, seal="5ea1")
         settled(first, context)
@@ -378,9 +344,7 @@ def test_what_waits_for_a_stage_starts_when_a_deploy_made_it_a_join_or_none(
     joins, plain = STAGES, (*STAGES[:2], STAGES[2].model_copy(update={"join": False}))
     before, after = (plain, joins) if joins_later else (joins, plain)
     with deployed(check=True, stages=before) as stack:
-        row = stack.claim()
-        commit(stack, row, emitting(2), seal="5ea1")
-        settled(row, context)
+        begun(stack, context, emitting(2))
         run_all(stack, "clean", context)
         stack.deploy(after)
 
@@ -390,9 +354,7 @@ def test_what_waits_for_a_stage_starts_when_a_deploy_made_it_a_join_or_none(
 def test_members_of_an_earlier_version_close_their_innermost_fan_out(
     pipeline: Stack, context: Context
 ) -> None:
-    row = pipeline.claim(opens=(), counts=0)
-    commit(pipeline, row, emitting(2), seal="5ea1")
-    settled(row, context)
+    begun(pipeline, context, emitting(2), opens=(), counts=False)
 
     members = run_all(pipeline, "clean", context)
 
@@ -402,12 +364,39 @@ def test_members_of_an_earlier_version_close_their_innermost_fan_out(
 
 
 def test_repeat_of_the_last_success_sends_the_same_join(pipeline: Stack, context: Context) -> None:
-    row = pipeline.claim()
-    commit(pipeline, row, {"clean": []}, seal="5ea1")
-    settled(row, context)
+    begun(pipeline, context, {"clean": []})
     owing = replace(pipeline.row(), owed=(Owed.FOLLOW_ONS,))
 
     pipeline.parts.finisher.finish(owing)
 
     assert len(set(jobs_in(pipeline, DELAYS))) == 1
     assert pipeline.row().state is State.SUCCEEDED
+
+
+def test_join_of_a_job_that_emitted_none_starts_though_its_stage_was_taken_out_since(
+    pipeline: Stack, context: Context
+) -> None:
+    row = pipeline.claim()
+    commit(pipeline, row, {"clean": []}, seal="5ea1")
+    pipeline.deploy(STAGES[1:])
+
+    settled(row, context)
+
+    assert len(jobs_in(pipeline, DELAYS)) == 1
+
+
+def test_outer_join_waits_for_an_inner_one_whose_opener_emitted_none_and_was_taken_out(
+    context: Context,
+) -> None:
+    with deployed(check=True, stages=NESTED) as stack:
+        begun(stack, context, {"years": requests(1)})
+        run_all(stack, "years", context, lambda _: {"months": requests(1)})
+        (month,) = dispatched(stack, stack.settings.stage("months"), context)
+        commit(stack, month, {"days": []}, seal="5ea1")
+        stack.deploy([each for each in NESTED if each.name != "months"])
+
+        settled(month, context)
+
+        assert jobs_in(stack, stack.settings.stage("year")) == []
+        assert len(run_all(stack, "month", context)) == 1
+        assert len(run_all(stack, "year", context)) == 1

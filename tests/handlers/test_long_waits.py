@@ -10,7 +10,7 @@ from longhaul.settings import Stage
 from tests.builders import BUCKET
 from tests.handlers.conftest import Context, Stack, deployed
 from tests.handlers.test_joins import BY_DATE, run_all
-from tests.handlers.test_stages import STAGES, commit, dispatched, emitting, settled
+from tests.handlers.test_stages import STAGES, begun, commit, dispatched, emitting, settled
 
 CLEAN, DELAYS = STAGES[1:]
 
@@ -23,10 +23,7 @@ def pipeline() -> Iterator[Stack]:
 
 def succeed(stack: Stack, context: Context) -> str:
     """A job of the first stage emits two, which wait in the second stage; returns its key."""
-    first = stack.claim()
-    commit(stack, first, emitting(2), seal="s" * 32)
-    assert settled(first, context) == "SUCCEEDED"
-    return first.key
+    return begun(stack, context, emitting(2)).key
 
 
 def wait(stack: Stack, stage: Stage, days: int, context: Context) -> None:
@@ -77,9 +74,7 @@ def test_join_that_waited_for_130_days_starts_with_inputs_that_live_on(
 
 def test_join_starts_although_what_it_waited_for_waited_for_130_days(context: Context) -> None:
     with deployed(check=False, stages=BY_DATE) as stack:
-        first = stack.claim()
-        commit(stack, first, {"fetch": [{}, {}]}, seal="s" * 32)
-        assert settled(first, context) == "SUCCEEDED"
+        begun(stack, context, {"fetch": [{}, {}]})
         run_all(stack, "fetch", context)
         clean, delays = BY_DATE[2:]
         stack.parts.slots.pause(clean, stack.aws.clock.now())

@@ -162,9 +162,8 @@ def test_a_join_without_all_its_inputs_is_told_to_its_own_stage(context: Context
     main, clean, delays = STAGES
     with deployed(check=True, stages=(main, clean, replace_notify(delays))) as stack:
         stack.aws.sns.create_topic(Name="ended")
-        parent = stack.claim(
-            opens=(), counts=0
-        )  # by a version whose joins close the innermost fan-out
+        # By a version whose joins close the innermost fan-out
+        parent = stack.claim(opens=(), counts=False)
         commit(stack, parent, emitting(2))
         settled(parent, context)
         one, two = dispatched(stack, clean, context)
@@ -189,7 +188,8 @@ def replace_notify(stage: Any) -> Any:
     return stage.model_copy(update={"notify": TOPIC})
 
 
-def test_nothing_is_told_before_the_publication(life: Life) -> None:
+def succeed_unpublished(life: Life) -> None:
+    """The job has committed, and its publication is owed."""
     life.send(JOB)
     life.deliver()
     life.start_work(life.row(JOB))
@@ -199,6 +199,10 @@ def test_nothing_is_told_before_the_publication(life: Life) -> None:
         pytest.raises(Exception, match="CompleteMultipartUpload"),
     ):
         life.settle(life.row(JOB))
+
+
+def test_nothing_is_told_before_the_publication(life: Life) -> None:
+    succeed_unpublished(life)
     assert life.row(JOB).owed[0] is Owed.PUBLISH
     assert told(life) == []
     life.sweep()
@@ -245,15 +249,7 @@ def test_a_notice_is_tried_for_so_long_and_then_lost_and_counted(
 def test_time_in_which_something_else_was_owed_does_not_count_as_a_try(
     life: Life, capsys: pytest.CaptureFixture[str], error: Any
 ) -> None:
-    life.send(JOB)
-    life.deliver()
-    life.start_work(life.row(JOB))
-    life.commit(life.row(JOB))
-    with (
-        failing(life.stack, unavailable, "CompleteMultipartUpload"),
-        pytest.raises(Exception, match="CompleteMultipartUpload"),
-    ):
-        life.settle(life.row(JOB))
+    succeed_unpublished(life)
     life.stack.aws.clock.advance(UNREACHED_FOR.total_seconds() + 1)
     with failing(life.stack, error, "Publish"):
         life.sweep()

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -63,6 +64,14 @@ def commit(stack: Stack, lease: Lease, emitted: Any = None, seal: str | None = N
         stack.parts.requests.put_emitted(ref, emitted)
     output = CommittedOutput(lease.attempt.number, pending_ref(lease.id), prefix, 0, 0, ref)
     stack.parts.leases.commit(lease.id, replace(output, seal=seal))
+
+
+def begun(stack: Stack, context: Context, emitted: Any = None, **row: Any) -> Lease:
+    """A first job that has succeeded, and what it emitted is sent."""
+    first = stack.claim(**row)
+    commit(stack, first, emitted, seal="s" * 32)
+    assert settled(first, context) == "SUCCEEDED"
+    return first
 
 
 def settled(lease: Lease, context: Context) -> str:
@@ -203,6 +212,19 @@ def crash(at: int, *, after: bool) -> Callable[[Call, Callable[[], Answer]], Ans
     return around
 
 
+@contextmanager
+def dying(stack: Stack, at: int, *, after: bool) -> Iterator[None]:
+    """End the process at call number `at`, if it comes to that."""
+    whole = stack.aws.gate.around
+    stack.aws.gate.around = crash(at, after=after)
+    try:
+        yield
+    except (ClientError, SendError):
+        pass
+    finally:
+        stack.aws.gate.around = whole
+
+
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("at", range(10))
 def test_settle_that_dies_at_any_call_is_finished_and_each_follow_on_runs_once(
@@ -210,14 +232,8 @@ def test_settle_that_dies_at_any_call_is_finished_and_each_follow_on_runs_once(
 ) -> None:
     lease = pipeline.claim()
     commit(pipeline, lease, emitting(12))
-    whole = pipeline.aws.gate.around
-    pipeline.aws.gate.around = crash(at, after=after)
-    try:
+    with dying(pipeline, at, after=after):
         settled(lease, context)
-    except (ClientError, SendError):
-        pass
-    finally:
-        pipeline.aws.gate.around = whole
     if not pipeline.row().is_finished:
         assert sum(pipeline.messages()) == 1 or pipeline.row().owed == (Owed.DELETE,)
     settled(lease, context)

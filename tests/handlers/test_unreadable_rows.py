@@ -84,9 +84,8 @@ def test_unknown_fields_are_ignored_at_every_depth(life: Life) -> None:
 def test_a_follow_on_of_a_newer_version_runs(context: Context) -> None:
     """What that version sent before the rollback, with a lineage that knows more."""
     with deployed(check=True, stages=STAGES) as stack:
-        parent = stack.claim(
-            opens=(), counts=0
-        )  # by a version whose joins close the innermost fan-out
+        # By a version whose joins close the innermost fan-out
+        parent = stack.claim(opens=(), counts=False)
         commit(stack, parent, emitting(1))
         settled(parent, context)
         (message,) = receive(stack, STAGES[1])

@@ -13,12 +13,10 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools import Logger
-from botocore.exceptions import ClientError
 
-from longhaul.adapters.dynamodb.conflicts import Conflicts
+from longhaul.adapters.dynamodb.conflicts import Conflicts, has_failed
 from longhaul.adapters.dynamodb.item import deserialize, expiry, primary_key, serialized
 from longhaul.adapters.dynamodb.table import PARTITION_KEY, SORT_KEY, TTL
-from longhaul.adapters.errors import code_of
 from longhaul.domain.follow_ons import Replaced
 from longhaul.ports import Clock
 
@@ -101,23 +99,12 @@ class DynamoJoins:
                     }
                 }
             )
-        for is_last in self._conflicts.tries():
-            try:
-                self._client.transact_write_items(TransactItems=writes)
-            except ClientError as error:
-                if code_of(error) != "TransactionCanceledException":
-                    raise
-                codes = [each.get("Code") for each in error.response["CancellationReasons"]]
-                if codes[0] == "ConditionalCheckFailed":
-                    return True
-                if "ConditionalCheckFailed" in codes:
-                    logger.info("a join does not wait for this job", extra={"join": key})
-                    return False
-                if is_last:
-                    raise
-            else:
-                return True
-        raise AssertionError("the last try returns or raises")
+        reasons = self._conflicts.transact(self._client, writes)
+        # Of a repeat the first condition does not hold.
+        if reasons is None or has_failed(reasons[0]):
+            return True
+        logger.info("a join does not wait for this job", extra={"join": key})
+        return False
 
     def arrive(
         self, join_key: str, n: int, size: int, output: str, now: datetime

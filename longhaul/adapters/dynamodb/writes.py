@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from botocore.exceptions import ClientError
 
 from longhaul.adapters.dynamodb import item as items
-from longhaul.adapters.dynamodb.conflicts import Conflicts
+from longhaul.adapters.dynamodb.conflicts import Conflicts, has_failed
 from longhaul.adapters.errors import code_of
 from longhaul.domain.errors import LeaseChangedError, NoFreeSlotError
 from longhaul.domain.lease import Lease
@@ -57,18 +57,12 @@ class ConditionalWrites:
         """
         ((kind, write),) = row.items()
         of_row = {kind: write | {"ReturnValuesOnConditionCheckFailure": "ALL_OLD"}}
-        transaction: Any = [of_row, *others]
-        for is_last in self._conflicts.tries():
-            try:
-                self._client.transact_write_items(TransactItems=transaction)
-            except ClientError as error:
-                if code_of(error) != "TransactionCanceledException":
-                    raise
-                _raise_failed_condition(error)
-                if is_last:
-                    raise
-            else:
-                return
+        reasons = self._conflicts.transact(self._client, [of_row, *others])
+        if reasons is None:
+            return
+        if has_failed(reasons[0]):
+            raise LeaseChangedError(_winner(reasons[0]))
+        raise NoFreeSlotError
 
     def _outlast(self, write: Callable[[], T]) -> T:
         try:
@@ -102,15 +96,6 @@ def own_write(error: LeaseChangedError, is_ours: Callable[[Lease], bool]) -> Lea
     if error.current is None or not is_ours(error.current):
         raise error
     return error.current
-
-
-def _raise_failed_condition(error: ClientError) -> None:
-    """Raise what a cancelled transaction's conditions say; return when none failed."""
-    of_row, *of_others = error.response["CancellationReasons"]
-    if of_row.get("Code") == "ConditionalCheckFailed":
-        raise LeaseChangedError(_winner(of_row)) from error
-    if any(reason.get("Code") == "ConditionalCheckFailed" for reason in of_others):
-        raise NoFreeSlotError from error
 
 
 def _winner(response: Any) -> Lease | None:  # noqa: ANN401 - an error response, or a reason
