@@ -56,7 +56,7 @@ def dynamodb_local() -> Iterator[str]:
     finally:
         gateway.shutdown()
         process.kill()  # the server's own threads would go on
-        process.communicate()
+        process.wait()  # a thread of py4j reads what it said, and closes the pipes by itself
 
 
 def _serve(gateway: JavaGateway) -> int:
