@@ -56,7 +56,8 @@ def dynamodb_local() -> Iterator[str]:
     finally:
         gateway.shutdown()
         process.kill()  # the server's own threads would go on
-        process.wait()  # a thread of py4j reads what it said, and closes the pipes by itself
+        process.wait()  # a thread of py4j reads what it said and closes that pipe, the other is ours
+        process.stdin.close()
 
 
 def _serve(gateway: JavaGateway) -> int:
