@@ -56,7 +56,7 @@ def dynamodb_local() -> Iterator[str]:
     finally:
         gateway.shutdown()
         process.kill()  # the server's own threads would go on
-        process.wait()  # a thread of py4j reads what it said and closes that pipe, the other is ours
+        process.wait()  # a thread of py4j closes the pipe of what it said
         process.stdin.close()
 
 
