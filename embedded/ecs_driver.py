@@ -1,6 +1,7 @@
 """ECS on this machine: a task is a process group that runs the container's command."""
 
 import json
+import shutil
 import signal
 import sys
 from collections.abc import Callable, Mapping
@@ -13,7 +14,7 @@ from typing import Protocol
 from embedded.credentials import child_environment
 from embedded.http_services import HttpServices, QuietHandler
 from embedded.log_shipper import LogShipper
-from embedded.private_files import write_private
+from embedded.private_files import make_private_folder, write_private
 from embedded.processes import ProcessGroup, inherited_environment
 from embedded.supervisor import Supervisor
 
@@ -150,7 +151,11 @@ class EcsDriver:
         spec = task.spec
         # Ship before the end is reported: a client that then reads the log finds all of it.
         with self._shipper.following(self.log_of(spec.arn), spec.log_group, spec.log_stream):
-            end = self._run_to_the_end(task)
+            try:
+                end = self._run_to_the_end(task)
+            finally:
+                # On Fargate a task's disk goes with it, also that of a killed one.
+                shutil.rmtree(self._temporary_of(spec), ignore_errors=True)
         task.observer.stopped(end)
 
     def _run_to_the_end(self, task: _Task) -> TaskEnd:
@@ -162,6 +167,7 @@ class EcsDriver:
             if program in {"python", "python3"}:
                 program = sys.executable
             try:
+                make_private_folder(self._temporary_of(spec))
                 task.process = ProcessGroup(
                     [program, *arguments],
                     cwd=self._cwd,
@@ -199,8 +205,14 @@ class EcsDriver:
             | self._image_environment
             | spec.environment
             | self._children
-            | {METADATA_VARIABLE: f"http://{self._metadata.address}/v4/{spec.id}"}
+            | {
+                METADATA_VARIABLE: f"http://{self._metadata.address}/v4/{spec.id}",
+                "TMPDIR": str(self._temporary_of(spec)),
+            }
         )
+
+    def _temporary_of(self, spec: TaskSpec) -> Path:
+        return self.log_of(spec.arn).with_suffix(".tmp")
 
     def _spec_of(self, task_id: str) -> TaskSpec | None:
         return next(

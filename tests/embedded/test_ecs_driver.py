@@ -129,6 +129,34 @@ def test_group_that_is_killed_from_outside_is_an_exit_of_the_container(driver: E
     assert not pid_file.exists()
 
 
+@pytest.mark.parametrize("ends", ["by itself", "stopped", "killed"])
+def test_temporary_files_of_a_task_go_with_it_however_it_ends(
+    driver: EcsDriver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: str
+) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    monkeypatch.setenv("TMPDIR", str(shared))
+    task = spec(
+        "import tempfile, time; from pathlib import Path; "
+        "scratch = Path(tempfile.mkdtemp()); (scratch / 'input').write_text('rows'); "
+        f"print(scratch, flush=True); time.sleep({0 if ends == 'by itself' else 600})"
+    )
+    driver.run(task, observer := Observer())
+    scratch = Path(log_line(driver, task))
+    if ends == "stopped":
+        driver.stop(task.arn, "enough")
+    elif ends == "killed":
+        group = driver.process_group_of(task.arn)
+        assert group is not None
+        os.killpg(group, signal.SIGKILL)
+
+    end_of(observer)
+
+    assert not scratch.exists()
+    assert list(shared.iterdir()) == []
+    assert not driver.log_of(task.arn).with_suffix(".tmp").exists()
+
+
 def test_command_that_does_not_exist_is_a_task_that_failed_to_start(driver: EcsDriver) -> None:
     driver.run(spec("", command=("no-such-command",)), observer := Observer())
 

@@ -32,16 +32,19 @@ EVENT = {
     "attempt": "2",
     "size": "tiny",
 }
+# Runs until it is killed, or until the process of the tests is gone, however that ended.
+ENDLESS = "import os; os.read(int(os.environ['LIFELINE']), 1)"
 # Takes the place of `python -m engines.aws_lambda.runner` in the child.
-CHILD = """
+CHILD = f"""
 import os, subprocess, sys
 from pathlib import Path
 folder = Path(os.environ["TMPDIR"])
 (folder / "secret").write_text("of the first job")
 (folder / "folder").mkdir()
 (folder / "link").symlink_to("/")
-orphan = "import time; time.sleep(600)"
-left = subprocess.Popen([sys.executable, "-c", orphan], start_new_session=True)
+line = int(os.environ["LIFELINE"])
+orphan = [sys.executable, "-c", {ENDLESS!r}]
+left = subprocess.Popen(orphan, start_new_session=True, pass_fds=[line])
 Path(os.environ["SEEN"]).write_text(" ".join([
     str(left.pid), os.environ["LONGHAUL_KEY"], os.environ["LONGHAUL_ATTEMPT"], *sys.argv[1:]]))
 """
@@ -59,13 +62,20 @@ class Context:
         return round(self.remaining_s * 1000)
 
 
+def lifeline() -> int:
+    """The end of a pipe from which nothing comes, until this process is gone."""
+    return int(os.environ["LIFELINE"])
+
+
 class FakeGateway:
     """A process in place of the JVM."""
 
     def __init__(self, _scratch: Path, _heap_mib: int) -> None:
-        sleep = "import time; time.sleep(600)"
         self._process = subprocess.Popen(
-            [sys.executable, "-c", sleep], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL
+            [sys.executable, "-c", ENDLESS],
+            stdout=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            pass_fds=[lifeline()],
         )
         self.pid = self._process.pid
 
@@ -96,11 +106,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("SEEN", str(tmp_path / "seen"))
     monkeypatch.setenv(VARIABLE, settings().model_dump_json())
     monkeypatch.setattr(runner, "Gateway", FakeGateway)
+    reading, writing = os.pipe()
+    monkeypatch.setenv("LIFELINE", str(reading))
     adopt_orphans()
     runtime_settings.cache_clear()
     yield made
     runtime_settings.cache_clear()
     stop_adopting()
+    os.close(reading)
+    os.close(writing)
 
 
 def stop_adopting() -> None:
@@ -113,6 +127,7 @@ def running(code: str) -> ExecutionEnvironment:
 
     def start(command: list[str], **options: Any) -> "subprocess.Popen[bytes]":
         assert command[1:3] == ["-m", "engines.aws_lambda.runner"]
+        options["pass_fds"] = [*options["pass_fds"], lifeline()]
         return subprocess.Popen([sys.executable, "-c", code, *command[3:]], **options)
 
     return ExecutionEnvironment(_popen=start)
@@ -208,7 +223,7 @@ def test_a_job_that_fails_is_an_error_of_the_function_and_takes_its_jvm_with_it(
 
 
 def test_a_runner_that_hangs_is_killed_before_lambda_ends_the_invocation(folder: Path) -> None:
-    environment = running("import time; time.sleep(600)")
+    environment = running(ENDLESS)
     with pytest.raises(JobEnded, match="did not end in time"):
         environment.run(EVENT, Context(remaining_s=runner._MARGIN_S + 1))
     assert {each.pid for each in psutil.Process().children(recursive=True)} <= environment.spared
