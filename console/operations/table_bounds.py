@@ -21,13 +21,9 @@ from pyiceberg.manifest import (
     ManifestContent,
     ManifestEntry,
     ManifestFile,
-    ManifestWriter,
-    write_manifest,
 )
-from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.table import Table, Transaction
 from pyiceberg.table.snapshots import Operation, Summary
-from pyiceberg.table.update.snapshot import _SnapshotProducer
 from pyiceberg.typedef import EMPTY_DICT
 from pyiceberg.types import BooleanType, IcebergType, ListType, MapType, NestedField, StructType
 
@@ -35,6 +31,7 @@ from longhaul.adapters.errors import code_of
 from longhaul.adapters.iceberg.catalog import OccupiedError, Tables
 from longhaul.adapters.iceberg.commits import TRIES, commit_once, conflict_wait_s
 from longhaul.adapters.iceberg.footers import statistics_of, without_bounds
+from longhaul.adapters.iceberg.old_specs import WithOldSpecs
 from longhaul.domain.errors import ContendedError
 from longhaul.domain.paths import DataPath
 from longhaul.domain.tables import TablePath
@@ -169,7 +166,7 @@ class BoundsCheck:
         return found["Body"].read()
 
 
-class BoundsChange(_SnapshotProducer["BoundsChange"]):
+class BoundsChange(WithOldSpecs["BoundsChange"]):
     """A snapshot of the same files, in which manifests with wrong bounds are written again.
 
     The files keep the snapshots and sequence numbers that they have: row deletes go on to apply to
@@ -201,23 +198,6 @@ class BoundsChange(_SnapshotProducer["BoundsChange"]):
                 _set_bounds(entry.data_file, self._right.get(entry.data_file.file_path, {}))
                 writer.existing(entry)
         return writer.to_manifest_file()
-
-    def new_manifest_writer(self, spec: PartitionSpec) -> ManifestWriter:
-        """With a schema that has the columns that the spec goes by; later ones may lack them."""
-        sources = {field.source_id for field in spec.fields}
-        schemas = sorted(
-            self._transaction.table_metadata.schemas,
-            key=lambda schema: (schema == self.schema(), schema.schema_id),
-        )
-        fits = [schema for schema in schemas if sources <= {*schema.field_ids}]
-        return write_manifest(
-            format_version=self._transaction.table_metadata.format_version,
-            spec=spec,
-            schema=fits[-1] if fits else self.schema(),
-            output_file=self.new_manifest_output(),
-            snapshot_id=self._snapshot_id,
-            avro_compression=self._compression,
-        )
 
     def _summary(self, snapshot_properties: Mapping[str, str] = EMPTY_DICT) -> Summary:
         """The table's totals are as they were. pyiceberg sums up no replacement."""

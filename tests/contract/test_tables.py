@@ -13,6 +13,7 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
+from pyiceberg.manifest import ManifestEntryStatus
 
 from embedded.moto_repairs import glue_versions
 from embedded.moto_repairs.patching import Patches
@@ -202,6 +203,53 @@ def test_partitions_are_not_overwritten_beside_files_of_an_earlier_partitioning(
     lake.add("all", [("2", "1")], "overwrite", columns=both)
     lake.add("again", [("3", "1")], "overwrite_partitions", columns=both)
     assert lake.rows() == [("3", "1")]
+
+
+@pytest.mark.parametrize("by", ["p", "day(at)"])
+def test_files_are_replaced_that_a_dropped_column_partitioned(lake: Lake, by: str) -> None:
+    days = [dt.date(2026, 1, 31), dt.date(2026, 2, 1), None]
+    rows = [(n, place, day) for n, (place, day) in enumerate(zip("xyz", days, strict=True))]
+    lake.add("old", rows, by=[by], columns={"n": "long", "p": "string", "at": "date"})
+    table = lake.tables.load(PATH)
+    assert table is not None
+    with table.update_spec() as specs:
+        specs.remove_field(table.spec().fields[0].name)
+    with table.update_schema(allow_incompatible_changes=True) as columns:
+        columns.delete_column("p").delete_column("at")
+
+    lake.add("new", [(7,)], "overwrite", columns={"n": "long"})
+
+    assert lake.rows() == [(7,)]
+    table = lake.tables.load(PATH)
+    assert table is not None
+    snapshot = table.current_snapshot()
+    removed = [
+        entry.data_file.partition[0]
+        for manifest in (snapshot.manifests(table.io) if snapshot else ())
+        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=False)
+        if entry.status == ManifestEntryStatus.DELETED
+    ]
+    assert len(removed) == len(rows)
+    assert "y" in removed if by == "p" else None in removed
+
+
+def test_files_are_not_replaced_when_the_type_of_their_partitions_is_gone(lake: Lake) -> None:
+    """As after an expiry of snapshots that takes old schemas with it."""
+    lake.add("old", [(1, "x")], by=["p"])
+    table = lake.tables.load(PATH)
+    assert table is not None
+    with table.update_spec() as specs:
+        specs.remove_field("p")
+    with table.update_schema(allow_incompatible_changes=True) as columns:
+        columns.delete_column("p")
+    metadata = json.loads(table.metadata.model_dump_json())
+    metadata["schemas"] = [
+        each for each in metadata["schemas"] if each["schema-id"] == metadata["current-schema-id"]
+    ]
+    lake.replace_metadata(json.dumps(metadata).encode())
+
+    with pytest.raises(PermanentJobError, match="write to another table"):
+        lake.upload("new", [(2,)], "overwrite", columns={"n": "long"})
 
 
 def test_overlapping_overwrites_of_partitions_are_void(lake: Lake) -> None:

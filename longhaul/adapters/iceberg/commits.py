@@ -22,6 +22,7 @@ from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table, Transaction
+from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.update import AssertCreate, AssertTableUUID
 from pyiceberg.transforms import parse_transform
 from pyiceberg.typedef import Record
@@ -39,6 +40,7 @@ from longhaul.adapters.iceberg.history import (
     place_of,
     to_replace,
 )
+from longhaul.adapters.iceberg.old_specs import Overwrite, schema_of
 from longhaul.domain.errors import ContendedError, TimeUpError, VoidCommitError
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.manifest import Switch
@@ -187,8 +189,12 @@ class TableChange:
         metadata = transaction.table_metadata
         token = attempt.token
         marks = {TOKEN: token, JOB: attempt.key, MODE: self.pending.mode}
-        update = transaction.update_snapshot(snapshot_properties=marks)
-        with update.overwrite() if doomed else update.fast_append() as snapshot:
+        snapshot = (
+            Overwrite(Operation.OVERWRITE, transaction, self.table.io, snapshot_properties=marks)
+            if self.table is not None and doomed
+            else transaction.update_snapshot(snapshot_properties=marks).fast_append()
+        )
+        with snapshot:
             for file in doomed:
                 snapshot.delete_data_file(file)
             for file in files:
@@ -225,7 +231,10 @@ class TableChange:
             _data_file(self.pending, file, written, metadata.schema(), metadata.spec())
             for file in self.pending.files
         ]
-        return transaction, files, self._doomed(files)
+        doomed = self._doomed(files)
+        for spec_id in {file.spec_id for file in doomed}:
+            schema_of(metadata, metadata.specs()[spec_id])
+        return transaction, files, doomed
 
     def _without_null(self, written: Schema) -> set[str]:
         return {
