@@ -1,8 +1,8 @@
 """EventBridge on this machine: rules for schedules, ends of executions, and created objects.
 
-A rule's pattern may hold lists of plain values, wildcards and `numeric` >, its schedule may be a
-rate, and its targets may be functions and queues, with an input transformer. The deployment of any
-other rule fails: otherwise the rule would silently never fire.
+A rule's pattern may hold lists of plain values, wildcards and `anything-but` of numbers, its
+schedule may be a rate, and its targets may be functions and queues, with an input transformer. The
+deployment of any other rule fails: otherwise the rule would silently never fire.
 """
 # ruff: noqa: ANN401 - moto's objects, which have no types worth naming
 
@@ -159,8 +159,8 @@ def _is_one_of(value: Any, wanted: Any) -> bool:
 
 
 def _fits(value: Any, wanted: Any) -> bool:
-    if isinstance(wanted, dict) and "numeric" in wanted:  # `_refuse_operators` lets > pass alone
-        return isinstance(value, int | float) and value > wanted["numeric"][1]
+    if isinstance(wanted, dict) and "anything-but" in wanted:
+        return value is not None and value not in wanted["anything-but"]
     if isinstance(wanted, dict):
         parts = (re.escape(part) for part in wanted["wildcard"].split("*"))
         return (
@@ -218,14 +218,15 @@ def _refuse_operators(pattern: Any, rule_name: str) -> None:
         ):
             raise NotImplementedError(
                 f"rule {rule_name}: the embedded AWS matches lists of plain values, wildcards and "
-                f"numeric > only, not {wanted!r}"
+                f"anything-but of numbers only, not {wanted!r}"
             )
 
 
 def _is_known(operator: dict[str, Any]) -> bool:
     match operator:
-        case {"numeric": [">", int() | float()]}:
-            return len(operator) == 1
+        case {"anything-but": [*numbers]}:
+            are_numbers = all(isinstance(each, int | float) for each in numbers)
+            return len(operator) == 1 and are_numbers
         case _:
             return set(operator) == {"wildcard"}
 

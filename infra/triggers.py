@@ -70,7 +70,8 @@ def _pattern(trigger: Trigger, data_bucket: str) -> events.EventPattern:
             "object": {
                 "key": [{"wildcard": f"{trigger.prefix}*{trigger.suffix}"}],
                 # A console makes a folder as an empty object, whose job would read all below it.
-                "size": [{"numeric": [">", 0]}],
+                # Not `numeric`: it matches no number above 5.0e9, and an object may be larger.
+                "size": [{"anything-but": [0]}],
             },
         },
     )

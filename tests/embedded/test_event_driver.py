@@ -154,6 +154,8 @@ def test_schedule_fires_after_its_rate(
     [
         {"ScheduleExpression": "cron(0 12 * * ? *)"},
         {"EventPattern": {"source": [{"prefix": "aws."}]}},
+        {"EventPattern": {"source": [{"anything-but": ["aws.s3"]}]}},
+        {"EventPattern": {"detail": {"size": [{"numeric": [">", 0]}]}}},
         {
             "EventPattern": STATUS_CHANGE,
             "Targets": [{"Id": "queue", "Arn": "arn:aws:sns:us-east-1:123456789012:topic"}],

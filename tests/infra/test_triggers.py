@@ -80,6 +80,14 @@ def test_the_empty_object_of_a_new_folder_starts_nothing(varied: Synthesis) -> N
     assert not matches(rule["EventPattern"], event)
 
 
+@pytest.mark.parametrize("size", [1, 5_000_000_001, 50 * 1024**4])
+def test_an_object_of_any_size_starts_a_job(varied: Synthesis, size: int) -> None:
+    rule, _ = rule_and_target(varied)
+    event = event_for("incoming/flights/x.csv")
+    event["detail"]["object"]["size"] = size
+    assert matches(rule["EventPattern"], event)
+
+
 @pytest.mark.parametrize(
     "key",
     [
