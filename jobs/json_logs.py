@@ -8,7 +8,10 @@ import logging
 from datetime import UTC, datetime
 from pathlib import Path
 
+from py4j.protocol import Py4JNetworkError
+
 from jobs.traces import trace
+from longhaul.domain.lease import AttemptId
 
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -37,8 +40,23 @@ class JsonFormatter(logging.Formatter):
 
 
 def _is_worth_a_line(record: logging.LogRecord) -> bool:
-    """Py4J logs each call that the JVM's end cuts off, and through the root logger at that."""
-    return record.levelno >= logging.WARNING or Path(record.pathname).parent.name != "py4j"
+    """Py4J logs each call that the JVM's end cuts off, and through the root logger at that.
+
+    Such a call raises where it was made, and the attempt says why it failed.
+    """
+    if Path(record.pathname).parent.name != "py4j":
+        return True
+    error = record.exc_info[1] if record.exc_info else None
+    return record.levelno >= logging.WARNING and not isinstance(error, Py4JNetworkError | OSError)
+
+
+def fields(attempt: AttemptId) -> dict[str, object]:
+    """What each line about an attempt names."""
+    return {
+        "job_id": attempt.key.partition("#")[2],
+        "attempt": attempt.attempt,
+        "execution": attempt.execution_name,
+    }
 
 
 def configure(**always: object) -> None:

@@ -147,11 +147,7 @@ def attempt_from_environment() -> AttemptId:
         int(os.environ["LONGHAUL_RUN"]),
         int(os.environ["LONGHAUL_ATTEMPT"]),
     )
-    json_logs.configure(
-        job_id=attempt_id.key.partition("#")[2],
-        attempt=attempt_id.attempt,
-        execution=attempt_id.execution_name,
-    )
+    json_logs.configure(**json_logs.fields(attempt_id))
     return attempt_id
 
 

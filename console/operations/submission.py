@@ -95,8 +95,7 @@ def submissions(
         try:
             each = _submission(document, settings, stage, new_id)
         except InvalidRequestError as error:
-            # On the sender's own terminal.
-            said = (with_values(text, {**document.fields}) for text in error.problems)
+            said = (_with_values(text, document.fields) for text in error.problems)
             problems += [Problem(document.place, text) for text in said]
             continue
         first = by_id.setdefault(each.job_id, each)
@@ -132,6 +131,17 @@ def _submission(
     return Submission(
         document.place, job_id, json.dumps({**document.fields, "job_id": job_id}), request
     )
+
+
+def _with_values(text: str, fields: Mapping[str, Any]) -> str:
+    """A reason with what it has cut whole, on the sender's own terminal.
+
+    It names the field, such as `inputs.flights: …`: of values that begin alike, it is that one's.
+    """
+    name, _, part = text.partition(": ")[0].partition(".")
+    value = fields.get(name)
+    own = value.get(part) if isinstance(value, Mapping) else value
+    return with_values(with_values(text, own), {**fields})
 
 
 def _is_json(line: str) -> bool:

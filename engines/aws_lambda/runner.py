@@ -9,12 +9,13 @@ The environment: TMPDIR names the function's only writable folder, LONGHAUL_SETT
 """
 
 import ctypes
+import logging
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,9 +25,11 @@ from uuid import uuid4
 import psutil
 
 from engines.aws_lambda.meaning import MIB_PER_VCPU, ended, reference
+from jobs import json_logs
 from jobs.resources import Resources, resources
 from jobs.spark.gateway import CONNECTION, ENDED, Gateway, printable
 from jobs.task import Task
+from longhaul.domain.lease import AttemptId
 
 _SET_CHILD_SUBREAPER: Final = 36  # prctl(2)
 # Before Lambda ends the invocation: time to kill what runs, and to say so.
@@ -42,6 +45,10 @@ class JobEnded(Exception):  # noqa: N818 - its name is the error that settle rea
 
     Raised when nothing of the job runs any more: the next run may start.
     """
+
+    def __init__(self, words: str, task_ref: str) -> None:
+        super().__init__(ended(words, task_ref))
+        self.words = words
 
 
 class NotCleanError(Exception):
@@ -132,7 +139,7 @@ class ExecutionEnvironment:
                 self.end()
         if code:
             status = code if code > 0 else _SIGNAL_EXIT_BASE - code
-            raise JobEnded(ended(f"exit code {status}", task))
+            raise JobEnded(f"exit code {status}", task)
 
     def _jvm_for(self, event: dict[str, Any], folder: Path, limits: Resources) -> WarmJvm:
         serves = (str(event["stage"]), event.get("job"))
@@ -170,7 +177,7 @@ class ExecutionEnvironment:
             process.kill()
             process.wait()
             said = "the runner did not end in time, and was killed"
-            raise JobEnded(ended(said, arguments[0])) from None
+            raise JobEnded(said, arguments[0]) from None
 
 
 _ENVIRONMENT: Final = ExecutionEnvironment()
@@ -179,13 +186,48 @@ _ENVIRONMENT: Final = ExecutionEnvironment()
 def lambda_handler(event: dict[str, Any], context: Context) -> dict[str, str]:
     """As `ExecutionEnvironment.run`; ends the process where an earlier job's files stay."""
     adopt_orphans()
+    leave_job_ends_to_us()
     os.environ["HOME"] = os.environ["TMPDIR"]
     try:
         _ENVIRONMENT.run(event, context)
+    except JobEnded as error:
+        _say(event, error.words)
+        raise
     except NotCleanError as error:
         # Lambda would give this process the next job, and the next. The job is retried elsewhere.
         sys.exit(str(error))
     return {}
+
+
+def leave_job_ends_to_us() -> None:
+    """Keep the runtime from printing `JobEnded` with our frames, after the job's own error.
+
+    It has no setting for that. Errors of other kinds it prints as ever.
+    """
+    from awslambdaric import bootstrap  # noqa: PLC0415 - there in Lambda, as what called us
+
+    if not isinstance(bootstrap.log_error, _ErrorLog):
+        bootstrap.log_error = _ErrorLog(bootstrap.log_error)
+
+
+@dataclass(frozen=True)
+class _ErrorLog:
+    """The runtime's way to print an error of the function, for all but the ends of jobs."""
+
+    print: Callable[[Mapping[str, Any], Any], None]
+
+    def __call__(self, error: Mapping[str, Any], sink: Any) -> None:  # noqa: ANN401 - the runtime's
+        if error.get("errorType") != JobEnded.__name__:
+            self.print(error, sink)
+
+
+def _say(event: Mapping[str, Any], words: str) -> None:
+    """Print how the runner ended: one that was killed has said nothing itself."""
+    attempt = AttemptId(str(event["key"]), int(event["run"]), int(event["attempt"]))
+    line = json_logs.JsonFormatter(json_logs.fields(attempt))
+    record = {"name": __name__, "levelname": "WARNING", "msg": f"the runner ended: {words}"}
+    sys.stderr.write(f"{line.format(logging.makeLogRecord(record))}\n")
+    sys.stderr.flush()
 
 
 def adopt_orphans() -> None:

@@ -8,7 +8,8 @@ import json
 import re
 import sys
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from urllib.parse import quote, unquote, unquote_plus
 
 from pydantic import JsonValue
@@ -17,6 +18,18 @@ _MAX_QUOTED = 8
 _MAX_NAME = 24
 # A shorter value is likely to be an ordinary word, whose place in a text means nothing.
 _MIN_MASKED = 8
+# How a masked value begins.
+_BEGINNING = 4
+# A list of numbered values: from so many steps on, only its ends. What separates them is short.
+_MIN_RUN = 3
+_MAX_GAP = 8
+# In how many ways `_escapes` may write a value.
+_MAX_SPELLINGS = 6
+# A numbered value, or such a list, as `without_values` writes them.
+_NUMBERED = (
+    r"(?P<one>.{4})…\((?P<first>\d{1,7}) of (?P<of>\d{1,7})\)"
+    r"(?:(?P<gap>.{1,8}?)(?P<more>\d{1,7}) more(?P=gap)(?P=one)…\((?P<last>\d{1,7}) of (?P=of)\))?"
+)
 # So much of a longer one is enough.
 _MAX_BEGINNING = 16
 _MAX_JOINED = 200
@@ -80,25 +93,35 @@ def without_values(text: str, document: JsonValue) -> str:
     such as the password in a URL; each also as an error may escape it. The first 16 characters of a
     text are enough: others have cut it.
 
+    Values that begin alike are numbered in the document's order, as in `2026…(3 of 31)`; a list of
+    them shows its first and its last, and how many are between.
+
     Give the whole of an error: half a value is not found. The time grows with the text and with the
     document, not with their product.
     """
+    meant: dict[str, str | None] = {}
+    numbers = _Numbers()
+    for found, value in _texts(document):
+        numbers.add(value)
+        for written in _escapes(found):
+            if meant.get(written) is None:
+                meant[written] = value
     whole: set[str] = set()
     begun: dict[str, list[str]] = {}
-    for value in sorted({each for found in _texts(document) for each in _escapes(found)}):
-        if len(value) <= _MAX_BEGINNING:
-            whole.add(value)
+    for written in sorted(meant):
+        if len(written) <= _MAX_BEGINNING:
+            whole.add(written)
         else:
-            begun.setdefault(value[:_MAX_BEGINNING], []).append(value)
-    starts = {value[:_MIN_MASKED] for value in (*whole, *begun)}
-    kept, at, shown_to = [], 0, 0
+            begun.setdefault(written[:_MAX_BEGINNING], []).append(written)
+    starts = {written[:_MIN_MASKED] for written in (*whole, *begun)}
+    masks, at = [], 0
     while starts and at <= len(text) - _MIN_MASKED:
         size = _repeated(text, at, whole, begun) if text[at : at + _MIN_MASKED] in starts else 0
         if size:
-            kept.append(f"{text[shown_to : at + _MAX_QUOTED // 2]}…")
-            shown_to = at + size
+            one = _only_one(text[at : at + size], meant, begun)
+            masks.append(_Mask(at, at + size, text[at : at + _BEGINNING], *numbers.of(one)))
         at += size or 1
-    return "".join([*kept, text[shown_to:]])
+    return _masked(text, masks)
 
 
 def with_values(text: str, document: JsonValue) -> str:
@@ -107,22 +130,107 @@ def with_values(text: str, document: JsonValue) -> str:
     For the terminal of who sent the document, and for nothing that others read.
     """
     whole: dict[str, set[str]] = {}
-    for value in _texts(document):
+    numbers = _Numbers()
+    for found, value in _texts(document):
+        numbers.add(value)
         # Reasons quote a whole text, or the bucket or the database of a path.
-        for part in (value, *_PARTS.split(value)):
+        for part in (found, *_PARTS.split(found)):
             whole.setdefault(cut(part), set()).add(f"'{_plain(part)}'")
-        if len(value) >= _MIN_MASKED:
-            whole.setdefault(f"{value[: _MAX_QUOTED // 2]}…", set()).add(value)
+        if len(found) >= _MIN_MASKED:
+            whole.setdefault(f"{found[:_BEGINNING]}…", set()).add(found)
     if not whole:
         return text
     # With its quotes first: what was cut there may begin like another value.
-    cuts = re.compile("|".join(map(re.escape, sorted(whole, key=len, reverse=True))))
+    cuts = "|".join(map(re.escape, sorted(whole, key=len, reverse=True)))
 
     def restored(found: re.Match[str]) -> str:
-        meant = whole[found[0]]
-        return next(iter(meant)) if len(meant) == 1 else found[0]
+        if found["one"] is None:
+            meant = whole[found[0]]
+            return next(iter(meant)) if len(meant) == 1 else found[0]
+        alike = numbers.alike.get(found["one"], [])
+        first, last = int(found["first"]), int(found["last"] or found["first"])
+        is_whole = found["more"] is None or last - first - 1 == int(found["more"])
+        if len(alike) != int(found["of"]) or not is_whole or not 1 <= first <= last <= len(alike):
+            return found[0]
+        return (found["gap"] or "").join(alike[first - 1 : last])
 
-    return cuts.sub(restored, text)
+    return re.sub(f"{_NUMBERED}|{cuts}", restored, text, flags=re.DOTALL)
+
+
+@dataclass
+class _Numbers:
+    """Which of the values that begin alike one is: both sides count in the document's order."""
+
+    alike: dict[str, list[str]] = field(default_factory=dict)
+    _places: dict[str, int] = field(default_factory=dict)
+
+    def add(self, value: str | None) -> None:
+        if value is not None and len(value) >= _MIN_MASKED and value not in self._places:
+            others = self.alike.setdefault(value[:_BEGINNING], [])
+            others.append(value)
+            self._places[value] = len(others)
+
+    def of(self, value: str | None) -> tuple[int, int]:
+        """Its number, and how many there are; 0 and 0 for one that needs none."""
+        place = self._places.get(value or "", 0)
+        count = len(self.alike[(value or "")[:_BEGINNING]]) if place else 0
+        return (place, count) if count > 1 else (0, 0)
+
+
+@dataclass(frozen=True)
+class _Mask:
+    """A value in a text, from `at` to before `end`."""
+
+    at: int
+    end: int
+    beginning: str
+    number: int
+    of: int
+
+    def __str__(self) -> str:
+        number = f"({self.number} of {self.of})" if self.number else ""
+        return f"{self.beginning}…{number}"
+
+
+def _masked(text: str, masks: Sequence[_Mask]) -> str:
+    kept, shown_to, first = [], 0, 0
+    while first < len(masks):
+        last = _end_of_run(text, masks, first)
+        one, other = masks[first], masks[last]
+        kept += [text[shown_to : one.at], str(one)]
+        if last - first >= _MIN_RUN:
+            gap = text[one.end : masks[first + 1].at]
+            kept.append(f"{gap}{last - first - 1} more{gap}{other}")
+        else:
+            other, last = one, first
+        shown_to, first = other.end, last + 1
+    return "".join([*kept, text[shown_to:]])
+
+
+def _end_of_run(text: str, masks: Sequence[_Mask], first: int) -> int:
+    """The last of the numbered values that follow each other with the same text in between."""
+    last, gap = first, ""
+    while masks[first].number and last + 1 < len(masks):
+        one, other = masks[last], masks[last + 1]
+        between = text[one.end : other.at]
+        is_next = (one.beginning, one.number + 1) == (other.beginning, other.number)
+        if not is_next or not 0 < len(between) <= _MAX_GAP or between != (gap or between):
+            break
+        last, gap = last + 1, between
+    return last
+
+
+def _only_one(
+    part: str, meant: Mapping[str, str | None], begun: Mapping[str, list[str]]
+) -> str | None:
+    """The value that a text repeats, or begins to; None where it may be one of several."""
+    if part in meant:
+        return meant[part]
+    values = begun[part[:_MAX_BEGINNING]]
+    place = bisect_left(values, part)
+    found = [each for each in values[place : place + _MAX_SPELLINGS + 1] if each.startswith(part)]
+    meanings = {meant[each] for each in found}
+    return meanings.pop() if len(meanings) == 1 and len(found) <= _MAX_SPELLINGS else None
 
 
 def _repeated(text: str, at: int, whole: set[str], begun: dict[str, list[str]]) -> int:
@@ -147,28 +255,30 @@ def _repeated(text: str, at: int, whole: set[str], begun: dict[str, list[str]]) 
     return size
 
 
-def _texts(document: JsonValue) -> Iterator[str]:
+def _texts(document: JsonValue) -> Iterator[tuple[str, str | None]]:
+    """Texts to be cut, in the document's order; each with the value that it stands for, if any."""
     # Not recursive: a document may be nested more deeply than calls may be.
     left = [(document, True)]
     while left:
         match left.pop():
             case str() as text, _:
-                yield text
+                yield text, text
                 for comments in (True, False):  # in a script's arguments `--` begins none
                     yield from _literals(text, comments=comments)
-                yield from _secrets(text)
+                yield from ((part, None) for part in _secrets(text))
             case int() as number, _ if abs(number) < _MAX_NUMBER:
-                yield str(abs(number))
+                yield str(abs(number)), str(abs(number))
             case float() as number, _:
-                yield repr(abs(number))
+                yield repr(abs(number)), repr(abs(number))
                 if number.is_integer():
-                    yield str(abs(int(number)))
+                    yield str(abs(int(number))), None
             case list() as entries, _:
-                left += [(each, False) for each in entries]
+                left += [(each, False) for each in reversed(entries)]
             case dict() as fields, is_outermost:
                 # The outermost are names of parameters: a reason names them.
-                yield from () if is_outermost else fields
-                left += [(each, False) for each in fields.values()]
+                if not is_outermost:
+                    yield from ((name, name) for name in fields)
+                left += [(each, False) for each in reversed(fields.values())]
 
 
 def _secrets(text: str) -> Iterator[str]:
@@ -192,8 +302,8 @@ def _secrets(text: str) -> Iterator[str]:
             yield word
 
 
-def _literals(text: str, *, comments: bool) -> Iterator[str]:
-    """The texts in quotes, as Spark reads them, and as they are written."""
+def _literals(text: str, *, comments: bool) -> Iterator[tuple[str, str | None]]:
+    """The texts in quotes, as they are written, and as Spark reads them."""
     at, joined, joined_to = 0, "", -1
     while found := _TOKEN.search(text, at):
         at = found.end()
@@ -201,7 +311,7 @@ def _literals(text: str, *, comments: bool) -> Iterator[str]:
         if written is None:
             if comments and found["dollars"]:
                 end = text.find(found[0], at) % (len(text) + 1)  # not closed: to the end
-                yield text[at:end]
+                yield text[at:end], text[at:end]
                 at = end + len(found[0])
             elif comments and found[0] in _ENDS:
                 at = _after(found[0], text, at)
@@ -212,7 +322,7 @@ def _literals(text: str, *, comments: bool) -> Iterator[str]:
         is_next = joined_to >= 0 and not text[joined_to : found.start()].strip()
         joined = joined + read if is_next and len(joined) <= _MAX_JOINED else read
         joined_to = at
-        yield from (written, read, joined)
+        yield from ((written, read), (read, read), (joined, None))
 
 
 def _after(opened: str, text: str, at: int) -> int:

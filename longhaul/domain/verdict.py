@@ -148,5 +148,12 @@ def searchable(text: str) -> str:
 
 
 def shorten(text: str) -> str:
-    """An error text of at most `MAX_ERROR_CHARS` characters."""
-    return text if len(text) <= MAX_ERROR_CHARS else text[: MAX_ERROR_CHARS - 1] + "…"
+    """An error text of at most `MAX_ERROR_CHARS` characters, which says how many it leaves off."""
+    if len(text) <= MAX_ERROR_CHARS:
+        return text
+    kept = MAX_ERROR_CHARS - len(_left_off(len(text)))
+    return text[:kept] + _left_off(len(text) - kept)
+
+
+def _left_off(characters: int) -> str:
+    return f"… (and {characters} more characters)"

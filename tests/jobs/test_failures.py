@@ -218,7 +218,8 @@ def test_the_last_words_of_a_jvm_repeat_no_value_either() -> None:
 
 
 def test_long_texts_are_cut_to_fit_the_row() -> None:
-    assert len(failures.of_error(RuntimeError("x" * 10_000)).error) == MAX_ERROR_CHARS
+    said = failures.of_error(RuntimeError("x" * 10_000)).error
+    assert MAX_ERROR_CHARS - 3 <= len(said) <= MAX_ERROR_CHARS
 
 
 @pytest.mark.parametrize(

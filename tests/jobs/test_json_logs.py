@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterator
 
 import pytest
+from py4j.protocol import Py4JNetworkError
 from pyspark.logger import PySparkLogger
 
 from jobs.json_logs import configure
@@ -56,6 +57,30 @@ def test_pysparks_own_loggers_print_no_query(name: str, capsys: pytest.CaptureFi
     printed = capsys.readouterr().err
     assert "a line of ours" in printed
     assert "secret" not in printed
+
+
+@pytest.mark.usefixtures("logs")
+@pytest.mark.parametrize(
+    ("error", "is_printed"),
+    [
+        (Py4JNetworkError("Error while sending"), False),
+        (ConnectionResetError(), False),
+        (RuntimeError("in a callback"), True),
+    ],
+)
+def test_a_call_that_the_end_of_the_jvm_cut_off_is_not_printed(
+    capsys: pytest.CaptureFixture[str],
+    error: Exception,
+    is_printed: bool,  # noqa: FBT001 - a parameter of the table
+) -> None:
+    configure(lease="main#a")
+    raised = (type(error), error, None)
+    text = "Exception while sending command."
+    said = logging.LogRecord("root", logging.ERROR, "/x/py4j/a.py", 1, text, (), raised)
+
+    logging.getLogger().handle(said)
+
+    assert (text in capsys.readouterr().err) == is_printed
 
 
 LOST = "WARNING TaskSetManager: Lost task 0.0 in stage 2.0 (TID 2) (10.0.0.7 executor 1)"

@@ -1,6 +1,7 @@
 """The function of the size `tiny`: a process for each job, and nothing of it left behind."""
 
 import ctypes
+import json
 import os
 import subprocess
 import sys
@@ -12,6 +13,8 @@ from unittest.mock import Mock
 
 import psutil
 import pytest
+from awslambdaric import bootstrap
+from awslambdaric.lambda_runtime_marshaller import LambdaMarshaller
 
 from engines.aws_lambda import runner
 from engines.aws_lambda.meaning import ends_by
@@ -220,6 +223,81 @@ def test_a_job_that_fails_is_an_error_of_the_function_and_takes_its_jvm_with_it(
         environment.run(EVENT, Context())
     assert environment.jvm is None
     assert list(folder.iterdir()) == []
+
+
+class Runtime:
+    """What Lambda's runtime client is told, and prints."""
+
+    def __init__(self) -> None:
+        self.marshaller = LambdaMarshaller()
+        self.reported: dict[str, Any] = {}
+        self.printed: list[str] = []
+
+    def post_invocation_error(self, _id: str, error: str, *_: object) -> None:
+        self.reported = json.loads(error)
+
+    def log_error(self, lines: list[str]) -> None:
+        self.printed += lines
+
+    def handle(self, handler: Callable[..., object]) -> None:
+        """Run the handler for one invocation, as in Lambda."""
+        bootstrap.handle_event_request(
+            self,
+            lambda event, _: handler(event, Context()),
+            *("id", json.dumps(EVENT), "application/json", "{}", "{}", "arn", 0, None),
+            self,
+        )
+
+
+@pytest.fixture
+def runtime(monkeypatch: pytest.MonkeyPatch) -> Runtime:
+    monkeypatch.setattr(bootstrap, "log_error", bootstrap.log_error)  # restored
+    monkeypatch.setenv("HOME", os.environ["HOME"])
+    return Runtime()
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("raise SystemExit(65)", "exit code 65"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "exit code 137"),
+    ],
+)
+@pytest.mark.usefixtures("folder")
+def test_the_log_has_one_line_about_the_end_of_a_failed_job_and_none_of_our_frames(
+    runtime: Runtime,
+    code: str,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(runner, "_ENVIRONMENT", running(code))
+    runtime.handle(runner.lambda_handler)
+    runtime.handle(runner.lambda_handler)  # the same process goes on
+
+    assert runtime.reported["errorType"] == "JobEnded"
+    assert runtime.reported["errorMessage"].startswith(f"{said}; ended: arn:aws:lambda:")
+    assert runtime.printed == []
+    lines = [json.loads(line) for line in capfd.readouterr().err.splitlines()]
+    assert [each["message"] for each in lines] == [f"the runner ended: {said}"] * 2
+    assert (lines[0]["job_id"], lines[0]["attempt"], lines[0]["level"]) == ("flights", 2, "WARNING")
+    assert lines[0]["execution"].endswith("-1767323045000-2")
+
+
+@pytest.mark.usefixtures("folder")
+def test_an_error_of_our_own_is_printed_by_the_runtime(
+    runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(runner, "_ENVIRONMENT", Mock(run=broken))
+    runtime.handle(runner.lambda_handler)
+
+    assert runtime.printed[:2] == [
+        "[ERROR] RuntimeError: a defect",
+        "Traceback (most recent call last):",
+    ]
 
 
 def test_a_runner_that_hangs_is_killed_before_lambda_ends_the_invocation(folder: Path) -> None:

@@ -248,4 +248,4 @@ def test_long_error_is_cut() -> None:
         random.Random(1),
     ).lease
     assert after.last_error is not None
-    assert len(after.last_error) == 800
+    assert 797 <= len(after.last_error) <= 800

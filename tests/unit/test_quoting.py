@@ -224,3 +224,87 @@ def test_what_was_cut_of_one_value_is_whole_again(value: str) -> None:
     document, text = {"name": value}, f"no {value} here"
 
     assert with_values(without_values(text, {**document}), {**document}) == text
+
+
+DAYS: list[JsonValue] = [f"2013-01-{day:02}" for day in range(1, 32)]
+
+
+@pytest.mark.parametrize(
+    ("text", "document", "shown"),
+    [
+        ("no 2013-01-05", {"days": DAYS}, "no 2013…(5 of 31)"),
+        ("no 2013-01-05", {"a": {"on": "2013-01-05"}, "b": "2013-01-06"}, "no 2013…(1 of 2)"),
+        ("no 2013-01-05", {"days": ["2013-01-05", "2013-01-05", "2014-01-01"]}, "no 2013…"),
+        (
+            "no 2013-01-05",
+            {"query": "day IN ('2013-01-04', '2013-01-05')"},
+            "no 2013…(2 of 2)",
+        ),
+        ("no 20130105", {"days": [20130104, 20130105]}, "no 2013…(2 of 2)"),
+        (
+            f"asked for {DAYS}",
+            {"days": DAYS},
+            "asked for ['2013…(1 of 31)', '29 more', '2013…(31 of 31)']",
+        ),
+        (
+            f"found {DAYS[:6] + DAYS[7:9]}",
+            {"days": DAYS},
+            (
+                "found ['2013…(1 of 31)', '4 more', '2013…(6 of 31)', '2013…(8 of 31)',"
+                " '2013…(9 of 31)']"
+            ),
+        ),
+    ],
+)
+def test_values_that_begin_alike_are_numbered(text: str, document: JsonValue, shown: str) -> None:
+    assert without_values(text, document) == shown
+
+
+def test_a_part_of_several_values_is_not_numbered() -> None:
+    alike: list[JsonValue] = ["bucket-of-our-team/a", "bucket-of-our-team/b"]
+
+    assert without_values("no bucket-of-our-team", alike) == "no buck…"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "no rows on 2013-01-05 and 2013-01-31",
+        f"asked for {DAYS}, found {DAYS[:16] + DAYS[17:]}",
+        f"found {', '.join(map(str, DAYS[2:]))} alone",
+        f"{DAYS[3]}{DAYS[4]}{DAYS[5]}{DAYS[6]}",
+    ],
+)
+def test_the_sender_reads_each_value_of_a_list_whole(text: str) -> None:
+    document: dict[str, JsonValue] = {"city": "Oslo-West", "days": DAYS}
+    cut_text = without_values(text, document)
+
+    assert len(cut_text) < 180
+    assert not [day for day in DAYS if str(day) in cut_text]
+    assert with_values(cut_text, document) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "no 2013…(5 of 30)",
+        "no 2013…(0 of 31)",
+        "no 2013…(32 of 31)",
+        "no 2013…(1 of 31), 28 more, 2013…(31 of 31)",
+        "no 2013…(31 of 31), 29 more, 2013…(1 of 31)",
+    ],
+)
+def test_a_number_of_another_document_stays_as_it_is(text: str) -> None:
+    assert with_values(text, {"days": DAYS}) == text
+
+
+_ALIKE = st.lists(st.text(alphabet="ab'\\é…1( ", max_size=6), min_size=1, unique=True)
+
+
+@given(_ALIKE, st.data())
+def test_any_list_of_values_is_whole_again(ends: list[str], data: st.DataObject) -> None:
+    values = [f"begin-{each}-end" for each in ends]
+    shown = data.draw(st.lists(st.sampled_from(values), min_size=1))
+    text = f"bad: {' | '.join(shown)}."
+
+    assert with_values(without_values(text, {"of": [*values]}), {"of": [*values]}) == text

@@ -401,4 +401,7 @@ def test_long_text_is_searched_at_its_beginning_and_its_end(length: int, kept: i
 
 def test_error_text_is_cut_only_beyond_its_limit() -> None:
     assert shorten("x" * MAX_ERROR_CHARS) == "x" * MAX_ERROR_CHARS
-    assert shorten("x" * (MAX_ERROR_CHARS + 1)) == "x" * (MAX_ERROR_CHARS - 1) + "…"
+    shown = shorten("x" * (MAX_ERROR_CHARS + 1))
+    kept = shown.count("x")
+    assert shown == f"{'x' * kept}… (and {MAX_ERROR_CHARS + 1 - kept} more characters)"
+    assert MAX_ERROR_CHARS - 3 <= len(shown) <= MAX_ERROR_CHARS
