@@ -3,23 +3,21 @@
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
-from datetime import datetime, timedelta
+from datetime import timedelta
 from itertools import islice
 from typing import Annotated, NamedTuple
 
 import typer
 
 from console.display.dead_letter import COLUMNS, name_of, page_of, record_of, row_of
-from console.display.text import moment_text
+from console.display.job import waits_for
 from console.errors import CommandError, ExitStatus
 from console.operations.dead_letters import Handled, Which
 from console.operations.letter import CLASSES, DeadLetter
 from console.target import Target, say_where
 from console.terminal.options import MANY, AsJson, NewerThan, OlderThan, StageOption, Yes, on_target
 from console.terminal.output import Output
-from engines.aws_lambda.meaning import LAMBDA, ends_by
-from engines.listed import engine_of
-from longhaul.domain.lease import Lease, job_key
+from longhaul.domain.lease import job_key
 from longhaul.settings import Stage
 
 app = typer.Typer(
@@ -161,7 +159,7 @@ def redrive(  # noqa: PLR0913 - filters
         handled = target.dead_letters.redrive(stage, which, noted)
         now = target.parts.clock.now()
         for row in target.parts.leases.load_many(sent).values():
-            if why := _waits_for(row, now):
+            if why := waits_for(row, now):
                 out.note(f"{row.job_id}: {why}")
         return handled
 
@@ -293,20 +291,6 @@ def _handle(
     if failed:
         raise typer.Exit(ExitStatus.FAILED)
     _check_found(which, seen, missing)
-
-
-def _waits_for(row: Lease, now: datetime) -> str | None:
-    """What a job that was sent again may wait for longer than some minutes."""
-    task = row.attempt.task_arn
-    if task is None or row.attempt.is_over or engine_of(task) is not LAMBDA:
-        return None
-    gone_by = ends_by(task)
-    if gone_by <= now:
-        return None
-    return (
-        f"starts when the invocation of attempt {row.attempt.number} has ended for certain, "
-        f"by {moment_text(gone_by)}: it cannot be asked, nor stopped"
-    )
 
 
 def _check_found(which: Which, seen: int, missing: Collection[str]) -> None:

@@ -5,6 +5,8 @@ from datetime import datetime
 from console.display.text import age, moment_text
 from console.operations.find import moment_of
 from console.operations.view import shown_state
+from engines.aws_lambda.meaning import LAMBDA, ends_by
+from engines.listed import engine_of
 from longhaul.domain.durations import format_duration
 from longhaul.domain.history import log_stream
 from longhaul.domain.lease import Lease, State
@@ -126,8 +128,9 @@ def page_of(
             "lease until",
             moment_text(lease.attempt.lease_expires_at) if lease.state is State.RUNNING else "",
         ),
-        ("retry", why_of(lease, now).partition(";")[0] if lease.state is State.RELEASED else ""),
+        ("retry", _retry(lease, now)),
         ("ended" if ended else "last outcome", _ago(lease.settled_at, now)),
+        ("next run", _next_run(lease, now)),
         ("class", lease.last_class or ""),
         ("error", lease.last_error or ""),
         ("owes", ", ".join(owed.value for owed in lease.owed)),
@@ -143,6 +146,42 @@ def page_of(
         ("log", f"{log_group}:{stream}" if stream else ""),
     ]
     return [(name, value) for name, value in pairs if value]
+
+
+def waits_for(lease: Lease, now: datetime) -> str | None:
+    """What a new run of an ended job waits for that may be longer than some minutes."""
+    gone_by = _gone_by(lease, now)
+    if gone_by is None:
+        return None
+    return (
+        f"starts when the invocation of attempt {lease.attempt.number} has ended for certain, "
+        f"by {moment_text(gone_by)}: it cannot be asked, nor stopped"
+    )
+
+
+def _gone_by(lease: Lease, now: datetime) -> datetime | None:
+    """When the invocation of the latest attempt has ended; None where it surely has."""
+    task = lease.attempt.task_arn
+    if task is None or lease.attempt.is_over or engine_of(task) is not LAMBDA:
+        return None
+    gone_by = ends_by(task)
+    return gone_by if gone_by > now else None
+
+
+def _next_run(lease: Lease, now: datetime) -> str:
+    """Of an ended job: until when a new run waits. Its row does not show that it was sent again."""
+    waits = waits_for(lease, now)
+    may_run = lease.state in (State.DEAD, State.CANCELLED) and waits
+    return f"if it was sent again, {waits}" if may_run else ""
+
+
+def _retry(lease: Lease, now: datetime) -> str:
+    if lease.state is not State.RELEASED:
+        return ""
+    when, gone_by = why_of(lease, now).partition(";")[0], _gone_by(lease, now)
+    if gone_by is None or lease.retry_at is None or lease.retry_at < gone_by:
+        return when
+    return f"{when}, when the invocation of attempt {lease.attempt.number} has ended for certain"
 
 
 def _origin(lease: Lease) -> str:

@@ -334,3 +334,11 @@ def test_a_redrive_says_until_when_a_tiny_job_waits_for_its_invocation(
 
     waits = "flights: starts when the invocation of attempt 1 has ended for certain, by 20"
     assert (done.exit_code, waits in done.stderr) == (0, not says_its_name)
+    page = " ".join(world.run("status", "flights").stdout.split())
+    waits = (
+        "next run if it was sent again, starts when the invocation of attempt 1 has ended for"
+        f" certain, by {until:%Y-%m-%d %H:%M:%SZ}: it cannot be asked, nor stopped"
+    )
+    assert (waits in page) == (not says_its_name)
+    world.clock.advance(15 * 60)
+    assert "next run" not in world.run("status", "flights").stdout

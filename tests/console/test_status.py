@@ -6,6 +6,7 @@ import pytest
 
 from console.page.board import BoardReader
 from console.target import Target
+from engines.aws_lambda.meaning import reference
 from longhaul.domain.lease import Owed, State
 from longhaul.domain.lineage import Group, Lineage
 from longhaul.domain.verdict import OutcomeClass
@@ -78,6 +79,26 @@ def test_filters_by_state_and_age(world: World) -> None:
     ]
     wrong = world.run("status", "--older-than", "yesterday")
     assert (wrong.exit_code, "not a duration" in wrong.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("hangs", [True, False])
+def test_a_tiny_job_that_is_released_says_which_invocation_it_waits_for(
+    world: World, *, hangs: bool
+) -> None:
+    lease = world.claim("flights")
+    until = world.clock.now() + timedelta(minutes=15)
+    task = reference("arn:aws:lambda:us-east-1:1:function:tiny", "request", until)
+    lease = world.parts.leases.register_task(lease.id, task, world.clock.now())
+    retry_at = until + timedelta(seconds=1) if hangs else world.clock.now()
+    released = replace(
+        lease, state=State.RELEASED, settled_attempt=1, retry_at=retry_at, last_class="stalled"
+    )
+    world.parts.leases.settle(lease, released)
+
+    page = " ".join(world.run("status", "flights").stdout.split())
+
+    waits = "retry again in 15m1s, when the invocation of attempt 1 has ended for certain"
+    assert (waits in page, "retry again" in page) == (hangs, True)
 
 
 def test_an_ended_job_that_owes_something_is_shown_once_with_its_debts(world: World) -> None:
