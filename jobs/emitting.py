@@ -38,6 +38,11 @@ class Emitter:
     _bytes: int = field(default=0, init=False)
     _weight: int = field(default=0, init=False)
 
+    @property
+    def following(self) -> tuple[str, ...]:
+        """The next stages; of a stage that was taken out before this task began, what they were."""
+        return (self.lease.leads_to or ()) if self.stage.is_removed else self.stage.next
+
     def emit(self, requests: Sequence[Request], stage: str | None) -> None:
         """Keep the requests for a next stage.
 
@@ -70,7 +75,7 @@ class Emitter:
         self._weight += weight
 
     def _target(self, name: str | None) -> Stage:
-        following = self.stage.next
+        following = self.following
         if name is None and len(following) == 1:
             (name,) = following
         if name is None or name not in following:
@@ -80,7 +85,7 @@ class Emitter:
                 else "leads to no other"
             )
             raise EmitError(f"emit: stage {self.stage.name} {ways}")
-        target = self.settings.stage(name)
+        target = self.settings.stage_or_removed(name)
         if target.join:
             raise EmitError(
                 f"emit: {name} joins what comes through {self.stage.name}; it starts by itself,"

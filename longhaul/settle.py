@@ -10,6 +10,7 @@ from aws_lambda_powertools import Logger
 from longhaul.domain import outcome
 from longhaul.domain.classify import classify, with_task
 from longhaul.domain.errors import LeaseChangedError
+from longhaul.domain.follow_ons import with_next
 from longhaul.domain.lease import AttemptId, Lease, State
 from longhaul.domain.removed_stage import without_retry
 from longhaul.domain.verdict import Evidence, OutcomeClass, Verdict
@@ -83,7 +84,7 @@ class Settler:
             if stage.is_removed:
                 verdict = without_retry(verdict)
             settlement = outcome.settle(
-                with_task(lease, evidence),
+                with_next(with_task(lease, evidence), self.settings),
                 verdict,
                 stage,
                 self.settings.lease,

@@ -8,7 +8,7 @@ from longhaul.batch import Batch, Messages
 from longhaul.domain import schedule
 from longhaul.domain.claim import Claim
 from longhaul.domain.errors import LeaseChangedError
-from longhaul.domain.follow_ons import with_joins
+from longhaul.domain.follow_ons import with_joins, with_next
 from longhaul.domain.lease import Lease
 from longhaul.domain.message import JobMessage
 from longhaul.domain.pace import Pace
@@ -42,7 +42,8 @@ class Starter:
             self.messages.postpone(batch, message, _STOPPING_S)
             return
         if claim.starts_run:
-            claim = replace(claim, lease=with_joins(claim.lease, self.settings))
+            lease = with_next(with_joins(claim.lease, self.settings), self.settings)
+            claim = replace(claim, lease=lease)
             self.requests.put(claim.lease.request_ref, message.content)
         lease = claim.lease
         closed_as = self.claim_and_start(claim, batch, pace)

@@ -102,7 +102,6 @@ def follow_ons(
     output = lease.attempt.output
     if output is None:
         raise AssertionError(f"{lease.key} has no output to follow")
-    following = settings.stage_or_removed(lease.stage).next
     for name, requests in (emitted or {}).items():
         target = settings.stage_or_removed(name)
         for n, request in enumerate(requests):
@@ -110,13 +109,15 @@ def follow_ons(
             yield _follow_on(lease, target, groups, n, request, settings)
         if not requests and not lease.counts:
             yield from _joins_of_none(lease, target, settings)
-    for name in following:
-        target = settings.stage(name)
-        if target.join and not lease.counts:
-            yield _arrival(lease, target, output.prefix)
-        elif emitted is None and not target.join:
+    if emitted is None:
+        for name in _leads_to(lease, settings):
+            target = settings.stage_or_removed(name)
             inputs = {_input_name(lease.stage): output.prefix}
             yield _follow_on(lease, target, groups_behind(lease), 0, {"inputs": inputs}, settings)
+    if not lease.counts:
+        for name in settings.stage_or_removed(lease.stage).next:
+            if (target := settings.stage(name)).join:
+                yield _arrival(lease, target, output.prefix)
 
 
 def replaced(
@@ -133,9 +134,8 @@ def replaced(
     if not has_joins(lease):
         return
     pipeline = Pipeline(settings.stages)
-    following = settings.stage_or_removed(lease.stage).next
     if emitted is None:
-        led_to = {name: 1 for name in following if not settings.stage(name).join}
+        led_to = dict.fromkeys(_leads_to(lease, settings), 1)
     else:
         led_to = {name: len(requests) for name, requests in emitted.items()}
 
@@ -263,6 +263,28 @@ def with_joins(lease: Lease, settings: RuntimeSettings) -> Lease:
     before = {name for group in groups_of(lease) for name in group.opens or ()}
     found = Pipeline(settings.stages).opened_by(lease.stage, is_first=is_first)
     return replace(lease, counts=True, opens=tuple(name for name in found if name not in before))
+
+
+def with_next(lease: Lease, settings: RuntimeSettings) -> Lease:
+    """The row with the stages to which a success leads; as it is, if its own was taken out.
+
+    They are kept, because what was counted at a join must be what is sent: a deploy may come in
+    between.
+    """
+    stage = settings.stage_or_removed(lease.stage)
+    if stage.is_removed:
+        return lease
+    return replace(lease, leads_to=_plain_next(stage, settings))
+
+
+def _leads_to(lease: Lease, settings: RuntimeSettings) -> tuple[str, ...]:
+    if lease.leads_to is not None:
+        return lease.leads_to
+    return _plain_next(settings.stage_or_removed(lease.stage), settings)
+
+
+def _plain_next(stage: Stage, settings: RuntimeSettings) -> tuple[str, ...]:
+    return tuple(name for name in stage.next if not settings.stage(name).join)
 
 
 def counts_of(lease: Lease) -> Literal[True] | None:

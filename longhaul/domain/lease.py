@@ -249,6 +249,10 @@ class Lease:
     # Whether joins count what descends from the run. If not, it is by a version whose joins close
     # the innermost fan-out, and so is all that follows.
     counts: bool = False
+    # The stages to which its success leads by one job each, if it emits none: as the settings say
+    # when it succeeds. Of a stage that was taken out since, as they said when the run began. None:
+    # by a version that did not say.
+    leads_to: tuple[str, ...] | None = None
     failures: int = 0
     interruptions: int = 0
     # When the first of the attempts was claimed that since then all were not placed, moved on by

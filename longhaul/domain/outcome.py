@@ -52,7 +52,7 @@ def settle(
         publish = () if lease.attempt.published_at else (Owed.PUBLISH,)
         has_emitted = lease.attempt.output is not None and lease.attempt.output.emitted_ref
         # Where its stage leads nowhere any more, joins that wait for the job must still hear of it.
-        is_followed = stage.next or has_emitted or has_joins(lease)
+        is_followed = stage.next or lease.leads_to or has_emitted or has_joins(lease)
         follow_ons = (Owed.FOLLOW_ONS,) if is_followed else ()
         owed = (*publish, *follow_ons, Owed.DELETE)
         return Settlement(replace(row, state=State.SUCCEEDED, owed=owed, last_error=None), verdict)

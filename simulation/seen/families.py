@@ -116,10 +116,10 @@ class Families:
         """
         settings, stage = self._seen.world.settings, _stage(key)
         after = self._shape.after(stage)
-        # What it emitted is sent wherever its stage leads by now.
+        # Wherever its stage leads by now.
         is_sent = (
             after is not None
-            and self._has_emitted(key)
+            and (self._has_emitted(key) or self._led_to(key, after))
             and not settings.stage_or_removed(after).is_removed
         )
         if not is_sent and not settings.stage_or_removed(stage).next:
@@ -153,6 +153,10 @@ class Families:
             if key == opener:
                 return True
         return False
+
+    def _led_to(self, key: str, stage: str) -> bool:
+        """Whether the settings led from a job to this stage when it succeeded."""
+        return {"S": stage} in self._seen.rows[key].get("leads_to", {"L": []})["L"]
 
     def _has_emitted(self, key: str) -> bool:
         success, world = self._seen.success_of(key), self._seen.world

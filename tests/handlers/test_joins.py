@@ -400,3 +400,53 @@ def test_outer_join_waits_for_an_inner_one_whose_opener_emitted_none_and_was_tak
         assert jobs_in(stack, stack.settings.stage("year")) == []
         assert len(run_all(stack, "month", context)) == 1
         assert len(run_all(stack, "year", context)) == 1
+
+
+@pytest.mark.parametrize("at", range(6))
+def test_what_was_counted_is_sent_though_a_deploy_leads_elsewhere_in_between(
+    context: Context, at: int
+) -> None:
+    stages = of(
+        stage(next=("a",)),
+        stage(name="a", job="sql", next=("clean",)),
+        stage(name="clean", job="sql", next=("delays",)),
+        stage(name="delays", job="sql", join=True, opener="main"),
+        stage(name="b", job="sql"),
+    )
+    with deployed(check=True, stages=stages) as stack:
+        begun(stack, context, {"a": requests(1)})
+        (row,) = dispatched(stack, stages[1], context)
+        commit(stack, row, seal="5ea1")
+        with dying(stack, at, after=True):
+            settled(row, context)
+        was_settled = stack.parts.leases.load(row.key).state is State.SUCCEEDED  # type: ignore[union-attr]
+        elsewhere = stages[1].model_copy(update={"next": ("b",)})
+        stack.deploy(
+            (stages[0].model_copy(update={"next": ("a", "clean")}), elsewhere, *stages[2:])
+        )
+        settled(row, context)
+        sweeper.lambda_handler(event("sweeper", "schedule"), context)
+
+        members = run_all(stack, "clean", context)
+
+        assert (len(members), len(jobs_in(stack, stages[4]))) == ((1, 0) if was_settled else (0, 1))
+        assert len(run_all(stack, "delays", context)) == 1
+
+
+def test_success_leads_where_its_stage_led_when_that_was_taken_out_since(
+    context: Context,
+) -> None:
+    with deployed(check=True, stages=BY_DATE) as stack:
+        begun(stack, context, {"fetch": requests(2)})
+        first, second = dispatched(stack, BY_DATE[1], context)
+        commit(stack, first, seal="5ea1")
+        settled(first, context)
+        main = BY_DATE[0].model_copy(update={"next": ("clean",)})
+        stack.deploy((main, *BY_DATE[2:]))
+        commit(stack, second, seal="5ea1")
+
+        settled(second, context)
+
+        assert len(run_all(stack, "clean", context)) == 2
+        (join,) = run_all(stack, "delays", context)
+        assert inputs_of(stack, join) == ["clean_00000", "clean_00001"]

@@ -76,6 +76,16 @@ def test_nothing_is_emitted_into_a_join_nor_where_nothing_follows() -> None:
         emitter("other").emit([REQUEST], None)
 
 
+def test_job_whose_stage_was_taken_out_emits_for_the_stages_that_it_led_to() -> None:
+    known = settings(stages=STAGES[1:])
+    lease = running(leads_to=("clean",))
+
+    made = Emitter(known, known.stage_or_removed("main"), lease)
+    made.emit([REQUEST], None)
+
+    assert made.requests == {"clean": [REQUEST]}
+
+
 def test_a_group_has_a_largest_size() -> None:
     made = emitter()
     made.emit([REQUEST] * MAX_GROUP, "clean")

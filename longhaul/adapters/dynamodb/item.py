@@ -122,6 +122,11 @@ class _Column(NamedTuple):
     field: str
     get: Callable[[Any], Any]
     codec: Codec
+    tells_none_from_empty: bool
+
+    def is_left_out(self, value: Any) -> bool:  # noqa: ANN401 - any field of a row
+        is_empty = value in ((), {}) and not self.tells_none_from_empty
+        return value is None or value is False or is_empty
 
     def encode(self, row: Any) -> dict[str, Any]:  # noqa: ANN401 - a lease or a record
         return serialize(self.codec.to_plain(self.get(row)))
@@ -168,6 +173,7 @@ _BY_TYPE: dict[Any, Codec] = {
     datetime: _TIME,
     datetime | None: _TIME,
     tuple[str, ...]: Codec(list, tuple),
+    tuple[str, ...] | None: Codec(list, tuple),
     tuple[int, ...]: Codec(_steps, _ages),
     dict[str, Any]: Codec(_json, json.loads),
     State: Codec(lambda state: state.value, State),
@@ -212,7 +218,9 @@ def _columns(kind: type, part: str | None = None) -> Iterable[_Column]:
         else:
             get = attrgetter(f"{part}.{name}" if part else name)
             attribute = _RENAMED.get((kind, name), name)
-            yield _Column(attribute, part, name, get, _BY_TYPE[hint])
+            yield _Column(
+                attribute, part, name, get, _BY_TYPE[hint], hint == tuple[str, ...] | None
+            )
 
 
 _LEASE_COLUMNS = tuple(_columns(Lease))
@@ -312,9 +320,9 @@ def changes(before: Lease, after: Lease) -> tuple[dict[str, Any], list[str]]:
         old, new = column.get(before), column.get(after)
         if old == new:
             continue
-        if not _is_left_out(new):
+        if not column.is_left_out(new):
             sets[column.attribute] = column.encode(after)
-        elif not _is_left_out(old):
+        elif not column.is_left_out(old):
             removes.append(column.attribute)
     old_derived, new_derived = _derived(before), _derived(after)
     sets |= {name: value for name, value in new_derived.items() if old_derived.get(name) != value}
@@ -333,15 +341,11 @@ def _derived(lease: Lease) -> dict[str, Any]:
     return found
 
 
-def _is_left_out(value: Any) -> bool:  # noqa: ANN401 - any field of a row
-    return value is None or value is False or value in ((), {})
-
-
 def _encoded(row: Lease | AttemptRecord, columns: Iterable[_Column]) -> dict[str, Any]:
     return {
         column.attribute: column.encode(row)
         for column in columns
-        if not _is_left_out(column.get(row))
+        if not column.is_left_out(column.get(row))
     }
 
 

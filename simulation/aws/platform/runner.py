@@ -220,7 +220,7 @@ class PlannedSpark:
         layout = job.layout(job.table, MAIN, _COLUMNS, ()) if job.table else None
         folder = self._around.output / str(planned.files)
         job.written.append(Dataset(MAIN, folder, 3, layout))
-        if planned.fan_out is not None and job.emitter.stage.next:
+        if planned.fan_out is not None and job.emitter.following:
             bucket = self._around.settings().paths.data_bucket
             members = [self._around.jobs[name] for name in members_of(planned)]
             if is_too_many(planned, self._around.plan):

@@ -33,7 +33,7 @@ FOLLOW_ONS: Final = (
     Mutant(
         "what was emitted is forgotten where a deploy leads nowhere",
         _OUTCOME,
-        "is_followed = stage.next or has_emitted or has_joins(lease)",
+        "is_followed = stage.next or lease.leads_to or has_emitted or has_joins(lease)",
         "is_followed = stage.next",
     ),
     Mutant(
