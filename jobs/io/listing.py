@@ -339,5 +339,9 @@ def _problem(name: str, path: DataPath, sources: Sequence[Source]) -> str | None
     if not sources:
         return f"input {name!r}: nothing at {path}"
     if not any(source.size for source in sources):
-        return f"input {name!r}: {path} is empty ({len(sources)} files of 0 bytes)"
+        problem = f"input {name!r}: {path} is empty ({len(sources)} files of 0 bytes)"
+        if all(source.key.endswith(".json") for source in sources):
+            # What job.write makes of no rows. The other formats keep the columns.
+            problem += ", and JSON without rows has no columns: write another format"
+        return problem
     return None

@@ -43,6 +43,7 @@ def writing(format_: str, columns: Sequence[str]) -> Mapping[str, str]:
         case "csv":
             return _CSV
         case "json":
-            return _TIMES
+            # Spark leaves nulls out: readers would not see a column without values.
+            return {**_TIMES, "ignoreNullFields": "false"}
         case _:
             return {}

@@ -14,6 +14,9 @@ def columns_alone(reader: DataFrameReader, path: str) -> DataFrame:
 
     A Parquet footer may hold a default for a column. Spark evaluates it for each file that lacks
     the column, with every function that it has and none of a session's limits.
+
+    A partition column whose values are all null gets the type string: Spark finds none, could not
+    read ORC with it, and could write the column nowhere.
     """
     frame = reader.load(path)
     found = json.loads(frame._jdf.schema().json())  # noqa: SLF001 - PySpark would unpickle types
@@ -30,14 +33,22 @@ def _plain(described: Any) -> Any:  # noqa: ANN401 - JSON of a schema
     match described:
         case {"type": "udt", "sqlType": type_}:
             return _plain(type_)
+        case "void":
+            return "string"
         case dict():
-            return {
-                name: _only(_COLLATIONS, value) if name == "metadata" else _plain(value)
-                for name, value in described.items()
-            }
+            return {key: _plain_part(key, value) for key, value in described.items()}
         case list():
             return [_plain(each) for each in described]
     return described
+
+
+def _plain_part(key: str, value: Any) -> Any:  # noqa: ANN401 - as above
+    match key:
+        case "metadata":
+            return _only(_COLLATIONS, value)
+        case "name":
+            return value
+    return _plain(value)
 
 
 def _only(name: str, metadata: dict[str, Any]) -> dict[str, Any]:

@@ -150,7 +150,7 @@ class Glue:
     """A client whose answer to UpdateTable or CreateTable is lost, as often as asked."""
 
     def __init__(
-        self, client: Any, lost: int, code: str, before: Callable[[], None] = lambda: None
+        self, client: Any, lost: int, code: str, before: Callable[[], object] = lambda: None
     ) -> None:
         self._client, self._lost, self._code, self._before = client, lost, code, before
 

@@ -295,18 +295,42 @@ def test_a_quoted_empty_value_is_a_text_and_no_number(
     ]
 
 
-@pytest.mark.parametrize("format_", ["parquet", "csv"])
+def test_json_without_rows_is_refused_as_an_input_and_says_what_to_do(
+    spark: SparkSession, make_job: Any
+) -> None:
+    job = make_job({})
+    frame = spark.createDataFrame([], "n int, part string")
+    job.write(frame, format="json", partition_by=["part"])
+
+    with pytest.raises(PermanentJobError, match="JSON without rows has no columns: write another"):
+        make_job({"rows": job.written[0].folder}).input("rows")
+
+
+@pytest.mark.parametrize("format_", ["parquet", "csv", "orc"])
 def test_a_parted_output_without_rows_keeps_its_columns(
     spark: SparkSession, make_job: Any, format_: Format
 ) -> None:
     job = make_job({})
-    frame = spark.createDataFrame([], "n int, text string, `a:b` string, part string")
+    frame = spark.createDataFrame([], "void int, text string, `a:b` string, part string")
 
     assert job.write(frame, format=format_, partition_by=["a:b", "PART"]) == 0
 
     following = make_job({"rows": job.written[0].folder})
     read = sql.read(spark, "rows", following.input("rows"), format_)
-    assert (sorted(read.columns), read.count()) == (["PART", "a:b", "n", "text"], 0)
+    assert (sorted(read.columns), read.count()) == (["PART", "a:b", "text", "void"], 0)
+    assert following.write(read, format=format_) == 0  # no writer takes a column without a type
+
+
+def test_a_column_of_nulls_stays_in_json(spark: SparkSession, make_job: Any, written: Any) -> None:
+    job = make_job({})
+    frame = spark.sql("SELECT 1 n, string(null) gone, named_struct('a', 1, 'b', int(null)) s")
+
+    job.write(frame, format="json")
+
+    assert written(job, format_="json") == [{"n": 1, "gone": None, "s": (1, None)}]
+    following = make_job({"rows": job.written[0].folder})
+    read = sql.read(spark, "rows", following.input("rows"), "json")
+    assert sorted(read.columns) == ["gone", "n", "s"]
 
 
 @pytest.mark.parametrize("column", [".p", "._p"])

@@ -323,9 +323,6 @@ def _data_file(
         record_count=file.rows,
         file_size_in_bytes=file.size,
         split_offsets=list(file.split_offsets),
-        sort_order_id=None,
-        equality_ids=None,
-        key_metadata=None,
         **found,
     )
     made.spec_id = spec.spec_id  # no argument: a manifest's header has it, and no entry of one
