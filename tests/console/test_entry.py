@@ -9,6 +9,7 @@ import pytest
 from console import entry
 from console.errors import ExitStatus
 from console.synth import REPOSITORY
+from tests.patience import DEADLINE_S
 
 
 def test_an_interrupt_while_the_commands_are_loaded_exits_130(
@@ -37,7 +38,11 @@ def test_a_module_that_makes_another_error_of_an_interrupt_is_ended_too() -> Non
         "entry.main()"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, timeout=60, check=False
+        [sys.executable, "-c", code],
+        cwd=REPOSITORY,
+        capture_output=True,
+        timeout=DEADLINE_S,
+        check=False,
     )
     assert (done.returncode, done.stderr) == (ExitStatus.INTERRUPTED, b"")
 
@@ -71,7 +76,7 @@ def test_a_character_that_the_terminal_lacks_is_escaped() -> None:
         cwd=REPOSITORY,
         env=os.environ | {"PYTHONIOENCODING": "ascii"},
         capture_output=True,
-        timeout=60,
+        timeout=DEADLINE_S,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, b"")

@@ -27,6 +27,7 @@ from simulation.aws.cloud import FakeAws
 from simulation.aws.shapes import checked
 from tests.builders import settings
 from tests.contract.lake import BUCKET, PATH, Glue, Lake, at_once
+from tests.patience import DEADLINE_S
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -500,7 +501,7 @@ print(*(publisher.switch(each.token, [pending]).name for each in (first, second)
         cwd=REPOSITORY,
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
         text=True,
-        timeout=120,
+        timeout=DEADLINE_S,
         check=False,
     )
     assert done.stdout == "DONE REPLACED\n", done.stderr

@@ -18,11 +18,8 @@ from console.synth import REPOSITORY
 from embedded.credentials import aws_client
 from embedded.work_dir import occupied
 from longhaul.settings import VARIABLE, RuntimeSettings
-from tests.e2e.conftest import LONGHAUL
-
-# Synthesizing takes most of it.
-_READY_WITHIN_S = 120
-_ENDS_WITHIN_S = 30
+from tests.e2e.conftest import DEADLINE_S, LONGHAUL
+from tests.embedded.support import eventually
 
 
 def started(work_dir: Path, **options: Any) -> subprocess.Popen[str]:
@@ -42,7 +39,7 @@ def said(*arguments: str) -> str:
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
-        timeout=_READY_WITHIN_S,
+        timeout=DEADLINE_S,
         check=False,
     )
     assert done.returncode == 1
@@ -81,22 +78,26 @@ def test_up_prints_one_json_line_serves_any_client_and_ends_with_all_it_started(
     )
     sqs = aws_client("sqs", endpoint=ready["endpoint"], region=ready["region"])
     sqs.send_message(QueueUrl=ready["outputs"]["JobsQueueUrl"], MessageBody="not a job")
-    answer = sqs.receive_message(
-        QueueUrl=ready["outputs"]["DeadLetterQueueUrl"],
-        WaitTimeSeconds=20,
-        MessageAttributeNames=["All"],
+    (dead,) = eventually(
+        lambda: sqs.receive_message(
+            QueueUrl=ready["outputs"]["DeadLetterQueueUrl"],
+            WaitTimeSeconds=20,
+            MessageAttributeNames=["All"],
+        ).get("Messages"),
+        "the dead letter",
+        DEADLINE_S,
     )
-    assert "not valid JSON" in answer["Messages"][0]["MessageAttributes"]["longhaul"]["StringValue"]
+    assert "not valid JSON" in dead["MessageAttributes"]["longhaul"]["StringValue"]
     assert locate(None, None, {}, tmp_path).endpoint == ready["endpoint"]
     assert _open_to_others(tmp_path) == []
     children = psutil.Process(up.pid).children(recursive=True)
     assert children
     up.send_signal(signal.SIGINT)
-    assert up.wait(_ENDS_WITHIN_S) == 0
+    assert up.wait(DEADLINE_S) == 0
     assert up.stdout.read() == ""
     assert locate(None, None, {}, tmp_path).endpoint is None
     assert not (tmp_path / "up.json").exists()
-    _, alive = psutil.wait_procs(children, timeout=_ENDS_WITHIN_S)
+    _, alive = psutil.wait_procs(children, timeout=DEADLINE_S)
     assert alive == []
 
 
@@ -162,5 +163,5 @@ def test_up_ends_at_once_and_silently_while_it_synthesizes(
         assert process.stderr is not None
         assert process.stderr.readline() == "synthesizing the stack …\n"
         os.killpg(process.pid, number)
-        out, err = process.communicate(timeout=_ENDS_WITHIN_S)
+        out, err = process.communicate(timeout=DEADLINE_S)
     assert (process.returncode, out, err) == (130, "", "")

@@ -15,10 +15,10 @@ from embedded.ecs_driver import EcsDriver
 from embedded.http_services import HttpServices
 from embedded.log_shipper import LogShipper
 from embedded.moto_repairs.patching import Patches
+from tests.patience import DEADLINE_S
 
 ACCOUNT = "123456789012"
 REGION = "us-east-1"
-DEADLINE_S = 30
 
 
 def eventually(

@@ -18,7 +18,8 @@ from embedded import emr_driver
 from embedded.emr_driver import EmrDriver, JobRunSpec
 from embedded.log_shipper import LogShipper
 from embedded.spark_cluster import ClusterError
-from tests.embedded.support import ACCOUNT, DEADLINE_S, REGION, eventually
+from tests.embedded.support import ACCOUNT, REGION, eventually
+from tests.patience import DEADLINE_S
 
 ARN = "arn:aws:emr-serverless:us-east-1:123456789012:/applications/a/jobruns/r"
 MASTER = "spark://127.0.0.1:7077"
@@ -42,7 +43,7 @@ class Observer:
         self.end = state, details
 
     def wait(self) -> tuple[str, str]:
-        found: tuple[str, str] = eventually(lambda: self.end, "the job run ends", DEADLINE_S)
+        found: tuple[str, str] = eventually(lambda: self.end, "the job run ends")
         return found
 
 

@@ -14,6 +14,7 @@ from embedded.cloud import EmbeddedAws
 from embedded.private_files import private
 from embedded.processes import ProcessGroup
 from embedded.work_dir import LOCK, WorkDirError, occupied
+from tests.patience import DEADLINE_S
 
 
 def test_second_process_in_a_folder_is_an_error_that_names_the_first(
@@ -40,7 +41,7 @@ def test_killed_process_releases_its_folder(tmp_path: Path) -> None:
         f"with occupied(Path({str(tmp_path)!r})): os.kill(os.getpid(), signal.SIGKILL)"
     )
     root = Path(__file__).parents[2]
-    done = subprocess.run([sys.executable, "-c", code], cwd=root, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, timeout=DEADLINE_S, check=False)
     assert done.returncode < 0
     with occupied(tmp_path):
         pass

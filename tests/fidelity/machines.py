@@ -16,6 +16,7 @@ from simulation.aws.platform.timeline import Timeline
 from simulation.aws.stepfunctions.interpreter import Interpreter
 from tests.contract.conftest import Aws
 from tests.embedded.support import eventually
+from tests.patience import DEADLINE_S
 from tests.simulation.conformance.in_moto import LambdaClient
 from tests.simulation.conformance.in_simulation import result_of_invoke
 from tests.simulation.conformance.scripts import FunctionAnswer
@@ -29,7 +30,6 @@ CALL: Mapping[str, Any] = {
     "TimeoutSeconds": 60,
     "End": True,
 }
-DEADLINE_S = 30
 
 Function = Callable[[Any], FunctionAnswer | None]
 """From a payload to the answer; None: there is no answer before the execution has ended."""
@@ -129,12 +129,11 @@ def _in_moto(
             return list(sfn.get_execution_history(executionArn=arn)["events"])
 
         if stopped_in is not None:
-            eventually(lambda: len(history()) > 1, f"{stopped_in} entered", DEADLINE_S)
+            eventually(lambda: len(history()) > 1, f"{stopped_in} entered")
             sfn.stop_execution(executionArn=arn)
         eventually(
             lambda: sfn.describe_execution(executionArn=arn)["status"] != "RUNNING",
             "the execution ends",
-            DEADLINE_S,
         )
         over.set()
         described = sfn.describe_execution(executionArn=arn)

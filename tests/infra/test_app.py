@@ -11,6 +11,7 @@ import pytest
 from app import REPOSITORY, build
 from infra.settings import SettingsError
 from tests.infra.synthesis import NO_COPIES, Synthesis, synthesize
+from tests.patience import DEADLINE_S
 
 # jsii unpacks 200 MB once; without a home it must be told where they are.
 UNPACKED = Path.home() / ".cache" / "aws" / "jsii" / "package-cache"
@@ -35,7 +36,7 @@ def run_app(
         check=False,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=DEADLINE_S,
     )
 
 

@@ -22,6 +22,7 @@ from longhaul.settings import VARIABLE, RuntimeSettings
 from tests.infra.synthesis import Synthesis, synthesize
 from tests.infra.test_grants import ARN, TABLE, WRITES_OBJECTS
 from tests.layers import engine_files
+from tests.patience import DEADLINE_S
 
 APPLICATION = "<EmrServerlessApplication.Arn>"
 ASSETS = "arn:<AWS::Partition>:s3:::cdk-hnb659fds-assets-<AWS::AccountId>-<AWS::Region>/"
@@ -260,7 +261,11 @@ def test_the_driver_imports_only_packages_of_the_layer_and_the_releases_pyspark(
     )
 
     done = subprocess.run(
-        [sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", code],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
     )
 
     assert (done.returncode, done.stderr) == (0, "")

@@ -15,6 +15,7 @@ from console.synth import REPOSITORY
 from infra import bytecode, layer
 from tests.infra.conftest import NOTIFIED
 from tests.infra.synthesis import Synthesis
+from tests.patience import DEADLINE_S
 
 
 @pytest.fixture(autouse=True)
@@ -114,7 +115,7 @@ def test_two_builds_at_once_leave_one_complete_layer_and_nothing_else(repository
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=60)
+        thread.join(timeout=DEADLINE_S)
 
     assert len(built) == 2
     assert list((repository / ".cache" / "layer").iterdir()) == [built[0]]
@@ -206,7 +207,7 @@ def test_functions_import_nothing_that_the_layer_lacks() -> None:
         check=False,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=DEADLINE_S,
     )
 
     assert (done.returncode, done.stderr) == (0, "")

@@ -15,8 +15,8 @@ from console.synth import REPOSITORY
 from jobs.resources import Resources
 from jobs.spark import aot_cache, aot_training, jvm
 from jobs.spark.gateway import Gateway
+from tests.patience import DEADLINE_S
 
-START_S = 60
 RESOURCES = Resources(cores=2, memory_mib=2048)
 
 
@@ -73,7 +73,7 @@ def test_a_jvm_starts_without_a_cache_that_is_damaged(tmp_path: Path, content: b
     damaged.write_bytes(content)
     gateway = Gateway(tmp_path, RESOURCES, aot=aot_cache.use(damaged, RESOURCES.heap_mib))
     try:
-        gateway.attach(START_S)
+        gateway.attach(DEADLINE_S)
         assert gateway.is_alive
     finally:
         gateway.stop()
@@ -208,4 +208,6 @@ def test_a_real_cache_is_accepted_whole_and_refused_with_a_wrong_byte(
 def _starts(cache: Path, *more: str, cores: int = 2) -> "subprocess.CompletedProcess[bytes]":
     task = Resources(cores, memory_mib=2048)
     *start, _ = jvm.command(task, cache.parent, aot=[*aot_cache.use(cache, task.heap_mib), *more])
-    return subprocess.run([*start, "-version"], capture_output=True, timeout=START_S, check=False)
+    return subprocess.run(
+        [*start, "-version"], capture_output=True, timeout=DEADLINE_S, check=False
+    )

@@ -22,6 +22,7 @@ from longhaul.job import Job
 from tests.builders import BUCKET
 from tests.jobs.attempts import OUTPUT, NoSpark, write_one_row
 from tests.jobs.conftest import Cloud, MakeAttempt, SharedSpark
+from tests.patience import DEADLINE_S
 
 
 def work_until_stopped(stop: Stop) -> None:
@@ -219,7 +220,11 @@ def test_an_attempt_that_outlasts_its_timeout_ends_itself(
 
 def run_python(code: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", code],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
     )
 
 

@@ -22,8 +22,8 @@ from tests.builders import BUCKET, settings
 from tests.jobs.attempts import CSV, OUTPUT
 from tests.jobs.conftest import Cloud
 from tests.jobs.metadata import metadata_endpoint
+from tests.patience import DEADLINE_S
 
-DEADLINE_S = 120
 # Busy for hours, on one core, in one task.
 ENDLESS = (
     "SELECT sum(a.id * b.id) AS x FROM range(0, 10000000, 1, 1) a CROSS JOIN range(10000000) b"

@@ -20,10 +20,10 @@ from longhaul.adapters.publisher import S3Publisher, read_manifest
 from longhaul.domain.lease import AttemptId
 from tests.builders import BUCKET
 from tests.jobs.conftest import Cloud
+from tests.patience import DEADLINE_S
 
 PREFIX = "out/"
 OLD, NEW = [b"old 0", b"old 1"], [b"new 0", b"new 1", b"new 2"]
-LIMIT_S = 60
 
 # Uploads a folder, commits and publishes it, as an attempt does. Kills itself at the n-th call of
 # an operation.
@@ -85,7 +85,7 @@ def publish_until_killed(
         env=os.environ | {"AWS_ENDPOINT_URL": endpoint},
         capture_output=True,
         text=True,
-        timeout=LIMIT_S,
+        timeout=DEADLINE_S,
         check=False,
     )
     assert done.returncode == -signal.SIGKILL, done.stderr

@@ -15,6 +15,7 @@ from jobs.spark.gateway import Gateway, GatewayError
 from jobs.spark.local import LocalSpark
 from jobs.spark.session import shuffle_partitions
 from jobs.stopping import Stop, StopReason
+from tests.patience import DEADLINE_S
 
 RESOURCES = Resources(cores=1, memory_mib=1536)
 WITHIN_S = 20
@@ -154,7 +155,7 @@ def test_python_workers_run_the_runners_interpreter_whatever_path_says(tmp_path:
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=DEADLINE_S,
         check=False,
     )
     assert done.stdout == f"{sys.executable}\n", done.stderr

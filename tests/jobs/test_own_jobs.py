@@ -16,6 +16,7 @@ from longhaul.domain.verdict import ExitCode
 from longhaul.settings import LeaseSettings, PathPolicy
 from tests.builders import BUCKET, settings
 from tests.jobs.conftest import Cloud, MakeAttempt
+from tests.patience import DEADLINE_S
 
 CODE = f"s3://{BUCKET}/jobs/own.py"
 OUTPUT = "clean/2013-01/"
@@ -296,5 +297,7 @@ with heeding_exits():
         print("status", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 print("runner")
 """
-    ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, timeout=60)
+    ran = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, timeout=DEADLINE_S
+    )
     assert ran.stdout.decode().split() == ["status", str(status), "runner"]

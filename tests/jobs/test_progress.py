@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +31,11 @@ from longhaul.adapters.clock import SystemClock
 from longhaul.domain.beat import Kill, beaten, decide_beat
 from longhaul.settings import LeaseSettings
 from tests.builders import running
+from tests.patience import DEADLINE_S
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+# So many of a task without any advance: more than a healthy one has, also on a busy machine.
+REPORTS_OF_A_HANG = 6
 IDLE, BUSY = Effort(1.0, 0.02, 500), Effort(1.0, 1.4, 0)
 
 
@@ -202,7 +205,7 @@ def child(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.mark.usefixtures("child")
 def test_a_busy_child_process_is_work() -> None:
     tree = ProcessTree()
-    end = time.monotonic() + 20
+    end = time.monotonic() + DEADLINE_S
     while not tree.effort().is_work:
         assert time.monotonic() < end
         time.sleep(0.2)
@@ -309,7 +312,7 @@ def run_task(spark: SparkSession) -> Iterator[Callable[[str], WatchedTask]]:
         watch.start()
         threads.append(threading.Thread(target=collect))
         threads[0].start()
-        end = time.monotonic() + 60
+        end = time.monotonic() + DEADLINE_S
         while not watch.latest.active:
             assert time.monotonic() < end, "the task did not begin"
             time.sleep(0.05)
@@ -317,7 +320,7 @@ def run_task(spark: SparkSession) -> Iterator[Callable[[str], WatchedTask]]:
 
     yield run
     spark.sparkContext.cancelAllJobs()
-    threads[0].join(60)
+    threads[0].join(DEADLINE_S)
     watch.stop()
 
 
@@ -329,14 +332,15 @@ def test_a_healthy_task_that_looks_dead_to_spark_is_not_stalled(
         job.report()
     during = [(document["tasks"][0], *document["rows"]) for document in job.documents[:-3]]
     assert len(set(during)) <= 2, "Spark's own counters moved, which this test is to do without"
-    gaps = [(after - before).total_seconds() for before, after in pairwise(job.advanced_at)]
-    assert max(gaps) < 4  # far more than one report, far less than the task
+    # In reports, not in seconds, which pass between two of them when this machine is busy.
+    still = max(len(list(same)) for _, same in groupby(job.advanced_at))
+    assert still < REPORTS_OF_A_HANG
 
 
 def test_a_task_that_hangs_is_stalled(run_task: Callable[[str], WatchedTask]) -> None:
-    job = run_task("import time; time.sleep(120)")
-    end = time.monotonic() + 60
-    while len(set(job.advanced_at[-6:])) != 1 or len(job.advanced_at) < 6:
+    job = run_task("import time; time.sleep(600)")
+    end = time.monotonic() + DEADLINE_S
+    while job.advanced_at[-REPORTS_OF_A_HANG:] != job.advanced_at[-1:] * REPORTS_OF_A_HANG:
         assert time.monotonic() < end, f"it looks alive: {job.documents[-3:]}"
         job.report()
     (stage,) = job.documents[-1]["stages"]
@@ -358,7 +362,7 @@ def test_rows_read_and_written_are_counted_once_their_tasks_have_ended(
     try:
         spark.range(0, 500, 1, 4).write.parquet(str(tmp_path / "rows"))
         spark.read.parquet(str(tmp_path / "rows")).selectExpr("sum(id)").collect()
-        end = time.monotonic() + 20
+        end = time.monotonic() + DEADLINE_S
         while watch.latest.active or not watch.latest.rows_written:
             assert time.monotonic() < end, watch.latest
             time.sleep(0.05)

@@ -12,6 +12,7 @@ import pytest
 from simulation.tools import soak
 from simulation.tools.soak import Chunk, Source
 from tests.embedded.support import eventually
+from tests.patience import DEADLINE_S
 
 
 def run_until_killed(chunk: tuple[Source, int, int]) -> Chunk:
@@ -63,7 +64,7 @@ def test_soak_that_is_killed_leaves_no_worker_behind(tmp_path: Path) -> None:
 
         workers = eventually(busy, "a worker that works", 60, every_s=0.1)
         process.kill()
-    gone, left = psutil.wait_procs(workers, timeout=60)
+    gone, left = psutil.wait_procs(workers, timeout=DEADLINE_S)
     assert (len(gone), left) == (1, [])
 
 

@@ -21,6 +21,7 @@ from simulation.worlds.plan import Act, Ending, Fault, Job, Plan
 from simulation.worlds.run import run, run_world
 from simulation.worlds.systematic import SCENARIOS
 from simulation.worlds.world import World
+from tests.patience import DEADLINE_S
 
 _ROOT = Path(__file__).resolve().parents[2]
 _FAULTY = 26  # a seed whose world is short, and has 51 faults of 18 kinds
@@ -39,7 +40,7 @@ def python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=DEADLINE_S,
         check=False,
     )
 

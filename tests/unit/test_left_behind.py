@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from tests.left_behind import others_worked, seconds_of_others
+from tests.patience import DEADLINE_S
 
 USER = pwd.getpwuid(os.getuid()).pw_name
 REPOSITORY = Path(__file__).parents[2]
@@ -63,7 +64,7 @@ class Ran:
             env=os.environ | {"TMPDIR": str(self.outside), "OUTSIDE": str(self.outside)},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=DEADLINE_S,
             check=False,
         )
         self.code, self.output = done.returncode, done.stdout + done.stderr

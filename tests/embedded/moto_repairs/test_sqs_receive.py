@@ -7,6 +7,9 @@ from moto.sqs import models
 
 from embedded.moto_repairs import sqs_receipts, sqs_receive
 from tests.embedded.support import Moto
+from tests.patience import DEADLINE_S
+
+LONG_POLL_S = 2 * DEADLINE_S  # longer than a test waits for its end
 
 
 def test_two_receives_at_once_never_get_one_message(
@@ -69,10 +72,10 @@ def test_changed_visibility_wakes_a_long_poll(moto: Moto) -> None:
     backend.send_message("jobs", "job")
     (message,) = backend.receive_message("jobs", 1, 0, 600)
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(backend.receive_message, "jobs", 1, 20, 600)
+        waiting = pool.submit(backend.receive_message, "jobs", 1, LONG_POLL_S, 600)
         backend.change_message_visibility("jobs", message.receipt_handle, 0)
 
-        assert [again.body for again in waiting.result(timeout=5)] == ["job"]
+        assert [again.body for again in waiting.result(DEADLINE_S)] == ["job"]
 
 
 def test_closing_ends_a_long_poll(moto: Moto) -> None:
@@ -81,12 +84,12 @@ def test_closing_ends_a_long_poll(moto: Moto) -> None:
     backend: Any = models.sqs_backends["123456789012"]["us-east-1"]
     backend.create_queue("jobs")
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(backend.receive_message, "jobs", 1, 20, 600)
+        waiting = pool.submit(backend.receive_message, "jobs", 1, LONG_POLL_S, 600)
         closing.set()
         while not waiting.done():
             sqs_receive.wake_long_polls()
 
-        assert waiting.result(timeout=5) == []
+        assert waiting.result(DEADLINE_S) == []
 
 
 def test_message_over_its_receives_goes_to_the_dead_letter_queue(moto: Moto) -> None:

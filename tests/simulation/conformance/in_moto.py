@@ -43,6 +43,7 @@ from embedded.moto_repairs.patching import Patches
 from simulation.aws.cloud import FakeAws
 from simulation.aws.service import REGION, client_error
 from tests.embedded.support import eventually
+from tests.patience import DEADLINE_S
 from tests.simulation.conformance.played import Played, played
 from tests.simulation.conformance.scripts import (
     DEFINITION,
@@ -54,7 +55,6 @@ from tests.simulation.conformance.scripts import (
 )
 
 ROLE_ARN = "arn:aws:iam::123456789012:role/any"
-DEADLINE_S = 30
 LONG_WAIT_S = 600
 """Waits of this length last until they are interrupted; shorter ones end at once."""
 
@@ -115,7 +115,7 @@ def _play(script: Script, backend: Any, machine_arn: str) -> Played:
         return list(_named(backend.get_execution_history(execution.exec_arn)["events"]))
 
     def await_entry(name: str) -> None:
-        eventually(lambda: name in {state for _, state in events()}, f"{name} entered", DEADLINE_S)
+        eventually(lambda: name in {state for _, state in events()}, f"{name} entered")
 
     try:
         if script.ends_in is not None:
@@ -124,9 +124,9 @@ def _play(script: Script, backend: Any, machine_arn: str) -> Played:
         if script.stopped_in is not None:
             await_entry(script.stopped_in)
             execution.stop(datetime.now(UTC), "Operator", "by hand")
-        eventually(lambda: execution.status != "RUNNING", "the execution ends", DEADLINE_S)
+        eventually(lambda: execution.status != "RUNNING", "the execution ends")
         player.let_go()
-        eventually(lambda: set(threading.enumerate()) <= before, "moto's threads end", DEADLINE_S)
+        eventually(lambda: set(threading.enumerate()) <= before, "moto's threads end")
     finally:
         patches.undo()
     return played(execution.to_describe_output(), events(), player, aws.gate)
