@@ -10,6 +10,7 @@ from botocore.exceptions import ClientError
 from console.errors import CommandError, ExitStatus
 from longhaul.adapters.errors import code_of
 from longhaul.adapters.objects import json_of
+from longhaul.domain.footprint import MAX_BYTES
 from longhaul.domain.paths import DataPath
 from longhaul.domain.tables import SCHEME
 
@@ -146,7 +147,7 @@ class TableReader:
 
         path = DataPath.on_s3(entry.metadata_location)
         try:
-            body = json_of(self._s3.get_object(Bucket=path.bucket, Key=path.key))
+            body = json_of(self._s3.get_object(Bucket=path.bucket, Key=path.key), MAX_BYTES)
             if body is None:
                 raise CommandError(f"{entry}: its metadata is too large to be read: {path}")
             return TableMetadataUtil.parse_raw(body.decode())

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from longhaul.domain.footprint import MAX_BYTES, is_readable
+from longhaul.domain.footprint import is_readable
 
 if TYPE_CHECKING:
     from mypy_boto3_s3.type_defs import GetObjectOutputTypeDef
@@ -14,7 +14,7 @@ def content_of(answer: "GetObjectOutputTypeDef", most: int) -> bytes | None:
         return body.read() if answer["ContentLength"] <= most else None
 
 
-def json_of(answer: "GetObjectOutputTypeDef") -> bytes | None:
+def json_of(answer: "GetObjectOutputTypeDef", most: int) -> bytes | None:
     """The object's content, to be parsed as JSON; None where that would take too much memory."""
-    body = content_of(answer, MAX_BYTES)
+    body = content_of(answer, most)
     return body if body is not None and is_readable(body) else None

@@ -36,6 +36,7 @@ from longhaul.domain.errors import (
     UploadsGoneError,
     VoidCommitError,
 )
+from longhaul.domain.footprint import MAX_BYTES
 from longhaul.domain.lease import AttemptId, CommittedOutput
 from longhaul.domain.manifest import (
     MANIFEST,
@@ -177,7 +178,7 @@ class S3Publisher:
         found = _get(self._s3, self._bucket, ref)
         if found is None:
             return None
-        body = json_of(found)
+        body = json_of(found, MAX_BYTES)
         if body is None:
             logger.warning("%s is larger than a list that a task leaves: left alone", ref)
             return None
@@ -374,7 +375,7 @@ def read_manifest(
     answer = _get(client, bucket, prefix + MANIFEST)
     if answer is None:
         return None, None
-    body = json_of(answer)
+    body = json_of(answer, MAX_BYTES)
     if body is None:
         return None, answer["ETag"]
     try:

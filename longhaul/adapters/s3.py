@@ -14,6 +14,7 @@ from longhaul.adapters.errors import code_of
 from longhaul.adapters.objects import json_of
 from longhaul.domain.errors import TooLargeError
 from longhaul.domain.follow_ons import Emitted
+from longhaul.domain.footprint import MAX_DECODED_BYTES
 from longhaul.domain.message import Message
 
 if TYPE_CHECKING:
@@ -65,7 +66,9 @@ class S3Requests:
         )
 
     def _get(self, ref: str) -> Any:  # noqa: ANN401 - what JSON holds
-        body = json_of(self._client.get_object(Bucket=self._bucket, Key=ref))
+        answer = self._client.get_object(Bucket=self._bucket, Key=ref)
+        body = json_of(answer, MAX_DECODED_BYTES)
         if body is None:
             raise TooLargeError(f"{ref} is larger than a function can read")
-        return json.loads(body)
+        # As bytes it could be UTF-16 as well, whose width was not seen.
+        return json.loads(body.decode())

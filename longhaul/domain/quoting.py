@@ -4,13 +4,15 @@ Reasons go to rows, dead letters and logs, which more people read than the queue
 of its value no more is quoted than a person needs to find it.
 """
 
+import html
 import json
 import re
 import sys
+from base64 import b64encode
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from urllib.parse import quote, unquote, unquote_plus
+from urllib.parse import unquote, unquote_plus
 
 from pydantic import JsonValue
 
@@ -23,8 +25,8 @@ _BEGINNING = 4
 # A list of numbered values: from so many steps on, only its ends. What separates them is short.
 _MIN_RUN = 3
 _MAX_GAP = 8
-# In how many ways `_escapes` may write a value.
-_MAX_SPELLINGS = 6
+# In how many ways `_written` may write a value, at most.
+_MAX_SPELLINGS = 40
 # A numbered value, or such a list, as `without_values` writes them.
 _NUMBERED = (
     r"(?P<one>.{4})…\((?P<first>\d{1,7}) of (?P<of>\d{1,7})\)"
@@ -43,6 +45,25 @@ _TOKEN = re.compile(
 _ENDS = {"--": re.compile(r"[\r\n]"), "`": re.compile("`"), "/*": re.compile(r"/\*|\*/")}
 _ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2}|.)", re.DOTALL)
 _QUOTES = re.compile(r"['\"\\]")
+# Nothing escapes these but base64.
+_UNRESERVED = re.compile(r"[A-Za-z0-9._~-]+")
+# How a URL has each byte, and what it leaves beside these: nothing, a path's slashes, or all that
+# it may have.
+_IN_URLS = tuple(
+    (
+        re.compile(f"[{re.escape(left)}]" if left else ""),
+        [chr(n) if _UNRESERVED.match(chr(n)) or chr(n) in left else code % n for n in range(256)],
+    )
+    for left, code in (
+        ("", "%%%02X"),
+        ("", "%%%02x"),
+        ("/", "%%%02X"),
+        ("!#$%&'()*+,/:;=?@[]", "%%%02X"),
+    )
+)
+_JAVA = re.compile(r"\\u([0-9a-f]{4})")
+# A line of a query that is a name alone is no secret: errors name columns.
+_NAMES = re.compile(r"[\w.,()`*]*")
 # Parts of a text that are likely to be secrets. Numbers of repeats are bounded: a hostile text must
 # not take the square of its length.
 _TELLING = r"(?:pass|pwd|secret|token|key|sig|auth|cred)"
@@ -89,9 +110,10 @@ def without_values(text: str, document: JsonValue) -> str:
     """The text with each value of the document cut where the text repeats it.
 
     Only texts of eight characters or more count: those of the document, its keys, its numbers, and
-    within them what is in quotes, such as the literals of a query, and what looks like a secret,
-    such as the password in a URL; each also as an error may escape it. The first 16 characters of a
-    text are enough: others have cut it.
+    within them lines, what is in quotes, such as the literals of a query, and what looks like a
+    secret, such as the password in a URL; each also as an error may write it: escaped as Python,
+    JSON, HTML or a URL has it, or in base64. The first 16 characters of a text are enough: others
+    have cut it.
 
     Values that begin alike are numbered in the document's order, as in `2026…(3 of 31)`; a list of
     them shows its first and its last, and how many are between.
@@ -103,7 +125,7 @@ def without_values(text: str, document: JsonValue) -> str:
     numbers = _Numbers()
     for found, value in _texts(document):
         numbers.add(value)
-        for written in _escapes(found):
+        for written in _written(found):
             if meant.get(written) is None:
                 meant[written] = value
     whole: set[str] = set()
@@ -266,6 +288,9 @@ def _texts(document: JsonValue) -> Iterator[tuple[str, str | None]]:
                 for comments in (True, False):  # in a script's arguments `--` begins none
                     yield from _literals(text, comments=comments)
                 yield from ((part, None) for part in _secrets(text))
+                if "\n" in text:
+                    lines = (each.strip() for each in text.split("\n"))
+                    yield from ((each, None) for each in lines if not _NAMES.fullmatch(each))
             case int() as number, _ if abs(number) < _MAX_NUMBER:
                 yield str(abs(number)), str(abs(number))
             case float() as number, _:
@@ -282,16 +307,11 @@ def _texts(document: JsonValue) -> Iterator[tuple[str, str | None]]:
 
 
 def _secrets(text: str) -> Iterator[str]:
-    """The parts that look like secrets, also as a URL has them and as a program reads that."""
+    """The parts that look like secrets, also as a program reads them that are in a URL."""
     for pattern in _SECRETS:
         for found in pattern.finditer(text):
             part = found[1]
-            yield from (
-                part,
-                unquote(part),
-                unquote_plus(part),
-                quote(part, safe="", errors="ignore"),
-            )
+            yield from (part, unquote(part), unquote_plus(part))
     for found in _CARD.finditer(text):
         yield from (found[0], re.sub("[ -]", "", found[0]))
     for found in _WORD.finditer(text):
@@ -352,20 +372,50 @@ def _unescaped(found: re.Match[str]) -> str:
     }.get(said, said)
 
 
-def _escapes(text: str) -> set[str]:
-    """The text, and as Python and JSON write it between quotes, if that is long enough."""
+def _written(text: str) -> set[str]:
+    """The text, and as others write it, if that is long enough."""
     if len(text) < _MIN_MASKED:
         return set()
-    if text.isascii() and text.isprintable() and not _QUOTES.search(text):
-        return {text}
+    content = text.encode("utf-8", "surrogatepass")
+    forms = {text, *_in_base64(content)}
+    if not _UNRESERVED.fullmatch(text):
+        forms |= {html.escape(text), html.escape(text, quote=False), *_in_urls(text, content)}
+    if not text.isascii() or not text.isprintable() or _QUOTES.search(text):
+        once = {*_escaped(text), _JAVA.sub(_in_capitals, json.dumps(text)[1:-1])}
+        # An error's text may be a value of another text.
+        forms |= once.union(*map(_escaped, once), (repr(content)[2:-1], _plain(text)))
+    return {each for each in forms if len(each) >= _MIN_MASKED}
+
+
+def _escaped(text: str) -> set[str]:
+    """As Python and JSON write it between quotes."""
     return {
-        text,
         repr(text)[1:-1],
-        repr(text.encode("utf-8", "surrogatepass"))[2:-1],
-        _plain(text),
         json.dumps(text)[1:-1],
         json.dumps(text, ensure_ascii=False)[1:-1],
     }
+
+
+def _in_capitals(escape: re.Match[str]) -> str:
+    return rf"\u{escape[1].upper()}"
+
+
+def _in_urls(text: str, content: bytes) -> Iterator[str]:
+    for left, table in _IN_URLS:
+        if left.search(text):
+            quoted = "".join(map(table.__getitem__, content))
+            yield from (quoted, quoted.replace("%20", "+"))
+
+
+def _in_base64(content: bytes) -> Iterator[str]:
+    """As it is within what was encoded, whatever comes before: `user:` before a password."""
+    for before in range(3):
+        size = before + len(content)
+        # Characters that other bytes decide, too, are left out.
+        written = b64encode(bytes(before) + content).decode()[(0, 2, 3)[before] : size * 8 // 6]
+        yield written
+        if "+" in written or "/" in written:
+            yield written.replace("+", "-").replace("/", "_")
 
 
 def _plain(text: str) -> str:

@@ -181,7 +181,7 @@ def test_success_file_that_is_longer_than_any_manifest_is_not_read(
     writer.write(s3, "first", OLD)
     manifest, etag = read_manifest(s3, BUCKET, PREFIX)
     assert manifest is not None
-    monkeypatch.setattr("longhaul.adapters.objects.MAX_BYTES", 100)
+    monkeypatch.setattr("longhaul.adapters.publisher.MAX_BYTES", 100)
     assert read_manifest(s3, BUCKET, PREFIX) == (None, etag)
 
 

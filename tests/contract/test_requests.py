@@ -50,3 +50,12 @@ def test_what_a_job_emitted_is_not_read_where_it_takes_more_memory_than_a_functi
     aws.client("s3").put_object(Bucket="data", Key="longhaul/emitted/x.json", Body=bomb)
     with pytest.raises(TooLargeError, match=r"longhaul/emitted/x\.json"):
         requests.get_emitted("longhaul/emitted/x.json")
+
+
+def test_python_s_own_parser_gets_no_text_that_would_be_too_long_once_it_is_decoded(
+    requests: S3Requests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests.put_emitted("longhaul/emitted/x.json", {"clean": [{"job": "sql"}]})
+    monkeypatch.setattr("longhaul.adapters.s3.MAX_DECODED_BYTES", 20)
+    with pytest.raises(TooLargeError, match=r"longhaul/emitted/x\.json"):
+        requests.get_emitted("longhaul/emitted/x.json")

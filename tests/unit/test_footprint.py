@@ -1,10 +1,17 @@
 """Which texts of JSON a function of 1 GB reads: all that a job can make, and no bomb."""
 
 import json
+import tracemalloc
 
 import pytest
 
-from longhaul.domain.footprint import MAX_BYTES, MAX_FOOTPRINT, footprint, is_readable
+from longhaul.domain.footprint import (
+    MAX_BYTES,
+    MAX_DECODED_BYTES,
+    MAX_FOOTPRINT,
+    footprint,
+    is_readable,
+)
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.manifest import (
     MAX_FILES,
@@ -60,3 +67,27 @@ def test_a_text_that_its_tree_makes_many_times_larger_is_not_read(item: str) -> 
 
 def test_long_texts_take_their_own_length() -> None:
     assert is_readable(b'"' + b"x" * (MAX_BYTES - 2) + b'"')
+
+
+@pytest.mark.parametrize("escaped", [False, True])
+@pytest.mark.parametrize("last", ["", "\n", "é", "\u0142", "\U0001f600"])
+def test_the_longest_text_fits_into_a_function_whatever_its_widest_character(
+    last: str, *, escaped: bool
+) -> None:
+    text = json.dumps([{"key": "x" * 2**18 + last}], ensure_ascii=escaped).encode()
+
+    tracemalloc.start()
+    try:
+        json.loads(text.decode())
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    taken = (len(text) + peak) / len(text) * MAX_DECODED_BYTES
+    assert taken < MAX_FOOTPRINT
+
+
+@pytest.mark.parametrize("last", ["\U0001f600".encode(), rb"\ud83d\ude00", rb"\uD83D\uDE00"])
+def test_a_long_text_with_one_wide_character_is_not_read(last: bytes) -> None:
+    is_read = is_readable(b'"' + b"x" * (MAX_BYTES - 20) + last + b'"')
+    assert not is_read

@@ -1,5 +1,10 @@
 import json
+import re
 import time
+from base64 import b64encode, encodebytes, urlsafe_b64encode
+from collections.abc import Callable
+from html import escape
+from urllib.parse import quote, quote_plus
 
 import pytest
 from hypothesis import given
@@ -94,6 +99,65 @@ def test_a_value_is_found_as_an_error_escapes_it(value: str) -> None:
         assert shown.endswith(".")
 
 
+def _lower(url: str) -> str:
+    return re.sub("%..", lambda found: found[0].lower(), url)
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["p@ss w/ord of+me", "pässwört-geheim!", "<pass&word>-of me", 'it\'s "mine"', "a\\b\nc of me"],
+)
+def test_a_value_is_found_as_a_url_or_a_page_has_it(value: str) -> None:
+    for written in (
+        quote(value),
+        quote(value, safe=""),
+        quote_plus(value),
+        quote(value, safe="!#$%&'()*+,/:;=?@[]~"),
+        _lower(quote(value, safe="")),
+        escape(value),
+        escape(value, quote=False),
+    ):
+        assert without_values(f"bad {written}!", {"key": value}) == f"bad {written[:4]}…!"
+
+
+@pytest.mark.parametrize("before", ["", "u", "me", "me:", "user:"])
+@pytest.mark.parametrize("encode", [b64encode, urlsafe_b64encode, encodebytes])
+def test_a_value_is_found_in_base64_whatever_comes_before(
+    before: str, encode: Callable[[bytes], bytes]
+) -> None:
+    # With characters that base64 for URLs writes in another way.
+    value = "hünter??>>two-is~it"
+    written = encode(f"{before}{value}".encode()).decode()
+
+    shown = without_values(f"Invalid header value b'Basic {written!r}'", {"key": value})
+
+    assert max(map(len, re.findall(r"[A-Za-z0-9+/=_-]+", shown.partition("Basic")[2]))) < 16
+
+
+@pytest.mark.parametrize("value", ['it\'s "mine" now', "pässwört-geheim", "a\\b\\c\\d\\e of me"])
+def test_a_value_is_found_where_an_error_quotes_another_text(value: str) -> None:
+    in_java = json.dumps(value).replace("e4", "E4").replace("f6", "F6")
+    for inner in (json.dumps(value), repr(value), json.dumps(value, ensure_ascii=False), in_java):
+        for written in (inner, json.dumps(inner), repr(inner)):
+            assert "ine" not in (shown := without_values(f"bad {written}.", {"key": value}))
+            assert "geheim" not in shown
+            assert "of me" not in shown
+
+
+def test_a_line_of_a_value_is_cut() -> None:
+    document: dict[str, JsonValue] = {"file": "[db]\n  user: me and you\n  hunter two is it\nname"}
+
+    shown = without_values("parsing errors: [line  3]: '  hunter two is it\\n'", document)
+
+    assert shown == "parsing errors: [line  3]: '  hunt…\\n'"
+
+
+def test_a_name_alone_in_a_line_of_a_query_is_no_secret() -> None:
+    query = "SELECT\n  carrier_name,\n  departure_delay\nFROM flights_of_2013"
+    text = "no such column: departure_delay; carrier_name, flights_of_2013"
+    assert without_values(text, {"query": query}) == text
+
+
 def test_keys_are_cut_but_not_the_names_of_parameters() -> None:
     document: dict[str, JsonValue] = {"password_of": {SECRET: 1}}
     assert without_values(f"password_of: {SECRET}", document) == "password_of: hunt…"
@@ -176,7 +240,7 @@ def test_what_others_have_left_of_a_value_is_cut() -> None:
 def test_a_huge_text_and_a_huge_document_take_seconds(text: str, document: list[JsonValue]) -> None:
     began = time.thread_time()
     without_values(text, document)
-    assert time.thread_time() - began < 5
+    assert time.thread_time() - began < 10  # of five times what a message may hold
 
 
 def test_a_value_within_another_is_cut_after_that() -> None:
