@@ -139,10 +139,15 @@ def _import_of_project(name: str, file: Path, params: Mapping[str, JsonValue]) -
     with _naming_its_place(file, params):
         module = importlib.import_module(name)
     for each in list(sys.modules.values()):
-        # A worker, which has no session, cannot import it: as for a file, below.
-        if _is_within(getattr(each, "__file__", None), file.parent) and _has_sparks_own(each):
-            cloudpickle.register_pickle_by_value(each)  # type: ignore[no-untyped-call]
+        if _is_within(getattr(each, "__file__", None), file.parent):
+            send_along(each)
     return module
+
+
+def send_along(module: ModuleType) -> None:
+    """Let a module that a worker, which has no session, cannot import travel with what it runs."""
+    if _has_sparks_own(module):
+        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 
 def _has_sparks_own(module: ModuleType) -> bool:

@@ -1,11 +1,17 @@
 """The fixtures for tests of jobs: a plugin of pytest, which `longhaul test` loads."""
 
+import importlib.abc
 import os
-from collections.abc import Callable, Iterator, Mapping
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from glob import escape
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from itertools import count
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final
 
 import pytest
@@ -16,6 +22,7 @@ from jobs.emitting import Emitter
 from jobs.io.listing import InputListing
 from jobs.io.text_options import READ_CSV
 from jobs.io.work_area import DiskArea
+from jobs.loading import JOBS_VARIABLE, send_along
 from jobs.resources import Resources
 from jobs.running_job import RunningJob
 from jobs.spark.gateway import Gateway
@@ -37,17 +44,75 @@ _NO_S3: Final[Any] = None  # local paths never ask it
 MakeJob = Callable[..., RunningJob[Any]]
 
 
+class _OneSession:
+    """A session like a task's for all tests of a run, made when it is first needed."""
+
+    def __init__(self) -> None:
+        self._ending = ExitStack()
+        self._session: SparkSession | None = None
+
+    def get(self) -> SparkSession:
+        if self._session is None:
+            with ExitStack() as ending:
+                folder = tempfile.TemporaryDirectory(prefix="spark-", ignore_cleanup_errors=True)
+                scratch = Path(ending.enter_context(folder))
+                gateway = Gateway(scratch, RESOURCES)
+                ending.callback(gateway.stop)
+                gateway.attach()
+                session = build_session("tests", session_options(RESOURCES, scratch))
+                ending.callback(session.stop)
+                add_functions_when_imported(session)
+                self._session, self._ending = session, ending.pop_all()
+        return self._session
+
+    def end(self) -> None:
+        self._session = None
+        self._ending.close()
+
+
+_SESSION: Final = _OneSession()
+
+
+class _JobFinder(importlib.abc.MetaPathFinder):
+    """Imports the modules of a project's jobs as a task does: when a session exists."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder.resolve()
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is None or not isinstance(spec.loader, SourceFileLoader):
+            return None
+        if not Path(spec.loader.path).resolve().is_relative_to(self._folder):
+            return None
+        spec.loader = _JobLoader(spec.loader.name, spec.loader.path)
+        return spec
+
+
+class _JobLoader(SourceFileLoader):
+    def exec_module(self, module: ModuleType) -> None:
+        _SESSION.get()
+        super().exec_module(module)
+        send_along(module)
+
+
+def pytest_configure() -> None:
+    if folder := os.environ.get(JOBS_VARIABLE):
+        sys.meta_path.insert(0, _JobFinder(Path(folder)))
+
+
+def pytest_unconfigure() -> None:
+    sys.meta_path[:] = [each for each in sys.meta_path if not isinstance(each, _JobFinder)]
+    _SESSION.end()
+
+
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def spark() -> Iterator[SparkSession]:
     """A session like a task's, one for all tests."""
-    scratch = tmp_path_factory.mktemp("spark")
-    gateway = Gateway(scratch, RESOURCES)
-    gateway.attach()
-    session = build_session("tests", session_options(RESOURCES, scratch))
-    add_functions_when_imported(session)
-    yield session
-    session.stop()
-    gateway.stop()
+    yield _SESSION.get()
+    _SESSION.end()
 
 
 @pytest.fixture

@@ -50,5 +50,8 @@ def check_params(
             problems.append(Problem(each.place, answer["wrong"]))
         elif "unchecked" in answer:
             unchecked[job] = answer["unchecked"]
-    notes = [f"parameters of {job} were not checked: {why}" for job, why in unchecked.items()]
+    notes = [
+        f"parameters of {job} are checked by its task alone: {why}"
+        for job, why in unchecked.items()
+    ]
     return problems, notes
