@@ -18,7 +18,7 @@ from longhaul.domain.lease import State
 def cancel(
     target: Target,
     *,
-    jobs: Annotated[list[str], typer.Argument(metavar="JOB...", help="Ids of the jobs.")],
+    jobs: Annotated[list[str], typer.Argument(metavar="JOB", help="Ids of the jobs.")],
     stage: StageOption = None,
     as_json: AsJson = False,
 ) -> None:

@@ -13,7 +13,7 @@ from infra.requirements import check_for_image
 
 Arguments = Annotated[
     list[str] | None,
-    typer.Argument(help="For the CDK's CLI, such as --profile NAME.", metavar="[CDK-ARGS]..."),
+    typer.Argument(help="For the CDK's CLI, such as --profile NAME.", metavar="CDK-ARGS"),
 ]
 
 

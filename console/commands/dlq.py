@@ -28,7 +28,7 @@ app = typer.Typer(
 Names = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[JOB|MESSAGE]...",
+        metavar="JOB|MESSAGE",
         help="Ids of jobs or messages; eight characters of a message's id are enough.",
     ),
 ]

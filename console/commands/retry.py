@@ -17,7 +17,7 @@ from longhaul.domain.lease import State
 def retry(
     target: Target,
     *,
-    jobs: Annotated[list[str], typer.Argument(metavar="JOB...", help="Ids of the jobs.")],
+    jobs: Annotated[list[str], typer.Argument(metavar="JOB", help="Ids of the jobs.")],
     stage: StageOption = None,
     as_json: AsJson = False,
 ) -> None:

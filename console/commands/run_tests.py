@@ -33,7 +33,7 @@ _PYTEST_FILES = (
 def run_tests(
     arguments: Annotated[
         list[str] | None,
-        typer.Argument(help="For pytest, such as -k NAME.", metavar="[PYTEST-ARGS]..."),
+        typer.Argument(help="For pytest, such as -k NAME.", metavar="PYTEST-ARGS"),
     ] = None,
 ) -> None:
     """Check the project, and run its tests with pytest.
