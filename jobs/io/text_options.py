@@ -31,6 +31,9 @@ READ_CSV: Final = {
     "multiLine": "true",
     # By default it is the empty text, and a quoted one is null too. No text has these characters.
     "nullValue": "\uffff\uffff",
+    # Spark puts whole lines into a column of this name, and nulls into the others. By default it is
+    # `_corrupt_record`, which a file may have.
+    "columnNameOfCorruptRecord": "\uffff\uffff",
 }
 
 

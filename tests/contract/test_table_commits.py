@@ -21,6 +21,7 @@ from longhaul.adapters.iceberg.commits import (
     commit_once,
     conflict_wait_s,
 )
+from longhaul.adapters.iceberg.old_specs import schema_of
 from longhaul.domain.errors import TimeUpError, VoidCommitError
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.manifest import Switch
@@ -162,6 +163,27 @@ def test_snapshots_say_whether_files_were_replaced() -> None:
     world.publish("c", pending(a_file("d"), mode="overwrite", replaces_snapshot=since))
 
     assert world.operations() == [Operation.APPEND, Operation.APPEND, Operation.OVERWRITE]
+
+
+def test_files_of_a_table_that_is_partitioned_by_its_only_column_are_replaced() -> None:
+    world, by = World(), (PartitionBy(column="n"),)
+    world.publish("a", pending(a_file(partition=[bytes(4)]), partition_by=by))
+    since = world.table().metadata.current_snapshot_id
+    new = a_file("data/1.parquet", partition=[bytes(4)])
+
+    world.publish("b", pending(new, mode="overwrite", replaces_snapshot=since, partition_by=by))
+
+    assert [each.file_path[-9:] for each in world.entries()] == ["1.parquet"]
+
+
+def test_manifests_have_the_columns_of_now_where_these_do() -> None:
+    world = World()
+    world.publish("a", pending())
+    with world.table().update_schema() as update:
+        update.add_column("later", StringType())
+    metadata = world.table().metadata.model_copy(update={"current_schema_id": 0})
+
+    assert schema_of(metadata, metadata.spec()).schema_id == 0
 
 
 def test_the_latest_overwrite_is_the_base_of_the_next() -> None:

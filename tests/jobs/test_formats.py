@@ -221,6 +221,16 @@ def test_a_lone_column_keeps_its_rows_in_csv(
     assert [row["x"] for row in read.collect()] == [text or "" for text in texts]
 
 
+def test_a_column_of_csv_may_have_the_name_that_spark_gives_to_corrupt_lines(
+    spark: SparkSession, make_job: Any
+) -> None:
+    frame = spark.createDataFrame([("x", 1), ("y", 2)], "_corrupt_record string, n int")
+
+    read = passed_on(spark, make_job, frame.coalesce(1))
+
+    assert [tuple(row) for row in read.collect()] == [("x", 1), ("y", 2)]
+
+
 def test_python_reads_the_csv_that_a_job_writes(spark: SparkSession, make_job: Any) -> None:
     rows = [(" a\t", "b\x00"), ('"', ","), ("c\r\nd", ""), ("\\", "#"), (None, "e")]
     job = make_job({})
