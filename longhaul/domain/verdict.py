@@ -66,6 +66,13 @@ _PASSING = re.compile(
     r"|Service ?Unavailable|Status Code: 50[034]|SdkClientException|TooManyRequests|LimitReached"
     r"|UserPending|NotReady|ConflictException|EC2Unexpected"
 )
+# A task that was accepted, and whose image or roles are not to be had until people mend a right, a
+# repository or a role. Pulls that time out are none of these. Sources: "Amazon ECS stopped tasks
+# error messages" (ECS Developer Guide) and its pages on CannotPullContainerError.
+_NOT_TO_BE_HAD = re.compile(
+    r"AccessDenied|not authorized|unable to assume|CannotPull.*(not found|Forbidden|Unauthorized)",
+    re.DOTALL,
+)
 CLOSED = "ExecutionClosed"
 """The error of an execution that ended before its attempt was settled."""
 
@@ -127,6 +134,11 @@ def says_out_of_memory(text: str) -> bool:
 def says_no_room(text: str) -> bool:
     """Whether an engine's text about a task's end says that there was no room for it."""
     return _NO_ROOM.search(text) is not None
+
+
+def says_not_to_be_had(text: str) -> bool:
+    """Whether an engine's text about a task's end says that no such task can start for now."""
+    return _NOT_TO_BE_HAD.search(text) is not None
 
 
 def says_passing(text: str) -> bool:

@@ -22,7 +22,7 @@ INTERRUPTED = {
     "emr-never-started",
     "exit-73-superseded",
     "exit-75-told-to-stop",
-    "image-denied",
+    "image-out-of-reach",
     "infrastructure-health",
     "lambda-crashed",
     "lambda-exit-75-told-to-stop",
@@ -54,7 +54,10 @@ NOT_PLACED = {
 # Refused for another reason than lack of room. It waits as well, for people.
 REFUSED = {
     "emr-start-denied",
+    "image-denied",
+    "image-gone",
     "lambda-denied",
+    "role-not-assumed",
     "run-task-denied",
     "subnet-gone",
     "task-definition-inactive",

@@ -81,7 +81,7 @@ def test_verdict_says_all_that_ecs_says_of_the_end_of_a_task(
                 "StoppedReason": "ResourceInitializationError: AccessDeniedException: User: x is "
                 "not authorized to perform: ecr:GetAuthorizationToken on resource: *",
             },
-            OutcomeClass.INTERRUPTED,
+            OutcomeClass.REFUSED,
         ),
         (
             {
