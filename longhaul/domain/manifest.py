@@ -36,6 +36,9 @@ MAX_FILES: Final = 100_000
 # A forged size must not get into sums that the table or a float cannot hold. S3's limit is less.
 _MAX_FILE_BYTES: Final = 2**50
 
+# A forged number must not make what follows from it one that no reader takes. No count is longer.
+_MAX_COUNT: Final = 2**63 - 1
+
 # A publication is repeated until it is struck off, by the sweeper at the latest. It is recognized
 # as done after up to this many other publications.
 _PUBLISHED_KEPT: Final = 1_000
@@ -76,6 +79,7 @@ _OF_PARTS: Final = Field(max_length=10_000, fail_fast=True)  # S3's limit of an 
 Text = Annotated[str, Field(max_length=2_048)]
 RelativePath = Annotated[Text, AfterValidator(relative)]
 FileSize = Annotated[int, Field(ge=0, le=_MAX_FILE_BYTES)]
+Count = Annotated[int, Field(ge=0, le=_MAX_COUNT)]
 
 
 class ManifestFile(Model):
@@ -97,11 +101,13 @@ class Manifest(Model):
 
     version: Literal[1] = 1
     key: Text
-    run: int
-    attempt: int
+    run: Count
+    attempt: Count
     # Twice as many as one job writes: appends that come at once may each see room for their files.
     files: Annotated[tuple[ManifestFile, ...], _OF_FILES]
-    rows: Annotated[dict[Text, int], Field(max_length=2 * MAX_FILES)] = Field(default_factory=dict)
+    rows: Annotated[dict[Text, Count], Field(max_length=2 * MAX_FILES)] = Field(
+        default_factory=dict
+    )
     # Token of the latest publication that was no append; None while there were only appends.
     base: Text | None = None
     # Tokens of this publication and of those before it, oldest first: a publisher that finds its
@@ -240,6 +246,6 @@ def _rows(ours: Manifest, current: Manifest | None, kept: list[ManifestFile]) ->
         if ours.of_dataset(dataset):
             terms.append(ours.rows.get(dataset))
         known = [term for term in terms if term is not None]
-        if len(known) == len(terms):
+        if len(known) == len(terms) and sum(known) <= _MAX_COUNT:
             counts[dataset] = sum(known)
     return dict(sorted(counts.items()))

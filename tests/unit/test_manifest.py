@@ -1,5 +1,6 @@
 """Which manifest follows which, for any order and number of publications."""
 
+import json
 from dataclasses import dataclass
 
 import pytest
@@ -236,6 +237,28 @@ class Output:
 
 
 STEPS = st.lists(st.tuples(st.integers(0, 5), st.sampled_from(["upload", "publish"])), max_size=40)
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"rows": {MAIN: 10**4300 - 1}},
+        {"rows": {MAIN: 2**63 - 1}},
+        {"rows": {MAIN: -1}},
+        {"run": 10**4299},
+        {"attempt": 10**4299},
+    ],
+)
+def test_what_is_appended_to_forged_numbers_is_read_again(forged: dict[str, object]) -> None:
+    found = {"key": "main#a", "run": 1, "attempt": 1, "files": [{"path": "x", "size": 1}]}
+    try:
+        current = Manifest.model_validate_json(json.dumps(found | forged))
+    except ValidationError:
+        return  # it is not ours: an append leaves it as it is
+
+    appended = merged(pending(1, "append", current), current)
+
+    assert Manifest.model_validate_json(appended.model_dump_json()) == appended
 
 
 @given(
