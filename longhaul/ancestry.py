@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from longhaul.domain.ancestry import is_child
+from longhaul.domain.ancestry import is_child, is_noted
 from longhaul.domain.errors import InvalidRequestError
-from longhaul.domain.follow_ons import seal_of, with_stored
+from longhaul.domain.follow_ons import join_key, seal_of, with_stored
 from longhaul.domain.lease import Lease
 from longhaul.domain.lineage import Lineage, fan_out_problem, is_child_id
 from longhaul.domain.message import JobMessage
 from longhaul.domain.request import JobRequest
-from longhaul.ports import Leases, Requests
+from longhaul.ports import Joins, Leases, Requests
 from longhaul.settings import RuntimeSettings, Stage
 
 _FORGED = "lineage: is Longhaul's own, and no success led to this job: leave it out"
@@ -24,6 +24,7 @@ _RESERVED = (
 class Ancestry:
     settings: RuntimeSettings
     leases: Leases
+    joins: Joins
     requests: Requests
 
     def proven(self, message: JobMessage, stage: Stage, row: Lease | None) -> JobRequest:
@@ -60,17 +61,34 @@ class Ancestry:
             return None
 
     def _check(self, lineage: Lineage, message: JobMessage, stage: Stage) -> None:
-        parent = self.leases.load(lineage.parent)
         job_id = message.key.partition("#")[2]
-        is_ours = is_child(lineage, job_id, stage, parent, self._emitted(parent))
-        if parent is None or not is_ours or not self._may_lead_to(parent, stage):
+        noted = self._noted(lineage, stage)
+        is_ours = (
+            is_noted(lineage, job_id, stage, noted)
+            if noted
+            else self._is_child(lineage, job_id, stage)
+        )
+        if not is_ours:
             raise InvalidRequestError([_FORGED])
         if problem := fan_out_problem(lineage.groups):
             raise InvalidRequestError([f"lineage: {problem}"])
 
-    def _emitted(self, parent: Lease | None) -> Mapping[str, int]:
+    def _noted(self, lineage: Lineage, stage: Stage) -> Lineage | None:
+        """What was noted of a join's job; None of another, or by a version that noted nothing."""
+        if lineage.inputs_ref is None or not lineage.groups:
+            return None
+        key = join_key(stage.name, lineage.parent, lineage.groups[-1].run)
+        return self.joins.noted_lineage(key)
+
+    def _is_child(self, lineage: Lineage, job_id: str, stage: Stage) -> bool:
+        parent = self.leases.load(lineage.parent)
+        if parent is None or not self._may_lead_to(parent, stage):
+            return False
+        return is_child(lineage, job_id, stage, parent, self._emitted(parent))
+
+    def _emitted(self, parent: Lease) -> Mapping[str, int]:
         """How many jobs the parent emitted, by stage; empty when its stage decided."""
-        output = parent.attempt.output if parent else None
+        output = parent.attempt.output
         if output is None or output.emitted_ref is None:
             return {}
         if output.emitted is not None:

@@ -6,7 +6,7 @@ Settle, dispatcher and sweeper call this. Each act may be repeated, and is struc
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from itertools import chain, groupby
@@ -259,9 +259,11 @@ class Finisher:
     ) -> Iterator[FollowOn]:
         """The jobs of the joins that wait for nothing more."""
         for each in replaced(lease, emitted, self.settings):
-            outputs = self.joins.note_success(each, self.clock.now())
-            if outputs is not None:
-                job = self._start(each.join, dict(enumerate(outputs)), len(outputs), refused)
+            complete = self.joins.note_success(each, self.clock.now())
+            if complete is not None:
+                outputs, noted = complete.outputs, complete.lineage
+                join = replace(each.join, lineage=noted) if noted else each.join
+                job = self._start(join, dict(enumerate(outputs)), len(outputs), refused)
                 if job:
                     yield job
 
@@ -276,7 +278,8 @@ class Finisher:
     def _start(
         self, join: Join, outputs: Mapping[int, str], size: int, refused: Refusals
     ) -> FollowOn | None:
-        found = joined(join, outputs, size, self.leases.load(join.of), self.settings)
+        opener = None if join.lineage.seal else self.leases.load(join.of)
+        found = joined(join, outputs, size, opener, self.settings)
         self.requests.put_inputs(found.inputs_ref, found.inputs)
         if problem := _problem_of(found):
             refused.append(self._refuse(found, problem))

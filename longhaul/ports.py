@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from longhaul.domain.claim import Claim
 from longhaul.domain.errors import UnreadableRowError
-from longhaul.domain.follow_ons import Emitted, Replaced
+from longhaul.domain.follow_ons import Complete, Emitted, Replaced
 from longhaul.domain.history import AttemptRecord
 from longhaul.domain.lease import (
     AttemptId,
@@ -23,6 +23,7 @@ from longhaul.domain.lease import (
     RecordedResult,
     State,
 )
+from longhaul.domain.lineage import Lineage
 from longhaul.domain.message import JobMessage, Message
 from longhaul.domain.notice import Notice
 from longhaul.domain.pace import Pace, Room, SlotUse
@@ -262,12 +263,19 @@ class Slots(Protocol):
 
 
 class Joins(Protocol):
-    def note_success(self, replaced: Replaced, now: datetime) -> Sequence[str] | None:
+    def note_success(self, replaced: Replaced, now: datetime) -> Complete | None:
         """Put what a job led to in its place among those for which a join waits; repeatable.
 
-        All outputs, in order, once nothing is left to wait for, else None. A job that the join does
-        not wait for changes nothing: a deploy has changed what leads there, or a later run led to
-        more than the first.
+        What the join gets, once nothing is left to wait for, else None. A later run of a job
+        replaces the earlier one, and all that descends from it, until the join has started. A job
+        that the join does not wait for changes nothing: a deploy has changed what leads there, or
+        a later run has replaced the one that it descends from.
+        """
+
+    def noted_lineage(self, join_key: str) -> Lineage | None:
+        """The lineage of a join's job, without `inputs_ref`, as noted with the opener's success.
+
+        None: the opener has not succeeded, or by a version that noted nothing.
         """
 
     def arrive(

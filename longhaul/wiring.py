@@ -281,7 +281,12 @@ class Wiring:
             starter=starter,
             claimer=claimer,
             finisher=self.finisher,
-            ancestry=Ancestry(settings=self.settings, leases=self.leases, requests=self.requests),
+            ancestry=Ancestry(
+                settings=self.settings,
+                leases=self.leases,
+                joins=self.joins,
+                requests=self.requests,
+            ),
             guard=guard,
             metrics=self.metrics,
             background=self.background,

@@ -61,3 +61,14 @@ def is_child(
     if n >= size:
         return False
     return follows(n, (*groups_of(parent), place_behind(parent, n, size)))
+
+
+def is_noted(lineage: Lineage, job_id: str, stage: Stage, noted: Lineage) -> bool:
+    """Whether a join's job is the one whose lineage was noted with its opener.
+
+    The note outlives the opener's row: a member may be corrected months after the opener ended.
+    """
+    run = lineage.groups[-1].run
+    made = child_id(noted.root, stage.name, noted.parent, run, "join")
+    inputs_ref = joined_ref(job_key(stage.name, job_id))
+    return (lineage, job_id) == (noted.model_copy(update={"inputs_ref": inputs_ref}), made)

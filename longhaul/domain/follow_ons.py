@@ -45,7 +45,12 @@ class Join:
     @property
     def key(self) -> str:
         """Partition key of the join's items."""
-        return f"join#{self.stage}#{self.of}@{self.run}"
+        return join_key(self.stage, self.of, self.run)
+
+
+def join_key(stage: str, of: str, run: int) -> str:
+    """Partition key of the items of the join that belongs to a run of the job `of`."""
+    return f"join#{stage}#{of}@{run}"
 
 
 @dataclass(frozen=True)
@@ -75,6 +80,20 @@ class Replaced:
     path: tuple[tuple[str, int], ...]
     by: Mapping[str, int]  # stage and number
     output: str | None
+    run: int  # of the job
+    of: int = 0  # run of the job before it; 0 of the opener itself
+
+
+@dataclass(frozen=True)
+class Complete:
+    """A join that waits for nothing more.
+
+    `outputs`: by branch, each in the order in which its jobs were emitted. `lineage`: of its job,
+    without `inputs_ref`, as it was noted with the opener. None: by a version that did not note it.
+    """
+
+    outputs: Sequence[str]
+    lineage: Lineage | None
 
 
 @dataclass(frozen=True)
@@ -159,13 +178,19 @@ def replaced(
             at = pipeline.collected(name)
             place = opener.model_copy(update={"n": 0, "size": 1})
             lineage = Lineage(
-                root=lease.root, parent=opener.of, groups=(*groups[:depth], place), counts=True
+                root=lease.root,
+                parent=opener.of,
+                groups=(*groups[:depth], place),
+                counts=True,
+                seal=None if path else seal_of(lease),
             )
             yield Replaced(
                 Join(name, opener.of, opener.run, lineage, upstream=at),
                 path,
                 by,
                 output.prefix if lease.stage == at else None,
+                lease.run,
+                groups[-2].run if path else 0,
             )
 
 
@@ -176,11 +201,13 @@ def joined(
     opener: Lease | None,
     settings: RuntimeSettings,
 ) -> Joined:
-    """The job that starts when all have arrived. `opener`: the row of the job that it belongs to.
+    """The job that starts when all have arrived.
 
-    Its inputs are the `outputs`, by place, in the order in which the jobs were emitted; an output
-    to which several of them added is one input, named after the first. They are stored beside the
-    request, which names them: thousands of paths do not fit into a message.
+    `opener`: the row of the job that it belongs to, where the lineage of the join has no seal.
+
+    Its inputs are the `outputs`, by place, in their order; an output to which several of them added
+    is one input, named after the first. They are stored beside the request, which names them:
+    thousands of paths do not fit into a message.
     """
     job_id = child_id(join.lineage.root, join.stage, join.of, join.run, "join")
     key = job_key(join.stage, job_id)
@@ -195,7 +222,7 @@ def joined(
     }
     missing = tuple(each for each, output in inputs.items() if output is None)
     request = {"inputs": dict.fromkeys(missing)}
-    seal = seal_of(opener) if opener else None
+    seal = join.lineage.seal or (seal_of(opener) if opener else None)
     lineage = join.lineage.model_copy(update={"inputs_ref": joined_ref(key), "seal": seal})
     job = _sent(settings.stage(join.stage), job_id, request, lineage, settings)
     return Joined(job, key, joined_ref(key), inputs, missing)

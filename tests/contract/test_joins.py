@@ -1,16 +1,21 @@
 """`ports.Joins` on DynamoDB: arrivals of the jobs of a fan-out are counted."""
 
 import random
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from longhaul.adapters.dynamodb.joins import DynamoJoins
 from longhaul.domain.follow_ons import Join, Replaced
 from longhaul.domain.lineage import Lineage
 from simulation.aws.clock import VirtualClock
 from simulation.aws.cloud import FakeAws
+from simulation.aws.errors import unavailable
+from simulation.aws.service import Answer, Call, Proceed
 from tests.builders import NOW
 from tests.contract.conftest import Aws, create_leases_table
 
@@ -28,57 +33,69 @@ JOIN = Join("delays", "months#1", 5, Lineage(root="months#1", parent="months#1")
 
 
 def success(
-    *path: tuple[str, int], output: str | None = None, join: Join = JOIN, **by: int
+    *path: tuple[str, int],
+    output: str | None = None,
+    join: Join = JOIN,
+    run: int = 7,
+    of: int | None = None,
+    **by: int,
 ) -> Replaced:
-    return Replaced(join, path, by, output)
+    """The success of a job in its run, which follows from that one `of` the job before."""
+    return Replaced(join, path, by, output, run, (7 if of is None else of) if path else 0)
+
+
+def noted(joins: DynamoJoins, replaced: Replaced) -> Sequence[str] | None:
+    """All outputs, once the join is complete."""
+    complete = joins.note_success(replaced, NOW)
+    return None if complete is None else complete.outputs
 
 
 def test_join_is_complete_when_each_job_that_took_the_place_of_another_has_arrived(
     joins: DynamoJoins,
 ) -> None:
-    assert joins.note_success(success(clean=1, split=2), NOW) is None
-    assert joins.note_success(success(("split", 1), clean=2), NOW) is None
-    assert joins.note_success(success(("split", 1), ("clean", 1), output="s3://b/11/"), NOW) is None
-    assert joins.note_success(success(("split", 0)), NOW) is None  # it led to none
-    assert joins.note_success(success(("clean", 0), output="s3://b/0/"), NOW) is None
+    assert noted(joins, success(clean=1, split=2)) is None
+    assert noted(joins, success(("split", 1), clean=2)) is None
+    assert noted(joins, success(("split", 1), ("clean", 1), output="s3://b/11/")) is None
+    assert noted(joins, success(("split", 0))) is None  # it led to none
+    assert noted(joins, success(("clean", 0), output="s3://b/0/")) is None
 
-    found = joins.note_success(success(("split", 1), ("clean", 0), output="s3://b/10/"), NOW)
+    found = noted(joins, success(("split", 1), ("clean", 0), output="s3://b/10/"))
 
     assert found == ["s3://b/0/", "s3://b/10/", "s3://b/11/"]
 
 
 def test_job_that_led_to_none_completes_its_join_at_once(joins: DynamoJoins) -> None:
-    assert joins.note_success(success(), NOW) == []
+    assert noted(joins, success()) == []
 
 
 def test_repeated_success_changes_nothing_and_the_last_returns_the_outputs_again(
     joins: DynamoJoins,
 ) -> None:
     for _ in range(3):
-        assert joins.note_success(success(clean=2), NOW) is None
+        assert noted(joins, success(clean=2)) is None
     for _ in range(3):
-        assert joins.note_success(success(("clean", 1), output="s3://b/1/"), NOW) is None
+        assert noted(joins, success(("clean", 1), output="s3://b/1/")) is None
     for _ in range(2):
-        found = joins.note_success(success(("clean", 0), output="s3://b/0/"), NOW)
+        found = noted(joins, success(("clean", 0), output="s3://b/0/"))
         assert found == ["s3://b/0/", "s3://b/1/"]
 
 
 def test_job_that_nothing_counted_led_to_changes_nothing(joins: DynamoJoins) -> None:
-    assert joins.note_success(success(("clean", 0), output="s3://b/0/"), NOW) is None
-    joins.note_success(success(clean=1), NOW)
+    assert noted(joins, success(("clean", 0), output="s3://b/0/")) is None
+    noted(joins, success(clean=1))
     # Of a later run of the opener, which led to more.
-    assert joins.note_success(success(("clean", 1), output="s3://b/1/"), NOW) is None
-    assert joins.note_success(success(("other", 0), output="s3://b/x/"), NOW) is None
+    assert noted(joins, success(("clean", 1), output="s3://b/1/")) is None
+    assert noted(joins, success(("other", 0), output="s3://b/x/")) is None
 
-    assert joins.note_success(success(("clean", 0), output="s3://b/0/"), NOW) == ["s3://b/0/"]
+    assert noted(joins, success(("clean", 0), output="s3://b/0/")) == ["s3://b/0/"]
 
 
 def test_joins_of_two_runs_are_counted_apart(joins: DynamoJoins) -> None:
-    joins.note_success(success(clean=2), NOW)
+    noted(joins, success(clean=2))
     again = replace(JOIN, run=6)
-    joins.note_success(success(clean=1, join=again), NOW)
+    noted(joins, success(clean=1, join=again))
 
-    found = joins.note_success(success(("clean", 0), output="s3://b/0/", join=again), NOW)
+    found = noted(joins, success(("clean", 0), output="s3://b/0/", join=again))
 
     assert found == ["s3://b/0/"]
 
@@ -127,3 +144,105 @@ def test_large_group_is_read_in_pages(fake: FakeAws) -> None:
         found = joins.arrive("join#delays#months#1@5", n, 1_200, f"s3://b/{'x' * 900}/{n}/", NOW)
     assert found is not None
     assert (len(found), found[1_199][-6:]) == (1_200, "/1199/")
+
+
+def test_later_run_replaces_what_the_earlier_one_led_to(joins: DynamoJoins) -> None:
+    noted(joins, success(clean=2))
+    noted(joins, success(("clean", 0), output="s3://b/0/"))
+    noted(joins, success(("clean", 1), days=3))
+    noted(joins, success(("clean", 1), ("days", 2), output="s3://b/12/"))
+
+    for _ in range(2):
+        assert noted(joins, success(("clean", 1), days=2, run=8)) is None
+    # What descends from the earlier run does not count any more, repeated or new.
+    assert noted(joins, success(("clean", 1), ("days", 2), output="s3://b/12/")) is None
+    assert noted(joins, success(("clean", 1), ("days", 0), output="s3://b/10/")) is None
+    later = {"of": 8, "run": 9}
+    assert noted(joins, success(("clean", 1), ("days", 1), output="s3://b/11/", **later)) is None
+
+    found = noted(joins, success(("clean", 1), ("days", 0), output="s3://b/10/", **later))
+
+    assert found == ["s3://b/0/", "s3://b/10/", "s3://b/11/"]
+
+
+def test_later_run_that_leads_to_none_completes_the_join_without_the_earlier_ones_outputs(
+    joins: DynamoJoins,
+) -> None:
+    noted(joins, success(clean=1))
+    noted(joins, success(("clean", 0), days=2))
+    noted(joins, success(("clean", 0), ("days", 0), output="s3://b/00/"))
+
+    assert noted(joins, success(("clean", 0), run=8)) == []
+    assert noted(joins, success(("clean", 0), days=2)) is None  # the earlier run, late
+
+
+def test_later_run_of_a_job_does_not_change_a_join_that_has_started(joins: DynamoJoins) -> None:
+    noted(joins, success(clean=1))
+    assert noted(joins, success(("clean", 0), output="s3://b/0/")) == ["s3://b/0/"]
+
+    assert noted(joins, success(("clean", 0), output="s3://b/new/", run=8)) is None
+
+    assert noted(joins, success(("clean", 0), output="s3://b/0/")) == ["s3://b/0/"]
+
+
+@pytest.mark.parametrize("at", range(12))
+def test_replacement_that_dies_at_any_call_is_finished_by_its_repeat(
+    fake: FakeAws, at: int
+) -> None:
+    joins = of(fake.dynamodb, create_leases_table(fake.dynamodb))
+    noted(joins, success(clean=2))
+    noted(joins, success(("clean", 0), output="s3://b/0/"))
+    noted(joins, success(("clean", 1), days=4))
+    for n in range(2):
+        noted(joins, success(("clean", 1), ("days", n), output=f"s3://b/1{n}/"))
+    calls = iter(range(10_000))
+
+    def around(call: Call, proceed: Proceed) -> Answer:
+        if (n := next(calls)) > at:
+            raise unavailable(call)
+        answer = proceed()
+        if n == at:
+            raise unavailable(call)
+        return answer
+
+    fake.gate.around = around
+    with suppress(ClientError):
+        noted(joins, success(("clean", 1), days=1, run=8))
+    fake.gate.around = None
+    noted(joins, success(("clean", 1), ("days", 2), output="s3://b/12/"))  # of the earlier run
+
+    assert noted(joins, success(("clean", 1), days=1, run=8)) is None
+    later = success(("clean", 1), ("days", 0), output="s3://b/new/", of=8, run=9)
+    assert noted(joins, later) == ["s3://b/0/", "s3://b/new/"]
+
+
+def test_outputs_come_one_branch_after_another(joins: DynamoJoins) -> None:
+    noted(joins, success(a=2, b=2))
+    for n in range(2):
+        for branch in "ba":
+            noted(joins, success((branch, n), clean=1))
+            found = noted(joins, success((branch, n), ("clean", 0), output=f"s3://b/{branch}{n}/"))
+
+    assert found == ["s3://b/a0/", "s3://b/a1/", "s3://b/b0/", "s3://b/b1/"]
+
+
+def test_nothing_is_counted_below_a_place_while_another_run_replaces_it(fake: FakeAws) -> None:
+    joins = of(fake.dynamodb, create_leases_table(fake.dynamodb))
+    noted(joins, success(clean=1))
+    noted(joins, success(("clean", 0), days=2))
+    late: list[Sequence[str] | None] = []
+
+    def around(call: Call, proceed: Proceed) -> Answer:
+        is_last = "closed" in str(call.arguments.get("TransactItems", [{}])[0].get("Put"))
+        if is_last and not late:
+            late.append(None)
+            noted(joins, success(("clean", 0), ("days", 0), output="s3://b/late/"))
+        return proceed()
+
+    fake.gate.around = around
+    assert noted(joins, success(("clean", 0), days=2, run=8)) is None
+    fake.gate.around = None
+
+    assert late
+    later = [success(("clean", 0), ("days", n), output=f"s3://b/{n}/", of=8) for n in range(2)]
+    assert [noted(joins, each) for each in later] == [None, ["s3://b/0/", "s3://b/1/"]]

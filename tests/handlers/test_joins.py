@@ -9,10 +9,10 @@ import pytest
 
 from console.operations.cancel import Canceller
 from functions import sweeper
-from longhaul.adapters.dynamodb.item import to_item
+from longhaul.adapters.dynamodb.item import lease_key, to_item
 from longhaul.domain.lease import Lease, Owed, State
 from longhaul.settings import Stage
-from tests.builders import body, stage
+from tests.builders import BUCKET, body, stage
 from tests.events import event
 from tests.handlers.conftest import Context, Stack, deployed
 from tests.handlers.test_stages import (
@@ -450,3 +450,86 @@ def test_success_leads_where_its_stage_led_when_that_was_taken_out_since(
         assert len(run_all(stack, "clean", context)) == 2
         (join,) = run_all(stack, "delays", context)
         assert inputs_of(stack, join) == ["clean_00000", "clean_00001"]
+
+
+def test_join_starts_though_the_row_of_its_opener_has_expired(
+    pipeline: Stack, context: Context
+) -> None:
+    """As when a dead member is corrected months after its opener ended."""
+    row = begun(pipeline, context, emitting(2))
+    first, second = dispatched(pipeline, CLEAN, context)
+    commit(pipeline, first, seal="5ea1")
+    settled(first, context)
+    pipeline.aws.dynamodb.delete_item(
+        TableName=pipeline.settings.leases_table, Key=lease_key(row.key)
+    )
+    commit(pipeline, second, seal="5ea1")
+    settled(second, context)
+
+    (join,) = dispatched(pipeline, DELAYS, context)
+
+    assert inputs_of(pipeline, join) == ["clean_00000", "clean_00001"]
+    assert join.root == row.key
+
+
+def test_forged_join_never_starts_though_the_row_of_its_opener_has_expired(
+    pipeline: Stack, context: Context
+) -> None:
+    row = begun(pipeline, context, {"clean": []})
+    (message,) = receive(pipeline, DELAYS)
+    pipeline.aws.dynamodb.delete_item(
+        TableName=pipeline.settings.leases_table, Key=lease_key(row.key)
+    )
+    forged = json.loads(message["Body"])
+    forged["lineage"]["root"] = "main#another"
+    pipeline.sqs.send_message(QueueUrl=DELAYS.queue_url, MessageBody=json.dumps(forged))
+
+    assert dispatched(pipeline, DELAYS, context) == []
+
+
+def given_up(stack: Stack, key: str) -> None:
+    """As after ten errors in a row: the row is dead, although its success was counted."""
+    row = stack.parts.leases.load(key)
+    assert row is not None
+    dead = replace(row, state=State.DEAD, owed=())
+    stack.aws.dynamodb.put_item(TableName=stack.settings.leases_table, Item=to_item(dead))
+    stack.aws.clock.advance(1)
+
+
+@pytest.mark.parametrize("before", [3, 1, 0])
+@pytest.mark.parametrize("after", [2, 1, 0])
+@pytest.mark.parametrize("arrived", [0, 1, 3])
+def test_corrected_run_takes_the_place_of_all_that_the_counted_one_led_to(
+    context: Context, before: int, after: int, arrived: int
+) -> None:
+    with deployed(check=True, stages=BY_DATE) as stack:
+        begun(stack, context, {"fetch": requests(2)})
+        first, second = dispatched(stack, BY_DATE[1], context)
+        commit(stack, first, {"clean": requests(before)}, seal="5ea1")
+        settled(first, context)
+        of_first = dispatched(stack, BY_DATE[2], context)
+        for each in of_first[:arrived]:
+            commit(stack, each, seal="5ea1")
+            settled(each, context)
+        given_up(stack, first.key)
+        fixed = body(job_id=first.job_id, params={"again": True})
+        stack.sqs.send_message(QueueUrl=BY_DATE[1].queue_url, MessageBody=fixed)
+        (again,) = dispatched(stack, BY_DATE[1], context)
+        commit(stack, again, {"clean": requests(after)}, seal="5ea1")
+        settled(again, context)
+        for each in of_first[arrived:]:  # of the first run, late
+            commit(stack, each, seal="5ea1")
+            settled(each, context)
+        assert jobs_in(stack, BY_DATE[3]) == []
+        of_again = run_all(stack, "clean", context)
+        commit(stack, second, {"clean": []}, seal="5ea1")
+        settled(second, context)
+
+        (join,) = run_all(stack, "delays", context)
+
+        assert join.lineage is not None
+        inputs = stack.parts.requests.get_inputs(str(join.lineage.inputs_ref))
+        assert list((inputs or {}).values()) == [
+            f"s3://{BUCKET}/out/{each.id.token}/"
+            for each in sorted(of_again, key=lambda row: row.lineage.groups[-1].n)  # type: ignore[union-attr]
+        ]

@@ -1,23 +1,42 @@
 """Joins: for how many jobs each still waits, and what has arrived.
 
 An item has the number, and one more for each job that succeeded says what took its place. Both are
-one transaction, so a repeat changes nothing. A job is counted if the one before it was, and led to
-it: of a later run that leads to more, the rest does not count. Each write is small, however many
-jobs there are; the outputs are read once, by the job that completes them.
+one transaction, so a repeat changes nothing. A job is counted if the one before it was, in the same
+run, and led to it. Each write is small, however many jobs there are; the outputs are read once, by
+the job that completes them.
+
+A later run of a job that was counted takes the place of the earlier one, with all that descends
+from it, unless the join has started:
+
+    close      the item of the job, and each below it: nothing more is counted there
+    replace    one transaction: the job's item, and the number without what the earlier run had left
+               to wait for, and with what the later one leads to
+
+What is left below the job names another run of the job before it, and so does not count.
 """
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools import Logger
+from botocore.exceptions import ClientError
 
 from longhaul.adapters.dynamodb.conflicts import Conflicts, has_failed
-from longhaul.adapters.dynamodb.item import deserialize, expiry, primary_key, serialized
+from longhaul.adapters.dynamodb.item import (
+    Item,
+    deserialize,
+    expiry,
+    primary_key,
+    serialize,
+    serialized,
+)
 from longhaul.adapters.dynamodb.table import PARTITION_KEY, SORT_KEY, TTL
-from longhaul.domain.follow_ons import Replaced
+from longhaul.adapters.errors import code_of
+from longhaul.domain.follow_ons import Complete, Replaced
+from longhaul.domain.lineage import Lineage
 from longhaul.ports import Clock
 
 if TYPE_CHECKING:
@@ -34,6 +53,21 @@ _LIVES = timedelta(days=5 * 365)
 """Beside the row's 120 days: a job may come late, and a join must not wait for what is forgotten.
 """
 
+# The clauses of the conditions, each with what it keeps out.
+ABSENT = "attribute_not_exists(#key)"  # a repeat counts nothing
+# What an earlier run of the job before led to, is no repeat. Its item has been left there.
+OF_ANOTHER_RUN = "(attribute_exists(#of) AND #of <> :of)"
+LED_HERE = "#to > :n"  # a place to which the job before did not lead
+SAME_RUN = "#run = :run"  # what descends from a run that another has replaced
+# Items of the version before do not say of which run they are.
+UNKNOWN_RUN = "attribute_not_exists(#run)"
+OPEN = "attribute_not_exists(closed)"  # what a later run of a job before is about to replace
+CLOSED = "attribute_exists(closed)"  # nothing is replaced of which more may still be counted
+NOT_STARTED = "attribute_not_exists(started)"  # a join that has started keeps its inputs
+NONE_LEFT = "#jobs = :none"  # a join never starts while it waits for something
+
+Path = tuple[tuple[str, int], ...]
+
 
 class DynamoJoins:
     """`ports.Joins`."""
@@ -45,66 +79,208 @@ class DynamoJoins:
         self._table = table
         self._conflicts = Conflicts(clock, rng)
 
-    def note_success(self, replaced: Replaced, now: datetime) -> Sequence[str] | None:
+    def note_success(self, replaced: Replaced, now: datetime) -> Complete | None:
         """See `ports.Joins`."""
-        key = replaced.join.key
-        if self._note(key, replaced, expiry(now + _LIVES)):
-            answer = self._client.get_item(
-                TableName=self._table, Key=primary_key(key, _WAITS), ConsistentRead=True
-            )
-            if deserialize(answer["Item"]["jobs"]) == 0:
-                done = self._items(key, _DONE)
-                return [deserialize(item["output"]) for item in done if "output" in item]
-        return None
+        key, ttl = replaced.join.key, expiry(now + _LIVES)
+        if not self._note(replaced, ttl):
+            logger.info("a join does not wait for this job", extra={"join": key})
+            return None
+        answer = self._client.get_item(
+            TableName=self._table, Key=primary_key(key, _WAITS), ConsistentRead=True
+        )
+        if deserialize(answer["Item"]["jobs"]) != 0 or not self._start(key):
+            return None
+        items = self._items(key, _DONE)
+        outputs = [
+            deserialize(item["output"]) for _, item in _counted((), items) if "output" in item
+        ]
+        return Complete(outputs, _lineage_in(items.get(_done(()))))
 
-    def _note(self, key: str, replaced: Replaced, ttl: dict[str, Any]) -> bool:
+    def noted_lineage(self, join_key: str) -> Lineage | None:
+        """See `ports.Joins`."""
+        answer = self._client.get_item(
+            TableName=self._table, Key=primary_key(join_key, _done(())), ConsistentRead=True
+        )
+        return _lineage_in(answer.get("Item"))
+
+    def _note(self, replaced: Replaced, ttl: dict[str, Any]) -> bool:
         """Write what takes the job's place, once; whether it is written, now or before."""
+        new = f"{ABSENT} OR {OF_ANOTHER_RUN}"
+        reasons = self._conflicts.transact(
+            self._client,
+            [
+                self._put(replaced, ttl, new, {"#of": "of"}, {":of": replaced.of}),
+                self._add(replaced, sum(replaced.by.values()) - 1, ttl),
+                *self._before(replaced),
+            ],
+        )
+        if reasons is None:
+            return True
+        if not has_failed(reasons[0]):
+            return False
+        noted = reasons[0]["Item"].get("run")
+        if noted is None or deserialize(noted) == replaced.run:
+            return True
+        return deserialize(noted) < replaced.run and self._replace(
+            replaced, deserialize(noted), ttl
+        )
+
+    def _replace(self, replaced: Replaced, run: int, ttl: dict[str, Any]) -> bool:
+        """Take the place of an earlier `run`, and of all that descends from it; whether it did."""
+        above = _done(replaced.path).rpartition("#")[0]
+        while True:
+            found = dict(_counted(replaced.path, self._items(replaced.join.key, above)))
+            left = [path for path, item in found.items() if "closed" not in item]
+            if not left:
+                break
+            for path in left:  # the job's own first
+                reasons = self._close(replaced, path, run)
+                if reasons is not None:
+                    # Another function was first, or the join has started.
+                    return has_failed(reasons[0]) and self._note(replaced, ttl)
+        waits = 1 + sum(_led_to(item) - 1 for item in found.values())
+        of_run = f"{SAME_RUN} AND {CLOSED}"
+        reasons = self._conflicts.transact(
+            self._client,
+            [
+                self._put(replaced, ttl, of_run, {"#run": "run"}, {":run": run}),
+                self._add(replaced, sum(replaced.by.values()) - waits, ttl, NOT_STARTED),
+                *self._before(replaced),
+            ],
+        )
+        if reasons is not None:
+            return has_failed(reasons[0]) and self._note(replaced, ttl)
+        logger.info("a later run took a place at a join", extra={"join": replaced.join.key})
+        return True
+
+    def _close(
+        self, replaced: Replaced, path: Path, run: int
+    ) -> Sequence[Mapping[str, Any]] | None:
+        """Count nothing more below a place; the reasons when a condition has failed.
+
+        The first is about the job that is replaced, the second about the join.
+        """
+        close: dict[str, Any] = {
+            "TableName": self._table,
+            "Key": primary_key(replaced.join.key, _done(path)),
+            "UpdateExpression": "SET closed = :closed",
+        }
+        closed = {":closed": serialize(1)}
+        of_run: dict[str, Any] = {
+            "ExpressionAttributeNames": {"#run": "run"},
+            "ExpressionAttributeValues": {":run": serialize(run)},
+        }
+        if path == replaced.path:
+            values = closed | of_run["ExpressionAttributeValues"]
+            update: dict[str, Any] = close | of_run
+            update["ExpressionAttributeValues"] = values
+            writes: list[Any] = [{"Update": update | {"ConditionExpression": SAME_RUN}}]
+        else:
+            of_job = self._check(replaced, _done(replaced.path), f"{SAME_RUN} AND {CLOSED}", of_run)
+            writes = [of_job, {"Update": close | {"ExpressionAttributeValues": closed}}]
+        return self._conflicts.transact(
+            self._client,
+            [writes[0], self._check(replaced, _WAITS, NOT_STARTED), *writes[1:]],
+        )
+
+    def _put(
+        self,
+        replaced: Replaced,
+        ttl: dict[str, Any],
+        condition: str,
+        names: Mapping[str, str],
+        values: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """The item of a place: to what its job led."""
         done: dict[str, Any] = {f"{_TO}{to}": count for to, count in replaced.by.items()}
+        done |= {"run": replaced.run, "of": replaced.of}
         if replaced.output is not None:
             done["output"] = replaced.output
-        writes: list[Any] = [
-            {
-                "Put": {
-                    "TableName": self._table,
-                    "Item": primary_key(key, _done(replaced.path)) | serialized(done) | {TTL: ttl},
-                    "ConditionExpression": "attribute_not_exists(#key)",
-                    "ExpressionAttributeNames": {"#key": PARTITION_KEY},
-                }
-            },
-            {
-                "Update": {
-                    "TableName": self._table,
-                    "Key": primary_key(key, _WAITS),
-                    "UpdateExpression": (
-                        "SET #jobs = if_not_exists(#jobs, :itself) + :change, #ttl = :ttl"
-                    ),
-                    "ExpressionAttributeNames": {"#jobs": "jobs", "#ttl": TTL},
-                    "ExpressionAttributeValues": serialized(
-                        {":itself": 1, ":change": sum(replaced.by.values()) - 1}
-                    )
-                    | {":ttl": ttl},
-                }
-            },
-        ]
-        if replaced.path:
-            stage, n = replaced.path[-1]
-            writes.append(
+        if not replaced.path:  # the opener's own
+            done["lineage"] = replaced.join.lineage.model_dump_json()
+        key = primary_key(replaced.join.key, _done(replaced.path))
+        own = {"#key": PARTITION_KEY} if "#key" in condition else {}
+        return {
+            "Put": {
+                "TableName": self._table,
+                "Item": key | serialized(done) | {TTL: ttl},
+                "ConditionExpression": condition,
+                "ExpressionAttributeNames": {**own, **names},
+                "ExpressionAttributeValues": serialized(values),
+                "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+            }
+        }
+
+    def _add(
+        self, replaced: Replaced, change: int, ttl: dict[str, Any], condition: str | None = None
+    ) -> dict[str, Any]:
+        """Change the number of jobs for which the join waits; at first it is the opener alone."""
+        only_if = {"ConditionExpression": condition} if condition else {}
+        return {
+            "Update": {
+                "TableName": self._table,
+                "Key": primary_key(replaced.join.key, _WAITS),
+                "UpdateExpression": (
+                    "SET #jobs = if_not_exists(#jobs, :itself) + :change, #ttl = :ttl"
+                ),
+                "ExpressionAttributeNames": {"#jobs": "jobs", "#ttl": TTL},
+                "ExpressionAttributeValues": serialized({":itself": 1, ":change": change})
+                | {":ttl": ttl},
+                **only_if,
+            }
+        }
+
+    def _before(self, replaced: Replaced) -> Sequence[dict[str, Any]]:
+        """That the job before was counted, in the run that led to this place."""
+        if not replaced.path:
+            return []
+        stage, n = replaced.path[-1]
+        return [
+            self._check(
+                replaced,
+                _done(replaced.path[:-1]),
+                f"{LED_HERE} AND {OPEN} AND ({UNKNOWN_RUN} OR {SAME_RUN})",
                 {
-                    "ConditionCheck": {
-                        "TableName": self._table,
-                        "Key": primary_key(key, _done(replaced.path[:-1])),
-                        "ConditionExpression": "#to > :n",
-                        "ExpressionAttributeNames": {"#to": f"{_TO}{stage}"},
-                        "ExpressionAttributeValues": serialized({":n": n}),
-                    }
-                }
+                    "ExpressionAttributeNames": {"#to": f"{_TO}{stage}", "#run": "run"},
+                    "ExpressionAttributeValues": serialized({":n": n, ":run": replaced.of}),
+                },
             )
-        reasons = self._conflicts.transact(self._client, writes)
-        # Of a repeat the first condition does not hold.
-        if reasons is None or has_failed(reasons[0]):
-            return True
-        logger.info("a join does not wait for this job", extra={"join": key})
-        return False
+        ]
+
+    def _check(
+        self,
+        replaced: Replaced,
+        item: str,
+        condition: str,
+        placeholders: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        return {
+            "ConditionCheck": {
+                "TableName": self._table,
+                "Key": primary_key(replaced.join.key, item),
+                "ConditionExpression": condition,
+                **(placeholders or {}),
+            }
+        }
+
+    def _start(self, key: str) -> bool:
+        """From now on nothing is replaced; False when something was, and is waited for again."""
+        try:
+            self._conflicts.outlast(
+                lambda: self._client.update_item(
+                    TableName=self._table,
+                    Key=primary_key(key, _WAITS),
+                    UpdateExpression="SET started = :started",
+                    ConditionExpression=NONE_LEFT,
+                    ExpressionAttributeNames={"#jobs": "jobs"},
+                    ExpressionAttributeValues=serialized({":started": 1, ":none": 0}),
+                )
+            )
+        except ClientError as error:
+            if code_of(error) != "ConditionalCheckFailedException":
+                raise
+            return False
+        return True
 
     def arrive(
         self, join_key: str, n: int, size: int, output: str, now: datetime
@@ -136,10 +312,11 @@ class DynamoJoins:
             return None
         return {
             int(deserialize(item[SORT_KEY]).removeprefix(_PLACE)): deserialize(item["output"])
-            for item in self._items(join_key, _PLACE)
+            for item in self._items(join_key, _PLACE).values()
         }
 
-    def _items(self, join_key: str, prefix: str) -> Sequence[Mapping[str, Any]]:
+    def _items(self, join_key: str, prefix: str) -> Mapping[str, Item]:
+        """By sort key, in its order."""
         pages = self._client.get_paginator("query").paginate(
             TableName=self._table,
             ConsistentRead=True,
@@ -147,10 +324,38 @@ class DynamoJoins:
             ExpressionAttributeNames={"#key": PARTITION_KEY, "#item": SORT_KEY},
             ExpressionAttributeValues=serialized({":key": join_key, ":prefix": prefix}),
         )
-        return [item for page in pages for item in page["Items"]]
+        return {deserialize(item[SORT_KEY]): item for page in pages for item in page["Items"]}
 
 
-def _done(path: Sequence[tuple[str, int]]) -> str:
-    """The sort key of a place. Places sort as they were emitted; the digest tells stages apart."""
+def _counted(path: Path, items: Mapping[str, Item]) -> Iterator[tuple[Path, Item]]:
+    """The item of a place and those below it that count, each before what is below.
+
+    By stage, in the order of their names, and in each as they were emitted. Items are left behind
+    by runs that another has replaced; those of the version before do not say of which run they are.
+    """
+    item = items.get(_done(path))
+    if item is None:
+        return
+    yield path, item
+    for name in sorted(name for name in item if name.startswith(_TO)):
+        for n in range(deserialize(item[name])):
+            below = (*path, (name.removeprefix(_TO), n))
+            of = items.get(_done(below), {}).get("of")
+            if of is None or "run" not in item or of == item["run"]:
+                yield from _counted(below, items)
+
+
+def _led_to(item: Item) -> int:
+    return sum(deserialize(value) for name, value in item.items() if name.startswith(_TO))
+
+
+def _lineage_in(item: Item | None) -> Lineage | None:
+    if not item or "lineage" not in item:
+        return None
+    return Lineage.model_validate_json(deserialize(item["lineage"]))
+
+
+def _done(path: Path) -> str:
+    """The sort key of a place; the digest tells stages apart."""
     digest = sha256("/".join(stage for stage, _ in path).encode()).hexdigest()[:12]
     return f"{_DONE}{'.'.join(f'{n:04}' for _, n in path)}#{digest}"
