@@ -239,7 +239,10 @@ class Finisher:
     ) -> None:
         """Dead-letter what the job emitted for a stage that was taken out since, in its own."""
         stage = self.settings.stage_or_removed(lease.stage)
-        why = f"stage {name} was taken out: submit this request to another"
+        why = (
+            f"stage {name} was taken out: submit this request to another, without job_id and"
+            " lineage (of a join, lineage.inputs_ref names the object with its inputs)"
+        )
         for message in messages:
             if stage.is_removed:
                 logger.warning("no queue for a dead letter: both stages were removed")

@@ -158,24 +158,31 @@ def replaced(
     else:
         led_to = {name: len(requests) for name, requests in emitted.items()}
 
-    def leads(join: str) -> bool:
+    def leads(to: str, join: str) -> bool:
+        # Of a join that was taken out, or to which no stage leads any more, all that follows is
+        # counted: in the end it starts, or becomes a dead letter.
+        return join not in pipeline.joins or pipeline.leads(to, join)
+
+    def starts(join: str) -> bool:
         # Its own stage may have been taken out since, or lead elsewhere.
-        return any(pipeline.leads(to, join) for to in (lease.stage, *led_to))
+        ways = (lease.stage, *led_to) if join in pipeline.joins else tuple(led_to)
+        return any(leads(to, join) for to in ways)
 
     for name in pipeline.joins:  # each behind those that lead to it
-        if name in lease.opens and leads(name):
+        if name in lease.opens and starts(name):
             led_to[name] = 1
     groups = (*groups_of(lease), place_behind(lease, 0, 1))
     stages = [group.of.partition("#")[0] for group in groups]
     for depth, opener in enumerate(groups):
         path = tuple(zip(stages[depth + 1 :], (group.n for group in groups[depth:-1]), strict=True))
         for name in opener.opens or ():
-            if name not in pipeline.joins or name in stages[depth + 1 :]:
-                continue  # taken out since, or the job descends from it
-            if not path and not leads(name):
-                continue  # it does not start
-            by = {to: count for to, count in led_to.items() if count and pipeline.leads(to, name)}
-            at = pipeline.collected(name)
+            if name in stages[depth + 1 :] or _joins_no_more(name, settings):
+                continue  # the job descends from it, or leads to one of its own there
+            if not path and not starts(name):
+                continue
+            by = {to: count for to, count in led_to.items() if count and leads(to, name)}
+            at = pipeline.collected(name) if name in pipeline.joins else lease.stage
+            is_last = lease.stage == at and (name in pipeline.joins or not by)
             place = opener.model_copy(update={"n": 0, "size": 1})
             lineage = Lineage(
                 root=lease.root,
@@ -188,7 +195,7 @@ def replaced(
                 Join(name, opener.of, opener.run, lineage, upstream=at),
                 path,
                 by,
-                output.prefix if lease.stage == at else None,
+                output.prefix if is_last else None,
                 lease.run,
                 groups[-2].run if path else 0,
             )
@@ -224,7 +231,7 @@ def joined(
     request = {"inputs": dict.fromkeys(missing)}
     seal = join.lineage.seal or (seal_of(opener) if opener else None)
     lineage = join.lineage.model_copy(update={"inputs_ref": joined_ref(key), "seal": seal})
-    job = _sent(settings.stage(join.stage), job_id, request, lineage, settings)
+    job = _sent(settings.stage_or_removed(join.stage), job_id, request, lineage, settings)
     return Joined(job, key, joined_ref(key), inputs, missing)
 
 
@@ -302,6 +309,12 @@ def with_next(lease: Lease, settings: RuntimeSettings) -> Lease:
     if stage.is_removed:
         return lease
     return replace(lease, leads_to=_plain_next(stage, settings))
+
+
+def _joins_no_more(name: str, settings: RuntimeSettings) -> bool:
+    """Whether a deploy made a plain stage of one that joined."""
+    stage = settings.stage_or_removed(name)
+    return not stage.is_removed and not stage.join
 
 
 def _leads_to(lease: Lease, settings: RuntimeSettings) -> tuple[str, ...]:

@@ -533,3 +533,77 @@ def test_corrected_run_takes_the_place_of_all_that_the_counted_one_led_to(
             f"s3://{BUCKET}/out/{each.id.token}/"
             for each in sorted(of_again, key=lambda row: row.lineage.groups[-1].n)  # type: ignore[union-attr]
         ]
+
+
+RENAMED = (
+    *BY_DATE[:2],
+    BY_DATE[2].model_copy(update={"next": ("report",)}),
+    *of(stage(), stage(name="report", job="sql", join=True, opener="main"))[1:],
+)
+
+
+@pytest.mark.parametrize(
+    "after", [(*BY_DATE[:2], BY_DATE[2].model_copy(update={"next": ()})), RENAMED]
+)
+@pytest.mark.parametrize("counted", [0, 1])
+def test_join_that_was_taken_out_or_renamed_is_a_dead_letter_when_all_has_arrived(
+    context: Context, after: tuple[Stage, ...], counted: int
+) -> None:
+    with deployed(check=True, stages=(*BY_DATE, *RENAMED[3:])) as stack:
+        stack.deploy(BY_DATE)
+        row = begun(stack, context, {"fetch": requests(2)})
+        run_all(stack, "fetch", context)
+        members = dispatched(stack, BY_DATE[2], context)
+        for each in members[:counted]:
+            commit(stack, each, seal="5ea1")
+            settled(each, context)
+        stack.deploy(after)
+        for each in members[counted:]:
+            assert letters_in(stack, BY_DATE[2]) == []
+            commit(stack, each, seal="5ea1")
+            settled(each, context)
+
+        (why,) = letters_in(stack, BY_DATE[2])
+
+        assert why["class"] == "unsendable"
+        assert "stage delays was taken out" in why["reason"]
+        assert row.job_id in why["key"]
+        assert jobs_in(stack, RENAMED[3]) == []
+
+
+def letters_in(stack: Stack, of: Stage) -> list[dict[str, Any]]:
+    found = stack.sqs.receive_message(
+        QueueUrl=of.dead_letter_queue_url, MessageAttributeNames=["All"]
+    ).get("Messages", [])
+    return [json.loads(each["MessageAttributes"]["longhaul"]["StringValue"]) for each in found]
+
+
+def test_join_that_is_being_retired_starts_for_what_ran_before(context: Context) -> None:
+    """The first step of a retirement: nothing leads to it any more."""
+    with deployed(check=True, stages=BY_DATE) as stack:
+        begun(stack, context, {"fetch": requests(2)})
+        run_all(stack, "fetch", context)
+        stack.deploy((*BY_DATE[:2], BY_DATE[2].model_copy(update={"next": ()}), BY_DATE[3]))
+
+        run_all(stack, "clean", context)
+
+        (join,) = run_all(stack, "delays", context)
+        assert inputs_of(stack, join) == ["clean_00000", "clean_00001"]
+
+
+@pytest.mark.parametrize("opener", ["main", "fetch"])
+def test_join_of_another_opener_since_a_deploy_starts_as_its_jobs_began(
+    context: Context, opener: str
+) -> None:
+    other = {"main": "fetch", "fetch": "main"}[opener]
+    before, after = (
+        (*BY_DATE[:3], BY_DATE[3].model_copy(update={"opener": name})) for name in (opener, other)
+    )
+    with deployed(check=True, stages=before) as stack:
+        begun(stack, context, {"fetch": requests(2)})
+        run_all(stack, "fetch", context)
+        stack.deploy(after)
+
+        run_all(stack, "clean", context)
+
+        assert len(run_all(stack, "delays", context)) == {"main": 1, "fetch": 2}[opener]

@@ -67,6 +67,13 @@ FOLLOW_ONS: Final = (
         'new = f"{ABSENT} OR attribute_exists(#key) OR {OF_ANOTHER_RUN}"',
     ),
     Mutant(
+        "a join that was taken out is forgotten",
+        _FOLLOW_ONS,
+        "if name in stages[depth + 1 :] or _joins_no_more(name, settings):",
+        "if name in stages[depth + 1 :] or name not in pipeline.joins:",
+        test="tests/handlers/test_joins.py::test_join_that_was_taken_out_or_renamed_is_a_dead_letter_when_all_has_arrived",
+    ),
+    Mutant(
         "a corrected run keeps what the counted one led to",
         _JOINS,
         "if noted is None or deserialize(noted) == replaced.run:",
@@ -122,8 +129,8 @@ FOLLOW_ONS: Final = (
     Mutant(
         "an emission of none leaves its place to be waited for",
         _FOLLOW_ONS,
-        "{to: count for to, count in led_to.items() if count and pipeline.leads(to, name)}",
-        "{to: count or 1 for to, count in led_to.items() if pipeline.leads(to, name)}",
+        "{to: count for to, count in led_to.items() if count and leads(to, name)}",
+        "{to: count or 1 for to, count in led_to.items() if leads(to, name)}",
     ),
     Mutant(
         "an inner join is not waited for by the outer one",
