@@ -27,6 +27,7 @@ ZOOMS = (1, 4, 16)
 
 _ROW, _DENSE_ROW, _DENSE_FROM = 24, 16, 60  # px, px, lanes; the heights are also in `timeline.css`
 _AXIS = 26
+_TAIL = 8  # characters of a name that a narrow column shows in any case
 _MARKS = 8  # at most, at each zoom
 _CLIPPED = 3.0  # percent: the text of a mark nearer to the left edge is cut off
 _STEPS_S = (
@@ -172,11 +173,15 @@ def _axis(scale: _Scale) -> str:
 
 
 def _label(lane: Lane, now: datetime, href: Callable[[Lane], str] | None) -> str:
-    name = text(name_of(lane.row))
-    shown = f'<a href="{escape(href(lane))}">{name}</a>' if href else name
+    name = name_of(lane.row)
+    # In parts, of which a narrow column cuts the first: many ids differ at their ends alone.
+    parts = f'<span class="tl-head">{text(name[:-_TAIL])}</span><span>{text(name[-_TAIL:])}</span>'
+    shown = (
+        f'<a href="{escape(href(lane))}" aria-label="{text(name)}">{parts}</a>' if href else parts
+    )
     # The lane in words, for screen readers.
     return (
-        f'<li title="{text(lane.row.job_id)}"><span>{shown}</span>'
+        f'<li title="{text(lane.row.job_id)}"><span class="tl-name">{shown}</span>'
         f'<span class="tl-words">: {text(in_words(lane, now))}</span></li>'
     )
 

@@ -114,6 +114,8 @@ def parse_output(text: str, policy: PathPolicy) -> DataPath:
     Raises:
         ValueError: as `parse_input`; also for a bucket's root and for glob characters.
     """
+    if not text.startswith(("s3:", "file:")):
+        raise ValueError("must be s3://bucket/…, or a table: table://DATABASE/NAME")
     path = _parse(text, policy, allowed=(policy.data_bucket, *policy.output_buckets))
     if path.scheme != "s3":
         raise ValueError(
@@ -180,6 +182,9 @@ def _parse(text: str, policy: PathPolicy, allowed: tuple[str, ...]) -> DataPath:
             )
         path = DataPath("s3", bucket, key)
     elif scheme == "file" and policy.allow_file and separator:
+        # `file://rows.csv` names a machine in a URL, and is meant to be a file beside the sender.
+        if rest.startswith("//") and not rest.startswith("///"):
+            raise ValueError("a file: path is absolute: file:///…")
         path = DataPath("file", "", _on_disk(rest))
     else:
         raise ValueError(f"must be s3://bucket/…{' or file:///…' if policy.allow_file else ''}")

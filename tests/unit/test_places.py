@@ -64,6 +64,7 @@ def test_a_plain_path_costs_no_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("s3:data/a", "must be s3://bucket"),
         ("http:///etc/passwd", "must be s3://bucket"),
+        ("file://rows.csv", "a file: path is absolute: file:///…"),
         ("file", "must be s3://bucket"),
         ("s3://data/a/./b", "segments"),
         ("s3://data/a/../b", "segments"),

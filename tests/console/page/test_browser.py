@@ -225,6 +225,34 @@ def test_a_narrow_window_shows_everything(world: World, opened: Callable[..., An
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
+OVERLAID = """
+[...document.querySelectorAll('td.why')].filter(why => {
+  const button = why.parentElement.querySelector('td.actions');
+  return button && why.getBoundingClientRect().right > button.getBoundingClientRect().left + 1;
+}).map(why => why.textContent.trim())
+"""
+HIDDEN_ENDS = """
+[...document.querySelectorAll('.tl-labels li')].filter(label => {
+  const end = label.querySelector('.tl-name span:last-child').getBoundingClientRect();
+  return end.right > label.getBoundingClientRect().right;
+}).map(label => label.title)
+"""
+
+
+@pytest.mark.parametrize("width", [700, 1280])
+def test_reasons_and_the_ends_of_ids_are_in_view(
+    world: World, opened: Callable[..., Any], width: int
+) -> None:
+    for number in (1, 2):
+        lease = world.claim(f"sql-20261126-180737-d69066-{number}")
+        world.end(lease, OutcomeClass.PERMANENT, "[PARSE_SYNTAX_ERROR] near 'SELEC'")
+    page = opened(viewport={"width": width, "height": 800})
+    page.wait_for_selector(".tl-labels li")
+    assert page.locator("td.why").count() > 1
+    assert page.evaluate(OVERLAID) == []
+    assert page.evaluate(HIDDEN_ENDS) == []
+
+
 OUT_OF_VIEW = """
 [...document.querySelectorAll('td .button')].filter(button => {
   const [own, frame] = [button, button.closest('.wide')].map(each => each.getBoundingClientRect());
