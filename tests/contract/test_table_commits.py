@@ -1,6 +1,7 @@
 """What one publication commits to a table, entry by entry, and when it waits or gives up."""
 
 import datetime as dt
+import itertools
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -12,9 +13,23 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.update import AssertTableUUID
-from pyiceberg.types import DateType, IntegerType, LongType, NestedField, StringType
+from pyiceberg.types import (
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    StringType,
+    StructType,
+)
 
-from longhaul.adapters.iceberg.catalog import Tables
+from longhaul.adapters.iceberg.catalog import OccupiedError, Tables
+from longhaul.adapters.iceberg.columns import evolve, with_ids
 from longhaul.adapters.iceberg.commits import (
     TablePublisher,
     TornOutputError,
@@ -367,3 +382,65 @@ def test_publishers_that_met_wait_longer_each_time_and_each_its_own_while(
     assert least <= min(waits) < 1.1 * least
     assert 0.95 * most < max(waits) <= most
     assert len(set(waits)) > 900
+
+
+def nested(
+    first: int, number: IcebergType, digits: int = 9, *, required: bool = False, at: int = 1
+) -> Schema:
+    """A struct, a list and a map with that number in them; ids are counted from `first`."""
+    ids = itertools.count(first)
+    pair = StructType(
+        NestedField(next(ids), "n", IntegerType(), required=required),
+        NestedField(next(ids), "wide", number, required=False),
+    )
+    fields: list[IcebergType] = [
+        pair,
+        ListType(next(ids), number, element_required=required),
+        MapType(next(ids), IntegerType(), next(ids), number, value_required=required),
+        DecimalType(digits, 2),
+    ]
+    names = ("pair", "list", "map", "exact")
+    return Schema(
+        *(
+            NestedField(at + n, name, kind, required=False)
+            for n, (name, kind) in enumerate(zip(names, fields, strict=True))
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("there", "written", "then"),
+    [
+        (IntegerType(), LongType(), LongType()),
+        (LongType(), IntegerType(), LongType()),
+        (FloatType(), DoubleType(), DoubleType()),
+        (StringType(), StringType(), StringType()),
+    ],
+)
+def test_numbers_are_widened_wherever_they_are(
+    there: IcebergType, written: IcebergType, then: IcebergType
+) -> None:
+    world = World()
+    world.tables.catalog.create_table(("lake", "t"), nested(5, there), "s3://data/tables/lake/t")
+    transaction = world.table().transaction()
+
+    evolve(transaction, nested(105, written, 12, at=101), ())
+
+    assert transaction.table_metadata.schema().as_struct() == nested(5, then, 12).as_struct()
+
+
+def test_parts_of_a_column_stay_not_null() -> None:
+    world = World()
+    required = nested(5, IntegerType(), required=True)
+    world.tables.catalog.create_table(("lake", "t"), required, "s3://data/tables/lake/t")
+    transaction = world.table().transaction()
+
+    with pytest.raises(OccupiedError, match="is NOT NULL in the table, and optional"):
+        evolve(transaction, nested(5, IntegerType()), ())
+    evolve(transaction, required, ())
+
+
+def test_the_written_columns_get_the_ids_of_the_table_in_all_their_parts() -> None:
+    given = with_ids(nested(105, IntegerType(), at=101), nested(5, LongType()))
+
+    assert given.as_struct() == nested(5, IntegerType()).as_struct()
