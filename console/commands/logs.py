@@ -51,6 +51,11 @@ def logs(
     """
     out = Output(as_json=as_json)
     lease = _known(out, target, job, stage) if follow else find_job(target, job, stage)
+    if lease.is_mark and not follow:
+        raise CommandError(
+            f"job {lease.job_id} has no log: it was cancelled before it began",
+            ExitStatus.NOT_FOUND,
+        )
     if attempt is not None and attempt > lease.attempt.number:
         raise CommandError(
             f"job {lease.job_id} has had {lease.attempt.number} attempts so far, "

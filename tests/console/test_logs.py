@@ -155,6 +155,12 @@ def test_an_earlier_attempts_log_is_found_through_the_history(world: World) -> N
     assert (future.exit_code, "there is no attempt 4" in future.stderr) == (3, True)
 
 
+def test_a_job_that_was_cancelled_before_it_began_has_no_log(world: World) -> None:
+    assert world.run("cancel", "flights").exit_code == 0
+    done = world.run("logs", "flights")
+    assert (done.exit_code, "flights has no log: it was cancelled" in done.stderr) == (3, True)
+
+
 def test_an_attempt_that_is_not_remembered_is_reported(world: World) -> None:
     world.claim("flights", attempt=60, settled_attempt=59)
     done = world.run("logs", "flights", "--attempt", "3")
