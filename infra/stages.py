@@ -160,11 +160,12 @@ def _check_join(
                 f"stage {stage.name!r} joins what descends from {opener!r}, which is no stage; "
                 f"there are: {', '.join(stages)}"
             )
-        # While a stage between them is retired, nothing leads there any more.
-        is_retired = any(
+        # While a stage between them is retired, nothing leads there any more. No job of the join,
+        # or of a stage behind it, ever led there.
+        may_have_led = not pipeline.is_behind(opener, stage.name) and any(
             each.retired and pipeline.leads(each.name, stage.name) for each in stages.values()
         )
-        if not pipeline.leads(opener, stage.name) and not is_retired:
+        if not pipeline.leads(opener, stage.name) and not may_have_led:
             raise ValueError(
                 f"stage {stage.name!r} joins what descends from {opener!r}, which does not lead to "
                 f"{before!r}, the stage before it, but by another join of several of its jobs; "

@@ -68,6 +68,14 @@ class Pipeline:
                 found.append(join)
                 yield join
 
+    def is_behind(self, stage: str, join: str) -> bool:
+        """Whether the stage is the join, or one to which that leads."""
+        found = [join]
+        for name in found:
+            following = self._stages[name].next if name in self._stages else ()
+            found += [each for each in following if each not in found]
+        return stage in found
+
     def splits(self, join: str) -> Sequence[str]:
         """The stages that can split what leads to the join, the nearest first.
 

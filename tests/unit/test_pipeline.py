@@ -164,6 +164,19 @@ def test_join_keeps_its_opener_while_a_stage_between_them_is_retired() -> None:
     check_pipelines(deployed(*stages, {"name": "report", "join": "plan"}))
 
 
+@pytest.mark.parametrize("opener", ["report", "after", "last"])
+def test_retired_stage_does_not_hide_an_opener_behind_its_join(opener: str) -> None:
+    stages = (
+        {"name": "clean", "next": ("report",), "retired": True},
+        {"name": "report", "join": opener, "next": ("after",)},
+        {"name": "after", "next": ("last",)},
+        {"name": "last"},
+    )
+
+    with pytest.raises(ValueError, match=f"joins what descends from '{opener}'"):
+        check_pipelines(deployed(*stages))
+
+
 def test_name_of_an_opener_is_a_name_of_a_stage() -> None:
     with pytest.raises(ValidationError):
         StageDeployment(name="report", join="No Stage")

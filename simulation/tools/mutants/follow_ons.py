@@ -67,6 +67,20 @@ FOLLOW_ONS: Final = (
         'new = f"{ABSENT} OR attribute_exists(#key) OR {OF_ANOTHER_RUN}"',
     ),
     Mutant(
+        "what follows by default is asked of the settings when it is sent",
+        _FOLLOW_ONS,
+        "if lease.leads_to is not None:",
+        "if False:",
+        test="tests/handlers/test_joins.py::test_what_was_counted_is_sent_though_a_deploy_leads_elsewhere_in_between",
+    ),
+    Mutant(
+        "a job whose stage was taken out leads nowhere",
+        _FOLLOW_ONS,
+        "if stage.is_removed:\n    return lease",
+        "",
+        test="tests/handlers/test_joins.py::test_success_leads_where_its_stage_led_when_that_was_taken_out_since",
+    ),
+    Mutant(
         "a join that was taken out is forgotten",
         _FOLLOW_ONS,
         "if name in stages[depth + 1 :] or _joins_no_more(name, settings):",
