@@ -173,6 +173,7 @@ def reopened(lease: Lease, timing: LeaseSettings, now: datetime, rng: random.Ran
         lease,
         attempt=replace(lease.attempt, output=None, result=None, gone_at=None),
         interruptions=interruptions,
+        unplaced_since=None,  # the attempt had a place: a wait before it is over
         last_class=OutcomeClass.INTERRUPTED.value,
         last_error="the committed output was void",
         cancel_requested_at=lease.cancelled_at if lease.is_cancelled else None,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from longhaul.domain.claim import cancelled_before_claim
+from longhaul.domain.claim import cancelled_before_claim, next_attempt
 from longhaul.domain.lease import (
     Attempt,
     AttemptId,
@@ -27,10 +27,10 @@ from longhaul.domain.lease import (
     with_handle,
 )
 from longhaul.domain.lineage import Lineage
-from longhaul.domain.outcome import reopened
-from longhaul.domain.verdict import ExitCode, OutcomeClass
+from longhaul.domain.outcome import reopened, settle
+from longhaul.domain.verdict import ExitCode, OutcomeClass, Verdict
 from longhaul.settings import LeaseSettings
-from tests.builders import NOW, changed, running
+from tests.builders import NOW, changed, running, stage
 
 LATER = NOW + timedelta(hours=1)
 MINUTE = timedelta(minutes=1)
@@ -339,3 +339,17 @@ def test_job_that_was_cancelled_before_its_commit_was_void_has_the_mark() -> Non
     row = reopened(before, LeaseSettings(), LATER, Random(1))
 
     assert (row.state, row.cancel_requested_at) == (State.RELEASED, LATER)
+
+
+def test_a_wait_for_a_place_is_over_with_an_attempt_that_committed() -> None:
+    """One refusal after its void commit must not count the days for which the attempt ran."""
+    long_ago = NOW - timedelta(days=8)
+    before = replace(COMMITTED, unplaced_since=long_ago)
+
+    row = reopened(before, LeaseSettings(), LATER, Random(1))
+    again = next_attempt(row, None, LeaseSettings(), LATER)
+    refused = Verdict(OutcomeClass.REFUSED, "no right")
+    after = settle(again, refused, stage(), LeaseSettings(), LATER, Random(1)).lease
+
+    assert after.state is State.RELEASED
+    assert after.unplaced_since == LATER
