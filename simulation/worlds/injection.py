@@ -58,7 +58,8 @@ class Injector:
     def is_out(self, service: str) -> bool:
         """Whether an outage of that service lasts.
 
-        `capacity`: Fargate has no room for a task. A function's name: its code fails at the start.
+        `capacity`: Fargate has no room for a task. `rights`: it refuses each for want of a right.
+        A function's name: its code fails at the start.
         """
         now = self._timeline.clock.now()
         return not self.is_calm and any(

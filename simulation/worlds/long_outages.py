@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from longhaul.domain.request import MAX_TIMEOUT_S
 from simulation.worlds.plan import Act, Plan
+from simulation.worlds.randomness import unit
 
 _CHANCE = 0.04
 _LONG_WAITS = 0.03
@@ -15,7 +16,7 @@ _SOON_S = 600.0
 
 
 def with_long_outage(rng: random.Random, plan: Plan) -> Plan:
-    """The plan; or with it a time without room in Fargate, or one in which a long job cannot beat.
+    """The plan; or with it a time without room or right for tasks, or one without beats.
 
     It begins when most jobs have been sent.
     """
@@ -23,6 +24,8 @@ def with_long_outage(rng: random.Random, plan: Plan) -> Plan:
         return plan
     for_s = _HOUR_S * rng.choices(_HOURS, _WEIGHTS)[0]
     service = rng.choice(("capacity", "heartbeat"))
+    if service == "capacity" and unit(plan.seed, "why no task is placed") < 0.5:
+        service = "rights"
     outage = Act(round(_SOON_S * rng.random(), 1), "outage", for_s=for_s, service=service)
     jobs = plan.jobs
     if service == "heartbeat" and not any(each.kind == "endless" for each in jobs[0].endings):

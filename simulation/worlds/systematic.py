@@ -311,6 +311,14 @@ RACES: Mapping[str, Plan] = {
         jobs=(Job("j0", work_s=9.0), Job("j1", work_s=9.0)),
         slots=3,
     ),
+    # People mend a right or a subnet after as long, and then all that waited runs.
+    "AWS refuses each task for half a day, and not for lack of room": _plan(
+        Job("j0", work_s=9.0),
+        Act(2.0, "outage", for_s=43_200.0, service="rights"),
+        Act(44_400.0, "submit", "j1"),
+        jobs=(Job("j0", work_s=9.0), Job("j1", work_s=9.0)),
+        slots=3,
+    ),
     # 16 events each 20 s would fill the history of 25,000 within nine hours.
     "a job's beats fail for half a day": _plan(
         Job("j0", work_s=86_400.0, timeout_s=172_800),

@@ -84,6 +84,9 @@ TINY_WORLDS: Mapping[str, Plan] = {
     "Lambda has no room for a tiny job for hours": _plan(
         acts=(Act(0.5, "outage", for_s=14_400.0, service="capacity"),)
     ),
+    "a tiny job may not be started for hours": _plan(
+        acts=(Act(0.5, "outage", for_s=14_400.0, service="rights"),)
+    ),
     **{
         # Thawed soon, by the next attempt in its environment, or never: the seed's choice.
         f"a tiny job's environment is frozen ({seed})": replace(_plan("frozen"), seed=seed)

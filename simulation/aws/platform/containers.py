@@ -19,6 +19,15 @@ _NO_ROOM = (
     "You've reached the limit on the number of tasks you can run concurrently",
     "Tasks provisioning capacity limit exceeded.",
 )
+_NO_RIGHT = (
+    (
+        "AccessDeniedException",
+        "User: longhaul is not authorized to perform: iam:PassRole on resource: role/Task",
+    ),
+    ("InvalidParameterException", "The subnet ID 'subnet-0a1b2c' does not exist"),
+    ("ClientException", "ECS was unable to assume the role that was provided for this task."),
+    ("ClusterNotFoundException", "Cluster not found."),
+)
 _LAUNCH_FAULTS = ("Capacity is unavailable at this time.", "RESOURCE:ENI", "Agent disconnected")
 _STOPS = {
     "spot": ("SpotInterruption", "Your Spot Task was interrupted."),
@@ -90,6 +99,9 @@ class Containers:
         if self._injector.is_out("capacity"):
             number = unit(self._around.plan.seed, f"no room:{site}")
             raise RefusedError("ClientException", _NO_ROOM[int(number * len(_NO_ROOM))])
+        if self._injector.is_out("rights"):
+            number = unit(self._around.plan.seed, f"no right:{site}")
+            raise RefusedError(*_NO_RIGHT[int(number * len(_NO_RIGHT))])
         fault = self._injector.of_event(site, _LAUNCH_FAULTS, self._around.plan.mix.launches)
         if fault is not None:
             raise Failure(fault)

@@ -39,6 +39,8 @@ _REFUSALS = (
     "Lambda.ServiceException",
     "Lambda.ResourceNotReadyException",
 )
+_NO_RIGHT = "Lambda.AccessDeniedException"
+_CAUSES = {_NO_RIGHT: "User: longhaul is not authorized to perform: lambda:InvokeFunction"}
 _LOST_WITHIN_S = 120.0
 _INIT_S = 10.0
 _SLOW_INIT_S = 60.0
@@ -83,7 +85,7 @@ class JobFunction:
         )
         refusal = self._refusal(site) or (_REFUSALS[0] if fault == "throttled" else None)
         if refusal is not None:
-            refused = InvocationResult(error=refusal, cause="Rate Exceeded.")
+            refused = InvocationResult(error=refusal, cause=_CAUSES.get(refusal, "Rate Exceeded."))
             timeline.after(0.05, lambda: answered(refused))
             return
         request_id = f"{next(self._request_ids):032x}"
@@ -108,6 +110,8 @@ class JobFunction:
         injector = self.around.injector
         if injector.is_out("capacity"):
             return _REFUSALS[0]
+        if injector.is_out("rights"):
+            return _NO_RIGHT
         return injector.of_event(f"launch:{site}", _REFUSALS, self.around.plan.mix.launches)
 
     def _begin(

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 # Faults that excuse no overlap: the product stops a task itself, and slowness is no failure.
 _NO_EXCUSE = frozenset({"not stopped", "slow/6"})
+_RIGHTS = "outage:rights"
 _FULL = frozenset({"oom_killed", "oom_in_jvm"})
 # Its time was up, or it was given up, before that was known.
 _OTHERWISE_ENDED = frozenset({"timed_out", "stalled"})
@@ -73,6 +74,28 @@ def works_through_outages(seen: "Seen", written: "tuple[Row | None, Row]") -> st
         if each.host.alive and each.has_worked and each.ending.kind == "done"
     ]
     return f"{working[0]} works, and is given up: {row['last_error']['S']}" if working else None
+
+
+@invariant(
+    "S9",
+    "row written",
+    "an attempt that AWS refuses for want of a right is told from one for which it has no room",
+)
+def wants_are_told_apart(seen: "Seen", written: "tuple[Row | None, Row]") -> str | None:
+    before, row = written
+    if before is None or before["state"]["S"] != "RUNNING" or row["state"]["S"] == "RUNNING":
+        return None
+    injector = seen.world.injector
+    if not injector.is_out("rights") or injector.is_out("capacity"):
+        return None
+    token = Token(row["key"]["S"], int(row["run"]["N"]), int(row["attempt"]["N"]))
+    attempt, kind = seen.attempts[token], row.get("last_class", {}).get("S")
+    if attempt.is_placed or _is_stopped(seen) or seen.redriven:
+        return None
+    others = [each for each in injector.fired_since(attempt.started_at) if each.site != _RIGHTS]
+    if others or kind in ("refused", "cancelled"):
+        return None
+    return f"AWS refuses {token}, and nobody is called: it ends as {kind}"
 
 
 @invariant(

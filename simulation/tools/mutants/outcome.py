@@ -99,6 +99,18 @@ OUTCOME: Final = (
         "return Verdict(OutcomeClass.INTERRUPTED, words)",
     ),
     Mutant(
+        "a missing right counts as an interruption",
+        _CLASSIFY,
+        "return Verdict(OutcomeClass.REFUSED,",
+        "return Verdict(OutcomeClass.INTERRUPTED,",
+    ),
+    Mutant(
+        "a missing right passes for a lack of room",
+        _CLASSIFY,
+        "if says_passing(words):",
+        "if True:",
+    ),
+    Mutant(
         "a task that is cut off from the network has stalled",
         _CLASSIFY,
         "if own is OutcomeClass.STALLED and _is_cut_off(lease):",
