@@ -93,8 +93,7 @@ class Ancestry:
             return {}
         if output.emitted is not None:
             return output.emitted
-        found = self.requests.get_emitted(output.emitted_ref)  # of the version before the field
-        return {stage: len(requests) for stage, requests in found.items()}
+        return self.requests.count_emitted(output.emitted_ref)  # of the version before the field
 
     def _may_lead_to(self, parent: Lease, stage: Stage) -> bool:
         """Whether the parent's stage leads to this one, or did when the job was sent.

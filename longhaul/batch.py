@@ -20,6 +20,8 @@ from longhaul.settings import LeaseSettings, Stage
 
 logger = Logger(child=True)
 
+Slow = list[tuple[JobMessage, Callable[[JobMessage], None]]]
+
 
 @dataclass
 class Batch:
@@ -40,7 +42,7 @@ class Batch:
     kept: set[str]
     until: datetime | None = None
     waiting: list[tuple[JobMessage, Lease | None]] = field(default_factory=list)
-    slow: list[tuple[JobMessage, Callable[[JobMessage], None]]] = field(default_factory=list)
+    slow: Slow = field(default_factory=list)
     room: Room = field(default_factory=lambda: Room(slots=1, free=0, running=0))
     started: list[str] = field(default_factory=list)
     dead_lettered: list[str] = field(default_factory=list)

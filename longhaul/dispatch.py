@@ -13,7 +13,7 @@ from functools import partial
 from aws_lambda_powertools import Logger
 
 from longhaul.ancestry import Ancestry
-from longhaul.batch import Batch, Messages
+from longhaul.batch import Batch, Messages, Slow
 from longhaul.claiming import Claimer
 from longhaul.deadline import left_s
 from longhaul.domain.claim import (
@@ -251,6 +251,15 @@ class Dispatcher:
             return False
         return True
 
+    def _do_slowly(self, slow: Slow, batch: Batch) -> None:
+        """Finish and settle one job after the other.
+
+        Each may read a list and a manifest that a task wrote: two of the largest do not fit into a
+        function's memory.
+        """
+        for message, do in slow:
+            self.guard.one(batch, message, do)
+
     def _claim_and_finish(self, batch: Batch) -> None:
         """Claim what waits, and beside it do what is slow.
 
@@ -261,7 +270,7 @@ class Dispatcher:
             slow, batch.slow = batch.slow, []
             tasks: list[Callable[[], None]] = [
                 partial(self.claimer.claim_waiting, batch, self._decide),
-                *(partial(self.guard.one, batch, each, do) for each, do in slow),
+                *([partial(self._do_slowly, slow, batch)] if slow else []),
                 *self.messages.notices(batch),
             ]
             self.background.run_all(tasks, at_once=len(tasks))

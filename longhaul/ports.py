@@ -441,6 +441,9 @@ class Requests(Protocol):
 
     def get_emitted(self, ref: str) -> Emitted: ...
 
+    def count_emitted(self, ref: str) -> Mapping[str, int]:
+        """How many of them for each stage; of many threads one at a time holds them."""
+
     def put_inputs(self, ref: str, inputs: Mapping[str, str | None]) -> None:
         """Store the inputs of a join; None for one that is no longer known."""
 

@@ -4,11 +4,13 @@ Events report most of it within seconds; a sweep finds the rest. It is idempoten
 never blocks the others.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import islice
+from random import Random
 
 from aws_lambda_powertools import Logger
 
@@ -75,6 +77,9 @@ class SweepReport:
         return self.settled + self.started + self.finished + self.renewed + self.stopped
 
 
+Check = Callable[[Lease, SweepReport], None]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Sweeper:
     settings: RuntimeSettings
@@ -109,25 +114,20 @@ class Sweeper:
     def sweep(self, until: datetime | None = None) -> SweepReport:
         """Check every unfinished row of every stage, every task, and every pending list.
 
-        Publications stop well before `until`, so that the other checks have their time.
+        Publications stop well before `until`, so that the other checks have their time. All is in
+        another order each time: a row at which the function is killed, for its memory or its time,
+        would keep each sweep from the same rows behind it.
         """
         report = SweepReport(publish_until=until and until - _OTHER_CHECKS)
-        checks: Mapping[OpenKind, Callable[[Lease, SweepReport], None]] = {
-            "RUNNING": self._check_running,
-            "RELEASED": self._check_released,
-            "OWED": self._check_owed,
-        }
-        for stage in self._stages():
-            gauges = StageGauges(self.settings, stage, self.clock.now())
-            for what, check in checks.items():
-                for lease in self._open(stage.name, what, report):
-                    report.looked_at += 1
-                    with self._guard(report, lease.id):
-                        self._check(lease, check, gauges, report)
-            if not stage.is_removed:
-                self._measure(stage, gauges)
-        self._stop_orphans(report)
-        self._clear_pending(report)
+        order = Random(self.clock.now().isoformat())  # noqa: S311 - no secret
+        parts: list[Callable[[Random, SweepReport], None]] = [
+            *(partial(self._check_stage, stage) for stage in self._stages()),
+            self._stop_orphans,
+            self._clear_pending,
+        ]
+        order.shuffle(parts)
+        for part in parts:
+            part(order, report)
         # An alarm watches these: nothing else notices a sweeper that does not run.
         self.metrics.put(
             {
@@ -140,6 +140,22 @@ class Sweeper:
         )
         logger.info("swept", extra=report.counts)
         return report
+
+    def _check_stage(self, stage: Stage, order: Random, report: SweepReport) -> None:
+        checks: list[tuple[OpenKind, Check]] = [
+            ("RUNNING", self._check_running),
+            ("RELEASED", self._check_released),
+            ("OWED", self._check_owed),
+        ]
+        order.shuffle(checks)
+        gauges = StageGauges(self.settings, stage, self.clock.now())
+        for what, check in checks:
+            for lease in self._open(stage.name, what, order, report):
+                report.looked_at += 1
+                with self._guard(report, lease.id):
+                    self._check(lease, check, gauges, report)
+        if not stage.is_removed:
+            self._measure(stage, gauges)
 
     def _stages(self) -> list[Stage]:
         """The stages, and those that were deployed once: a job of theirs may be unfinished."""
@@ -157,7 +173,7 @@ class Sweeper:
     def _check(
         self,
         lease: Lease,
-        check: Callable[[Lease, SweepReport], None],
+        check: Check,
         gauges: "StageGauges",
         report: SweepReport,
     ) -> None:
@@ -238,7 +254,7 @@ class Sweeper:
         turn = self.clock.now() + _TURN
         return min(turn, report.publish_until) if report.publish_until else turn
 
-    def _stop_orphans(self, report: SweepReport) -> None:
+    def _stop_orphans(self, _: Random, report: SweepReport) -> None:
         """Stop tasks whose attempt no longer owns a lease: they publish nothing, and cost money."""
         tasks = self.tasks.running()
         while page := list(islice(tasks, _PAGE)):
@@ -259,14 +275,16 @@ class Sweeper:
                 extra={"lease": task.attempt.key, "task": task.arn},
             )
 
-    def _clear_pending(self, report: SweepReport) -> None:
+    def _clear_pending(self, order: Random, report: SweepReport) -> None:
         """Abort what failed attempts left pending, and remove the lists with nothing pending.
 
         One listing when there are none: the lists have a prefix of their own, and their names have
         the attempt.
         """
-        listed = self.publisher.listed()
-        while page := list(islice(listed, _PAGE)):
+        listed = list(self.publisher.listed())
+        order.shuffle(listed)
+        for start in range(0, len(listed), _PAGE):
+            page = listed[start : start + _PAGE]
             rows = self.leases.load_many(attempt.key for attempt in page)
             cleared = []
             for attempt in page:
@@ -301,17 +319,22 @@ class Sweeper:
                 report.failed += 1
                 logger.exception("could not repair this", extra={"lease": attempt.key})
 
-    def _open(self, stage: str, what: OpenKind, report: SweepReport) -> Iterator[Lease]:
+    def _open(
+        self, stage: str, what: OpenKind, order: Random, report: SweepReport
+    ) -> Iterator[Lease]:
         """The rows, read strongly: the index is a little late, so some have left that state.
 
         Those that cannot be read are counted and passed over.
         """
-        keys = self.index.open_keys(stage, what)
-        while page := list(islice(keys, _PAGE)):
+        keys = list(self.index.open_keys(stage, what))
+        order.shuffle(keys)
+        for start in range(0, len(keys), _PAGE):
+            page = keys[start : start + _PAGE]
             rows = self.leases.load_many(page)
             report.unreadable += len(rows.unreadable)
-            for lease in rows.values():
-                if lease.open_kind == what:
+            readable = dict(rows)
+            for key in page:
+                if (lease := readable.get(key)) and lease.open_kind == what:
                     yield lease
 
 

@@ -53,7 +53,13 @@ class _Batch(Generic[T]):
             self._waiting.clear()
             raise TimeUpError
         if self._errors:
-            raise self._errors[0]
+            error = self._errors[0]
+            # An error holds all that its callers held: a cycle would keep that until a collection.
+            self._errors.clear()
+            try:
+                raise error
+            finally:
+                del error
         return [self._results[number] for number in range(self._count)]
 
     def _work(self) -> None:

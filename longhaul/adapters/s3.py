@@ -6,6 +6,7 @@ A body may have 1 MiB, an item 400 KiB, and a progress write should cost one uni
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, fields
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
@@ -19,6 +20,7 @@ from longhaul.domain.message import Message
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
+    from mypy_boto3_s3.type_defs import GetObjectOutputTypeDef
 
 
 class S3Requests:
@@ -27,6 +29,8 @@ class S3Requests:
     def __init__(self, client: "S3Client", bucket: str) -> None:
         self._client = client
         self._bucket = bucket
+        # A task can write what it emitted: two of the largest do not fit into a function's memory.
+        self._counting = Lock()
 
     def put(self, ref: str, request: Message) -> None:
         self._put(ref, asdict(request))
@@ -44,6 +48,12 @@ class S3Requests:
     def get_emitted(self, ref: str) -> Emitted:
         emitted: Emitted = self._get(ref)
         return emitted
+
+    def count_emitted(self, ref: str) -> Mapping[str, int]:
+        answer = self._client.get_object(Bucket=self._bucket, Key=ref)
+        with self._counting:
+            emitted: Emitted = _parsed(ref, answer)
+            return {stage: len(requests) for stage, requests in emitted.items()}
 
     def put_inputs(self, ref: str, inputs: Mapping[str, str | None]) -> None:
         self._put(ref, inputs)
@@ -66,9 +76,12 @@ class S3Requests:
         )
 
     def _get(self, ref: str) -> Any:  # noqa: ANN401 - what JSON holds
-        answer = self._client.get_object(Bucket=self._bucket, Key=ref)
-        body = json_of(answer, MAX_DECODED_BYTES)
-        if body is None:
-            raise TooLargeError(f"{ref} is larger than a function can read")
-        # As bytes it could be UTF-16 as well, whose width was not seen.
-        return json.loads(body.decode())
+        return _parsed(ref, self._client.get_object(Bucket=self._bucket, Key=ref))
+
+
+def _parsed(ref: str, answer: "GetObjectOutputTypeDef") -> Any:  # noqa: ANN401 - what JSON holds
+    body = json_of(answer, MAX_DECODED_BYTES)
+    if body is None:
+        raise TooLargeError(f"{ref} is larger than a function can read")
+    # As bytes it could be UTF-16 as well, whose width was not seen.
+    return json.loads(body.decode())

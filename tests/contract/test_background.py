@@ -1,8 +1,10 @@
 """`ports.Background` in threads and in virtual time: the same tests for both."""
 
+import gc
 import random
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
@@ -264,3 +266,28 @@ def test_call_that_cancels_its_own_repetition_does_not_wait_for_itself(place: Pl
 
     place.run(work)
     assert seen == ["begins", "ends"]
+
+
+class Large:
+    """What a caller holds while its tasks run."""
+
+
+@pytest.mark.parametrize("within_s", [None, 60])
+def test_an_error_keeps_nothing_of_its_callers_once_it_is_handled(within_s: float | None) -> None:
+    def fails() -> None:
+        raise ValueError
+
+    def work() -> "weakref.ref[Large]":
+        held = Large()
+        seen = weakref.ref(held)
+        try:
+            Threads().run_all([fails, fails], at_once=2, within_s=within_s)
+        except ValueError:
+            return seen
+        raise AssertionError(held)
+
+    gc.disable()
+    try:
+        assert work()() is None
+    finally:
+        gc.enable()

@@ -1,5 +1,6 @@
 """What the dispatcher makes of a batch, whatever its parts do."""
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -8,6 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from longhaul.adapters.background import Threads
 from longhaul.batch import Batch
 from longhaul.dispatch import Dispatcher
 from longhaul.domain.claim import CancelWaiting, Claim, Finish
@@ -127,6 +129,31 @@ def test_nothing_slow_begins_when_the_batch_is_over(ends_at: datetime, *, is_don
         patch.setattr("longhaul.dispatch.decide_claim", lambda *_: Finish(ENDED, own=True))
         found.dispatch(stage(), [delivery("{}")], ends_at)
     assert finisher.finish.called is is_done
+
+
+def test_of_jobs_that_ended_one_at_a_time_is_finished() -> None:
+    """Two of the largest lists and manifests that tasks may write do not fit into its memory."""
+    working, most = 0, 0
+
+    def finish(ended: Lease, _: object) -> Lease:
+        nonlocal working, most
+        working += 1
+        most = max(most, working)
+        time.sleep(0.05)
+        working -= 1
+        return replace(ended, owed=())
+
+    finisher = Mock()
+    finisher.finish.side_effect = finish
+    found = dispatcher(ENDED, finisher=finisher, background=Threads())
+    sent = [replace(message(), message_id=f"m-{n}", key=f"main#{n}") for n in range(4)]
+    messages = iter(sent)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("longhaul.dispatch.read", lambda *_: next(messages))
+        patch.setattr("longhaul.dispatch.decide_claim", lambda *_: Finish(ENDED, own=True))
+        deliveries = [replace(delivery("{}"), message_id=each.message_id) for each in sent]
+        assert found.dispatch(stage(), deliveries) == []
+    assert (finisher.finish.call_count, most) == (4, 1)
 
 
 def test_what_waits_behind_something_slow_sees_the_slots_of_then() -> None:

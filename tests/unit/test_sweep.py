@@ -1,5 +1,6 @@
 """What a sweep looks at, what it leaves alone, and what it counts."""
 
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from unittest.mock import Mock
@@ -8,7 +9,7 @@ import pytest
 
 from longhaul.domain.claim import seen
 from longhaul.domain.errors import LeaseChangedError
-from longhaul.domain.lease import Lease, Owed, State
+from longhaul.domain.lease import AttemptId, Lease, Owed, State
 from longhaul.domain.message import Message, renewal
 from longhaul.metrics import StageMetric
 from longhaul.ports import Depth, Rows, RunningTask
@@ -227,3 +228,44 @@ def test_only_messages_of_jobs_that_go_on_can_be_lost_at_their_retention(
     sweeper(row, metrics=metrics).sweep()
     values = metrics.put.call_args_list[0].args[0]
     assert values[StageMetric.NEAR_RETENTION] == is_near
+
+
+class Killed(BaseException):
+    """Lambda ends the function: nothing catches that."""
+
+
+@pytest.mark.parametrize("where", ["row", "list"])
+def test_a_row_or_a_list_at_which_the_function_is_killed_does_not_end_every_sweep(
+    where: str,
+) -> None:
+    finisher, publisher, tasks = Mock(), Mock(), Mock()
+    done: set[str] = set()
+
+    def finish(row: Lease, _: object) -> Lease:
+        if where == "row" and row.key == "main#3":
+            raise Killed
+        done.add(row.key)
+        return row
+
+    def discard(attempt: AttemptId) -> None:
+        if where == "list" and attempt.key == "main#3":
+            raise Killed
+        done.add(f"list of {attempt.key}")
+
+    finisher.finish.side_effect, publisher.discard.side_effect = finish, discard
+    keys = [f"main#{n}" for n in range(6)]
+    rows = [
+        released(key=key, stage="main", state=State.SUCCEEDED, owed=(Owed.DELETE,)) for key in keys
+    ]
+    lists = [AttemptId(key, 1, 1) for key in keys]
+    publisher.listed.side_effect = lambda: iter(lists)
+    stray = RunningTask("arn:stray", AttemptId("main#unknown", 1, 1))
+    tasks.running.side_effect = lambda: iter([stray])
+    late = sweeper(*rows, finisher=finisher, publisher=publisher, tasks=tasks)
+    for _ in range(60):
+        with suppress(Killed):
+            late.sweep()
+        late.clock.advance(300)  # type: ignore[attr-defined]
+    poison = "main#3" if where == "row" else "list of main#3"
+    assert done == {*keys, *(f"list of {key}" for key in keys)} - {poison}
+    assert tasks.stop.called
