@@ -81,6 +81,16 @@ def _credentials(*, on_aws: bool) -> str:
     return _CREDENTIALS if on_aws else _or_embedded(_CREDENTIALS)
 
 
+def _no_answer(endpoint: str) -> str:
+    if endpoint.startswith("https:"):  # AWS's own are
+        return f"no answer from {endpoint}: is the region right, and is the network up?"
+    return (
+        f"no answer from {endpoint}: does `longhaul up` still run? Once it is started again it may "
+        "have another port: then start this command again, and where AWS_ENDPOINT_URL is set, set "
+        "it to the new one"
+    )
+
+
 _SENTENCES: Mapping[type[Exception], Callable[[Any, bool], str]] = {
     aws.NoCredentialsError: lambda _, on_aws: _missing(
         "no AWS credentials", _CREDENTIALS, on_aws=on_aws
@@ -101,10 +111,7 @@ _SENTENCES: Mapping[type[Exception], Callable[[Any, bool], str]] = {
         f"the SSO session cannot be renewed ({error}): run `aws sso login`"
     ),
     aws.CredentialRetrievalError: lambda error, _: f"the credentials could not be loaded: {error}",
-    aws.EndpointConnectionError: lambda error, _: (
-        f"no answer from {error.kwargs.get('endpoint_url')}: is the region right, is the network "
-        "up, and, with AWS_ENDPOINT_URL, is `longhaul up` still running?"
-    ),
+    aws.EndpointConnectionError: lambda error, _: _no_answer(str(error.kwargs.get("endpoint_url"))),
     aws.HTTPClientError: lambda error, _: f"the connection to AWS broke: {error}; try again",
 }
 

@@ -269,7 +269,11 @@ def test_a_foreign_stack_or_one_of_another_version_is_reported(bare: World) -> N
         (exceptions.UnauthorizedSSOTokenError(), "aws sso login"),
         (
             exceptions.EndpointConnectionError(endpoint_url="http://127.0.0.1:1"),
-            "no answer from http://127.0.0.1:1",
+            "no answer from http://127.0.0.1:1: does `longhaul up` still run? Once it is started",
+        ),
+        (
+            exceptions.EndpointConnectionError(endpoint_url="https://sqs.eu-west-9.amazonaws.com"),
+            "no answer from https://sqs.eu-west-9.amazonaws.com: is the region right, and is",
         ),
         (exceptions.ReadTimeoutError(endpoint_url="https://sqs"), "the connection to AWS broke"),
         (client_error("ExpiredToken", "x", "GetItem"), "the AWS credentials have expired"),
