@@ -80,6 +80,9 @@ def session_options(resources: Resources, scratch: Path) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.default.parallelism": str(resources.cores),
         "spark.sql.files.openCostInBytes": str(_OPENING_BYTES),
+        # Spark makes a secret. Without one, whoever reaches loopback may send the driver objects of
+        # Java, and so run code in it.
+        "spark.authenticate": "true",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
     }

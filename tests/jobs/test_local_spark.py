@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
 
 from jobs.resources import Resources
 from jobs.spark.gateway import Gateway, GatewayError
@@ -159,3 +161,23 @@ def test_python_workers_run_the_runners_interpreter_whatever_path_says(tmp_path:
         check=False,
     )
     assert done.stdout == f"{sys.executable}\n", done.stderr
+
+
+def test_no_other_program_of_the_machine_reaches_a_driver(spark: SparkSession) -> None:
+    jvm: Any = spark._jvm
+    conf = jvm.org.apache.spark.SparkConf(False)
+    companion = getattr(getattr(jvm.org.apache.spark, "SecurityManager$"), "MODULE$")
+    defaults = [getattr(companion, f"$lessinit$greater$default${n}")() for n in (2, 3)]
+    without_secret = jvm.org.apache.spark.SecurityManager(conf, *defaults)
+    stranger = jvm.org.apache.spark.rpc.RpcEnv.create(
+        "stranger", "127.0.0.1", 0, conf, without_secret, True
+    )
+    driver = jvm.org.apache.spark.rpc.RpcAddress(
+        "127.0.0.1", int(spark.conf.get("spark.driver.port"))
+    )  # type: ignore[arg-type]
+    try:
+        with pytest.raises(Py4JJavaError, match="awaitResult"):
+            stranger.setupEndpointRef(driver, "HeartbeatReceiver")
+    finally:
+        stranger.shutdown()
+        stranger.awaitTermination()
