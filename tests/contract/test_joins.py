@@ -246,3 +246,41 @@ def test_nothing_is_counted_below_a_place_while_another_run_replaces_it(fake: Fa
     assert late
     later = [success(("clean", 0), ("days", n), output=f"s3://b/{n}/", of=8) for n in range(2)]
     assert [noted(joins, each) for each in later] == [None, ["s3://b/0/", "s3://b/1/"]]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_drawn_runs_complete_a_join_once_all_of_the_latest_has_arrived(
+    fake: FakeAws, seed: int
+) -> None:
+    """Jobs of `a` run again in any order, with what the earlier runs led to arriving late."""
+    joins, rng = of(fake.dynamodb, create_leases_table(fake.dynamodb)), random.Random(seed)
+    width = rng.randint(1, 3)
+    led_to: dict[int, tuple[int, int]] = {}  # by place: the run that was counted, and its number
+    arrived: set[tuple[int, int, int]] = set()  # place, run, number
+    sent: list[tuple[int, int, int]] = []
+    started: Sequence[str] | None = None
+    noted(joins, success(a=width))
+    for _ in range(60):
+        place = rng.randrange(width)
+        if sent and rng.random() < 0.7:
+            place, run, n = rng.choice(sent)
+            output = f"s3://b/{place}-{run}-{n}/"
+            found = noted(joins, success(("a", place), ("clean", n), output=output, of=run, run=1))
+            if led_to[place][0] == run:
+                arrived.add((place, run, n))
+        else:
+            run = led_to.get(place, (7, 0))[0] + (rng.random() < 0.3)
+            count = led_to[place][1] if place in led_to and run == led_to[place][0] else None
+            count = rng.randint(0, 3) if count is None else count
+            found = noted(joins, success(("a", place), run=run, clean=count))
+            if started is None or run == led_to[place][0]:
+                led_to[place] = run, count
+                sent += [(place, run, n) for n in range(count)]
+        wanted = [(each, *led_to.get(each, (0, 0))) for each in range(width)]
+        all_of = [(each, run, n) for each, run, count in wanted for n in range(count)]
+        is_complete = len(led_to) == width and arrived.issuperset(all_of)
+        if started is None and is_complete:
+            started = [f"s3://b/{each}-{run}-{n}/" for each, run, n in all_of]
+            assert found == started
+        else:
+            assert found in (None, started)
