@@ -52,7 +52,8 @@ class Report:
         return found
 
     def _scope(self) -> str:
-        return f"{len(self.jobs)} jobs, as of {self.now:%Y-%m-%d %H:%M:%S} UTC. All times are UTC."
+        jobs = f"{len(self.jobs)} {'job' if len(self.jobs) == 1 else 'jobs'}"
+        return f"{jobs}, as of {self.now:%Y-%m-%d %H:%M:%S} UTC. All times are UTC."
 
     def _figures(self) -> str:
         all_ = summarize([job.lane for job in self.jobs], self.now)

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from longhaul.domain.verdict import OutcomeClass
 from tests.chromium import MARKS, chromium
 from tests.console.conftest import World
@@ -15,14 +17,15 @@ TOO_WIDE = """
 """
 
 
-def test_long_reasons_of_wasted_attempts_wrap(world: World, tmp_path: Path) -> None:
+@pytest.mark.parametrize("width", [700, 1000])
+def test_long_reasons_of_wasted_attempts_wrap(world: World, tmp_path: Path, width: int) -> None:
     for n in range(2):  # a reason that came twice has a table of its own
         world.end(world.claim(f"job-{n}"), OutcomeClass.PERMANENT, LONG)
     file = tmp_path / "report.html"
     assert world.run("report", "-o", str(file)).exit_code == 0
 
     with chromium() as browser:
-        page = browser.new_page(viewport={"width": 1000, "height": 800})
+        page = browser.new_page(viewport={"width": width, "height": 800})
         page.goto(file.as_uri())
 
         assert page.get_by_role("columnheader", name="reason").count() == 1
