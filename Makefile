@@ -54,13 +54,13 @@ synth: .venv/.set-up ## Write the CloudFormation template to cdk.out/
 CDK_ARGS ?=
 
 # The CDK CLI through the Node of .venv, so that none need be installed.
-RUN_CDK = $(BIN)/python -m console.cdk
+RUN_CDK = $(BIN)/python -m longhaul.cli.cdk
 # Checks before anything is built; `make deploy PREFLIGHT=:` deploys without them.
-PREFLIGHT ?= $(BIN)/python -m console.preflight
+PREFLIGHT ?= $(BIN)/python -m longhaul.cli.preflight
 
 .PHONY: bootstrap
 bootstrap: .venv/.set-up ## Prepare an account and region for deployments, once
-	@$(BIN)/python -m console.bootstrap $(CDK_ARGS)
+	@$(BIN)/python -m longhaul.cli.bootstrap $(CDK_ARGS)
 	@$(RUN_CDK) bootstrap $(CDK_ARGS)
 
 .PHONY: preflight
@@ -69,18 +69,18 @@ preflight: .venv/.set-up ## Check what `make deploy` needs, and build nothing
 
 .PHONY: pin-base
 pin-base: .venv/.set-up ## Ask the registry for the digest of the image's base, and write it down
-	@$(BIN)/python -m console.pin_base
+	@$(BIN)/python -m longhaul.cli.pin_base
 
 .PHONY: lock
 lock: .venv/.set-up ## Write the hashes of what the layer and the image install, after a new pin
-	@$(BIN)/python -m infra.locking
+	@$(BIN)/python -m longhaul.cdk.locking
 
 .PHONY: deploy
 deploy: preflight ## Deploy with the Node of .venv; needs AWS credentials and Docker
 	@$(RUN_CDK) deploy $(CDK_ARGS)
 
 # `make destroy TEARDOWN=:` deletes without the checks.
-TEARDOWN ?= $(BIN)/python -m console.teardown
+TEARDOWN ?= $(BIN)/python -m longhaul.cli.teardown
 
 .PHONY: destroy
 destroy: .venv/.set-up ## Take a drained stack down; table and bucket stay
@@ -107,14 +107,14 @@ check: lint ## The loop of a change: style, types, unit, handlers, contracts; un
 .PHONY: test
 test: .venv/.set-up-dev ## All checks, and all tests but the slow ones
 	@# Dozens of tests start a JVM. Its AOT cache, made once while the checks run, halves their time.
-	@$(BIN)/python -m jobs.spark.aot_training & \
+	@$(BIN)/python -m longhaul.runner.spark.aot_training & \
 	  $(MAKE) --no-print-directory lint; checked=$$?; wait; exit $$checked
 	@$(BIN)/pytest -n $(WORKERS) --dist loadfile -m "not slow"
 
 .PHONY: test-slow
 test-slow: .venv/.set-up-dev ## The tests that need minutes or a container
 	@# Without it each `longhaul up` of a test begins to make it, and is ended before it is done.
-	@$(BIN)/python -m jobs.spark.aot_training
+	@$(BIN)/python -m longhaul.runner.spark.aot_training
 	@# In the order of the folders: the files with the longest tests have one or two, and would be last.
 	@$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m slow
 
@@ -149,7 +149,7 @@ coverage: .venv/.set-up-dev ## Say what simulated worlds do not reach (WORLDS=10
 
 .PHONY: bench
 bench: .venv/.set-up ## Compare with plain Spark; needs a quiet machine and half an hour
-	@$(BIN)/python -m jobs.spark.aot_training
+	@$(BIN)/python -m longhaul.runner.spark.aot_training
 	@$(BIN)/python benchmarks/spark_start.py
 	@$(BIN)/python benchmarks/spark_throughput.py
 

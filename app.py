@@ -13,12 +13,12 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from infra.context import load
-from infra.job_files import check
-from infra.layer import LayerError
-from infra.project import VARIABLE, Project, load_project
-from infra.settings import CONTEXT_KEY, SettingsError
-from infra.stack import LonghaulStack
+from longhaul.config.context import load
+from longhaul.config.job_files import check
+from longhaul.cdk.layer import LayerError
+from longhaul.config.project import VARIABLE, Project, load_project
+from longhaul.config.settings import CONTEXT_KEY, SettingsError
+from longhaul.cdk.stack import LonghaulStack
 
 # isort: split
 from aws_cdk import App, Environment  # after `infra`, which tells jsii where Node is

@@ -27,9 +27,9 @@ from statistics import median
 from typing import Any, Final
 
 from benchmarks import pairs
-from console.synth import ARCHITECTURES, REPOSITORY
+from longhaul.cli.synth import ARCHITECTURES, REPOSITORY
 from functions.dispatcher import handle
-from infra import layer
+from longhaul.cdk import layer
 from longhaul.adapters.dynamodb.table import creation
 from longhaul.settings import PathPolicy, RuntimeSettings, Stage
 from longhaul.wiring import Wiring

@@ -11,11 +11,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from console.synth import REPOSITORY
-from embedded.cloud import EmbeddedAws
-from embedded.credentials import aws_client
-from embedded.ecs_driver import TaskEnd, TaskSpec
-from jobs.resources import Resources
+from longhaul.cli.synth import REPOSITORY
+from longhaul.local.cloud import EmbeddedAws
+from longhaul.local.credentials import aws_client
+from longhaul.local.ecs_driver import TaskEnd, TaskSpec
+from longhaul.runner.resources import Resources
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.dynamodb.leases import DynamoLeases
 from longhaul.adapters.dynamodb.table import creation

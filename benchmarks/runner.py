@@ -1,11 +1,11 @@
-"""`engines.fargate.runner` as a task runs it, with the jobs of `benchmarks.catalogue` added."""
+"""`longhaul.engines.fargate.runner` as a task runs it, with the jobs of `benchmarks.catalogue` added."""
 
 import sys
 from pathlib import Path
 
-import jobs.catalogue
+import longhaul.catalogue
 from benchmarks.stamps import stamp_if_asked
-from engines.fargate import runner
+from longhaul.engines.fargate import runner
 
 if __name__ == "__main__":
     jobs.catalogue.__path__.append(str(Path(__file__).with_name("catalogue")))

@@ -12,8 +12,8 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks import ours, pairs, plain
-from jobs.resources import Resources
-from jobs.spark.jvm import cache_path
+from longhaul.runner.resources import Resources
+from longhaul.runner.spark.jvm import cache_path
 
 RESOURCES = Resources(cores=2, memory_mib=4096)
 _ROWS = 1000
@@ -24,7 +24,7 @@ def main() -> int:
     arguments = parser.parse_args()
     if not cache_path().is_file():
         sys.stderr.write(
-            "there is no AOT cache here: `python -m jobs.spark.aot_training` makes it\n"
+            "there is no AOT cache here: `python -m longhaul.runner.spark.aot_training` makes it\n"
         )
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

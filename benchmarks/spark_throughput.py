@@ -22,8 +22,8 @@ from threading import Event, Thread
 import psutil
 
 from benchmarks import ours, pairs, plain
-from jobs.resources import Resources
-from jobs.spark.jvm import cache_path
+from longhaul.runner.resources import Resources
+from longhaul.runner.spark.jvm import cache_path
 
 RESOURCES = Resources(cores=2, memory_mib=4096)
 _MB = 1_000_000

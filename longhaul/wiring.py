@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import boto3
 from botocore.config import Config
 
-from engines.aws_lambda.meaning import LAMBDA
-from engines.aws_lambda.tasks import Invocations
-from engines.emr_serverless.meaning import EMR_SERVERLESS
-from engines.emr_serverless.tasks import EmrJobRuns
-from engines.fargate.meaning import FARGATE
-from engines.fargate.tasks import EcsTasks
+from longhaul.engines.aws_lambda.meaning import LAMBDA
+from longhaul.engines.aws_lambda.tasks import Invocations
+from longhaul.engines.emr_serverless.meaning import EMR_SERVERLESS
+from longhaul.engines.emr_serverless.tasks import EmrJobRuns
+from longhaul.engines.fargate.meaning import FARGATE
+from longhaul.engines.fargate.tasks import EcsTasks
 from longhaul.adapters.background import Threads
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.dynamodb.index import DynamoIndex

@@ -27,7 +27,7 @@ settings.load_profile("patient")
 
 # A Spark session takes half a minute of CPU until it is warm, and a deployed stack a quarter. The
 # CDK's Node takes five seconds to load its library, and each stack is synthesized once for all.
-_SPARK, _STACK, _INFRA = "tests/jobs/", "tests/e2e/", "tests/infra/"
+_SPARK, _STACK, _INFRA = "tests/runner/", "tests/e2e/", "tests/cdk/"
 
 
 class SharedFixtures(LoadFileScheduling):

@@ -1,4 +1,4 @@
-"""The layer of each file of `engines/`, which its name tells."""
+"""The layer of each file of `longhaul/engines/`, which its name tells."""
 
 from pathlib import Path
 from typing import Final
@@ -18,7 +18,7 @@ OF_FILE: Final = {
 
 
 def layered(name: str) -> str:
-    """`engines.fargate.tasks` as `longhaul.adapters.engines.fargate.tasks`; others as they are."""
+    """`longhaul.engines.fargate.tasks` as `longhaul.adapters.engines.fargate.tasks`; others as they are."""
     package, *parts = name.split(".")
     if package != "engines":
         return name
@@ -33,13 +33,13 @@ def module(file: Path) -> str:
 
 
 def engine_files(*layers: str) -> set[str]:
-    """The paths of the files of `engines/` in these layers."""
+    """The paths of the files of `longhaul/engines/` in these layers."""
     files = (file for layer in layers for file in files_of(layer))
     return {str(file.relative_to(ROOT)) for file in files if ROOT / "engines" in file.parents}
 
 
 def files_of(package: str) -> list[Path]:
-    """All Python files of the package, and those of `engines/` in its layer."""
+    """All Python files of the package, and those of `longhaul/engines/` in its layer."""
     inside = (ROOT / package.replace(".", "/")).rglob("*.py")
     engines = (ROOT / "engines").rglob("*.py")
     return sorted([*inside, *(file for file in engines if module(file).startswith(f"{package}."))])

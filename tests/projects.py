@@ -5,8 +5,8 @@ import hashlib
 import zipfile
 from pathlib import Path
 
-from console.commands.init import files_of
-from infra.project import Project, load_project
+from longhaul.cli.commands.init import files_of
+from longhaul.config.project import Project, load_project
 
 
 def make_project(folder: Path, **files: str) -> Project:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from console.synth import synth
+from longhaul.cli.synth import synth
 
 
 def local_profile(factory: pytest.TempPathFactory) -> Path:

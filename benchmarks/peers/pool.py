@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
 
-from embedded.processes import ProcessGroup
+from longhaul.local.processes import ProcessGroup
 
 _STARTED_AGAIN_AFTER_S = 1
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from engines.listed import engine_of
+from longhaul.engines.listed import engine_of
 from longhaul.ports import RunningTask, StoppedTask, Tasks
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from engines.listed import ENGINES, engine_describing, engine_of
+from longhaul.engines.listed import ENGINES, engine_describing, engine_of
 from longhaul.domain.beat import report_overdue_s
 from longhaul.domain.lease import Lease
 from longhaul.domain.verdict import (
@@ -30,7 +30,7 @@ _ABOVE_THE_LIMIT = re.compile(r"configuration is above your limit", re.IGNORECAS
 _NOT_OFFERED = re.compile(r"UnsupportedFeature|PlatformTaskDefinitionIncompatibility")
 # Step Functions' own word for a missing right, whatever the service.
 _NOT_PERMITTED = "States.Permissions"
-# The runner's word (`jobs.reporting.Phase`). Before this phase the runner registers, fetches inputs
+# The runner's word (`longhaul.runner.reporting.Phase`). Before this phase the runner registers, fetches inputs
 # and boots Spark; after it, it publishes. A stall in those is not the job's.
 _PHASE_OF_THE_JOB = "running"
 # Also the runner's: the job has work, and the cluster no executor for it.

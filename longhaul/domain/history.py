@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from engines.listed import engine_of
+from longhaul.engines.listed import engine_of
 from longhaul.domain.lease import Attempt, AttemptId, Lease, State
 
 KEPT = 50

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from math import ceil
 from typing import get_args
 
-from engines.aws_lambda import meaning as aws_lambda
-from engines.listed import engine_for
+from longhaul.engines.aws_lambda import meaning as aws_lambda
+from longhaul.engines.listed import engine_for
 from longhaul.domain import schedule
 from longhaul.domain.durations import format_duration
 from longhaul.domain.follow_ons import has_joins

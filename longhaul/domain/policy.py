@@ -7,8 +7,8 @@ what a schedule sends: always by this one function. A run that has started is ne
 from collections.abc import Iterator
 from typing import Final, get_args
 
-from engines.aws_lambda import meaning as aws_lambda
-from engines.listed import engine_named
+from longhaul.engines.aws_lambda import meaning as aws_lambda
+from longhaul.engines.listed import engine_named
 from longhaul.domain.durations import format_duration
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.overlap import overlaps

@@ -1,6 +1,6 @@
 """The deployed stack: state machine, functions, queues, table, mapping, rules and tasks.
 
-It is read from the snapshot of the template, which `tests/infra` compares with a fresh synthesis.
+It is read from the snapshot of the template, which `tests/cdk` compares with a fresh synthesis.
 So a world needs no Node, and replays from a clean checkout.
 """
 

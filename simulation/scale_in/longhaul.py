@@ -1,7 +1,7 @@
 """The same work through Longhaul, as one world without faults.
 
 The handlers, the state machine and the runner are those of every world, so all decisions that could
-stop a task are real. No metric takes part: `tests/infra/test_scaling.py` shows that nothing in the
+stop a task are real. No metric takes part: `tests/cdk/test_scaling.py` shows that nothing in the
 template could read one.
 """
 

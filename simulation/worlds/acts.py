@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from console.operations.cancel import Canceller
+from longhaul.cli.operations.cancel import Canceller
 from longhaul.domain.errors import LonghaulError
 from longhaul.domain.lease import key_hash
 from longhaul.wiring import wiring

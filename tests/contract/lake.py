@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from botocore.exceptions import ClientError
 
-from jobs.io.listing import InputListing
-from jobs.io.publisher import Uploader
-from jobs.io.tables import TableDestination
-from jobs.io.written import Dataset, TableLayout
-from jobs.stopping import Stop
+from longhaul.runner.io.listing import InputListing
+from longhaul.runner.io.publisher import Uploader
+from longhaul.runner.io.tables import TableDestination
+from longhaul.runner.io.written import Dataset, TableLayout
+from longhaul.runner.stopping import Stop
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.iceberg.catalog import Tables
 from longhaul.adapters.iceberg.commits import TablePublisher

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from jobs.io.existing import require_room
-from jobs.io.publisher import Uploader
-from jobs.io.written import Dataset
-from jobs.stopping import Stop
+from longhaul.runner.io.existing import require_room
+from longhaul.runner.io.publisher import Uploader
+from longhaul.runner.io.written import Dataset
+from longhaul.runner.stopping import Stop
 from longhaul.adapters.publisher import S3Publisher, read_manifest
 from longhaul.domain.errors import PermanentJobError, VoidCommitError
 from longhaul.domain.lease import AttemptId, CommittedOutput
@@ -159,7 +159,7 @@ def test_append_in_another_format_is_refused(s3: Any, writer: Writer) -> None:
 def test_append_that_would_make_more_files_than_an_output_may_have_is_refused(
     s3: Any, writer: Writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jobs.io.written.MAX_FILES", len(OLD) + len(ROWS) - 1)
+    monkeypatch.setattr("longhaul.runner.io.written.MAX_FILES", len(OLD) + len(ROWS) - 1)
     writer.write(s3, "first", OLD)
     with pytest.raises(PermanentJobError, match=r"output: 5 files are more than .* \(4\)"):
         writer.write(s3, "second", ROWS, "append")

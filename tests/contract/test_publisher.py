@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from jobs.io.publisher import Uploader
-from jobs.io.written import Dataset
-from jobs.stopping import Stop
+from longhaul.runner.io.publisher import Uploader
+from longhaul.runner.io.written import Dataset
+from longhaul.runner.stopping import Stop
 from longhaul.adapters.publisher import S3Publisher, read_manifest
 from longhaul.domain.errors import TimeUpError, UploadsGoneError
 from longhaul.domain.lease import AttemptId, CommittedOutput

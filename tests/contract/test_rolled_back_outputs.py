@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from jobs.io.publisher import Uploader
-from jobs.io.written import Dataset
-from jobs.stopping import Stop
+from longhaul.runner.io.publisher import Uploader
+from longhaul.runner.io.written import Dataset
+from longhaul.runner.stopping import Stop
 from longhaul.adapters.publisher import S3Publisher, read_manifest
 from longhaul.domain.lease import AttemptId, CommittedOutput
 from longhaul.domain.manifest import MANIFEST

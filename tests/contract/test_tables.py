@@ -15,8 +15,8 @@ from botocore.exceptions import ClientError
 from moto import mock_aws
 from pyiceberg.manifest import ManifestEntryStatus
 
-from embedded.moto_repairs import glue_versions
-from embedded.moto_repairs.patching import Patches
+from longhaul.local.moto_repairs import glue_versions
+from longhaul.local.moto_repairs.patching import Patches
 from longhaul.adapters.iceberg.file_io import BotoFileIO
 from longhaul.domain.errors import PermanentJobError, TooLargeError, VoidCommitError
 from longhaul.domain.lease import AttemptId

@@ -7,7 +7,7 @@ started.
 import pytest
 from botocore.exceptions import ClientError
 
-from engines.fargate.tasks import EcsTasks
+from longhaul.engines.fargate.tasks import EcsTasks
 from longhaul.domain.classify import classify
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.verdict import OutcomeClass

@@ -13,17 +13,17 @@ from typing import Any
 
 import pytest
 
-from console.local.aws import embedded_aws
-from console.synth import REPOSITORY
-from embedded.cloud import EmbeddedAws
-from embedded.credentials import aws_client
+from longhaul.cli.local.aws import embedded_aws
+from longhaul.cli.synth import REPOSITORY
+from longhaul.local.cloud import EmbeddedAws
+from longhaul.local.credentials import aws_client
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.dynamodb.leases import DynamoLeases
 from longhaul.adapters.iceberg.catalog import Tables
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.manifest import Manifest
 from longhaul.domain.tables import TablePath
-from tests.embedded.support import eventually
+from tests.local.support import eventually
 from tests.synthesized import local_profile
 
 # Only a test that fails waits this long. Spark starts in seconds, and in more on a busy machine; a
@@ -32,7 +32,7 @@ DEADLINE_S = 480
 # Each look calls the moto server, which shares its cores with the jobs.
 _LOOKS_EVERY_S = 0.1
 _LOG_LINES = 40
-LONGHAUL = [sys.executable, "-m", "console.cli"]
+LONGHAUL = [sys.executable, "-m", "longhaul.cli.cli"]
 STAND_IN = Path(__file__).parent / "standin"
 
 

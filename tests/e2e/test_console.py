@@ -8,7 +8,7 @@ from longhaul.domain.lease import State
 from tests.e2e.conftest import Stack
 
 
-@pytest.mark.slow  # four starts of Spark; tests/console has each command on fakes
+@pytest.mark.slow  # four starts of Spark; tests/cli has each command on fakes
 def test_jobs_are_submitted_awaited_inspected_and_redriven(stack: Stack) -> None:
     late = f"s3://{stack.bucket}/late/numbers.jsonl"
     requests = [

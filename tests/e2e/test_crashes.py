@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from demo import kill
+from examples.demo import kill
 from longhaul.domain.lease import Lease, State
 from tests.builders import changed
 from tests.e2e.conftest import DEADLINE_S, Stack

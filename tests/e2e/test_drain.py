@@ -2,7 +2,7 @@
 
 import pytest
 
-from demo import kill
+from examples.demo import kill
 from longhaul.domain.lease import State
 from tests.e2e.conftest import Stack
 

@@ -5,7 +5,7 @@ from signal import SIGKILL
 
 import pytest
 
-from engines.emr_serverless.meaning import name_of
+from longhaul.engines.emr_serverless.meaning import name_of
 from longhaul.domain.lease import State
 from tests.e2e.conftest import Stack
 

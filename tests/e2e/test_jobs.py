@@ -14,8 +14,8 @@ from urllib.request import HTTPCookieProcessor, build_opener
 import psutil
 import pytest
 
-from console.synth import REPOSITORY
-from demo import kill
+from longhaul.cli.synth import REPOSITORY
+from examples.demo import kill
 from longhaul.adapters.publisher import read_manifest
 from longhaul.domain.lease import State
 from longhaul.domain.request import CreatedObject
@@ -76,7 +76,7 @@ def test_the_page_shows_what_ran_and_ends_with_ctrl_c(stack: Stack, plain: str) 
     assert (console.returncode, "Traceback" in err) == (0, False), err
 
 
-@pytest.mark.slow  # three starts of Spark; tests/jobs/test_tables.py has one JVM for all
+@pytest.mark.slow  # three starts of Spark; tests/runner/test_tables.py has one JVM for all
 def test_a_job_adds_its_rows_to_a_table_and_another_replaces_a_partition(stack: Stack) -> None:
     query = "SELECT id AS n, IF(id < 2, 'a', 'b') AS p FROM range({}, {})"
     table = {"output": "table://longhaul/numbers"}
@@ -110,7 +110,7 @@ def test_a_job_adds_its_rows_to_a_table_and_another_replaces_a_partition(stack: 
     assert stack.table_rows("totals") == [("a", 1, 1), ("b", 2, 11)]
 
 
-@pytest.mark.slow  # tests/embedded has such events without a job
+@pytest.mark.slow  # tests/local has such events without a job
 def test_a_new_object_starts_a_job_whatever_its_key_holds_and_only_once(stack: Stack) -> None:
     sound = io.BytesIO()
     with wave.open(sound, "wb") as audio:
@@ -265,7 +265,7 @@ def test_an_invalid_body_never_starts_and_says_why(stack: Stack) -> None:
     assert stack.row("invalid") is None
 
 
-@pytest.mark.slow  # tests/jobs/test_own_jobs.py runs scripts in one JVM
+@pytest.mark.slow  # tests/runner/test_own_jobs.py runs scripts in one JVM
 def test_an_ordinary_script_that_the_message_names_runs_on_the_stack(stack: Stack) -> None:
     page = (REPOSITORY / "docs" / "jobs.md").read_text()
     (script,) = re.findall(

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from moto.dynamodb.models import dynamodb_backends
 
-from console.local.aws import embedded_aws
-from console.synth import PROFILE, synth
-from infra.settings import CONTEXT_KEY
+from longhaul.cli.local.aws import embedded_aws
+from longhaul.cli.synth import PROFILE, synth
+from longhaul.config.settings import CONTEXT_KEY
 from longhaul.domain.lease import Lease, State
 from tests.e2e.conftest import STAND_IN, Stack, impatient
 from tests.e2e.tripwire import Trap, Tripwire

@@ -6,11 +6,11 @@ from functools import partial
 import psutil
 import pytest
 
-from demo import kill
+from examples.demo import kill
 from longhaul.domain.lease import State
 from longhaul.domain.verdict import ExitCode
 from tests.e2e.conftest import Stack
-from tests.embedded.support import eventually
+from tests.local.support import eventually
 from tests.events import event
 
 
@@ -58,6 +58,6 @@ def _has_only_its_jvm(environment: psutil.Process) -> bool:
 
 def _serves_tiny_jobs(process: psutil.Process) -> bool:
     try:
-        return "engines.aws_lambda.runner.lambda_handler" in process.cmdline()
+        return "longhaul.engines.aws_lambda.runner.lambda_handler" in process.cmdline()
     except psutil.Error:
         return False

@@ -12,14 +12,14 @@ from typing import Any
 import psutil
 import pytest
 
-from console.local.address import AddressError, check_address
-from console.place import locate
-from console.synth import REPOSITORY
-from embedded.credentials import aws_client
-from embedded.work_dir import occupied
+from longhaul.cli.local.address import AddressError, check_address
+from longhaul.cli.place import locate
+from longhaul.cli.synth import REPOSITORY
+from longhaul.local.credentials import aws_client
+from longhaul.local.work_dir import occupied
 from longhaul.settings import VARIABLE, RuntimeSettings
 from tests.e2e.conftest import DEADLINE_S, LONGHAUL
-from tests.embedded.support import eventually
+from tests.local.support import eventually
 
 
 def started(work_dir: Path, **options: Any) -> subprocess.Popen[str]:

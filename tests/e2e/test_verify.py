@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from console.local.aws import embedded_aws
+from longhaul.cli.local.aws import embedded_aws
 from tests.e2e.conftest import STAND_IN, Stack
 
 CASES = {

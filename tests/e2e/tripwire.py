@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import psutil
 
-from embedded.cloud import EmbeddedAws
+from longhaul.local.cloud import EmbeddedAws
 
 Environ = dict[str, Any]
 StartResponse = Callable[..., Any]

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from embedded.cloud import EmbeddedAws
-from embedded.credentials import aws_client
+from longhaul.local.cloud import EmbeddedAws
+from longhaul.local.credentials import aws_client
 from longhaul.adapters.clock import SystemClock
 from simulation.aws.cloud import FakeAws
 from simulation.aws.shapes import checked

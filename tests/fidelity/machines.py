@@ -11,11 +11,11 @@ from typing import Any
 
 from moto.stepfunctions.parser.asl.component.state.exec.state_task import lambda_eval_utils
 
-from embedded.moto_repairs.patching import Patches
+from longhaul.local.moto_repairs.patching import Patches
 from simulation.aws.platform.timeline import Timeline
 from simulation.aws.stepfunctions.interpreter import Interpreter
 from tests.contract.conftest import Aws
-from tests.embedded.support import eventually
+from tests.local.support import eventually
 from tests.patience import DEADLINE_S
 from tests.simulation.conformance.in_moto import LambdaClient
 from tests.simulation.conformance.in_simulation import result_of_invoke

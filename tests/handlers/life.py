@@ -12,11 +12,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from console.operations.cancel import Canceller
+from longhaul.cli.operations.cancel import Canceller
 from functions import dispatcher, heartbeat, settle, sweeper
-from jobs.io.publisher import Uploader
-from jobs.io.written import Dataset
-from jobs.stopping import Stop
+from longhaul.runner.io.publisher import Uploader
+from longhaul.runner.io.written import Dataset
+from longhaul.runner.stopping import Stop
 from longhaul.domain.lease import CommittedOutput, Lease
 from longhaul.settings import Stage
 from simulation.aws.service import Answer, Call, Gate, Proceed

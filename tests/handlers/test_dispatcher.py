@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from functions.dispatcher import lambda_handler
-from infra.schedule import SCHEDULED_TIME, Schedule
+from longhaul.config.schedule import SCHEDULED_TIME, Schedule
 from longhaul.domain.lease import Lease, Owed, State
 from tests.builders import BODY, BUCKET, body
 from tests.events import cases, event

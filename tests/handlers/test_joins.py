@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from console.operations.cancel import Canceller
+from longhaul.cli.operations.cancel import Canceller
 from functions import sweeper
 from longhaul.adapters.dynamodb.item import lease_key, to_item
 from longhaul.domain.lease import Lease, Owed, State

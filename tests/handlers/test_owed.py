@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from console.operations.submission import Document, submissions
+from longhaul.cli.operations.submission import Document, submissions
 from functions import sweeper
 from longhaul.domain.giving_up import MAX_ERRORS
 from longhaul.domain.lease import Lease, Owed, State

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from console.operations.cancel import Canceller
+from longhaul.cli.operations.cancel import Canceller
 from functions import dispatcher, settle, sweeper
 from longhaul.adapters.publisher import Manifest, PendingOutput
 from longhaul.adapters.sqs import SendError

@@ -102,7 +102,7 @@ def test_sweep_stops_each_task_that_no_running_lease_names(
         RunningTask("arn:task/older", replace(lease.id, attempt=0)),
         RunningTask("arn:task/unknown", replace(lease.id, key="main#unknown")),
     ]
-    monkeypatch.setattr("engines.fargate.tasks.EcsTasks.running", lambda _: iter(tasks))
+    monkeypatch.setattr("longhaul.engines.fargate.tasks.EcsTasks.running", lambda _: iter(tasks))
     assert sweep(context)["stopped"] == 4
     names = ("released", "second", "older", "unknown")
     assert stack.stopped_tasks == [f"arn:task/{name}" for name in names]

@@ -11,7 +11,7 @@ import pytest
 
 from simulation.tools import soak
 from simulation.tools.soak import Chunk, Source
-from tests.embedded.support import eventually
+from tests.local.support import eventually
 from tests.patience import DEADLINE_S
 
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from console.local.aws import embedded_aws
-from console.synth import synth
-from embedded import ecs_driver
-from jobs.testing import make_job, spark  # noqa: F401 - fixtures
+from longhaul.cli.local.aws import embedded_aws
+from longhaul.cli.synth import synth
+from longhaul.local import ecs_driver
+from longhaul.testing import make_job, spark  # noqa: F401 - fixtures
 from tests.e2e.conftest import Stack
 from tests.slow.containers import JOB, TaskContainer, build, why_no_containers
 
@@ -18,7 +18,7 @@ def job_image() -> str:
     reason = why_no_containers()
     if reason is not None:
         pytest.skip(reason)
-    return build(JOB, "--file", "jobs/Dockerfile", ".")
+    return build(JOB, "--file", "longhaul/runner/Dockerfile", ".")
 
 
 @pytest.fixture

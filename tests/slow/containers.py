@@ -8,12 +8,12 @@ import subprocess
 import urllib.request
 from pathlib import Path
 
-from console.synth import REPOSITORY
-from embedded.processes import ProcessGroup
-from jobs.task import METADATA_VARIABLE
+from longhaul.cli.synth import REPOSITORY
+from longhaul.local.processes import ProcessGroup
+from longhaul.runner.task import METADATA_VARIABLE
 
 BASE = "longhaul-python:3.13"
-"""The image that `jobs/base-image.sh` makes.
+"""The image that `longhaul/runner/base-image.sh` makes.
 
 It is kept, like the images built on it: Docker's cache makes the next run short.
 """
@@ -54,7 +54,7 @@ def why_no_containers() -> str | None:
     if not succeeds("image", "inspect", BASE) and (
         shutil.which("debootstrap") is None or os.geteuid() != 0
     ):
-        return f"no image {BASE}: `sudo jobs/base-image.sh {BASE}` makes it, with debootstrap"
+        return f"no image {BASE}: `sudo longhaul/runner/base-image.sh {BASE}` makes it, with debootstrap"
     return None
 
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from console.synth import REPOSITORY
+from longhaul.cli.synth import REPOSITORY
 
 pytestmark = pytest.mark.slow
 

@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
-from console.synth import REPOSITORY
+from longhaul.cli.synth import REPOSITORY
 from longhaul.domain.lease import State
 from tests.e2e.conftest import Stack
 from tests.layers import engine_files
@@ -47,9 +47,9 @@ def test_image_runs_without_root_and_has_every_file_of_the_jobs(job_image: str) 
         check=True,
     ).stdout.split()
     assert set(tracked) - found == engine_files("infra") | {
-        "jobs/base-image.sh",
-        "jobs/build-requirements.txt",
-        "jobs/requirements.txt",
+        "longhaul/runner/base-image.sh",
+        "longhaul/runner/build-requirements.txt",
+        "longhaul/runner/requirements.txt",
     }
     assert "jobs/__pycache__" in docker("run", "--rm", job_image, "ls", "-d", "jobs/__pycache__")
 
@@ -57,8 +57,8 @@ def test_image_runs_without_root_and_has_every_file_of_the_jobs(job_image: str) 
 def test_image_has_an_aot_cache_that_its_jvm_uses(job_image: str) -> None:
     code = """
 import pathlib, subprocess
-from jobs.resources import Resources
-from jobs.spark import jvm
+from longhaul.runner.resources import Resources
+from longhaul.runner.spark import jvm
 aot = [f"-XX:AOTCache={jvm.cache_path()}", "-XX:AOTMode=on"]
 *start, _ = jvm.command(Resources(2, 2048), pathlib.Path("/tmp"), aot=aot)
 subprocess.run([*start, "-version"], check=True)
@@ -117,7 +117,7 @@ def sam_work_dir(tmp_path: Path) -> Iterator[Path]:
     bridge = _bridge()
     if shutil.which("sam") is None:
         pytest.skip("no `sam` on PATH")
-    up = [sys.executable, "-m", "console.cli", "up", "--host", bridge, "--port", "0"]
+    up = [sys.executable, "-m", "longhaul.cli.cli", "up", "--host", bridge, "--port", "0"]
     folder = tmp_path / "aws"
     with subprocess.Popen(
         [*up, "--work-dir", str(folder)], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from console.synth import REPOSITORY
+from longhaul.cli.synth import REPOSITORY
 
 pytestmark = pytest.mark.slow
 
 
 def test_the_demo_passes_its_own_checks(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "console.cli", "demo", "--work-dir", str(tmp_path)]
+    command = [sys.executable, "-m", "longhaul.cli.cli", "demo", "--work-dir", str(tmp_path)]
     done = subprocess.run(
         command, cwd=REPOSITORY, capture_output=True, text=True, timeout=900, check=False
     )

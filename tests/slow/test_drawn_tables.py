@@ -1,13 +1,13 @@
-"""More of the tables that `tests/jobs/test_drawn_tables.py` draws."""
+"""More of the tables that `tests/runner/test_drawn_tables.py` draws."""
 
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.testing import MakeJob
-from tests.jobs.drawn_tables import require_right
-from tests.jobs.spark_lake import served_lake
+from longhaul.testing import MakeJob
+from tests.runner.drawn_tables import require_right
+from tests.runner.spark_lake import served_lake
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ from threading import Thread
 
 import pytest
 
-from console.synth import REPOSITORY
+from longhaul.cli.synth import REPOSITORY
 
 pytestmark = pytest.mark.slow
 
@@ -24,9 +24,9 @@ STAGE = """
 import re, sys
 from pathlib import Path
 import boto3
-from jobs.io.listing import InputListing
-from jobs.io.staging import Stager
-from jobs.stopping import Stop
+from longhaul.runner.io.listing import InputListing
+from longhaul.runner.io.staging import Stager
+from longhaul.runner.stopping import Stop
 from longhaul.domain.paths import DataPath
 s3 = boto3.client("s3", endpoint_url=sys.argv[1])
 stager = Stager(

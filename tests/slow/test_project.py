@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from console.acceptance import cases
-from console.cli import app
-from console.errors import ExitStatus
-from console.synth import REPOSITORY, synth
-from infra.image import PROJECT_DOCKERFILE, lay_out
-from infra.project import VARIABLE, load_project
+from longhaul.cli.acceptance import cases
+from longhaul.cli.cli import app
+from longhaul.cli.errors import ExitStatus
+from longhaul.cli.synth import REPOSITORY, synth
+from longhaul.cdk.image import PROJECT_DOCKERFILE, lay_out
+from longhaul.config.project import VARIABLE, load_project
 from tests.projects import make_wheel
 from tests.slow.containers import build, docker
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 
 _LIMIT_S = 600
 # As the installed command, whose folder of programs hides no package.
-_LONGHAUL = [sys.executable, "-P", "-m", "console.cli"]
+_LONGHAUL = [sys.executable, "-P", "-m", "longhaul.cli.cli"]
 _SUBMIT = ("submit", "--job", "count_rows", "--param", "column=city", "--wait")
 
 
@@ -178,7 +178,7 @@ def test_the_image_of_a_project_finds_its_jobs_and_adds_one_layer(
     image = built(project, tmp_path / "image")
 
     code = (
-        "from jobs.loading import load;"
+        "from longhaul.runner.loading import load;"
         "print(load('count_rows', {'column': 'x'}, None, lambda: None).params)"
     )
     assert printed(image, code) == "column='x'"

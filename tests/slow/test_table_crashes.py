@@ -19,13 +19,13 @@ import pytest
 from moto.moto_api._internal.models import moto_api_backend
 from moto.server import ThreadedMotoServer
 
-from console.operations.table_query import query
-from console.operations.tables import TableReader
-from console.place import Place
-from console.target import Target
-from embedded.credentials import aws_client
-from embedded.moto_repairs import glue_versions, s3_uploads
-from embedded.moto_repairs.patching import Patches
+from longhaul.cli.operations.table_query import query
+from longhaul.cli.operations.tables import TableReader
+from longhaul.cli.place import Place
+from longhaul.cli.target import Target
+from longhaul.local.credentials import aws_client
+from longhaul.local.moto_repairs import glue_versions, s3_uploads
+from longhaul.local.moto_repairs.patching import Patches
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.iceberg import commits
 from longhaul.adapters.iceberg.catalog import Tables

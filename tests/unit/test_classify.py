@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jobs.reporting import Phase
+from longhaul.runner.reporting import Phase
 from longhaul.domain.classify import classify
 from longhaul.domain.lease import Lease, RecordedResult
 from longhaul.domain.verdict import Evidence, OutcomeClass

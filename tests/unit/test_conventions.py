@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engines.listed import ENGINES
+from longhaul.engines.listed import ENGINES
 from tests.layers import OF_FILE, ROOT, files_of, layered, module
 
 
@@ -33,7 +33,7 @@ ARROWS: dict[str, set[str]] = {
     "jobs": {"longhaul"},
     "console": {"embedded", "infra", "longhaul"},
     "demo": {"console", "embedded", "jobs", "longhaul"},
-    "simulation": {"console.operations", "functions", "jobs", "longhaul"},
+    "simulation": {"longhaul.cli.operations", "functions", "jobs", "longhaul"},
 }
 PACKAGES = {*ARROWS, "benchmarks", "tests"}
 ARROWS["benchmarks"] = PACKAGES - {"tests"}
@@ -113,7 +113,7 @@ def test_functions_import_only_what_their_layer_holds() -> None:
 def test_event_file_is_json_for_an_existing_function(file: Path) -> None:
     assert isinstance(json.loads(file.read_text()), dict)
     is_of_tiny = file.parent.name == "tiny"
-    handler = "engines/aws_lambda/runner.py" if is_of_tiny else f"functions/{file.parent.name}.py"
+    handler = "longhaul/engines/aws_lambda/runner.py" if is_of_tiny else f"functions/{file.parent.name}.py"
     assert (ROOT / handler).exists()
 
 

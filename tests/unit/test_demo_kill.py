@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from demo import kill
+from examples.demo import kill
 
 ENDPOINT = f"http://127.0.0.1/{uuid.uuid4()}"
 KEY = f"clean#{uuid.uuid4()}"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engines.fargate.tasks import _evidence_of
+from longhaul.engines.fargate.tasks import _evidence_of
 from longhaul.domain.classify import classify
 from longhaul.domain.lease import RecordedResult
 from longhaul.domain.verdict import Evidence, OutcomeClass

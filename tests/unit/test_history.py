@@ -5,15 +5,15 @@ from datetime import timedelta
 
 import pytest
 
-from engines.aws_lambda import meaning as aws_lambda
-from engines.emr_serverless.meaning import (
+from longhaul.engines.aws_lambda import meaning as aws_lambda
+from longhaul.engines.emr_serverless.meaning import (
     attempt_of,
     exit_code_in,
     name_in,
     name_of,
     reference,
 )
-from engines.listed import ENGINES, engine_of
+from longhaul.engines.listed import ENGINES, engine_of
 from longhaul.domain import history
 from longhaul.domain.history import KEPT, ended, latest, log_stream, remembered
 from longhaul.domain.lease import AttemptId, State

@@ -14,7 +14,7 @@ PAGES = sorted(
 )
 LINK = re.compile(r"\]\((?!https?://)([^)#]+)(?:#[^)]*)?\)")
 # docs/jobs.md invents these; the tests of that page run them.
-INVENTED = {"jobs/catalogue/busy_days.py", "tests/jobs/test_busy_days.py"}
+INVENTED = {"longhaul/catalogue/busy_days.py", "tests/runner/test_busy_days.py"}
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 

@@ -137,4 +137,4 @@ def test_pattern_takes_twice_the_work_for_twice_the_text(
 
 def test_every_pattern_that_a_module_compiles_is_tried() -> None:
     found = {str(each.id).partition(":")[0] for each in patterns()}
-    assert {"jobs/failures.py", "longhaul/domain/verdict.py", "longhaul/domain/quoting.py"} <= found
+    assert {"longhaul/runner/failures.py", "longhaul/domain/verdict.py", "longhaul/domain/quoting.py"} <= found

@@ -13,7 +13,7 @@ from benchmarks.peers.measure import Extent, twice_at_once
 from benchmarks.peers.pool import Pool, kill_group
 from benchmarks.peers.report import picture, table
 from benchmarks.peers.workers import work
-from tests.embedded.support import eventually
+from tests.local.support import eventually
 
 SIGNED = "AWS4-HMAC-SHA256 Credential=local/20260101/us-east-1/{}/aws4_request, SignedHeaders=host"
 

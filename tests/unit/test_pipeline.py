@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from infra.stages import StageDeployment, check_pipelines
+from longhaul.config.stages import StageDeployment, check_pipelines
 from longhaul.domain.ancestry import is_child
 from longhaul.domain.follow_ons import follow_ons, groups_behind, joined, replaced, with_joins
 from longhaul.domain.lease import CommittedOutput, Lease, State

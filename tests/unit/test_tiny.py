@@ -9,7 +9,7 @@ from typing import Any
 import botocore.session
 import pytest
 
-from engines.aws_lambda.meaning import (
+from longhaul.engines.aws_lambda.meaning import (
     LAMBDA,
     MAX_RUN_S,
     MAX_TIMEOUT_S,
@@ -19,7 +19,7 @@ from engines.aws_lambda.meaning import (
     reference,
     request_id,
 )
-from engines.aws_lambda.tasks import Invocations
+from longhaul.engines.aws_lambda.tasks import Invocations
 from longhaul.adapters.tasks import AllTasks
 from longhaul.domain.claim import new_run
 from longhaul.domain.classify import classify as classify_evidence

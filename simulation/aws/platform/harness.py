@@ -10,10 +10,10 @@ from typing import Any
 import boto3
 from aws_lambda_powertools import Logger
 
-import jobs.emitting
+import longhaul.runner.emitting
 import longhaul.log_context
 import longhaul.wiring
-from jobs.attempt import AttemptRunner
+from longhaul.runner.attempt import AttemptRunner
 from longhaul.domain.lineage import MAX_GROUP
 from longhaul.domain.verdict import ExitCode
 from simulation.aws.platform import job_function

@@ -15,7 +15,7 @@ from pyiceberg import manifest
 from pyiceberg.schema import Schema
 from pyiceberg.utils.concurrent import ExecutorFactory
 
-import jobs.io.tables
+import longhaul.runner.io.tables
 from longhaul.domain.tables import PartitionBy, TableFile
 
 ROWS = 3  # in each file
@@ -49,7 +49,7 @@ def _described(
     folder: str,
     _without_null: Collection[str],
 ) -> list[tuple[Path, TableFile]]:
-    """`jobs.io.table_files.describe`."""
+    """`longhaul.runner.io.table_files.describe`."""
     return [
         (
             file,

@@ -14,8 +14,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-import engines.aws_lambda.runner
-from engines.aws_lambda.runner import ExecutionEnvironment, JobEnded, WarmJvm
+import longhaul.engines.aws_lambda.runner
+from longhaul.engines.aws_lambda.runner import ExecutionEnvironment, JobEnded, WarmJvm
 from simulation.aws.platform.containers import Containers
 from simulation.aws.platform.hosts import Host, here
 from simulation.aws.platform.invocations import (
@@ -192,7 +192,7 @@ class Invocation:
         return child
 
     def clean(self) -> set[Path]:
-        """What `engines.aws_lambda.runner.clean` does to processes: it kills the handler's own.
+        """What `longhaul.engines.aws_lambda.runner.clean` does to processes: it kills the handler's own.
 
         A world has no files, so none is left.
         """

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any, cast
 from greenlet import getcurrent
 from pydantic import JsonValue
 
-from jobs.io.listing import InputListing
-from jobs.io.staging import StagedInput
-from jobs.io.written import Dataset
-from jobs.loading import LoadedJob
-from jobs.resources import Resources
-from jobs.running_job import RunningJob
-from jobs.spark.progress import Effort, SparkSample
-from jobs.stopping import Stop, StopReason, end_when_stopped, hear_sigterm
-from jobs.task import Task
-from jobs.wiring import put_together, s3_client, tables_from
+from longhaul.runner.io.listing import InputListing
+from longhaul.runner.io.staging import StagedInput
+from longhaul.runner.io.written import Dataset
+from longhaul.runner.loading import LoadedJob
+from longhaul.runner.resources import Resources
+from longhaul.runner.running_job import RunningJob
+from longhaul.runner.spark.progress import Effort, SparkSample
+from longhaul.runner.stopping import Stop, StopReason, end_when_stopped, hear_sigterm
+from longhaul.runner.task import Task
+from longhaul.runner.wiring import put_together, s3_client, tables_from
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.lease import AttemptId, CommittedOutput, Lease
 from longhaul.domain.manifest import MAIN
@@ -75,7 +75,7 @@ class Runner:
         self._around = around
 
     def main(self) -> int:
-        """As `engines.fargate.runner`."""
+        """As `longhaul.engines.fargate.runner`."""
         around, container = self._around, self._container
         s3 = s3_client(around.settings())
         spark = PlannedSpark(container, around, self._stop)
@@ -111,7 +111,7 @@ class Runner:
 
 
 class PlannedArea:
-    """`jobs.io.work_area.WorkArea` whose output is there already.
+    """`longhaul.runner.io.work_area.WorkArea` whose output is there already.
 
     Of the inputs only the job's own output is looked at.
     """
@@ -173,7 +173,7 @@ class PlannedLeases:
 
 
 class PlannedSpark:
-    """`jobs.attempt.Spark`, and its job.
+    """`longhaul.runner.attempt.Spark`, and its job.
 
     As with the real one, a stop ends what the main process waits for.
     """
@@ -194,7 +194,7 @@ class PlannedSpark:
         _fetch: Callable[[str], Path],
         _await_session: Callable[[], None],
     ) -> LoadedJob:
-        """`jobs.loading.load`."""
+        """`longhaul.runner.loading.load`."""
         work = cast("int", params.get("work", 0))
         planned = self._container.job
         self._container.work_known(work, planned.ending(self._container.attempt.attempt, work))
@@ -247,7 +247,7 @@ class PlannedSpark:
         match kind:
             case "no_output":
                 return
-            case "oom_in_jvm":  # as `jobs.spark.local` notices it
+            case "oom_in_jvm":  # as `longhaul.runner.spark.local` notices it
                 self._stop.request(StopReason.OUT_OF_MEMORY, "Spark's JVM ran out of memory")
                 raise ConnectionResetError
             case "jvm_hangs":  # and no stop frees the main thread

@@ -14,7 +14,7 @@ import longhaul.beat
 import longhaul.claiming
 import longhaul.dispatch
 import longhaul.sweep
-from console.operations.cancel import Canceller
+from longhaul.cli.operations.cancel import Canceller
 from longhaul.adapters.dynamodb.item import from_item
 from longhaul.domain.beat import Beat, Extend, HandOver, Kill
 from longhaul.domain.claim import Decision

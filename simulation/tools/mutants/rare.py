@@ -19,7 +19,7 @@ RARE: Final = (
     ),
     Mutant(
         "a task does not know a stage that was taken out",
-        "jobs/attempt.py",
+        "longhaul/runner/attempt.py",
         "stage = self.settings.stage_or_removed(lease.stage)",
         "stage = self.settings.stage(lease.stage)",
     ),

@@ -4,7 +4,7 @@ from typing import Final
 
 from simulation.tools.mutants.mutant import Mutant
 
-_LAMBDA: Final = "engines/aws_lambda/meaning.py"
+_LAMBDA: Final = "longhaul/engines/aws_lambda/meaning.py"
 _OUTCOME: Final = "longhaul/domain/outcome.py"
 
 TINY: Final = (
@@ -40,7 +40,7 @@ TINY: Final = (
     ),
     Mutant(
         "an invocation is called gone while it may run",
-        "engines/aws_lambda/tasks.py",
+        "longhaul/engines/aws_lambda/tasks.py",
         "is_gone=self._clock.now() >= gone_by",
         "is_gone=True",
     ),
@@ -58,7 +58,7 @@ TINY: Final = (
     ),
     Mutant(
         "a runner that never ends keeps its invocation",
-        "engines/aws_lambda/runner.py",
+        "longhaul/engines/aws_lambda/runner.py",
         "process.wait(max(0.0, limit_s))",
         "process.wait(max(9_999.0, limit_s))",
     ),

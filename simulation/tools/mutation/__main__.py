@@ -37,15 +37,15 @@ _MODULES = (
     "longhaul/domain/*.py",
     "longhaul/adapters/*.py",
     "longhaul/adapters/*/*.py",
-    "engines/listed.py",
+    "longhaul/engines/listed.py",
     # Its constructs and states make the template. A snapshot notices any change of that.
-    "engines/*/meaning.py",
-    "engines/*/runner.py",
-    "engines/*/settings.py",
-    "engines/*/tasks.py",
-    # Not `jobs/spark` and the catalogue: nearly each of their tests starts a JVM.
+    "longhaul/engines/*/meaning.py",
+    "longhaul/engines/*/runner.py",
+    "longhaul/engines/*/settings.py",
+    "longhaul/engines/*/tasks.py",
+    # Not `longhaul/runner/spark` and the catalogue: nearly each of their tests starts a JVM.
     "jobs/*.py",
-    "jobs/io/*.py",
+    "longhaul/runner/io/*.py",
     "longhaul/batch.py",
     "longhaul/beat.py",
     "longhaul/claiming.py",
@@ -56,8 +56,8 @@ _MODULES = (
     "longhaul/starting.py",
     "longhaul/sweep.py",
 )
-_TESTS = ("tests/unit", "tests/handlers", "tests/contract", "tests/jobs")
-_SQL = "--ignore=tests/jobs/test_sql.py"  # 800 tests of the catalogue
+_TESTS = ("tests/unit", "tests/handlers", "tests/contract", "tests/runner")
+_SQL = "--ignore=tests/runner/test_sql.py"  # 800 tests of the catalogue
 _PYTEST = ("-q", "-p", "no:cacheprovider", "-m", "not slow", "-k", "not moto", _SQL)
 _LINES_ALONE = -1  # in the place of a shard: only note which tests run which lines
 _STATE = ROOT / ".longhaul" / "mutation.jsonl"

@@ -1,7 +1,7 @@
 """Plays a script in moto's interpreter, with the repairs of the embedded AWS.
 
 moto's backend is called in this process, and its AWS clients are scripted where
-`embedded/moto_repairs/sfn_clients.py` hooks them: there is no server and no process of a function.
+`longhaul/local/moto_repairs/sfn_clients.py` hooks them: there is no server and no process of a function.
 Waits and pauses before retries take no time.
 """
 
@@ -30,7 +30,7 @@ from moto.stepfunctions.parser.asl.component.state.wait.wait_function.wait_funct
 )
 from moto.stepfunctions.parser.models import stepfunctions_parser_backends
 
-from embedded.moto_repairs import (
+from longhaul.local.moto_repairs import (
     sfn_ecs_sync,
     sfn_errors,
     sfn_interrupts,
@@ -39,10 +39,10 @@ from embedded.moto_repairs import (
     sfn_start_stop,
     sfn_threads,
 )
-from embedded.moto_repairs.patching import Patches
+from longhaul.local.moto_repairs.patching import Patches
 from simulation.aws.cloud import FakeAws
 from simulation.aws.service import REGION, client_error
-from tests.embedded.support import eventually
+from tests.local.support import eventually
 from tests.patience import DEADLINE_S
 from tests.simulation.conformance.played import Played, played
 from tests.simulation.conformance.scripts import (
@@ -196,7 +196,7 @@ class EcsClient:
         return self._aws.ecs.stop_task(**arguments)
 
     def on_task_end(self, arn: str, callback: Callable[[], None]) -> None:
-        """Like `embedded.ecs_driver.EcsDriver.on_end`."""
+        """Like `longhaul.local.ecs_driver.EcsDriver.on_end`."""
         self._waiting[arn] = callback
         (task,) = self._aws.ecs.describe_tasks(cluster=arn.split("/")[1], tasks=[arn])["tasks"]
         if task["lastStatus"] == "STOPPED":

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from infra.definition import SETTLE_RETRY
+from longhaul.cdk.definition import SETTLE_RETRY
 from simulation.aws.stepfunctions.asl.errors import UnsupportedError
 from simulation.aws.stepfunctions.integration import Done, Failed
 from simulation.aws.stepfunctions.interpreter import Interpreter

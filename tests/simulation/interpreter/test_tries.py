@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from infra import definition
-from infra.definition import SETTLE_RETRY
+from longhaul.cdk import definition
+from longhaul.cdk.definition import SETTLE_RETRY
 from simulation.aws.stepfunctions.integration import Done, Failed, Submitted
 from tests.simulation.interpreter.small_machines import (
     CALL,

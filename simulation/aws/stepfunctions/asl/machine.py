@@ -1,6 +1,6 @@
 """A parsed state machine: each of its paths and templates is a function.
 
-It knows only what `infra/definition.py` uses. Any other type of state, field, intrinsic function or
+It knows only what `longhaul/cdk/definition.py` uses. Any other type of state, field, intrinsic function or
 form of path is refused when the machine is loaded, so that none is silently ignored.
 """
 

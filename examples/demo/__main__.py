@@ -1,0 +1,58 @@
+"""Starts the demo: `python -m demo`, which `longhaul demo` runs."""
+# ruff: noqa: PLC0415 - loading takes seconds, in which Ctrl-C must not end in a traceback
+
+import argparse
+import sys
+from pathlib import Path
+
+from longhaul.cli.synth import DEFAULT_WORK_DIR, SynthError
+
+_FAILED = 1
+_INTERRUPTED = 130
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m demo", description="Run the demo.")
+    parser.add_argument(
+        "--work-dir",
+        type=Path,
+        default=DEFAULT_WORK_DIR,
+        help="folder of the logs, the synthesized stack and the report (default: .longhaul)",
+    )
+    work_dir = parser.parse_args().work_dir
+    try:
+        return _run(work_dir)
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+
+
+def _run(work_dir: Path) -> int:
+    from longhaul.cli.local.work_dir import work_in
+    from longhaul.local.work_dir import WorkDirError
+
+    try:
+        with work_in(work_dir):
+            return _run_there(work_dir)
+    except WorkDirError as error:
+        return _failed(error)
+
+
+def _run_there(work_dir: Path) -> int:
+    from rich.console import Console
+
+    from examples.demo.run import run
+    from longhaul.local.assembly import DeployError
+
+    try:
+        return run(Console(), work_dir)
+    except (DeployError, SynthError) as error:
+        return _failed(error)
+
+
+def _failed(error: Exception) -> int:
+    sys.stderr.write(f"longhaul: {error}\n")
+    return _FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,173 @@
+"""What functions and tasks know about the deployment: the value of `LONGHAUL_SETTINGS`."""
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from aws_cdk import ArnFormat, Stack
+
+from longhaul.engines.emr_serverless.construct import EmrServerless
+from longhaul.engines.fargate.construct import SparkRuntime
+from longhaul.cdk.data_bucket import DataBucket
+from longhaul.config.known import known_paths, known_stage
+from longhaul.cdk.leases import Leases
+from longhaul.cdk.queues import StageQueues
+from longhaul.config.schedule import DATA_BUCKET, EXAMPLES
+from longhaul.config.settings import CONTEXT_KEY, Settings, SettingsError
+from longhaul.config.sizes import Sizes
+from longhaul.domain.errors import InvalidRequestError
+from longhaul.domain.pipeline import Pipeline
+from longhaul.domain.policy import parse_request
+from longhaul.domain.tables import place_of
+from longhaul.settings import (
+    EmrApplication,
+    RuntimeSettings,
+    SizeName,
+    TaskSettings,
+    TaskSize,
+)
+
+# Lambda allows 4 KiB for all variables of a function; Powertools' variables take the rest.
+ROOM_FOR_SETTINGS: Final = 4096 - 128
+# What a token may become: CloudFormation's names have at most 80 characters, and a queue's URL or
+# an ARN adds 53; a region has at most 14.
+LONGEST_NAME: Final = 133
+LONGEST_PSEUDO: Final = 14
+_PSEUDO: Final = re.compile(r"\$\{Token\[AWS[^]]*]}")
+_NAME: Final = re.compile(r"\$\{Token\[[^]]*]}")
+
+
+def runtime_settings(
+    *,
+    settings: Settings,
+    jobs: tuple[str, ...],
+    queues: Mapping[str, StageQueues],
+    leases: Leases,
+    data: DataBucket,
+    spark: SparkRuntime,
+    emr: EmrServerless | None,
+) -> str:
+    """`RuntimeSettings` as JSON with references that CloudFormation resolves.
+
+    Raises:
+        SettingsError: a stage's job is not among `jobs`, a schedule sends what the dispatcher
+            would refuse, or the JSON does not fit a function's environment.
+    """
+    stack = Stack.of(leases)
+    pipeline = Pipeline(settings.stages)
+    known = RuntimeSettings(
+        leases_table=leases.table.table_name,
+        stages=tuple(
+            known_stage(
+                stage,
+                pipeline,
+                data.absolute,
+                queue_url=queues[stage.name].jobs.queue_url,
+                dead_letter_queue_url=queues[stage.name].dead_letters.queue_url,
+            )
+            for stage in settings.stages
+        ),
+        paths=known_paths(settings, data.bucket_name, data.absolute),
+        jobs=jobs,
+        lease=settings.lease,
+        tasks=TaskSettings(
+            architecture=settings.architecture,
+            public_ip=settings.network.assign_public_ip,
+            sizes=_task_sizes(settings.sizes),
+            reuse=settings.sizes.tiny is None or settings.sizes.tiny.reuse,
+        ),
+        # By name: the machine itself names functions that need these settings.
+        state_machine_arn=stack.format_arn(
+            service="states",
+            resource="stateMachine",
+            resource_name=settings.stack_name,
+            arn_format=ArnFormat.COLON_RESOURCE_NAME,
+        ),
+        cluster_arn=spark.cluster.attr_arn,
+        job_log_group=spark.log_group.log_group_name,
+        emr_serverless=_emr_application(emr) if emr else None,
+        metrics_namespace=settings.stack_name,
+    )
+    _check_jobs(known)
+    _check_requests(settings, known)
+    # Without defaults, to save room in the environment.
+    content = known.model_dump(mode="json", exclude_defaults=True)
+    _check_length(content)
+    return stack.to_json_string(content)
+
+
+def catalogue(repository: Path) -> tuple[str, ...]:
+    """The names of the jobs: the modules of `longhaul/catalogue/`, and `sql`."""
+    modules = (repository / "jobs" / "catalogue").glob("*.py")
+    return tuple(
+        sorted({"sql", *(module.stem for module in modules if not module.stem.startswith("_"))})
+    )
+
+
+def _task_sizes(sizes: Sizes) -> dict[SizeName, TaskSize]:
+    found = {name: TaskSize(**size.model_dump()) for name, size in sizes.by_name().items()}
+    if tiny := sizes.tiny:
+        found["tiny"] = TaskSize(cpu=tiny.cpu, memory_mib=tiny.memory_mib, disk_gib=tiny.disk_gib)
+    return found
+
+
+def _emr_application(emr: EmrServerless) -> EmrApplication:
+    return EmrApplication(application_arn=emr.application.attr_arn, work_area=emr.work_area)
+
+
+def _check_jobs(known: RuntimeSettings) -> None:
+    for n, stage in enumerate(known.stages):
+        if stage.job is not None and stage.job not in known.jobs:
+            raise SettingsError(
+                f"{CONTEXT_KEY}.stages.{n}.job: {stage.name} has the job {stage.job!r}, "
+                f"which there is not; there are: {', '.join(known.jobs)}"
+            )
+        for name in stage.limits.jobs or ():
+            if name not in known.jobs and not name.startswith(known.paths.job_prefixes):
+                raise SettingsError(
+                    f"{CONTEXT_KEY}.stages.{n}.limits.jobs: {stage.name} has {name!r}, which is "
+                    "neither a job nor below a prefix of job_prefixes; "
+                    f"the jobs are: {', '.join(known.jobs)}"
+                )
+
+
+def _check_requests(settings: Settings, known: RuntimeSettings) -> None:
+    """Have the dispatcher's own parser read what each schedule and trigger will send."""
+    # The bucket gets its name only at deployment.
+    bucket = EXAMPLES[DATA_BUCKET]
+    text = known.model_dump_json().replace(known.paths.data_bucket, bucket)
+    known = RuntimeSettings.model_validate_json(text)
+    triggers = [(each.name, each.on_object) for each in settings.stages if each.on_object]
+    for n, stage in enumerate(settings.stages):
+        bodies = {
+            "schedule": stage.schedule and stage.schedule.example(),
+            "on_object": stage.on_object and stage.on_object.example(bucket),
+        }
+        for name, body in bodies.items():
+            if body is None:
+                continue
+            try:
+                request = parse_request(json.dumps(body), known, known.stage(stage.name))
+            except InvalidRequestError as error:
+                raise SettingsError(f"{CONTEXT_KEY}.stages.{n}.{name}.request: {error}") from error
+            written = place_of(request.output, bucket)
+            for of_stage, trigger in triggers:
+                if written.startswith(f"s3://{trigger.bucket or bucket}/{trigger.prefix}"):
+                    raise SettingsError(
+                        f"{CONTEXT_KEY}.stages.{n}.{name}.request: the output is below "
+                        f"{trigger.prefix}, so each of its files would start a job of {of_stage}; "
+                        "name another prefix"
+                    )
+
+
+def _check_length(content: Mapping[str, Any]) -> None:
+    text = _PSEUDO.sub("x" * LONGEST_PSEUDO, json.dumps(content))
+    length = len(_NAME.sub("x" * LONGEST_NAME, text))
+    if length > ROOM_FOR_SETTINGS:
+        raise SettingsError(
+            f"{CONTEXT_KEY}: needs up to {length} bytes of a function's environment, "
+            f"which has {ROOM_FOR_SETTINGS} for it; "
+            "use fewer stages or buckets, or shorter names"
+        )

@@ -1,0 +1,385 @@
+"""Rights by what they are for. The stack says which part gets which."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from aws_cdk import ArnFormat, Stack
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_stepfunctions as sfn
+from constructs import IConstruct
+
+from longhaul.cdk.nag import acknowledge_wildcards
+from longhaul.cdk.queues import StageQueues
+from longhaul.adapters.dynamodb.table import NAMED_BY_TASKS, OPEN
+from longhaul.domain.paths import TABLES_PREFIX
+
+# Why some resources need a wildcard.
+WHY_ANY_KEY: Final = "Keys are the producers' to choose; whole buckets are what the settings open."
+WHY_ANY_TASK: Final = "A task's id is known only once it runs; the cluster is ours alone."
+
+
+def for_this_account(scope: IConstruct, service: str) -> iam.ServicePrincipal:
+    """The service, when it acts for this account: no other account can make it use the role."""
+    return iam.ServicePrincipal(
+        service, conditions={"StringEquals": {"aws:SourceAccount": Stack.of(scope).account}}
+    )
+
+
+def allow(
+    role: iam.IRole,
+    sid: str,
+    actions: Sequence[str],
+    resources: Sequence[str],
+    *,
+    conditions: Mapping[str, object] | None = None,
+    wildcards: str = "",
+) -> None:
+    """Add one statement to the role's policy; `wildcards` says why a resource of it needs one."""
+    role.add_to_principal_policy(
+        iam.PolicyStatement(
+            sid=sid, actions=list(actions), resources=list(resources), conditions=conditions
+        )
+    )
+    if wildcards:
+        acknowledge_wildcards(role, resources, wildcards)
+
+
+def hold_leases(role: iam.IRole, table: dynamodb.ITable) -> None:
+    """Read a row and change it by conditional writes, with the slots and the attempts' records.
+
+    A transaction needs the rights of its parts.
+    """
+    allow(
+        role,
+        "HoldLeases",
+        ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"],
+        [table.table_arn],
+    )
+
+
+def survey_leases(role: iam.IRole, table: dynamodb.ITable) -> None:
+    """Read many rows at once."""
+    allow(role, "SurveyLeases", ["dynamodb:BatchGetItem"], [table.table_arn])
+
+
+def join_leases(role: iam.IRole, table: dynamodb.ITable) -> None:
+    """Count what a join waits for, and read what has arrived."""
+    actions = ["dynamodb:ConditionCheckItem", "dynamodb:Query"]
+    allow(role, "JoinLeases", actions, [table.table_arn])
+
+
+def beat_leases(role: iam.IRole, table: dynamodb.ITable, stages: Iterable[str]) -> None:
+    """Read a row and extend its lease."""
+    actions = ["dynamodb:GetItem", "dynamodb:UpdateItem"]
+    allow(role, "BeatLeases", actions, [table.table_arn], conditions=_rows_of(stages))
+
+
+def report_to_leases(role: iam.IRole, table: dynamodb.ITable, stages: Iterable[str]) -> None:
+    """Write what an attempt reports into its row; the write itself says what the row is.
+
+    Not `ttl`, for one, at which DynamoDB deletes a row.
+    """
+    # Of these AWS looks at the names in the request, and not at what it returns. So the writes can
+    # return the whole row, which they do, and no condition keeps a job's code from reading it.
+    names = {"ForAllValues:StringEquals": {"dynamodb:Attributes": list(NAMED_BY_TASKS)}}
+    actions, conditions = ["dynamodb:UpdateItem"], {**_rows_of(stages), **names}
+    allow(role, "ReportToLeases", actions, [table.table_arn], conditions=conditions)
+
+
+def _rows_of(stages: Iterable[str]) -> Mapping[str, object]:
+    """Only items under the key of a job: no slots, and no arrivals at a join."""
+    keys = [f"{stage}#*" for stage in stages]
+    return {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": keys}}
+
+
+def find_open_leases(role: iam.IRole, table: dynamodb.ITable) -> None:
+    """List the rows with something left to do."""
+    allow(role, "FindOpenLeases", ["dynamodb:Query"], [f"{table.table_arn}/index/{OPEN.name}"])
+
+
+def receive_jobs(role: iam.IRole, queues: Iterable[StageQueues]) -> None:
+    """What an event source mapping requires of its function's role."""
+    allow(
+        role,
+        "ReceiveJobs",
+        ["sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"],
+        [queue.jobs.queue_arn for queue in queues],
+    )
+
+
+def count_messages(role: iam.IRole, queues: Iterable[StageQueues]) -> None:
+    """Read how many messages wait."""
+    allow(
+        role,
+        "CountMessages",
+        ["sqs:GetQueueAttributes"],
+        [queue.jobs.queue_arn for queue in queues],
+    )
+
+
+def extend_messages(role: iam.IRole, queues: Iterable[StageQueues]) -> None:
+    """Keep a message invisible, or make it visible."""
+    allow(
+        role,
+        "ExtendMessages",
+        ["sqs:ChangeMessageVisibility"],
+        [queue.jobs.queue_arn for queue in queues],
+    )
+
+
+def finish_messages(role: iam.IRole, queues: Sequence[StageQueues]) -> None:
+    """Release, renew and delete messages, send follow-ons, and dead-letter with a reason."""
+    extend_messages(role, queues)
+    allow(
+        role,
+        "FinishMessages",
+        ["sqs:SendMessage", "sqs:DeleteMessage"],
+        [queue.jobs.queue_arn for queue in queues],
+    )
+    allow(
+        role, "DeadLetter", ["sqs:SendMessage"], [queue.dead_letters.queue_arn for queue in queues]
+    )
+
+
+def notify(role: iam.IRole, targets: Iterable[str]) -> None:
+    """Tell the queues, topics and buses of these ARNs that a job has ended."""
+    targets = set(targets)
+    for service, action in (
+        ("sqs", "sqs:SendMessage"),
+        ("sns", "sns:Publish"),
+        ("events", "events:PutEvents"),
+    ):
+        if named := sorted(arn for arn in targets if arn.split(":")[2] == service):
+            allow(role, f"Notify{service.capitalize()}", [action], named)
+
+
+def write_objects(
+    role: iam.IRole,
+    buckets: Iterable[s3.IBucket],
+    *,
+    never: Sequence[str],
+    kept: Sequence[str] = (),
+) -> None:
+    """Upload in parts, publish (complete, `_SUCCESS`, delete what it replaces) or abort.
+
+    Without the right to list, S3 returns 403 instead of 404 for a missing file.
+
+    Args:
+        role: gets the rights.
+        buckets: all of them, apart from
+        never: prefixes `s3://bucket/…/` below which the role may not write: what would be written
+            there could be run, or taken for somebody's request.
+        kept: prefixes below which it may not delete: a job's code says what a function deletes.
+    """
+    buckets = list(buckets)
+    writes = ["s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"]
+    allow(
+        role,
+        "WriteObjects",
+        ["s3:GetObject", *writes],
+        [bucket.arn_for_objects("*") for bucket in buckets],
+        wildcards=WHY_ANY_KEY,
+    )
+    allow(role, "ListOutputs", ["s3:ListBucket"], [bucket.bucket_arn for bucket in buckets])
+    for sid, actions, prefixes in (
+        ("NeverWrite", writes, never),
+        ("NeverDelete", ["s3:DeleteObject"], kept),
+    ):
+        if prefixes:
+            resources = [_objects_below(role, prefix) for prefix in prefixes]
+            role.add_to_principal_policy(
+                iam.PolicyStatement(
+                    sid=sid, effect=iam.Effect.DENY, actions=actions, resources=resources
+                )
+            )
+
+
+def _objects_below(role: iam.IRole, prefix: str) -> str:
+    return f"arn:{Stack.of(role).partition}:s3:::{prefix.removeprefix('s3://')}*"
+
+
+def read_objects(role: iam.IRole, buckets: Iterable[s3.IBucket]) -> None:
+    """Stage inputs."""
+    buckets = list(buckets)
+    if buckets:
+        allow(
+            role,
+            "ReadObjects",
+            ["s3:GetObject"],
+            [bucket.arn_for_objects("*") for bucket in buckets],
+            wildcards=WHY_ANY_KEY,
+        )
+        allow(role, "ListInputs", ["s3:ListBucket"], [bucket.bucket_arn for bucket in buckets])
+
+
+def read_code(role: iam.IRole, prefixes: Sequence[str]) -> None:
+    """Fetch the job's code that a message names."""
+    if prefixes:
+        allow(
+            role,
+            "ReadCode",
+            ["s3:GetObject"],
+            [_objects_below(role, prefix) for prefix in prefixes],
+            wildcards=(
+                "Names of jobs are their authors' to choose; "
+                "the prefixes are what the settings open."
+            ),
+        )
+
+
+def use_keys(role: iam.IRole, *, read: Sequence[str], write: Sequence[str]) -> None:
+    """Read and write objects that S3 encrypts with these KMS keys, given by ARN.
+
+    Uploading a part needs GenerateDataKey; completing the upload needs Decrypt.
+    https://docs.aws.amazon.com/AmazonS3/latest/userguide/mpuAndPermissions.html
+    """
+    for name, actions, keys in (
+        ("WriteEncrypted", ["kms:Decrypt", "kms:GenerateDataKey"], write),
+        ("ReadEncrypted", ["kms:Decrypt"], [key for key in read if key not in write]),
+    ):
+        for region in sorted({key.split(":")[3] for key in keys}):
+            # A bucket and its key are in one region. Without the condition the role could use the
+            # key for anything else.
+            domain = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
+            allow(
+                role,
+                name + "".join(part.capitalize() for part in region.split("-")),
+                actions,
+                [key for key in keys if key.split(":")[3] == region],
+                conditions={"StringEquals": {"kms:ViaService": f"s3.{region}.{domain}"}},
+            )
+
+
+def write_tables(role: iam.IRole, databases: Sequence[str]) -> None:
+    """Read, make and change the tables of these Glue databases."""
+    allow(
+        role,
+        "WriteTables",
+        # pyiceberg asks for the database at each commit.
+        ["glue:GetDatabase", "glue:GetTable", "glue:CreateTable", "glue:UpdateTable"],
+        _arns_of_tables(role, databases, [f"{each}/*" for each in databases]),
+        wildcards="Tables are the requests' to name; the databases are what the settings open.",
+    )
+
+
+def _arns_of_tables(
+    scope: IConstruct, databases: Sequence[str], tables: Sequence[str]
+) -> list[str]:
+    """A right to a table, given as `database/table`, is also one to its database and the catalog.
+
+    https://docs.aws.amazon.com/glue/latest/dg/glue-specifying-resource-arns.html
+    """
+    arn = partial(Stack.of(scope).format_arn, service="glue")
+    return [
+        arn(resource="catalog"),
+        *(arn(resource="database", resource_name=each) for each in databases),
+        *(arn(resource="table", resource_name=each) for each in tables),
+    ]
+
+
+def optimize_tables(
+    role: iam.IRole, database: str, tables: Sequence[str], data: s3.IBucket
+) -> None:
+    """What Glue's optimizers need to compact these tables, and to delete files of theirs.
+
+    https://docs.aws.amazon.com/glue/latest/dg/optimization-prerequisites.html
+    """
+    allow(
+        role,
+        "OptimizeTables",
+        ["glue:GetTable", "glue:UpdateTable"],
+        _arns_of_tables(role, [database], [f"{database}/{each}" for each in tables]),
+    )
+    allow(
+        role,
+        "OptimizeFiles",
+        ["s3:DeleteObject", "s3:GetObject", "s3:PutObject"],
+        [data.arn_for_objects(f"{TABLES_PREFIX}{database}/{each}/*") for each in tables],
+        wildcards="Glue chooses the names of the files that it writes below a table.",
+    )
+    allow(role, "ListFiles", ["s3:ListBucket"], [data.bucket_arn])
+    allow(
+        role,
+        "LogOptimizers",
+        ["logs:CreateLogGroup", "logs:CreateLogStream", "logs:PutLogEvents"],
+        [
+            Stack.of(role).format_arn(
+                service="logs",
+                resource="log-group",
+                resource_name=f"/aws-glue/iceberg-{each}/logs:*",
+                arn_format=ArnFormat.COLON_RESOURCE_NAME,
+            )
+            for each in ("compaction", "retention", "orphan-file-deletion")
+        ],
+        wildcards="Glue chooses the names of its log streams.",
+    )
+
+
+def stop_tasks(role: iam.IRole, tasks: str) -> None:
+    """Stop a task that its own execution may not have stopped."""
+    allow(
+        role,
+        "StopTasks",
+        ["ecs:StopTask"],
+        [tasks],
+        wildcards=WHY_ANY_TASK,
+    )
+
+
+def find_tasks(role: iam.IRole, cluster_arn: str, tasks: str) -> None:
+    """List the tasks that run, and read which attempt each belongs to."""
+    role.add_to_principal_policy(
+        iam.PolicyStatement(
+            sid="ListTasks",
+            actions=["ecs:ListTasks"],
+            resources=["*"],
+            conditions={"ArnEquals": {"ecs:cluster": cluster_arn}},
+        )
+    )
+    acknowledge_wildcards(
+        role, ["*"], "ecs:ListTasks knows no resource; the condition names our cluster."
+    )
+    allow(
+        role,
+        "DescribeTasks",
+        ["ecs:DescribeTasks"],
+        [tasks],
+        wildcards=WHY_ANY_TASK,
+    )
+
+
+def cancel_job_runs(role: iam.IRole, application_arn: str, job_runs: str) -> None:
+    """Find a job run by its name, and cancel one that its own execution may not have cancelled."""
+    allow(role, "FindJobRuns", ["emr-serverless:ListJobRuns"], [application_arn])
+    allow(
+        role,
+        "CancelJobRuns",
+        ["emr-serverless:CancelJobRun"],
+        [job_runs],
+        wildcards="A job run's id is known only once it runs; the application is ours alone.",
+    )
+
+
+def start_executions(role: iam.IRole, machine: sfn.StateMachine) -> None:
+    """Start an attempt, or start it again to see whether it still runs."""
+    allow(role, "StartExecutions", ["states:StartExecution"], [machine.state_machine_arn])
+
+
+def describe_executions(role: iam.IRole, machine: sfn.StateMachine) -> None:
+    """See whether an attempt has ended."""
+    executions = Stack.of(machine).format_arn(
+        service="states",
+        resource="execution",
+        resource_name=f"{machine.state_machine_name}:*",
+        arn_format=ArnFormat.COLON_RESOURCE_NAME,
+    )
+    allow(
+        role,
+        "DescribeExecutions",
+        ["states:DescribeExecution"],
+        [executions],
+        wildcards="Executions are named at claim; the machine is ours alone.",
+    )

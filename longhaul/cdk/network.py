@@ -1,0 +1,78 @@
+"""Where tasks run: a VPC that costs nothing while idle, or the one that the settings name."""
+
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from longhaul.cdk.grants import for_this_account
+from longhaul.cdk.log_group import LogGroup
+from longhaul.cdk.nag import acknowledge
+from longhaul.config.settings import Settings
+
+
+class Network(Construct):
+    """Subnets and a security group without ingress.
+
+    The VPC of our own has public subnets only. A NAT gateway costs more per month than many jobs,
+    and a task without ingress rules accepts no connection, with or without a public IP. S3 and
+    DynamoDB go through gateway endpoints, which are free.
+    """
+
+    def __init__(self, scope: Construct, id_: str, *, settings: Settings) -> None:
+        super().__init__(scope, id_)
+        network = settings.network
+        self.assign_public_ip = network.assign_public_ip
+        vpc: ec2.IVpc
+        if network.vpc_id is None:
+            vpc = self._own_vpc(settings)
+            self.subnet_ids = [subnet.subnet_id for subnet in vpc.public_subnets]
+        else:
+            # The type requires zones; nothing here uses them.
+            vpc = ec2.Vpc.from_vpc_attributes(
+                self, "Vpc", vpc_id=network.vpc_id, availability_zones=["unknown"]
+            )
+            self.subnet_ids = list(network.subnet_ids)
+        self.security_group = ec2.SecurityGroup(
+            self,
+            "Tasks",
+            vpc=vpc,
+            description="Longhaul tasks: no ingress",
+            allow_all_outbound=True,
+        )
+
+    def _own_vpc(self, settings: Settings) -> ec2.Vpc:
+        vpc = ec2.Vpc(
+            self,
+            "Vpc",
+            max_azs=settings.network.availability_zones,
+            nat_gateways=0,
+            subnet_configuration=[
+                ec2.SubnetConfiguration(
+                    name="Public",
+                    subnet_type=ec2.SubnetType.PUBLIC,
+                    cidr_mask=20,
+                    map_public_ip_on_launch=False,
+                )
+            ],
+            # True would add a custom resource. Nothing uses the default security group.
+            restrict_default_security_group=False,
+        )
+        if settings.network.flow_logs:
+            log_group = LogGroup(self, "FlowLogs", settings=settings)
+            role = iam.Role(
+                self,
+                "FlowLogsRole",
+                assumed_by=for_this_account(self, "vpc-flow-logs.amazonaws.com"),
+            )
+            vpc.add_flow_log(
+                "Flows", destination=ec2.FlowLogDestination.to_cloud_watch_logs(log_group, role)
+            )
+        else:
+            acknowledge(
+                vpc,
+                "VPC7",
+                "Nothing listens in this VPC, and flow logs would be its only running cost.",
+            )
+        vpc.add_gateway_endpoint("S3", service=ec2.GatewayVpcEndpointAwsService.S3)
+        vpc.add_gateway_endpoint("DynamoDb", service=ec2.GatewayVpcEndpointAwsService.DYNAMODB)
+        return vpc

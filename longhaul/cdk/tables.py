@@ -1,0 +1,96 @@
+"""The Glue databases of tables: jobs write them where they name one as their output."""
+
+from typing import Final
+
+from aws_cdk import Aws, RemovalPolicy
+from aws_cdk import aws_glue as glue
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from longhaul.cdk import grants
+from longhaul.cdk.data_bucket import DataBucket
+from longhaul.config.settings import Settings, own_database
+from longhaul.domain.paths import TABLES_PREFIX
+
+# An overwrite needs the snapshot that it began with, and a job runs for 7 days at most.
+_SNAPSHOT_DAYS: Final = 7
+# The files of an output belong to no snapshot until its commit, which may be repeated for days.
+_ORPHAN_DAYS: Final = 14
+
+
+class TableDatabases(Construct):
+    """The databases that jobs may use. The stack makes the first, without tables."""
+
+    def __init__(self, scope: Construct, id_: str, *, settings: Settings, data: DataBucket) -> None:
+        super().__init__(scope, id_)
+        name = own_database(settings.stack_name)
+        self.names = (name, *settings.table_databases)
+        database = glue.CfnDatabase(
+            self,
+            "Database",
+            catalog_id=Aws.ACCOUNT_ID,
+            database_input=glue.CfnDatabase.DatabaseInputProperty(
+                name=name,
+                description=f"Tables of the jobs of {settings.stack_name}",
+                # Tables that others make here lie beside those of jobs.
+                location_uri=f"s3://{data.bucket_name}/{TABLES_PREFIX}{name}",
+            ),
+        )
+        # Deleting a database deletes its tables: they outlive the stack, as their files do.
+        # Not RETAIN: a first deployment that fails would leave the database behind.
+        database.apply_removal_policy(RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)
+        if settings.optimized_tables:
+            self._optimize(settings, name, data)
+
+    def _optimize(self, settings: Settings, database: str, data: DataBucket) -> None:
+        tables = settings.optimized_tables
+        role = iam.Role(
+            self,
+            "OptimizerRole",
+            assumed_by=iam.ServicePrincipal("glue.amazonaws.com"),
+            description="How Glue compacts tables, and deletes what no reader needs",
+        )
+        grants.optimize_tables(role, database, tables, data)
+        grants.use_keys(role, read=(), write=[settings.kms_key] if settings.kms_key else [])
+        for table in tables:
+            for kind, configuration in _configurations(role.role_arn).items():
+                optimizer = glue.CfnTableOptimizer(
+                    self,
+                    f"{table}-{kind}",
+                    catalog_id=Aws.ACCOUNT_ID,
+                    database_name=database,
+                    table_name=table,
+                    type=kind,
+                    table_optimizer_configuration=configuration,
+                )
+                optimizer.node.add_dependency(role)
+
+
+def _configurations(
+    role_arn: str,
+) -> dict[str, glue.CfnTableOptimizer.TableOptimizerConfigurationProperty]:
+    """What Glue does for one table, by the optimizer's type."""
+    of = glue.CfnTableOptimizer
+    return {
+        "compaction": of.TableOptimizerConfigurationProperty(enabled=True, role_arn=role_arn),
+        "retention": of.TableOptimizerConfigurationProperty(
+            enabled=True,
+            role_arn=role_arn,
+            retention_configuration=of.RetentionConfigurationProperty(
+                iceberg_configuration=of.IcebergRetentionConfigurationProperty(
+                    snapshot_retention_period_in_days=_SNAPSHOT_DAYS,
+                    number_of_snapshots_to_retain=1,
+                    clean_expired_files=True,
+                )
+            ),
+        ),
+        "orphan_file_deletion": of.TableOptimizerConfigurationProperty(
+            enabled=True,
+            role_arn=role_arn,
+            orphan_file_deletion_configuration=of.OrphanFileDeletionConfigurationProperty(
+                iceberg_configuration=of.IcebergConfigurationProperty(
+                    orphan_file_retention_period_in_days=_ORPHAN_DAYS
+                )
+            ),
+        ),
+    }

@@ -1,0 +1,50 @@
+"""Makes the service-linked role of ECS: `python -m longhaul.cli.bootstrap [CDK's arguments]`.
+
+`make bootstrap` runs it before the CDK's own bootstrap. An account that has used ECS has the role;
+in one that has not, the first cluster with capacity providers fails for want of it.
+https://docs.aws.amazon.com/AmazonECS/latest/developerguide/using-service-linked-roles.html
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import boto3
+from botocore.exceptions import BotoCoreError, ClientError
+
+from longhaul.cli.checks.deploying import SERVICE_ROLE
+from longhaul.cli.errors import translated
+from longhaul.adapters.errors import code_of, message_of
+
+SERVICE = "ecs.amazonaws.com"
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="make bootstrap", allow_abbrev=False, add_help=False)
+    parser.add_argument("--profile")
+    profile = parser.parse_known_args(arguments)[0].profile
+    try:
+        made = make_service_role(boto3.Session(profile_name=profile).client("iam"))
+    except (ClientError, BotoCoreError) as error:
+        said = translated(error, on_aws=True)
+        sys.stderr.write(f"the role {SERVICE_ROLE} could not be made: {said}\n")
+        return 1
+    sys.stdout.write(f"{SERVICE_ROLE}: {'made' if made else 'is there already'}\n")
+    return 0
+
+
+def make_service_role(iam: Any) -> bool:  # noqa: ANN401 - one of boto3's clients
+    """Make the role unless the account has it; returns whether it was made."""
+    try:
+        iam.create_service_linked_role(AWSServiceName=SERVICE)
+    except ClientError as error:
+        # IAM has no error of its own for a role that exists.
+        if code_of(error) == "InvalidInput" and "has been taken" in message_of(error):
+            return False
+        raise
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

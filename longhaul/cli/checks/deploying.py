@@ -1,0 +1,314 @@
+"""Whether a deployment can work: the account that it goes to, and the stack that it changes.
+
+`make deploy` runs these before anything is built (`longhaul.cli.preflight`), and `longhaul doctor` those
+that stay of interest.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from botocore.exceptions import ClientError
+
+from longhaul.cli.checks.account import fargate_quota, lambda_limit, lambda_slots
+from longhaul.cli.checks.docker import builds
+from longhaul.cli.checks.finding import Finding, Level, ok, problem, skipped, warning
+from longhaul.cli.target import Target
+from longhaul.config.settings import Settings, own_database
+from longhaul.config.stages import queue_prefix
+from longhaul.adapters.errors import code_of
+from longhaul.settings import RuntimeSettings, Stage
+
+# What `cdk bootstrap` writes; the template's own rule refuses a version below the least.
+VERSION_PARAMETER: Final = "/cdk-bootstrap/hnb659fds/version"
+LEAST_VERSION: Final = 6
+SERVICE_ROLE: Final = "AWSServiceRoleForECS"
+
+# Dispatchers, heartbeats, settles and a sweep at the same moment.
+_OWN_FUNCTIONS: Final = 10
+_WAITING: Final = (
+    "ApproximateNumberOfMessages",
+    "ApproximateNumberOfMessagesNotVisible",
+    "ApproximateNumberOfMessagesDelayed",
+)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A deployment that is about to be made: where it goes, and its settings."""
+
+    target: Target
+    settings: Settings
+
+
+def place(plan: Plan) -> Iterator[Finding]:
+    """Whether the credentials are those of the account and region of the settings."""
+    who = plan.target.client("sts").get_caller_identity()
+    wanted = plan.settings.account
+    if wanted is not None and who["Account"] != wanted:
+        yield problem(
+            f"account: the credentials are those of {who['Account']}, the settings say {wanted}",
+            "choose other credentials (AWS_PROFILE, or --profile in CDK_ARGS), or change the "
+            "setting account",
+        )
+    else:
+        yield ok(f"account: {who['Account']}, region {plan.target.region}, as {who['Arn']}")
+
+
+def bootstrap(target: Target) -> Iterator[Finding]:
+    """Whether the CDK has its bucket, its registry and its roles in this account and region."""
+    where = f"this account in {target.region}"
+    try:
+        parameter = target.client("ssm").get_parameter(Name=VERSION_PARAMETER)["Parameter"]
+    except ClientError as error:
+        if code_of(error) != "ParameterNotFound":
+            raise
+        yield problem(
+            f"bootstrap: {where} has none: there is no parameter {VERSION_PARAMETER}",
+            "run `make bootstrap` once for each account and region; it needs the rights of an "
+            "administrator",
+        )
+        return
+    version = int(parameter["Value"])
+    if version < LEAST_VERSION:
+        yield problem(
+            f"bootstrap: {where} has version {version}, and {LEAST_VERSION} is the least",
+            "run `make bootstrap` again: it upgrades",
+        )
+    else:
+        yield ok(f"bootstrap: version {version}")
+
+
+def service_role(target: Target) -> Iterator[Finding]:
+    """Whether ECS has its service-linked role; it is one for the whole account.
+
+    In an account that has never used ECS, the first cluster with capacity providers fails for want
+    of it, and the stack rolls back.
+    """
+    try:
+        target.client("iam").get_role(RoleName=SERVICE_ROLE)
+    except ClientError as error:
+        if code_of(error) != "NoSuchEntity":
+            raise
+        yield problem(
+            f"ecs: the account has no role {SERVICE_ROLE}, so its first cluster may fail",
+            "run `make bootstrap`, or `aws iam create-service-linked-role --aws-service-name "
+            "ecs.amazonaws.com`",
+        )
+    else:
+        yield ok(f"ecs: the account has the role {SERVICE_ROLE}")
+
+
+def quotas(plan: Plan) -> Iterator[Finding]:
+    """Whether the account may run the slots of all stages at once, or at least one job of each."""
+    sizes = plan.settings.sizes.by_name()
+    for spot, name in ((False, "Fargate On-Demand vCPU"), (True, "Fargate Spot vCPU")):
+        stages = [
+            each
+            for each in plan.settings.stages
+            if each.spot is spot
+            and each.engine == "fargate"
+            and each.size in sizes
+            and not each.retired
+        ]
+        if not stages:
+            continue
+        quota = fargate_quota(plan.target, name)
+        needed = sum(each.slots * sizes[each.size].cpu for each in stages) / 1024
+        largest = max(sizes[each.size].cpu for each in stages) / 1024
+        if quota is None:
+            yield skipped(f"quotas: {name}s: the service does not say")
+        elif quota < largest:
+            yield problem(
+                f"quotas: the account has {quota:g} {name}s, and one job needs {largest:g}: "
+                "none would ever start",
+                f"ask for at least {needed:g} in Service Quotas (AWS Fargate, {name} resource "
+                "count), or make `size` smaller",
+            )
+        elif quota < needed:
+            yield warning(
+                f"quotas: the account has {quota:g} {name}s, and all slots at once need "
+                f"{needed:g}: ECS will refuse the tasks beyond that, and their jobs wait",
+                f"ask for {needed:g} in Service Quotas (AWS Fargate, {name} resource count); "
+                f"until then set slots so that they need no more than {quota:g}",
+            )
+        else:
+            yield ok(f"quotas: {quota:g} {name}s for the {needed:g} that all slots need")
+    if plan.settings.sizes.tiny:
+        yield _concurrency(plan)
+
+
+def _concurrency(plan: Plan) -> Finding:
+    """Whether jobs on Lambda leave room for the stack's own functions: all share one limit."""
+    jobs = lambda_slots(each for each in plan.settings.stages if not each.retired)
+    needed, limit = jobs + _OWN_FUNCTIONS, lambda_limit(plan.target)
+    said = f"quotas: the account may run {limit} Lambda functions at once"
+    if limit >= needed:
+        return ok(f"{said}, for {jobs} jobs of the size tiny and the stack's own functions")
+    finding = problem if limit <= _OWN_FUNCTIONS else warning
+    return finding(
+        f"{said}, and {jobs} jobs of the size tiny with the stack's own need {needed}: jobs and "
+        "heartbeats will be throttled",
+        "ask for more in Service Quotas (AWS Lambda, Concurrent executions; a new account has 10), "
+        "or make slots smaller",
+    )
+
+
+def stages(plan: Plan) -> Iterator[Finding]:
+    """Whether the deployment would delete queues that are in use, or ask for those of others."""
+    target = plan.target
+    settings = _deployed(target)
+    deployed = {stage.name: stage for stage in settings.stages} if settings else {}
+    planned = {stage.name: stage for stage in plan.settings.stages}
+    found: list[Finding] = []
+    for name, gone in deployed.items():
+        if name not in planned:
+            found += _removed(target, gone)
+    for name, stage in planned.items():
+        prefix = queue_prefix(plan.settings.stack_name, stage)
+        if name in deployed:
+            before = deployed[name].queue_url.rpartition("/")[2].removesuffix("-jobs")
+            if before != prefix:
+                found.append(
+                    problem(
+                        f"stage {name}: its queues {before}-… would be replaced, and the messages "
+                        "in them deleted",
+                        f'keep them with "queue_prefix": "{before}"',
+                    )
+                )
+        elif _exists(target, f"{prefix}-jobs"):
+            found.append(
+                problem(
+                    f"stage {name}: the queue {prefix}-jobs is there already, and is not of the "
+                    f"stack {target.stack}: its creation would fail",
+                    "give the stage another name, or another queue_prefix",
+                )
+            )
+    yield from found or [
+        ok(
+            f"stack: {target.stack} keeps the queues of all its stages"
+            if deployed
+            else f"stack: {target.stack} is not deployed here yet"
+        )
+    ]
+
+
+def databases(plan: Plan) -> Iterator[Finding]:
+    """Whether the database that the deployment makes is free, and those that it names exist."""
+    target = plan.target
+    own = own_database(plan.settings.stack_name)
+    deployed = _deployed(target)
+    has_own = deployed is not None and own in deployed.paths.table_databases
+    found: list[Finding] = []
+    if not has_own and _has_database(target, own):
+        found.append(
+            problem(
+                f"tables: the Glue database {own} is there already, and is not of the stack "
+                f"{target.stack}: its creation would fail",
+                "choose another stack_name; or, if nobody needs the tables in it, `aws glue "
+                f"delete-database --name {own}` (their files stay)",
+            )
+        )
+    found += [
+        problem(
+            f"tables: there is no Glue database {name}, which table_databases names: no job could "
+            "write there",
+            f"make it (`aws glue create-database --database-input Name={name}`), or take it out",
+        )
+        for name in plan.settings.table_databases
+        if not _has_database(target, name)
+    ]
+    found += [
+        problem(
+            f"tables: {own} has no table {name}, which optimized_tables names: it would end the "
+            "deployment",
+            "run the table's first job before, or take it out",
+        )
+        for name in plan.settings.optimized_tables
+        if not _has_table(target, own, name)
+    ]
+    yield from found or [ok(f"tables: the Glue database {own}, and those that the settings name")]
+
+
+def _has_database(target: Target, name: str) -> bool:
+    return _is_in_catalog(partial(target.client("glue").get_database, Name=name))
+
+
+def _has_table(target: Target, database: str, name: str) -> bool:
+    look = partial(target.client("glue").get_table, DatabaseName=database, Name=name)
+    return _is_in_catalog(look)
+
+
+def _is_in_catalog(look: Callable[[], object]) -> bool:
+    try:
+        look()
+    except ClientError as error:
+        if code_of(error) != "EntityNotFoundException":
+            raise
+        return False
+    return True
+
+
+def _deployed(target: Target) -> RuntimeSettings | None:
+    """The settings of the stack as it is deployed; None if it is not."""
+    try:
+        target.client("cloudformation").describe_stacks(StackName=target.stack)
+    except ClientError as error:
+        if code_of(error) != "ValidationError":
+            raise
+        return None
+    return target.settings
+
+
+def _exists(target: Target, queue: str) -> bool:
+    try:
+        target.client("sqs").get_queue_url(QueueName=queue)
+    except ClientError as error:
+        # SQS has two codes for it, by protocol.
+        if code_of(error).endswith(("NonExistentQueue", "QueueDoesNotExist")):
+            return False
+        raise
+    return True
+
+
+def _removed(target: Target, stage: Stage) -> Iterator[Finding]:
+    """Why the stage cannot be taken out yet."""
+    sqs = target.client("sqs")
+    left = []
+    for url, what in (
+        (stage.queue_url, "messages"),
+        (stage.dead_letter_queue_url, "dead letters"),
+    ):
+        counts = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=list(_WAITING))["Attributes"]
+        if count := sum(int(value) for value in counts.values()):
+            left.append(f"{count} {what}")
+    if rows := len(target.jobs.unfinished([stage.name])):
+        left.append(f"{rows} unfinished jobs")
+    if left:
+        yield problem(
+            f"stage {stage.name}: is not in the settings any more, and still has "
+            f"{', '.join(left)}: the deployment would delete its queues with what is in them",
+            'put it back with "retired": true, and let it run empty '
+            "(docs/operations.md, Take a stage out)",
+        )
+    elif not stage.retired:
+        yield problem(
+            f"stage {stage.name}: is not in the settings any more, and was not retired: a job that "
+            "is sent or claimed during the deployment would be lost",
+            'put it back with "retired": true, deploy, and take it out with the next deployment',
+        )
+
+
+def again(target: Target) -> Iterator[Finding]:
+    """Whether this account and this machine are ready for the next deployment."""
+    if target.place.embedded:
+        yield skipped("deploying: `longhaul up` deploys to the embedded AWS")
+        return
+    for finding in (
+        *bootstrap(target),
+        *service_role(target),
+        *builds(target.settings.tasks.architecture),
+    ):
+        # What is deployed runs without these.
+        yield (warning(finding.what, finding.do) if finding.level is Level.PROBLEM else finding)

@@ -1,0 +1,42 @@
+"""Whether a stack can be deleted: that it is at rest, and what would be lost."""
+
+from collections.abc import Iterator
+
+from longhaul.cli.checks.finding import Finding, ok, problem
+from longhaul.cli.operations.drain import Drainer
+
+_DRAIN = "run `longhaul drain`, with --stop if what runs need not finish"
+
+
+def rest(drainer: Drainer) -> Iterator[Finding]:
+    """Whether nothing runs and nothing starts."""
+    found = []
+    if not drainer.is_paused():
+        found.append("a stage is not paused, so jobs still start")
+    if going := drainer.activity():
+        found.append(
+            f"{going} still there: the state machine would stay in DELETING, and tasks hold the "
+            "network"
+        )
+    state = drainer.application_state()
+    if state not in (None, "STOPPED", "CREATED", "TERMINATED"):
+        found.append(f"the EMR Serverless application is {state}, and must be stopped")
+    if found:
+        yield problem(f"rest: {'; '.join(found)}", _DRAIN)
+    else:
+        yield ok("rest: all stages are paused, and nothing runs")
+
+
+def queues(drainer: Drainer) -> Iterator[Finding]:
+    """Whether messages would be deleted with their queues."""
+    waiting = [each for each in drainer.waiting() if each.messages or each.dead_letters]
+    for each in waiting:
+        yield problem(
+            f"queues: {each.messages} messages and {each.dead_letters} dead letters of stage "
+            f"{each.stage} would be deleted with the stack",
+            "`longhaul drain --undo` lets the jobs run, `longhaul cancel` ends one, and "
+            "`longhaul dlq drop --all` drops the letters; or purge the queue "
+            "(`aws sqs purge-queue`), if they are not wanted",
+        )
+    if not waiting:
+        yield ok("queues: no message waits")

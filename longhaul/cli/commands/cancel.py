@@ -1,0 +1,73 @@
+"""`longhaul cancel`."""
+
+from typing import Annotated
+
+import typer
+
+from longhaul.cli.display.job import cancelled_as
+from longhaul.cli.errors import CommandError, ExitStatus
+from longhaul.cli.operations.view import shown_state
+from longhaul.cli.target import Target, say_where
+from longhaul.cli.terminal.options import AsJson, StageOption, on_target
+from longhaul.cli.terminal.output import Output
+from longhaul.cli.terminal.selection import job_id
+from longhaul.domain.lease import State
+
+
+@on_target
+def cancel(
+    target: Target,
+    *,
+    jobs: Annotated[list[str], typer.Argument(metavar="JOB", help="Ids of the jobs.")],
+    stage: StageOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Cancel jobs: queued, waiting for their next attempt, or running.
+
+    A running job stops at its next progress report or beat. A job between attempts ends at once. A
+    queued job ends when its message comes. An ended job stays as it is; the exit code is 1 unless
+    it was cancelled before.
+
+    Example: longhaul cancel flights-2013-01 flights-2013-02
+    """
+    out = Output(as_json=as_json)
+    wanted = [(job_id(each), _stages_of(target, each, stage)) for each in jobs]
+    say_where(out, target)
+    too_late = 0
+    for each, names in wanted:
+        leases = [target.canceller.cancel(name, each) for name in names]
+        # It may have been claimed meanwhile, in one of them.
+        shown = [lease for lease in leases if not lease.is_mark] or leases
+        too_late += any(
+            lease.state.is_terminal and lease.state is not State.CANCELLED for lease in shown
+        )
+        for lease in shown if as_json else shown[:1]:
+            if as_json:
+                out.record(
+                    {
+                        "job_id": each,
+                        "stage": lease.stage,
+                        "state": shown_state(lease),
+                        "queued": lease.is_mark,
+                    }
+                )
+            else:
+                out.line(f"{each}: {cancelled_as(lease)}")
+    if too_late:
+        raise typer.Exit(ExitStatus.FAILED)
+
+
+def _stages_of(target: Target, text: str, stage: str | None) -> list[str]:
+    """The stage of a known job. An unknown one may be queued in each of them.
+
+    Raises:
+        CommandError: the same id is used in several stages.
+    """
+    names = [each.name for each in target.stages(stage)]
+    found = [row.stage for row in target.jobs.find(names, job_id(text)) if not row.is_mark]
+    if len(found) > 1:
+        raise CommandError(
+            f"job {text} is in several stages ({', '.join(found)}): name one with --stage",
+            ExitStatus.USAGE,
+        )
+    return found or names

@@ -1,0 +1,337 @@
+"""`longhaul dlq`: list and show dead letters, redrive them, drop them."""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from contextlib import closing
+from datetime import timedelta
+from itertools import islice
+from typing import Annotated, NamedTuple
+
+import typer
+
+from longhaul.cli.display.dead_letter import COLUMNS, name_of, page_of, record_of, row_of
+from longhaul.cli.display.job import waits_for
+from longhaul.cli.errors import CommandError, ExitStatus
+from longhaul.cli.operations.dead_letters import Handled, Which
+from longhaul.cli.operations.letter import CLASSES, DeadLetter
+from longhaul.cli.target import Target, say_where
+from longhaul.cli.terminal.options import MANY, AsJson, NewerThan, OlderThan, StageOption, Yes, on_target
+from longhaul.cli.terminal.output import Output
+from longhaul.domain.lease import job_key
+from longhaul.settings import Stage
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Dead letters: messages that could not succeed, each with its reason.",
+)
+
+Names = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="JOB|MESSAGE",
+        help="Ids of jobs or messages; eight characters of a message's id are enough.",
+    ),
+]
+Kinds = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--class",
+        metavar="CLASS",
+        help="Only this class, such as failed or invalid_request; may be repeated.",
+    ),
+]
+All = Annotated[bool, typer.Option("--all", help="All of them; instead of any filter.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count them, by class.")]
+
+
+@app.command("list")
+@on_target
+def list_letters(
+    target: Target,
+    *,
+    names: Names = None,
+    kinds: Kinds = None,
+    older_than: OlderThan = None,
+    newer_than: NewerThan = None,
+    stage: StageOption = None,
+    limit: Annotated[int, typer.Option(min=1, max=MANY, help="At most this many.")] = 50,
+    as_json: AsJson = False,
+) -> None:
+    """List dead letters with their class and reason.
+
+    SQS cannot show a message without receiving it: while the list is made, the letters are
+    invisible to others.
+
+    Example: longhaul dlq list --class failed --newer-than 1d
+    """
+    out = Output(as_json=as_json)
+    which = _which(names, kinds, older_than, newer_than)
+    seen, missing, shown = 0, set(which.names), []
+    for each in target.stages(stage):
+        with closing(target.dead_letters.look(each, which)) as letters:
+            found = list(islice(letters, limit + 1))
+        shown += [(letter, each) for letter in found[:limit]]
+        seen += len(found)
+        missing.difference_update(*map(which.names_of, found))
+        if len(found) > limit:
+            missing.clear()  # they may be among those that were not looked at
+            out.note(f"{each.name}: there are more: raise --limit, or filter")
+        if not found:
+            out.note(
+                f"{each.name}: no dead letter matches"
+                if which != Which()
+                else f"{each.name}: no dead letters"
+            )
+    _print(out, target, shown)
+    _check_found(which, seen, missing)
+
+
+@app.command()
+@on_target
+def show(
+    target: Target,
+    *,
+    name: Annotated[
+        str, typer.Argument(metavar="JOB|MESSAGE", help="Id of a job or of a message.")
+    ],
+    stage: StageOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show a whole dead letter: its reason, and the message that was sent.
+
+    Example: longhaul dlq show flights-2013-01
+    """
+    out = Output(as_json=as_json)
+    seen = 0
+    for each in target.stages(stage):
+        with closing(target.dead_letters.look(each, Which(names=(name,)))) as letters:
+            found = list(letters)
+        for letter in found:
+            if as_json:
+                out.record(record_of(letter, each))
+                continue
+            out.fields(page_of(letter, each, target.parts.clock.now()))
+            out.line("")
+            out.line(letter.content.body)
+        seen += len(found)
+    if not seen:
+        raise CommandError(
+            f"no dead letter of job or message {name}: `longhaul dlq list` shows all",
+            ExitStatus.NOT_FOUND,
+        )
+
+
+@app.command()
+@on_target
+def redrive(  # noqa: PLR0913 - filters
+    target: Target,
+    *,
+    names: Names = None,
+    kinds: Kinds = None,
+    older_than: OlderThan = None,
+    newer_than: NewerThan = None,
+    all_: All = False,
+    stage: StageOption = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Send dead letters back to the jobs queue: each job starts a new run under its old id.
+
+    Each letter is sent with its old body and attributes, and then deleted: an interrupt loses
+    none, and no job runs twice.
+
+    Example: longhaul dlq redrive --class interrupted --dry-run
+
+    Example: longhaul dlq redrive flights-2013-01 --yes
+    """
+    out = Output(as_json=as_json)
+    which = _chosen(names, kinds, older_than, newer_than, all_=all_)
+
+    def send(stage: Stage, which: Which, did: Callable[[DeadLetter], None]) -> Handled:
+        sent: list[str] = []
+
+        def noted(letter: DeadLetter) -> None:
+            did(letter)
+            if letter.job_id:
+                sent.append(job_key(stage.name, letter.job_id))
+
+        handled = target.dead_letters.redrive(stage, which, noted)
+        now = target.parts.clock.now()
+        for row in target.parts.leases.load_many(sent).values():
+            if why := waits_for(row, now):
+                out.note(f"{row.job_id}: {why}")
+        return handled
+
+    _handle(
+        out,
+        target,
+        target.stages(stage),
+        which,
+        "send back",
+        send,
+        dry_run=dry_run,
+        yes=yes,
+    )
+
+
+@app.command()
+@on_target
+def drop(  # noqa: PLR0913 - filters
+    target: Target,
+    *,
+    names: Names = None,
+    kinds: Kinds = None,
+    older_than: OlderThan = None,
+    newer_than: NewerThan = None,
+    all_: All = False,
+    stage: StageOption = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Delete dead letters for good.
+
+    Save them before, if you need them, with `longhaul dlq list --json`.
+
+    Example: longhaul dlq drop --class invalid_request --older-than 7d
+    """
+    out = Output(as_json=as_json)
+    which = _chosen(names, kinds, older_than, newer_than, all_=all_)
+    _handle(
+        out,
+        target,
+        target.stages(stage),
+        which,
+        "drop",
+        target.dead_letters.drop,
+        dry_run=dry_run,
+        yes=yes,
+    )
+
+
+def _which(
+    names: list[str] | None,
+    kinds: list[str] | None,
+    older_than: timedelta | None,
+    newer_than: timedelta | None,
+) -> Which:
+    return Which(tuple(names or ()), tuple(kinds or ()), older_than, newer_than)
+
+
+def _chosen(
+    names: list[str] | None,
+    kinds: list[str] | None,
+    older_than: timedelta | None,
+    newer_than: timedelta | None,
+    *,
+    all_: bool,
+) -> Which:
+    which = _which(names, kinds, older_than, newer_than)
+    if (which == Which()) != all_:
+        raise CommandError(
+            "say which: ids, --class, --older-than, --newer-than, or --all"
+            if not all_
+            else "--all means all: leave out the other filters",
+            ExitStatus.USAGE,
+        )
+    return which
+
+
+def _handle(
+    out: Output,
+    target: Target,
+    stages: Sequence[Stage],
+    which: Which,
+    what: str,
+    do: Callable[..., Handled],
+    *,
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    """Count the letters, ask, then handle exactly those; later ones are left alone."""
+    say_where(out, target)
+    seen = failed = done = 0
+    missing = set(which.names)
+    for stage in stages:
+        found = []
+        with closing(target.dead_letters.look(stage, which)) as letters:
+            for letter in letters:
+                # Without its body: there may be many letters.
+                found.append(_Brief(letter.message_id, letter.kind))
+                missing -= which.names_of(letter)
+        seen += len(found)
+        if not found:
+            out.note(f"{stage.name}: no dead letter matches")
+            continue
+        kinds = ", ".join(
+            f"{count} {kind}" for kind, count in Counter(each.kind for each in found).most_common()
+        )
+        if dry_run:
+            out.note(f"{stage.name}: would {what} {len(found)}: {kinds}")
+            continue
+        out.confirm(
+            f"{stage.name}: {what} {len(found)} dead letter{'s' * (len(found) > 1)} ({kinds})?",
+            yes=yes,
+        )
+        ids = frozenset(each.message_id for each in found)
+        handled = do(stage, Which(message_ids=ids), lambda letter: _did(out, letter))
+        for letter, problem in handled.failed:
+            out.note(f"{name_of(letter)}: not done: {problem}", style="red")
+        gone = len(ids) - handled.done - len(handled.failed)
+        if gone:
+            out.note(
+                f"{stage.name}: {gone} were no longer there, or another process holds them",
+                style="yellow",
+            )
+        done += handled.done
+        failed += len(handled.failed) + gone
+    if not dry_run:
+        out.note(f"{what}: {done} done" + (f", {failed} not" if failed else ""))
+    if failed:
+        raise typer.Exit(ExitStatus.FAILED)
+    _check_found(which, seen, missing)
+
+
+def _check_found(which: Which, seen: int, missing: Collection[str]) -> None:
+    """End the command if a name meant no letter, or a class that no letter has is misspelled.
+
+    Raises:
+        CommandError: so it is.
+    """
+    unknown = [] if seen else sorted(set(which.kinds) - CLASSES)
+    if unknown:
+        raise CommandError(
+            f"no class {', '.join(unknown)}: there are {', '.join(sorted(CLASSES))}",
+            ExitStatus.USAGE,
+        )
+    if missing:
+        raise CommandError(
+            f"no dead letter of job or message {', '.join(sorted(missing))}"
+            f"{' matches' if which != Which(names=which.names) else ''}: "
+            "`longhaul dlq list` shows all",
+            ExitStatus.NOT_FOUND,
+        )
+
+
+class _Brief(NamedTuple):
+    message_id: str
+    kind: str
+
+
+def _did(out: Output, letter: DeadLetter) -> None:
+    if out.as_json:
+        out.record({"message_id": letter.message_id, "job_id": letter.job_id, "class": letter.kind})
+    else:
+        out.line(name_of(letter))
+
+
+def _print(out: Output, target: Target, letters: Sequence[tuple[DeadLetter, Stage]]) -> None:
+    if out.as_json:
+        for letter, stage in letters:
+            out.record(record_of(letter, stage))
+    elif letters:
+        now, whole = target.parts.clock.now(), not out.data.is_terminal
+        out.table(
+            COLUMNS, [row_of(letter, stage.name, now, whole=whole) for letter, stage in letters]
+        )

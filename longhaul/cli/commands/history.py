@@ -1,0 +1,61 @@
+"""`longhaul history`."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated
+
+import typer
+
+from longhaul.cli.display.attempt import COLUMNS, row_of
+from longhaul.cli.insight.timeline import SegmentKind, lane
+from longhaul.cli.operations.view import attempt_record
+from longhaul.cli.target import Target
+from longhaul.cli.terminal.options import AsJson, StageOption, on_target
+from longhaul.cli.terminal.output import Output
+from longhaul.cli.terminal.selection import find_job
+from longhaul.domain.history import AttemptRecord
+from longhaul.domain.lease import Lease, State
+
+
+@on_target
+def history(
+    target: Target,
+    *,
+    job: Annotated[str, typer.Argument(help="The job's id.")],
+    stage: StageOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show every attempt of a job: when it began, its wait and run time, how it ended and why.
+
+    A redrive or a retry starts a new run, whose attempts continue the numbers of the last one.
+    --json adds all times, adoptions, hand-overs, the execution and the log.
+
+    Example: longhaul history flights-2013-01
+    """
+    out = Output(as_json=as_json)
+    lease = find_job(target, job, stage)
+    attempts = target.parts.leases.history([lease])[lease.key]
+    now = target.parts.clock.now()
+    if as_json:
+        for record in attempts:
+            out.record(attempt_record(record, target.parts.executions, now))
+    else:
+        out.table(COLUMNS, [row_of(record, now) for record in attempts])
+    for note in _notes(lease, attempts, now):
+        out.note(note)
+
+
+def _notes(lease: Lease, attempts: Sequence[AttemptRecord], now: datetime) -> list[str]:
+    if lease.is_mark:
+        return ["cancelled before it began: it had no attempt"]
+    found = []
+    earlier = attempts[0].attempt.number - 1
+    if earlier:
+        found.append(f"{earlier} earlier attempt{'s are' if earlier > 1 else ' is'} not remembered")
+    shown = lane(lease, attempts)
+    waited = sum(
+        shown.seconds(now, kind) for kind in (SegmentKind.WAITING, SegmentKind.BACKING_OFF)
+    )
+    ran = sum(shown.seconds(now, kind) for kind in (SegmentKind.STARTING, SegmentKind.RUNNING))
+    ended = lease.state.value if lease.state is not State.RELEASED else "waits for its next attempt"
+    return [*found, f"{lease.job_id}: {ended}; waited {waited:.0f} s and ran {ran:.0f} s in all"]

@@ -1,0 +1,139 @@
+"""`longhaul logs`."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from longhaul.cli.display.text import log_line
+from longhaul.cli.errors import CommandError, ExitStatus
+from longhaul.cli.operations.log_reader import LogStream
+from longhaul.cli.operations.ports import LogEvent
+from longhaul.cli.operations.view import iso
+from longhaul.cli.target import Target
+from longhaul.cli.terminal.options import AsJson, StageOption, on_target
+from longhaul.cli.terminal.output import Output
+from longhaul.cli.terminal.selection import find_job, job_id, unknown
+from longhaul.domain.history import latest
+from longhaul.domain.lease import Lease
+
+_PERIOD_S = 1.0
+
+
+@on_target
+def logs(
+    target: Target,
+    *,
+    job: Annotated[str, typer.Argument(help="The job's id.")],
+    attempt: Annotated[
+        int | None, typer.Option(min=1, help="Which attempt.", show_default="the latest")
+    ] = None,
+    follow: Annotated[
+        bool,
+        typer.Option(
+            "--follow",
+            "-f",
+            help="Go on with new lines, attempt after attempt, until the job ends.",
+        ),
+    ] = False,
+    stage: StageOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print the log of a job's attempt.
+
+    Lines of the runner are shown as time, level and message, other lines as they were written.
+    --json gives time, text and attempt of each.
+
+    Example: longhaul logs flights-2013-01 --attempt 1
+
+    Example: longhaul logs flights-2013-01 --follow
+    """
+    out = Output(as_json=as_json)
+    lease = _known(out, target, job, stage) if follow else find_job(target, job, stage)
+    if lease.is_mark and not follow:
+        raise CommandError(
+            f"job {lease.job_id} has no log: it was cancelled before it began",
+            ExitStatus.NOT_FOUND,
+        )
+    if attempt is not None and attempt > lease.attempt.number:
+        raise CommandError(
+            f"job {lease.job_id} has had {lease.attempt.number} attempts so far, "
+            f"there is no attempt {attempt}",
+            ExitStatus.NOT_FOUND,
+        )
+    if follow and attempt is None:
+        _follow(out, target, lease)
+        return
+    wanted = attempt or lease.attempt.number
+    stream = _stream(target, lease, wanted)
+    _print(
+        out,
+        wanted,
+        target.logs.lines(stream, partial(_runs, target, lease, wanted) if follow else None),
+    )
+
+
+def _stream(target: Target, lease: Lease, wanted: int) -> LogStream:
+    """The stream of that attempt.
+
+    Raises:
+        CommandError: it has none.
+    """
+    attempts = {
+        each.attempt.number: each for each in target.parts.leases.history([lease])[lease.key]
+    }
+    found = attempts.get(wanted)
+    if found is None:
+        why = "is no longer remembered (`longhaul history` shows those that are)"
+    elif stream := target.logs.stream(found):
+        return stream
+    else:
+        why = "never had a task" if found.ended_at else "has not begun to write"
+    raise CommandError(f"attempt {wanted} of job {lease.job_id} {why}", ExitStatus.NOT_FOUND)
+
+
+def _known(out: Output, target: Target, job: str, stage: str | None) -> Lease:
+    """Wait for the job's row: the job may still be queued."""
+    wanted, noted = job_id(job), False
+    names = [each.name for each in target.stages(stage)]
+    while not target.jobs.find(names, wanted):
+        if not noted:
+            out.note(f"{unknown(wanted)}; waiting for it (Ctrl-C ends this)")
+            noted = True
+        target.parts.clock.sleep(_PERIOD_S)
+    return find_job(target, job, stage)
+
+
+def _follow(out: Output, target: Target, lease: Lease) -> None:
+    """Print attempt after attempt, from the one that runs, until the job has ended."""
+    printed: set[int] = set()
+    while True:
+        stream = target.logs.stream(latest(lease)) if lease.attempt.number not in printed else None
+        if stream is not None:
+            printed.add(lease.attempt.number)
+            out.note(f"attempt {lease.attempt.number} of {lease.job_id}")
+            _print(
+                out,
+                lease.attempt.number,
+                target.logs.lines(stream, partial(_runs, target, lease, lease.attempt.number)),
+            )
+        elif lease.state.is_terminal:
+            out.note(f"{lease.job_id}: {lease.state.value}")
+            return
+        else:
+            target.parts.clock.sleep(_PERIOD_S)
+        lease = target.parts.leases.load(lease.key) or lease
+
+
+def _runs(target: Target, lease: Lease, attempt: int) -> bool:
+    row = target.parts.leases.load(lease.key)
+    return row is not None and row.attempt.number == attempt and row.settled_attempt < attempt
+
+
+def _print(out: Output, attempt: int, events: Iterator[LogEvent]) -> None:
+    for event in events:
+        if out.as_json:
+            out.record({"time": iso(event.at), "attempt": attempt, "text": event.text})
+        else:
+            out.write(log_line(event))

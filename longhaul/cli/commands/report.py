@@ -1,0 +1,52 @@
+"""`longhaul report`."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from longhaul.cli.errors import CommandError, ExitStatus
+from longhaul.cli.insight.cost import Pricing
+from longhaul.cli.insight.prices import read_prices
+from longhaul.cli.insight.report import Report
+from longhaul.cli.insight.timeline import Lane
+from longhaul.cli.target import Target
+from longhaul.cli.terminal.options import NewerThan, OlderThan, StageOption, on_target
+from longhaul.cli.terminal.output import Output
+from longhaul.cli.terminal.selection import Most, select_lanes
+
+
+@on_target
+def report(
+    target: Target,
+    *,
+    file: Annotated[Path, typer.Option("--output", "-o", help="Where to write it.")] = Path(
+        "longhaul-report.html"
+    ),
+    stage: StageOption = None,
+    older_than: OlderThan = None,
+    newer_than: NewerThan = None,
+    most: Most = 500,
+) -> None:
+    """Write a report as one HTML file: timeline, outcomes, waits, retries, cost.
+
+    It needs no server, runs no script and loads nothing.
+
+    Example: longhaul report --newer-than 1d -o yesterday.html
+    """
+    out = Output()
+    if not file.parent.is_dir():
+        raise CommandError(f"there is no folder {file.parent}", ExitStatus.USAGE)
+    lanes = select_lanes(
+        out, target, stage=stage, older_than=older_than, newer_than=newer_than, most=most
+    )
+    write_report(target, lanes, file)
+    out.line(str(file))
+
+
+def write_report(target: Target, lanes: Iterable[Lane], file: Path) -> None:
+    """Write the report about these jobs."""
+    pricing, now = Pricing(read_prices(), target.settings), target.parts.clock.now()
+    page = Report(str(target), [pricing.job(lane, now) for lane in lanes], pricing.prices, now)
+    file.write_text(page.html(), encoding="utf-8")

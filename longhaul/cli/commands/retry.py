@@ -1,0 +1,46 @@
+"""`longhaul retry`."""
+
+from typing import Annotated
+
+import typer
+
+from longhaul.cli.errors import CommandError, ExitStatus
+from longhaul.cli.operations.retry import why_not
+from longhaul.cli.target import Target, say_where
+from longhaul.cli.terminal.options import AsJson, StageOption, on_target
+from longhaul.cli.terminal.output import Output
+from longhaul.cli.terminal.selection import find_job
+from longhaul.domain.lease import State
+
+
+@on_target
+def retry(
+    target: Target,
+    *,
+    jobs: Annotated[list[str], typer.Argument(metavar="JOB", help="Ids of the jobs.")],
+    stage: StageOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run dead or cancelled jobs again from their stored requests, as new runs of the same ids.
+
+    A job that has succeeded is refused, because the same request under the same id is a duplicate:
+    submit it under another id. If one of the jobs cannot be retried, none is sent.
+
+    Example: longhaul retry flights-2013-01
+    """
+    out = Output(as_json=as_json)
+    leases = [find_job(target, each, stage) for each in jobs]
+    problems = [f"{lease.job_id}: {problem}" for lease in leases if (problem := why_not(lease))]
+    if problems:
+        raise CommandError("\n".join(problems), ExitStatus.FAILED)
+    say_where(out, target)
+    for lease in leases:
+        target.retrier.retry(lease)
+        if as_json:
+            out.record({"job_id": lease.job_id, "stage": lease.stage, "run_before": lease.run})
+        else:
+            out.line(lease.job_id)
+    if any(lease.state is State.DEAD for lease in leases):
+        out.note(
+            "their dead letters stay in the queue: `longhaul dlq drop JOB` once they have succeeded"
+        )

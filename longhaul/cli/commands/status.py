@@ -1,0 +1,181 @@
+"""`longhaul status`."""
+
+import time
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from itertools import islice
+from typing import Annotated, NamedTuple
+
+import typer
+from rich.console import Group
+from rich.live import Live
+from rich.text import Text
+
+from longhaul.cli.display.family_tree import rows_of
+from longhaul.cli.display.job import COLUMNS, page_of, row_of
+from longhaul.cli.display.slots import slots_of
+from longhaul.cli.errors import ExitStatus
+from longhaul.cli.operations.find import Ages
+from longhaul.cli.operations.stage_counts import StageCounts
+from longhaul.cli.operations.view import job_record
+from longhaul.cli.operations.wait import Awaited
+from longhaul.cli.target import Target
+from longhaul.cli.terminal.options import MANY, AsJson, NewerThan, OlderThan, StageOption, on_target
+from longhaul.cli.terminal.outcomes import wait_for
+from longhaul.cli.terminal.output import Output, table_of
+from longhaul.cli.terminal.selection import find_job
+from longhaul.domain.lease import Lease, State
+from longhaul.domain.pipeline import Pipeline
+from longhaul.settings import Stage
+
+_PERIOD_S = 2.0
+
+
+@on_target
+def status(  # noqa: PLR0913 - filters
+    target: Target,
+    *,
+    job: Annotated[str | None, typer.Argument(help="A job's id; without it, a list.")] = None,
+    stage: StageOption = None,
+    state: Annotated[
+        list[State] | None,
+        typer.Option(
+            "--state", case_sensitive=False, help="Only jobs in this state; may be repeated."
+        ),
+    ] = None,
+    older_than: OlderThan = None,
+    newer_than: NewerThan = None,
+    limit: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=MANY,
+            help="At most this many open jobs, ended jobs, and jobs of a fan-out.",
+        ),
+    ] = 20,
+    watch: Annotated[
+        bool,
+        typer.Option(
+            "--watch",
+            "-w",
+            help="Keep watching; a single job until it ends, with its outcome as exit code.",
+        ),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show a job and its follow-ons, or the open jobs and those that ended last.
+
+    Open jobs run, wait for their next attempt, or still owe something; ended ones follow, the
+    latest first. A queued job has no row yet: the last lines count the queues. The age of a job is
+    the time since its run began or ended.
+
+    Example: longhaul status flights-2013-01
+
+    Example: longhaul status --state dead --newer-than 1d --json
+    """
+    out = Output(as_json=as_json)
+    if job is not None:
+        _one(out, target, find_job(target, job, stage), limit, watch=watch)
+        return
+    ages, states = Ages(older_than, newer_than), tuple(state or State)
+    stages = target.stages(stage)
+    if watch and not as_json and out.data.is_terminal:
+        _watch(out, target, stages, states, ages, limit)
+        return
+    while True:
+        _print(out, target, _look(target, stages, states, ages, limit), limit)
+        if not watch:
+            return
+        time.sleep(_PERIOD_S)
+
+
+def _one(out: Output, target: Target, lease: Lease, limit: int, *, watch: bool) -> None:
+    if watch and not lease.is_finished:
+        wait_for(out, target, [Awaited(lease.key, lease.fingerprint, None)])
+        return
+    now = target.parts.clock.now()
+    family = target.jobs.family(lease)
+    if out.as_json:
+        for member in family.all():
+            out.record(job_record(member.lease, target.settings, target.parts.executions, now))
+    else:
+        out.fields(page_of(lease, now, target.parts.executions, target.settings.job_log_group))
+        if family.children:
+            out.line("")
+            out.table(COLUMNS, rows_of(family, now, limit, Pipeline(target.settings.stages)))
+    if watch and lease.state is not State.SUCCEEDED:
+        raise typer.Exit(ExitStatus.FAILED)
+
+
+class _Seen(NamedTuple):
+    """`open` and `ended` have one row more than the limit if there are more."""
+
+    now: datetime
+    open: Sequence[Lease]
+    ended: Sequence[Lease]
+    stages: Sequence[StageCounts]
+
+    def shown(self, limit: int) -> list[Lease]:
+        return [*self.open[:limit], *self.ended[:limit]]
+
+
+def _look(
+    target: Target, stages: Sequence[Stage], states: Sequence[State], ages: Ages, limit: int
+) -> _Seen:
+    names, now = [each.name for each in stages], target.parts.clock.now()
+    unfinished = target.jobs.unfinished(names)
+    return _Seen(
+        now=now,
+        open=[row for row in unfinished if row.state in states and ages.include(row, now)][
+            : limit + 1
+        ],
+        ended=list(islice(target.jobs.ended(names, states, ages), limit + 1)),
+        stages=[target.stage_counter.count(stage, unfinished) for stage in stages],
+    )
+
+
+def _print(out: Output, target: Target, seen: _Seen, limit: int) -> None:
+    shown = seen.shown(limit)
+    if out.as_json:
+        for lease in shown:
+            out.record(job_record(lease, target.settings, target.parts.executions, seen.now))
+    elif shown:
+        out.table(COLUMNS, [row_of(lease, seen.now) for lease in shown])
+    for line in _notes(seen, limit):
+        out.note(line)
+
+
+def _notes(seen: _Seen, limit: int) -> Iterator[str]:
+    more = [
+        name for name, found in (("open", seen.open), ("ended", seen.ended)) if len(found) > limit
+    ]
+    if more:
+        yield f"there are more jobs that are {' and '.join(more)}: raise --limit, or filter"
+    if not seen.open and not seen.ended:
+        yield "no job matches"
+    for each in seen.stages:
+        letters = (
+            f", dead letters: {each.dead_letters} (`longhaul dlq list`)"
+            if each.dead_letters
+            else ""
+        )
+        slots = slots_of(each.slots, each.stage)
+        yield f"{each.stage.name}: about {each.queued} queued, {slots}{letters}"
+
+
+def _watch(
+    out: Output,
+    target: Target,
+    stages: Sequence[Stage],
+    states: Sequence[State],
+    ages: Ages,
+    limit: int,
+) -> None:
+    with Live(console=out.data, screen=True, auto_refresh=False) as live:
+        while True:
+            seen = _look(target, stages, states, ages, limit)
+            rows = [row_of(lease, seen.now) for lease in seen.shown(limit)]
+            notes = [Text(note, style="dim") for note in _notes(seen, limit)]
+            head = Text(f"{target}, {seen.now:%H:%M:%S}Z; Ctrl-C ends this", style="dim")
+            live.update(Group(head, table_of(COLUMNS, rows), *notes), refresh=True)
+            time.sleep(_PERIOD_S)

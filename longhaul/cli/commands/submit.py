@@ -1,0 +1,370 @@
+"""`longhaul submit`."""
+
+import json
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from longhaul.cli.errors import CommandError, ExitStatus
+from longhaul.cli.operations.params import check_params
+from longhaul.cli.operations.submission import Document, Problem, Submission, documents, submissions
+from longhaul.cli.operations.submit import SubmitReport
+from longhaul.cli.operations.wait import Awaited, conflicts
+from longhaul.cli.project import chosen
+from longhaul.cli.target import Target, say_where
+from longhaul.cli.terminal.options import AsJson, StageOption, on_target
+from longhaul.cli.terminal.outcomes import wait_for
+from longhaul.cli.terminal.output import Output
+from longhaul.cli.terminal.selection import job_id
+from longhaul.domain.lease import job_key
+
+_REQUEST = "Request, instead of a file"
+_MAX_SHOWN = 20
+_GROUP = re.compile(r"[!-~]{1,128}")  # what SQS takes as a MessageGroupId
+
+
+@on_target
+def submit(  # noqa: PLR0913 - one option for each field of a request
+    target: Target,
+    *,
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            help="JSON: one request, an array of them, or one a line. `-`, or a pipe: stdin.",
+            allow_dash=True,
+        ),
+    ] = None,
+    job: Annotated[
+        str | None, typer.Option("--job", help="A job of the catalogue.", rich_help_panel=_REQUEST)
+    ] = None,
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--input",
+            metavar="NAME=PATH",
+            help="An input; may be repeated.",
+            rich_help_panel=_REQUEST,
+        ),
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output",
+            help="Where the output goes: s3://bucket/prefix/, or table://DATABASE/NAME.",
+            rich_help_panel=_REQUEST,
+        ),
+    ] = None,
+    params: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--param",
+            metavar="NAME=VALUE",
+            help="A parameter; its value is JSON, or else text. May be repeated.",
+            rich_help_panel=_REQUEST,
+        ),
+    ] = None,
+    mode: Annotated[
+        str | None,
+        typer.Option(
+            "--mode",
+            help="For an output that exists already: overwrite, append or error; of a table also"
+            " overwrite_partitions.",
+            rich_help_panel=_REQUEST,
+        ),
+    ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option("--engine", help="fargate or emr-serverless.", rich_help_panel=_REQUEST),
+    ] = None,
+    size: Annotated[
+        str | None,
+        typer.Option(
+            "--size", help="tiny, small, medium, large or xlarge.", rich_help_panel=_REQUEST
+        ),
+    ] = None,
+    timeout: Annotated[
+        str | None, typer.Option("--timeout", help="Such as 90s, 6h, 2d.", rich_help_panel=_REQUEST)
+    ] = None,
+    stall_timeout: Annotated[
+        str | None,
+        typer.Option(
+            "--stall-timeout",
+            help="Stop the job after this long without progress.",
+            rich_help_panel=_REQUEST,
+        ),
+    ] = None,
+    max_attempts: Annotated[
+        int | None,
+        typer.Option(
+            "--max-attempts",
+            help="Failures before the dead-letter queue.",
+            rich_help_panel=_REQUEST,
+        ),
+    ] = None,
+    wanted_id: Annotated[
+        str | None,
+        typer.Option(
+            "--job-id",
+            help="Idempotency key of a single request: if it is sent twice, it runs once.",
+        ),
+    ] = None,
+    stage: StageOption = None,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            "--group",
+            help="The tenant whose requests these are: SQS's message group, for a fair queue.",
+        ),
+    ] = None,
+    wait: Annotated[
+        bool,
+        typer.Option(
+            "--wait", help="Wait for the outcome; the exit code is 1 if a job did not succeed."
+        ),
+    ] = False,
+    unsent: Annotated[
+        Path | None,
+        typer.Option(
+            "--unsent",
+            help="The file for requests that could not be sent.",
+            show_default="unsent-<time>.jsonl",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Send job requests to the queue.
+
+    All requests are checked before any is sent; each error names its line. Prints the job ids, one
+    a line; --json adds the message ids. Requests that could not be sent are written to a file that
+    can be submitted again: none is lost, and none runs twice.
+
+    Example: longhaul submit --job sql --param 'query=SELECT 1 AS one' --output
+    s3://longhaul-data/one/ --wait
+
+    Example: generate-requests | longhaul submit --stage main
+    """
+    out = Output(as_json=as_json)
+    fields = _fields(
+        job=job,
+        inputs=inputs,
+        output=output,
+        params=params,
+        mode=mode,
+        engine=engine,
+        size=size,
+        timeout=timeout,
+        stall_timeout=stall_timeout,
+        max_attempts=max_attempts,
+    )
+    found, problems = ([Document("", fields)], []) if fields else _read(file)
+    if fields and file is not None:
+        raise CommandError("give a file or the options of one request, not both", ExitStatus.USAGE)
+    if wanted_id is not None:
+        found = [_named(found, problems, job_id(wanted_id))]
+    if group is not None and not _GROUP.fullmatch(group):
+        raise CommandError(
+            f"--group {group!r}: up to 128 letters, digits and punctuation, without blanks",
+            ExitStatus.USAGE,
+        )
+    where = target.stage(stage)
+    if where.retired:
+        raise CommandError(
+            f"stage {where.name} is retired: nothing starts there; submit to another stage, or "
+            'deploy it without "retired"',
+            ExitStatus.USAGE,
+        )
+    now, rng = target.parts.clock.now(), target.parts.rng
+    prefix = f"{now:%Y%m%d-%H%M%S}-{rng.getrandbits(24):06x}"
+    numbers = iter(range(1, len(found) + 1))
+    sendable, more = submissions(
+        found,
+        target.settings,
+        where,
+        _max_bytes(target, where.queue_url),
+        lambda name: _new_id(name, prefix, next(numbers), len(found)),
+    )
+    project = chosen()
+    if project is not None and project.stack_name == target.stack:
+        wrong, notes = check_params(project, sendable, where)
+        more += wrong
+        for note in notes:
+            out.note(note, style="yellow")
+    _refuse(out, [*problems, *more])
+    say_where(out, target)
+    awaited = (
+        target.waiter.before(
+            {job_key(where.name, each.job_id): each.request.fingerprint() for each in sendable}
+        )
+        if wait
+        else []
+    )
+    _refuse(out, _conflicts(awaited, sendable, where.name))
+
+    report = _send(out, target, where.queue_url, sendable, group)
+    # Before the printing, which may be interrupted.
+    _keep_unsent(out, report, unsent or Path(f"unsent-{now:%Y%m%d-%H%M%S}.jsonl"))
+    for each in report.sent:
+        if as_json:
+            out.record(
+                {
+                    "job_id": each.submission.job_id,
+                    "stage": where.name,
+                    "message_id": each.message_id,
+                }
+            )
+        else:
+            out.line(each.submission.job_id)
+    if report.stopped_by is not None:
+        raise report.stopped_by
+    if report.unsent:
+        raise CommandError(f"{len(report.unsent)} requests were not sent")
+    if wait:
+        sent = {job_key(where.name, each.job_id): {**each.request.params} for each in sendable}
+        wait_for(out, target, awaited, sent)
+
+
+def _read(file: Path | None) -> tuple[list[Document], list[Problem]]:
+    if file is None and sys.stdin.isatty():
+        raise CommandError(
+            "nothing to submit: name a file, give --job and --output, or write requests to stdin",
+            ExitStatus.USAGE,
+        )
+    try:
+        raw = sys.stdin.buffer.read() if file is None or str(file) == "-" else file.read_bytes()
+        return documents(raw.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        line = raw[: error.start].count(b"\n") + 1
+        raise CommandError(f"line {line}: is not UTF-8", ExitStatus.USAGE) from None
+
+
+def _fields(**given: Any) -> dict[str, Any]:  # noqa: ANN401 - the options of a request
+    """The request that the options describe; empty without any."""
+    pairs = {
+        "inputs": _pairs("--input", given.pop("inputs"), str),
+        "params": _pairs("--param", given.pop("params"), _json_or_text),
+    }
+    return {name: value for name, value in {**given, **pairs}.items() if value not in (None, {})}
+
+
+def _pairs(
+    option: str, texts: Sequence[str] | None, value_of: Callable[[str], Any]
+) -> dict[str, Any]:
+    found = {}
+    for text in texts or ():
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise CommandError(f"{option} {text!r}: write NAME=VALUE", ExitStatus.USAGE)
+        if name in found:
+            raise CommandError(f"{option} {name}: given twice", ExitStatus.USAGE)
+        found[name] = value_of(value)
+    return found
+
+
+def _json_or_text(text: str) -> Any:  # noqa: ANN401 - what JSON holds
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _named(found: Sequence[Document], problems: Sequence[Problem], wanted: str) -> Document:
+    if len(found) + len(problems) != 1:
+        raise CommandError(
+            f"--job-id names one request, and there are {len(found) + len(problems)}",
+            ExitStatus.USAGE,
+        )
+    if problems:
+        raise CommandError(str(problems[0]), ExitStatus.USAGE)
+    return Document(found[0].place, {**found[0].fields, "job_id": wanted})
+
+
+def _new_id(job: str, prefix: str, number: int, of: int) -> str:
+    return f"{job}-{prefix}" if of == 1 else f"{job}-{prefix}-{number:0{len(str(of))}}"
+
+
+def _max_bytes(target: Target, queue_url: str) -> int:
+    answer = target.client("sqs").get_queue_attributes(
+        QueueUrl=queue_url, AttributeNames=["MaximumMessageSize"]
+    )
+    return int(answer["Attributes"]["MaximumMessageSize"])
+
+
+def _conflicts(
+    awaited: Sequence[Awaited], sendable: Sequence[Submission], stage: str
+) -> list[Problem]:
+    bad = {each.key for each in awaited if conflicts(each)}
+    return [
+        Problem(
+            each.place,
+            f"job_id {each.job_id!r} belongs to a different request that was sent before: "
+            "give this one another",
+        )
+        for each in sendable
+        if job_key(stage, each.job_id) in bad
+    ]
+
+
+def _refuse(out: Output, problems: Sequence[Problem]) -> None:
+    """Show the problems, and raise CommandError if there are any."""
+    if not problems:
+        return
+    for problem in sorted(
+        problems, key=lambda each: int("".join(filter(str.isdigit, each.place)) or 0)
+    )[:_MAX_SHOWN]:
+        out.note(str(problem), style="red")
+    if len(problems) > _MAX_SHOWN:
+        out.note(f"… and {len(problems) - _MAX_SHOWN} more", style="red")
+    raise CommandError("nothing was sent", ExitStatus.USAGE)
+
+
+def _send(
+    out: Output,
+    target: Target,
+    queue_url: str,
+    sendable: Sequence[Submission],
+    group: str | None,
+) -> SubmitReport:
+    columns = (TextColumn("sending"), BarColumn(), MofNCompleteColumn())
+    with Progress(
+        *columns,
+        console=out.err,
+        transient=True,
+        disable=len(sendable) < _MAX_SHOWN or not out.err.is_terminal,
+    ) as bar:
+        task = bar.add_task("", total=len(sendable))
+        return target.submitter.submit(
+            queue_url, sendable, lambda sent: bar.advance(task, sent), group
+        )
+
+
+def _keep_unsent(out: Output, report: SubmitReport, file: Path) -> None:
+    """Write the unsent requests to a file that can be submitted again."""
+    if not report.unsent:
+        return
+    place = _kept(file, "".join(f"{each.submission.body}\n" for each in report.unsent))
+    for reason in sorted({each.reason for each in report.unsent})[:_MAX_SHOWN]:
+        out.note(reason, style="red")
+    out.note(
+        f"sent {len(report.sent)} of {len(report.sent) + len(report.unsent)}; the rest is {place}: "
+        "submit it again (a request that did arrive is then a duplicate, and does no harm)",
+        style="yellow",
+    )
+
+
+def _kept(file: Path, text: str) -> str:
+    """Keep the text, and say where.
+
+    An existing file is not replaced: it may hold what an earlier run could not send.
+    """
+    try:
+        with file.open("x") as to:
+            to.write(text)
+    except OSError as error:
+        sys.stderr.write(text)  # the last way to keep it
+        return f"above ({file}: {error.strerror})"
+    return f"in {file}"

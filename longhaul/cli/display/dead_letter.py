@@ -1,0 +1,69 @@
+"""A dead letter on a line, on a page, and as JSON."""
+
+from datetime import datetime
+from typing import Any
+
+from longhaul.cli.display.text import age
+from longhaul.cli.operations.letter import DeadLetter
+from longhaul.cli.operations.view import iso
+from longhaul.settings import Stage
+
+COLUMNS = ("message", "job", "stage", "class", "age", "attempts", "why")
+_ID_SHOWN = 8
+_PAGE = (
+    "message_id",
+    "job_id",
+    "stage",
+    "class",
+    "reason",
+    "attempts",
+    "first_sent",
+    "execution_arn",
+    "log_location",
+)
+
+
+def name_of(letter: DeadLetter) -> str:
+    """The job's id where it is known, else the message's."""
+    return letter.job_id or letter.message_id
+
+
+def row_of(letter: DeadLetter, stage: str, now: datetime, *, whole: bool) -> list[str]:
+    """The cells of `COLUMNS`. `whole` shows all of the message's id."""
+    attempts = str(letter.reason.attempts) if letter.reason else ""
+    why = (
+        letter.reason.reason
+        if letter.reason
+        else "no reason attached: SQS moved it after too many receives, or it is not ours"
+    )
+    shown = letter.message_id if whole else letter.message_id[:_ID_SHOWN]
+    old = age(now, letter.sent_at)
+    return [shown, letter.job_id or "", stage, letter.kind, old, attempts, why]
+
+
+def record_of(letter: DeadLetter, stage: Stage) -> dict[str, Any]:
+    """The whole letter as one JSON object."""
+    reason = letter.reason
+    return {
+        "message_id": letter.message_id,
+        "job_id": letter.job_id,
+        "stage": stage.name,
+        "class": letter.kind,
+        "reason": reason.reason if reason else None,
+        "attempts": reason.attempts if reason else None,
+        "sent_at": iso(letter.sent_at),
+        "first_sent": reason.first_sent if reason else None,
+        "execution_arn": reason.execution_arn if reason else None,
+        "log_location": reason.log_location if reason else None,
+        "body": letter.content.body,
+        "attributes": dict(letter.content.attributes),
+    }
+
+
+def page_of(letter: DeadLetter, stage: Stage, now: datetime) -> list[tuple[str, str]]:
+    """Names and values, without the body."""
+    record = record_of(letter, stage)
+    known = [
+        (name.replace("_", " "), str(record[name])) for name in _PAGE if record[name] is not None
+    ]
+    return [*known, ("died", f"{age(now, letter.sent_at)} ago")]

@@ -1,0 +1,196 @@
+"""A job on a line, and a job on a page."""
+
+from datetime import datetime
+
+from longhaul.cli.display.text import age, moment_text
+from longhaul.cli.operations.find import moment_of
+from longhaul.cli.operations.view import shown_state
+from longhaul.engines.aws_lambda.meaning import LAMBDA, ends_by
+from longhaul.engines.listed import engine_of
+from longhaul.domain.durations import format_duration
+from longhaul.domain.history import log_stream
+from longhaul.domain.lease import Lease, State
+from longhaul.ports import Executions
+
+COLUMNS = ("job", "state", "stage", "attempt", "age", "progress", "why")
+_BAR = 10
+_MAX_WHY = 160
+
+
+def row_of(lease: Lease, now: datetime) -> list[str]:
+    """The cells of `COLUMNS`."""
+    attempt = "" if lease.is_mark else str(lease.attempt.number)
+    return [
+        lease.job_id,
+        shown_state(lease),
+        lease.stage,
+        attempt,
+        age(now, moment_of(lease)),
+        progress_of(lease),
+        why_of(lease, now),
+    ]
+
+
+def name_of(lease: Lease) -> str:
+    """A short name: the id, or for a follow-on its root, stage and place among its siblings."""
+    if lease.lineage is None:
+        return lease.job_id
+    # Where a job is the only one, its place says nothing.
+    places = (group.n for group in lease.lineage.groups if group.size != 1)
+    place = ".".join(f"{n + 1:02}" for n in places)
+    return f"{lease.root.partition('#')[2]} {lease.stage} {place}".rstrip()
+
+
+def progress_of(lease: Lease) -> str:
+    """A bar and the phase, while the job runs."""
+    if lease.state is not State.RUNNING:
+        return ""
+    fraction, phase = fraction_of(lease), phase_of(lease)
+    if fraction is None:
+        return phase
+    full = round(fraction * _BAR)
+    return f"{'━' * full}{'╌' * (_BAR - full)} {fraction:4.0%} {phase}"
+
+
+def fraction_of(lease: Lease) -> float | None:
+    """From 0 to 1; None when the job does not report it."""
+    fraction = lease.attempt.progress.get("fraction")
+    return max(0.0, min(1.0, float(fraction))) if isinstance(fraction, int | float) else None
+
+
+def phase_of(lease: Lease) -> str:
+    """What a running job is doing."""
+    if lease.attempt.progress_at is None:
+        return "starting"
+    return str(lease.attempt.progress.get("note") or lease.attempt.progress.get("phase") or "")
+
+
+def cancelled_as(lease: Lease) -> str:
+    """The effect of a cancel."""
+    if lease.is_mark:
+        return "not claimed yet: it ends when its message comes"
+    if lease.state is State.RUNNING:
+        return "running: it is being stopped"
+    if lease.state is State.CANCELLED:
+        return "cancelled"
+    return f"has ended before: {lease.state.value}"
+
+
+def why_of(lease: Lease, now: datetime) -> str:
+    """The reason for its state: what it owes or waits for, and its last error."""
+    if lease.owed:
+        return f"still owes: {', '.join(owed.value for owed in lease.owed)}"
+    if lease.state is State.RELEASED and not lease.is_mark:
+        seconds = (lease.retry_at - now).total_seconds() if lease.retry_at else 0
+        when = (
+            f"again in {format_duration(seconds)}"
+            if seconds > 0
+            else "again when its message comes and a slot is free"
+        )
+        return f"{when}; {_error(lease)}"
+    return "" if lease.state is State.SUCCEEDED else _error(lease)
+
+
+def _error(lease: Lease) -> str:
+    text = f"{lease.last_class}: {lease.last_error}" if lease.last_error else lease.last_class or ""
+    return text if len(text) <= _MAX_WHY else f"{text[:_MAX_WHY]}…"
+
+
+def page_of(
+    lease: Lease, now: datetime, executions: Executions, log_group: str
+) -> list[tuple[str, str]]:
+    """Everything that helps to understand the job: names and values, none of them empty."""
+    if lease.is_mark:
+        return [
+            ("job", lease.job_id),
+            ("stage", lease.stage),
+            ("state", "CANCELLING"),
+            ("", "cancelled before it began: it ends when its message comes"),
+        ]
+    execution, stream = lease.input, log_stream(lease.attempt)
+    ended = lease.state.is_terminal
+    pairs = [
+        ("job", lease.job_id),
+        ("stage", lease.stage),
+        ("follows", _origin(lease)),
+        ("state", shown_state(lease)),
+        ("progress", progress_of(lease)),
+        ("attempt", f"{lease.attempt.number}, begun {_ago(lease.attempt.claimed_at, now)}"),
+        ("failures", f"{lease.failures} of {lease.max_attempts}" if lease.failures else ""),
+        ("interruptions", str(lease.interruptions or "")),
+        ("size", f"{execution.size}, timeout {format_duration(execution.timeout_s)}"),
+        ("beats", f"{lease.attempt.beats}" if lease.attempt.beats else ""),
+        (
+            "last progress",
+            _ago(lease.attempt.progress_at, now) if lease.state is State.RUNNING else "",
+        ),
+        (
+            "lease until",
+            moment_text(lease.attempt.lease_expires_at) if lease.state is State.RUNNING else "",
+        ),
+        ("retry", _retry(lease, now)),
+        ("ended" if ended else "last outcome", _ago(lease.settled_at, now)),
+        ("next run", _next_run(lease, now)),
+        ("class", lease.last_class or ""),
+        ("error", lease.last_error or ""),
+        ("owes", ", ".join(owed.value for owed in lease.owed)),
+        (
+            "cancel",
+            f"asked for {_ago(lease.cancel_requested_at, now)}"
+            if lease.cancel_requested_at
+            else "",
+        ),
+        ("output", lease.attempt.output.prefix if lease.attempt.output else ""),
+        ("published", _ago(lease.attempt.published_at, now)),
+        ("execution", executions.arn(lease.id.execution_name)),
+        ("log", f"{log_group}:{stream}" if stream else ""),
+    ]
+    return [(name, value) for name, value in pairs if value]
+
+
+def waits_for(lease: Lease, now: datetime) -> str | None:
+    """What a new run of an ended job waits for that may be longer than some minutes."""
+    gone_by = _gone_by(lease, now)
+    if gone_by is None:
+        return None
+    return (
+        f"starts when the invocation of attempt {lease.attempt.number} has ended for certain, "
+        f"by {moment_text(gone_by)}: it cannot be asked, nor stopped"
+    )
+
+
+def _gone_by(lease: Lease, now: datetime) -> datetime | None:
+    """When the invocation of the latest attempt has ended; None where it surely has."""
+    task = lease.attempt.task_arn
+    if task is None or lease.attempt.is_over or engine_of(task) is not LAMBDA:
+        return None
+    gone_by = ends_by(task)
+    return gone_by if gone_by > now else None
+
+
+def _next_run(lease: Lease, now: datetime) -> str:
+    """Of an ended job: until when a new run waits. Its row does not show that it was sent again."""
+    waits = waits_for(lease, now)
+    may_run = lease.state in (State.DEAD, State.CANCELLED) and waits
+    return f"if it was sent again, {waits}" if may_run else ""
+
+
+def _retry(lease: Lease, now: datetime) -> str:
+    if lease.state is not State.RELEASED:
+        return ""
+    when, gone_by = why_of(lease, now).partition(";")[0], _gone_by(lease, now)
+    if gone_by is None or lease.retry_at is None or lease.retry_at < gone_by:
+        return when
+    return f"{when}, when the invocation of attempt {lease.attempt.number} has ended for certain"
+
+
+def _origin(lease: Lease) -> str:
+    """The parent of a follow-on, and the root where that is another job."""
+    if lease.lineage is None:
+        return ""
+    parent, root = (key.partition("#")[2] for key in (lease.lineage.parent, lease.root))
+    return parent if parent == root else f"{parent}, of {root}"
+
+
+def _ago(moment: datetime | None, now: datetime) -> str:
+    return f"{age(now, moment)} ago ({moment_text(moment)})" if moment else ""

@@ -1,0 +1,21 @@
+"""The slots of a stage in words, for the terminal and the page."""
+
+from longhaul.cli.display.text import counted, moment_text
+from longhaul.domain.pace import SlotUse
+from longhaul.settings import Stage
+
+
+def slots_of(use: SlotUse, stage: Stage) -> str:
+    """Such as `2 of 3 slots in use (set by hand; deployed: 10), paused since …`."""
+    return f"{use.running} of {counted(use.slots, 'slot')} in use{set_by_operator(use, stage)}"
+
+
+def set_by_operator(use: SlotUse, stage: Stage) -> str:
+    """What differs from the deployment; empty if nothing does."""
+    by_hand = f" (set by hand; deployed: {stage.slots})" if use.is_by_hand else ""
+    return by_hand + (f", {paused_since(use)}" if use.paused_at else "")
+
+
+def paused_since(use: SlotUse) -> str:
+    """Empty for a stage that is not paused."""
+    return f"paused since {moment_text(use.paused_at)}" if use.paused_at else ""

@@ -1,0 +1,86 @@
+"""Text on a terminal and on the page: nothing that came from outside is shown raw."""
+
+import json
+import re
+import unicodedata
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from longhaul.cli.operations.ports import LogEvent
+from longhaul.domain.durations import format_duration
+
+_UNIT = re.compile(r"\d{1,9}[dhms]")
+_UNPRINTABLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+# Fields that all lines of an attempt share, or that are shown in front.
+_COMMON = {"timestamp", "level", "logger", "message", "job_id", "attempt", "execution", "stack"}
+
+_BEGIN = '{"timestamp": "'
+
+
+def printable(text: object, *, lines: bool = False) -> str:
+    r"""Escape what a terminal obeys or hides, such as `\x1b`.
+
+    These are control characters and escape sequences, marks of text direction, and characters
+    without a shape. `lines` keeps line ends and tabs.
+    """
+    kept = "\n\t" if lines else ""
+    return "".join(
+        c
+        if c in kept or unicodedata.category(c) not in _UNPRINTABLE
+        else c.encode("unicode_escape").decode()
+        for c in str(text)
+    )
+
+
+def log_line(event: LogEvent) -> str:
+    """A line of a task's log, readable.
+
+    JSON of the runner becomes time, level, message and its own fields, and below them an indented
+    line for each frame of an error; another line is unchanged.
+    Where a job's output without a line end stands before such JSON, these are two lines.
+    """
+    if (found := _of_the_runner(event.text)) is not None:
+        return _shown(found)
+    before, begin, rest = event.text.partition(_BEGIN)
+    if (found := _of_the_runner(f"{begin}{rest}")) is not None:
+        return f"{_plain(before)}\n{_shown(found)}"
+    return _plain(event.text)
+
+
+def _plain(text: str) -> str:
+    return printable(text, lines=True).replace("\n", " ")
+
+
+def _of_the_runner(text: str) -> dict[str, Any] | None:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) and "message" in found else None
+
+
+def _shown(found: Mapping[str, Any]) -> str:
+    clock, level = str(found.get("timestamp", ""))[11:23], str(found.get("level", ""))
+    rest = " ".join(f"{name}={value}" for name, value in found.items() if name not in _COMMON)
+    line = f"{clock} {level:7} {found['message']} {rest}".rstrip()
+    stack = found.get("stack")
+    frames = stack if isinstance(stack, list) else []
+    return "\n    ".join(
+        printable(each, lines=True).replace("\n", "\\n") for each in (line, *frames)
+    )
+
+
+def age(now: datetime, moment: datetime) -> str:
+    """The time since then, in at most two units: `3d4h`, `2m`, `12s`."""
+    return "".join(_UNIT.findall(format_duration(max(0.0, (now - moment).total_seconds())))[:2])
+
+
+def counted(count: int, noun: str) -> str:
+    """Such as `1 slot` and `2 slots`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def moment_text(moment: datetime | None) -> str:
+    """To the second, in UTC; empty for None."""
+    return f"{moment:%Y-%m-%d %H:%M:%S}Z" if moment else ""

@@ -1,0 +1,178 @@
+"""What jobs cost, and how much of it was wasted: usage times prices. Pure."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
+from enum import StrEnum
+from math import floor, log10
+
+from longhaul.cli.insight.prices import Prices
+from longhaul.cli.insight.timeline import Lane, went_wrong
+from longhaul.cli.insight.usage import Usage, usage
+from longhaul.domain.history import AttemptRecord
+from longhaul.domain.verdict import OutcomeClass
+from longhaul.settings import RuntimeSettings
+
+_HOUR = 3600
+
+
+class SpentOn(StrEnum):
+    """What the money of an attempt was spent on."""
+
+    USEFUL = "useful"
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"
+    CANCELLED = "cancelled"
+    RUNNING = "running"  # not known yet
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Parts of a sum, in the currency of the price table."""
+
+    cpu: float = 0.0
+    memory: float = 0.0
+    disk: float = 0.0
+    public_ip: float = 0.0
+    transitions: float = 0.0
+    functions: float = 0.0
+    queue: float = 0.0
+    table: float = 0.0
+    storage: float = 0.0
+
+    @property
+    def task(self) -> float:
+        return self.cpu + self.memory + self.disk + self.public_ip
+
+    @property
+    def total(self) -> float:
+        return sum(self.parts().values())
+
+    def parts(self) -> dict[str, float]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def __add__(self, other: "Cost") -> "Cost":
+        return Cost(**{name: value + getattr(other, name) for name, value in self.parts().items()})
+
+
+@dataclass(frozen=True)
+class AttemptCost:
+    record: AttemptRecord
+    usage: Usage
+    cost: Cost
+    spent_on: SpentOn
+
+
+@dataclass(frozen=True)
+class JobCost:
+    lane: Lane
+    attempts: tuple[AttemptCost, ...]
+
+    @property
+    def cost(self) -> Cost:
+        return sum((each.cost for each in self.attempts), Cost())
+
+    @property
+    def wasted(self) -> float:
+        """The part that failed, interrupted and cancelled attempts cost."""
+        amounts = amounts_spent([self])
+        return amounts[SpentOn.FAILED] + amounts[SpentOn.INTERRUPTED] + amounts[SpentOn.CANCELLED]
+
+
+@dataclass(frozen=True)
+class Pricing:
+    """Sizes and architecture are those of the stack now: earlier ones are not recorded."""
+
+    prices: Prices
+    settings: RuntimeSettings
+
+    def job(self, lane: Lane, now: datetime) -> JobCost:
+        output = lane.row.attempt.output
+        found = []
+        for record in lane.attempts:
+            committed = (
+                output if output is not None and output.attempt == record.attempt.number else None
+            )
+            used = usage(record, committed, self.settings, now)
+            found.append(AttemptCost(record, used, self.cost(used), spent_on(record)))
+        return JobCost(lane, tuple(found))
+
+    def cost(self, used: Usage) -> Cost:
+        """The price of a usage."""
+        prices, architecture = self.prices, self.settings.tasks.architecture
+        return replace(
+            self._invocation(used) if used.on_lambda else self._task(used),
+            transitions=used.transitions * prices.step_functions.transition,
+            functions=used.function_calls * prices.lambda_.request
+            + used.function_gb_s * prices.lambda_.gb_second[architecture],
+            queue=used.queue_requests * prices.sqs.request,
+            table=used.write_units * prices.dynamodb.write_unit
+            + used.read_units * prices.dynamodb.read_unit,
+            storage=used.puts * prices.s3.put,
+        )
+
+    def _task(self, used: Usage) -> Cost:
+        prices, architecture = self.prices, self.settings.tasks.architecture
+        fargate = prices.fargate
+        # Never started: the one-minute minimum does not apply.
+        hours = max(used.task_s, fargate.minimum_s) / _HOUR if used.task_s else 0.0
+        factor = hours * (1 - fargate.spot_discount if used.spot else 1)
+        size = used.size
+        return Cost(
+            cpu=factor * fargate.vcpu_hour[architecture] * size.cpu / 1024 if size else 0.0,
+            memory=factor * fargate.gb_hour[architecture] * size.memory_mib / 1024 if size else 0.0,
+            disk=hours * fargate.disk_gb_hour * max(0, size.disk_gib - fargate.free_disk_gb)
+            if size
+            else 0.0,
+            public_ip=hours * prices.public_ip.hour if self.settings.tasks.public_ip else 0.0,
+        )
+
+    def _invocation(self, used: Usage) -> Cost:
+        """Lambda's CPU is paid with its memory, by the millisecond."""
+        size, prices = used.size, self.prices.lambda_
+        if size is None or not used.task_s:
+            return Cost()
+        gb_second = prices.gb_second[self.settings.tasks.architecture]
+        disk_gb = max(0.0, size.disk_gib - prices.free_disk_gb)
+        return Cost(
+            memory=used.task_s * gb_second * size.memory_mib / 1024 + prices.request,
+            disk=used.task_s * disk_gb * prices.disk_gb_second,
+        )
+
+
+def spent_on(record: AttemptRecord) -> SpentOn:
+    if record.ended_at is None:
+        return SpentOn.RUNNING
+    if not went_wrong(record):
+        return SpentOn.USEFUL
+    kinds = {
+        OutcomeClass.INTERRUPTED.value: SpentOn.INTERRUPTED,
+        OutcomeClass.NOT_PLACED.value: SpentOn.INTERRUPTED,
+        OutcomeClass.REFUSED.value: SpentOn.INTERRUPTED,
+        OutcomeClass.CANCELLED.value: SpentOn.CANCELLED,
+    }
+    return kinds.get(record.kind or "", SpentOn.FAILED)
+
+
+def amounts_spent(jobs: Iterable[JobCost]) -> dict[SpentOn, float]:
+    """The amount spent on each purpose; zero where there is none."""
+    found = dict.fromkeys(SpentOn, 0.0)
+    for job in jobs:
+        for each in job.attempts:
+            found[each.spent_on] += each.cost.total
+    return found
+
+
+def by_stage(jobs: Iterable[JobCost]) -> Mapping[str, list[JobCost]]:
+    """Jobs by stage, in the order of the stages' names."""
+    found: dict[str, list[JobCost]] = {}
+    for job in sorted(jobs, key=lambda each: each.lane.row.stage):
+        found.setdefault(job.lane.row.stage, []).append(job)
+    return found
+
+
+def money(amount: float) -> str:
+    """To the cent, or with three significant digits: most jobs cost less than a cent."""
+    if amount <= 0:
+        return "0"
+    return f"{amount:.{max(2, 2 - floor(log10(amount)))}f}"

@@ -1,0 +1,22 @@
+"""A self-contained HTML page, which loads nothing and runs no script, whatever it shows."""
+
+from pathlib import Path
+from typing import Final
+
+from longhaul.cli.insight.timeline_html import CSS as TIMELINE_CSS
+from longhaul.cli.insight.timeline_html import text
+
+_CSS: Final = (Path(__file__).parent / "report.css").read_text()
+
+
+def document(title: str, main: str, css: str = "") -> str:
+    """The page with that heading, and `main` as HTML below it."""
+    title = text(title)
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<meta http-equiv="Content-Security-Policy"'
+        " content=\"default-src 'none'; style-src 'unsafe-inline'\">"
+        f"<title>{title}</title><style>{_CSS}{css}{TIMELINE_CSS}</style></head><body><main>"
+        f"<h1>{title}</h1>{main}</main></body></html>\n"
+    )

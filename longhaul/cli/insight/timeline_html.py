@@ -1,0 +1,270 @@
+"""The timeline of jobs as HTML with one inline SVG: a lane per job.
+
+For the report and for the page; it needs `timeline.css` and nothing else.
+
+Positions are percentages, so that a zoom only has to make `.tl-plot` wider. Everything that came
+from outside is escaped.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from html import escape
+from pathlib import Path
+
+from longhaul.cli.display.job import name_of
+from longhaul.cli.display.text import moment_text, printable
+from longhaul.cli.insight.beats import beats_in_words, beats_svg
+from longhaul.cli.insight.timeline import Lane, Segment, SegmentKind, span, went_wrong
+from longhaul.domain.durations import format_duration
+from longhaul.domain.history import AttemptRecord
+from longhaul.domain.lease import State
+from longhaul.domain.verdict import OutcomeClass
+
+CSS = (Path(__file__).parent / "timeline.css").read_text()
+
+ZOOMS = (1, 4, 16)
+"""The factors by which the plot can be widened; the axis has marks for each."""
+
+_ROW, _DENSE_ROW, _DENSE_FROM = 24, 16, 60  # px, px, lanes; the heights are also in `timeline.css`
+_AXIS = 26
+_TAIL = 8  # characters of a name that a narrow column shows in any case
+_MARKS = 8  # at most, at each zoom
+_CLIPPED = 3.0  # percent: the text of a mark nearer to the left edge is cut off
+_STEPS_S = (
+    1,
+    2,
+    5,
+    10,
+    15,
+    30,
+    60,
+    120,
+    300,
+    600,
+    900,
+    1800,
+    3600,
+    7200,
+    10_800,
+    21_600,
+    43_200,
+    86_400,
+)
+_CLOCKS = (
+    (3600, "%H:%M:%S"),
+    (2 * 86_400, "%H:%M"),
+)  # for spans below so many seconds: the format of the marks
+# The meaning of each colour, for readers who cannot tell them apart.
+_SHOWN_AS = {
+    OutcomeClass.INTERRUPTED.value: " tl-interrupted",
+    OutcomeClass.NOT_PLACED.value: " tl-interrupted",
+    OutcomeClass.REFUSED.value: " tl-interrupted",
+    OutcomeClass.CANCELLED.value: " tl-cancelled",
+}
+_WRONG = {" tl-failed": "✗", " tl-interrupted": "!", " tl-cancelled": "⊘"}
+_ROOM = 1.5  # percent: a narrower segment has no room for a glyph
+_GLYPHS = {State.SUCCEEDED: "✓", State.DEAD: "✗", State.CANCELLED: "⊘"}
+_CLASSES = {
+    SegmentKind.WAITING: "waiting",
+    SegmentKind.BACKING_OFF: "backing-off",
+    SegmentKind.STARTING: "starting",
+    SegmentKind.RUNNING: "running",
+}
+
+
+def timeline_html(
+    lanes: Sequence[Lane], now: datetime, href: Callable[[Lane], str] | None = None
+) -> str:
+    """A figure with all lanes in the given order.
+
+    Args:
+        lanes: One for each job.
+        now: The end of what still lasts, in the picture.
+        href: The address that a job's name links to; without it there are no links.
+    """
+    if not lanes:
+        return '<p class="tl-empty">No jobs to show.</p>'
+    begin, end = span(lanes, now)
+    scale = _Scale(begin, max(end, begin + timedelta(seconds=1)))
+    row, dense = (_ROW, "") if len(lanes) < _DENSE_FROM else (_DENSE_ROW, " tl-dense")
+    height = row * len(lanes)
+    labels = "".join(_label(each, now, href) for each in lanes)
+    drawn = "".join(_drawn(each, n * row, row, scale, now) for n, each in enumerate(lanes))
+    lines = "".join(
+        f'<line class="{css}" x1="{x}%" x2="{x}%" y1="0" y2="{height}"/>'
+        for x, _, css in scale.marks()
+    )
+    jobs = "1 job" if len(lanes) == 1 else f"{len(lanes)} jobs"
+    said = f"{jobs}, {moment_text(begin)} to {moment_text(end)}"
+    return (
+        # No style attribute: the page's content security policy forbids them.
+        f'<figure class="timeline{dense}" aria-label="Timeline of {said}">'
+        f'<div class="tl-scroll" tabindex="0" role="group"'
+        f' aria-label="Timeline of {said}; scrolls">'
+        f'<div class="tl-corner">{begin:%Y-%m-%d} UTC</div>{_axis(scale)}'
+        f'<ol class="tl-labels">{labels}</ol>'
+        f'<div class="tl-plot"><svg role="img" aria-label="{said}" width="100%" height="{height}">'
+        f"<title>Timeline of {said}</title>"
+        "<desc>One lane for each job, described beside its name.</desc>"
+        f'<g class="tl-grid">{lines}</g>{drawn}</svg></div></div>{_LEGEND}</figure>'
+    )
+
+
+_LEGEND = (
+    '<figcaption class="tl-legend">'
+    + "".join(
+        '<span><svg width="26" height="12" aria-hidden="true">'
+        f'<rect class="tl-{css}" x="1" y="{y}" width="24" height="{h}"/></svg>{text}</span>'
+        for css, y, h, text in (
+            ("waiting", 5, 2, "waits for its message or a slot"),
+            ("backing-off", 5, 2, "backs off"),
+            ("starting", 2, 8, "claimed, task starting"),
+            ("running", 2, 8, "runs"),
+            ("running tl-succeeded", 2, 8, "succeeded ✓"),
+            ("running tl-failed", 2, 8, "failed ✗"),
+            ("running tl-interrupted", 2, 8, "interrupted by the platform !"),
+            ("running tl-cancelled", 2, 8, "cancelled ⊘"),
+        )
+    )
+    + '<span><svg class="tl-beats" width="26" height="12" aria-hidden="true">'
+    '<path d="M3 4v4m5-4v4m5-4v4m5-4v4m5-4v4"/></svg>'
+    "beats, as many as there is room for</span>"
+    '<span><svg class="tl-beats" width="26" height="12" aria-hidden="true">'
+    '<path class="tl-counted" d="M1 6h24"/></svg>'
+    "beats that are only counted</span></figcaption>"
+)
+
+
+class _Scale:
+    def __init__(self, begin: datetime, end: datetime) -> None:
+        self.begin = begin
+        self.seconds = (end - begin).total_seconds()
+
+    def percent(self, moment: datetime) -> float:
+        return round(100 * (moment - self.begin).total_seconds() / self.seconds, 4)
+
+    def marks(self) -> Iterator[tuple[float, datetime, str]]:
+        """Position, time and lowest zoom of each mark, at round times."""
+        seen: set[int] = set()
+        step = 0
+        for zoom in ZOOMS:
+            wanted = self.seconds / zoom / _MARKS
+            days = 86_400 * max(1, round(wanted / 86_400))
+            # A step divides the coarser one: else the marks of two zooms are not evenly spaced.
+            step = next((s for s in _STEPS_S if s >= wanted and step % s == 0), step or days)
+            first = int(self.begin.timestamp() // step + 1) * step
+            for second in range(first, int(self.begin.timestamp() + self.seconds) + 1, step):
+                if second not in seen:
+                    seen.add(second)
+                    moment = datetime.fromtimestamp(second, UTC)
+                    yield self.percent(moment), moment, f"tl-z{zoom}"
+
+
+def _axis(scale: _Scale) -> str:
+    clock = next((form for seconds, form in _CLOCKS if scale.seconds < seconds), "%m-%d %H:%M")
+    marks = ((x, moment, css) for x, moment, css in scale.marks() if x >= _CLIPPED)
+    texts = "".join(
+        f'<text class="{css}" x="{x}%" y="17">{moment:{clock}}</text>' for x, moment, css in marks
+    )
+    return (
+        f'<div class="tl-axis"><svg width="100%" height="{_AXIS}" aria-hidden="true">{texts}</svg>'
+        "</div>"
+    )
+
+
+def _label(lane: Lane, now: datetime, href: Callable[[Lane], str] | None) -> str:
+    name = name_of(lane.row)
+    # In parts, of which a narrow column cuts the first: many ids differ at their ends alone.
+    parts = f'<span class="tl-head">{text(name[:-_TAIL])}</span><span>{text(name[-_TAIL:])}</span>'
+    shown = (
+        f'<a href="{escape(href(lane))}" aria-label="{text(name)}">{parts}</a>' if href else parts
+    )
+    # The lane in words, for screen readers.
+    return (
+        f'<li title="{text(lane.row.job_id)}"><span class="tl-name">{shown}</span>'
+        f'<span class="tl-words">: {text(in_words(lane, now))}</span></li>'
+    )
+
+
+def in_words(lane: Lane, now: datetime) -> str:
+    """The content of a lane as a sentence."""
+    waited = lane.seconds(now, SegmentKind.WAITING, SegmentKind.BACKING_OFF)
+    ran = lane.seconds(now, SegmentKind.STARTING, SegmentKind.RUNNING)
+    count = len(lane.attempts)
+    return (
+        f"{lane.row.stage}, {lane.row.state.value.lower()}, "
+        f"{count} {'attempt' if count == 1 else 'attempts'}, waited {format_duration(waited)}, "
+        f"ran {format_duration(ran)}, {beats_in_words(lane.attempts)}"
+    )
+
+
+def _drawn(lane: Lane, top: int, row: int, scale: _Scale, now: datetime) -> str:
+    rects = "".join(_rect(each, top, row, scale, now) for each in lane.segments)
+    beats = "".join(_beats(each, top + row, scale, now) for each in lane.attempts)
+    ended = ""
+    if lane.ended_at is not None:
+        css, glyph = lane.row.state.value.lower(), _GLYPHS[lane.row.state]
+        x, y = scale.percent(lane.ended_at), top + row * 0.5
+        ended = f'<text class="tl-end tl-{css}" x="{x}%" y="{y}" dx="4" dy="4">{glyph}</text>'
+    return (
+        f'<g class="tl-lane"><rect class="tl-row" x="0" y="{top}" width="100%" height="{row}"/>'
+        f"{rects}{beats}{ended}</g>"
+    )
+
+
+def _rect(segment: Segment, top: int, row: int, scale: _Scale, now: datetime) -> str:
+    begin, end = scale.percent(segment.begin), scale.percent(max(segment.end or now, segment.begin))
+    thin = segment.record is None
+    y, height = (top + row // 2 - 1, 2) if thin else (top + 3, row - 6)
+    outcome = _outcome(segment)
+    css = f"tl-{_CLASSES[segment.kind]}{outcome}"
+    glyph = ""
+    if segment.kind is SegmentKind.RUNNING and outcome in _WRONG and end - begin >= _ROOM:
+        glyph = (
+            f'<text class="tl-wrong" x="{end}%" y="{top + row / 2}" dx="-4" dy="4">'
+            f"{_WRONG[outcome]}</text>"
+        )
+    place = f'x="{begin}%" y="{y}" width="{round(end - begin, 4)}%" height="{height}"'
+    return f'<rect class="{css}" {place}><title>{text(_said(segment, now))}</title></rect>{glyph}'
+
+
+def _beats(record: AttemptRecord, bottom: int, scale: _Scale, now: datetime) -> str:
+    end = max(record.ended_at or now, record.attempt.claimed_at)
+    x = scale.percent(record.attempt.claimed_at)
+    width = round(scale.percent(end) - x, 4)
+    return beats_svg(
+        record, (end - record.attempt.claimed_at).total_seconds(), x, width, bottom, ZOOMS
+    )
+
+
+def _outcome(segment: Segment) -> str:
+    record = segment.record
+    if record is None or record.ended_at is None:
+        return ""
+    if not went_wrong(record):
+        return " tl-succeeded"
+    return _SHOWN_AS.get(record.kind or "", " tl-failed")
+
+
+def _said(segment: Segment, now: datetime) -> str:
+    """The tooltip of a segment."""
+    lasted = f"{moment_text(segment.begin)}, {format_duration(segment.seconds(now))}"
+    record = segment.record
+    if record is None:
+        return f"{segment.kind.value}: {lasted}"
+    parts = [
+        f"attempt {record.attempt.number} {segment.kind.value}: {lasted}",
+        f"{record.size}, {beats_in_words([record])}",
+    ]
+    if record.attempt.hand_overs or record.attempt.adoptions:
+        parts.append(
+            f"{record.attempt.hand_overs} hand-overs, {record.attempt.adoptions} adoptions"
+        )
+    if record.ended_at is not None:
+        parts.append(f"{record.kind or 'ended'}{f': {record.reason}' if record.reason else ''}")
+    return "\n".join(parts)
+
+
+def text(value: object) -> str:
+    """As text of a page: no markup, and no invisible characters."""
+    return escape(printable(value, lines=True))

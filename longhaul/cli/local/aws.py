@@ -1,0 +1,33 @@
+"""The embedded AWS with what Longhaul's stack needs of it."""
+
+from pathlib import Path
+from typing import Final
+
+from longhaul.cli.project import python_environment
+from longhaul.cli.synth import REPOSITORY
+from longhaul.local.cloud import EmbeddedAws
+from longhaul.local.http_services import LOOPBACK
+from longhaul.config.project import Project
+
+# The archive of pinned wheels (`longhaul.engines.emr_serverless.construct`). They are for the stack's
+# architecture and the release's Python; this environment has the same packages.
+_PACKAGES: Final = "packages"
+
+
+def embedded_aws(
+    work_dir: Path,
+    *,
+    port: int = 0,
+    host: str = LOOPBACK,
+    task_dir: Path = REPOSITORY,
+    project: Project | None = None,
+) -> EmbeddedAws:
+    """An embedded AWS for Longhaul's stack, not yet started. Tasks run in `task_dir`."""
+    return EmbeddedAws(
+        work_dir=work_dir,
+        task_dir=task_dir,
+        port=port,
+        host=host,
+        provided_archives=(_PACKAGES,),
+        task_environment=python_environment(project) if project else {},
+    )

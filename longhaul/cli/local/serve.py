@@ -1,0 +1,122 @@
+"""Serves the embedded AWS with the stack deployed, in the foreground."""
+
+import json
+from collections import defaultdict
+from pathlib import Path
+from threading import Event
+
+from rich.console import Console
+
+from longhaul.cli.local.aws import embedded_aws
+from longhaul.cli.local.ready import say_ready
+from longhaul.cli.local.training import BackgroundTraining
+from longhaul.cli.project import DEFAULT_STACK, default_work_dir, local_synth, make_ready, unscheduled
+from longhaul.cli.terminal.output import Output
+from longhaul.cli.terminal.signals import stop_signals
+from longhaul.local.cloud import EmbeddedAws
+from longhaul.local.credentials import aws_client
+from longhaul.local.private_files import write_private
+from longhaul.local.running import announce, withdraw
+from longhaul.config.project import Project
+from longhaul.settings import VARIABLE, RuntimeSettings
+
+SAM_ENVIRONMENT = "sam-env.json"
+"""In the work dir: for `sam local invoke --env-vars`."""
+
+
+def serve(out: Output, *, host: str, port: int, work_dir: Path, project: Project | None) -> None:
+    """Serve until SIGINT or SIGTERM; what is on stdout says when it is ready.
+
+    The address is one that `longhaul.cli.local.address` has checked, and the caller holds the work dir.
+
+    Raises:
+        SettingsError: something is wrong with the project; nothing was synthesized.
+        KeyboardInterrupt: a signal came before there was anything to stop.
+    """
+    stderr = out.err
+    with stop_signals() as at_stop, BackgroundTraining():
+        if project is not None:
+            stderr.print("looking after the project and what its jobs import …")
+            make_ready(project)
+            if note := unscheduled(project):
+                stderr.print(note, soft_wrap=True)
+        stderr.print("synthesizing the stack …")
+        assembly = local_synth(work_dir / "cdk.out", host)
+        stack = project.stack_name if project else DEFAULT_STACK
+        stopping = Event()
+        at_stop(lambda *_: stopping.set())
+        with embedded_aws(work_dir, port=port, host=host, project=project) as aws:
+            outputs = _deploy(aws, assembly, stack)
+            # Before anything on stdout: its readers may run a command that looks for this file.
+            announce(aws.work_dir, endpoint=aws.endpoint, region=aws.region, stack=stack)
+            try:
+                say_ready(
+                    out,
+                    deployed_settings(aws),
+                    endpoint=aws.endpoint,
+                    region=aws.region,
+                    outputs=outputs,
+                )
+                _say_where(stderr, aws)
+                stopping.wait()
+            finally:
+                withdraw(aws.work_dir)
+            stderr.print("stopping …")
+
+
+def _deploy(aws: EmbeddedAws, assembly: Path, stack: str) -> dict[str, str]:
+    """Deploy the stack, and make what an account has beside it. Returns the stack's outputs."""
+    outputs = aws.deploy(assembly, stack)
+    settings = deployed_settings(aws)
+    make_buckets(aws, settings)
+    write_sam_environment(aws, settings)
+    return outputs
+
+
+def _say_where(stderr: Console, aws: EmbeddedAws) -> None:
+    stderr.print(
+        f"ready: AWS_ENDPOINT_URL={aws.endpoint}, logs under {aws.work_dir}; Ctrl-C ends it",
+        soft_wrap=True,
+    )
+    usual = default_work_dir()
+    if aws.work_dir.resolve() != usual.resolve():
+        stderr.print(
+            f"commands look for it only in {usual}: set AWS_ENDPOINT_URL for them, as above",
+            soft_wrap=True,
+        )
+
+
+def deployed_settings(aws: EmbeddedAws) -> RuntimeSettings:
+    """The settings that the stack's functions have, all the same, with the deployed names."""
+    return RuntimeSettings.model_validate_json(_variables(aws)[0][VARIABLE])
+
+
+def _variables(aws: EmbeddedAws) -> list[dict[str, str]]:
+    """The environment of each function."""
+    client = aws_client("lambda", endpoint=aws.endpoint, region=aws.region)
+    return [each["Environment"]["Variables"] for each in client.list_functions()["Functions"]]
+
+
+def make_buckets(aws: EmbeddedAws, settings: RuntimeSettings) -> None:
+    """Make the other buckets that requests may name. In an account they exist already."""
+    s3 = aws_client("s3", endpoint=aws.endpoint, region=aws.region)
+    for bucket in sorted({*settings.paths.input_buckets, *settings.paths.output_buckets}):
+        s3.create_bucket(Bucket=bucket)
+
+
+def write_sam_environment(aws: EmbeddedAws, settings: RuntimeSettings) -> None:
+    """Write the functions' settings for `sam local invoke`, which does not resolve references.
+
+    For any other variable of the template sam takes this machine's value, if it has one: TMPDIR,
+    above all. So those with one value in all functions that have them are in the file too.
+    """
+    value = settings.model_copy(update={"endpoint_url": aws.endpoint}).model_dump_json(
+        exclude_defaults=True
+    )
+    found: dict[str, set[str]] = defaultdict(set)
+    for variables in _variables(aws):
+        for name, each in variables.items():
+            found[name].add(each)
+    shared = {name: min(values) for name, values in sorted(found.items()) if len(values) == 1}
+    document = {"Parameters": shared | {VARIABLE: value}}
+    write_private(aws.work_dir / SAM_ENVIRONMENT, json.dumps(document, indent=2) + "\n")

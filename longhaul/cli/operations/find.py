@@ -1,0 +1,133 @@
+"""Find jobs: one by its id, the unfinished ones, or those that ended lately."""
+
+import heapq
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from types import MappingProxyType
+
+from longhaul.cli.insight.family import Member, family
+from longhaul.cli.insight.timeline import Lane, lane
+from longhaul.domain.lease import Lease, OpenKind, State, job_key
+from longhaul.ports import Clock, LeaseIndex, Leases
+
+_PAGE = 100
+_NONE: Mapping[str, Lease] = MappingProxyType({})
+OPEN_KINDS: tuple[OpenKind, ...] = ("RUNNING", "RELEASED", "OWED")
+
+
+@dataclass(frozen=True)
+class Ages:
+    """A range of ages; None leaves that end open.
+
+    The age of an unfinished job is that of its run; of an ended one, the time since its end.
+    """
+
+    older_than: timedelta | None = None
+    newer_than: timedelta | None = None
+
+    def include(self, lease: Lease, now: datetime) -> bool:
+        age = now - moment_of(lease)
+        return (self.older_than is None or age >= self.older_than) and (
+            self.newer_than is None or age <= self.newer_than
+        )
+
+
+@dataclass(frozen=True)
+class Jobs:
+    clock: Clock
+    leases: Leases
+    index: LeaseIndex
+
+    def find(self, stages: Sequence[str], job_id: str) -> list[Lease]:
+        """The rows of that job id in these stages; cancel marks where there is nothing else.
+
+        A mark does not say where the job is.
+        """
+        rows = list(self.leases.load_many(job_key(stage, job_id) for stage in stages).values())
+        return [row for row in rows if not row.is_mark] or rows
+
+    def family(self, lease: Lease) -> Member:
+        """The job, and everything that follows from it."""
+        return family([lease, *self.related(lease)], lease.key)
+
+    def related(self, lease: Lease) -> Iterator[Lease]:
+        """The other jobs with the same root, in no order, read lazily.
+
+        They come from an index: a job that has just begun may be missing.
+        """
+        keys = (key for key in self.index.keys_of_root(lease.root) if key != lease.key)
+        while page := list(islice(keys, _PAGE)):
+            yield from self.leases.load_many(page).values()
+
+    def unfinished(self, stages: Sequence[str]) -> list[Lease]:
+        """Jobs that run, wait for their next attempt, or have ended and still owe something.
+
+        Oldest runs first. There are no more of them than jobs in flight.
+        """
+        found = []
+        for stage in stages:
+            for kind in OPEN_KINDS:
+                keys = self.index.open_keys(stage, kind)
+                while page := list(islice(keys, _PAGE)):
+                    # The index lags a little; the row is the truth.
+                    found += [
+                        row for row in self.leases.load_many(page).values() if row.open_kind == kind
+                    ]
+        return sorted(found, key=lambda row: (row.state.is_terminal, row.run, row.key))
+
+    def ended(
+        self,
+        stages: Sequence[str],
+        states: Sequence[State],
+        ages: Ages,
+        known: Mapping[str, Lease] = _NONE,
+    ) -> Iterator[Lease]:
+        """Jobs that have ended and owe nothing, the latest end first, read lazily.
+
+        A row in `known` (by key) whose end is the one in the index is not read again: it will not
+        change.
+        """
+        now = self.clock.now()
+        until = now - ages.older_than if ages.older_than else now
+        since = now - ages.newer_than if ages.newer_than else None
+        ends = heapq.merge(
+            *(
+                self.index.ended_keys(stage, state, until)
+                for stage in stages
+                for state in states
+                if state.is_terminal
+            ),
+            reverse=True,
+        )
+        while page := list(islice(ends, _PAGE)):
+            ours = {
+                key: known[key] for at, key in page if key in known and known[key].settled_at == at
+            }
+            rows = {**self.leases.load_many(key for _, key in page if key not in ours), **ours}
+            for at, key in page:
+                if since is not None and at < since:
+                    return
+                row = rows.get(key)
+                if (
+                    row is not None
+                    and row.is_finished
+                    and row.state in states
+                    and row.settled_at == at
+                ):
+                    yield row
+
+    def lanes(self, rows: Iterable[Lease]) -> Iterator[Lane]:
+        """The jobs with all their remembered attempts, read a hundred jobs at a time."""
+        wanted = iter(rows)
+        while page := list(islice(wanted, _PAGE)):
+            attempts = self.leases.history(page)
+            yield from (lane(row, attempts[row.key]) for row in page)
+
+
+def moment_of(lease: Lease) -> datetime:
+    """The end of an ended job; the begin of its run for another."""
+    if lease.state.is_terminal and lease.settled_at is not None:
+        return lease.settled_at
+    return datetime.fromtimestamp(lease.run / 1000, UTC)

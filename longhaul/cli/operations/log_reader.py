@@ -1,0 +1,104 @@
+"""The log of an attempt: its stream, and the lines in it."""
+
+import re
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from longhaul.cli.operations.ports import JobLogs, LogEvent
+from longhaul.engines.aws_lambda.meaning import LAMBDA, request_id
+from longhaul.engines.listed import engine_of
+from longhaul.domain.history import AttemptRecord, log_stream
+from longhaul.ports import Clock
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+_PERIOD_S = 1.0
+# The last lines of a task arrive a little after its end.
+_GRACE_S = 3.0
+
+
+@dataclass(frozen=True)
+class LogStream:
+    """Where the log of an attempt is: a stream, or one invocation's part of a stream."""
+
+    name: str
+    request_id: str | None = None
+
+
+@dataclass(frozen=True)
+class LogReader:
+    clock: Clock
+    logs: JobLogs
+    group: str
+
+    def stream(self, record: AttemptRecord) -> LogStream | None:
+        """The log of an attempt; None when it has written nothing, or the log is gone.
+
+        The ARN of a Fargate task names its stream. The stream of an EMR Serverless job run is found
+        by searching for the attempt's token, which is in each of its lines. The stream of a Lambda
+        environment holds many invocations, each after a line with its id.
+        """
+        if name := log_stream(record.attempt):
+            return LogStream(name)
+        task, since = record.attempt.task_arn, record.attempt.claimed_at
+        if task is None:
+            return None
+        if engine_of(task) is LAMBDA:
+            id_ = request_id(task)
+            name = self.logs.find_stream(self.group, id_, partial(_begins, id_), since)
+            return LogStream(name, id_) if name else None
+        token = re.compile(rf"{re.escape(record.id.token)}(?!\d)")
+        name = self.logs.find_stream(
+            self.group, record.id.token, lambda text: token.search(text) is not None, since
+        )
+        return LogStream(name) if name else None
+
+    def lines(
+        self, stream: LogStream, runs: Callable[[], bool] | None = None
+    ) -> Iterator[LogEvent]:
+        """The lines so far; with `runs` also new ones while it is true, and for a moment after."""
+        events = self._events(stream.name, runs)
+        return _invocation(events, stream.request_id) if stream.request_id else events
+
+    def _events(self, stream: str, runs: Callable[[], bool] | None) -> Iterator[LogEvent]:
+        token: str | None = None
+        ended_at: datetime | None = None
+        while True:
+            events, following = self.logs.read(self.group, stream, token)
+            yield from events
+            if following is not None and following != token:
+                token = following
+                continue
+            if runs is None:
+                return
+            now = self.clock.now()
+            if ended_at is None and not runs():
+                ended_at = now
+            if ended_at is not None and (now - ended_at).total_seconds() >= _GRACE_S:
+                return
+            self.clock.sleep(_PERIOD_S)
+
+    def tail(self, stream: LogStream, count: int) -> Sequence[LogEvent]:
+        """The last lines so far."""
+        if stream.request_id:
+            return [*deque(self.lines(stream), maxlen=count)]
+        return self.logs.tail(self.group, stream.name, count)
+
+
+def _begins(request_id: str, text: str) -> bool:
+    return text.startswith(f"START RequestId: {request_id}")
+
+
+def _invocation(events: Iterator[LogEvent], request_id: str) -> Iterator[LogEvent]:
+    """What is between Lambda's lines for the start and the end of an invocation."""
+    inside = False
+    for event in events:
+        if inside and event.text.startswith("END RequestId: "):
+            return
+        if inside:
+            yield event
+        inside = inside or _begins(request_id, event.text)

@@ -1,0 +1,57 @@
+"""Requests' parameters against the `Params` of a project's jobs, before anything is sent."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from longhaul.cli.operations.submission import Problem, Submission
+from longhaul.cli.project import python_environment
+from longhaul.config.project import Project
+from longhaul.settings import Stage
+
+_CHECK: Final = "longhaul.runner.params_check"
+# An import of Spark and of what a job needs takes seconds. One that hangs must not keep a request.
+_PATIENCE_S: Final = 60
+
+
+def check_params(
+    project: Project, found: Sequence[Submission], stage: Stage
+) -> tuple[list[Problem], list[str]]:
+    """What is wrong with parameters of the project's own jobs; and why some were not checked.
+
+    The jobs' modules are imported in a process of its own, without Spark: one that needs a session
+    for its import cannot be checked here, and the task does it.
+    """
+    named = [(each, each.request.job or stage.job or "") for each in found]
+    own = [(each, job) for each, job in named if (project.jobs / f"{job}.py").is_file()]
+    if not own:
+        return [], []
+    asked = json.dumps([[job, dict(each.request.params)] for each, job in own])
+    try:
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", _CHECK],
+            input=asked,
+            cwd=project.folder,
+            env=os.environ | python_environment(project),
+            capture_output=True,
+            text=True,
+            timeout=_PATIENCE_S,
+            check=True,
+        )
+        answers = json.loads(done.stdout.splitlines()[-1])
+    except (subprocess.SubprocessError, ValueError, IndexError) as error:
+        return [], [f"parameters were not checked: {error}"]
+    problems, unchecked = [], {}
+    for (each, job), answer in zip(own, answers, strict=True):
+        if "wrong" in answer:
+            problems.append(Problem(each.place, answer["wrong"]))
+        elif "unchecked" in answer:
+            unchecked[job] = answer["unchecked"]
+    notes = [
+        f"parameters of {job} are checked by its task alone: {why}"
+        for job, why in unchecked.items()
+    ]
+    return problems, notes

@@ -1,0 +1,64 @@
+"""A stage in numbers: queued messages, slots in use, dead letters."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from longhaul.cli.operations.dead_letters import DeadLetterOffice
+from longhaul.domain.lease import Lease
+from longhaul.domain.pace import SlotUse
+from longhaul.ports import Slots
+from longhaul.settings import Stage
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
+    from mypy_boto3_sqs.literals import QueueAttributeNameType
+
+_ALL_MESSAGES: "Final[list[QueueAttributeNameType]]" = [
+    "ApproximateNumberOfMessages",
+    "ApproximateNumberOfMessagesDelayed",
+    "ApproximateNumberOfMessagesNotVisible",
+]
+
+
+@dataclass(frozen=True)
+class StageCounts:
+    """Approximate, as SQS counts.
+
+    `queued` are messages of jobs that have not begun; some of them the dispatcher holds back until
+    a slot is free.
+    """
+
+    stage: Stage
+    queued: int
+    slots: SlotUse
+    dead_letters: int
+
+
+@dataclass(frozen=True)
+class StageCounter:
+    sqs: "SQSClient"
+    slots: Slots
+    letters: DeadLetterOffice
+
+    def count(self, stage: Stage, unfinished: Iterable[Lease]) -> StageCounts:
+        """Three calls: the attributes of both queues, and the slots.
+
+        Args:
+            stage: The stage.
+            unfinished: All rows of the stage that have not ended or owe something; rows of other
+                stages do no harm. Each has a message in the queue, visible or not; the other
+                messages are queued. A lost message of a job that has begun makes the count one too
+                low.
+        """
+        answer = self.sqs.get_queue_attributes(
+            QueueUrl=stage.queue_url, AttributeNames=_ALL_MESSAGES
+        )
+        messages = sum(int(answer["Attributes"][name]) for name in _ALL_MESSAGES)
+        begun = sum(row.stage == stage.name for row in unfinished)
+        return StageCounts(
+            stage,
+            max(0, messages - begun),
+            self.slots.use(stage),
+            self.letters.waiting(stage),
+        )

@@ -1,0 +1,302 @@
+"""The pages, as a WSGI application: which address shows what."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from itertools import count, islice
+from typing import Any, TypeVar
+
+from werkzeug.exceptions import BadGateway, BadRequest, HTTPException, NotFound
+from werkzeug.routing import Map, Rule, Submount
+from werkzeug.utils import redirect
+from werkzeug.wrappers import Request, Response
+
+from longhaul.cli.display.job import page_of
+from longhaul.cli.errors import AWS_OR_OURS, CommandError, is_elsewhere, sentence
+from longhaul.cli.insight.timeline_html import ZOOMS
+from longhaul.cli.operations.dead_letters import Which
+from longhaul.cli.operations.retry import why_not
+from longhaul.cli.page.actions import Actions, Notice
+from longhaul.cli.page.board import MAX_JOBS, WINDOWS, BoardReader
+from longhaul.cli.page.guard import Guard, refused, secured
+from longhaul.cli.page.job import LINES, JobReader
+from longhaul.cli.page.latest import Views
+from longhaul.cli.page.rendering import Addresses, environment, static_files
+from longhaul.cli.target import Target
+from longhaul.cli.terminal.selection import job_id as checked_id
+from longhaul.domain.lease import job_key
+from longhaul.settings import Stage
+
+T = TypeVar("T")
+
+MAX_LETTERS = 100
+"""The most dead letters that are shown at once."""
+
+_MAX_BODY = 65_536
+_NOTICES = 50  # results of the latest actions
+_DEFAULT_WINDOW = "6h"
+
+
+class _Request(Request):
+    max_content_length = _MAX_BODY
+    max_form_memory_size = _MAX_BODY
+    max_form_parts = 200
+
+
+class Page:
+    """The page about one target.
+
+    `is_lost`: AWS has said that the target is no longer where it was found.
+    """
+
+    def __init__(self, target: Target, guard: Guard, views: Views | None = None) -> None:
+        self._target, self.guard = target, guard
+        self.is_lost = False
+        # Made in this thread: boto3 cannot make clients in several threads at once.
+        _ = (
+            target.jobs,
+            target.dead_letters,
+            target.logs,
+            target.canceller,
+            target.retrier,
+            target.parts.executions,
+            target.stage_counter,
+        )
+        self._views = views or Views(target.parts.clock.now)
+        self._actions = Actions(target)
+        self._url = Addresses(guard.root).of
+        self._templates = environment(Addresses(guard.root))
+        self._static = static_files()
+        self._notices: OrderedDict[str, Notice] = OrderedDict()
+        self._numbers = count(1)
+        self._board_readers = {
+            name: BoardReader(target, window) for name, window in WINDOWS.items()
+        }
+        rules = [
+            Rule("/", endpoint=self._jobs, methods=["GET"]),
+            Rule("/job", endpoint=self._job, methods=["GET"]),
+            Rule("/find", endpoint=self._find, methods=["GET"]),
+            Rule("/dead-letters", endpoint=self._letters, methods=["GET"]),
+            Rule("/ask/<any(cancel, retry):what>", endpoint=self._ask, methods=["GET"]),
+            Rule("/ask/redrive", endpoint=self._ask_redrive, methods=["GET"]),
+            Rule("/do/<any(cancel, retry):what>", endpoint=self._do, methods=["POST"]),
+            Rule("/do/redrive", endpoint=self._redrive, methods=["POST"]),
+            Rule("/static/<name>", endpoint=self._file, methods=["GET"]),
+        ]
+        self._map = Map([Submount(guard.root, rules)])
+
+    def again(self) -> "Page":
+        """The page about the same stack, looked up anew.
+
+        Raises:
+            CommandError, BotoCoreError or ClientError: it is not there.
+        """
+        return Page(self._target.again(), self.guard)
+
+    def __call__(self, environ: Any, start_response: Any) -> Iterable[bytes]:  # noqa: ANN401 - WSGI
+        request = _Request(environ)
+        try:
+            self.guard.check(request)
+        except HTTPException as error:
+            # Not as a page: its links have the secret.
+            response = refused(error)
+        else:
+            response = self._respond(request)
+        return secured(response)(environ, start_response)
+
+    def _respond(self, request: Request) -> Response:
+        try:
+            show, given = self._map.bind_to_environ(request.environ).match()
+            shown: Response = show(request, **given)
+        except HTTPException as error:
+            what = {"name": error.name, "description": error.description}
+            return refused(error, self._rendered("refused.html", request, what))
+        return shown
+
+    def _jobs(self, request: Request) -> Response:
+        window = request.args.get("window", _DEFAULT_WINDOW)
+        zoom = request.args.get("zoom", str(ZOOMS[0]))
+        if window not in WINDOWS or zoom not in map(str, ZOOMS):
+            raise BadRequest(
+                f"window is one of {', '.join(WINDOWS)}; zoom one of {', '.join(map(str, ZOOMS))}"
+            )
+        seen = self._views.get(("board", window), self._noting(self._board_readers[window].read))
+        choice = {
+            "windows": tuple(WINDOWS),
+            "window": window,
+            "zooms": ZOOMS,
+            "zoom": zoom,
+            "most": MAX_JOBS,
+        }
+        return self._html("jobs.html", request, choice | {"seen": seen})
+
+    def _job(self, request: Request) -> Response:
+        stage, job_id = self._named(request.args)
+        attempt = request.args.get("attempt", type=int)
+        what = ("job", stage.name, job_id, attempt)
+        reader = JobReader(self._target, stage.name, job_id, attempt)
+        seen = self._views.get(what, self._noting(reader.read))
+        facts: Sequence[tuple[str, str]] = ()
+        if seen.value is not None:
+            group = self._target.settings.job_log_group
+            facts = page_of(seen.value.row, seen.value.now, self._target.parts.executions, group)
+        given = {
+            "stage": stage.name,
+            "job_id": job_id,
+            "facts": facts,
+            "most": LINES,
+            "attempt": attempt,
+        }
+        # Nothing was found. With a problem, nothing is known yet.
+        absent = seen.value is None and seen.problem is None
+        return self._html("job.html", request, given | {"seen": seen}, 404 if absent else 200)
+
+    def _find(self, request: Request) -> Response:
+        """Find a job by its id alone."""
+        try:
+            wanted = checked_id(request.args.get("id", "").strip())
+        except CommandError as error:
+            raise BadRequest(str(error)) from None
+        names = [each.name for each in self._target.settings.stages]
+        with self._aws_errors_shown():
+            found = self._target.jobs.find(names, wanted)
+        stages = [row.stage for row in found] or names
+        if len(stages) == 1:
+            return redirect(self._url("/job", stage=stages[0], id=wanted), 303)
+        return self._html(
+            "find.html", request, {"stages": stages, "job_id": wanted, "known": bool(found)}
+        )
+
+    def _letters(self, request: Request) -> Response:
+        """Receives the letters: only when a person asks, and never by a refresh."""
+        stage = self._stage(request.args.get("stage"))
+        with (
+            self._aws_errors_shown(),
+            closing(self._target.dead_letters.look(stage, Which())) as letters,
+        ):
+            found = list(islice(letters, MAX_LETTERS + 1))
+        given = {
+            "stage": stage.name,
+            "now": self._target.parts.clock.now(),
+            "letters": found[:MAX_LETTERS],
+            "more": len(found) > MAX_LETTERS,
+        }
+        return self._html("letters.html", request, given)
+
+    def _ask(self, request: Request, what: str) -> Response:
+        stage, job_id = self._named(request.args)
+        with self._aws_errors_shown():
+            row = self._target.parts.leases.load(job_key(stage.name, job_id))
+        if what == "cancel":
+            problem = "It has ended already." if row is not None and row.state.is_terminal else None
+        else:
+            problem = why_not(row) if row is not None else "Nothing is known of it."
+        fields = [("stage", stage.name), ("id", job_id)]
+        back = self._url("/job", stage=stage.name, id=job_id)
+        given = {
+            "what": what,
+            "row": row,
+            "fields": fields,
+            "names": [job_id],
+            "problem": problem,
+            "back": back,
+        }
+        return self._html("ask.html", request, given | {"stage": stage.name})
+
+    def _ask_redrive(self, request: Request) -> Response:
+        stage = self._stage(request.args.get("stage"))
+        letters = request.args.getlist("letter")[:MAX_LETTERS]
+        problem = None if letters else "No letter is chosen: tick those to send back."
+        fields = [("stage", stage.name), *(("letter", each) for each in letters)]
+        back = self._url("/dead-letters", stage=stage.name)
+        given = {
+            "what": "redrive",
+            "row": None,
+            "fields": fields,
+            "names": letters,
+            "problem": problem,
+            "back": back,
+        }
+        return self._html("ask.html", request, given | {"stage": stage.name})
+
+    def _do(self, request: Request, what: str) -> Response:
+        stage, job_id = self._named(request.form)
+        act = {"cancel": self._actions.cancel, "retry": self._actions.retry}[what]
+        return self._done(lambda: act(stage.name, job_id), "/job", stage=stage.name, id=job_id)
+
+    def _redrive(self, request: Request) -> Response:
+        stage = self._stage(request.form.get("stage"))
+        letters = request.form.getlist("letter")[:MAX_LETTERS]
+        return self._done(
+            lambda: self._actions.redrive(stage.name, letters), "/dead-letters", stage=stage.name
+        )
+
+    def _done(self, act: Callable[[], Notice], path: str, **query: str) -> Response:
+        """Act, and show the result on the next page."""
+        number = str(next(self._numbers))
+        try:
+            self._notices[number] = self._noting(act)()
+        except AWS_OR_OURS as error:
+            self._notices[number] = Notice(sentence(error), good=False)
+        while len(self._notices) > _NOTICES:
+            self._notices.popitem(last=False)
+        self._views.outdate()
+        return redirect(self._url(path, **query, did=number), 303)
+
+    def _file(self, request: Request, name: str) -> Response:
+        del request
+        if name not in self._static:
+            raise NotFound
+        content, kind = self._static[name]
+        return Response(content, mimetype=kind)
+
+    def _stage(self, name: str | None) -> Stage:
+        try:
+            return self._target.stage(name or None)
+        except CommandError as error:
+            raise NotFound(str(error)) from None
+
+    def _named(self, given: Mapping[str, str]) -> tuple[Stage, str]:
+        """The job that a query or a form names."""
+        try:
+            return self._stage(given.get("stage")), checked_id(given.get("id", ""))
+        except CommandError as error:
+            raise NotFound(str(error)) from None
+
+    def _html(
+        self,
+        template: str,
+        request: Request,
+        given: Mapping[str, Any],
+        status: int = 200,
+    ) -> Response:
+        return Response(self._rendered(template, request, given), status, mimetype="text/html")
+
+    def _noting(self, ask: Callable[[], T]) -> Callable[[], T]:
+        """The same, which notes an error that says that the stack is elsewhere."""
+
+        def asked() -> T:
+            try:
+                return ask()
+            except AWS_OR_OURS as error:
+                self.is_lost = self.is_lost or is_elsewhere(error)
+                raise
+
+        return asked
+
+    @contextmanager
+    def _aws_errors_shown(self) -> Iterator[None]:
+        """Show an error of AWS as a page."""
+        try:
+            yield
+        except AWS_OR_OURS as error:
+            self.is_lost = self.is_lost or is_elsewhere(error)
+            raise BadGateway(sentence(error)) from error
+
+    def _rendered(self, template: str, request: Request, given: Mapping[str, Any]) -> str:
+        common = {
+            "where": str(self._target),
+            "stages_known": [each.name for each in self._target.settings.stages],
+            "notice": self._notices.get(request.args.get("did", "")),
+        }
+        return self._templates.get_template(template).render(**common, **given)

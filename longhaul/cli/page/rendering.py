@@ -1,0 +1,103 @@
+"""Renders templates. Every value in one is text: escaped, with invisible characters shown."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from longhaul.cli.display import attempt, dead_letter, job
+from longhaul.cli.display.slots import set_by_operator
+from longhaul.cli.display.text import age, printable
+from longhaul.cli.insight.timeline import Lane, lane
+from longhaul.cli.insight.timeline_html import CSS, timeline_html
+from longhaul.cli.operations.retry import why_not
+from longhaul.cli.operations.view import shown_state
+from longhaul.domain.lease import Lease
+
+_HERE = Path(__file__).parent
+_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
+_KIB = 1024
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """The addresses of the page, below the path `root`."""
+
+    root: str
+
+    def of(self, path: str, **query: Any) -> str:  # noqa: ANN401 - any value of a query
+        """Values that are None are left out."""
+        given = {name: value for name, value in query.items() if value is not None}
+        return f"{self.root}{path}" + (f"?{urlencode(given, doseq=True)}" if given else "")
+
+    def of_job(self, lease: Lease, **query: Any) -> str:  # noqa: ANN401 - as above
+        return self.of("/job", stage=lease.stage, id=lease.job_id, **query)
+
+
+def environment(addresses: Addresses) -> Environment:
+    made = Environment(
+        loader=FileSystemLoader(_HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_visible,
+    )
+    made.globals |= {
+        "url": addresses.of,
+        "job_url": addresses.of_job,
+        "timeline": _timeline,
+        "lane_of": lane,
+        "attempt_columns": attempt.COLUMNS,
+        "attempt_cells": attempt.row_of,
+        "letter_cells": dead_letter.row_of,
+        "fraction_of": job.fraction_of,
+        "phase_of": job.phase_of,
+        "why_of": job.why_of,
+        "why_not_retry": why_not,
+        "age": age,
+        "set_by_operator": set_by_operator,
+        "name_of": job.name_of,
+        "state_of": shown_state,
+    }
+    made.filters |= {"clock": _clock, "size": _size}
+    return made
+
+
+def static_files() -> dict[str, tuple[bytes, str]]:
+    """Content and media type, by name."""
+    css = f"{CSS}\n{(_HERE / 'static' / 'page.css').read_text()}"
+    return {
+        "page.css": (css.encode(), "text/css"),
+        "page.js": ((_HERE / "static" / "page.js").read_bytes(), "text/javascript"),
+        "icon.svg": ((_HERE / "static" / "icon.svg").read_bytes(), "image/svg+xml"),
+    }
+
+
+def _timeline(
+    lanes: list[Lane], now: datetime, link: Callable[[Lease], str] | None = None
+) -> Markup:
+    # S704 warns of unescaped values: this HTML escapes its own.
+    return Markup(timeline_html(lanes, now, (lambda each: link(each.row)) if link else None))  # noqa: S704
+
+
+def _visible(value: Any) -> Any:  # noqa: ANN401 - any value of a template
+    return value if isinstance(value, Markup) else printable(value, lines=True)
+
+
+def _clock(moment: datetime | None) -> str:
+    return f"{moment:%H:%M:%S}" if moment else "never"
+
+
+def _size(count: int) -> str:
+    number, unit = float(count), _UNITS[0]
+    for unit in _UNITS:  # noqa: B007 - the last one is used
+        if number < _KIB:
+            break
+        number /= _KIB
+    return f"{number:.0f} {unit}" if unit == _UNITS[0] else f"{number:.1f} {unit}"

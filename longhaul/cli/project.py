@@ -1,0 +1,148 @@
+"""The project that a command is for, and what it changes: stack, work dir, settings, jobs."""
+
+import json
+import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from longhaul.cli.synth import DEFAULT_WORK_DIR, PROFILE, REPOSITORY, synth
+from longhaul.local.http_services import LOOPBACK
+from longhaul.config.job_files import check
+from longhaul.config.project import VARIABLE, Project, find, load_project
+from longhaul.config.requirements import install
+from longhaul.config.settings import CONTEXT_KEY, Settings, SettingsError
+from longhaul.settings import StageSettings
+
+DEFAULT_STACK: Final = "Longhaul"
+_BUNDLED: Final[dict[str, object]] = {"aws:cdk:bundling-stacks": ["**"]}
+# A job is a Spark of its own, and this machine has a few cores.
+_LOCAL_SLOTS: Final = 2
+
+
+def choose(named: Path | None) -> None:
+    """Choose the project for this command and what it starts: the named one, or the nearest.
+
+    Raises:
+        SettingsError: the named folder is no project, its file cannot be read, or the nearest one
+            is another user's.
+    """
+    folder = named or find(Path.cwd())
+    if folder is None:
+        os.environ.pop(VARIABLE, None)
+    else:
+        os.environ[VARIABLE] = str(load_project(folder).folder)
+
+
+def chosen() -> Project | None:
+    """The chosen project; None for the checkout's own catalogue and settings."""
+    folder = os.environ.get(VARIABLE)
+    return load_project(Path(folder)) if folder else None
+
+
+def default_stack() -> str:
+    project = chosen()
+    return project.stack_name if project else DEFAULT_STACK
+
+
+def default_work_dir() -> Path:
+    project = chosen()
+    return project.work_dir if project else DEFAULT_WORK_DIR
+
+
+def make_ready(project: Project, *more: Callable[[], object]) -> None:
+    """Install what the jobs import, and check all else.
+
+    Raises:
+        SettingsError: settings, requirements or jobs are wrong, or one of `more` says so; the
+            message has everything.
+    """
+    steps: list[Callable[[], object]] = [
+        project.checked,
+        partial(install, project.requirements, project.packages, REPOSITORY),
+        partial(check, project),  # also against the names of what is installed
+        *more,
+    ]
+    problems = []
+    for step in steps:
+        try:
+            step()
+        except SettingsError as error:
+            problems.append(str(error))
+    if problems:
+        raise SettingsError("\n".join(problems))
+
+
+def python_environment(project: Project) -> dict[str, str]:
+    """Variables with which Python finds the project's jobs and what they import.
+
+    The checkout comes first: the project's folder `jobs` must not hide its package of that name.
+    """
+    path = (REPOSITORY, project.jobs, project.packages)
+    return {"LONGHAUL_JOBS": str(project.jobs), "PYTHONPATH": os.pathsep.join(map(str, path))}
+
+
+def local_synth(folder: Path, host: str = LOOPBACK) -> Path:
+    """The assembly that `longhaul up --host` deploys: the chosen project's, or the checkout's.
+
+    On loopback its layer is empty: functions run in this environment. On Docker's bridge the layer
+    is built, because there `sam local invoke` mounts it.
+    """
+    project = chosen()
+    context: dict[str, object] = {} if host == LOOPBACK else _BUNDLED
+    if project is None:
+        return synth(folder, context=context)
+    return synth(folder, context=local_context(project) | context, project=project.folder)
+
+
+def local_context(project: Project) -> dict[str, Any]:
+    """CDK context of the project on this machine: its own settings, with the profile's times.
+
+    Raises:
+        SettingsError: its settings are wrong.
+    """
+    settings = project.checked()
+    profile: dict[str, Any] = json.loads(PROFILE.read_text())
+    local = profile[CONTEXT_KEY]
+    if settings.emr_serverless is None:
+        # Its archives would be built at each start, for an engine that the project does not have.
+        del local["emr_serverless"]
+    local["stages"] = [_local_stage(each) for each in _stages(project, settings)]
+    for buckets in ("input_buckets", "output_buckets"):
+        local[buckets] = sorted({*local[buckets], *getattr(settings, buckets)})
+    # The embedded AWS has no alarms, and no optimizer of Glue's.
+    local |= {"alarm_emails": [], "optimized_tables": []}
+    # It is one account and region of its own.
+    return profile | {CONTEXT_KEY: local | {"account": None, "region": None}}
+
+
+def _stages(project: Project, settings: Settings) -> list[dict[str, Any]]:
+    written = project.settings.get("stages")
+    return written or [{"name": each.name} for each in settings.stages]
+
+
+def _local_stage(stage: dict[str, Any]) -> dict[str, Any]:
+    usual: int = StageSettings.model_fields["slots"].default
+    # The embedded AWS has no EventBridge Scheduler.
+    kept = {name: value for name, value in stage.items() if name != "schedule"}
+    return {**kept, "slots": min(stage.get("slots", usual), _LOCAL_SLOTS)}
+
+
+def unscheduled(project: Project) -> str | None:
+    """Which schedules do not fire on this machine, in a sentence; None if there are none.
+
+    Raises:
+        SettingsError: its settings are wrong.
+    """
+    left_out = [
+        f"{stage.name} {stage.schedule.expression}"
+        for stage in project.checked().stages
+        if stage.schedule is not None
+    ]
+    if not left_out:
+        return None
+    return (
+        f"schedules fire on AWS alone (here: {', '.join(left_out)}); "
+        "`longhaul submit` sends such a job now"
+    )

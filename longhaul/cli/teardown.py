@@ -1,0 +1,55 @@
+"""Checks before `make destroy` deletes anything: `python -m longhaul.cli.teardown [CDK's arguments]`.
+
+The exit code is 1 if the deletion would hang, or lose messages, and 2 if a setting is wrong.
+"""
+
+import sys
+from collections.abc import Iterator
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from longhaul.cli.checks import teardown
+from longhaul.cli.checks.finding import Finding, problem
+from longhaul.cli.errors import CommandError, translated
+from longhaul.cli.insight.storage import stored
+from longhaul.cli.preflight import misplaced, target_of, tell, with_settings
+from longhaul.cli.target import Target
+from longhaul.config.settings import Settings
+
+
+@with_settings("make destroy")
+def main(settings: Settings, profile: str | None) -> int:
+    if misplaced(settings, profile):
+        return 1
+    try:
+        target = target_of(settings, profile)
+        problems = tell(findings(target))
+        if problems:
+            sys.stdout.write(f"{problems} to solve first; nothing was deleted\n")
+            return 1
+        sys.stdout.write(f"{target} can be deleted; what stays, and what it costs:\n")
+        for each in stored(target.settings, target.client("dynamodb"), target.client("s3")):
+            sys.stdout.write(f"    {each}\n")
+        sys.stdout.write(
+            "    the image of the jobs, in the registry of the CDK's bootstrap; "
+            "`cdk gc` removes it\n"
+        )
+    except (ClientError, BotoCoreError) as error:
+        said = translated(error, on_aws=True)
+        tell([problem(f"stack: {said}", "choose credentials that may look at it")])
+        return 1
+    except CommandError as error:
+        # No such stack, or not one of Longhaul's.
+        tell([problem(f"stack: {error}", "name it in the setting stack_name, or in CDK_ARGS")])
+        return 1
+    return 0
+
+
+def findings(target: Target) -> Iterator[Finding]:
+    drainer = target.drainer()
+    yield from teardown.rest(drainer)
+    yield from teardown.queues(drainer)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,105 @@
+"""The options that commands share, each under one name and with one meaning."""
+
+import inspect
+from collections.abc import Callable
+from datetime import timedelta
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from longhaul.cli.target import connect
+from longhaul.domain.durations import parse_duration_s
+
+_WHERE = "Where"
+
+
+Profile = Annotated[
+    str | None,
+    typer.Option(
+        "--profile",
+        help="AWS profile; naming one means AWS, not the embedded one.",
+        rich_help_panel=_WHERE,
+    ),
+]
+Region = Annotated[
+    str | None,
+    typer.Option(
+        "--region",
+        help="AWS region; naming one means AWS, not the embedded one.",
+        rich_help_panel=_WHERE,
+    ),
+]
+Stack = Annotated[
+    str | None,
+    typer.Option(
+        "--stack",
+        help="Name of the stack.",
+        show_default="the project's, or Longhaul",
+        rich_help_panel=_WHERE,
+    ),
+]
+StageOption = Annotated[str | None, typer.Option("--stage", help="Name of the stage.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print data as JSON, one object a line.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+WorkDir = Annotated[
+    Path | None,
+    typer.Option(help="The folder for logs and the synthesized stack.", show_default=".longhaul"),
+]
+
+
+MANY = 1_000_000
+"""The highest value of options that limit a list."""
+
+
+def on_target(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command its `target`, and the three options that choose it, last in its help."""
+    hints = get_type_hints(command, include_extras=True)
+    where: dict[str, Any] = {"profile": Profile, "region": Region, "stack": Stack}
+
+    @wraps(command)
+    def run(**given: Any) -> None:  # noqa: ANN401 - whatever options the command has
+        target = connect(**{name: given.pop(name) for name in where})
+        command(target=target, **given)
+
+    parameters = [
+        each.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[each.name])
+        for each in inspect.signature(command).parameters.values()
+        if each.name != "target"
+    ]
+    for name, hint in where.items():
+        parameters.append(
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=hint)
+        )
+    run.__signature__ = inspect.Signature(parameters, return_annotation=None)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in parameters} | {"return": None}
+    return run
+
+
+def age(text: str) -> timedelta:
+    try:
+        return timedelta(seconds=parse_duration_s(text))
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+OlderThan = Annotated[
+    timedelta | None,
+    typer.Option(
+        "--older-than",
+        parser=age,
+        metavar="AGE",
+        help="Only what is at least that old, such as 2h or 3d.",
+    ),
+]
+NewerThan = Annotated[
+    timedelta | None,
+    typer.Option(
+        "--newer-than",
+        parser=age,
+        metavar="AGE",
+        help="Only what is at most that old, such as 30m.",
+    ),
+]

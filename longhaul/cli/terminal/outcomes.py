@@ -1,0 +1,141 @@
+"""Wait for jobs and show it: a live table on a terminal, else a line for each change."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+
+import typer
+from pydantic import JsonValue
+from rich.console import Group
+from rich.live import Live
+from rich.text import Text
+
+from longhaul.cli.display.job import COLUMNS, row_of
+from longhaul.cli.errors import ExitStatus
+from longhaul.cli.operations.view import QUEUED, job_record, shown_state
+from longhaul.cli.operations.wait import Awaited, Standing, moved
+from longhaul.cli.target import Target
+from longhaul.cli.terminal.output import STYLES, Output, table_of
+from longhaul.domain.lease import Lease
+from longhaul.domain.quoting import with_values
+
+_MAX_ROWS = 15
+_SHOWN_STATES = tuple(STYLES)
+
+
+_NOTHING: Mapping[str, JsonValue] = {}
+
+
+def wait_for(
+    out: Output,
+    target: Target,
+    awaited: Sequence[Awaited],
+    sent: Mapping[str, JsonValue] = _NOTHING,
+) -> None:
+    """Show the jobs until each has its outcome.
+
+    `sent`: by their keys, the parameters that were sent from this terminal. They are whole in its
+    lines.
+
+    Raises:
+        typer.Exit: with 1 if a job did not succeed.
+    """
+    seen: dict[str, Lease | None] = {}
+    final: Mapping[str, Standing] = {}
+    live = (
+        Live(console=out.err, transient=True, refresh_per_second=4) if out.err.is_terminal else None
+    )
+    try:
+        with live or nullcontext():
+            for final in target.waiter.watch(awaited):
+                if live is not None:
+                    live.update(_picture(target, final))
+                else:
+                    _lines(out, final, seen, sent)
+    except KeyboardInterrupt:
+        out.note(
+            "no longer waiting; the jobs go on: `longhaul status` shows them, "
+            "`longhaul cancel` stops them",
+            style="yellow",
+        )
+        raise
+    _tell(out, target, final, sent)
+    if not all(each.succeeded for each in final.values()):
+        raise typer.Exit(ExitStatus.FAILED)
+
+
+def _picture(target: Target, standings: Mapping[str, Standing]) -> Group:
+    counts = Counter(_state(each) for each in standings.values())
+    head = Text("  ").join(
+        Text(f"{counts[state]} {state}", style=STYLES[state])
+        for state in _SHOWN_STATES
+        if counts[state]
+    )
+    going = [each.lease for each in standings.values() if each.lease is not None and not each.done][
+        :_MAX_ROWS
+    ]
+    now = target.parts.clock.now()
+    return (
+        Group(head, table_of(COLUMNS, [row_of(lease, now) for lease in going]))
+        if going
+        else Group(head)
+    )
+
+
+def _lines(
+    out: Output,
+    standings: Mapping[str, Standing],
+    seen: dict[str, Lease | None],
+    sent: Mapping[str, JsonValue],
+) -> None:
+    for key, each in standings.items():
+        if each.lease is not None and moved(seen.get(key), each.lease):
+            seen[key] = each.lease
+            error = _said(each.lease, sent)
+            why = f" ({each.lease.last_class}: {error})" if error else ""
+            out.note(
+                f"{each.lease.job_id}: {shown_state(each.lease)}, "
+                f"attempt {each.lease.attempt.number}{why}"
+            )
+
+
+def _tell(
+    out: Output,
+    target: Target,
+    standings: Mapping[str, Standing],
+    sent: Mapping[str, JsonValue],
+) -> None:
+    """Report the outcomes: as JSON all of them, else those that are no success."""
+    for each in standings.values():
+        lease = each.lease
+        if lease is None:
+            continue
+        if out.as_json:
+            out.record(
+                job_record(
+                    lease, target.settings, target.parts.executions, target.parts.clock.now()
+                )
+            )
+        elif each.conflict:
+            out.note(
+                f"{lease.job_id}: the id belongs to a different request: "
+                "ours went to the dead-letter queue",
+                style="red",
+            )
+        elif not each.succeeded:
+            out.note(
+                f"{lease.job_id}: {lease.state.value}: {lease.last_class}: {_said(lease, sent)}",
+                style="red",
+            )
+    good = sum(each.succeeded for each in standings.values())
+    out.note(
+        f"{good} of {len(standings)} succeeded", style="green" if good == len(standings) else "red"
+    )
+
+
+def _said(lease: Lease, sent: Mapping[str, JsonValue]) -> str:
+    return with_values(lease.last_error or "", sent.get(lease.key))
+
+
+def _state(standing: Standing) -> str:
+    return shown_state(standing.lease) if standing.lease else QUEUED

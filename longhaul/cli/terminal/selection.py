@@ -1,0 +1,91 @@
+"""The jobs that a command means: one by its id, or the open ones and those that ended lately."""
+
+from datetime import timedelta
+from itertools import islice
+from typing import Annotated
+
+import typer
+
+from longhaul.cli.errors import CommandError, ExitStatus
+from longhaul.cli.insight.timeline import Lane
+from longhaul.cli.operations.find import Ages
+from longhaul.cli.target import Target
+from longhaul.cli.terminal.options import MANY
+from longhaul.cli.terminal.output import Output
+from longhaul.domain.errors import InvalidRequestError
+from longhaul.domain.lease import Lease, State
+from longhaul.domain.request import JOB_ID_RULE, parse_job_id
+
+_USUAL = timedelta(days=7)
+
+Most = Annotated[
+    int,
+    typer.Option(
+        "--most", min=1, max=MANY, help="At most this many jobs: open ones, then the latest."
+    ),
+]
+
+
+def job_id(text: str) -> str:
+    """A job id as it was typed.
+
+    Raises:
+        CommandError: no job can have that id.
+    """
+    try:
+        return parse_job_id(text)
+    except InvalidRequestError:
+        raise CommandError(f"{text!r} is no job id: {JOB_ID_RULE}", ExitStatus.USAGE) from None
+
+
+def find_job(target: Target, text: str, stage: str | None) -> Lease:
+    """The row of the job that was typed.
+
+    Raises:
+        CommandError: nothing is known of it, or the same id is used in several stages.
+    """
+    wanted = job_id(text)
+    found = target.jobs.find([each.name for each in target.stages(stage)], wanted)
+    if not found:
+        raise CommandError(unknown(wanted), ExitStatus.NOT_FOUND)
+    if len(found) > 1 and not found[0].is_mark:
+        names = ", ".join(sorted(row.stage for row in found))
+        raise CommandError(
+            f"job {wanted} is in several stages ({names}): name one with --stage", ExitStatus.USAGE
+        )
+    return found[0]
+
+
+def unknown(wanted: str) -> str:
+    return (
+        f"nothing is known of job {wanted}: it may still be queued, its message may have been "
+        "invalid (`longhaul dlq list`), or it was never sent"
+    )
+
+
+def select_lanes(
+    out: Output,
+    target: Target,
+    *,
+    stage: str | None,
+    older_than: timedelta | None,
+    newer_than: timedelta | None,
+    most: int,
+) -> list[Lane]:
+    """The open jobs and those that ended within the ages, by default the last seven days.
+
+    Says on stderr what is left out.
+    """
+    if older_than is None and newer_than is None:
+        newer_than = _USUAL
+        out.note("open jobs, and those that ended within 7 days (--newer-than, --older-than)")
+    names = [each.name for each in target.stages(stage)]
+    ages, now = Ages(older_than, newer_than), target.parts.clock.now()
+    unfinished = [row for row in target.jobs.unfinished(names) if ages.include(row, now)][
+        : most + 1
+    ]
+    ended = list(islice(target.jobs.ended(names, tuple(State), ages), most + 1 - len(unfinished)))
+    found = [*unfinished, *ended]
+    if len(found) > most:
+        out.note(f"there are more than {most} jobs: raise --most, or filter", style="yellow")
+    return list(target.jobs.lanes(found[:most]))

@@ -1,0 +1,131 @@
+"""What is wrong with a project's job files, by file and line. Nothing is imported or run."""
+
+import ast
+import sys
+from collections.abc import Iterator
+from importlib.machinery import PathFinder
+from pathlib import Path
+from typing import Final
+
+from longhaul.config.project import BUILT_IN, IN_THE_IMAGE, Project
+from longhaul.config.settings import SettingsError
+
+# Bases that make no pydantic model.
+_NO_MODELS: Final = {
+    "ABC",
+    "Enum",
+    "Generic",
+    "NamedTuple",
+    "Protocol",
+    "TypedDict",
+    "dict",
+    "object",
+}
+
+# Top-level statements that only name things.
+_NAMING: Final = (
+    ast.Import,
+    ast.ImportFrom,
+    ast.FunctionDef,
+    ast.AsyncFunctionDef,
+    ast.ClassDef,
+    ast.Assign,
+    ast.AnnAssign,
+)
+
+
+def check(project: Project) -> None:
+    """Refuse jobs that could never run.
+
+    Raises:
+        SettingsError: some could not; all are named, with their lines.
+    """
+    if found := list(problems(project)):
+        raise SettingsError("\n".join(found))
+
+
+def problems(project: Project) -> Iterator[str]:
+    if not project.jobs.is_dir():
+        yield f"{project.jobs}: is missing; a project keeps its jobs there"
+        return
+    elsewhere = [*_elsewhere(project.jobs), str(project.packages)]
+    for file in sorted(project.jobs.iterdir()):
+        if file.name.startswith((".", "__")) or not (file.is_dir() or file.suffix == ".py"):
+            continue
+        yield from _name_problems(file, elsewhere)
+        if file.suffix == ".py" and not file.name.startswith("_"):
+            yield from _job_problems(file)
+
+
+def taken(file: Path) -> str | None:
+    """Why a new job's file cannot have that name, if so."""
+    return next(_name_problems(file, _elsewhere(file.parent)), None)
+
+
+def _elsewhere(jobs: Path) -> list[str]:
+    return [each for each in sys.path if Path(each or ".").resolve() != jobs]
+
+
+def _name_problems(file: Path, elsewhere: list[str]) -> Iterator[str]:
+    """Jobs and their helpers are modules at the top level: `import busy_days`."""
+    name = file.stem if file.suffix == ".py" else file.name
+    if file.suffix == ".py" and name in BUILT_IN:
+        yield f"{file}:1: Longhaul has a job {name!r} already; give this one another name"
+    elif name in IN_THE_IMAGE:
+        yield f"{file}:1: Longhaul has a package {name!r}; give this one another name"
+    elif file.suffix == ".py" and not name.isidentifier():
+        yield f"{file}:1: {name!r} is no name of a module: use a-z, 0-9 and _"
+    elif file.suffix == ".py" and file.with_suffix("").is_dir():
+        yield f"{file}:1: there is a folder {name}/ beside it: two modules of one name"
+    elif name in sys.stdlib_module_names or _is_taken(name, elsewhere):
+        yield f"{file}:1: Python has a module {name!r} already; give this one another name"
+
+
+def _is_taken(name: str, elsewhere: list[str]) -> bool:
+    # A folder without __init__.py, such as any in the working directory, is no module of its own.
+    found = PathFinder.find_spec(name, elsewhere)
+    return found is not None and found.origin is not None
+
+
+def _job_problems(file: Path) -> Iterator[str]:
+    try:
+        tree = ast.parse(file.read_bytes())
+    except SyntaxError as error:
+        yield f"{file}:{error.lineno or 1}: {error.msg}"
+        return
+    except ValueError as error:
+        yield f"{file}:1: is no Python: {error}"
+        return
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    runs = [each for each in tree.body if isinstance(each, functions) and each.name == "run"]
+    if not any(_takes_spark_and_job(each) for each in runs) and all(map(_only_names, tree.body)):
+        line = runs[-1].lineno if runs else 1
+        yield (
+            f"{file}:{line}: has no `def run(spark, job)`, and does nothing as a script; "
+            "a module that jobs share begins with _"
+        )
+    for each in tree.body:
+        if isinstance(each, ast.ClassDef) and each.name == "Params" and not _may_be_model(each):
+            yield (
+                f"{file}:{each.lineno}: Params is no pydantic model; derive it from "
+                "`longhaul.job.Params`"
+            )
+
+
+def _may_be_model(params: ast.ClassDef) -> bool:
+    """A base that the file imports may be a model; the runner looks again when it has loaded it."""
+    bases = {ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in params.bases}
+    return bool(bases - _NO_MODELS)
+
+
+def _takes_spark_and_job(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    # As the runner sees it (`longhaul.runner.loading`); `_spark`: not used.
+    return isinstance(function, ast.FunctionDef) and [
+        each.arg.lstrip("_") for each in function.args.args
+    ] == ["spark", "job"]
+
+
+def _only_names(statement: ast.stmt) -> bool:
+    return isinstance(statement, _NAMING) or (
+        isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+    )

@@ -1,0 +1,80 @@
+"""What functions, tasks and a project's tests know of a stage. Imports no CDK."""
+
+from collections.abc import Callable
+from typing import Final
+
+from longhaul.config.project import Project
+from longhaul.config.settings import Settings, own_database
+from longhaul.config.stages import StageDeployment
+from longhaul.domain.pipeline import Pipeline
+from longhaul.settings import PathPolicy, RequestLimits, RuntimeSettings, Stage, StageSettings
+
+TEST_BUCKET: Final = "data"
+"""In tests of a project, the data bucket of its stack; its real name comes with the deployment."""
+
+
+def known_stage(
+    stage: StageDeployment,
+    pipeline: Pipeline,
+    absolute: Callable[[str], str],
+    *,
+    queue_url: str = "queue",
+    dead_letter_queue_url: str = "dead-letters",
+) -> Stage:
+    """The stage as deployed; `absolute` gives a prefix its bucket."""
+    return Stage(
+        **stage.model_dump(include=set(StageSettings.model_fields) - {"limits", "join"}),
+        # A version that knows of no openers takes these settings, too, at a deploy or a rollback.
+        join=bool(stage.join),
+        # A retired one may have no stage before it any more.
+        opener=pipeline.opener(stage.name) if stage.name in pipeline.joins else None,
+        limits=_limits(stage, absolute),
+        queue_url=queue_url,
+        dead_letter_queue_url=dead_letter_queue_url,
+    )
+
+
+def known_paths(settings: Settings, bucket: str, absolute: Callable[[str], str]) -> PathPolicy:
+    return PathPolicy(
+        data_bucket=bucket,
+        input_buckets=settings.input_buckets,
+        output_buckets=settings.output_buckets,
+        job_prefixes=tuple(map(absolute, settings.job_prefixes)),
+        table_databases=(own_database(settings.stack_name), *settings.table_databases),
+        allow_file=settings.allow_file_paths,
+    )
+
+
+def known_in_tests(project: Project) -> RuntimeSettings:
+    """The project's stages and paths, with names for what a deployment makes.
+
+    Raises:
+        SettingsError: its settings are wrong.
+    """
+    settings = project.checked()
+    pipeline = Pipeline(settings.stages)
+
+    def absolute(prefix: str) -> str:
+        return prefix if prefix.startswith("s3://") else f"s3://{TEST_BUCKET}/{prefix}"
+
+    return RuntimeSettings(
+        leases_table="leases",
+        stages=tuple(known_stage(each, pipeline, absolute) for each in settings.stages),
+        paths=known_paths(settings, TEST_BUCKET, absolute),
+        jobs=project.job_names,
+        state_machine_arn="machine",
+        cluster_arn="cluster",
+        job_log_group="logs",
+    )
+
+
+def _limits(stage: StageDeployment, absolute: Callable[[str], str]) -> RequestLimits:
+    """The stage's limits, with whole prefixes."""
+    limits = stage.limits.model_dump()
+    for name in ("jobs", "input_prefixes", "output_prefixes"):
+        if limits[name] is not None:
+            # A name of the catalogue is no prefix.
+            limits[name] = tuple(
+                absolute(each) if each.endswith("/") else each for each in limits[name]
+            )
+    return RequestLimits(**limits)

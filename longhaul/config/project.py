@@ -1,0 +1,229 @@
+"""A team's project: a folder with `longhaul.toml`, the jobs, and what they import.
+
+The file holds the settings of `cdk.json`'s key `longhaul`, under the same names, and the version of
+Longhaul that the project is for. Imports no CDK.
+"""
+
+import json
+import os
+import re
+import stat
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final
+
+from longhaul.config.context import Problem, merged, read
+from longhaul.config.settings import CONTEXT_KEY, Settings, SettingsError
+
+FILE: Final = "longhaul.toml"
+VARIABLE: Final = "LONGHAUL_PROJECT"
+"""Names the project's folder to the CDK app; the `longhaul` command sets it."""
+VERSION_KEY: Final = "version"
+
+# The built-in jobs that every project has: `longhaul verify` sends the second.
+BUILT_IN: Final = ("sql", "probe")
+# Packages of the checkout that are beside a project's jobs in the image.
+IN_THE_IMAGE: Final = ("engines", "jobs", "longhaul")
+
+_TABLE: Final = re.compile(r"\s*(\[\[?)\s*([\w.\" -]+?)\s*\]")
+_KEY: Final = re.compile(r"\s*([\w.\"-]+)\s*=")
+
+
+@dataclass(frozen=True)
+class Project:
+    folder: Path
+    text: str
+    """Of `longhaul.toml`."""
+    version: str | None
+    """Of Longhaul, when the project was made or last upgraded."""
+    settings: Mapping[str, Any]
+    """As they are written, not yet checked."""
+
+    @property
+    def file(self) -> Path:
+        return self.folder / FILE
+
+    @property
+    def jobs(self) -> Path:
+        return self.folder / "jobs"
+
+    @property
+    def tests(self) -> Path:
+        return self.folder / "tests"
+
+    @property
+    def requirements(self) -> Path:
+        """What the jobs import beside what the image holds; the file may be missing."""
+        return self.folder / "requirements.txt"
+
+    @property
+    def work_dir(self) -> Path:
+        return self.folder / ".longhaul"
+
+    @property
+    def packages(self) -> Path:
+        """Where `longhaul up` and `longhaul test` install the requirements."""
+        return self.work_dir / "packages"
+
+    @property
+    def stack_name(self) -> str:
+        return str(self.settings.get("stack_name", Settings.model_fields["stack_name"].default))
+
+    @property
+    def job_names(self) -> tuple[str, ...]:
+        modules = self.jobs.glob("*.py")
+        own = {module.stem for module in modules if not module.stem.startswith("_")}
+        return tuple(sorted({*own, *BUILT_IN}))
+
+    def checked(self, override: Any = None) -> Settings:  # noqa: ANN401 - JSON
+        """The settings, overridden by those of the CDK's context.
+
+        Raises:
+            SettingsError: some are wrong; all are named, with their lines.
+        """
+        result = read(merged(dict(self.settings), override))
+        problems = self._unknown_jobs(result) if isinstance(result, Settings) else result
+        if isinstance(result, Settings) and not problems:
+            return result
+        lines = [(line_of(self.text, each.location) or 0, each) for each in problems]
+        lines.sort(key=lambda each: each[0])
+        raise SettingsError("\n".join(self._placed(*each) for each in lines))
+
+    def placed(self, error: SettingsError) -> SettingsError:
+        """What the CDK app says of a setting, such as `longhaul.stages.0.schedule: …`, by line."""
+        found = re.match(rf"{CONTEXT_KEY}((?:\.\w+)*): ", str(error))
+        if found is None:
+            return error
+        names = found[1].split(".")[1:]
+        location = tuple(int(name) if name.isdigit() else name for name in names)
+        line = line_of(self.text, location) or 0
+        return SettingsError(self._placed(line, Problem(location, str(error)[found.end() :])))
+
+    def _unknown_jobs(self, settings: Settings) -> Sequence[Problem]:
+        found = []
+        for n, job in enumerate(stage.job for stage in settings.stages):
+            if job is not None and job not in self.job_names:
+                near = get_close_matches(job, self.job_names, n=1)
+                meant = f"did you mean {near[0]}? " if near else ""
+                why = f"there is no job {job!r}; {meant}there are: {', '.join(self.job_names)}"
+                found.append(Problem(("stages", n, "job"), why))
+        return found
+
+    def _placed(self, line: int, problem: Problem) -> str:
+        where = f"{self.file}:{line}" if line else str(self.file)
+        path = ".".join(map(str, problem.location))
+        return f"{where}: {f'{path}: ' if path else ''}{problem.why}"
+
+
+def find(start: Path) -> Path | None:
+    """The folder of the project that `start` is in: the nearest one upwards.
+
+    Raises:
+        SettingsError: others may write it, and nobody has named it.
+    """
+    for folder in (start, *start.parents):
+        if (folder / FILE).is_file():
+            _require_trusted(folder)
+            return folder
+    return None
+
+
+def _require_trusted(folder: Path) -> None:
+    """Commands run the code of a project, so a found one must not be of another user."""
+    file = folder / FILE
+    # A link too: in a shared folder another user's may lead to our own file.
+    for place in (folder, file, file.resolve()):
+        if is_of_another_user(place):
+            why = f"{place} belongs to another user (uid {_owner_of(place)})"
+            break
+    else:
+        if not folder.stat().st_mode & stat.S_IWOTH:
+            return
+        why = f"every user may write to {folder}"
+    raise SettingsError(
+        f"{file}: is not taken as the project, because its code would run as you, and {why}; "
+        f"if you trust it, name it: `longhaul --project {folder} …`"
+    )
+
+
+def is_of_another_user(place: Path) -> bool:
+    """Whether neither we nor root own a file, a folder or a link; root can do all that we can."""
+    return _owner_of(place) not in {0, os.geteuid()}
+
+
+def _owner_of(place: Path) -> int:
+    return place.lstat().st_uid
+
+
+def load_project(folder: Path) -> Project:
+    """The project in a folder; its settings are not checked yet.
+
+    Raises:
+        SettingsError: there is no `longhaul.toml`, or it is no TOML.
+    """
+    file = folder.resolve() / FILE
+    try:
+        text = file.read_text("utf-8")
+    except FileNotFoundError:
+        raise SettingsError(
+            f"{folder}: is no project: it has no {FILE}; `longhaul init {folder}` makes one"
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{file}: cannot be read: {error}") from error
+    try:
+        content = tomllib.loads(text)
+        # Dates are the one kind of value that JSON lacks; no setting is one.
+        json.dumps(content)
+    except tomllib.TOMLDecodeError as error:
+        found = re.search(r" \(at line (\d+), column \d+\)$", str(error))
+        line = f":{found[1]}" if found else ""
+        raise SettingsError(f"{file}{line}: is no TOML: {error}") from None
+    except TypeError as error:
+        raise SettingsError(f"{file}: {error}; write it as a text, in quotes") from None
+    version = content.pop(VERSION_KEY, None)
+    if not isinstance(version, str | None):
+        raise SettingsError(
+            f'{file}:{line_of(text, (VERSION_KEY,))}: version: write it as a text, such as "0.1.0"'
+        )
+    return Project(file.parent, text, version, content)
+
+
+def line_of(text: str, location: Sequence[int | str]) -> int | None:
+    """The line of a setting in `longhaul.toml`, or of the nearest thing that holds it.
+
+    Args:
+        text: the file.
+        location: as pydantic gives it, such as `("stages", 0, "slots")`.
+    """
+    wanted = tuple(location)
+    best, depth = None, 0
+    for number, path in _paths(text):
+        if len(path) > depth and path == wanted[: len(path)]:
+            best, depth = number, len(path)
+    return best
+
+
+def _paths(text: str) -> Iterator[tuple[int, tuple[int | str, ...]]]:
+    """Each line that names a table or a setting, with its path."""
+    table: tuple[int | str, ...] = ()
+    counts: dict[tuple[int | str, ...], int] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := _TABLE.match(line):
+            table = ()
+            names = _names(header[2])
+            for n, name in enumerate(names, 1):
+                table = (*table, name)
+                if header[1] == "[[" and n == len(names):
+                    counts[table] = counts.get(table, -1) + 1
+                if table in counts:
+                    table = (*table, counts[table])
+            yield number, table
+        elif key := _KEY.match(line):
+            yield number, (*table, *_names(key[1]))
+
+
+def _names(dotted: str) -> list[str]:
+    return [name.strip().strip('"') for name in dotted.split(".")]

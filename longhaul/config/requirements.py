@@ -1,0 +1,192 @@
+"""What a project's jobs import beside what the image holds: `requirements.txt`, resolved by pip.
+
+Our own packages are constraints: a requirement that needs another version of one is refused. pip's
+own hash mode is on where the file gives hashes.
+"""
+
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from longhaul.config.settings import SettingsError
+
+_ALONE: Final = ("--disable-pip-version-check", "--no-input")
+_LINE: Final = re.compile(r"\(line (\d+)\)")
+_PIN: Final = re.compile(r"^([A-Za-z0-9._-]+)==([^\s\\]+)", re.MULTILINE)
+_COMMENT: Final = re.compile(r"(^|\s)#.*")
+_STAMP: Final = ".of"
+
+_BY_PATH: Final = (
+    "is on this machine, and the build of the image has only requirements.txt and jobs/: publish "
+    "it to an index, name it by https://, or put its modules into jobs/"
+)
+# What pip installs here and not in the image: a pattern of the line, and why.
+_NOT_IN_IMAGE: Final = (
+    (
+        re.compile(r"-r|-c|--requirement\b|--constraint\b"),
+        "names another file, and the build of the image has this one alone: write its lines here",
+    ),
+    (
+        re.compile(r".*\$\{[A-Z0-9_]+\}"),
+        "needs a variable that the build of the image does not have: use an index without a secret",
+    ),
+    (
+        re.compile(r"(.*[\s=@])?(git|hg|svn|bzr)\+", re.IGNORECASE),
+        "is a repository, which the build of the image cannot fetch: name an archive by https://",
+    ),
+    (re.compile(r"-e|--editable\b"), _BY_PATH),
+    (re.compile(r"(.*[\s=@])?file:", re.IGNORECASE), _BY_PATH),
+    (
+        re.compile(r"(-f|-i|--find-links|--index-url|--extra-index-url)[\s=]*(?![\s=]|https?://)"),
+        _BY_PATH,
+    ),
+    # As pip tells a path from a name: by a dot, a slash, or an archive's extension.
+    (re.compile(r"(?!-)(\.|[^\s;@:]*([/\\]|\.(whl|zip|tar|tgz|tar\.\w+)\b))"), _BY_PATH),
+)
+
+
+def names_any(requirements: Path) -> bool:
+    """Whether the file names a package, or anything else for pip."""
+    if not requirements.is_file():
+        return False
+    lines = requirements.read_text("utf-8").splitlines()
+    return any(line.strip() and not line.lstrip().startswith("#") for line in lines)
+
+
+def check_for_image(requirements: Path) -> None:
+    """Refuse what the build of the image could not install, though this machine can.
+
+    Raises:
+        SettingsError: some requirements are such; all are named, with their lines.
+    """
+    if not names_any(requirements):
+        return
+    lines = [_COMMENT.sub("", line) for line in requirements.read_text("utf-8").splitlines()]
+    found = [
+        f"{requirements}:{number}: {line}: {why}"
+        for number, line in enumerate(map(str.strip, lines), 1)
+        if (why := next((why for pattern, why in _NOT_IN_IMAGE if pattern.match(line)), None))
+    ]
+    if found:
+        raise SettingsError("\n".join(found))
+
+
+def constraints(repository: Path) -> str:
+    """The packages of the image, as pip's constraints."""
+    return "".join(f"{name}=={version}\n" for name, version in _ours(repository).items())
+
+
+def _ours(repository: Path) -> Mapping[str, str]:
+    return dict(_PIN.findall((repository / "jobs" / "requirements.lock").read_text("utf-8")))
+
+
+def install(
+    requirements: Path, target: Path, repository: Path, platform: Sequence[str] = ()
+) -> None:
+    """Install what the image does not hold into a folder, unless it holds just that already.
+
+    Args:
+        requirements: the project's file; it may be missing.
+        target: the folder; it is replaced as a whole.
+        repository: Longhaul's checkout.
+        platform: pip's arguments for another platform than this one.
+
+    Raises:
+        SettingsError: a requirement does not install, or clashes with ours.
+    """
+    wanted = requirements.read_text("utf-8") if names_any(requirements) else ""
+    limits = constraints(repository)
+    stamp = hashlib.sha256(json.dumps([wanted, limits, *platform]).encode()).hexdigest()
+    if (target / _STAMP).is_file() and (target / _STAMP).read_text() == stamp:
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix="installing-") as scratch:
+        folder = Path(scratch) / "packages"
+        folder.mkdir()
+        if wanted:
+            limit_file = Path(scratch) / "constraints.txt"
+            limit_file.write_text(limits, "utf-8")
+            found = _resolved(requirements, limit_file, platform)
+            if lines := _beside(found, _ours(repository)):
+                pinned = Path(scratch) / "pinned.txt"
+                pinned.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+                _pip(
+                    requirements,
+                    ["install", "--no-deps", f"--target={folder}", f"-r{pinned}", *platform],
+                )
+        (folder / _STAMP).write_text(stamp)
+        shutil.rmtree(target, ignore_errors=True)
+        folder.rename(target)
+
+
+def _resolved(
+    requirements: Path, limits: Path, platform: Sequence[str]
+) -> Iterable[Mapping[str, Any]]:
+    """What pip would install, without looking at what is installed here."""
+    report = limits.with_name("report.json")
+    # Written to by nothing: pip wants it where the platform is another one.
+    target = limits.with_name("unused")
+    _pip(
+        requirements,
+        [
+            *("install", "--dry-run", "--ignore-installed", f"--report={report}"),
+            *(f"-r{requirements}", f"-c{limits}", f"--target={target}", *platform),
+        ],
+    )
+    found: Iterable[Mapping[str, Any]] = json.loads(report.read_text("utf-8"))["install"]
+    return found
+
+
+def _beside(found: Iterable[Mapping[str, Any]], ours: Mapping[str, str]) -> list[str]:
+    """Lines for pip, without the packages that the image holds: their versions are the same."""
+    held = {_plain(name) for name in ours}
+    lines = []
+    for each in found:
+        name, version = each["metadata"]["name"], each["metadata"]["version"]
+        if _plain(name) in held:
+            continue
+        source = each["download_info"]
+        digest = source.get("archive_info", {}).get("hashes", {}).get("sha256")
+        where = f"{name} @ {source['url']}" if each["is_direct"] else f"{name}=={version}"
+        lines.append(f"{where} --hash=sha256:{digest}" if digest else where)
+    return lines
+
+
+def _pip(requirements: Path, arguments: Sequence[str]) -> None:
+    command, *options = arguments
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "pip", command, *_ALONE, *options],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=requirements.parent,  # a relative path in the file is beside it
+    )
+    if done.returncode != 0:
+        # The conflict is explained on stdout, and named on stderr.
+        raise SettingsError(_explained(requirements, f"{done.stdout}\n{done.stderr}"))
+
+
+def _explained(requirements: Path, said: str) -> str:
+    """Pip's error, at the line of the requirement that it names."""
+    text = "\n".join([line for line in said.splitlines() if line.strip()][-16:])
+    why = "clashes with what the image holds" if "(constraint)" in text else "does not install"
+    lines = requirements.read_text("utf-8").splitlines()
+    if (named := _LINE.search(said)) and int(named[1]) <= len(lines):
+        number = int(named[1])
+        return f"{requirements}:{number}: {lines[number - 1].strip()}: {why}:\n{text}"
+    for number, line in enumerate(lines, 1):
+        name = re.match(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)", line)
+        if name and re.search(rf"(?<![\w-]){re.escape(name[1])}(?![\w-])", text, re.IGNORECASE):
+            return f"{requirements}:{number}: {line.strip()}: {why}:\n{text}"
+    return f"{requirements}: {why}:\n{text}"
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()

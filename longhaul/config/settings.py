@@ -1,0 +1,337 @@
+"""The settings of a deployment: one typed, frozen value, validated once.
+
+The key `longhaul` of `cdk.json` holds the usual settings; `-c longhaul='{…}'` or `CDK_CONTEXT_JSON`
+override single ones (`longhaul.config.context`). Imports no CDK.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Annotated, Final, Literal
+
+from pydantic import Field, model_validator
+
+from longhaul.engines.emr_serverless.settings import EmrSettings
+from longhaul.config.history import check_beats, check_hand_over
+from longhaul.config.sizes import Sizes
+from longhaul.config.stages import Prefix, StageDeployment, check_pipelines, pascal, queue_prefix
+from longhaul.domain.tables import TablePath
+from longhaul.settings import DATABASE_NAME, TABLE_NAME, Architecture, LeaseSettings, Model
+
+CONTEXT_KEY: Final = "longhaul"
+"""The key of the CDK context that holds the settings."""
+
+SWEEP_PERIOD: Final = timedelta(minutes=5)
+"""The clock starts a sweep this often."""
+
+MAX_QUEUE_NAME: Final = 80
+
+MAX_SCHEDULE_NAME: Final = 64
+
+LogRetention = Literal[1, 3, 5, 7, 14, 30, 60, 90, 180, 365, 731]
+BucketName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")]
+
+# A key's ARN, and no alias: a policy on an alias grants nothing.
+KeyArn = Annotated[str, Field(pattern=r"^arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+$")]
+
+DatabaseName = Annotated[str, Field(pattern=f"^{DATABASE_NAME}$")]
+
+TableName = Annotated[str, Field(pattern=f"^{TABLE_NAME}$")]
+
+
+class SettingsError(ValueError):
+    """The settings are wrong.
+
+    The message names each wrong setting, why it is wrong, and what is allowed.
+    """
+
+
+class NetworkSettings(Model):
+    """A VPC of the stack's own (public subnets, no NAT), or an existing one that is named here."""
+
+    # Two zones: a task that finds no capacity in one is started in the other.
+    availability_zones: int = Field(default=2, ge=1, le=3)
+    # None: a VPC of the stack's own.
+    vpc_id: Annotated[str, Field(pattern=r"^vpc-[0-9a-f]{8,17}$")] | None = None
+    # Named, not looked up: a look-up would need credentials at synth.
+    subnet_ids: tuple[Annotated[str, Field(pattern=r"^subnet-[0-9a-f]{8,17}$")], ...] = ()
+    # False for private subnets, which then need their own way to S3, DynamoDB, ECR, CloudWatch Logs
+    # and, for outputs that are tables, Glue.
+    assign_public_ip: bool = True
+    # Log every connection of the stack's own VPC, accepted or not.
+    flow_logs: bool = False
+
+    @model_validator(mode="after")
+    def _named_whole(self) -> "NetworkSettings":
+        if self.vpc_id is not None and not self.subnet_ids:
+            raise ValueError(
+                "subnet_ids is missing: an existing vpc_id needs the subnets in which tasks may run"
+            )
+        if self.vpc_id is None and self.subnet_ids:
+            raise ValueError("vpc_id is missing: subnet_ids belong to an existing VPC")
+        if self.vpc_id is not None and self.flow_logs:
+            raise ValueError("flow_logs belong to the VPC of our own: vpc_id names one of yours")
+        if self.vpc_id is None and not self.assign_public_ip:
+            raise ValueError(
+                "assign_public_ip must be true without a vpc_id: "
+                "the VPC of our own has no NAT, so a task without a public IP reaches nothing"
+            )
+        return self
+
+
+class Settings(Model):
+    # Part of every task family's name, and a name in CloudFormation.
+    stack_name: str = Field(default="Longhaul", pattern=r"^[A-Za-z][A-Za-z0-9-]{0,59}$")
+    # None: the template fits every account and region, and the CDK CLI decides at deploy.
+    account: Annotated[str, Field(pattern=r"^\d{12}$")] | None = None
+    # As `account`.
+    region: Annotated[str, Field(pattern=r"^[a-z]{2}(-[a-z]+)+-\d$")] | None = None
+    # Of functions and tasks. arm64 costs a fifth less.
+    architecture: Architecture = "arm64"
+    # Of functions, tasks and executions.
+    log_retention_days: LogRetention = 30
+    # Of the functions. Tasks log at INFO.
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    # Get the alarms by email, once they have confirmed the one that SNS sends them.
+    alarm_emails: tuple[Annotated[str, Field(pattern=r"^[^@\s]+@[^@\s]+$")], ...] = ()
+    # The times of heartbeat, back-off, hand-over and renewal.
+    lease: LeaseSettings = LeaseSettings()
+    # Queues, slots, defaults and limits; each leads to others, or to none.
+    stages: tuple[StageDeployment, ...] = Field(default=(StageDeployment(),), min_length=1)
+    # Allowed beside the data bucket, which is always allowed.
+    input_buckets: tuple[BucketName, ...] = ()
+    # As `input_buckets`, to write and to read.
+    output_buckets: tuple[BucketName, ...] = ()
+    # Glue databases of the account whose tables jobs may write and read, beside the stack's own,
+    # which is named after the stack: `Longhaul-b` has `longhaul_b`.
+    table_databases: tuple[DatabaseName, ...] = ()
+    # Tables of the stack's own database that Glue compacts, and frees of old snapshots (7 days) and
+    # of files that no snapshot has (14 days). A table has to exist when it is named here: run its
+    # first job before.
+    optimized_tables: tuple[TableName, ...] = ()
+    # Where a message may take a job's code from: `s3://our-code/production/`, or `jobs/` in the
+    # data bucket. Who can write there can run code under the task's role. Empty: only the catalogue
+    # runs.
+    job_prefixes: tuple[Prefix, ...] = ()
+    # Bucket → the customer's KMS keys with which its objects are encrypted: those of today, and of
+    # objects that are older.
+    kms_keys: dict[BucketName, Annotated[tuple[KeyArn, ...], Field(min_length=1)]] = Field(
+        default_factory=dict
+    )
+    # A customer's KMS key for the data bucket, all logs and the alarms' topic. Its policy must let
+    # CloudWatch use it (docs/security.md). None: AWS's keys, and none for the topic.
+    kms_key: KeyArn | None = None
+    # For so long the data bucket keeps what was deleted or overwritten. None: it keeps none of it.
+    versions_days: int | None = Field(default=None, ge=1)
+    # A bucket of the account that gets the data bucket's access logs, below `<stack>/data/`.
+    access_log_bucket: BucketName | None = None
+    # Only where the runner shares a disk with the producer: the local profile.
+    allow_file_paths: bool = False
+    # What a task of each size gets.
+    sizes: Sizes = Sizes()
+    # Where tasks run.
+    network: NetworkSettings = NetworkSettings()
+    # None: the template holds nothing of this engine.
+    emr_serverless: EmrSettings | None = None
+    # How the image's layers are packed. `zstd` unpacks faster at each start, and needs BuildKit and
+    # an image store that keeps what BuildKit wrote (docs/containers.md).
+    image_compression: Literal["gzip", "zstd"] = "gzip"
+    # The base of the job's image: Debian or a relative of it, with `python`. None: what
+    # longhaul/runner/Dockerfile names.
+    python_image: Annotated[str, Field(min_length=1)] | None = None
+
+    @model_validator(mode="after")
+    def _stages_apart(self) -> "Settings":
+        taken = {"Jobs": "the first stage's outputs", "DeadLetter": "the first stage's outputs"}
+        for stage in self.stages:
+            name = pascal(stage.name)
+            if name in taken:
+                raise ValueError(
+                    f"stage {stage.name!r} clashes with {taken[name]}: a stage's name is part of "
+                    f"its jobs' keys, and as {name} of its outputs, so both must be unique"
+                )
+            taken[name] = f"stage {stage.name!r}"
+        return self
+
+    @model_validator(mode="after")
+    def _stages_chained(self) -> "Settings":
+        check_pipelines(self.stages)
+        return self
+
+    @model_validator(mode="after")
+    def _engines_deployed(self) -> "Settings":
+        if self.sizes.tiny and self.image_compression != "gzip":
+            raise ValueError(
+                "sizes.tiny needs image_compression gzip: "
+                "AWS does not say that Lambda takes images packed otherwise"
+            )
+        for stage in self.stages:
+            if stage.size == "tiny" and (self.sizes.tiny is None or stage.engine != "fargate"):
+                raise ValueError(
+                    f"stage {stage.name!r} has the size tiny, which needs the setting sizes.tiny "
+                    "({} will do) and no other engine"
+                )
+        if self.emr_serverless is not None:
+            self.emr_serverless.check(self.sizes, allow_file_paths=self.allow_file_paths)
+            return self
+        for stage in self.stages:
+            if stage.engine == "emr-serverless":
+                raise ValueError(
+                    f"stage {stage.name!r} runs on emr-serverless, "
+                    "which needs the setting emr_serverless ({} will do)"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _beats_fit_the_history(self) -> "Settings":
+        # The local profile beats every few seconds, and its jobs last for minutes.
+        if not self.allow_file_paths:
+            check_beats(self.lease)
+            check_hand_over(self.lease)
+        return self
+
+    @model_validator(mode="after")
+    def _triggers_readable(self) -> "Settings":
+        known = (*self.input_buckets, *self.output_buckets)
+        for stage in self.stages:
+            bucket = stage.on_object.bucket if stage.on_object else None
+            if bucket is not None and bucket not in known:
+                raise ValueError(
+                    f"stage {stage.name!r} has an on_object for the bucket {bucket!r}, which jobs "
+                    "may not read; add it to input_buckets"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _queues_nameable(self) -> "Settings":
+        for stage in self.stages:
+            longest = f"{queue_prefix(self.stack_name, stage)}-dead-letters"
+            if len(longest) > MAX_QUEUE_NAME:
+                raise ValueError(
+                    f"stack_name and the name of stage {stage.name!r} together make a queue name "
+                    f"of {len(longest)} characters ({longest}); SQS allows {MAX_QUEUE_NAME}"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _schedules_nameable(self) -> "Settings":
+        # A schedule has the name with which its stage's queues begin.
+        for stage in self.stages:
+            name = queue_prefix(self.stack_name, stage)
+            if stage.schedule and len(name) > MAX_SCHEDULE_NAME:
+                raise ValueError(
+                    f"stage {stage.name!r} has a schedule, whose name would have {len(name)} "
+                    f"characters ({name}); EventBridge Scheduler allows {MAX_SCHEDULE_NAME}: "
+                    "shorten the stack_name, or give the stage a shorter name or queue_prefix"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _queues_apart(self) -> "Settings":
+        taken: dict[str, str] = {}
+        for stage in self.stages:
+            prefix = queue_prefix(self.stack_name, stage)
+            if stage.queue_prefix is None and "-" in stage.name:
+                before, _, name = stage.name.rpartition("-")
+                raise ValueError(
+                    f"stage {stage.name!r} would have the queue {prefix}-jobs, as would a stage "
+                    f"{name!r} of a stack '{self.stack_name}-{before}'; name the stage without a "
+                    f"hyphen, or, to keep queues that are deployed, give it the queue_prefix "
+                    f"{prefix!r}"
+                )
+            if prefix in taken:
+                raise ValueError(
+                    f"stage {stage.name!r} would have the queue {prefix}-jobs, "
+                    f"which is that of stage {taken[prefix]!r}; give it another queue_prefix"
+                )
+            taken[prefix] = stage.name
+        return self
+
+    @model_validator(mode="after")
+    def _notices_leave(self) -> "Settings":
+        ours = {
+            f"{queue_prefix(self.stack_name, stage)}-{kind}": stage.name
+            for stage in self.stages
+            for kind in ("jobs", "dead-letters")
+        }
+        for stage in self.stages:
+            if stage.notify is None:
+                continue
+            _, _, service, region, account, name = stage.notify.split(":")
+            is_here = self.account in (None, account) and self.region in (None, region)
+            if service == "sqs" and name in ours and is_here:
+                raise ValueError(
+                    f"stage {stage.name!r} would notify the queue {name}, which is that of stage "
+                    f"{ours[name]!r}: its events are no jobs; jobs that follow are the `next` of a "
+                    "stage"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _code_apart_from_outputs(self) -> "Settings":
+        for prefix in self.job_prefixes:
+            bucket, _, folder = prefix.removeprefix("s3://").partition("/")
+            if prefix.startswith("s3://") and not folder and bucket in self.output_buckets:
+                raise ValueError(
+                    f"job_prefixes has the whole bucket {bucket!r}, which jobs write "
+                    "(output_buckets): what a job writes there could be run; name a folder of it"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _named_once(self) -> "Settings":
+        # Each of these is the name of a construct.
+        for setting in ("input_buckets", "output_buckets", "optimized_tables"):
+            twice = [name for name, n in Counter(getattr(self, setting)).items() if n > 1]
+            if twice:
+                raise ValueError(f"{setting} names {', '.join(twice)} twice: name it once")
+        return self
+
+    @model_validator(mode="after")
+    def _databases_known(self) -> "Settings":
+        own = own_database(self.stack_name)
+        if own in self.table_databases:
+            raise ValueError(
+                f"table_databases names {own!r}, which is the stack's "
+                "own: the stack makes it, and it is always allowed; take it out"
+            )
+        for stage in self.stages:
+            output = stage.follow_on.output
+            if output and TablePath.of(output).database not in (own, *self.table_databases):
+                raise ValueError(
+                    f"stage {stage.name!r} has the follow_on.output {output}, in a database that "
+                    f"is neither the stack's own, {own!r}, nor in table_databases"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _keys_of_known_buckets(self) -> "Settings":
+        known = sorted({*self.input_buckets, *self.output_buckets, *self.code_buckets})
+        for bucket in self.kms_keys:
+            if bucket not in known:
+                raise ValueError(
+                    f"kms_keys names the bucket {bucket!r}, which no job reads or writes; "
+                    f"there are: {', '.join(known) or 'none'} (input_buckets, output_buckets and "
+                    "the buckets of job_prefixes)"
+                )
+        return self
+
+    @property
+    def code_buckets(self) -> tuple[str, ...]:
+        """The buckets of `job_prefixes`, apart from the data bucket."""
+        prefixes = (each for each in self.job_prefixes if each.startswith("s3://"))
+        return tuple(prefix.removeprefix("s3://").partition("/")[0] for prefix in prefixes)
+
+    def keys_of(self, buckets: Iterable[str]) -> tuple[str, ...]:
+        """The KMS keys of these buckets."""
+        return tuple(dict.fromkeys(key for each in buckets for key in self.kms_keys.get(each, ())))
+
+
+def own_database(stack_name: str) -> str:
+    """The Glue database of the stack's own: Glue and Athena know lower case alone."""
+    return stack_name.lower().replace("-", "_")
+
+
+def code_prefix(stack_name: str) -> str:
+    """The prefix of the stack's own in the account's bucket of assets."""
+    return f"longhaul/{stack_name}/"

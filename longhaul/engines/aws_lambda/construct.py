@@ -1,0 +1,91 @@
+"""The engine of the size `tiny`: a Lambda function made of the jobs' image."""
+
+from typing import Final
+
+from aws_cdk import Duration, Size, Stack
+from aws_cdk import aws_ecr_assets as ecr_assets
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from longhaul.engines.aws_lambda.meaning import LAMBDA, MAX_RUN_S
+from longhaul.engines.aws_lambda.states import lambda_states
+from longhaul.engines.states import JobStates
+from longhaul.cdk.functions import ARCHITECTURE
+from longhaul.cdk.grants import allow
+from longhaul.config.settings import Settings
+from longhaul.config.sizes import TinySize
+from longhaul.settings import VARIABLE
+
+# The image has no runtime client as its entry point: tasks start Python themselves.
+ENTRYPOINT: Final = ["python", "-m", "awslambdaric"]
+HANDLER: Final = "longhaul.engines.aws_lambda.runner.lambda_handler"
+_BUILD_ARGS: Final = "aws:asset:docker-build-args"
+
+
+class LambdaJobs(Construct):
+    meaning = LAMBDA
+
+    def __init__(
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        settings: Settings,
+        tiny: TinySize,
+        image: ecr_assets.DockerImageAsset,
+        log_group: logs.ILogGroup,
+    ) -> None:
+        super().__init__(scope, id_)
+        # No aws:SourceAccount, as for the other functions.
+        self.job_role = iam.Role(
+            self,
+            "JobRole",
+            assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
+            description="What a job on Lambda may do",
+        )
+        log_group.grant_write(self.job_role)
+        code = lambda_.DockerImageCode.from_ecr(
+            image.repository, tag_or_digest=image.image_tag, entrypoint=ENTRYPOINT, cmd=[HANDLER]
+        )
+        # In no VPC: it reaches AWS and the internet without a NAT gateway.
+        self.function = lambda_.DockerImageFunction(
+            self,
+            "Function",
+            code=code,
+            architecture=ARCHITECTURE[settings.architecture],
+            description="Runs jobs of the size tiny",
+            role=self.job_role,
+            timeout=Duration.seconds(MAX_RUN_S),
+            memory_size=tiny.memory_mib,
+            ephemeral_storage_size=Size.gibibytes(tiny.disk_gib),
+            log_group=log_group,
+            # The image's own is not writable here.
+            environment={"TMPDIR": "/tmp"},  # noqa: S108 - the function's own
+        )
+        resource = self.function.node.default_child
+        if not isinstance(resource, lambda_.CfnFunction):
+            raise TypeError("the CDK's function has no CloudFormation resource")
+        # For `sam build`, which knows an image by this name of the property. With
+        # `from_image_asset` the CDK would say it, and build a second image.
+        image.add_resource_metadata(resource, "Code.ImageUri")
+        built_with = resource.get_metadata(_BUILD_ARGS) or {}
+        resource.add_metadata(_BUILD_ARGS, {**built_with, "RUN_AS": "root"})
+
+    def configure(self, runtime_settings: str) -> None:
+        self.function.add_environment(VARIABLE, runtime_settings)
+
+    def states(self) -> JobStates:
+        return lambda_states(self.function.function_arn, Stack.of(self).partition)
+
+    def grant_running(self, machine: iam.Role) -> None:
+        # Unqualified only: `grant_invoke` would add every version and alias.
+        arn = self.function.function_arn
+        allow(machine, "RunTheJobOnLambda", ["lambda:InvokeFunction"], [arn])
+
+    def grant_stopping(self, role: iam.IRole) -> None:
+        """Nothing: Lambda cannot stop an invocation."""
+
+    def grant_finding(self, role: iam.IRole) -> None:
+        """Nothing: Lambda does not list invocations."""

@@ -1,0 +1,21 @@
+"""Running jobs: invocations of our Lambda function."""
+
+from collections.abc import Iterator
+
+from longhaul.engines.aws_lambda.meaning import ends_by
+from longhaul.ports import Clock, RunningTask, StoppedTask
+
+
+class Invocations:
+    """`ports.Tasks` on Lambda, which has no call for either: an invocation ends by itself."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    def running(self) -> Iterator[RunningTask]:
+        return iter(())
+
+    def stop(self, task_arn: str, reason: str) -> StoppedTask:  # noqa: ARG002 - nobody is told
+        """Its runner stops at its next report; Lambda ends it at its timeout at the latest."""
+        gone_by = ends_by(task_arn)
+        return StoppedTask(is_gone=self._clock.now() >= gone_by, gone_by=gone_by)

@@ -1,0 +1,33 @@
+"""What the stack asks of the construct of every engine."""
+
+from typing import Protocol
+
+from aws_cdk import aws_iam as iam
+
+from longhaul.engines.engine import Engine
+from longhaul.engines.states import JobStates
+
+
+class EngineConstruct(Protocol):
+    meaning: Engine
+    """What it is to functions and tasks."""
+    job_role: iam.Role
+    """What a job may do."""
+
+    def configure(self, runtime_settings: str) -> None:
+        """Take the settings of its jobs.
+
+        Not done by the constructor: the runtime settings name the engine's resources.
+        """
+
+    def states(self) -> JobStates:
+        """Its states of the machine."""
+
+    def grant_running(self, machine: iam.Role) -> None:
+        """Let the state machine run a job and hear of its end."""
+
+    def grant_stopping(self, role: iam.IRole) -> None:
+        """Let a function stop a job that its own execution may not have stopped."""
+
+    def grant_finding(self, role: iam.IRole) -> None:
+        """Let a function list what runs."""

@@ -1,0 +1,33 @@
+"""What EMR Serverless submits: `spark-submit runner.py SETTINGS`.
+
+The driver of one attempt. It ends with the same exit codes as a Fargate task.
+
+The environment: LONGHAUL_KEY, LONGHAUL_RUN and LONGHAUL_ATTEMPT name the attempt. SETTINGS is what
+LONGHAUL_SETTINGS is elsewhere. It needs no JVM of its own, and no packages but those of the
+functions' layer and the release's PySpark.
+"""
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from longhaul.runner.stopping import Stop, end_when_stopped, exit_with, stop_on_sigterm
+from longhaul.runner.wiring import cluster_attempt
+from longhaul.adapters.background import Threads
+from longhaul.settings import VARIABLE
+
+
+def main(settings: str) -> int:
+    """Carry out the attempt that the environment names, and return the exit code."""
+    os.environ[VARIABLE] = settings
+    stop, background = Stop(), Threads()
+    stop_on_sigterm(stop, background)
+    scratch = Path(tempfile.mkdtemp(prefix="longhaul-"))
+    attempt = cluster_attempt(scratch, stop, background)
+    end_when_stopped(attempt)
+    return int(attempt.run())
+
+
+if __name__ == "__main__":
+    exit_with(lambda: main(*sys.argv[1:]))

@@ -1,0 +1,42 @@
+"""A job on Fargate: one ecs:runTask. Imports no CDK."""
+
+from collections.abc import Mapping
+
+from longhaul.engines.fargate.meaning import CONTAINER, FARGATE
+from longhaul.engines.states import JobStates, run_job
+
+
+def fargate_states(run_task: Mapping[str, object], task_families: str, partition: str) -> JobStates:
+    """The states of the engine.
+
+    Args:
+        run_task: Where the task runs: `Cluster` and `NetworkConfiguration` of ecs:RunTask.
+        task_families: The prefix of the task definitions' families; the input's `size` follows it.
+        partition: The AWS partition of the service integration's ARN.
+    """
+    parameters = {
+        **run_task,
+        # On demand or Spot, as the attempt's claim said.
+        "CapacityProviderStrategy": [{"CapacityProvider.$": "$.capacity", "Weight": 1}],
+        # The family, never a revision: a deploy would make it inactive while executions still name
+        # it.
+        "TaskDefinition.$": f"States.Format('{task_families}-{{}}', $.size)",
+        "Overrides": {
+            "ContainerOverrides": [
+                {
+                    "Name": CONTAINER,
+                    "Environment": [
+                        {"Name": "LONGHAUL_KEY", "Value.$": "$.key"},
+                        {"Name": "LONGHAUL_RUN", "Value.$": "$.run"},
+                        {"Name": "LONGHAUL_ATTEMPT", "Value.$": "$.attempt"},
+                    ],
+                }
+            ]
+        },
+    }
+    resource = f"arn:{partition}:states:::ecs:runTask.sync"
+    return JobStates(
+        engine=FARGATE.name,
+        start="RunOnFargate",
+        states={"RunOnFargate": run_job(resource, parameters)},
+    )

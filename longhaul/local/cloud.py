@@ -1,0 +1,268 @@
+"""The embedded AWS: moto in this process, with drivers for what moto does not run.
+
+    with EmbeddedAws(work_dir=Path("work"), task_dir=Path("app")) as aws:
+        outputs = aws.deploy(Path("cdk.out"), "MyStack")
+
+The deployed template is the one that `cdk deploy` would send. moto keeps the state of all services.
+The drivers run what the template describes: functions (`lambda_driver`), tasks (`ecs_driver`), job
+runs (`emr_driver`), event source mappings (`esm_poller`) and rules (`event_driver`). `moto_repairs`
+makes moto as strict as AWS.
+"""
+
+import shutil
+from collections.abc import Collection, Mapping
+from functools import cache
+from pathlib import Path
+from threading import Event, Lock
+from types import TracebackType
+from typing import Self
+
+from moto.awslambda.models import lambda_backends
+from moto.core.models import DEFAULT_ACCOUNT_ID
+from moto.moto_api._internal.models import moto_api_backend
+
+from longhaul.local.assembly import Deployer
+from longhaul.local.credentials import aws_client
+from longhaul.local.ecs_driver import EcsDriver
+from longhaul.local.emr_driver import EmrDriver
+from longhaul.local.esm_poller import EsmPoller
+from longhaul.local.event_driver import EventDriver
+from longhaul.local.http_services import LOOPBACK, HttpServices
+from longhaul.local.lambda_driver import LambdaDriver
+from longhaul.local.log_shipper import LogShipper
+from longhaul.local.moto_repairs import (
+    cfn_unsupported,
+    dynamodb_atomic,
+    ecs_resources,
+    ecs_task_size,
+    ecs_tasks,
+    emr_applications,
+    emr_job_runs,
+    events_schedules,
+    glue_databases,
+    glue_versions,
+    lambda_images,
+    lambda_invocation,
+    s3_conditional,
+    s3_events,
+    s3_ranges,
+    s3_uploads,
+    sfn_clients,
+    sfn_ecs_sync,
+    sfn_emr_sync,
+    sfn_errors,
+    sfn_interrupts,
+    sfn_limits,
+    sfn_parameters,
+    sfn_parse_once,
+    sfn_start_stop,
+    sfn_templates,
+    sfn_threads,
+    sqs_limits,
+    sqs_move_task,
+    sqs_receipts,
+    sqs_receive,
+    sqs_trigger,
+)
+from longhaul.local.moto_repairs.patching import Patches
+from longhaul.local.moto_server import MotoServer
+from longhaul.local.private_files import make_private_folder
+from longhaul.local.running import REGION
+
+_one_at_a_time = Lock()
+
+
+class EmbeddedAws:
+    """At most one per process at a time: moto keeps its state in module globals."""
+
+    def __init__(
+        self,
+        *,
+        work_dir: Path,
+        task_dir: Path,
+        port: int = 0,
+        host: str = LOOPBACK,
+        provided_archives: Collection[str] = (),
+        task_environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """Nothing runs before `start`.
+
+        Args:
+            work_dir: takes logs and extracted code. `start` removes those of an earlier run;
+                `work_dir.occupied` keeps other processes out.
+            task_dir: the working directory of tasks, in the place of the image's WORKDIR.
+            port: 0 picks a free one.
+            host: the address to listen on. Every client that reaches it can run commands on this
+                machine.
+            provided_archives: names of archives that Spark job runs ask for and that are skipped,
+                because this Python environment has what is in them.
+            task_environment: variables of tasks, and of functions that are images, in the place of
+                the image's ENV.
+        """
+        self.region = REGION
+        self.account = DEFAULT_ACCOUNT_ID
+        self.work_dir = work_dir.resolve()
+        self._host = host
+        self._port = port
+        self._task_dir = task_dir
+        self._provided_archives = provided_archives
+        self._task_environment = task_environment or {}
+        self._running = False
+
+    @property
+    def endpoint(self) -> str:
+        """The value for `AWS_ENDPOINT_URL`. With port 0 it is known once started."""
+        return f"http://{self._host}:{self._port}"
+
+    def start(self) -> Self:
+        """Start to serve.
+
+        Raises:
+            RuntimeError: another embedded AWS runs in this process.
+            ForeignFolderError: the work dir belongs to another user.
+            OSError: the port is taken.
+        """
+        if not _one_at_a_time.acquire(blocking=False):
+            raise RuntimeError(
+                "an embedded AWS runs in this process already, and moto's state is the process's: "
+                "stop it first"
+            )
+        try:
+            make_private_folder(self.work_dir)
+            for leftover in ("functions", "tasks", "job-runs", "spark"):
+                shutil.rmtree(self.work_dir / leftover, ignore_errors=True)
+            self._server = MotoServer(self._port, self._host)
+            self._port = self._server.port
+            self._patches = Patches()
+            self._closing = Event()
+            self._services = HttpServices()
+            self._shipper = LogShipper(self.account, self.region)
+            self.functions = LambdaDriver(
+                image_dir=self._task_dir,
+                image_environment=self._task_environment,
+                endpoint=self.endpoint,
+                region=self.region,
+                work_dir=self.work_dir,
+                services=self._services,
+                shipper=self._shipper,
+            )
+            self.tasks = EcsDriver(
+                endpoint=self.endpoint,
+                region=self.region,
+                work_dir=self.work_dir,
+                services=self._services,
+                cwd=self._task_dir,
+                image_environment=self._task_environment,
+                shipper=self._shipper,
+            )
+            self.job_runs = EmrDriver(
+                endpoint=self.endpoint,
+                region=self.region,
+                work_dir=self.work_dir,
+                shipper=self._shipper,
+                provided_archives=self._provided_archives,
+            )
+            self._mappings = EsmPoller(
+                account=self.account, region=self.region, invoker=self.functions
+            )
+            self._events = EventDriver(
+                account=self.account, region=self.region, invoker=self.functions
+            )
+            self._repair()
+        except BaseException:
+            _one_at_a_time.release()
+            raise
+        self._running = True
+        return self
+
+    def deploy(self, assembly_dir: Path, stack_name: str) -> dict[str, str]:
+        """Create a stack of a cloud assembly and start to drive it.
+
+        Returns:
+            the stack's outputs.
+
+        Raises:
+            DeployError: the stack could not be created.
+            NotImplementedError: the template uses a feature that is not driven here.
+        """
+        outputs = Deployer(endpoint=self.endpoint, region=self.region, account=self.account).deploy(
+            assembly_dir, stack_name
+        )
+        for function in lambda_backends[self.account][self.region].list_functions():
+            self.functions.warm_up(function)
+        self._events.start()
+        self._mappings.start()
+        return outputs
+
+    def stop(self) -> None:
+        """End every process and thread, and undo every change to moto. Can be called again."""
+        if not self._running:
+            return
+        self._running = False
+        self._mappings.begin_close()
+        self._closing.set()
+        sqs_receive.wake_long_polls()
+        self._events.close()
+        self.functions.close()
+        self._mappings.join()
+        sfn_start_stop.stop_all_executions()
+        self.tasks.close()
+        self.job_runs.close()
+        self._shipper.close()
+        self._services.close()
+        self._server.stop()
+        self._patches.undo()
+        moto_api_backend.reset()
+        _one_at_a_time.release()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _repair(self) -> None:
+        patches = self._patches
+        cfn_unsupported.apply(patches)
+        dynamodb_atomic.apply(patches)
+        ecs_resources.apply(patches)
+        ecs_task_size.apply(patches)
+        ecs_tasks.apply(patches, self.tasks)
+        emr_applications.apply(patches)
+        emr_job_runs.apply(patches, self.job_runs)
+        events_schedules.apply(patches)
+        glue_databases.apply(patches)
+        glue_versions.apply(patches)
+        lambda_images.apply(patches)
+        lambda_invocation.apply(patches, self.functions)
+        s3_conditional.apply(patches)
+        s3_events.apply(patches, self._events.publish)
+        s3_ranges.apply(patches)
+        s3_uploads.apply(patches)
+        sfn_clients.apply(patches, self.endpoint)
+        sfn_ecs_sync.apply(patches, self.tasks.on_end)
+        sfn_emr_sync.apply(
+            patches,
+            cache(
+                lambda region: aws_client("emr-serverless", endpoint=self.endpoint, region=region)
+            ),
+            self.job_runs.on_end,
+        )
+        sfn_errors.apply(patches)
+        sfn_interrupts.apply(patches)
+        sfn_limits.apply(patches)
+        sfn_parameters.apply(patches)
+        sfn_parse_once.apply(patches)
+        sfn_start_stop.apply(patches, self._events.execution_status_changed)
+        sfn_templates.apply(patches)
+        sfn_threads.apply(patches)
+        sqs_limits.apply(patches)
+        sqs_move_task.apply(patches)
+        sqs_receipts.apply(patches)
+        sqs_receive.apply(patches, self._closing)
+        sqs_trigger.apply(patches)

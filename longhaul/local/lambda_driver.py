@@ -1,0 +1,256 @@
+"""Lambda on this machine: functions run in warm processes, through the real runtime client.
+
+A function gets the template's environment, and Lambda's reserved variables
+(https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html). This Python environment
+takes the place of the template's layers. X-Ray has no daemon here, so its SDK and Powertools'
+tracer are switched off by their own variables.
+"""
+# ruff: noqa: ANN401 - moto's objects, which have no types worth naming
+
+import io
+import shutil
+import sys
+import uuid
+import zipfile
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Condition, Event, Lock, Thread, current_thread
+from typing import Any, Protocol
+
+from longhaul.local.credentials import child_environment
+from longhaul.local.http_services import HttpServices
+from longhaul.local.lambda_sandbox import Invocation, InvocationResult, Sandbox, Started
+from longhaul.local.log_shipper import LogShipper
+from longhaul.local.private_files import make_private_folder
+from longhaul.local.processes import ProcessGroup, inherited_environment
+
+# Lambda waits one and two minutes before it retries an asynchronous invocation: too long for a
+# person at a terminal.
+ASYNC_RETRY_DELAYS_S = (1.0, 2.0)
+# On a small machine, more processes of one function would only queue for CPU.
+MAX_SANDBOXES = 4
+
+
+class Invoker(Protocol):
+    """Runs functions. `function` is moto's LambdaFunction."""
+
+    def invoke(self, function: Any, payload: bytes) -> tuple[bytes, bool]:
+        """Run the function and wait.
+
+        Returns:
+            the payload, and whether it describes an error of the function.
+        """
+
+    def invoke_later(self, function: Any, payload: bytes) -> None:
+        """Run the function in the background, with the retries of an asynchronous invocation."""
+
+
+class FunctionPool:
+    """The warm processes of one function."""
+
+    def __init__(
+        self, function: Any, *, start: Callable[[str], Started], services: HttpServices
+    ) -> None:
+        self._arn = str(function.function_arn)
+        self._timeout_s = float(function.timeout)
+        self._start = start
+        self._services = services
+        self._limit = min(MAX_SANDBOXES, function.reserved_concurrency or MAX_SANDBOXES)
+        self._changed = Condition()
+        self._idle: list[Sandbox] = []
+        self._all: set[Sandbox] = set()
+        self._closed = False
+
+    def invoke(self, payload: bytes) -> InvocationResult:
+        """Run the function in an idle process or a new one; at the limit, wait for an idle one."""
+        sandbox = self._acquire()
+        if sandbox is None:
+            return InvocationResult.error("ServiceException", "the embedded AWS is stopping")
+        try:
+            return sandbox.invoke(
+                Invocation(str(uuid.uuid4()), self._arn, payload, self._timeout_s)
+            )
+        finally:
+            self._release(sandbox)
+
+    def warm_up(self) -> None:
+        """Start the first process ahead of the first invocation."""
+        sandbox = self._acquire()
+        if sandbox is not None:
+            self._release(sandbox)
+
+    def close(self) -> None:
+        """Kill every process and wait for its end."""
+        with self._changed:
+            self._closed = True
+            sandboxes = list(self._all)
+            self._changed.notify_all()
+        for sandbox in sandboxes:
+            sandbox.kill()
+        for sandbox in sandboxes:
+            sandbox.join()
+
+    def _acquire(self) -> Sandbox | None:
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._closed or self._idle or len(self._all) < self._limit
+            )
+            if self._closed:
+                return None
+            if self._idle:
+                # The process used last has the warmest caches.
+                return self._idle.pop()
+            sandbox = Sandbox(self._services, self._start, self._forget)
+            self._all.add(sandbox)
+            return sandbox
+
+    def _release(self, sandbox: Sandbox) -> None:
+        with self._changed:
+            # A process killed at its timeout is not used again, even before its end is noticed.
+            if sandbox in self._all and sandbox.alive:
+                self._idle.append(sandbox)
+                self._changed.notify()
+
+    def _forget(self, sandbox: Sandbox) -> None:
+        with self._changed:
+            self._all.discard(sandbox)
+            if sandbox in self._idle:
+                self._idle.remove(sandbox)
+            self._changed.notify()
+
+
+class LambdaDriver:
+    """The `Invoker` of the functions in moto's Lambda backend."""
+
+    def __init__(
+        self,
+        *,
+        endpoint: str,
+        region: str,
+        work_dir: Path,
+        services: HttpServices,
+        image_dir: Path,
+        shipper: LogShipper,
+        image_environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """`image_dir` is the working directory of functions that are images, with their ENV."""
+        self._image_dir = image_dir
+        self._image_environment = dict(image_environment or {})
+        self._shipper = shipper
+        self._endpoint = endpoint
+        self._region = region
+        self._work_dir = work_dir / "functions"
+        self._services = services
+        self._lock = Lock()
+        self._pools: dict[str, FunctionPool] = {}
+        self._closing = Event()
+        self._later: set[Thread] = set()
+
+    def invoke(self, function: Any, payload: bytes) -> tuple[bytes, bool]:
+        result = self._pool(function).invoke(payload)
+        return result.payload, result.failed
+
+    def invoke_later(self, function: Any, payload: bytes) -> None:
+        thread = Thread(
+            target=self._invoke_with_retries,
+            args=(function, payload),
+            name=f"async-{function.function_name}",
+            daemon=True,
+        )
+        with self._lock:
+            if self._closing.is_set():
+                return
+            self._later.add(thread)
+            thread.start()
+
+    def warm_up(self, function: Any) -> None:
+        self._pool(function).warm_up()
+
+    def close(self) -> None:
+        self._closing.set()
+        with self._lock:
+            pools, later = list(self._pools.values()), list(self._later)
+        for pool in pools:
+            pool.close()
+        for thread in later:
+            thread.join()
+
+    def _invoke_with_retries(self, function: Any, payload: bytes) -> None:
+        for delay_s in (*ASYNC_RETRY_DELAYS_S, None):
+            _, failed = self.invoke(function, payload)
+            if not failed or delay_s is None or self._closing.wait(delay_s):
+                break
+        with self._lock:
+            self._later.discard(current_thread())
+
+    def _pool(self, function: Any) -> FunctionPool:
+        name = str(function.function_name)
+        with self._lock:
+            if name not in self._pools:
+                self._pools[name] = FunctionPool(
+                    function, start=self._starter(function), services=self._services
+                )
+                if self._closing.is_set():
+                    self._pools[name].close()
+            return self._pools[name]
+
+    def _unpacked(self, function: Any) -> Path:
+        code = self._work_dir / str(function.function_name)
+        shutil.rmtree(code, ignore_errors=True)
+        with zipfile.ZipFile(io.BytesIO(function.code_bytes)) as archive:
+            archive.extractall(code)
+        return code
+
+    def _starter(self, function: Any) -> Callable[[str], Started]:
+        name = str(function.function_name)
+        is_image = function.package_type == "Image"
+        code = self._image_dir if is_image else self._unpacked(function)
+        handler = function.image_config.cmd[0] if is_image else function.handler
+        environment = (
+            inherited_environment()
+            | (self._image_environment if is_image else {})
+            | dict(function.environment_vars or {})
+            | child_environment(self._endpoint, self._region)
+            | {
+                "_HANDLER": handler,
+                "AWS_EXECUTION_ENV": f"AWS_Lambda_{'Image' if is_image else function.run_time}",
+                "AWS_LAMBDA_FUNCTION_NAME": name,
+                "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST",
+                "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(function.memory_size),
+                "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",
+                "AWS_LAMBDA_LOG_GROUP_NAME": f"/aws/lambda/{name}",
+                "AWS_XRAY_SDK_ENABLED": "false",
+                "LAMBDA_TASK_ROOT": str(code),
+                "POWERTOOLS_TRACE_DISABLED": "1",
+                "TZ": ":UTC",
+            }
+        )
+
+        def start(runtime_api: str) -> Started:
+            # Each environment has a /tmp of its own.
+            id_ = uuid.uuid4().hex
+            temporary = self._work_dir / "tmp" / id_
+            make_private_folder(temporary)
+            # People read the logs of our functions; those of jobs are read through the API.
+            log = self._work_dir / (f"{name}-{id_}.log" if is_image else f"{name}.log")
+            group = function.log_group if is_image else None
+            stream = f"{datetime.now(UTC):%Y/%m/%d}/{name}[$LATEST]{id_}"
+            own = {
+                "AWS_LAMBDA_RUNTIME_API": runtime_api,
+                "AWS_LAMBDA_LOG_STREAM_NAME": stream,
+                "TMPDIR": str(temporary),
+            }
+            process = ProcessGroup(
+                [sys.executable, "-m", "awslambdaric", handler],
+                cwd=code,
+                environment=environment | own,
+                log=log,
+            )
+            ending = ExitStack()
+            ending.callback(shutil.rmtree, temporary, ignore_errors=True)
+            ending.enter_context(self._shipper.following(log, group, stream))
+            return Started(process, log, ending.close)
+
+        return start

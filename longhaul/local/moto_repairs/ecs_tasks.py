@@ -1,0 +1,133 @@
+"""Tasks run.
+
+AWS: RunTask starts the container. DescribeTasks reports its state (PROVISIONING, RUNNING, STOPPED),
+exit code, stop code and times, and lists unknown tasks under `failures`. StopTask stops the task,
+which takes time.
+
+Stock moto: starts nothing. Each DescribeTasks moves the task to its next state, and the exit code
+is always 0. StopTask of an unknown task is a 500.
+"""
+# ruff: noqa: ANN401, SLF001 - moto's insides, which have no types worth naming
+
+from datetime import UTC, datetime
+from typing import Any
+
+from moto.core.responses import ActionResult
+from moto.ecs.exceptions import InvalidParameterException
+from moto.ecs.models import EC2ContainerServiceBackend
+from moto.ecs.responses import EC2ContainerServiceResponse
+
+from longhaul.local.ecs_driver import DEFAULT_STOP_TIMEOUT_S, EcsDriver, TaskEnd, TaskSpec
+from longhaul.local.moto_repairs.patching import Patches
+
+# One vCPU in the units of task definitions.
+_CPU_UNITS = 1024
+
+
+def apply(patches: Patches, driver: EcsDriver) -> None:
+    stock_run = EC2ContainerServiceBackend.run_task
+    stock_describe = EC2ContainerServiceResponse.describe_tasks
+
+    def run_task(backend: Any, *args: Any, **kwargs: Any) -> Any:
+        tasks = stock_run(backend, *args, **kwargs)
+        try:
+            specs = [_spec(backend, task) for task in tasks]
+        except InvalidParameterException:
+            for task in tasks:
+                del backend.tasks[task.cluster_name][task.task_arn]
+            raise
+        for task, spec in zip(tasks, specs, strict=True):
+            _provision(task)
+            driver.run(spec, _MotoTask(task))
+        return tasks
+
+    def stop_task(backend: Any, cluster_str: str, task_str: str, reason: str | None) -> Any:
+        found = _find(backend, cluster_str, task_str)
+        if found.status != "STOPPED":
+            found.desired_status = "STOPPED"
+            driver.stop(found.task_arn, reason or "Task stopped by user")
+        return found
+
+    def describe_tasks(response: Any) -> Any:
+        result: Any = stock_describe(response).result
+        known = {part for task in result["tasks"] for part in (task.task_arn, task.id)}
+        missing = [asked for asked in response._get_param("tasks", []) if asked not in known]
+        return ActionResult(
+            {**result, "failures": [{"arn": asked, "reason": "MISSING"} for asked in missing]}
+        )
+
+    patches.replace(EC2ContainerServiceBackend, "run_task", run_task)
+    patches.replace(EC2ContainerServiceBackend, "stop_task", stop_task)
+    patches.replace(EC2ContainerServiceResponse, "describe_tasks", describe_tasks)
+
+
+class _MotoTask:
+    """Copies a task's start and end to moto's record of the task."""
+
+    def __init__(self, task: Any) -> None:
+        self._task = task
+
+    def started(self, at: datetime) -> None:
+        self._task.started_at = at
+        self._task.status = self._task.containers[0].last_status = "RUNNING"
+
+    def stopped(self, end: TaskEnd) -> None:
+        container = self._task.containers[0]
+        container.exitCode = end.exit_code
+        container.last_status = "STOPPED"
+        self._task.stop_code = end.stop_code
+        self._task.stopped_reason = end.reason
+        self._task.stopped_at = end.at
+        self._task.desired_status = "STOPPED"
+        # Last, so that a reader who sees STOPPED sees the rest too.
+        self._task.status = "STOPPED"
+
+
+def _provision(task: Any) -> None:
+    task.advance = lambda: None
+    task.status = "PROVISIONING"
+    task.created_at = datetime.now(UTC)
+    task.containers[0].exitCode = None
+
+
+def _spec(backend: Any, task: Any) -> TaskSpec:
+    definition = backend.describe_task_definition(task.task_definition_arn)
+    (container,) = definition.container_definitions
+    environment = {pair["name"]: pair["value"] for pair in container.get("environment", [])}
+    logging = container.get("logConfiguration", {}).get("options", {})
+    command = container.get("command") or []
+    for override in task.overrides.get("containerOverrides", []):
+        if override["name"] != container["name"]:
+            raise InvalidParameterException(
+                f"Override for container named {override['name']} "
+                "is not a container in the TaskDefinition."
+            )
+        environment |= {pair["name"]: pair["value"] for pair in override.get("environment", [])}
+        command = override.get("command") or command
+    if not command:
+        raise InvalidParameterException(
+            f"{definition.family}: the embedded AWS runs commands, not images: "
+            "the container needs one"
+        )
+    return TaskSpec(
+        arn=task.task_arn,
+        cluster_arn=task.cluster_arn,
+        family=definition.family,
+        revision=definition.revision,
+        container=container["name"],
+        command=(*(container.get("entryPoint") or []), *command),
+        environment=environment,
+        stop_timeout_s=int(container.get("stopTimeout") or DEFAULT_STOP_TIMEOUT_S),
+        log_group=logging.get("awslogs-group"),
+        log_prefix=logging.get("awslogs-stream-prefix", ""),
+        vcpu=int(definition.cpu) / _CPU_UNITS if definition.cpu else None,
+        memory_mib=int(definition.memory) if definition.memory else None,
+    )
+
+
+def _find(backend: Any, cluster: str, task: str) -> Any:
+    tasks = backend.tasks.get(backend._get_cluster(cluster).name, {})
+    found = next((known for arn, known in tasks.items() if task in {arn, known.id}), None)
+    if found is None:
+        raise InvalidParameterException("The referenced task was not found.")
+    return found

@@ -1,0 +1,357 @@
+"""One attempt of one job, from its first write to its outcome.
+
+register ──► stage, while Spark boots ──► run ──► upload, pending ──► commit ──► publish
+   │             └────── progress every few seconds; the row says when to stop ──────┘
+   └ not ours: exit 73, nothing written
+"""
+
+import logging
+import secrets
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from botocore.exceptions import BotoCoreError, ClientError
+from pydantic import JsonValue
+
+from longhaul.runner import failures
+from longhaul.runner.emitting import Emitter
+from longhaul.runner.failures import Failure
+from longhaul.runner.io.destinations import Destination, PrefixDestination
+from longhaul.runner.io.listing import InputListing
+from longhaul.runner.io.publisher import Uploader
+from longhaul.runner.io.staging import StagedInput
+from longhaul.runner.io.work_area import WorkArea
+from longhaul.runner.io.written import NoOutputError
+from longhaul.runner.loading import LoadedJob, fetch_code
+from longhaul.runner.reporting import Phase, Progress, Reporter
+from longhaul.runner.running_job import RunningJob
+from longhaul.runner.spark.progress import Effort, SparkSample
+from longhaul.runner.stopping import Stop, StopReason
+from longhaul.runner.task import Task
+from longhaul.domain.durations import parse_duration_s
+from longhaul.domain.errors import LeaseChangedError, PermanentJobError
+from longhaul.domain.follow_ons import with_stored
+from longhaul.domain.lease import AttemptId, CommittedOutput, Lease, RecordedResult, emitted_ref
+from longhaul.domain.paths import DataPath
+from longhaul.domain.policy import require_file_readable, require_writable
+from longhaul.domain.request import JobRequest, read_request
+from longhaul.domain.tables import InputPath, TableInput, TablePath, input_of, is_table
+from longhaul.domain.verdict import ExitCode, OutcomeClass
+from longhaul.ports import Background, Clock, Leases, Publisher, Requests
+from longhaul.settings import RuntimeSettings, Stage
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+    from longhaul.runner.io.table_inputs import TablePlanner
+    from longhaul.adapters.iceberg.catalog import Tables
+
+# Step Functions' own timeout comes first; this one is for the day when it cannot stop the task.
+_DEADLINE_MARGIN_S: Final = 30
+
+logger = logging.getLogger(__name__)
+
+Load = Callable[
+    [str, Mapping[str, JsonValue], Callable[[str], Path], Callable[[], None]], LoadedJob
+]
+"""`longhaul.runner.loading.load`."""
+
+
+def _random_seal() -> str:
+    return secrets.token_hex(16)
+
+
+class Spark(Protocol):
+    """Spark, for one attempt. It boots while the inputs are staged.
+
+    A stop of the attempt makes it fail what it is doing.
+    """
+
+    def await_session(self, input_bytes: int = 0) -> None:
+        """Wait until it can run a job with so large an input; 0: its size is not known yet."""
+
+    def run(self, loaded: LoadedJob, job: RunningJob[Any]) -> None:
+        """Run the job to its end, in the calling thread, and end Spark. Raises what it raises."""
+
+    def sample(self) -> SparkSample:
+        """How far the job is."""
+
+    def effort(self) -> Effort:
+        """What its processes did since the last call."""
+
+
+@dataclass
+class AttemptRunner:
+    """Carries out one attempt.
+
+    `run` returns the exit code. Everything else that is known of the attempt is in its row.
+    """
+
+    id: AttemptId
+    settings: RuntimeSettings
+    task: Task
+    clock: Clock
+    background: Background
+    leases: Leases
+    # Also the leases, through a client that gives up soon: the next report says more than a late
+    # one.
+    reports: Leases
+    requests: Requests
+    publisher: Publisher
+    s3: "S3Client"
+    scratch: Path
+    area: WorkArea
+    spark: Spark
+    load: Load
+    stop: Stop = field(default_factory=Stop)
+    progress: Progress = field(default_factory=Progress)
+    # Makes them on first use; None: an engine that reads and writes no tables.
+    tables: "Callable[[], Tables] | None" = None
+    new_seal: Callable[[], str] = _random_seal
+    _may_be_committed: bool = False
+    params: Mapping[str, JsonValue] = field(default_factory=dict)  # of the request, once read
+
+    def run(self) -> ExitCode:
+        """Do the work.
+
+        Nothing is raised: a failure is recorded in the row, and its class is in the exit code.
+        """
+        try:
+            lease = self.leases.register_task(self.id, self.task.arn, self.clock.now())
+        except LeaseChangedError:
+            logger.warning("another task or attempt owns this job: nothing to do")
+            return ExitCode.SUPERSEDED
+        except (ClientError, BotoCoreError):
+            logger.exception("could not register: nothing was begun")
+            return ExitCode.INTERRUPTED
+        try:
+            with self._deadline(lease.input.timeout_s), self._reporting():
+                # Committed already, by a task that died before it could publish: only publish.
+                self._publish(lease.attempt.output or self._work(lease))
+        # SystemExit: of a module that exits while it is imported.
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the one place where whatever went wrong becomes an outcome
+            return self._fail(error)
+        finally:
+            self._clear()
+        logger.info("job done")
+        return ExitCode.OK
+
+    def record(self, failure: Failure) -> None:
+        """Record how the attempt failed. If that fails too, settle goes by the exit code."""
+        if failure.kind is OutcomeClass.SUPERSEDED:
+            return
+        try:
+            self.leases.record_result(
+                self.id, RecordedResult(self.id.attempt, failure.kind.value, failure.error)
+            )
+        except LeaseChangedError:
+            logger.info("result not recorded: the output is committed, or the lease is lost")
+        except (ClientError, BotoCoreError) as error:
+            logger.warning("result not recorded", extra={"error": type(error).__name__})
+
+    def _work(self, lease: Lease) -> CommittedOutput:
+        """Everything up to the commit."""
+        stage = self.settings.stage_or_removed(lease.stage)
+        # The run's claim has checked it: a deploy since may allow less.
+        request = self._request(lease)
+        self.params = request.params
+        destination = self._destination(request, stage)
+        destination.require_room()
+        # The claim's job: a deploy may have changed the stage's default since.
+        name = lease.input.job or request.job or ""
+        loaded = self.load(name, request.params, self._fetch, self.spark.await_session)
+        inputs = {name: input_of(text) for name, text in request.inputs.items()}
+        bucket = self.settings.paths.data_bucket
+        listing = InputListing(self.s3, bucket, self._planner_of(stage))
+        staged = self._stage(listing, inputs)  # while Spark boots
+        self.spark.await_session(sum(each.size_bytes for each in staged.values()))
+        self.progress.enter(Phase.RUNNING)
+        job: RunningJob[Any] = RunningJob(
+            loaded.params,
+            staged,
+            self.area.output,
+            self.progress.say,
+            Emitter(self.settings, stage, lease),
+            quiet=self._quiet,
+            table=destination.table,
+        )
+        self.spark.run(loaded, job)
+        self.stop.check()
+        if not job.written and job.emitter.requests is None:
+            raise NoOutputError(
+                "the job ended without writing anything: call job.write, or let a script write to"
+                " {output}"
+            )
+        return self._commit(destination, job, listing)
+
+    def _destination(self, request: JobRequest, stage: Stage) -> Destination:
+        if not is_table(request.output):
+            path = DataPath.prefix_of(request.output)
+            return PrefixDestination(self.s3, path, request.mode, self.id)
+        if self.tables is None:
+            raise PermanentJobError("output: this engine writes to prefixes alone")
+        from longhaul.runner.io.tables import TableDestination  # noqa: PLC0415 - takes a third of a second
+
+        return TableDestination(
+            self.tables(),
+            TablePath.of(request.output),
+            request.mode,
+            self.id,
+            # The claim has checked the table. Only the job knows which others it writes beside it.
+            lambda place: require_writable(place, stage),
+            [TableInput.of(each) for each in request.inputs.values() if is_table(each)],
+        )
+
+    def _planner_of(self, stage: Stage) -> "Callable[[], TablePlanner] | None":
+        tables = self.tables
+        if tables is None:
+            return None
+
+        def make() -> "TablePlanner":
+            from longhaul.runner.io.table_inputs import TablePlanner  # noqa: PLC0415 - as above
+
+            # The claim has checked the table. Its metadata may name files anywhere.
+            return TablePlanner(
+                tables(), lambda place: require_file_readable(place, self.settings, stage)
+            )
+
+        return make
+
+    def _request(self, lease: Lease) -> JobRequest:
+        request = read_request(self.requests.get(lease.request_ref).body)
+        if request.lineage is None or request.lineage.inputs_ref is None:
+            return request
+        return with_stored(request, self.requests.get_inputs(request.lineage.inputs_ref) or {})
+
+    def _clear(self) -> None:
+        shutil.rmtree(self.scratch, ignore_errors=True)
+        try:
+            self.area.clear()
+        except (ClientError, BotoCoreError) as error:  # what is left expires
+            logger.warning("work area not cleared", extra={"error": type(error).__name__})
+
+    def _fetch(self, job: str) -> Path:
+        return fetch_code(self.s3, DataPath.of(job), self.scratch / "code")
+
+    def _stage(
+        self, listing: InputListing, inputs: Mapping[str, InputPath]
+    ) -> Mapping[str, StagedInput]:
+        return self.area.stage(
+            listing,
+            inputs,
+            self.stop,
+            begin=lambda size: self.progress.enter(Phase.STAGING, size),
+            advance=self.progress.advance,
+        )
+
+    def _commit(
+        self, destination: Destination, job: RunningJob[Any], listing: InputListing
+    ) -> CommittedOutput:
+        uploader = Uploader(
+            self.s3,
+            self.settings.paths.data_bucket,
+            self.stop,
+            begin=lambda size: self.progress.enter(Phase.PUBLISHING, size),
+            advance=self.progress.advance,
+            background=self.background,
+        )
+        output = destination.upload(uploader, job.written, listing)
+        output = replace(output, seal=self.new_seal())
+        if job.emitter.requests is not None:
+            sizes = {stage: len(found) for stage, found in job.emitter.requests.items()}
+            output = replace(output, emitted_ref=emitted_ref(self.id), emitted=sizes)
+            self.requests.put_emitted(emitted_ref(self.id), job.emitter.requests)
+        self.stop.check()
+        destination.require_room()
+        self._may_be_committed = True
+        try:
+            self.leases.commit(self.id, output)
+        except LeaseChangedError as error:
+            self._may_be_committed = False
+            if (
+                error.current is not None
+                and error.current.owns(self.id)
+                and error.current.cancel_requested_at
+            ):
+                self.stop.request(StopReason.CANCELLED, "cancelled on request")
+            raise
+        return output
+
+    def _publish(self, output: CommittedOutput) -> None:
+        self._may_be_committed = True
+        self.publisher.publish(output)
+        try:
+            self.leases.mark_published(self.id, self.clock.now())
+        except LeaseChangedError:
+            logger.info(
+                "published; the lease was settled meanwhile, and settle publishes what is committed"
+            )
+
+    def _fail(self, error: Exception | SystemExit) -> ExitCode:
+        failure = (
+            failures.of_stop(self.stop, self.params)
+            if self.stop.requested
+            else failures.of_error(error, self.params)
+        )
+        # The row's text, without values of the parameters. The error's own is not logged.
+        logger.error(
+            "attempt failed: %s",
+            failure.error,
+            exc_info=error,
+            extra={"outcome": failure.kind.value, "exit_code": int(failure.exit_code)},
+        )
+        self.record(failure)
+        if not self._may_be_committed:
+            try:
+                self.publisher.discard(self.id)
+            except (ClientError, BotoCoreError) as trouble:  # settle does it again
+                logger.warning(
+                    "pending uploads not aborted", extra={"error": type(trouble).__name__}
+                )
+        return failure.exit_code
+
+    @contextmanager
+    def _quiet(self, note: str, longest: str) -> Iterator[None]:
+        before = self.progress.note, self.progress.quiet_until
+        self.progress.be_quiet(
+            note, self.clock.now() + timedelta(seconds=parse_duration_s(longest))
+        )
+        try:
+            yield
+        finally:
+            self.progress.be_quiet(*before)
+
+    @contextmanager
+    def _deadline(self, timeout_s: int) -> Iterator[None]:
+        def expire() -> None:
+            self.stop.request(StopReason.DEADLINE, f"ran longer than its timeout of {timeout_s} s")
+
+        timer = self.background.after(timeout_s + _DEADLINE_MARGIN_S, expire)
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    @contextmanager
+    def _reporting(self) -> Iterator[None]:
+        reporter = Reporter(
+            leases=self.reports,
+            attempt=self.id,
+            clock=self.clock,
+            background=self.background,
+            stop=self.stop,
+            progress=self.progress,
+            period_s=self.settings.lease.progress_period_s,
+            sample=self.spark.sample,
+            effort=self.spark.effort,
+        )
+        reporter.start()
+        try:
+            yield
+        finally:
+            reporter.finish()

@@ -1,0 +1,168 @@
+"""From an exception to an outcome: its class, a text that names the cause, and the exit code."""
+
+import errno
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
+from pydantic import JsonValue
+from pyspark.errors import PySparkException
+
+from longhaul.runner.io.staging import OutOfDiskError
+from longhaul.runner.io.written import NoOutputError
+from longhaul.runner.stopping import Stop, StopReason
+from longhaul.adapters.errors import code_of
+from longhaul.domain.errors import LeaseChangedError, PermanentError
+from longhaul.domain.quoting import without_values
+from longhaul.domain.verdict import ExitCode, OutcomeClass, searchable, shorten
+
+
+@dataclass(frozen=True)
+class Failure:
+    kind: OutcomeClass
+    error: str
+    exit_code: ExitCode
+
+
+_STOPPED: Final = {
+    StopReason.TERMINATED: (OutcomeClass.INTERRUPTED, ExitCode.INTERRUPTED),
+    StopReason.SUPERSEDED: (OutcomeClass.SUPERSEDED, ExitCode.SUPERSEDED),
+    StopReason.CANCELLED: (OutcomeClass.CANCELLED, ExitCode.INTERRUPTED),
+    StopReason.DEADLINE: (OutcomeClass.TIMED_OUT, ExitCode.FAILED),
+    StopReason.JVM_DIED: (OutcomeClass.FAILED, ExitCode.FAILED),
+    StopReason.OUT_OF_MEMORY: (OutcomeClass.OUT_OF_MEMORY, ExitCode.OUT_OF_MEMORY),
+    StopReason.UNREPORTABLE: (OutcomeClass.INTERRUPTED, ExitCode.INTERRUPTED),
+}
+
+_OUT_OF_MEMORY: Final = re.compile(
+    r"java\.lang\.OutOfMemoryError|SparkOutOfMemoryError|UNABLE_TO_ACQUIRE_MEMORY"
+)
+# As the last line of a worker's traceback: Python's own, or one of a library that derives from it.
+_MEMORY_ERROR: Final = re.compile(r"[\w.]*MemoryError\b")
+# The kernel kills a worker that takes too much memory. A segfault looks the same to Spark, and is
+# rarer: then each retry, which there would be as well, has a larger size than it needs.
+_WORKER_DIED: Final = "Python worker exited unexpectedly (crashed)"
+_EXECUTOR_LOST: Final = "ExecutorLostFailure"
+# Of an executor: its JVM ended itself (52 is Spark's code for that), or its container was killed:
+# in YARN's words, or in those of EMR Serverless for any worker.
+_EXECUTOR_OUT_OF_MEMORY: Final = re.compile(
+    r"exited with code (?:52|137)\b|[Ee]xit code:? (?:is )?(?:52|137)\b|exceeding memory limits"
+    r"|memory usage exceeded"
+)
+_OUT_OF_DISK: Final = "No space left on device"
+_THROTTLED: Final = re.compile(
+    r"Throttl|SlowDown|TooManyRequests|RequestLimitExceeded|ProvisionedThroughputExceeded"
+    r"|RequestTimeout"
+)
+_SERVER_ERROR: Final = 500
+# What follows is for the logs: stacks, and the text of the query.
+_NOISE: Final = re.compile(
+    r"\n[ \t]*(?:at [\w.$/<>]+\(|Driver stacktrace:|JVM stacktrace:|== SQL|\.\.\. \d+ more)"
+)
+# Spark's words before the cause: `most recent failure: Lost task 0.3 in stage 1.0 (TID 4) (10.0.0.7
+# executor 1): `.
+_TASK_FAILURE: Final = ("most recent failure: Lost task ", "(", " executor ", "): ")
+_CAUSED_BY: Final = "\nCaused by: "
+_FRAME: Final = re.compile(r"\n[ \t]*at ")
+_LAST_LINE: Final = re.compile(
+    r"^(?:[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning))(?:: .*)?$", re.MULTILINE
+)
+
+
+def of_stop(stop: Stop, params: Mapping[str, JsonValue] | None = None) -> Failure:
+    """The failure of an attempt that was stopped; `params` as in `of_error`."""
+    if stop.reason is None:
+        raise AssertionError("no stop was requested")
+    kind, code = _STOPPED[stop.reason]
+    return Failure(kind, _shorten(without_values(stop.detail, {**(params or {})})), code)
+
+
+def of_error(error: BaseException, params: Mapping[str, JsonValue] | None = None) -> Failure:
+    """The failure of an attempt whose work raised.
+
+    `params` are the request's. They may hold secrets, and errors quote them: each value is cut.
+    """
+    # Before anything is left out: half a value would not be found.
+    text = _shorten(cause(error, without_values(str(error), {**(params or {})})))
+    match error:
+        case NoOutputError():
+            return Failure(OutcomeClass.NO_OUTPUT, text, ExitCode.FAILED)
+        case PermanentError():
+            return Failure(OutcomeClass.PERMANENT, text, ExitCode.PERMANENT)
+        case LeaseChangedError():
+            return Failure(OutcomeClass.SUPERSEDED, text, ExitCode.SUPERSEDED)
+        case MemoryError():
+            return Failure(OutcomeClass.OUT_OF_MEMORY, text, ExitCode.OUT_OF_MEMORY)
+        case OutOfDiskError() | OSError(errno=errno.ENOSPC):
+            return Failure(OutcomeClass.OUT_OF_DISK, text, ExitCode.OUT_OF_DISK)
+        case ClientError() | BotoCoreError() if _is_trouble_of_aws(error):
+            return Failure(OutcomeClass.INTERRUPTED, text, ExitCode.INTERRUPTED)
+    if _is_out_of_memory(searchable(str(error)), text):
+        return Failure(OutcomeClass.OUT_OF_MEMORY, text, ExitCode.OUT_OF_MEMORY)
+    if _OUT_OF_DISK in searchable(str(error)):  # of the JVM, or of a Python worker
+        return Failure(OutcomeClass.OUT_OF_DISK, text, ExitCode.OUT_OF_DISK)
+    return Failure(OutcomeClass.FAILED, text, ExitCode.FAILED)
+
+
+def _is_trouble_of_aws(error: ClientError | BotoCoreError) -> bool:
+    """Whether AWS failed in spite of the SDK's retries: the next attempt may do better."""
+    if isinstance(error, BotoCoreError):
+        return isinstance(
+            error, HTTPClientError
+        )  # connections and timeouts; all else is a wrong call
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    return status >= _SERVER_ERROR or bool(_THROTTLED.search(code_of(error)))
+
+
+def _is_out_of_memory(text: str, cause_: str) -> bool:
+    return (
+        bool(_OUT_OF_MEMORY.search(text))
+        or bool(_MEMORY_ERROR.match(cause_))
+        or cause_ == _WORKER_DIED
+        or any(
+            _EXECUTOR_OUT_OF_MEMORY.search(line.partition(_EXECUTOR_LOST)[2])
+            for line in text.split("\n")
+        )
+    )
+
+
+def cause(error: BaseException, said: str) -> str:
+    """The last line of a Python traceback, a worker's end, or Spark's message without stacks.
+
+    `said` is the error's text.
+    """
+    if isinstance(error, PermanentError):
+        return said
+    text = searchable(said)
+    if "Traceback (most recent call last)" in text:  # of a Python worker, quoted by Spark
+        last_lines: list[str] = _LAST_LINE.findall(
+            text.rpartition("Traceback (most recent call last)")[2]
+        )
+        if last_lines:
+            return last_lines[0]
+    if _WORKER_DIED in text:  # what Spark says it was caused by is its broken pipe to the worker
+        return _WORKER_DIED
+    found, last_cause = f"\n{text}".rpartition(_CAUSED_BY)[1:]
+    if found:
+        return _FRAME.split(last_cause, maxsplit=1)[0]
+    task_failure = _after(text, _TASK_FAILURE)
+    if task_failure is not None:
+        return _NOISE.split(task_failure, maxsplit=1)[0]
+    brief = _NOISE.split(text, maxsplit=1)[0]
+    # Spark's own begin with their condition, such as [DIVIDE_BY_ZERO].
+    return brief if isinstance(error, PySparkException) else f"{type(error).__name__}: {brief}"
+
+
+def _after(text: str, words: Sequence[str]) -> str | None:
+    """What follows the last of these words, each searched for after the one before."""
+    for word in words:
+        _, found, text = text.partition(word)
+        if not found:
+            return None
+    return text
+
+
+def _shorten(text: str) -> str:
+    return shorten(text.strip())

@@ -1,0 +1,171 @@
+"""Inputs for a cluster: Spark reads them where they are, or from copies inside S3.
+
+Spark lists a path by itself, later than we do. So a path stays only if it cannot change meanwhile
+and Spark reads it as we do. Outputs of ours are copied: files come and go while a new one is
+published, and only the manifest says which belong together. So are folders that Spark would skip,
+and what a path finds that could also lead Spark into `longhaul/`.
+"""
+
+import logging
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from boto3.s3.transfer import TransferConfig
+
+from longhaul.runner.io.listing import InputListing, Source, find, is_hidden, parted
+from longhaul.runner.io.staging import StagedInput, extension_of, staged_name
+from longhaul.runner.io.transfer import look_twice, transfer
+from longhaul.runner.io.written import S3Folder
+from longhaul.runner.stopping import Stop
+from longhaul.domain.errors import PermanentJobError
+from longhaul.domain.paths import DataPath
+from longhaul.domain.tables import InputPath
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+_MIB: Final = 1024 * 1024
+# A copy costs a call, and no bandwidth of ours.
+_TRANSFER: Final = TransferConfig(
+    multipart_threshold=512 * _MIB, multipart_chunksize=128 * _MIB, max_concurrency=32
+)
+# Hadoop's globs have more operators than ours: to Spark a path with one of these means another set.
+_SPECIAL: Final = re.compile(r"[{}\[\]\\^]")
+_GLOB: Final = re.compile(r"[*?]")
+
+logger = logging.getLogger(__name__)
+
+
+class ClusterStager:
+    """Copies below `folder` what has to be copied, in the layout of staging to disk."""
+
+    def __init__(
+        self,
+        client: "S3Client",
+        listing: InputListing,
+        folder: S3Folder,
+        stop: Stop,
+        *,
+        begin: Callable[[int], None],
+        advance: Callable[[int], None],
+    ) -> None:
+        self._s3 = client
+        self._listing = listing
+        self._folder = folder
+        self._stop = stop
+        self._begin = begin
+        self._advance = advance
+
+    def stage(self, inputs: Mapping[str, InputPath]) -> dict[str, StagedInput]:
+        """The inputs as paths for Spark.
+
+        Raises:
+            PermanentJobError: an input is missing or empty, archived, on a disk, or a table.
+            InputChangingError: files vanished while they were copied, twice.
+            StopRequestedError: the attempt has to stop.
+        """
+        paths, tables = parted(inputs)
+        if tables:
+            raise PermanentJobError(
+                f"input {next(iter(tables))!r}: a cluster reads no tables: send the job to engine"
+                " fargate"
+            )
+        return look_twice(
+            lambda: self._stage(paths, self._folder / "first"),
+            lambda: self._stage(paths, self._folder / "again"),
+        )
+
+    def _stage(self, inputs: Mapping[str, DataPath], folder: S3Folder) -> dict[str, StagedInput]:
+        sources = find(self._listing, inputs)
+        self._stop.check()
+        for name, files in sources.items():
+            if any(not source.bucket for source in files):
+                raise PermanentJobError(
+                    f"input {name!r}: file: paths are on one machine, which a cluster does not"
+                    " reach"
+                )
+        in_place = {
+            name
+            for name, path in inputs.items()
+            if reads_alike(path, sources[name])
+            and not self._is_ours(path)
+            and not self._listing.may_meet_ours(path)
+        }
+        copied = {name: files for name, files in sources.items() if name not in in_place}
+        self._begin(sum(source.size for files in copied.values() for source in files))
+        places = {name: _places(folder / name, files) for name, files in copied.items()}
+        self._copy({key: source for files in places.values() for key, source in files.items()})
+        return {
+            name: StagedInput(
+                path=_path_of(inputs[name], files)
+                if name in in_place
+                else (folder / name).as_uri(),
+                files=len(files),
+                size_bytes=sum(source.size for source in files),
+                extensions=frozenset(extension_of(source.name) for source in files),
+            )
+            for name, files in sources.items()
+        }
+
+    def _is_ours(self, path: DataPath) -> bool:
+        """Whether a manifest was followed to find its files."""
+        prefix = f"{str(path).rstrip('/')}/"
+        glob = _GLOB.search(prefix)
+        base = prefix[: prefix.rfind("/", 0, glob.start()) + 1] if glob else prefix
+        return any(
+            base.startswith(found) or found.startswith(base) for found in self._listing.manifests
+        )
+
+    def _copy(self, places: Mapping[str, Source]) -> None:
+        transfer(
+            self._s3,
+            _TRANSFER,
+            places,
+            lambda manager, source, key, subscribers: manager.copy(
+                {"Bucket": source.bucket, "Key": source.key},
+                self._folder.bucket,
+                key,
+                # Without tags: their copy needs rights that nothing else here needs.
+                extra_args={"TaggingDirective": "REPLACE"},
+                subscribers=subscribers,
+            ),
+            stop=self._stop,
+            advance=self._advance,
+        )
+
+
+def _places(folder: S3Folder, sources: list[Source]) -> dict[str, Source]:
+    """The key of each copy, as staging to disk names its files."""
+    return {
+        "/".join(
+            (folder.prefix.rstrip("/"), *source.partitions, staged_name(number, source.name))
+        ): source
+        for number, source in enumerate(sources)
+    }
+
+
+def reads_alike(path: DataPath, sources: list[Source]) -> bool:
+    """Whether Spark, given the path, reads exactly these files, and their folders as we do."""
+    key = path.key.rstrip("/")
+    # Spark skips a hidden file also where the path names it.
+    if _SPECIAL.search(key) or any(is_hidden(source.name) for source in sources):
+        return False
+    if _GLOB.search(key):
+        # Only files that the glob itself matches: Spark and we search folders in different ways.
+        depth = key.count("/")
+        return all(source.key.count("/") == depth for source in sources)
+    if [source.key for source in sources] == [key]:
+        return True
+    base = f"{key}/".lstrip("/")
+    return all(
+        source.key == "/".join((base.rstrip("/"), *source.partitions, source.name)).lstrip("/")
+        for source in sources
+    )
+
+
+def _path_of(path: DataPath, sources: list[Source]) -> str:
+    """As Spark wants it: a prefix ends with a slash, so that it is never taken for an object."""
+    key = path.key.rstrip("/")
+    is_prefix = not _GLOB.search(key) and [source.key for source in sources] != [key]
+    return f"s3://{path.bucket}/{key}/" if is_prefix and key else f"s3://{path.bucket}/{key}"

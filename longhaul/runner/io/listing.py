@@ -1,0 +1,347 @@
+"""The files that an input path names: an object, a prefix, or a glob over either."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from botocore.exceptions import ClientError
+
+from longhaul.adapters.errors import code_of
+from longhaul.adapters.publisher import read_manifest
+from longhaul.domain.errors import PermanentJobError
+from longhaul.domain.manifest import MAIN, MANIFEST, Manifest, ManifestFile, carries_token
+from longhaul.domain.paths import INTERNAL_PREFIX, DataPath, may_meet_ours
+from longhaul.domain.tables import InputPath, TableInput, TablePath
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+    from longhaul.runner.io.table_inputs import PlannedTable, TablePlanner
+
+_GLOB = re.compile(r"[*?\[]")
+_PARTITION = re.compile(r"[^=/]+=[^/]*")
+# A request may name a thousand inputs; each costs tens of milliseconds.
+_LOOK_UPS = 16
+_MAX_NAMED = 10
+# The manifest at a prefix, if it is one of ours.
+_Read = Callable[[str], Manifest | None]
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file of an input.
+
+    `partitions` are its `name=value` folders: columns to Spark. `etag` is S3's name of the very
+    object that was found; empty where only a manifest or a table names the file.
+    """
+
+    bucket: str  # empty for a local file
+    key: str
+    size: int
+    partitions: tuple[str, ...] = ()
+    etag: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.key.rpartition("/")[2]
+
+
+@dataclass(frozen=True)
+class TableVersion:
+    """A table as a job has read it: its snapshot, and the latest whole overwrite of ours."""
+
+    snapshot: int | None
+    base: str | None
+
+
+class InputListing:
+    """Finds the files of inputs. No path reaches the `longhaul/` prefix of the data bucket."""
+
+    def __init__(
+        self,
+        client: "S3Client",
+        data_bucket: str,
+        planner: "Callable[[], TablePlanner] | None" = None,
+    ) -> None:
+        """`planner` is made where a table is an input; None: an engine that reads none."""
+        self._s3 = client
+        self._data_bucket = data_bucket
+        self._planner = planner
+        self.manifests: dict[str, Manifest] = {}
+        """The manifests that were followed, by their prefix (`s3://bucket/…/`).
+
+        A job that overwrites what it read replaces these, and no newer ones.
+        """
+        self.versions: dict[TablePath, TableVersion] = {}
+        """The same for tables that are read as they are now."""
+
+    def tables_of(self, inputs: Mapping[str, TableInput]) -> "dict[str, PlannedTable]":
+        """The files of each table.
+
+        Raises:
+            PermanentJobError: a table is missing, or cannot be read; the message names it.
+            VanishedError: a file of its metadata is gone.
+        """
+        if not inputs:
+            return {}
+        if self._planner is None:
+            raise PermanentJobError(
+                f"input {next(iter(inputs))!r}: this engine reads no tables: send the job to engine"
+                " fargate"
+            )
+        return self._planner().plan(inputs, self.versions)
+
+    def sources_of(self, path: DataPath) -> list[Source]:
+        """The files of an input, in the order of their keys.
+
+        A prefix with one of our manifests means the files of its main dataset, and a folder or a
+        glob below one the files that it names there. Where it names none, hidden files and folders
+        (`_x`, `.x`) are left out, as Spark does, and files that an attempt has written.
+        """
+        if path.scheme == "file":
+            return _local(path)
+
+        # Each is read once for a look: a glob may match a thousand partitions.
+        @cache
+        def read(prefix: str) -> Manifest | None:
+            try:
+                return read_manifest(self._s3, path.bucket, prefix)[0]
+            except ClientError as error:
+                # A bucket of others may let us read the input alone.
+                if code_of(error) == "AccessDenied" and path.key.rstrip("/").startswith(prefix):
+                    return None
+                raise
+
+        try:
+            if _GLOB.search(path.key):
+                return self._glob(path, read)
+            return self._object(path) or self._prefix(
+                path.bucket, f"{path.key.rstrip('/')}/".lstrip("/"), read
+            )
+        except ClientError as error:
+            if code_of(error) == "NoSuchBucket":
+                return []
+            raise
+
+    def may_meet_ours(self, path: DataPath) -> bool:
+        """Whether another reader of the path than this one could look into `longhaul/`."""
+        is_root = not path.key.strip("/")
+        return path.bucket == self._data_bucket and (is_root or may_meet_ours(path.key))
+
+    def _glob(self, path: DataPath, read: _Read) -> list[Source]:
+        base, _ = _split_glob(path.key)
+        patterns = path.key.rstrip("/").split("/")
+        places = set(_around(base))
+        heads: dict[str, Source | None] = {}  # None: a folder
+        for source in self._list(path.bucket, base):
+            if head := _head(source.key, patterns):
+                heads[head] = source if head == source.key else None
+            if source.name == MANIFEST and source.key.count("/") < len(patterns):
+                places.add(source.key.removesuffix(MANIFEST))
+        # By the manifest and not by the list: it may name files that came since.
+        named: dict[str, list[Source]] = {}
+        for place in sorted(places, key=len):  # the nearest manifest last: it decides
+            found: dict[str, list[Source]] = {}
+            for source in self._named(path.bucket, place, base, read):
+                if head := _head(source.key, patterns):
+                    found.setdefault(head, []).append(source)
+            named |= found
+        folders = {_folder(head) for head, files in named.items() if files[0].key == head}
+        sources: list[Source] = []
+        for head in sorted(heads.keys() | named.keys()):
+            files, file = named.get(head, []), heads.get(head)
+            if files and files[0].key == head:
+                sources += files
+            elif files and read(f"{head}/") is None:
+                sources += _parted(files, f"{head}/")
+            elif file is None:
+                sources += self._prefix(path.bucket, f"{head}/", read)
+            elif _folder(head) not in folders and is_foreign(file.name):
+                sources.append(file)
+        return sources
+
+    def _object(self, path: DataPath) -> list[Source]:
+        if not path.key or path.key.endswith("/"):
+            return []
+        try:
+            found = self._s3.head_object(Bucket=path.bucket, Key=path.key)
+        except ClientError as error:
+            if code_of(error) in ("404", "NoSuchKey"):
+                return []
+            raise
+        return [Source(path.bucket, path.key, found["ContentLength"], etag=found["ETag"])]
+
+    def _prefix(self, bucket: str, prefix: str, read: _Read) -> list[Source]:
+        manifest = read(prefix)
+        if manifest is not None:
+            self.manifests[f"s3://{bucket}/{prefix}"] = manifest
+            return _parted(self._of_manifest(bucket, prefix, manifest.of_dataset(MAIN)), prefix)
+        for place in _around(prefix):
+            if named := self._named(bucket, place, prefix, read):
+                return _parted(named, prefix)
+        return _parted(
+            (
+                source
+                for source in self._list(bucket, prefix)
+                if is_foreign(source.key.removeprefix(prefix))
+            ),
+            prefix,
+        )
+
+    def _named(self, bucket: str, place: str, below: str, read: _Read) -> list[Source]:
+        """The files below a prefix that the manifest at a place names."""
+        manifest = read(place)
+        if manifest is None:
+            return []
+        named = [
+            source
+            for source in self._of_manifest(bucket, place, manifest.files)
+            if source.key.startswith(below)
+        ]
+        if named:
+            self.manifests[f"s3://{bucket}/{place}"] = manifest
+        return named
+
+    def _list(self, bucket: str, prefix: str) -> Iterator[Source]:
+        for page in self._s3.get_paginator("list_objects_v2").paginate(
+            Bucket=bucket, Prefix=prefix
+        ):
+            for item in page.get("Contents", []):
+                key = item["Key"]
+                # A key with a slash at its end is a folder's placeholder.
+                if not self._is_ours(bucket, key) and not key.endswith("/"):
+                    yield Source(bucket, key, item["Size"], etag=item["ETag"])
+
+    def _of_manifest(self, bucket: str, prefix: str, files: Iterable[ManifestFile]) -> list[Source]:
+        """A manifest at the bucket's root may name what is ours."""
+        return [
+            Source(bucket, prefix + file.path, file.size)
+            for file in files
+            if not self._is_ours(bucket, prefix + file.path)
+        ]
+
+    def _is_ours(self, bucket: str, key: str) -> bool:
+        return bucket == self._data_bucket and key.startswith(INTERNAL_PREFIX)
+
+
+def _local(path: DataPath) -> list[Source]:
+    base, pattern = _split_glob(path.key)
+    tops = sorted(Path(base).glob(pattern)) if pattern else [Path(path.key)]
+    sources = []
+    for top in tops:
+        files = (
+            [top] if top.is_file() else sorted(file for file in top.rglob("*") if file.is_file())
+        )
+        for file in files:
+            relative = str(file.relative_to(top)) if file != top else file.name
+            if not any(is_hidden(part) for part in relative.split("/")):
+                sources.append(Source("", str(file), file.stat().st_size, _partitions(relative)))
+    return sources
+
+
+def _split_glob(key: str) -> tuple[str, str]:
+    """The key up to its first segment with a glob character, slash included; and the rest."""
+    match = _GLOB.search(key)
+    if match is None:
+        return key, ""
+    start = key.rfind("/", 0, match.start()) + 1
+    return key[:start], key[start:].rstrip("/")
+
+
+def _around(prefix: str) -> list[str]:
+    """The prefix and the folders that it is in, nearest first, without the bucket's root."""
+    segments = prefix.split("/")[:-1]
+    return ["/".join(segments[:n]) + "/" for n in range(len(segments), 0, -1)]
+
+
+def _head(key: str, patterns: Sequence[str]) -> str:
+    """What a glob matches of a key: all of it, or a folder that it is in; empty if nothing."""
+    segments = key.split("/")
+    head = segments[: len(patterns)]
+    if (
+        len(head) < len(patterns)
+        or not all(map(fnmatchcase, head, patterns))
+        # As in a shell: what is hidden is found where the path says so.
+        or any(is_hidden(s) and not is_hidden(p) for s, p in zip(head, patterns, strict=True))
+    ):
+        return ""
+    return "/".join(head)
+
+
+def _folder(key: str) -> str:
+    return key.rpartition("/")[0]
+
+
+def _parted(sources: Iterable[Source], prefix: str) -> list[Source]:
+    """The files with their partition folders below a prefix."""
+    return [
+        replace(source, partitions=_partitions(source.key.removeprefix(prefix)))
+        for source in sources
+    ]
+
+
+def _partitions(relative: str) -> tuple[str, ...]:
+    return tuple(part for part in relative.split("/")[:-1] if _PARTITION.fullmatch(part))
+
+
+def is_hidden(name: str) -> bool:
+    """Spark's rule: `.x` and `_x`, but not a partition folder `_x=1`."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)
+
+
+def is_foreign(name: str) -> bool:
+    """Whether a file is data that no attempt wrote.
+
+    A manifest names a file with a token, or the file is being published.
+    """
+    return not (carries_token(name) or any(map(is_hidden, name.split("/"))))
+
+
+def parted(
+    inputs: Mapping[str, InputPath],
+) -> tuple[dict[str, DataPath], dict[str, TableInput]]:
+    """Those that are paths, and those that are tables."""
+    return (
+        {name: each for name, each in inputs.items() if isinstance(each, DataPath)},
+        {name: each for name, each in inputs.items() if isinstance(each, TableInput)},
+    )
+
+
+def find(listing: InputListing, inputs: Mapping[str, DataPath]) -> dict[str, list[Source]]:
+    """The files of every input.
+
+    Raises:
+        PermanentJobError: inputs are missing or empty; the message names them.
+    """
+    with ThreadPoolExecutor(_LOOK_UPS, thread_name_prefix="listing") as pool:
+        found = dict(zip(inputs, pool.map(listing.sources_of, inputs.values()), strict=True))
+    problems = [
+        problem
+        for name, sources in found.items()
+        if (problem := _problem(name, inputs[name], sources))
+    ]
+    if problems:
+        named = "; ".join(problems[:_MAX_NAMED])
+        raise PermanentJobError(
+            f"{named}; and {len(problems) - _MAX_NAMED} more"
+            if len(problems) > _MAX_NAMED
+            else named
+        )
+    return found
+
+
+def _problem(name: str, path: DataPath, sources: Sequence[Source]) -> str | None:
+    if not sources:
+        return f"input {name!r}: nothing at {path}"
+    if not any(source.size for source in sources):
+        problem = f"input {name!r}: {path} is empty ({len(sources)} files of 0 bytes)"
+        if all(source.key.endswith(".json") for source in sources):
+            # What job.write makes of no rows. The other formats keep the columns.
+            problem += ", and JSON without rows has no columns: write another format"
+        return problem
+    return None

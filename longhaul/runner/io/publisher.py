@@ -1,0 +1,233 @@
+"""What Spark wrote becomes pending multipart uploads: nothing is visible before the commit."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from longhaul.runner.io.staging import extension_of
+from longhaul.runner.io.written import Dataset, NoOutputError, WrittenFile, files_of, require_few
+from longhaul.runner.stopping import Stop
+from longhaul.adapters.background import Threads
+from longhaul.adapters.publisher import read_manifest
+from longhaul.domain.errors import PermanentJobError
+from longhaul.domain.footprint import MAX_BYTES, is_readable
+from longhaul.domain.lease import AttemptId, CommittedOutput
+from longhaul.domain.manifest import (
+    Manifest,
+    ManifestFile,
+    Part,
+    PendingOutput,
+    Upload,
+    relative,
+)
+from longhaul.domain.paths import DataPath
+from longhaul.domain.pending import pending_ref
+from longhaul.ports import Background
+from longhaul.settings import Mode
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+# Each holds one part in memory, unless S3 copies it: 64 MiB at the usual part size.
+_AT_ONCE: Final = 8
+_MAX_KEY_BYTES: Final = 1024  # S3's limit
+
+
+class Uploader:
+    """Uploads an attempt's files and leaves them pending. `data_bucket` holds the pending list."""
+
+    def __init__(
+        self,
+        client: "S3Client",
+        data_bucket: str,
+        stop: Stop,
+        *,
+        begin: Callable[[int], None],
+        advance: Callable[[int], None],
+        background: Background = Threads(),  # noqa: B008 - stateless
+    ) -> None:
+        """`begin` gets the bytes to come, `advance` the bytes that went."""
+        self._s3 = client
+        self._data_bucket = data_bucket
+        self._stop = stop
+        self.begin = begin
+        self._advance = advance
+        self._background = background
+
+    def upload(
+        self,
+        attempt: AttemptId,
+        prefix: str,
+        datasets: Sequence[Dataset],
+        mode: Mode = "overwrite",
+        was_read: Manifest | None = None,
+    ) -> CommittedOutput:
+        """Upload every file of the datasets, ready to be committed.
+
+        An overwrite replaces what is there now. A job that read its own output replaces the
+        manifest that `was_read`: what was appended since is not in its result, and stays.
+
+        Raises:
+            NoOutputError: a script wrote nothing.
+            PermanentJobError: files of one format would be appended to files of another, the output
+                would have more than MAX_FILES, or a file a name that it cannot have.
+            StopRequestedError: the attempt has to stop; its uploads are left for
+                `Publisher.discard`.
+        """
+        files = [
+            file for dataset in datasets for file in files_of(self._s3, dataset, attempt.token)
+        ]
+        if datasets and not files and all(dataset.rows is None for dataset in datasets):
+            raise NoOutputError("the script wrote nothing to {output}")
+        place = DataPath.on_s3(prefix)
+        # First of all: from here on nothing of the job runs, and a wait for S3 is not its fault.
+        self.begin(sum(file.size for file in files))
+        current, etag = read_manifest(self._s3, place.bucket, place.key)
+        there = current if mode == "append" else None
+        if there is not None:
+            _require_same_formats(there, files)
+        require_few(len(files) + (len(there.files) if there else 0))
+        replaced = (was_read or current) if mode == "overwrite" else None
+        pending = PendingOutput(
+            token=attempt.token,
+            prefix=prefix,
+            mode=mode,
+            replaces_base=replaced.base if replaced else None,
+            replaces_etag=etag if mode == "overwrite" else None,
+            replaces=tuple(file.path for file in replaced.files) if replaced else (),
+        )
+        return self.send(attempt, prefix, pending, files, datasets)
+
+    def send(
+        self,
+        attempt: AttemptId,
+        output: str,
+        pending: PendingOutput,
+        files: Sequence[WrittenFile],
+        datasets: Sequence[Dataset],
+    ) -> CommittedOutput:
+        """Upload these files of the datasets, ready to be committed as `output`.
+
+        Raises:
+            PermanentJobError, StopRequestedError: as `upload`.
+        """
+        place = DataPath.on_s3(pending.prefix)
+        _require_places(place.key, files)
+        bucket, key_prefix = place.bucket, place.key
+        uploads = self._create(bucket, key_prefix, files)
+        pending = pending.model_copy(update={"uploads": tuple(uploads)})
+        self._list(attempt, pending)
+        manifest = Manifest(
+            key=attempt.key,
+            run=attempt.run,
+            attempt=attempt.attempt,
+            files=tuple(
+                ManifestFile(path=file.path, size=file.size, dataset=file.dataset) for file in files
+            ),
+            rows={dataset.name: dataset.rows for dataset in datasets if dataset.rows is not None},
+        )
+        sent = self._send(bucket, key_prefix, files, uploads)
+        self._list(
+            attempt, pending.model_copy(update={"uploads": tuple(sent), "manifest": manifest})
+        )
+        return CommittedOutput(
+            attempt=attempt.attempt,
+            pending_ref=pending_ref(attempt),
+            prefix=output,
+            files=len(files),
+            size_bytes=sum(file.size for file in files),
+        )
+
+    def _create(self, bucket: str, prefix: str, files: Sequence[WrittenFile]) -> list[Upload]:
+        def create(file: WrittenFile) -> Upload:
+            self._stop.check()
+            answer = self._s3.create_multipart_upload(
+                Bucket=bucket, Key=prefix + file.path, ChecksumAlgorithm="CRC32"
+            )
+            return Upload(path=file.path, upload_id=answer["UploadId"], size=file.size)
+
+        return self._background.run_all([partial(create, file) for file in files], at_once=_AT_ONCE)
+
+    def _send(
+        self, bucket: str, prefix: str, files: Sequence[WrittenFile], uploads: Sequence[Upload]
+    ) -> list[Upload]:
+        """Send the parts of all files: many at once, of one large file or of many small ones."""
+
+        def send(file: WrittenFile, upload: Upload, number: int) -> Part:
+            self._stop.check()
+            part, size = file.put_part(self._s3, bucket, prefix + file.path, upload, number)
+            self._advance(size)
+            return part
+
+        tasks = [
+            partial(send, file, upload, number)
+            for file, upload in zip(files, uploads, strict=True)
+            for number in range(1, file.part_count + 1)
+        ]
+        parts = iter(self._background.run_all(tasks, at_once=_AT_ONCE))
+        return [
+            upload.model_copy(update={"parts": tuple(islice(parts, file.part_count))})
+            for file, upload in zip(files, uploads, strict=True)
+        ]
+
+    def _list(self, attempt: AttemptId, pending: PendingOutput) -> None:
+        body = pending.model_dump_json().encode()
+        # Before the commit: no function could publish it.
+        if len(body) > MAX_BYTES or not is_readable(body):
+            raise PermanentJobError(
+                f"output: a list of {len(pending.uploads):,} files with such names, parts and"
+                " columns is more than can be published at once: write fewer and larger files"
+                " (coalesce), or with shorter names"
+            )
+        self._s3.put_object(
+            Bucket=self._data_bucket,
+            Key=pending_ref(attempt),
+            Body=body,
+            ContentType="application/json",
+        )
+
+
+def _require_same_formats(current: Manifest, files: Sequence[WrittenFile]) -> None:
+    """Refuse to append to files of another format: no reader takes a mixed dataset.
+
+    Only where Spark wrote some of them. Files of a job's own (`job.files`) have any extensions.
+    """
+    for dataset in dict.fromkeys(file.dataset for file in files):
+        old_paths = [file.path for file in current.of_dataset(dataset)]
+        new_paths = [file.path for file in files if file.dataset == dataset]
+        there, new = set(map(extension_of, old_paths)), set(map(extension_of, new_paths))
+        if there and there != new and any(map(_is_of_spark, (*old_paths, *new_paths))):
+            raise PermanentJobError(
+                f"output: mode is append, and dataset {dataset!r} holds {_named(there)} files, to"
+                f" which {_named(new)} files cannot be added"
+            )
+
+
+def _is_of_spark(path: str) -> bool:
+    return path.rpartition("/")[2].startswith("part-")
+
+
+def _require_places(prefix: str, files: Sequence[WrittenFile]) -> None:
+    """Refuse names before the first upload: later they would leave uploads that no list names."""
+    seen: set[str] = set()
+    for file in files:
+        try:
+            relative(file.path)
+        except ValueError as error:
+            raise PermanentJobError(f"output: the file name {file.path!r} {error}") from error
+        if len(f"{prefix}{file.path}".encode()) > _MAX_KEY_BYTES:
+            raise PermanentJobError(
+                f"output: the key of {file.path} would be longer than {_MAX_KEY_BYTES} bytes"
+            )
+        # A second upload to a key would replace the first: one of them never gets there.
+        if file.path in seen:
+            raise PermanentJobError(
+                f"output: two files would be {file.path}: a dataset's name is a folder of the"
+                " output; give one of them another name"
+            )
+        seen.add(file.path)
+
+
+def _named(extensions: set[str]) -> str:
+    return " and ".join(sorted(extension or "nameless" for extension in extensions))

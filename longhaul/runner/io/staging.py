@@ -1,0 +1,240 @@
+"""Inputs to the task's own disk.
+
+By boto3's parallel multipart transfers: the fastest way tried, and one that serves every S3.
+"""
+
+import logging
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from boto3.s3.transfer import TransferConfig
+
+from longhaul.runner.io.listing import InputListing, Source, find, parted
+from longhaul.runner.io.transfer import look_twice, transfer
+from longhaul.runner.stopping import Stop
+from longhaul.domain.errors import LonghaulError, PermanentJobError
+from longhaul.domain.tables import InputPath
+from longhaul.settings import SizeName
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+    from longhaul.runner.io.table_inputs import PlannedTable
+    from longhaul.runner.io.table_rows import StagedFile, StagedTable
+
+logger = logging.getLogger(__name__)
+
+_MIB: Final = 1024 * 1024
+_GIB: Final = 1024 * _MIB
+# Parts of 16 MiB in 16 threads keep a task's network busy in 256 MiB of memory at most.
+_TRANSFER: Final = TransferConfig(
+    multipart_threshold=32 * _MIB, multipart_chunksize=16 * _MIB, max_concurrency=16
+)
+# Left free for shuffle and output: the errors of a full disk do not name it as the reason.
+_DISK_RESERVE_FRACTION: Final = 0.5
+_DISK_RESERVE_BYTES: Final = 256 * _MIB
+# Files of tables that are written again at once, in some 100 MiB of memory each.
+_REWRITES: Final = 4
+# Beside the inputs, whose names have no dot.
+_DELETES: Final = ".row-deletes"
+
+
+class OutOfDiskError(LonghaulError):
+    """The disk is too small for the inputs; that of a larger size may do."""
+
+
+@dataclass(frozen=True)
+class StagedInput:
+    """An input on local disk.
+
+    `path` is a folder for any of Spark's readers. Its files keep their extensions and their
+    partition folders.
+    """
+
+    path: str
+    files: int
+    size_bytes: int
+    extensions: frozenset[str]
+
+
+class Stager:
+    def __init__(
+        self,
+        client: "S3Client",
+        listing: InputListing,
+        folder: Path,
+        stop: Stop,
+        *,
+        disk_gib: Mapping[SizeName, int],
+        begin: Callable[[int], None],
+        advance: Callable[[int], None],
+    ) -> None:
+        """`begin` gets the bytes to come, `advance` those that came.
+
+        `disk_gib` is the disk of each size: inputs for which none is large enough are refused.
+        """
+        self._s3 = client
+        self._listing = listing
+        self._folder = folder
+        self._stop = stop
+        self._disk_gib = disk_gib
+        self._begin = begin
+        self._advance = advance
+
+    def stage(self, inputs: Mapping[str, InputPath]) -> dict[str, StagedInput]:
+        """Bring every input to disk.
+
+        Raises:
+            PermanentJobError: an input is missing or empty, a table cannot be read, or no size has
+                a disk for them.
+            OutOfDiskError: the disk is too small.
+            InputChangingError: files vanished while they were read, twice.
+            StopRequestedError: the attempt has to stop.
+        """
+        return look_twice(lambda: self._stage(inputs), lambda: self._stage_again(inputs))
+
+    def _stage_again(self, inputs: Mapping[str, InputPath]) -> dict[str, StagedInput]:
+        shutil.rmtree(self._folder, ignore_errors=True)
+        return self._stage(inputs)
+
+    def _stage(self, inputs: Mapping[str, InputPath]) -> dict[str, StagedInput]:
+        paths, of_tables = parted(inputs)
+        sources = find(self._listing, paths)
+        tables = self._listing.tables_of(of_tables)
+        self._stop.check()
+        places = {name: self._places(name, files) for name, files in sources.items()}
+        staged = {name: self._staged_table(name, table) for name, table in tables.items()}
+        files = {p: s for each in places.values() for p, s in each.items()}
+        remote = {
+            **{place: source for place, source in files.items() if source.bucket},
+            **{place: source for each in staged.values() for place, source in each.downloads()},
+        }
+        size = sum(source.size for source in remote.values())
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._check_disk(size)
+        self._begin(size)
+        for place in (*files, *remote):
+            place.parent.mkdir(parents=True, exist_ok=True)
+        for place, source in files.items():
+            if not source.bucket:
+                place.symlink_to(source.key)
+        if remote:
+            self._download(remote)
+        self._make_plain([file for each in staged.values() for file in each.files])
+        return {
+            **{name: each.as_input() for name, each in staged.items()},
+            **{
+                name: StagedInput(
+                    path=(self._folder / name).as_uri(),
+                    files=len(files),
+                    size_bytes=sum(source.size for source in files.values()),
+                    extensions=frozenset(extension_of(source.name) for source in files.values()),
+                )
+                for name, files in places.items()
+            },
+        }
+
+    def _staged_table(self, name: str, table: "PlannedTable") -> "StagedTable":
+        from longhaul.runner.io.table_rows import StagedTable  # noqa: PLC0415 - takes a third of a second
+
+        return StagedTable(table, self._folder / name, self._folder / _DELETES / name)
+
+    def _make_plain(self, files: "Sequence[StagedFile]") -> None:
+        """Write those again of which Spark would read other rows than the table has."""
+        rewrites = [file for file in files if not file.is_plain]
+        if not rewrites:
+            return
+        logger.info("%d files of tables are written again, of %d", len(rewrites), len(files))
+        self._begin(sum(file.size for file in rewrites))
+        with ThreadPoolExecutor(_REWRITES, thread_name_prefix="rewriting") as pool:
+            futures = {pool.submit(file.rewrite, self._stop.check): file for file in rewrites}
+            try:
+                for future in as_completed(futures):
+                    future.result()
+                    self._advance(futures[future].size)
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+        shutil.rmtree(self._folder / _DELETES, ignore_errors=True)
+
+    def _places(self, name: str, sources: list[Source]) -> dict[Path, Source]:
+        """Where each file goes.
+
+        Numbered and flat: a glob may find equal names in many folders, and Spark skips nested
+        folders.
+        """
+        return {
+            self._folder.joinpath(
+                name,
+                # Spark reads a colon that is escaped, and Hadoop takes a bare one for a scheme's.
+                *(part.replace(":", "%3A") for part in source.partitions),
+                staged_name(number, source.name),
+            ): source
+            for number, source in enumerate(sources)
+        }
+
+    def _check_disk(self, size: int) -> None:
+        """Before the first byte: a disk that fills up half-way fails whatever writes next."""
+        disk = shutil.disk_usage(self._folder)
+        needed = size + max(_DISK_RESERVE_BYTES, int(size * _DISK_RESERVE_FRACTION))
+        if disk.free >= needed:
+            return
+        text = (
+            f"the inputs are {size / _MIB:.0f} MiB and need {needed / _MIB:.0f} MiB of disk, of"
+            f" which {disk.free / _MIB:.0f} MiB are free"
+        )
+        # With what the image takes of it.
+        whole_gib = (needed + disk.used) / _GIB
+        name, gib = max(self._disk_gib.items(), key=lambda each: each[1], default=("", 0))
+        if name and gib < whole_gib:
+            raise PermanentJobError(
+                f"{text}: the largest size, {name}, has {gib} GiB; use the engine emr-serverless,"
+                " or split the inputs over several jobs"
+            )
+        raise OutOfDiskError(text)
+
+    def _download(self, files: Mapping[Path, Source]) -> None:
+        transfer(
+            self._s3,
+            _TRANSFER,
+            files,
+            lambda manager, source, place, subscribers: manager.download(
+                source.bucket, source.key, str(place), subscribers=subscribers
+            ),
+            stop=self._stop,
+            advance=self._advance,
+        )
+
+
+# Disks take names of 255 bytes; a number, and Hadoop's `.….crc` around the name, need some.
+_MAX_NAME_BYTES: Final = 200
+
+# What Spark unpacks, by a file's name. It reads any other as plain text.
+_COMPRESSIONS: Final = {"gz", "bz2", "deflate", "lz4", "snappy"}
+UNREADABLE: Final = frozenset(
+    {"zip", "xz", "zst", "zstd", "gzip", "7z", "rar", "tar", "tgz", "tbz2", "txz", "lzma", "z"}
+)
+"""Compressions that Spark does not unpack: it would read garbage, without an error."""
+
+
+def staged_name(number: int, name: str) -> str:
+    """The name of an input's file where Spark reads it: the number keeps equal names apart.
+
+    Hadoop takes what is before a colon for the scheme of a URI. The end of a long name stays,
+    because it has the extension.
+    """
+    end = os.fsencode(name.replace(":", "-"))[-_MAX_NAME_BYTES:].decode(errors="ignore")
+    return f"{number:05d}-{end}"
+
+
+def extension_of(name: str) -> str:
+    """`csv` of `flights.csv.gz`; empty when there is none."""
+    parts = name.lower().split(".")[1:]
+    while parts and parts[-1] in _COMPRESSIONS:
+        parts.pop()
+    return parts[-1] if parts else ""

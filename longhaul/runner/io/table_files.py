@@ -1,0 +1,193 @@
+"""Entries of a table for Parquet files that Spark wrote, from their footers.
+
+What a file's partition is follows from its statistics: see `longhaul.runner.io.splitting`.
+"""
+
+import sys
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from pyiceberg.conversions import to_bytes
+from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionField, partition_record_value
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import parse_transform
+from pyiceberg.types import (
+    BinaryType,
+    DateType,
+    DoubleType,
+    FloatType,
+    IcebergType,
+    PrimitiveType,
+    StringType,
+    TimestampType,
+    TimestamptzType,
+)
+
+from longhaul.runner.io.field_ids import write_ids
+from longhaul.adapters.iceberg.footers import statistics_of
+from longhaul.domain.errors import PermanentJobError
+from longhaul.domain.tables import ColumnStatistics, PartitionBy, TableFile
+
+if TYPE_CHECKING:
+    from pyiceberg.io.pyarrow import DataFileStatistics
+
+_BEFORE_SURROGATES: Final = "\ud7ff"
+_AFTER_SURROGATES: Final = "\ue000"
+_PARTS: Final = {
+    "size": "column_sizes",
+    "values": "value_counts",
+    "nulls": "null_value_counts",
+    "nans": "nan_value_counts",
+    "lower": "lower_bounds",
+    "upper": "upper_bounds",
+}
+
+
+def require_partitions(partition_by: Sequence[PartitionBy], columns: Schema) -> None:
+    """Raises PermanentJobError unless the columns are there, once, and of a type for that."""
+    for by in partition_by:
+        if partition_by.count(by) > 1:
+            raise PermanentJobError(f"output: partition_by {by}: it is named twice")
+        found = next((field for field in columns.fields if field.name == by.column), None)
+        if found is None:
+            raise PermanentJobError(f"output: partition_by {by}: the job writes no such column")
+        kind: IcebergType = found.field_type
+        times = (
+            (TimestampType, TimestamptzType)
+            if by.transform == "hour"
+            else (*(DateType, TimestampType, TimestamptzType),)
+        )
+        fits = (
+            isinstance(kind, PrimitiveType)
+            and not isinstance(kind, (FloatType, DoubleType, BinaryType))
+            if by.transform == "identity"
+            else isinstance(kind, times)
+        )
+        if not fits:
+            raise PermanentJobError(f"output: partition_by {by}: a {kind} cannot be used like this")
+
+
+def describe(
+    files: Iterable[Path],
+    columns: Schema,
+    partition_by: tuple[PartitionBy, ...],
+    folder: str,
+    without_null: Collection[str] = (),
+) -> list[tuple[Path, TableFile]]:
+    """Each file that has rows, with its entry; the field ids of `columns` get into its footer.
+
+    `folder` is where the files go, below the table's location; their names are made here.
+    `without_null`: columns that are known to hold no null. The footer of a file with a very long
+    text does not say it.
+
+    Raises:
+        PermanentJobError: a file's rows are not of one partition, as far as it can be seen.
+    """
+    # Only the runner's image has pyarrow.
+    import pyarrow.parquet as pq  # noqa: PLC0415
+    from pyiceberg.io.pyarrow import (  # noqa: PLC0415
+        compute_statistics_plan,
+        parquet_path_to_id_mapping,
+    )
+
+    plan, ids = compute_statistics_plan(columns, {}), parquet_path_to_id_mapping(columns)
+    fields = _partition_fields(columns, partition_by)
+    filled = {field.field_id for field in columns.fields if field.name in without_null}
+    described: list[tuple[Path, TableFile]] = []
+    for file in files:
+        footer = pq.read_metadata(file)
+        if footer.num_rows == 0:
+            continue
+        write_ids(file, columns)
+        found = statistics_of(footer, plan, ids)
+        partition = tuple(_value(field, found, columns, footer.num_rows) for field in fields)
+        entry = TableFile(
+            path=f"{folder}{len(described):05d}.parquet",
+            size=file.stat().st_size,
+            rows=footer.num_rows,
+            partition=partition,
+            columns=_statistics(_with_bounds_of_texts(found).to_serialized_dict(), filled),
+            split_offsets=tuple(found.split_offsets),
+        )
+        described.append((file, entry))
+    return described
+
+
+def _with_bounds_of_texts(found: "DataFileStatistics") -> "DataFileStatistics":
+    """The same with upper bounds of texts that can be encoded.
+
+    pyiceberg takes the next code point for the last character that it keeps. For U+D7FF that is
+    half of a surrogate pair.
+    """
+    for seen in found.column_aggregates.values():
+        if seen.primitive_type == StringType() and seen.current_max and seen.trunc_length:
+            seen.current_max = _upper_text(seen.current_max, seen.trunc_length)
+    return found
+
+
+def _upper_text(greatest: str, length: int) -> str | None:
+    if len(greatest) <= length:
+        return greatest
+    kept = greatest[:length].rstrip(chr(sys.maxunicode))
+    if not kept:
+        return None
+    following = _AFTER_SURROGATES if kept[-1] == _BEFORE_SURROGATES else chr(ord(kept[-1]) + 1)
+    return kept[:-1] + following
+
+
+def _statistics(raw: dict[str, Any], filled: Collection[int]) -> dict[int, ColumnStatistics]:
+    return {
+        column_id: ColumnStatistics(
+            **({"nulls": 0} if column_id in filled else {})
+            | {
+                ours: raw[theirs][column_id]
+                for ours, theirs in _PARTS.items()
+                if column_id in (raw[theirs] or {})
+            }
+        )
+        for column_id in raw["column_sizes"]
+    }
+
+
+def _partition_fields(
+    columns: Schema, partition_by: tuple[PartitionBy, ...]
+) -> list[PartitionField]:
+    return [
+        PartitionField(
+            source_id=columns.find_field(by.column).field_id,
+            field_id=PARTITION_FIELD_ID_START + n,
+            transform=parse_transform(by.transform),
+            name=by.column,
+        )
+        for n, by in enumerate(partition_by)
+    ]
+
+
+def _value(
+    field: PartitionField, found: "DataFileStatistics", columns: Schema, rows: int
+) -> bytes | None:
+    """The partition's value of a file, in Iceberg's binary form: its least is its greatest."""
+    source = columns.find_field(field.source_id)
+    nulls = found.null_value_counts.get(field.source_id)
+    if nulls == rows:
+        return None
+    seen = found.column_aggregates.get(field.source_id)
+    transform = field.transform.transform(source.field_type)
+    ends = (seen.current_min, seen.current_max) if seen and nulls == 0 else ()
+    low, high = [transform(partition_record_value(field, end, columns)) for end in ends] or (
+        None,
+    ) * 2
+    if low is None:
+        raise PermanentJobError(
+            f"output: column {source.name} cannot part the rows: its values are too long,"
+            " or in years before 1 or after 9999"
+        )
+    if low != high:
+        raise PermanentJobError(
+            f"output: column {source.name} cannot part the rows: a file has several of its values"
+        )
+    result = field.transform.result_type(source.field_type)
+    if not isinstance(result, PrimitiveType):
+        raise TypeError(f"partition of {result}")
+    return to_bytes(result, low)

@@ -1,0 +1,374 @@
+"""The files of tables that are inputs: data files, and the row deletes that apply to them.
+
+What cannot be read as its writer meant it is refused by name.
+"""
+
+import logging
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from decimal import Context, Decimal
+from typing import Any, Final
+
+from pyiceberg.expressions import (
+    AlwaysFalse,
+    AlwaysTrue,
+    And,
+    BooleanExpression,
+    EqualTo,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    LessThan,
+    LessThanOrEqual,
+    LiteralPredicate,
+    Not,
+    NotEqualTo,
+    NotIn,
+    NotNaN,
+    NotNull,
+    NotStartsWith,
+    Or,
+    Reference,
+    SetPredicate,
+)
+from pyiceberg.expressions.literals import AboveMax, BelowMin, DecimalLiteral, Literal
+from pyiceberg.expressions.parser import parse
+from pyiceberg.expressions.visitors import bind, rewrite_not
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestContent
+from pyiceberg.schema import Schema
+from pyiceberg.table import FileScanTask, Table
+from pyiceberg.table.name_mapping import NameMapping
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import DecimalType, FloatType, IcebergType, IntegerType, LongType
+from pyparsing import ParseException
+
+from longhaul.runner.io.listing import Source, TableVersion
+from longhaul.runner.io.table_projection import UnreadableError, spark_columns
+from longhaul.runner.io.tables import version_of
+from longhaul.runner.io.transfer import VanishedError
+from longhaul.adapters.iceberg.catalog import FORMAT_VERSION, OccupiedError, Tables
+from longhaul.domain.errors import PermanentJobError
+from longhaul.domain.paths import DataPath
+from longhaul.domain.quoting import without_values
+from longhaul.domain.tables import TableInput, TablePath
+
+_ALL: Final = AlwaysTrue()
+# Hadoop's names for S3, which other writers leave in the metadata.
+_S3: Final = ("s3://", "s3a://", "s3n://")
+
+# Of Python, for null beside any other value.
+_NULL_COMPARED: Final = re.compile(r"not supported between instances of .*'NoneType'")
+# More digits than any decimal of a table.
+_EXACT: Final = Context(prec=76)
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class PlannedFile:
+    """A data file. `uri` is how row deletes name it.
+
+    `constants` has the values of its identity partition by field id, in pyiceberg's own form: files
+    that came from Hive lack these columns.
+    """
+
+    uri: str
+    source: Source
+    deletes: tuple[Source, ...]
+    constants: Mapping[int, Any]
+    where: BooleanExpression  # bound; what its partition says already is left out
+
+
+@dataclass(frozen=True)
+class PlannedTable:
+    """A table as an input: its columns, and the files that hold its rows."""
+
+    name: str  # of the input
+    schema: Schema
+    names: NameMapping  # of columns in files without field ids
+    files: tuple[PlannedFile, ...]
+
+
+@dataclass
+class TablePlanner:
+    """Looks at each table once, so that all inputs from it are of one version."""
+
+    tables: Tables
+    require_readable: Callable[[str], object]
+    """Raises ValueError for a place that the job may not read."""
+    _loaded: dict[TablePath, Table] = field(default_factory=dict)
+
+    def plan(
+        self, inputs: Mapping[str, TableInput], versions: dict[TablePath, TableVersion]
+    ) -> dict[str, PlannedTable]:
+        """`versions` gets those of tables that are read as they are now.
+
+        Raises:
+            PermanentJobError: a table is missing, or cannot be read right; the message says why.
+            VanishedError: a file of its metadata is gone.
+        """
+        self._loaded.clear()
+        versions.clear()
+        planned = {}
+        for name, wanted in inputs.items():
+            try:
+                planned[name] = self._plan(name, wanted, versions)
+                spark_columns(planned[name].schema)
+            except (OccupiedError, UnreadableError) as error:
+                raise PermanentJobError(f"input {name!r}: {error}") from error
+            except FileNotFoundError as error:
+                raise VanishedError(str(error)) from error
+        return planned
+
+    def _plan(
+        self, name: str, wanted: TableInput, versions: dict[TablePath, TableVersion]
+    ) -> PlannedTable:
+        table = self._load(wanted.table)
+        if wanted.snapshot is None:
+            snapshot, schema = table.current_snapshot(), table.schema()
+            versions[wanted.table] = version_of(table)
+        else:
+            snapshot = table.snapshot_by_id(wanted.snapshot)
+            if snapshot is None:
+                raise UnreadableError(
+                    f"{wanted.table} has no snapshot {wanted.snapshot}: it never was, or expired"
+                )
+            schema = table.schemas().get(snapshot.schema_id or 0, table.schema())
+        where = parse_filter(wanted.where, schema)
+        logger.info(
+            "input %s is %s",
+            name,
+            wanted.table,
+            extra={"snapshot": snapshot.snapshot_id if snapshot else None},
+        )
+        names = table.name_mapping() or NameMapping([])
+        if snapshot is None:
+            return PlannedTable(name, schema, names, ())
+        _require_no_equality_deletes(wanted.table, snapshot, table)
+        # Manifests are pruned by the names that columns have now. What is left of the filter for a
+        # file (its residual) is known only where they were.
+        pruned = where if schema.schema_id == table.schema().schema_id else _ALL
+        try:
+            tasks = [*table.scan(row_filter=pruned, snapshot_id=snapshot.snapshot_id).plan_files()]
+        except TypeError as error:
+            if not _NULL_COMPARED.search(str(error)):
+                raise
+            # pyiceberg compares a null partition's value with the filter's. Read all files, and
+            # apply the filter to their rows.
+            pruned = _ALL
+            tasks = [*table.scan(snapshot_id=snapshot.snapshot_id).plan_files()]
+        bound = bind(schema, where, case_sensitive=True)
+        files = tuple(
+            self._planned(table, task, _ALL if pruned == where and task.residual == _ALL else bound)
+            for task in sorted(tasks, key=lambda task: task.file.file_path)
+        )
+        return PlannedTable(name, schema, names, files)
+
+    def _load(self, path: TablePath) -> Table:
+        if path not in self._loaded:
+            table = self.tables.find(path)
+            if table is None:
+                raise UnreadableError(f"there is no table {path}")
+            if table.metadata.format_version > FORMAT_VERSION:
+                raise UnreadableError(
+                    f"{path} has Iceberg's format {table.metadata.format_version}: Longhaul reads"
+                    f" up to {FORMAT_VERSION}; copy the rows to a table of format"
+                    f" {FORMAT_VERSION}, or read it with a job's own code"
+                )
+            self._loaded[path] = table
+        return self._loaded[path]
+
+    def _planned(self, table: Table, task: FileScanTask, where: BooleanExpression) -> PlannedFile:
+        return PlannedFile(
+            uri=task.file.file_path,
+            source=self._source(task.file),
+            deletes=tuple(
+                self._source(each)
+                for each in sorted(task.delete_files, key=lambda each: each.file_path)
+            ),
+            constants={
+                part.source_id: task.file.partition[n]
+                for n, part in enumerate(table.specs()[task.file.spec_id].fields)
+                if isinstance(part.transform, IdentityTransform)
+            },
+            where=where,
+        )
+
+    def _source(self, file: DataFile) -> Source:
+        uri = file.file_path
+        scheme = next((each for each in _S3 if uri.startswith(each)), None)
+        if scheme is None:
+            raise UnreadableError(f"{uri} is not on S3: copy the table to one that is")
+        place = f"s3://{uri.removeprefix(scheme)}"
+        if file.file_format != FileFormat.PARQUET:
+            raise UnreadableError(
+                f"{place} is {file.file_format.value}: Longhaul reads tables of Parquet files;"
+                " rewrite it (rewrite_data_files, with write.format.default=parquet)"
+            )
+        if file.key_metadata:
+            raise UnreadableError(f"{place} is encrypted by its writer: Longhaul has no key for it")
+        try:
+            self.require_readable(place)
+        except ValueError as error:
+            raise UnreadableError(f"the table's file {place}: {error}") from error
+        path = DataPath.on_s3(place)
+        return Source(path.bucket, path.key, file.file_size_in_bytes)
+
+
+def parse_filter(where: str, schema: Schema) -> BooleanExpression:
+    """Raises UnreadableError, for people, if it cannot be used."""
+    if not where:
+        return _ALL
+    try:
+        found = _rescaled(parse(where), schema)
+        bind(schema, found, case_sensitive=True)
+        return _as_in_sql(rewrite_not(found), schema)
+    except ParseException as error:
+        # Its own text is the whole grammar, and then the filter.
+        raise UnreadableError(
+            f"its filter cannot be used: it makes no sense at character {error.column}"
+        ) from error
+    except (ValueError, TypeError, ArithmeticError) as error:
+        said = without_values(str(error), where)
+        raise UnreadableError(f"its filter cannot be used: {said}") from error
+
+
+def _rescaled(where: BooleanExpression, schema: Schema) -> BooleanExpression:
+    """The same with decimals of as many places as their columns have: pyiceberg asks for it."""
+    match where:
+        case And():
+            return And(_rescaled(where.left, schema), _rescaled(where.right, schema))
+        case Or():
+            return Or(_rescaled(where.left, schema), _rescaled(where.right, schema))
+        case Not():
+            return Not(_rescaled(where.child, schema))
+        case LiteralPredicate() if (places := _places(where.term, schema)) is not None:
+            return type(where)(where.term, _with_places(where.literal, places))
+        case SetPredicate() if (places := _places(where.term, schema)) is not None:
+            return type(where)(where.term, {_with_places(each, places) for each in where.literals})
+        case _:
+            return where
+
+
+def _places(term: Any, schema: Schema) -> int | None:  # noqa: ANN401 - any term of pyiceberg
+    """The places of a decimal column; None of any other."""
+    if not isinstance(term, Reference) or term.name not in schema.column_names:
+        return None
+    kind = schema.find_field(term.name).field_type
+    return kind.scale if isinstance(kind, DecimalType) else None
+
+
+def _with_places(literal: Literal[Any], places: int) -> Literal[Any]:
+    if not isinstance(literal, DecimalLiteral):
+        return literal
+    exact = literal.value.quantize(Decimal(1).scaleb(-places), context=_EXACT)
+    return DecimalLiteral(exact) if exact == literal.value else literal
+
+
+def _as_in_sql(where: BooleanExpression, schema: Schema) -> BooleanExpression:
+    """A filter without `not`, in which null matches no negation, and 0.0 is -0.0 in a list too.
+
+    Null would match for Iceberg, which looks at partitions, and not for pyarrow, which looks at
+    rows: what a filter means would depend on how the table is partitioned. In a list pyarrow
+    compares the bits of floats.
+
+    Raises:
+        ValueError: whole numbers are compared with a fraction.
+    """
+    if isinstance(where, LiteralPredicate | SetPredicate):
+        where = _within_type(where, schema)
+    match where:
+        case In(term=term, literals=literals) if _has_zero(literals):
+            return Or(where, EqualTo(term=term, value=0))
+        case NotIn(term=term, literals=literals) if _has_zero(literals):
+            return And(where, NotNull(term=term), NotEqualTo(term=term, value=0))
+        case And():
+            return And(_as_in_sql(where.left, schema), _as_in_sql(where.right, schema))
+        case Or():
+            return Or(_as_in_sql(where.left, schema), _as_in_sql(where.right, schema))
+        case NotEqualTo() | NotIn() | NotStartsWith() | NotNaN():
+            return And(where, NotNull(term=where.term))
+        case _:
+            return where
+
+
+def _within_type(where: LiteralPredicate | SetPredicate, schema: Schema) -> BooleanExpression:
+    """The same comparison with no number beyond those that the column's type has.
+
+    pyiceberg makes of such a number the greatest or the least of the type, which a list then
+    matches, or makes of the comparison one that null and NaN match too. It cuts fractions.
+    """
+    term: Any = where.term
+    column = term.bind(schema, case_sensitive=True).ref().field
+    kind = column.field_type
+    if not isinstance(kind, IntegerType | LongType | FloatType | DecimalType):
+        return where
+    literals = where.literals if isinstance(where, SetPredicate) else {where.literal}
+    if isinstance(kind, IntegerType | LongType) and any(each.value % 1 for each in literals):
+        raise ValueError(f"column {column.name} is {kind}: compare it with whole numbers")
+    beyond = {each: _beyond(each.to(kind), kind) for each in literals}
+    if not any(beyond.values()):
+        return where
+    match where:
+        case In() | EqualTo():
+            left = {each for each in literals if not beyond[each]}
+            return In(term=term, literals=left) if left else AlwaysFalse()
+        case NotIn() | NotEqualTo():
+            left = {each for each in literals if not beyond[each]}
+            return NotIn(term=term, literals=left) if left else NotNull(term=term)
+    (literal,) = literals
+    end = _end(kind, literal)
+    match where, beyond[literal]:
+        case LessThan() | LessThanOrEqual(), "above":
+            return LessThanOrEqual(term=term, value=end)
+        case LessThan() | LessThanOrEqual(), _:
+            return LessThan(term=term, value=end)
+        case _, "above":
+            return GreaterThan(term=term, value=end)
+        case _:
+            return GreaterThanOrEqual(term=term, value=end)
+
+
+def _beyond(literal: Literal[Any], kind: IcebergType) -> str:
+    if isinstance(kind, DecimalType):
+        # pyiceberg allows it, and pyarrow fails on it.
+        greatest = _greatest(kind)
+        return "above" if literal.value > greatest else "below" * (literal.value < -greatest)
+    if isinstance(literal, AboveMax):
+        return "above"
+    return "below" if isinstance(literal, BelowMin) else ""
+
+
+def _end(kind: IcebergType, literal: Literal[Any]) -> Any:  # noqa: ANN401 - of the type's values
+    """The greatest or the least of the type, which is nearest to a number beyond it."""
+    if isinstance(kind, DecimalType):
+        return _greatest(kind).copy_sign(literal.value)
+    return literal.to(kind).value
+
+
+def _greatest(kind: DecimalType) -> Decimal:
+    return Decimal((0, (9,) * kind.precision, -kind.scale))
+
+
+def _has_zero(literals: Iterable[Literal[Any]]) -> bool:
+    # False equals 0 in Python, and no boolean is compared with a number.
+    return any(each.value == 0 and not isinstance(each.value, bool) for each in literals)
+
+
+def _require_no_equality_deletes(path: TablePath, snapshot: Snapshot, table: Table) -> None:
+    for file in _delete_files(snapshot, table):
+        if file.content == DataFileContent.EQUALITY_DELETES:
+            raise UnreadableError(
+                f"{path} has equality deletes ({file.file_path}), which Longhaul does not apply:"
+                " compact it (Athena: OPTIMIZE … REWRITE DATA USING BIN_PACK; Spark:"
+                " rewrite_data_files with delete-file-threshold 1), then send the job again"
+            )
+
+
+def _delete_files(snapshot: Snapshot, table: Table) -> Iterable[DataFile]:
+    for manifest in snapshot.manifests(table.io):
+        if manifest.content == ManifestContent.DELETES:
+            for entry in manifest.fetch_manifest_entry(table.io):
+                yield entry.data_file

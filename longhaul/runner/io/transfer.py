@@ -1,0 +1,133 @@
+"""What all staging does: move many objects at once, heed a stop, retry a changed input."""
+
+import logging
+from collections.abc import Callable, Mapping
+from concurrent.futures import CancelledError
+from typing import TYPE_CHECKING, TypeVar
+
+from boto3.s3.transfer import TransferConfig, create_transfer_manager
+from botocore.exceptions import ClientError
+from s3transfer.exceptions import S3DownloadFailedError
+from s3transfer.subscribers import BaseSubscriber
+
+from longhaul.runner.io.listing import Source
+from longhaul.runner.stopping import Stop
+from longhaul.adapters.errors import code_of
+from longhaul.domain.errors import LonghaulError, PermanentJobError
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+    from s3transfer.futures import TransferFuture
+    from s3transfer.manager import TransferManager
+
+T = TypeVar("T")
+PlaceT = TypeVar("PlaceT")
+
+logger = logging.getLogger(__name__)
+
+
+class InputChangingError(LonghaulError):
+    """An input is replaced faster than it can be read. A later attempt may succeed."""
+
+
+class VanishedError(Exception):
+    """A listed object is not there any more, or another one has its place."""
+
+
+def look_twice(first: Callable[[], T], again: Callable[[], T]) -> T:
+    """The result of `first`, or of `again` if objects vanished meanwhile.
+
+    Objects vanish when an output of ours is replaced. The new manifest names files that are there.
+
+    Raises:
+        InputChangingError: objects vanished under both.
+    """
+    try:
+        return first()
+    except VanishedError as error:
+        logger.info(
+            "an input changed while it was read: reading it once more", extra={"file": str(error)}
+        )
+    try:
+        return again()
+    except VanishedError as error:
+        raise InputChangingError(
+            f"an input keeps changing while it is read: {error} is gone"
+        ) from error
+
+
+def transfer(
+    client: "S3Client",
+    config: TransferConfig,
+    places: Mapping[PlaceT, Source],
+    begin: "Callable[[TransferManager, Source, PlaceT, list[BaseSubscriber]], TransferFuture]",
+    *,
+    stop: Stop,
+    advance: Callable[[int], None],
+) -> None:
+    """Move each source to its place, many at once; `begin` starts one.
+
+    Raises:
+        VanishedError: a source is gone, or was replaced.
+        PermanentJobError: a source is archived.
+        StopRequestedError: the attempt has to stop.
+    """
+    watched = _Advance(advance, stop)
+    try:
+        with create_transfer_manager(client, config) as manager:
+            futures = [
+                begin(manager, source, place, [_Known(source, config), watched])
+                for place, source in places.items()
+            ]
+            for source, future in zip(places.values(), futures, strict=True):
+                try:
+                    future.result()
+                except S3DownloadFailedError as error:
+                    raise VanishedError(f"s3://{source.bucket}/{source.key}") from error
+                except ClientError as error:
+                    raise _translated(error, source) from error
+    except CancelledError:
+        stop.check()
+        raise
+
+
+def _translated(error: ClientError, source: Source) -> Exception:
+    """What a refused transfer means, or the error itself if another try may help."""
+    match code_of(error):
+        case "404" | "NoSuchKey" | "PreconditionFailed":
+            return VanishedError(f"s3://{source.bucket}/{source.key}")
+        case "InvalidObjectState":
+            return PermanentJobError(
+                f"s3://{source.bucket}/{source.key} is archived: restore it, or leave it out, and"
+                " send the job again"
+            )
+    return error
+
+
+class _Known(BaseSubscriber):
+    """Tells s3transfer what the listing says, so that it does not ask S3 about each file first.
+
+    A large file is read in parts, which need its ETag to be parts of one object. For one without
+    (of a manifest or a table), s3transfer asks.
+    """
+
+    def __init__(self, source: Source, config: TransferConfig) -> None:
+        self._source = source
+        self._is_enough = bool(source.etag) or source.size < config.multipart_threshold
+
+    def on_queued(self, future: "TransferFuture", **_: object) -> None:
+        if self._is_enough:
+            future.meta.provide_transfer_size(self._source.size)
+            future.meta.provide_object_etag(self._source.etag)
+
+
+class _Advance(BaseSubscriber):
+    """Called by s3transfer's threads for each chunk. A stop fails the transfer from here."""
+
+    def __init__(self, advance: Callable[[int], None], stop: Stop) -> None:
+        self._advance_by = advance
+        self._stop = stop
+
+    def on_progress(self, future: "TransferFuture", bytes_transferred: int, **_: object) -> None:  # noqa: ARG002 - its caller names it
+        self._advance_by(bytes_transferred)
+        self._stop.check()

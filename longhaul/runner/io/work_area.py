@@ -1,0 +1,127 @@
+"""Where an attempt works before it publishes.
+
+That is the task's own disk, or a hidden prefix of the data bucket that a whole cluster reaches. The
+scheme of a URI says which.
+"""
+
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+
+from longhaul.runner.io.cluster_staging import ClusterStager
+from longhaul.runner.io.listing import InputListing
+from longhaul.runner.io.staging import StagedInput, Stager
+from longhaul.runner.io.written import Folder, S3Folder
+from longhaul.runner.stopping import Stop
+from longhaul.domain.lease import AttemptId
+from longhaul.domain.paths import DataPath
+from longhaul.domain.tables import InputPath
+from longhaul.settings import SizeName
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+    from mypy_boto3_s3.type_defs import ObjectIdentifierTypeDef
+
+_DELETE_BATCH: Final = 1_000  # DeleteObjects' limit
+
+
+class WorkArea(Protocol):
+    @property
+    def output(self) -> Folder:
+        """Files below it are published when the job has succeeded."""
+
+    def stage(
+        self,
+        listing: InputListing,
+        inputs: Mapping[str, InputPath],
+        stop: Stop,
+        *,
+        begin: Callable[[int], None],
+        advance: Callable[[int], None],
+    ) -> Mapping[str, StagedInput]:
+        """Make the inputs readable for Spark.
+
+        `begin` gets the bytes to move, `advance` the bytes that were moved.
+        """
+
+    def clear(self) -> None:
+        """Delete it."""
+
+
+class DiskArea:
+    """A folder on the machine's disk, or on one that all machines of the cluster share."""
+
+    def __init__(self, client: "S3Client", folder: Path, disk_gib: Mapping[SizeName, int]) -> None:
+        """`disk_gib` is the disk of each size: inputs that fit none are refused."""
+        self._s3 = client
+        self._folder = folder
+        self._disk_gib = disk_gib
+        self.output: Folder = folder / "output"
+
+    def stage(
+        self,
+        listing: InputListing,
+        inputs: Mapping[str, InputPath],
+        stop: Stop,
+        *,
+        begin: Callable[[int], None],
+        advance: Callable[[int], None],
+    ) -> Mapping[str, StagedInput]:
+        return Stager(
+            self._s3,
+            listing,
+            self._folder / "inputs",
+            stop,
+            disk_gib=self._disk_gib,
+            begin=begin,
+            advance=advance,
+        ).stage(inputs)
+
+    def clear(self) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+class BucketArea:
+    """A prefix of the data bucket for this attempt alone; no input can be below it."""
+
+    def __init__(self, client: "S3Client", prefix: str, attempt: AttemptId) -> None:
+        self._s3 = client
+        place = DataPath.on_s3(prefix)
+        bucket, key = place.bucket, place.key
+        self._folder = S3Folder(bucket, f"{key}{attempt.key_hash}/{attempt.run}-{attempt.attempt}/")
+        self.output: Folder = self._folder / "output"
+
+    def stage(
+        self,
+        listing: InputListing,
+        inputs: Mapping[str, InputPath],
+        stop: Stop,
+        *,
+        begin: Callable[[int], None],
+        advance: Callable[[int], None],
+    ) -> Mapping[str, StagedInput]:
+        stager = ClusterStager(
+            self._s3, listing, self._folder / "inputs", stop, begin=begin, advance=advance
+        )
+        return stager.stage(inputs)
+
+    def clear(self) -> None:
+        pages = self._s3.get_paginator("list_objects_v2").paginate(
+            Bucket=self._folder.bucket,
+            Prefix=self._folder.prefix,
+            PaginationConfig={"PageSize": _DELETE_BATCH},
+        )
+        for page in pages:
+            keys: list[ObjectIdentifierTypeDef] = [
+                {"Key": item["Key"]} for item in page.get("Contents", [])
+            ]
+            if keys:
+                self._s3.delete_objects(
+                    Bucket=self._folder.bucket, Delete={"Objects": keys, "Quiet": True}
+                )
+
+
+def area_at(uri: str, client: "S3Client", attempt: AttemptId, disk: DiskArea) -> WorkArea:
+    """An attempt's work area on a cluster: below an `s3://` URI, or for `file:` the shared disk."""
+    return BucketArea(client, uri, attempt) if uri.startswith("s3://") else disk

@@ -1,0 +1,265 @@
+"""What Spark wrote for an attempt, and how its parts get into pending uploads.
+
+Files on disk are sent; objects in S3 are copied inside S3.
+"""
+
+import os
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+
+from longhaul.runner.io.listing import is_hidden
+from longhaul.domain.errors import PermanentError, PermanentJobError
+from longhaul.domain.manifest import MAX_FILES, Part, Upload
+from longhaul.domain.tables import PartitionBy
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+_MIB: Final = 1024 * 1024
+_MIN_PART: Final = 8 * _MIB
+# A part copied by S3 costs a call and no memory: as large as still splits a large file into many.
+_MIN_COPIED_PART: Final = 128 * _MIB
+_MAX_PARTS: Final = 10_000  # S3's limit
+# Empty objects that S3's console and some of Hadoop's file systems make for folders.
+_FOLDER_MARKS: Final = ("/", "_$folder$")
+
+
+class NotAFileError(PermanentError):
+    """Something in the output is no regular file."""
+
+
+class NoOutputError(PermanentError):
+    """The job ran to its end and wrote nothing."""
+
+
+@dataclass(frozen=True)
+class S3Folder:
+    """A prefix used as a folder. `prefix` ends with a slash."""
+
+    bucket: str
+    prefix: str
+
+    def __truediv__(self, name: str) -> "S3Folder":
+        return S3Folder(self.bucket, f"{self.prefix}{name}/")
+
+    def as_uri(self) -> str:
+        return f"s3://{self.bucket}/{self.prefix}"
+
+
+Folder = Path | S3Folder
+
+
+@dataclass(frozen=True)
+class TableLayout:
+    """What a table has to know of a dataset.
+
+    `schema` is Spark's as JSON; `partition_by`, how its rows are split; `required`, the columns
+    that are NOT NULL in the table.
+    """
+
+    schema: str
+    partition_by: tuple[PartitionBy, ...]
+    required: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """What one `job.write` left.
+
+    `name` is `.` for the output itself, else the folder below it. `rows` is exact, or None if
+    unknown. `layout` is that of files for a table. `without_null`: columns that were found to hold
+    no null.
+    """
+
+    name: str
+    folder: Folder
+    rows: int | None = None
+    layout: TableLayout | None = None
+    without_null: frozenset[str] = frozenset()
+
+
+class WrittenFile(Protocol):
+    """One file of an output; `path` is relative to the output's prefix."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def dataset(self) -> str: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def part_count(self) -> int: ...
+
+    def put_part(
+        self, client: "S3Client", bucket: str, key: str, upload: Upload, number: int
+    ) -> tuple[Part, int]:
+        """Put a part (`number` from 1) into the pending upload; returns it and its bytes."""
+
+
+@dataclass(frozen=True)
+class LocalFile:
+    file: Path
+    path: str
+    dataset: str
+    size: int
+
+    @property
+    def part_size(self) -> int:
+        return max(_MIN_PART, ceil(self.size / _MAX_PARTS))
+
+    @property
+    def part_count(self) -> int:
+        return max(1, ceil(self.size / self.part_size))  # an empty file is one empty part
+
+    def put_part(
+        self, client: "S3Client", bucket: str, key: str, upload: Upload, number: int
+    ) -> tuple[Part, int]:
+        with open(self.file, "rb", opener=_open_itself) as opened:
+            opened.seek((number - 1) * self.part_size)
+            body = opened.read(self.part_size)
+        return _sent(client, bucket, key, upload, number, body)
+
+
+@dataclass(frozen=True)
+class S3File:
+    bucket: str
+    key: str
+    path: str
+    dataset: str
+    size: int
+
+    @property
+    def part_size(self) -> int:
+        return max(_MIN_COPIED_PART, ceil(self.size / _MAX_PARTS))
+
+    @property
+    def part_count(self) -> int:
+        return max(1, ceil(self.size / self.part_size))
+
+    def put_part(
+        self, client: "S3Client", bucket: str, key: str, upload: Upload, number: int
+    ) -> tuple[Part, int]:
+        if self.size == 0:  # it has no range of bytes to name
+            return _sent(client, bucket, key, upload, number, b"")
+        start = (number - 1) * self.part_size
+        end = min(start + self.part_size, self.size)
+        result = client.upload_part_copy(
+            Bucket=bucket,
+            Key=key,
+            UploadId=upload.upload_id,
+            PartNumber=number,
+            CopySource={"Bucket": self.bucket, "Key": self.key},
+            CopySourceRange=f"bytes={start}-{end - 1}",
+        )["CopyPartResult"]
+        return Part(n=number, etag=result["ETag"], crc32=result.get("ChecksumCRC32")), end - start
+
+
+def _sent(
+    client: "S3Client", bucket: str, key: str, upload: Upload, number: int, body: bytes
+) -> tuple[Part, int]:
+    answer = client.upload_part(
+        Bucket=bucket,
+        Key=key,
+        UploadId=upload.upload_id,
+        PartNumber=number,
+        Body=body,
+        ChecksumAlgorithm="CRC32",
+    )
+    return Part(n=number, etag=answer["ETag"], crc32=answer.get("ChecksumCRC32")), len(body)
+
+
+def require_few(count: int) -> None:
+    """Raises PermanentJobError if an output would have more files than one may have."""
+    if count > MAX_FILES:
+        raise PermanentJobError(
+            f"output: {count:,} files are more than an output may have ({MAX_FILES:,}): write"
+            " fewer and larger ones (coalesce), or to another prefix"
+        )
+
+
+def count_files(folder: Folder) -> int:
+    """How many files Spark wrote into a folder on disk; 0 for one in S3: only a list would tell."""
+    if not isinstance(folder, Path):
+        return 0
+    return sum(sum(not is_hidden(name) for name in names) for _, _, names in os.walk(folder))
+
+
+def files_of(client: "S3Client", dataset: Dataset, token: str) -> "list[LocalFile] | list[S3File]":
+    """The data files of a dataset, without Spark's markers and checksums.
+
+    Raises:
+        NotAFileError: a local folder holds something besides regular files and folders.
+    """
+    if isinstance(dataset.folder, S3Folder):
+        return _s3_files(client, dataset, dataset.folder, token)
+    return local_files(dataset, dataset.folder, token)
+
+
+def local_files(dataset: Dataset, folder: Path, token: str) -> list[LocalFile]:
+    """The data files below a local folder.
+
+    Raises:
+        NotAFileError: there is something besides regular files and folders.
+    """
+    found = []
+    if folder.is_symlink():
+        raise NotAFileError("the output folder is a link: write into the folder itself")
+    for file in sorted(folder.rglob("*")):
+        # The entry's own status: a link would publish what it leads to, and a pipe never ends.
+        status = file.lstat()
+        if stat.S_ISDIR(status.st_mode):
+            continue
+        parts = file.relative_to(folder).parts
+        if not stat.S_ISREG(status.st_mode):
+            raise NotAFileError(
+                f"the output holds {'/'.join(parts)[:100]!r}, which is no regular file but a link,"
+                " a pipe or a device: write the data itself"
+            )
+        path = _final_path(dataset, parts, token)
+        if path is not None:
+            found.append(LocalFile(file, path, dataset.name, status.st_size))
+    return found
+
+
+def _open_itself(path: str, flags: int) -> int:
+    """Open the file, never one that a link in its place leads to."""
+    return os.open(path, flags | os.O_NOFOLLOW)
+
+
+def _s3_files(client: "S3Client", dataset: Dataset, folder: S3Folder, token: str) -> list[S3File]:
+    pages = client.get_paginator("list_objects_v2").paginate(
+        Bucket=folder.bucket, Prefix=folder.prefix
+    )
+    return [
+        S3File(folder.bucket, item["Key"], path, dataset.name, item["Size"])
+        for page in pages
+        for item in page.get("Contents", [])
+        if not item["Key"].endswith(_FOLDER_MARKS)
+        and (
+            path := _final_path(dataset, item["Key"].removeprefix(folder.prefix).split("/"), token)
+        )
+        is not None
+    ]
+
+
+def _final_path(dataset: Dataset, parts: Iterable[str], token: str) -> str | None:
+    """Where a file goes below the output; None if it is not data."""
+    *folders, name = parts
+    if any(map(is_hidden, (*folders, name))):
+        return None
+    return Path(
+        dataset.name, *folders, final_name(name, token)
+    ).as_posix()  # `.` as a first segment vanishes
+
+
+def final_name(name: str, token: str) -> str:
+    """The file's name with the attempt's token, so that no other attempt writes the same key.
+
+    The name stays whole: Spark's files of two appends differ in their UUID alone.
+    """
+    stem, dot, extensions = name.partition(".")
+    return f"{stem}-{token}{dot}{extensions}"

@@ -1,0 +1,267 @@
+"""From a job's name, or the file that a request names, and its parameters to a callable."""
+
+import ast
+import importlib
+import importlib.util
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from traceback import extract_tb
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+
+from botocore.exceptions import ClientError
+from pydantic import BaseModel, JsonValue, ValidationError
+from pyspark import SparkContext, cloudpickle
+from pyspark.sql import Column, DataFrame, SparkSession
+
+from longhaul.runner.failures import cause, of_error
+from longhaul.runner.running_job import RunningJob
+from longhaul.runner.script import ScriptParams, heeding_exits, run_script
+from longhaul.runner.spark.base import may_be_jvm_death
+from longhaul.adapters.errors import code_of
+from longhaul.domain.paths import DataPath
+from longhaul.domain.quoting import name_of, without_values
+from longhaul.domain.verdict import OutcomeClass
+from longhaul.job import Job, Params, PermanentJobError
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+Run = Callable[[SparkSession, RunningJob[Any]], None]
+_JobsRun = Callable[[SparkSession, Job[Any]], None]
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+_CATALOGUE: Final = "longhaul.catalogue"
+JOBS_VARIABLE: Final = "LONGHAUL_JOBS"
+"""Names the folder of a project's jobs, which is on PYTHONPATH too. The image sets both."""
+# Code that people write is a few KB. A larger file is a mistake, such as a path to data.
+MAX_CODE_BYTES: Final = 1024 * 1024
+_NOT_THERE: Final = {"NoSuchKey", "NoSuchBucket", "404"}
+_NOT_OURS: Final = {"AccessDenied", "403"}
+_OF_A_SESSION: Final = (SparkContext, SparkSession, DataFrame, Column)
+# What is wrong with a file of the image stays wrong. Any other OSError may be one of the network.
+_OF_FILES: Final = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
+
+
+class WrongParamsError(PermanentJobError):
+    """Parameters that the job's model refuses."""
+
+
+@dataclass(frozen=True)
+class LoadedJob:
+    run: Run
+    params: BaseModel
+
+
+def load(
+    job: str,
+    params: Mapping[str, JsonValue],
+    fetch: Callable[[str], Path],
+    await_session: Callable[[], None],
+) -> LoadedJob:
+    """The job, with its parameters checked.
+
+    It is `run(spark, job)` of a module, or else the whole file as a script.
+
+    Args:
+        job: a name in the catalogue (one of the settings' known jobs), or the `s3://` path of a
+            file, for `fetch`.
+        params: as the request has them.
+        fetch: downloads the file of a path.
+        await_session: makes Spark's session this thread's. A module that people wrote may use it
+            while it is imported, as `@udf("string")` does. The catalogue's own do not.
+
+    Raises:
+        WrongParamsError: a parameter is wrong; the message names it and does not quote its value.
+        PermanentJobError: the file is not Python that can run here.
+        Exception: as Spark's start raises it; or as the module's import does, where the next
+            attempt may do better.
+    """
+    fetched = fetch(job) if job.startswith("s3://") else None
+    file = fetched or _file_in_project(job) or _file_in_catalogue(job)
+    if not _has_run(job, file):
+        script_params = _checked(ScriptParams, params)
+        return LoadedJob(lambda _, running: run_script(file, running), script_params)
+    if fetched:
+        await_session()
+        module = _import_file(job, fetched, params)
+    elif _is_of_project(file):
+        await_session()
+        module = _import_of_project(job, file, params)
+    else:
+        module = importlib.import_module(f"{_CATALOGUE}.{job}")
+    model = getattr(module, "Params", Params)
+    if not (isinstance(model, type) and issubclass(model, BaseModel)):
+        raise PermanentJobError(
+            f"job: Params of {file.name} is no pydantic model; derive it from longhaul.job.Params"
+        )
+    run = cast("_JobsRun", module.run)
+
+    def run_module(spark: SparkSession, job: RunningJob[Any]) -> None:
+        with heeding_exits():
+            run(spark, job)
+
+    return LoadedJob(run_module, _checked(model, params))
+
+
+def _checked(model: type[ModelT], params: Mapping[str, JsonValue]) -> ModelT:
+    try:
+        return model.model_validate(params)
+    except ValidationError as error:
+        problems = [
+            f"params.{'.'.join(name_of(str(part)) for part in problem['loc']) or '(all)'}:"
+            f" {problem['msg'].removeprefix('Value error, ')}"
+            for problem in error.errors(
+                include_url=False, include_input=False, include_context=False
+            )
+        ]
+        raise WrongParamsError("; ".join(problems)) from None
+
+
+def _file_in_project(name: str) -> Path | None:
+    """The file of a project's job; None for the catalogue's own."""
+    folder = os.environ.get(JOBS_VARIABLE)
+    file = Path(folder or "") / f"{name}.py"
+    return file if folder and file.is_file() else None
+
+
+def _is_of_project(file: Path) -> bool:
+    return file.parent == Path(os.environ.get(JOBS_VARIABLE, "-"))
+
+
+def _import_of_project(name: str, file: Path, params: Mapping[str, JsonValue]) -> ModuleType:
+    """The module of a job, under the name that Spark's Python workers know as well."""
+    with _naming_its_place(file, params):
+        module = importlib.import_module(name)
+    for each in list(sys.modules.values()):
+        if _is_within(getattr(each, "__file__", None), file.parent):
+            send_along(each)
+    return module
+
+
+def send_along(module: ModuleType) -> None:
+    """Let a module that a worker, which has no session, cannot import travel with what it runs."""
+    if _has_sparks_own(module):
+        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+
+
+def _has_sparks_own(module: ModuleType) -> bool:
+    """Whether the module holds what is made in a session, such as a UDF."""
+    return any(
+        isinstance(value, _OF_A_SESSION) or hasattr(value, "evalType")  # of a UDF, which is wrapped
+        for value in vars(module).values()
+    )
+
+
+def _file_in_catalogue(name: str) -> Path:
+    spec = importlib.util.find_spec(f"{_CATALOGUE}.{name}")
+    if spec is None or spec.origin is None:
+        raise PermanentJobError(
+            f"job: the image holds no job {name!r}: it was built before that job"
+        )
+    return Path(spec.origin)
+
+
+def _has_run(job: str, file: Path) -> bool:
+    """Whether the file's text defines `run(spark, job)`. An import would run a script."""
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (SyntaxError, ValueError) as error:
+        line = f" (line {error.lineno})" if isinstance(error, SyntaxError) and error.lineno else ""
+        raise PermanentJobError(f"job: {job} is no Python{line}") from None
+    return any(
+        isinstance(node, ast.FunctionDef)
+        and node.name == "run"
+        and [argument.arg.lstrip("_") for argument in node.args.args]
+        == ["spark", "job"]  # `_spark`: not used
+        for node in tree.body
+    )
+
+
+def _import_file(job: str, file: Path, params: Mapping[str, JsonValue]) -> ModuleType:
+    name = "fetched_" + re.sub(r"\W", "_", file.stem)
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise PermanentJobError(f"job: {job} is no Python file")
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    with _naming_its_place(file, params):
+        spec.loader.exec_module(module)
+    # Spark's Python workers cannot import it: what they run of it travels with the task.
+    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+    return module
+
+
+@contextmanager
+def _naming_its_place(file: Path, params: Mapping[str, JsonValue]) -> Iterator[None]:
+    """Let an error of the file's import name the line where it was raised.
+
+    Raises:
+        PermanentJobError: the next attempt would meet the same error.
+        Exception: as the import raises it, where the next attempt may do better.
+    """
+    try:
+        yield
+    except PermanentJobError:
+        raise
+    except (Exception, SystemExit) as error:
+        if _may_pass(error):
+            raise
+        place = _place_of(error, file)
+        if isinstance(error, ModuleNotFoundError):
+            why = f"job: {place} imports {error.name}, which the image does not hold"
+        else:
+            said = cause(error, without_values(str(error), {**params}).strip())
+            why = f"job: {place}: {said}"
+        raise PermanentJobError(why) from error
+
+
+def _may_pass(error: Exception | SystemExit) -> bool:
+    """Whether the machine, the network or AWS may be at fault, rather than the code."""
+    is_trouble = isinstance(error, OSError) and not isinstance(error, _OF_FILES)
+    return is_trouble or may_be_jvm_death(error) or of_error(error).kind is not OutcomeClass.FAILED
+
+
+def _place_of(error: BaseException, file: Path) -> str:
+    """The file and the line, as in `flights.py:12`, where code of the file's folder was last."""
+    places = [(str(file), 1)]
+    places += [(each.filename, each.lineno or 1) for each in extract_tb(error.__traceback__)]
+    if isinstance(error, SyntaxError):
+        places.append((error.filename or "", error.lineno or 1))
+    found, line = next(each for each in reversed(places) if _is_within(each[0], file.parent))
+    return f"{Path(found).relative_to(file.parent)}:{line}"
+
+
+def _is_within(file: str | None, folder: Path) -> bool:
+    return file is not None and Path(file).is_relative_to(folder)
+
+
+def fetch_code(client: "S3Client", path: DataPath, folder: Path) -> Path:
+    """Download the file into `folder`, under its own name.
+
+    Raises:
+        PermanentJobError: it is not there, too large, or not to be read by this task.
+    """
+    try:
+        answer = client.get_object(Bucket=path.bucket, Key=path.key)
+    except ClientError as error:
+        if code_of(error) in _NOT_THERE:
+            raise PermanentJobError(f"job: nothing at {path}") from error
+        if code_of(error) in _NOT_OURS:
+            raise PermanentJobError(
+                f"job: {path} is not there, or the task's role may not read it"
+            ) from error
+        raise
+    if answer["ContentLength"] > MAX_CODE_BYTES:
+        raise PermanentJobError(
+            f"job: {path} has {answer['ContentLength']} bytes, more than the {MAX_CODE_BYTES}"
+            " that a job's code may have"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / path.key.rpartition("/")[2]
+    file.write_bytes(answer["Body"].read())
+    return file

@@ -1,0 +1,177 @@
+"""Reports progress to the lease row, which says in return whether the attempt has to stop."""
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from longhaul.runner.spark.progress import Effort, SparkSample
+from longhaul.runner.stopping import Stop, StopReason
+from longhaul.domain.errors import LeaseChangedError
+from longhaul.domain.lease import AttemptId
+from longhaul.ports import Background, Clock, Leases, Timer
+
+logger = logging.getLogger(__name__)
+
+_NOTE_CHARS = 120
+_MAX_STAGES = 4  # of those active at once, so that the row stays below 1 KiB
+# A report on its way may be tried twice, for some seconds each time.
+_LAST_REPORT_S = 10
+
+
+class Phase(StrEnum):
+    STAGING = "staging"
+    RUNNING = "running"
+    PUBLISHING = "publishing"
+    WAITING = "waiting"  # for executors, in the midst of running
+
+
+# Which part of the whole each phase is.
+_SPAN: Final = {Phase.STAGING: (0.0, 0.1), Phase.RUNNING: (0.1, 0.9), Phase.PUBLISHING: (0.9, 1.0)}
+
+
+@dataclass
+class Progress:
+    """How far the attempt is.
+
+    The thread that works writes it, and the one that reports reads it. Each field is replaced
+    whole.
+    """
+
+    phase: Phase = Phase.STAGING
+    note: str = ""
+    done: int = 0  # bytes while staging and publishing
+    total: int = 0
+    ticks: int = 0  # one for each step, whatever its size
+    quiet_until: datetime | None = None  # until then silence is no stall
+    _fraction: float = 0.0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def enter(self, phase: Phase, total: int = 0) -> None:
+        with self._lock:
+            self.phase, self.done, self.total = phase, 0, total
+            self.ticks += 1
+
+    def say(self, note: str) -> None:
+        with self._lock:
+            self.note = note if len(note) <= _NOTE_CHARS else f"{note[: _NOTE_CHARS - 1]}…"
+            self.ticks += 1
+
+    def be_quiet(self, note: str, until: datetime | None) -> None:
+        """Note a wait and when it ends at the latest; None when it is over."""
+        self.say(note)
+        with self._lock:
+            self.quiet_until = until
+
+    def advance(self, amount: int) -> None:
+        with self._lock:
+            self.done += amount
+            self.ticks += 1
+
+    def fraction(self, spark: SparkSample) -> float:
+        """How much of the whole is done, between 0 and 1.
+
+        It never decreases, even when Spark learns of new stages.
+        """
+        start, end = _SPAN[self.phase]
+        done, total = (
+            (spark.done, spark.total) if self.phase is Phase.RUNNING else (self.done, self.total)
+        )
+        within = min(done / total, 1.0) if total else 0.0
+        self._fraction = max(self._fraction, round(start + (end - start) * within, 3))
+        return self._fraction
+
+
+@dataclass
+class Reporter:
+    """Writes progress under the attempt's token, every `period_s`."""
+
+    leases: Leases
+    attempt: AttemptId
+    clock: Clock
+    background: Background
+    stop: Stop
+    progress: Progress
+    period_s: float
+    sample: Callable[[], SparkSample]
+    effort: Callable[[], Effort]
+    _timer: Timer | None = None
+    _seen: object = None
+    _advanced_at: datetime | None = None
+    _written_at: datetime | None = None
+
+    def start(self) -> None:
+        self._advanced_at = self._written_at = self.clock.now()
+        self._timer = self.background.every(self.period_s, self._report_safely)
+
+    def finish(self) -> None:
+        """Write no more.
+
+        Waits for a write on its way, so that it does not come after what follows.
+        """
+        if self._timer is not None:
+            self._timer.cancel(wait_s=self.period_s + _LAST_REPORT_S)
+
+    def _report_safely(self) -> None:
+        if self.stop.requested:
+            return
+        try:
+            self.report()
+        except Exception as error:
+            # Otherwise the job would be called stalled, and nothing would say why.
+            logger.exception("the progress thread failed")
+            self.stop.request(
+                StopReason.UNREPORTABLE, f"the progress thread failed: {type(error).__name__}"
+            )
+
+    def report(self) -> None:
+        """Write once, and stop if the row says so."""
+        now, spark, effort = self.clock.now(), self.sample(), self.effort()
+        seen = (self.progress.ticks, spark)
+        quiet_until = self.progress.quiet_until
+        is_quiet = quiet_until is not None and now <= quiet_until
+        # A task on an executor counts as work: Spark itself notices when the executor dies, and the
+        # job's timeout ends a task that hangs.
+        is_work = effort.is_work or spark.runs_elsewhere
+        if seen != self._seen or is_work or is_quiet or self._advanced_at is None:
+            self._advanced_at = now
+        self._seen = seen
+        document: dict[str, Any] = {
+            "phase": self._phase(spark).value,
+            "fraction": self.progress.fraction(spark),
+            "note": self.progress.note,
+            "tasks": [spark.done, spark.total],
+            "rows": [spark.rows_read, spark.rows_written],
+            "stages": [[stage.id, stage.done, stage.total] for stage in spark.active[:_MAX_STAGES]],
+            "cpu_s_per_s": round(effort.cpu_s / effort.seconds, 2) if effort.seconds else 0,
+            "io_bytes_per_s": round(effort.io_bytes / effort.seconds) if effort.seconds else 0,
+        }
+        try:
+            lease = self.leases.report_progress(self.attempt, document, self._advanced_at, now)
+        except LeaseChangedError:
+            self.stop.request(StopReason.SUPERSEDED, "this attempt does not own the job any more")
+        except (ClientError, BotoCoreError) as error:
+            self._could_not_write(now, error)
+        else:
+            self._written_at = now
+            if lease.cancel_requested_at is not None:
+                self.stop.request(StopReason.CANCELLED, "cancelled on request")
+
+    def _phase(self, spark: SparkSample) -> Phase:
+        is_waiting = self.progress.phase is Phase.RUNNING and spark.waits_for_executors
+        return Phase.WAITING if is_waiting else self.progress.phase
+
+    def _could_not_write(self, now: datetime, error: Exception) -> None:
+        """Work on: in an outage of DynamoDB nothing else can tell whether the job is still ours.
+
+        The fence keeps an attempt that has lost its lease from committing.
+        """
+        silent_s = (now - (self._written_at or now)).total_seconds()
+        logger.warning(
+            "could not report progress", extra={"error": type(error).__name__, "silent_s": silent_s}
+        )

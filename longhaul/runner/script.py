@@ -1,0 +1,151 @@
+"""An ordinary PySpark script as a job. It runs unchanged, with our session and its own `sys.argv`.
+
+Its arguments may name places:
+
+{inputs.NAME}   the folder of an input
+{output}        the output: a local folder, or on a cluster an `s3://` path
+{output.NAME}   a folder below the output, as `job.write(df, NAME)` makes it
+"""
+
+import logging
+import os
+import re
+import runpy
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote, urlparse
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from longhaul.runner.io.written import Dataset, Folder, S3Folder
+from longhaul.runner.running_job import RunningJob
+from longhaul.runner.stopping import end_process
+from longhaul.domain.manifest import MAIN
+from longhaul.domain.verdict import ExitCode
+from longhaul.job import Params, PermanentJobError
+
+_PLACE: Final = re.compile(r"\{(inputs|output)(?:\.([A-Za-z0-9_-]+))?\}")
+
+logger = logging.getLogger(__name__)
+
+
+class ScriptParams(Params):
+    argv: tuple[str, ...] = ()
+    """`sys.argv` of the script, after its own name."""
+
+
+class ExitError(Exception):
+    """The job ended itself with an exit code that is not 0."""
+
+
+def run_script(file: Path, job: RunningJob[ScriptParams]) -> None:
+    """Run the script to its end and keep for publication what it wrote.
+
+    Raises:
+        PermanentJobError: an argument names what the request does not have, the script exits with
+            65 (bad data), or the output goes to a table.
+        ExitError: it exits with another code than 0.
+        Exception: as the script raises it.
+    """
+    job.require_prefix()
+    places: dict[str, Folder] = {MAIN: job.folder_of(MAIN)}
+    argv = [_filled(word, job, places) for word in job.params.argv]
+    with heeding_exits(), _as_main(file, argv):
+        runpy.run_path(str(file), run_name="__main__")
+    # Rows are not counted: they would have to be read once more.
+    job.written.extend(
+        Dataset(name, folder) for name, folder in places.items() if _may_hold_files(folder)
+    )
+
+
+def _may_hold_files(folder: Folder) -> bool:
+    """Whether the script wrote anything there; in S3 the listing of the output shows it."""
+    return isinstance(folder, S3Folder) or any(path.is_file() for path in folder.rglob("*"))
+
+
+def _filled(word: str, job: RunningJob[Any], places: dict[str, Folder]) -> str:
+    """The argument with paths in it. Adds the datasets that it names to `places`."""
+
+    def path(match: re.Match[str]) -> str:
+        kind, name = match[1], match[2]
+        if kind == "inputs":
+            if name not in job.inputs:
+                known = ", ".join(sorted(job.inputs)) or "none"
+                raise PermanentJobError(
+                    f"params.argv: {match[0]} is no input of the request; given: {known}"
+                )
+            staged = urlparse(job.inputs[name].path)
+            return unquote(staged.path) if staged.scheme == "file" else job.inputs[name].path
+        folder = places[name or MAIN] = job.folder_of(name or MAIN)
+        if isinstance(folder, S3Folder):
+            return folder.as_uri()
+        # Spark wants to make the folder itself. A script that writes below it with `open` needs it.
+        (folder if word[match.end() :].startswith("/") else folder.parent).mkdir(
+            parents=True, exist_ok=True
+        )
+        return str(folder)
+
+    return _PLACE.sub(path, word)
+
+
+@contextmanager
+def _as_main(file: Path, argv: Sequence[str]) -> Iterator[None]:
+    """Replace `sys.argv`, and let `spark.stop()` do nothing: the runner still needs the session."""
+    with (
+        _replaced(sys, "argv", [str(file), *argv]),
+        _replaced(SparkSession, "stop", _leave_running),
+        _replaced(SparkContext, "stop", _leave_running),
+    ):
+        yield
+
+
+@contextmanager
+def _replaced(owner: object, name: str, value: object) -> Iterator[None]:
+    before = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
+
+
+def _leave_running(_: object) -> None:
+    """Instead of `stop`."""
+
+
+@contextmanager
+def heeding_exits() -> Iterator[None]:
+    """Let `sys.exit` end the job's code with an outcome, and a process that it has forked.
+
+    Such a process has all of the runner's state, and would clear up, publish, or end Spark's JVM.
+
+    Raises:
+        PermanentJobError: the code exits with 65.
+        ExitError: it exits with another code than 0.
+        Exception: as the code raises it.
+    """
+    runner = os.getpid()
+    code: object = None
+    try:
+        yield
+    except SystemExit as end:
+        code = end.code
+    except Exception:
+        if os.getpid() != runner:
+            logger.exception("a process that the job has forked failed")
+            end_process(1)
+        raise
+    if os.getpid() != runner:
+        end_process(code if isinstance(code, int) else int(code is not None))
+    match code:
+        case None | 0:
+            return
+        case ExitCode.PERMANENT:
+            raise PermanentJobError(
+                f"the job exited with {int(ExitCode.PERMANENT)}: it cannot succeed"
+            )
+    raise ExitError(f"the job exited with {code}")

@@ -1,0 +1,126 @@
+"""What Spark on one machine and Spark on a cluster have in common."""
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
+from pyspark.sql import SparkSession
+
+from longhaul.runner.resources import Resources
+from longhaul.runner.spark.progress import Effort, ProcessTree, SparkSample, SparkWatch
+from longhaul.runner.spark.session import make_active, shuffle_partitions
+from longhaul.runner.stopping import Stop
+
+if TYPE_CHECKING:
+    from longhaul.runner.loading import LoadedJob
+    from longhaul.runner.running_job import RunningJob
+
+# A broken connection to a dying JVM is seen before the cause of its death.
+_CAUSE_WAIT_S: Final = 2.0
+
+
+class BaseSpark(ABC):
+    """`longhaul.runner.attempt.Spark`, with a session that is made in the background."""
+
+    def __init__(
+        self,
+        resources: Resources,
+        stop: Stop,
+        *,
+        tree: ProcessTree,
+        watch_every_s: float,
+        has_executors: bool = False,
+    ) -> None:
+        """`tree` is where the work can be seen; `has_executors`: some of it is elsewhere."""
+        self._resources = resources
+        self._stop = stop
+        self._tree = tree
+        self._watch_every_s = watch_every_s
+        self._has_executors = has_executors
+        self._session: Future[SparkSession] = Future()
+        self._watch: SparkWatch | None = None
+
+    def await_session(self, input_bytes: int = 0) -> None:
+        """Wait for the session, make it this thread's, and size its shuffles for the inputs.
+
+        May be called again, once the inputs' size is known.
+
+        Raises:
+            GatewayError: the JVM did not come up.
+        """
+        with self._cause_of_death_first():
+            session = self._session.result()
+            make_active(session)
+            partitions = shuffle_partitions(self._resources.cores, input_bytes)
+            session.conf.set("spark.sql.shuffle.partitions", partitions)
+
+    def run(self, loaded: "LoadedJob", job: "RunningJob[Any]") -> None:
+        session = self._session.result()
+        with self._cause_of_death_first(), self._watching(session):
+            loaded.run(session, job)
+        # Its memory is free for the upload. Not after a failure: the JVM may be dying, and its own
+        # end says why.
+        self.close()
+
+    @abstractmethod
+    def close(self) -> None:
+        """End Spark. May be called again."""
+
+    def sample(self) -> SparkSample:
+        return self._watch.latest if self._watch else SparkSample()
+
+    def effort(self) -> Effort:
+        return self._tree.effort()
+
+    def _begin_session(self, make: Callable[[], SparkSession]) -> None:
+        """Make the session in the background: a JVM takes seconds to boot, executors a minute."""
+
+        def begin() -> None:
+            try:
+                self._session.set_result(make())
+            except BaseException as error:  # noqa: BLE001 - raised where the session is waited for
+                self._session.set_exception(error)
+
+        threading.Thread(target=begin, name="spark-boot", daemon=True).start()
+
+    @property
+    def _has_session(self) -> bool:
+        return self._session.done() and self._session.exception() is None
+
+    @contextmanager
+    def _cause_of_death_first(self) -> Iterator[None]:
+        """Let the stop that a JVM's death requests come before the error that it causes.
+
+        A JVM that was told to end stops Spark first, which fails the job in one way or another.
+        """
+        try:
+            yield
+        except Exception as error:
+            going = may_be_jvm_death(error) or (
+                self._watch is not None and self._watch.is_spark_gone()
+            )
+            if going and not self._stop.requested:
+                self._stop.wait(_CAUSE_WAIT_S)
+            raise
+
+    @contextmanager
+    def _watching(self, session: SparkSession) -> Iterator[None]:
+        self._watch = SparkWatch(
+            session.sparkContext, self._watch_every_s, has_executors=self._has_executors
+        )
+        self._watch.start()
+        try:
+            yield
+        finally:
+            self._watch.stop()
+
+
+def may_be_jvm_death(error: BaseException) -> bool:
+    """Whether Python sees the end of the JVM so: a broken connection rather than an answer."""
+    return isinstance(error, (Py4JNetworkError, ConnectionError)) or (
+        isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError)
+    )

@@ -1,0 +1,144 @@
+"""Whether an attempt has to stop, and why; and how its process is ended.
+
+The first reason wins. The code that works checks between two steps.
+"""
+
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from longhaul.domain.errors import LonghaulError
+
+if TYPE_CHECKING:
+    from longhaul.runner.attempt import AttemptRunner
+    from longhaul.ports import Background
+
+# A stopped attempt has this long to unwind by itself before its process is ended; always well
+# within ECS's stop timeout.
+_UNWIND_S: Final = 5.0
+_UNWIND_FRACTION: Final = 0.5
+
+logger = logging.getLogger(__name__)
+
+
+class StopReason(StrEnum):
+    TERMINATED = "terminated"
+    SUPERSEDED = "superseded"
+    CANCELLED = "cancelled"
+    DEADLINE = "deadline"
+    JVM_DIED = "jvm_died"
+    OUT_OF_MEMORY = "out_of_memory"
+    UNREPORTABLE = "unreportable"
+
+
+class StopRequestedError(LonghaulError):
+    """Raised by `Stop.check` in the code that works."""
+
+
+class Stop:
+    def __init__(self) -> None:
+        self.reason: StopReason | None = None
+        self.detail = ""
+        self._lock = threading.Lock()
+        self._requested = threading.Event()
+        self._callbacks: list[Callable[[], None]] = []
+
+    @property
+    def requested(self) -> bool:
+        return self._requested.is_set()
+
+    def request(self, reason: StopReason, detail: str) -> None:
+        """Ask for the stop.
+
+        Not from a signal handler: it may have interrupted the holder of the lock.
+        """
+        with self._lock:
+            if self.reason is not None:
+                return
+            self.reason, self.detail = reason, detail
+            callbacks = list(self._callbacks)
+            self._requested.set()
+        for callback in callbacks:
+            callback()
+
+    def on_request(self, callback: Callable[[], None]) -> None:
+        """Call `callback` at the request; at once if it was made already."""
+        with self._lock:
+            if self.reason is None:
+                self._callbacks.append(callback)
+                return
+        callback()
+
+    def wait(self, seconds: float) -> bool:
+        """Whether a stop was requested within that time. It blocks a thread: for Spark only."""
+        return self._requested.wait(seconds)
+
+    def check(self) -> None:
+        """Raise StopRequestedError if a stop was requested."""
+        if self.requested:
+            raise StopRequestedError(self.detail)
+
+
+def stop_on_sigterm(stop: Stop, background: "Background") -> None:
+    signal.signal(signal.SIGTERM, lambda *_: hear_sigterm(stop, background))
+
+
+def hear_sigterm(stop: Stop, background: "Background") -> None:
+    """Request the stop in the background: the main thread may hold the lock of `stop`."""
+    detail = "the platform asked the task to stop (SIGTERM)"
+    background.after(0, lambda: stop.request(StopReason.TERMINATED, detail))
+
+
+def end_when_stopped(
+    attempt: "AttemptRunner", end_process: Callable[[int], None] = os._exit
+) -> None:
+    """Once a stop is requested, end the process after a grace period.
+
+    An attempt that unwinds in time has ended the process itself by then.
+    """
+
+    def end() -> None:
+        # Imported by now; at the start of a runner it would keep the JVM waiting.
+        from longhaul.runner import failures  # noqa: PLC0415
+
+        failure = failures.of_stop(attempt.stop, attempt.params)
+        logger.warning("did not unwind in time: ending now", extra={"outcome": failure.kind.value})
+        attempt.record(failure)
+        end_process(failure.exit_code)
+
+    grace_s = min(_UNWIND_S, attempt.settings.lease.stop_timeout_s * _UNWIND_FRACTION)
+
+    def end_soon() -> None:
+        attempt.background.after(grace_s, end)
+
+    attempt.stop.on_request(end_soon)
+
+
+def exit_with(main: Callable[[], int]) -> NoReturn:
+    """Call a runner's `main`, and end the process with the code that it returns."""
+    code = 1
+    try:
+        code = main()
+    except Exception:
+        logger.exception("the runner failed")
+    finally:
+        end_process(code)
+
+
+def end_process(code: int) -> NoReturn:
+    """End this process now.
+
+    `sys.exit` would wait for each thread that a job has left. The output is published by then, and
+    the task would go on, and cost, to its hard timeout.
+    """
+    logging.shutdown()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # its reader is gone, or the job has closed it
+            stream.flush()
+    os._exit(code)

@@ -1,0 +1,220 @@
+"""Puts an attempt together: clients, adapters, Spark.
+
+Apart from the runners, because its imports take as long as a JVM takes to boot.
+"""
+
+import os
+import random
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import boto3
+import psutil
+from botocore.config import Config
+
+from longhaul.engines.emr_serverless.meaning import reference
+from longhaul.runner import json_logs
+from longhaul.runner.attempt import AttemptRunner, Load, Spark
+from longhaul.runner.io.work_area import DiskArea, WorkArea, area_at
+from longhaul.runner.loading import load
+from longhaul.runner.spark.progress import ProcessTree
+from longhaul.runner.stopping import Stop
+from longhaul.runner.task import Task
+from longhaul.adapters.clock import SystemClock
+from longhaul.adapters.dynamodb.leases import DynamoLeases
+from longhaul.adapters.publisher import S3Publisher
+from longhaul.adapters.s3 import S3Requests
+from longhaul.adapters.tables import publisher_of, tables_of
+from longhaul.domain.lease import AttemptId
+from longhaul.ports import Background, Clock
+from longhaul.settings import RuntimeSettings, runtime_settings
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+    from longhaul.runner.spark.gateway import Gateway
+    from longhaul.runner.spark.kept import KeptGateway
+    from longhaul.adapters.iceberg.catalog import Tables
+
+# Transfers use up to this many connections at once; the retries cover S3's and DynamoDB's
+# throttles.
+_AWS: Final = Config(max_pool_connections=48, retries={"mode": "standard", "total_max_attempts": 8})
+# Give up fast: a report retried for minutes carries an old timestamp and looks like a stall.
+REPORTING: Final = Config(
+    connect_timeout=2,
+    read_timeout=4,
+    retries={"mode": "standard", "total_max_attempts": 2},
+    max_pool_connections=2,
+)
+
+
+def task_attempt(
+    task: Task, gateway: "Gateway", scratch: Path, stop: Stop, background: Background
+) -> AttemptRunner:
+    """The attempt that the environment names, in an ECS task."""
+    # Needs the JVM's package, which a cluster's driver does not have.
+    from longhaul.runner.spark.local import LocalSpark  # noqa: PLC0415
+
+    return _attempt_on_disk(task, partial(LocalSpark, gateway), scratch, stop, background)
+
+
+def invocation_attempt(
+    task: Task, gateway: "KeptGateway", scratch: Path, stop: Stop, background: Background
+) -> AttemptRunner:
+    """The attempt that the environment names, in a Lambda function."""
+    from longhaul.runner.spark.kept import KeptSpark  # noqa: PLC0415 - as above
+
+    return _attempt_on_disk(task, partial(KeptSpark, gateway), scratch, stop, background)
+
+
+def _attempt_on_disk(
+    task: Task,
+    make_spark: Callable[..., Spark],
+    scratch: Path,
+    stop: Stop,
+    background: Background,
+) -> AttemptRunner:
+    attempt_id, settings = attempt_from_environment(), runtime_settings()
+    s3 = s3_client(settings)
+    return put_together(
+        attempt_id,
+        settings,
+        s3,
+        task=task,
+        scratch=scratch,
+        area=DiskArea(s3, scratch, settings.tasks.disk_gib),
+        spark=make_spark(
+            attempt_id.execution_name,
+            task.resources,
+            scratch,
+            stop,
+            watch_every_s=_watch_period_s(settings),
+        ),
+        stop=stop,
+        background=background,
+        tables=tables_from(settings, s3),
+    )
+
+
+def cluster_attempt(scratch: Path, stop: Stop, background: Background) -> AttemptRunner:
+    """The attempt that the environment names, on the cluster whose driver this process is.
+
+    Raises:
+        RuntimeError: the settings name no EMR Serverless application.
+    """
+    # Talks to a JVM that is there already.
+    from longhaul.runner.spark.cluster import ClusterSpark, submitted_resources  # noqa: PLC0415
+
+    attempt_id, settings = attempt_from_environment(), runtime_settings()
+    s3 = s3_client(settings)
+    engine = settings.emr_serverless
+    if engine is None:
+        raise RuntimeError(
+            "the settings name no application: this is started by EMR Serverless (or by"
+            " `longhaul up`)"
+        )
+    resources = submitted_resources()
+    spark = ClusterSpark(
+        attempt_id.execution_name,
+        resources,
+        scratch,
+        stop,
+        # spark-submit's JVM, which started us.
+        tree=ProcessTree(psutil.Process().parent()),
+        watch_every_s=_watch_period_s(settings),
+    )
+    return put_together(
+        attempt_id,
+        settings,
+        s3,
+        task=Task(reference(engine.application_arn, attempt_id), resources),
+        scratch=scratch,
+        area=area_at(
+            engine.work_area, s3, attempt_id, DiskArea(s3, scratch, settings.tasks.disk_gib)
+        ),
+        spark=spark,
+        stop=stop,
+        background=background,
+    )
+
+
+def attempt_from_environment() -> AttemptId:
+    """The attempt that LONGHAUL_KEY, LONGHAUL_RUN and LONGHAUL_ATTEMPT name; logs are set up."""
+    attempt_id = AttemptId(
+        os.environ["LONGHAUL_KEY"],
+        int(os.environ["LONGHAUL_RUN"]),
+        int(os.environ["LONGHAUL_ATTEMPT"]),
+    )
+    json_logs.configure(**json_logs.fields(attempt_id))
+    return attempt_id
+
+
+def _client(settings: RuntimeSettings, service: str, config: Config = _AWS) -> Any:  # noqa: ANN401 - any client
+    return boto3.client(service, config=config, endpoint_url=settings.endpoint_url)  # type: ignore[call-overload]  # each service has its own
+
+
+def s3_client(settings: RuntimeSettings) -> "S3Client":
+    client: S3Client = _client(settings, "s3")
+    return client
+
+
+def put_together(  # noqa: PLR0913 - what differs between the engines and the simulation
+    attempt_id: AttemptId,
+    settings: RuntimeSettings,
+    s3: "S3Client",
+    *,
+    task: Task,
+    scratch: Path,
+    area: WorkArea,
+    spark: Spark,
+    stop: Stop,
+    background: Background,
+    tables: "Callable[[], Tables] | None" = None,
+    load: Load = load,
+    clock: Clock = SystemClock(),  # noqa: B008 - stateless
+    rng: random.Random | None = None,
+) -> AttemptRunner:
+    """The attempt, with its adapters."""
+    bucket = settings.paths.data_bucket
+
+    def leases(config: Config) -> DynamoLeases:
+        return DynamoLeases(
+            _client(settings, "dynamodb", config),
+            settings.leases_table,
+            clock,
+            rng or random.Random(),  # noqa: S311 - jitter, not secrets
+        )
+
+    return AttemptRunner(
+        id=attempt_id,
+        settings=settings,
+        task=task,
+        clock=clock,
+        background=background,
+        leases=leases(_AWS),
+        reports=leases(REPORTING),
+        requests=S3Requests(s3, bucket),
+        publisher=S3Publisher(s3, bucket, clock, background, publisher_of(tables, clock)),
+        s3=s3,
+        scratch=scratch,
+        area=area,
+        spark=spark,
+        load=load,
+        stop=stop,
+        tables=tables,
+    )
+
+
+def tables_from(settings: RuntimeSettings, s3: "S3Client") -> "Callable[[], Tables] | None":
+    if not settings.paths.table_databases:
+        return None
+    # A task may have the memory for tables that no function reads.
+    return tables_of(
+        lambda: _client(settings, "glue"), s3, settings.paths.data_bucket, is_bounded=False
+    )
+
+
+def _watch_period_s(settings: RuntimeSettings) -> float:
+    return settings.lease.progress_period_s / 2

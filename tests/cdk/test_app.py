@@ -1,0 +1,164 @@
+"""The app as people run it: a process of its own, on a machine that has nothing."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app import REPOSITORY, build
+from longhaul.config.settings import SettingsError
+from tests.cdk.synthesis import NO_COPIES, Synthesis, synthesize
+from tests.patience import DEADLINE_S
+
+# jsii unpacks 200 MB once; without a home it must be told where they are.
+UNPACKED = Path.home() / ".cache" / "aws" / "jsii" / "package-cache"
+
+
+def run_app(
+    folder: Path, context: object = None, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    environment = {
+        "PATH": "/nonexistent",
+        "HOME": "/dev/null",  # no folder, and root cannot make it one
+        "CDK_OUTDIR": str(folder),
+        "JSII_RUNTIME_PACKAGE_CACHE_ROOT": str(UNPACKED),
+        **variables,
+    }
+    if context is not None:
+        environment["CDK_CONTEXT_JSON"] = json.dumps({"longhaul": context})
+    return subprocess.run(
+        [sys.executable, "app.py"],
+        cwd=REPOSITORY,
+        env=environment,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+    )
+
+
+def test_the_app_synthesizes_without_node_docker_credentials_or_a_home(
+    usual: Synthesis, tmp_path: Path
+) -> None:
+    done = run_app(tmp_path / "cdk.out")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert Synthesis(tmp_path / "cdk.out").masked == usual.masked
+
+
+def test_a_wrong_setting_ends_the_app_with_a_message_and_no_traceback(tmp_path: Path) -> None:
+    # As text, which is how the CDK CLI passes `-c longhaul='{…}'`.
+    context = json.dumps({"lease": {"stop_timeout_s": 300}})
+
+    done = run_app(tmp_path / "cdk.out", context)
+
+    assert done.returncode == 2
+    assert done.stderr == (
+        "longhaul.lease.stop_timeout_s: is 300; input should be less than or equal to 120\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("made_by", "says"), [({}, True), ({"LONGHAUL_CHECKED": "1"}, False)], ids=["cdk alone", "make"]
+)
+def test_a_bare_cdk_deploy_names_the_checks_that_it_leaves_out(
+    tmp_path: Path, made_by: dict[str, str], *, says: bool
+) -> None:
+    wrong = json.dumps({"lease": {"stop_timeout_s": 300}})  # ends before the template is made
+
+    done = run_app(tmp_path / "cdk.out", wrong, CDK_CLI_VERSION="2.1000.0", **made_by)
+
+    assert done.returncode == 2
+    assert ("run `make preflight` first" in done.stderr) == says
+
+
+def test_settings_too_long_for_a_function_are_refused_at_synthesis(tmp_path: Path) -> None:
+    stages = [{"name": f"stage{number}"} for number in range(12)]
+
+    with pytest.raises(SettingsError, match="use fewer stages or buckets") as refused:
+        build(outdir=str(tmp_path), context={**NO_COPIES, "longhaul": {"stages": stages}})
+
+    assert str(refused.value).startswith("longhaul: needs ")
+
+
+def test_a_request_that_the_dispatcher_would_dead_letter_is_refused_at_synthesis(
+    tmp_path: Path,
+) -> None:
+    schedule = {
+        "expression": "rate(1 day)",
+        "request": {"job": "flights_clean", "output": "s3://elsewhere/x/", "colour": 1},
+    }
+    stages = [{"schedule": schedule}]
+
+    with pytest.raises(SettingsError, match="colour: unknown field") as refused:
+        build(outdir=str(tmp_path), context={**NO_COPIES, "longhaul": {"stages": stages}})
+
+    assert str(refused.value).startswith("longhaul.stages.0.schedule.request: ")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"colour": 1}, "on_object.request: colour: unknown field"),
+        (
+            {"output": "s3://<data-bucket>/incoming/{object.id}/"},
+            "on_object.request: the output is below incoming/, so each of its files would start",
+        ),
+        (
+            {"output": "table://longhaul/files", "mode": "append"},
+            "on_object.request: the output is below tables/, so each of its files would start",
+        ),
+    ],
+)
+def test_a_trigger_whose_jobs_could_not_run_or_would_start_each_other_is_refused(
+    tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    request = {
+        "job": "flights_clean",
+        "inputs": {"flights": "{object}"},
+        "output": "s3://<data-bucket>/clean/{object.id}/",
+        **changes,
+    }
+    prefix = "tables/" if "table:" in str(request["output"]) else "incoming/"
+    stages = [{"on_object": {"prefix": prefix, "request": request}}]
+
+    with pytest.raises(SettingsError) as refused:
+        build(outdir=str(tmp_path), context={**NO_COPIES, "longhaul": {"stages": stages}})
+
+    assert str(refused.value).startswith(f"longhaul.stages.0.{message}")
+
+
+def test_triggers_that_would_start_each_other_are_refused(tmp_path: Path) -> None:
+    def stage(name: str, prefix: str, to: str) -> dict[str, Any]:
+        output = f"s3://<data-bucket>/{to}{{object.id}}/"
+        request = {"job": "flights_clean", "inputs": {"flights": "{object}"}, "output": output}
+        return {"name": name, "on_object": {"prefix": prefix, "request": request}}
+
+    stages = [stage("one", "a/", "b/"), stage("two", "b/", "a/")]
+
+    with pytest.raises(SettingsError, match="so each of its files would start a job of two"):
+        build(outdir=str(tmp_path), context={**NO_COPIES, "longhaul": {"stages": stages}})
+
+
+def test_a_stages_limits_name_jobs_that_exist(tmp_path: Path) -> None:
+    stages = [{"limits": {"jobs": ["sql", "flights_cleam"]}}]
+
+    with pytest.raises(SettingsError, match=r"limits\.jobs: main has 'flights_cleam'"):
+        build(outdir=str(tmp_path), context={**NO_COPIES, "longhaul": {"stages": stages}})
+
+
+def test_the_local_profile_changes_no_resource_apart_from_stages_and_engines(
+    usual: Synthesis, tmp_path: Path
+) -> None:
+    profile = json.loads((REPOSITORY / "console" / "profile.json").read_text())["longhaul"]
+
+    parts = ("on_object", "notify")
+    first = {name: value for name, value in profile["stages"][0].items() if name not in parts}
+    local = synthesize(tmp_path, profile | {"stages": [first], "emr_serverless": None, "sizes": {}})
+
+    assert {name: resource["Type"] for name, resource in local.template["Resources"].items()} == {
+        name: resource["Type"] for name, resource in usual.template["Resources"].items()
+    }

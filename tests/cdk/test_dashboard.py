@@ -1,0 +1,85 @@
+"""The dashboard and the alarms name the metrics that the handlers emit."""
+
+import json
+from typing import Any
+
+from longhaul.metrics import NoticeMetric, StageMetric, SweeperMetric
+from tests.cdk.synthesis import Synthesis
+
+Name = tuple[str, str, str, str]
+"""Namespace, metric, dimension, its value."""
+
+
+def known(*stages: str) -> set[Name]:
+    """The metrics that the handlers emit.
+
+    `tests/handlers/test_metrics.py` proves these names and dimensions.
+    """
+    return {("Longhaul", metric, "stage", stage) for metric in StageMetric for stage in stages} | {
+        ("Longhaul", metric, "service", "sweeper") for metric in SweeperMetric
+    }
+
+
+def shown(synthesis: Synthesis) -> list[Name]:
+    body = json.loads(synthesis.only("AWS::CloudWatch::Dashboard")["DashboardBody"])
+    found = []
+    for widget in body["widgets"]:
+        for metric in widget["properties"].get("metrics", ()):
+            namespace, name, dimension, value, *_ = metric
+            found.append((namespace, name, dimension, value))
+    return found
+
+
+def test_the_dashboard_shows_each_metric_of_the_handlers_once_and_no_other(
+    varied: Synthesis,
+) -> None:
+    names = shown(varied)
+
+    assert set(names) == known("main", "clean-up")
+    assert len(names) == len(set(names))
+
+
+def test_lost_notices_are_shown_where_there_is_somebody_to_notify(with_all: Synthesis) -> None:
+    lost = {each for each in shown(with_all) if each[1] == NoticeMetric.LOST}
+
+    assert {stage for *_, stage in lost} == {"main", "topic", "bus"}
+
+
+def test_alarms_on_our_metrics_name_metrics_that_the_handlers_emit(varied: Synthesis) -> None:
+    watched = set()
+    for alarm in varied.resources("AWS::CloudWatch::Alarm").values():
+        if alarm["Namespace"] == "Longhaul":
+            (dimension,) = alarm["Dimensions"]
+            watched.add(
+                (alarm["Namespace"], alarm["MetricName"], dimension["Name"], dimension["Value"])
+            )
+
+    assert watched < known("main", "clean-up")
+
+
+def test_an_idle_stack_of_one_stage_stays_within_cloudwatchs_free_tier(usual: Synthesis) -> None:
+    # Ten metrics, ten alarms, three dashboards of up to 50 metrics (CloudWatch's pricing page).
+    # A sweep emits its metrics in an idle stack too.
+    from_work = {
+        StageMetric.STARTED,
+        StageMetric.SUCCEEDED,
+        StageMetric.FAILED,
+        StageMetric.INTERRUPTED,
+        StageMetric.NOT_PLACED,
+        StageMetric.OLDEST_REFUSED,
+        StageMetric.WASTED,
+        StageMetric.DEAD_LETTERED,
+        StageMetric.LEASE_LEFT,
+    }
+
+    assert len(set(StageMetric) - from_work) + len(SweeperMetric) <= 10
+    assert len(usual.resources("AWS::CloudWatch::Alarm")) <= 13  # three beyond it: 30 cents
+    assert len(shown(usual)) <= 50
+
+
+def test_the_dashboard_shows_the_state_of_every_alarm(usual: Synthesis) -> None:
+    body: dict[str, Any] = json.loads(usual.only("AWS::CloudWatch::Dashboard")["DashboardBody"])
+
+    (status,) = (widget for widget in body["widgets"] if widget["type"] == "alarm")
+    names = {f"<{name}.Arn>" for name in usual.resources("AWS::CloudWatch::Alarm")}
+    assert set(status["properties"]["alarms"]) == names

@@ -1,0 +1,447 @@
+"""The rights of each role, compared whole: one right too many fails, as does a missing one."""
+
+import ast
+import json
+from typing import Final
+
+import botocore.session
+import pytest
+from botocore import xform_name
+
+from longhaul.adapters.dynamodb.table import NAMED_BY_TASKS
+from tests.cdk.calls import ACTIONS, LAYERS, calls_of, is_client
+from tests.cdk.conftest import NOTIFIED, VARIED
+from tests.cdk.synthesis import Synthesis, as_list, readable, synthesize
+from tests.layers import files_of
+from tests.synthesized import once
+
+ARN: Final = "arn:<AWS::Partition>:{service}:<AWS::Region>:<AWS::AccountId>:{resource}"
+TABLE: Final = {"<LeasesTable.Arn>"}
+JOBS: Final = {"<MainQueueJobs.Arn>"}
+DEAD_LETTERS: Final = {"<MainQueueDeadLetters.Arn>"}
+OBJECTS: Final = {"<Data.Arn>/*"}
+BUCKET: Final = {"<Data.Arn>"}
+TASKS: Final = {ARN.format(service="ecs", resource="task/<SparkCluster>/*")}
+MACHINE: Final = {"<WorkflowMachine>"}
+EXECUTIONS: Final = {ARN.format(service="states", resource="execution:<WorkflowMachine.Name>:*")}
+
+TRACES: Final = {"xray:PutTelemetryRecords": {"*"}, "xray:PutTraceSegments": {"*"}}
+HOLDS_LEASES: Final = {
+    f"dynamodb:{action}": TABLE for action in ("GetItem", "PutItem", "UpdateItem")
+}
+WRITES_OBJECTS: Final = {
+    **{
+        f"s3:{action}": OBJECTS
+        for action in (
+            "GetObject",
+            "PutObject",
+            "DeleteObject",
+            "AbortMultipartUpload",
+        )
+    },
+    "s3:ListBucket": BUCKET,
+}
+WRITES_TABLES: Final = {
+    f"glue:{action}": {
+        ARN.format(service="glue", resource=resource)
+        for resource in ("catalog", "database/longhaul", "table/longhaul/*")
+    }
+    for action in ("GetDatabase", "GetTable", "CreateTable", "UpdateTable")
+}
+FINISHES: Final = {
+    **TRACES,
+    **HOLDS_LEASES,
+    "dynamodb:ConditionCheckItem": TABLE,
+    "dynamodb:Query": TABLE,
+    **WRITES_OBJECTS,
+    **WRITES_TABLES,
+    "sqs:ChangeMessageVisibility": JOBS,
+    "sqs:DeleteMessage": JOBS,
+    "sqs:SendMessage": JOBS | DEAD_LETTERS,
+    "ecs:StopTask": TASKS,
+}
+STARTS: Final = {
+    "dynamodb:BatchGetItem": TABLE,
+    "states:StartExecution": MACHINE,
+    "states:DescribeExecution": EXECUTIONS,
+}
+
+
+@pytest.fixture(scope="module")
+def with_keys(tmp_path_factory: pytest.TempPathFactory) -> Synthesis:
+    """The varied stack, whose buckets have customer keys, with both engines."""
+    settings = {**VARIED, "emr_serverless": {"max_vcpu": 64}, "sizes": {}}
+    return Synthesis(
+        once(tmp_path_factory, "with-keys", lambda folder: synthesize(folder, settings))
+    )
+
+
+def _logs(role: str) -> dict[str, set[str]]:
+    return {
+        f"logs:{action}": {f"<{role}Logs.Arn>"} for action in ("CreateLogStream", "PutLogEvents")
+    }
+
+
+@pytest.mark.parametrize(
+    ("role", "expected"),
+    [
+        (
+            "HeartbeatRole",
+            {
+                **_logs("Heartbeat"),
+                **TRACES,
+                "dynamodb:GetItem": TABLE,
+                "dynamodb:UpdateItem": TABLE,
+                "sqs:ChangeMessageVisibility": JOBS,
+            },
+        ),
+        ("SettleRole", {**_logs("Settle"), **FINISHES}),
+        (
+            "SweeperRole",
+            {
+                **_logs("Sweeper"),
+                **FINISHES,
+                **STARTS,
+                "dynamodb:ConditionCheckItem": TABLE,
+                "dynamodb:Query": TABLE | {"<LeasesTable.Arn>/index/open"},
+                "sqs:GetQueueAttributes": JOBS,
+                "ecs:ListTasks": {"*"},
+                "ecs:DescribeTasks": TASKS,
+            },
+        ),
+        (
+            "DispatcherRole",
+            {
+                **_logs("Dispatcher"),
+                **FINISHES,
+                **STARTS,
+                "dynamodb:ConditionCheckItem": TABLE,
+                "dynamodb:Query": TABLE | {"<LeasesTable.Arn>/index/open"},
+                "sqs:ReceiveMessage": JOBS,
+                "sqs:GetQueueAttributes": JOBS,
+            },
+        ),
+        ("SparkTaskRole", {"dynamodb:UpdateItem": TABLE, **WRITES_OBJECTS, **WRITES_TABLES}),
+    ],
+)
+def test_a_role_has_exactly_the_rights_that_its_work_needs(
+    usual: Synthesis, role: str, expected: dict[str, set[str]]
+) -> None:
+    assert usual.grants(role) == expected
+
+
+# What AWS does with a role for a part, and no code of ours asks for.
+LOGS: Final = {"logs:CreateLogStream", "logs:PutLogEvents"}
+OF_A_FUNCTION: Final = {*LOGS, *TRACES}
+# https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html
+OF_A_MAPPING: Final = {"sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"}
+OF_A_DRIVER: Final = {*LOGS, "logs:DescribeLogGroups", "logs:DescribeLogStreams"}
+ATTEMPT: Final = (("AttemptRunner", "run"), ("AttemptRunner", "record"))
+
+
+@pytest.mark.parametrize(
+    ("role", "entries", "of_the_platform"),
+    [
+        ("DispatcherRole", (("Dispatcher", "dispatch"),), OF_A_FUNCTION | OF_A_MAPPING),
+        ("HeartbeatRole", (("Heartbeat", "beat"),), OF_A_FUNCTION),
+        ("SettleRole", (("Settler", "settle"),), OF_A_FUNCTION),
+        ("SweeperRole", (("Sweeper", "sweep"), ("Sweeper", "execution_ended")), OF_A_FUNCTION),
+        ("SparkTaskRole", ATTEMPT, set()),
+        ("EmrServerlessJobRole", ATTEMPT, OF_A_DRIVER),
+    ],
+)
+def test_a_role_may_do_what_its_code_calls_and_nothing_else(
+    with_all: Synthesis,
+    role: str,
+    entries: tuple[tuple[str, str], ...],
+    of_the_platform: set[str],
+) -> None:
+    calls = calls_of(*entries)
+    if role == "EmrServerlessJobRole":
+        # The dispatcher refuses its jobs a table as their output.
+        calls -= set(WRITES_TABLES)
+    assert set(with_all.grants(role)) == calls | of_the_platform
+
+
+def test_the_functions_begin_where_the_test_of_the_calls_does() -> None:
+    parts = ("dispatcher", "heartbeat", "settler", "sweeper")
+    handled = {
+        f"{each.id}.{name}"
+        for module in files_of("functions")
+        for node in ast.walk(ast.parse(module.read_text("utf-8")))
+        if isinstance(node, ast.Attribute)
+        for each, name in [(node.value, node.attr)]
+        if isinstance(each, ast.Name) and each.id in parts and name not in ("clock", "settings")
+    }
+
+    assert handled == {
+        "dispatcher.dispatch",
+        "heartbeat.beat",
+        "settler.settle",
+        "sweeper.sweep",
+        "sweeper.execution_ended",
+    }
+
+
+def test_every_call_of_a_client_is_known_to_the_test_of_the_calls() -> None:
+    clients = {
+        "dynamodb", "glue", "s3", "sqs", "sns", "events", "stepfunctions", "ecs", "emr-serverless",
+    }  # fmt: skip
+    operations = {
+        xform_name(operation)
+        for client in clients
+        for operation in botocore.session.get_session().get_service_model(client).operation_names
+    }
+    called = {
+        node.attr
+        for layer in LAYERS
+        for path in files_of(layer)
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr in operations and is_client(node.value)
+    }
+
+    assert called <= set(ACTIONS)
+
+
+@pytest.mark.parametrize("role", ["DispatcherRole", "SettleRole", "SweeperRole"])
+def test_what_finishes_jobs_may_tell_the_targets_of_the_settings_and_no_others(
+    with_all: Synthesis, role: str
+) -> None:
+    granted = with_all.grants(role)
+
+    assert granted["sns:Publish"] == {NOTIFIED["topic"]}
+    assert granted["events:PutEvents"] == {NOTIFIED["bus"]}
+    others = granted["sqs:SendMessage"] - {NOTIFIED["main"]}
+    assert NOTIFIED["main"] in granted["sqs:SendMessage"]
+    assert all(each.startswith("<") for each in others)  # queues of the stack
+
+
+@pytest.mark.parametrize("role", ["SparkTaskRole", "EmrServerlessJobRole", "HeartbeatRole"])
+def test_attempts_and_beats_change_rows_of_jobs_alone(with_keys: Synthesis, role: str) -> None:
+    (statement,) = (
+        each
+        for each in with_keys.statements(role)
+        if any(action.startswith("dynamodb:") for action in as_list(each["Action"]))
+    )
+
+    # Neither the slots (`slots#…`) nor the arrivals at a join (`join#…`).
+    rows = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["main#*", "clean-up#*"]}}
+    # The heartbeat runs no code of a job's.
+    names = {"ForAllValues:StringEquals": {"dynamodb:Attributes": [*NAMED_BY_TASKS]}}
+    assert statement["Condition"] == (rows if role == "HeartbeatRole" else rows | names)
+
+
+ASKED: Final = {f"arn:aws:s3:::<Data>/longhaul/{name}/*" for name in ("requests", "joined")}
+
+
+@pytest.mark.parametrize("role", ["SparkTaskRole", "EmrServerlessJobRole"])
+def test_a_job_may_write_neither_code_nor_requests(with_keys: Synthesis, role: str) -> None:
+    denied = with_keys.denials(role)
+
+    never = {
+        "arn:aws:s3:::their-code/production/*",
+        "arn:aws:s3:::<Data>/jobs/*",
+        *ASKED,
+    }
+    assert denied == {
+        "s3:PutObject": never,
+        "s3:DeleteObject": never,
+        "s3:AbortMultipartUpload": never,
+    }
+
+
+@pytest.mark.parametrize("role", ["DispatcherRole", "SettleRole", "SweeperRole"])
+def test_no_function_may_write_code_or_delete_requests(varied: Synthesis, role: str) -> None:
+    code = {"arn:aws:s3:::their-code/production/*", "arn:aws:s3:::<Data>/jobs/*"}
+    assert varied.denials(role) == {
+        "s3:PutObject": code,
+        "s3:DeleteObject": code | ASKED,
+        "s3:AbortMultipartUpload": code,
+    }
+
+
+def test_a_job_reads_the_input_buckets_and_writes_the_output_buckets_of_the_settings(
+    varied: Synthesis,
+) -> None:
+    granted = varied.grants("SparkTaskRole")
+
+    bucket = "arn:aws:s3:::their-{}".format
+    assert granted["s3:GetObject"] == {
+        "<Data.Arn>/*",
+        bucket("input") + "/*",
+        bucket("output") + "/*",
+        bucket("code") + "/production/*",
+        "arn:aws:s3:::<Data>/jobs/*",
+    }
+    assert granted["s3:PutObject"] == {"<Data.Arn>/*", bucket("output") + "/*"}
+    assert granted["s3:ListBucket"] == {"<Data.Arn>", bucket("input"), bucket("output")}
+
+
+@pytest.mark.parametrize("role", ["DispatcherRole", "SettleRole", "SweeperRole", "SparkTaskRole"])
+def test_tables_are_written_in_the_databases_of_the_settings_alone(
+    varied: Synthesis, role: str
+) -> None:
+    arn = "arn:aws:glue:eu-central-1:123456789012:{}".format
+    assert varied.grants(role)["glue:UpdateTable"] == {
+        arn("catalog"),
+        *(arn(f"database/{name}") for name in ("longhaul", "their_lake")),
+        *(arn(f"table/{name}/*") for name in ("longhaul", "their_lake")),
+    }
+
+
+def test_who_writes_no_tables_has_no_right_in_the_catalog(with_keys: Synthesis) -> None:
+    for role in ("HeartbeatRole", "WorkflowRole", "SparkExecutionRole", "EmrServerlessJobRole"):
+        assert not [action for action in with_keys.grants(role) if action.startswith("glue:")]
+
+
+def test_functions_may_publish_to_the_output_buckets_but_not_read_the_inputs(
+    varied: Synthesis,
+) -> None:
+    assert varied.grants("SettleRole")["s3:GetObject"] == {
+        "<Data.Arn>/*",
+        "arn:aws:s3:::their-output/*",
+    }
+
+
+@pytest.mark.parametrize("role", ["DispatcherRole", "SettleRole", "SweeperRole"])
+def test_functions_may_use_the_keys_of_the_buckets_that_they_publish_to(
+    varied: Synthesis, role: str
+) -> None:
+    granted = varied.grants(role)
+
+    # A part of an upload is encrypted (GenerateDataKey), and completing it reads it (Decrypt).
+    key = {"arn:aws:kms:eu-central-1:123456789012:key/out"}
+    assert (granted["kms:Decrypt"], granted["kms:GenerateDataKey"]) == (key, key)
+
+
+@pytest.mark.parametrize("role", ["SparkTaskRole", "EmrServerlessJobRole"])
+def test_a_job_may_decrypt_what_it_reads_and_encrypt_what_it_writes(
+    with_keys: Synthesis, role: str
+) -> None:
+    granted = with_keys.grants(role)
+
+    key = "arn:aws:kms:{}:key/{}".format
+    out = key("eu-central-1:123456789012", "out")
+    assert granted["kms:GenerateDataKey"] == {out}
+    assert granted["kms:Decrypt"] == {
+        out,
+        key("eu-central-1:210987654321", "in"),
+        key("eu-west-1:123456789012", "mrk-code"),
+    }
+
+
+def test_keys_are_used_through_s3_of_their_region_alone(with_keys: Synthesis) -> None:
+    used = [
+        (resource.split(":")[3], statement["Condition"])
+        for policy in with_keys.resources("AWS::IAM::Policy").values()
+        for statement in policy["PolicyDocument"]["Statement"]
+        if any(action.startswith("kms:") for action in as_list(statement["Action"]))
+        for resource in as_list(statement["Resource"])
+    ]
+
+    # Three functions with one key, two kinds of jobs with three keys.
+    assert len(used) == 3 + 2 * 3
+    for region, condition in used:
+        assert condition == {"StringEquals": {"kms:ViaService": f"s3.{region}.amazonaws.com"}}
+
+
+def test_without_keys_no_role_may_use_one(usual: Synthesis) -> None:
+    assert "kms:" not in json.dumps(usual.template)
+
+
+def test_the_heartbeat_and_the_machine_use_no_key(varied: Synthesis) -> None:
+    for role in ("HeartbeatRole", "WorkflowRole", "SparkExecutionRole"):
+        assert not [action for action in varied.grants(role) if action.startswith("kms:")]
+
+
+def test_the_machine_runs_only_our_families_in_our_cluster(usual: Synthesis) -> None:
+    (statement,) = (
+        each
+        for each in usual.statements("WorkflowRole")
+        if "ecs:RunTask" in as_list(each["Action"])
+    )
+
+    assert statement["Resource"] == [
+        ARN.format(service="ecs", resource=f"task-definition/Longhaul-{size}:*")
+        for size in ("large", "medium", "small", "xlarge")
+    ]
+    assert statement["Condition"] == {"ArnEquals": {"ecs:cluster": "<SparkCluster.Arn>"}}
+
+
+def test_the_machine_passes_the_tasks_roles_to_ecs_alone(usual: Synthesis) -> None:
+    (statement,) = (
+        each
+        for each in usual.statements("WorkflowRole")
+        if "iam:PassRole" in as_list(each["Action"])
+    )
+
+    assert set(statement["Resource"]) == {"<SparkTaskRole.Arn>", "<SparkExecutionRole.Arn>"}
+    assert statement["Condition"] == {
+        "StringEquals": {"iam:PassedToService": "ecs-tasks.amazonaws.com"}
+    }
+
+
+def test_the_machine_follows_its_tasks_and_calls_two_functions(usual: Synthesis) -> None:
+    granted = usual.grants("WorkflowRole")
+
+    assert granted["ecs:StopTask"] == granted["ecs:DescribeTasks"] == TASKS
+    assert granted["lambda:InvokeFunction"] == {"<Heartbeat.Arn>", "<Settle.Arn>"}
+    rule = {ARN.format(service="events", resource="rule/StepFunctionsGetEventsForECSTaskRule")}
+    assert (
+        granted["events:PutRule"]
+        == granted["events:PutTargets"]
+        == granted["events:DescribeRule"]
+        == rule
+    )
+
+
+def test_no_policy_names_a_wildcard_action(varied: Synthesis) -> None:
+    actions = {
+        action
+        for policy in varied.resources("AWS::IAM::Policy").values()
+        for statement in policy["PolicyDocument"]["Statement"]
+        for action in as_list(statement["Action"])
+    }
+
+    assert not [action for action in actions if "*" in action]
+
+
+def test_only_actions_that_support_no_resource_are_granted_on_all(usual: Synthesis) -> None:
+    on_all = {
+        action
+        for policy in usual.resources("AWS::IAM::Policy").values()
+        for statement in policy["PolicyDocument"]["Statement"]
+        if statement["Resource"] == "*"
+        for action in as_list(statement["Action"])
+    }
+
+    assert {action.partition(":")[0] for action in on_all} == {"ecr", "ecs", "logs", "xray"}
+    assert {action for action in on_all if action.startswith("ecs:")} == {
+        "ecs:ListTasks"
+    }  # the condition names the cluster
+    assert {action for action in on_all if action.startswith("ecr:")} == {
+        "ecr:GetAuthorizationToken"
+    }
+    assert not {"logs:PutLogEvents", "logs:CreateLogStream"} & on_all
+
+
+def test_services_use_a_role_for_this_account_alone(with_keys: Synthesis) -> None:
+    conditions = {
+        readable(statement["Principal"]["Service"]).split(".")[0]: statement.get("Condition", {})
+        for role in with_keys.resources("AWS::IAM::Role").values()
+        for statement in role["AssumeRolePolicyDocument"]["Statement"]
+    }
+
+    # AWS documents the condition for all services but Lambda (`longhaul.cdk.functions`).
+    assert conditions.pop("lambda") == {}
+    assert set(conditions) == {"ecs-tasks", "emr-serverless", "scheduler", "states"}
+    for condition in conditions.values():
+        (account,) = condition["StringEquals"].values()
+        assert condition["StringEquals"] == {"aws:SourceAccount": account}
+        assert account in ("123456789012", "<AWS::AccountId>")
+
+
+def test_no_role_has_a_managed_policy(usual: Synthesis) -> None:
+    assert not [
+        role for role in usual.resources("AWS::IAM::Role").values() if role.get("ManagedPolicyArns")
+    ]

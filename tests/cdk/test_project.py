@@ -1,0 +1,385 @@
+"""A team's project: its settings, jobs and requirements, and errors by file and line."""
+
+import json
+import os
+import subprocess
+import sys
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app import build
+from longhaul.cli.synth import REPOSITORY
+from longhaul.cdk.image import DOCKERFILE, PROJECT_DOCKERFILE, lay_out
+from longhaul.config.job_files import check
+from longhaul.cdk.layer import platforms
+from longhaul.config.project import FILE, Project, find, line_of, load_project
+from longhaul.config.requirements import check_for_image, install
+from longhaul.config.settings import Settings, SettingsError
+from tests.cdk.synthesis import NO_COPIES
+from tests.projects import make_project, make_wheel
+
+JOB = "def run(spark, job):\n    pass\n"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return make_project(tmp_path / "daily-flights")
+
+
+def problems(tmp_path: Path, **files: str) -> list[str]:
+    """What is wrong with the jobs of a project, with paths below its folder."""
+    made = make_project(tmp_path / "p", **files)
+    with pytest.raises(SettingsError) as refused:
+        check(made)
+    return str(refused.value).replace(f"{made.folder}/", "").splitlines()
+
+
+def test_a_new_project_has_the_defaults_under_a_name_of_its_own(project: Project) -> None:
+    assert project.checked() == Settings(stack_name="DailyFlights", stages=project.checked().stages)
+    assert [(each.name, each.slots) for each in project.checked().stages] == [("main", 10)]
+    assert project.job_names == ("count_rows", "probe", "sql")
+    check(project)
+
+
+def test_a_project_is_found_from_its_folders_upwards(project: Project, tmp_path: Path) -> None:
+    assert find(project.jobs) == project.folder
+    assert find(project.folder) == project.folder
+    assert find(tmp_path) is None
+
+
+@pytest.mark.parametrize("place", [".", FILE])
+def test_a_project_of_another_user_is_refused_unless_it_is_roots(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    project = make_project(tmp_path / "flights")
+    owners = {project.folder / place: os.geteuid() + 1}
+    monkeypatch.setattr("longhaul.config.project._owner_of", lambda each: owners.get(each, os.geteuid()))
+    with pytest.raises(SettingsError, match=r"belongs to another user .*longhaul --project"):
+        find(project.jobs)
+    owners[project.folder / place] = 0
+    assert find(project.jobs) == project.folder
+
+
+def test_another_users_link_to_a_file_of_our_own_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = make_project(tmp_path / "own")
+    (shared := tmp_path / "shared").mkdir()
+    (shared / FILE).symlink_to(own.file)
+    assert find(shared) == shared
+    theirs = {shared / FILE: os.geteuid() + 1}
+    monkeypatch.setattr("longhaul.config.project._owner_of", lambda each: theirs.get(each, os.geteuid()))
+    with pytest.raises(SettingsError, match="belongs to another user"):
+        find(shared)
+
+
+def test_a_project_in_a_folder_that_every_user_may_write_to_is_refused(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "flights")
+    project.folder.chmod(0o1777)
+    with pytest.raises(SettingsError, match="every user may write to"):
+        find(project.jobs)
+
+
+def test_a_folder_without_settings_is_no_project(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"is no project: it has no longhaul\.toml"):
+        load_project(tmp_path)
+
+
+def test_all_wrong_settings_are_named_with_lines_and_the_nearest_right_names(
+    tmp_path: Path,
+) -> None:
+    text = (
+        'version = "0.1.0"\n'
+        'architekture = "arm64"\n'
+        "[[stages]]\n"
+        'name = "main"\n'
+        "[[stages]]\n"
+        'name = "clean"\n'
+        "slot = 3\n"
+        "timeout_s = -1\n"
+        "[stages.limits]\n"
+        "max_attempt = 3\n"
+        "[sizes]\n"
+        "small = { cpu = 7, memory_mib = 4096, disk_gib = 30 }\n"
+    )
+    made = make_project(tmp_path / "p", **{"longhaul.toml": text})
+    with pytest.raises(SettingsError) as refused:
+        made.checked()
+    lines = [line.removeprefix(f"{made.file}:") for line in str(refused.value).splitlines()]
+    assert [line.partition(":")[0] for line in lines] == ["2", "7", "8", "10", "12"]
+    assert "architekture: is not a setting; did you mean architecture?" in lines[0]
+    assert "stages.1.slot: is not a setting; did you mean slots?" in lines[1]
+    assert "did you mean max_attempts?" in lines[3]
+
+
+def test_a_stage_for_a_job_that_is_not_there_is_named_with_its_line(tmp_path: Path) -> None:
+    text = '[[stages]]\nname = "main"\n[[stages]]\nname = "clean"\njob = "count_row"\n'
+    made = make_project(tmp_path / "p", **{"longhaul.toml": text})
+    with pytest.raises(SettingsError) as refused:
+        made.checked()
+    assert str(refused.value) == (
+        f"{made.file}:5: stages.1.job: there is no job 'count_row'; did you mean count_rows? "
+        "there are: count_rows, probe, sql"
+    )
+
+
+def test_what_synthesis_finds_is_named_with_its_line(tmp_path: Path) -> None:
+    text = '[[stages]]\nname = "main"\n[stages.limits]\njobs = ["no_such_job"]\n'
+    made = make_project(tmp_path / "p", **{"longhaul.toml": text})
+    with pytest.raises(SettingsError) as refused:
+        build(outdir=str(tmp_path / "out"), context=NO_COPIES, project=made)
+    assert str(refused.value).startswith(
+        f"{made.file}:4: stages.0.limits.jobs: main has 'no_such_job', which is neither a job"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("stages = = 1", ":1: is no TOML"),
+        ("version = 1", ":1: version: write it as a text"),
+        ("region = 2026-01-01", "write it as a text, in quotes"),
+    ],
+)
+def test_a_file_that_is_no_settings_is_refused(tmp_path: Path, text: str, says: str) -> None:
+    (tmp_path / "longhaul.toml").write_text(text)
+    with pytest.raises(SettingsError, match=f"longhaul.toml.*{says}"):
+        load_project(tmp_path)
+
+
+def test_a_line_is_found_in_tables_inline_tables_and_dotted_keys() -> None:
+    text = 'a = 1\nlease.beat_floor_s = 2\n[[stages]]\nlimits = { jobs = ["x"] }\n[network]\n'
+    assert line_of(text, ("lease", "beat_floor_s")) == 2
+    assert line_of(text, ("stages", 0, "limits", "jobs", 0)) == 4
+    assert line_of(text, ("network", "vpc_id")) == 5
+    assert line_of(text, ()) is None
+
+
+def test_jobs_that_could_never_run_are_named_by_file_and_line(tmp_path: Path) -> None:
+    assert problems(
+        tmp_path,
+        jobs__late="",
+        **{
+            "jobs/helper.py": '"""No job."""\nimport os\nX = 1\n',
+            "jobs/json.py": JOB,
+            "jobs/later.py": "X = 1\n\n\nasync def run(spark, job):\n    pass\n",
+            "jobs/named.py": "class Params(typing.NamedTuple):\n    n: int\n\n\n" + JOB,
+            "jobs/only_job.py": "import os\n\n\ndef run(job):\n    pass\n",
+            "jobs/params.py": "class Params:\n    n: int\n\n\n" + JOB,
+            "jobs/sql.py": JOB,
+            "jobs/wrong.py": "def run(spark, job):\n  return (\n",
+        },
+    ) == [
+        (
+            "jobs/helper.py:1: has no `def run(spark, job)`, and does nothing as a script; "
+            "a module that jobs share begins with _"
+        ),
+        "jobs/json.py:1: Python has a module 'json' already; give this one another name",
+        (
+            "jobs/later.py:4: has no `def run(spark, job)`, and does nothing as a script; "
+            "a module that jobs share begins with _"
+        ),
+        "jobs/named.py:1: Params is no pydantic model; derive it from `longhaul.job.Params`",
+        (
+            "jobs/only_job.py:4: has no `def run(spark, job)`, and does nothing as a script; "
+            "a module that jobs share begins with _"
+        ),
+        "jobs/params.py:1: Params is no pydantic model; derive it from `longhaul.job.Params`",
+        "jobs/sql.py:1: Longhaul has a job 'sql' already; give this one another name",
+        "jobs/wrong.py:2: '(' was never closed",
+    ]
+
+
+def test_a_job_with_the_name_of_a_requirement_is_refused(tmp_path: Path) -> None:
+    files = {"jobs/small_words.py": JOB, ".longhaul/packages/small_words.py": "X = 1\n"}
+    (problem,) = problems(tmp_path, **files)
+    assert problem.startswith("jobs/small_words.py:1: Python has a module 'small_words' already")
+
+
+def test_a_job_with_the_name_of_a_package_that_is_beside_it_in_the_image_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As the installed command finds it: the checkout is not on the path.
+    monkeypatch.setattr(sys, "path", [each for each in sys.path if Path(each) != REPOSITORY])
+    files = {"jobs/engines.py": JOB, "jobs/longhaul/part.py": "X = 1\n"}
+    assert problems(tmp_path, **files) == [
+        "jobs/engines.py:1: Longhaul has a package 'engines'; give this one another name",
+        "jobs/longhaul:1: Longhaul has a package 'longhaul'; give this one another name",
+    ]
+
+
+def test_a_job_and_a_folder_of_one_name_are_refused(tmp_path: Path) -> None:
+    assert problems(tmp_path, **{"jobs/days.py": JOB, "jobs/days/__init__.py": ""}) == [
+        "jobs/days.py:1: there is a folder days/ beside it: two modules of one name"
+    ]
+
+
+def test_scripts_helpers_and_packages_are_no_errors(tmp_path: Path) -> None:
+    files = {
+        "longhaul/runner/script.py": "from pyspark.sql import SparkSession\nSparkSession.builder\nprint(1)\n",
+        "jobs/_shared.py": "X = 1\n",
+        "jobs/shared_things/part.py": "X = 1\n",
+        "jobs/query.sql": "SELECT 1\n",
+    }
+    made = make_project(tmp_path / "p", **files)
+    check(made)
+    assert made.job_names == ("count_rows", "probe", "script", "sql")
+
+
+def imported(packages: Path, code: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": str(packages)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    "platform", [(), ("--only-binary=:all:", *platforms("arm64"))], ids=["here", "arm64"]
+)
+def test_requirements_are_installed_beside_ours_and_again_when_they_change(
+    tmp_path: Path, platform: tuple[str, ...]
+) -> None:
+    wheel = make_wheel(tmp_path / "wheels", "small_words", "WORD = 'first'")
+    requirements, target = tmp_path / "requirements.txt", tmp_path / "packages"
+    digest = sha256(wheel.read_bytes()).hexdigest()
+    requirements.write_text(f"--no-index\n{wheel.as_uri()} --hash=sha256:{digest}\n")
+
+    install(requirements, target, REPOSITORY, platform)
+
+    assert imported(target, "import small_words; print(small_words.WORD)") == "first"
+    made = target.stat().st_ino
+    install(requirements, target, REPOSITORY, platform)
+    assert target.stat().st_ino == made
+    requirements.write_text("# nothing any more\n")
+    install(requirements, target, REPOSITORY, platform)
+    assert not (target / "small_words.py").exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("./small_words.whl", "is on this machine"),
+        ("../small-words[all]", "is on this machine"),
+        ("small_words-1.0-py3-none-any.whl --hash=sha256:00", "is on this machine"),
+        ("file:///wheels/small_words.whl", "is on this machine"),
+        ("small-words @ file:///wheels/small_words.whl", "is on this machine"),
+        ("-e .", "is on this machine"),
+        ("--editable=../words", "is on this machine"),
+        ("--find-links wheels", "is on this machine"),
+        ("-f/wheels", "is on this machine"),
+        ("-e git+https://x.org/words", "is a repository"),
+        ("small-words @ git+ssh://git@x.org/words@1.0", "is a repository"),
+        ("-rmore.txt", "names another file"),
+        ("--constraint limits.txt", "names another file"),
+        ("--index-url https://${TOKEN}@x.org/simple", "needs a variable"),
+    ],
+)
+def test_what_the_image_could_not_install_is_refused_by_its_line(
+    tmp_path: Path, line: str, why: str
+) -> None:
+    requirements = tmp_path / "requirements.txt"
+    requirements.write_text(f"# jobs\n\n{line}  # ours\n")
+    with pytest.raises(SettingsError) as refused:
+        check_for_image(requirements)
+    assert str(refused.value).startswith(f"{requirements}:3: {line}: {why}")
+
+
+def test_what_an_index_or_an_address_has_is_for_the_image(tmp_path: Path) -> None:
+    requirements = tmp_path / "requirements.txt"
+    check_for_image(requirements)  # the file may be missing
+    requirements.write_text(
+        "# ./not this\n--extra-index-url=https://x.org/simple\n--find-links https://x.org\n"
+        "--require-hashes\nzope.interface==7.0 \\\n    --hash=sha256:00\n"
+        'a[b]>=1 ; platform_machine != "x/y"  # git+no\n'
+        "c @ https://x.org/c-1.0-py3-none-any.whl\nhttps://x.org/d-1.0.tar.gz\n"
+    )
+    check_for_image(requirements)
+
+
+@pytest.mark.parametrize(
+    ("requires", "hashed", "says"),
+    [
+        (
+            "pydantic==1.0",
+            "",
+            r"requirements.txt:2: .*clashes with what the image holds:(.|\n)*pydantic",
+        ),
+        ("", " --hash=sha256:" + "0" * 64, r"requirements.txt:2: .*does not install:(.|\n)*hash"),
+    ],
+    ids=["clashes with ours", "another hash"],
+)
+def test_a_requirement_that_does_not_install_is_named_by_its_line(
+    tmp_path: Path, requires: str, hashed: str, says: str
+) -> None:
+    wheel = make_wheel(tmp_path / "wheels", "small_words", "", requires)
+    make_wheel(tmp_path / "wheels", "pydantic", "")
+    requirements = tmp_path / "requirements.txt"
+    requirements.write_text(
+        f"--no-index --find-links={tmp_path}/wheels\n{wheel.as_uri()}{hashed}\n"
+    )
+    with pytest.raises(SettingsError, match=says):
+        install(requirements, tmp_path / "packages", REPOSITORY)
+    assert not (tmp_path / "packages").exists()
+
+
+def test_the_image_ends_with_the_project_and_its_other_layers_are_the_checkouts(
+    tmp_path: Path,
+) -> None:
+    made = make_project(tmp_path / "p", **{"requirements.txt": "small-words==1.0\n"})
+    lay_out(tmp_path / "image", REPOSITORY, made)
+    steps = (tmp_path / "image" / PROJECT_DOCKERFILE).read_text()
+    ours = (REPOSITORY / DOCKERFILE).read_text()
+    assert steps.startswith(ours)
+    assert (tmp_path / "image" / DOCKERFILE).read_text() == ours  # it is in our code's layer
+    more = [line.split()[0] for line in steps.removeprefix(ours).splitlines() if line[:1].isupper()]
+    assert more == ["USER", "COPY", "RUN", "USER", "ENV", "COPY"]
+    assert steps.endswith("COPY project/jobs /opt/project/jobs\n")
+    limits = (tmp_path / "image" / "project" / "constraints.txt").read_text()
+    assert "pyspark==" in limits
+    assert "--hash" not in limits
+    assert (tmp_path / "image" / "project" / "jobs" / "count_rows.py").exists()
+    assert (tmp_path / "image" / "engines" / "fargate" / "runner.py").exists()
+
+
+def test_without_requirements_the_image_has_one_layer_more(tmp_path: Path) -> None:
+    lay_out(tmp_path / "image", REPOSITORY, make_project(tmp_path / "p"))
+    steps = (tmp_path / "image" / PROJECT_DOCKERFILE).read_text()
+    more = steps.removeprefix((REPOSITORY / DOCKERFILE).read_text()).splitlines()
+    assert [line for line in more if line.startswith(("RUN", "COPY"))] == [
+        "COPY project/jobs /opt/project/jobs"
+    ]
+
+
+def template_of(project: Project, outdir: Path) -> dict[str, Any]:
+    context = {**NO_COPIES, "longhaul": {"emr_serverless": {}}}
+    build(outdir=str(outdir), context=context, project=project).synth()
+    content: dict[str, Any] = json.loads((outdir / "P.template.json").read_text())
+    return content["Resources"]
+
+
+def test_a_change_of_a_job_changes_the_image_and_its_archive_and_nothing_of_the_functions(
+    tmp_path: Path,
+) -> None:
+    made = make_project(tmp_path / "p")
+    before = template_of(made, tmp_path / "before")
+    with (made.jobs / "count_rows.py").open("a") as job:
+        job.write("# changed\n")
+    after = template_of(made, tmp_path / "after")
+
+    changed = {before[name]["Type"] for name in before if before[name] != after[name]}
+    assert changed == {"AWS::ECS::TaskDefinition", "AWS::StepFunctions::StateMachine"}
+    environment = next(
+        each["Properties"]["Environment"]["Variables"]["LONGHAUL_SETTINGS"]
+        for each in after.values()
+        if each["Type"] == "AWS::Lambda::Function"
+    )
+    assert '"jobs":["count_rows","probe","sql"]' in json.dumps(environment).replace("\\", "")
+    machine = json.dumps(after)
+    assert ":./project/jobs:./project-packages" in machine

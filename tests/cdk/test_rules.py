@@ -1,0 +1,90 @@
+"""Linters and the snapshot, on the whole template."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from cfnlint import lint_file
+from cfnlint.config import ManualArgs
+
+from tests.cdk.synthesis import Synthesis
+
+SNAPSHOT = Path(__file__).parent / "snapshots" / "Longhaul.template.json"
+TINY = SNAPSHOT.with_name("tiny.template.json")
+
+
+@pytest.fixture(params=["usual", "varied", "with_emr", "with_tiny", "guarded"])
+def synthesis(request: pytest.FixtureRequest) -> Synthesis:
+    found: Synthesis = request.getfixturevalue(request.param)
+    return found
+
+
+def test_cdk_nag_finds_nothing_that_is_not_acknowledged(synthesis: Synthesis) -> None:
+    reports = {report["pluginName"]: report for report in synthesis.report["pluginReports"]}
+
+    nag = reports["AwsSolutions"]
+    assert [
+        (violation["ruleName"], place["constructPath"])
+        for violation in nag["violations"]
+        for place in violation["violatingConstructs"]
+    ] == []
+    assert nag["conclusion"] == "success"
+    # If nothing is suppressed, nag did not run.
+    assert nag["suppressedViolations"]
+
+
+def test_cdk_finds_no_value_that_cloudformation_refuses(synthesis: Synthesis) -> None:
+    assert [
+        (violation["ruleName"], violation["description"])
+        for report in synthesis.report["pluginReports"]
+        for violation in report["violations"]
+        if violation["severity"] == "error"
+    ] == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "usual",
+        "varied",
+        pytest.param("with_emr", marks=pytest.mark.slow),
+        pytest.param("with_tiny", marks=pytest.mark.slow),
+        pytest.param("guarded", marks=pytest.mark.slow),
+    ],
+)
+def test_cfn_lint_finds_nothing(name: str, request: pytest.FixtureRequest) -> None:
+    # W3005: a DependsOn that a GetAtt already implies. CDK adds it, so that a role's policy exists
+    # before what uses it.
+    config = ManualArgs(regions=["us-east-1", "eu-central-1"], ignore_checks=["W3005"])
+
+    template = request.getfixturevalue(name).template_file
+
+    assert [str(match) for match in lint_file(template, config=config)] == []
+
+
+def test_there_is_no_custom_resource(synthesis: Synthesis) -> None:
+    kinds = {resource["Type"] for resource in synthesis.template["Resources"].values()}
+
+    assert not {kind for kind in kinds if kind.startswith(("Custom::", "AWS::CloudFormation::"))}
+
+
+def test_the_template_equals_the_reviewed_snapshot(usual: Synthesis) -> None:
+    """`UPDATE_SNAPSHOTS=1 pytest tests/cdk` writes a new snapshot: review its diff."""
+    if os.environ.get("UPDATE_SNAPSHOTS") == "1":
+        SNAPSHOT.parent.mkdir(exist_ok=True)
+        SNAPSHOT.write_text(json.dumps(usual.masked, indent=1) + "\n")
+
+    assert usual.masked == json.loads(SNAPSHOT.read_text())
+
+
+def test_what_the_size_tiny_changes_equals_the_reviewed_snapshot(
+    usual: Synthesis, with_tiny: Synthesis
+) -> None:
+    """The simulation reads it. Renewed as the other one."""
+    before, after = usual.masked["Resources"], with_tiny.masked["Resources"]
+    changed = {name: each for name, each in after.items() if before.get(name) != each}
+    if os.environ.get("UPDATE_SNAPSHOTS") == "1":
+        TINY.write_text(json.dumps({"Resources": changed}, indent=1) + "\n")
+
+    assert changed == json.loads(TINY.read_text())["Resources"]

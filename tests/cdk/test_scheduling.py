@@ -1,0 +1,178 @@
+"""Schedules of stages, and single starts."""
+
+import json
+import re
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+import botocore.session
+import pytest
+from botocore.validate import ParamValidator
+from pydantic import JsonValue
+
+from app import REPOSITORY
+from longhaul.config.context import load
+from longhaul.config.settings import SettingsError
+from longhaul.domain.policy import parse_request
+from longhaul.settings import PathPolicy
+from tests.builders import settings, stage
+from tests.cdk.synthesis import Synthesis
+
+PAGE = REPOSITORY / "docs" / "scheduling.md"
+REQUEST: Mapping[str, JsonValue] = {"job": "flights_clean", "output": "s3://<data-bucket>/x/"}
+
+
+def check_parameters(parameters: Mapping[str, Any]) -> None:
+    shape = (
+        botocore.session.get_session()
+        .get_service_model("scheduler")
+        .shape_for("CreateScheduleInput")
+    )
+    report = ParamValidator().validate(parameters, shape)
+    assert not report.has_errors(), report.generate_report()
+
+
+def test_a_schedule_sends_its_request_with_a_job_id_of_the_scheduled_time(
+    varied: Synthesis,
+) -> None:
+    schedule = varied.only("AWS::Scheduler::Schedule")
+
+    target = schedule.pop("Target")
+    assert schedule == {
+        "Name": "Longhaul-clean-up",
+        "Description": "A job for clean-up",
+        "ScheduleExpression": "cron(30 2 ? * MON-FRI *)",
+        "ScheduleExpressionTimezone": "Europe/Berlin",
+        "FlexibleTimeWindow": {"Mode": "OFF"},
+    }
+    assert json.loads(target.pop("Input")) == {
+        "job_id": "scheduled/<aws.scheduler.scheduled-time>",
+        "job": "flights_clean",
+        "inputs": {"flights": "s3://their-input/<aws.scheduler.scheduled-time>.csv"},
+        "output": "s3://<Data>/nightly/",
+    }
+    assert target == {
+        "Arn": "<CleanUpQueueJobs.Arn>",
+        "RoleArn": "<SchedulingCleanUpRole.Arn>",
+        "DeadLetterConfig": {"Arn": "<SchedulingUndelivered.Arn>"},
+        "RetryPolicy": {"MaximumEventAgeInSeconds": 86_400, "MaximumRetryAttempts": 185},
+    }
+
+
+def test_scheduler_may_send_only_to_the_stages_queue_and_its_dead_letter_queue(
+    varied: Synthesis,
+) -> None:
+    assert varied.grants("SchedulingCleanUpRole") == {
+        "sqs:SendMessage": {"<CleanUpQueueJobs.Arn>", "<SchedulingUndelivered.Arn>"}
+    }
+    (trust,) = varied.resources("AWS::IAM::Role")["SchedulingCleanUpRole"][
+        "AssumeRolePolicyDocument"
+    ]["Statement"]
+    assert trust["Principal"] == {"Service": "scheduler.amazonaws.com"}
+    assert trust["Condition"] == {"StringEquals": {"aws:SourceAccount": "123456789012"}}
+
+
+def test_a_stage_without_a_schedule_has_the_role_for_single_starts_and_no_schedule(
+    usual: Synthesis,
+) -> None:
+    assert usual.resources("AWS::Scheduler::Schedule") == {}
+    assert set(usual.grants("SchedulingMainRole")) == {"sqs:SendMessage"}
+
+
+def test_functions_do_not_get_what_only_the_stack_needs(varied: Synthesis) -> None:
+    known = varied.resources("AWS::Lambda::Function")["Dispatcher"]["Environment"]["Variables"][
+        "LONGHAUL_SETTINGS"
+    ]
+
+    assert "schedule" not in known
+    assert "max_wait_s" not in known
+
+
+@pytest.mark.parametrize(
+    ("schedule", "message"),
+    [
+        (
+            {"expression": "at(2027-01-01T00:00:00)"},
+            "expression: 'at(2027-01-01T00:00:00)' is no schedule that recurs",
+        ),
+        (
+            {"expression": "every day"},
+            "expression: 'every day' is no schedule that recurs; allowed: rate(5 minutes), ",
+        ),
+        ({"timezone": "Europe/Bonn"}, "timezone: 'Europe/Bonn' is no time zone"),
+        ({"request": {}}, "request: is {}; dictionary should have at least 1 item"),
+        (
+            {"request": {**REQUEST, "job_id": "nightly"}},
+            "request: job_id must hold <aws.scheduler.scheduled-time>: with the same one each time",
+        ),
+        (
+            {"request": {**REQUEST, "params": {"run": ["<aws.scheduler.execution-id>"]}}},
+            "request: <aws.scheduler.execution-id> differs between deliveries of one firing",
+        ),
+        (
+            {"request": {**REQUEST, "output": "s3://<bucket>/x/"}},
+            "request: <bucket>: unknown; allowed: <data-bucket>, <aws.scheduler.scheduled-time>,",
+        ),
+    ],
+    ids=lambda value: json.dumps(value) if isinstance(value, dict) else "",
+)
+def test_a_wrong_schedule_is_refused_with_the_reason(
+    schedule: Mapping[str, JsonValue], message: str
+) -> None:
+    whole = {"expression": "rate(1 day)", "request": dict(REQUEST), **schedule}
+    with pytest.raises(SettingsError) as refused:
+        load(None, {"stages": [{"schedule": whole}]})
+
+    assert str(refused.value).startswith(f"longhaul.stages.0.schedule.{message}")
+
+
+def test_a_schedule_whose_name_scheduler_would_not_take_is_refused() -> None:
+    """A queue's name may be longer."""
+    model = botocore.session.get_session().get_service_model("scheduler")
+    asked: Any = model.shape_for("CreateScheduleInput")
+    assert asked.members["Name"].metadata["max"] == 64
+    schedule: JsonValue = {"expression": "rate(1 day)", "request": dict(REQUEST)}
+
+    assert load(None, {"stages": [{"queue_prefix": "x" * 64, "schedule": schedule}]})
+    assert load(None, {"stages": [{"queue_prefix": "x" * 65}]})
+    with pytest.raises(SettingsError, match=r"stage 'main' .* 65 characters") as refused:
+        load(None, {"stages": [{"queue_prefix": "x" * 65, "schedule": schedule}]})
+
+    assert "EventBridge Scheduler allows 64" in str(refused.value)
+
+
+def blocks(kind: str) -> list[str]:
+    return re.findall(rf"```{kind}\n(.*?)```", PAGE.read_text(), re.DOTALL)
+
+
+def test_the_docs_stage_with_a_schedule_is_a_valid_setting() -> None:
+    (stage_,) = load(None, {"stages": [json.loads(blocks("json")[0])]}).stages
+
+    assert stage_.schedule
+    known = settings(paths=PathPolicy(data_bucket="data-bucket"))
+    assert parse_request(json.dumps(stage_.schedule.example()), known, stage()).job_id == (
+        "scheduled/2022-03-22T18:59:43Z"
+    )
+
+
+def test_the_docs_command_for_a_single_start_is_one_that_aws_takes() -> None:
+    command, _ = blocks("console")
+    program, service, operation, *options = shlex.split(
+        command.removeprefix("$ ").replace("\\\n", " ")
+    )
+    target = json.loads(blocks("json")[1])
+
+    given = dict(zip(options[::2], options[1::2], strict=True))
+    assert (program, service, operation) == ("aws", "scheduler", "create-schedule")
+    assert given.pop("--target") == "file://start.json"
+    assert given.pop("--flexible-time-window") == "Mode=OFF"
+    parameters = {
+        "".join(word.capitalize() for word in name[2:].split("-")): value
+        for name, value in given.items()
+    }
+    check_parameters(parameters | {"Target": target, "FlexibleTimeWindow": {"Mode": "OFF"}})
+    assert re.fullmatch(r"at\(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\)", parameters["ScheduleExpression"])
+    assert parameters["ActionAfterCompletion"] == "DELETE"
+    known = settings(paths=PathPolicy(data_bucket="my-data"))
+    assert parse_request(target["Input"], known, stage()).job_id == "clean-at-new-year"

@@ -1,0 +1,402 @@
+import json
+from importlib.resources import files
+
+import pytest
+from cfnlint.data.schemas.extensions import aws_ecs_taskdefinition
+from pydantic import JsonValue, ValidationError
+
+from longhaul.config.context import load
+from longhaul.config.history import EVENTS_OF_A_BEAT, beats_of
+from longhaul.config.settings import Settings, SettingsError
+from longhaul.config.sizes import FARGATE_MEMORY_MIB, Size
+
+SMALL = {"cpu": 1024, "memory_mib": 4096}
+
+
+def test_no_context_gives_the_defaults() -> None:
+    assert load(None, None) == Settings()
+
+
+def test_an_override_changes_single_settings_and_leaves_their_neighbours() -> None:
+    settings = load(
+        {"lease": {"beat_floor_s": 20, "defer_min_s": 7}, "architecture": "x86_64"},
+        {"lease": {"beat_floor_s": 2}},
+    )
+
+    assert (settings.lease.beat_floor_s, settings.lease.defer_min_s, settings.architecture) == (
+        2,
+        7,
+        "x86_64",
+    )
+
+
+def test_an_override_may_be_json_text_as_on_the_command_line() -> None:
+    assert load({"architecture": "arm64"}, '{"architecture": "x86_64"}').architecture == "x86_64"
+
+
+def test_a_list_replaces_the_usual_one() -> None:
+    settings = load({"stages": [{"name": "main", "slots": 10}]}, {"stages": [{"name": "other"}]})
+
+    assert [(stage.name, stage.slots) for stage in settings.stages] == [("other", 10)]
+
+
+def test_a_whole_bucket_is_not_both_output_and_code() -> None:
+    buckets = {"output_buckets": ["theirs"], "job_prefixes": ["s3://theirs/"]}
+    with pytest.raises(SettingsError, match="the whole bucket 'theirs', which jobs write"):
+        load(None, buckets)
+
+
+def test_settings_are_frozen() -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        Settings().architecture = "x86_64"
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("{", "longhaul: is not JSON (Expecting property name"),
+        ("[1]", "longhaul: is [1]; allowed: an object, as in cdk.json"),
+        (7, "longhaul: is 7; allowed: an object, as in cdk.json"),
+        (
+            {"foo": 1},
+            (
+                "longhaul.foo: is not a setting; "
+                "allowed here: access_log_bucket, account, alarm_emails, allow_file_paths, "
+            ),
+        ),
+        (
+            {"lease": {"beat": 1}},
+            "longhaul.lease.beat: is not a setting; did you mean beat_floor_s? allowed here: ",
+        ),
+        (
+            {"sizes": {"tyni": {}}},
+            "longhaul.sizes.tyni: is not a setting; did you mean tiny? allowed here: large, ",
+        ),
+        (
+            {"network": {"vpc": 1}},
+            "longhaul.network.vpc: is not a setting; did you mean vpc_id? allowed here: ",
+        ),
+        (
+            {"stages": [{"slot": 1}]},
+            (
+                "longhaul.stages.0.slot: is not a setting; did you mean slots? "
+                "allowed here: engine, follow_on, job, join, limits,"
+            ),
+        ),
+        (
+            {"stages": [{"next": ["b"]}]},
+            "longhaul: stage 'main' leads to 'b', which is no stage; there are: main",
+        ),
+        (
+            {
+                "stages": [
+                    {"name": "a", "next": ["b"], "job": "sql"},
+                    {"name": "b", "next": ["a"], "job": "sql"},
+                ]
+            },
+            "longhaul: stages must not lead back to themselves: a → b → a",
+        ),
+        (
+            {"stages": [{"name": "a", "next": ["a"], "job": "sql"}]},
+            "longhaul: stages must not lead back",
+        ),
+        (
+            {"stages": [{"name": "a", "next": ["b"]}, {"name": "b"}]},
+            "longhaul: stage 'b' needs a `job`: what follows",
+        ),
+        (
+            {"stages": [{"name": "a", "next": ["b", "b"]}, {"name": "b", "job": "sql"}]},
+            "longhaul: stage 'b' is named twice in one `next`",
+        ),
+        (
+            {"stages": [{"join": True}]},
+            "longhaul: stage 'main' joins what comes through one stage; none leads to it",
+        ),
+        (
+            {
+                "stages": [
+                    {"name": "a", "next": ["c"]},
+                    {"name": "b", "next": ["c"]},
+                    {"name": "c", "join": True, "job": "sql"},
+                ]
+            },
+            "longhaul: stage 'c' joins what comes through one stage; a, b lead to it",
+        ),
+        (
+            {"architecture": "arm"},
+            "longhaul.architecture: is \"arm\"; input should be 'arm64' or 'x86_64'",
+        ),
+        (
+            {"log_retention_days": 8},
+            "longhaul.log_retention_days: is 8; input should be 1, 3, 5, 7, 14,",
+        ),
+        ({"stack_name": "9lives"}, 'longhaul.stack_name: is "9lives"; string should match pattern'),
+        ({"account": "12"}, 'longhaul.account: is "12"; string should match pattern'),
+        ({"region": "Frankfurt"}, 'longhaul.region: is "Frankfurt"; string should match pattern'),
+        ({"stages": []}, "longhaul.stages: is []; tuple should have at least 1 item"),
+        (
+            {"stages": [{"slots": "2"}]},
+            'longhaul.stages.0.slots: is "2"; input should be a valid integer',
+        ),
+        (
+            {"stages": [{"slots": 0}]},
+            "longhaul.stages.0.slots: is 0; input should be greater than or equal to 1",
+        ),
+        (
+            {"stages": [{"timeout_s": 604_801}]},
+            "longhaul.stages.0.timeout_s: is 604801; input should be less than",
+        ),
+        ({"stages": [{}, {}]}, "longhaul: stage 'main' clashes with stage 'main'"),
+        (
+            {"stages": [{"notify": "https://sqs.eu-central-1.amazonaws.com/123456789012/ended"}]},
+            "longhaul.stages.0.notify: is ",
+        ),
+        (
+            {"stages": [{"notify": "arn:aws:lambda:eu-central-1:123456789012:function:f"}]},
+            "longhaul.stages.0.notify: is ",
+        ),
+        (
+            {"stages": [{"notify": "arn:aws:sqs:eu-central-1:123456789012:Longhaul-main-jobs"}]},
+            "longhaul: stage 'main' would notify the queue Longhaul-main-jobs, which is that",
+        ),
+        (
+            {"stack_name": "L" * 60, "stages": [{"name": "m" * 31}]},
+            "longhaul: stack_name and the name of stage 'mmm",
+        ),
+        (
+            {"stack_name": "Longhaul", "stages": [{"name": "b-main"}]},
+            (
+                "longhaul: stage 'b-main' would have the queue Longhaul-b-main-jobs, as would "
+                "a stage 'main' of a stack 'Longhaul-b'; name the stage without a hyphen"
+            ),
+        ),
+        (
+            {"stages": [{"name": "a"}, {"name": "b-c", "queue_prefix": "Longhaul-a"}]},
+            "longhaul: stage 'b-c' would have the queue Longhaul-a-jobs, which is that of stage",
+        ),
+        (
+            {"stages": [{"name": "a", "queue_prefix": "no/slash"}]},
+            'longhaul.stages.0.queue_prefix: is "no/slash"; string should match pattern',
+        ),
+        (
+            {"stages": [{}, {"name": "jobs"}]},
+            "longhaul: stage 'jobs' clashes with the first stage's outputs",
+        ),
+        (
+            {"lease": {"beat_floor_s": 40, "beat_ceiling_s": 20}},
+            "longhaul.lease: beat_floor_s (40) must not exceed",
+        ),
+        (
+            {
+                "stages": [
+                    {"name": "a", "next": ["b"]},
+                    {"name": "b", "job": "sql", "retired": True},
+                ]
+            },
+            (
+                "longhaul: stage 'a' leads to 'b', which is retired: what follows from its jobs "
+                "would wait without end; take 'b' out of its `next`, or retire 'a' first"
+            ),
+        ),
+        (
+            {
+                "stages": [
+                    {
+                        "name": "a",
+                        "retired": True,
+                        "schedule": {"expression": "rate(1 day)", "request": {"job": "sql"}},
+                    },
+                ]
+            },
+            "longhaul: stage 'a' is retired and has a schedule, which would go on sending jobs",
+        ),
+        (
+            {"lease": {"beat_ceiling_s": 219}},
+            "longhaul: with these beats a job of 7 days needs 25,110 events",
+        ),
+        (
+            {"lease": {"beat_floor_s": 1, "beat_ceiling_s": 1}},
+            "longhaul: with these beats a job of 7 days needs 5,443,200 events",
+        ),
+        (
+            {"lease": {"stop_timeout_s": 121}},
+            "longhaul.lease.stop_timeout_s: is 121; input should be less than",
+        ),
+        (
+            {"input_buckets": ["No_Bucket"]},
+            'longhaul.input_buckets.0: is "No_Bucket"; string should match pattern',
+        ),
+        (
+            {"table_databases": ["Lake-House"]},
+            'longhaul.table_databases.0: is "Lake-House"; string should match pattern',
+        ),
+        (
+            {"input_buckets": ["landing", "landing"]},
+            "longhaul: input_buckets names landing twice: name it once",
+        ),
+        (
+            {"output_buckets": ["results", "results"]},
+            "longhaul: output_buckets names results twice: name it once",
+        ),
+        (
+            {"optimized_tables": ["flights", "delays", "flights"]},
+            "longhaul: optimized_tables names flights twice: name it once",
+        ),
+        (
+            {"stack_name": "Long-Haul", "table_databases": ["long_haul"]},
+            "longhaul: table_databases names 'long_haul', which is the stack's own: the stack",
+        ),
+        ({"sizes": {"small": {"cpu": 1024}}}, "longhaul.sizes.small.memory_mib: is missing"),
+        (
+            {"sizes": {"small": {**SMALL, "cpu": 3}}},
+            "longhaul.sizes.small: cpu 3 is not sold by Fargate; allowed: 256,",
+        ),
+        (
+            {"sizes": {"small": {**SMALL, "memory_mib": 5000}}},
+            (
+                "longhaul.sizes.small: memory_mib 5000 is not sold by Fargate with cpu 1024; "
+                "allowed: 2048 to 8192 in steps"
+            ),
+        ),
+        (
+            {"sizes": {"small": {**SMALL, "disk_gib": 19}}},
+            "longhaul.sizes.small.disk_gib: is 19; input should be",
+        ),
+        (
+            {"sizes": {"small": {**SMALL, "disk_gib": 201}}},
+            "longhaul.sizes.small.disk_gib: is 201; input should be",
+        ),
+        (
+            {"sizes": {"small": {"cpu": 256, "memory_mib": 1536}}},
+            (
+                "longhaul.sizes.small: memory_mib 1536 is not sold by Fargate with cpu 256; "
+                "allowed: 512, 1024, 2048"
+            ),
+        ),
+        (
+            {"sizes": {"medium": {"cpu": 4096, "memory_mib": 16384, "disk_gib": 21}}},
+            "longhaul.sizes: medium (21 GiB) must not have less disk than small (30 GiB)",
+        ),
+        (
+            {"kms_keys": {"theirs": ["alias/theirs"]}},
+            'longhaul.kms_keys.theirs.0: is "alias/theirs"; string should match pattern',
+        ),
+        (
+            {"kms_keys": {"theirs": ["arn:aws:kms:eu-west-1:123456789012:key/a"]}},
+            (
+                "longhaul: kms_keys names the bucket 'theirs', which no job reads or writes; "
+                "there are: none"
+            ),
+        ),
+        (
+            {
+                "network": {
+                    "vpc_id": "vpc-12345678",
+                    "subnet_ids": ["subnet-12345678"],
+                    "flow_logs": True,
+                }
+            },
+            "longhaul.network: flow_logs belong to the VPC of our own: vpc_id names one of yours",
+        ),
+        (
+            {"input_buckets": ["ours"], "kms_keys": {"ours": []}},
+            "longhaul.kms_keys.ours: is []; tuple should have at least 1 item",
+        ),
+        (
+            {"job_prefixes": ["s3://code/jobs"]},
+            'longhaul.job_prefixes.0: is "s3://code/jobs"; string should match',
+        ),
+        ({"job_prefixes": ["jobs"]}, 'longhaul.job_prefixes.0: is "jobs"; string should match'),
+        ({"job_prefixes": ["/"]}, 'longhaul.job_prefixes.0: is "/"; string should match'),
+        (
+            {"job_prefixes": ["s3://code/../"]},
+            'longhaul.job_prefixes.0: is "s3://code/../"; string should match',
+        ),
+        (
+            {"sizes": {"medium": {"cpu": 1024, "memory_mib": 4096}}},
+            "longhaul.sizes: medium (4096 MiB) must have more memory than small (4096 MiB)",
+        ),
+        (
+            {"network": {"vpc_id": "my-vpc"}},
+            'longhaul.network.vpc_id: is "my-vpc"; string should match pattern',
+        ),
+        ({"network": {"vpc_id": "vpc-01234567"}}, "longhaul.network: subnet_ids is missing"),
+        ({"network": {"subnet_ids": ["subnet-01234567"]}}, "longhaul.network: vpc_id is missing"),
+        (
+            {"network": {"assign_public_ip": False}},
+            "longhaul.network: assign_public_ip must be true without a vpc_id",
+        ),
+    ],
+    ids=lambda value: json.dumps(value) if not isinstance(value, str) else "",
+)
+def test_a_wrong_setting_is_refused_with_its_name_the_reason_and_what_is_allowed(
+    override: JsonValue, message: str
+) -> None:
+    with pytest.raises(SettingsError) as refused:
+        load(None, override)
+
+    assert str(refused.value).startswith(message)
+    assert "\n" not in str(refused.value)
+
+
+def test_the_default_beats_of_seven_days_leave_a_quarter_of_the_history_to_trouble() -> None:
+    assert beats_of(604_800, Settings().lease) * EVENTS_OF_A_BEAT < 0.75 * 25_000
+
+
+@pytest.mark.parametrize("ceiling_s", [255, 300, 3600])
+def test_beats_that_fit_the_history_are_allowed(ceiling_s: int) -> None:
+    lease = {"beat_ceiling_s": ceiling_s, "hand_over_age_s": 36_000}
+    assert load(None, {"lease": lease}).lease.beat_ceiling_s == ceiling_s
+
+
+def test_the_local_profile_may_beat_every_few_seconds() -> None:
+    # Its executions are the embedded AWS's, and its jobs last for minutes.
+    lease = {"beat_floor_s": 2, "beat_ceiling_s": 10}
+
+    assert load(None, {"allow_file_paths": True, "lease": lease}).lease.beat_ceiling_s == 10
+
+
+def test_every_wrong_setting_is_named_at_once() -> None:
+    with pytest.raises(SettingsError) as refused:
+        load(None, {"foo": 1, "architecture": "arm", "stages": [{"slots": "2"}]})
+
+    assert [line.split(":")[0] for line in str(refused.value).splitlines()] == [
+        "longhaul.architecture",
+        "longhaul.stages.0.slots",
+        "longhaul.foo",
+    ]
+
+
+def test_the_table_of_fargates_sizes_equals_that_of_cfn_lint() -> None:
+    rules = json.loads((files(aws_ecs_taskdefinition) / "fargate_cpu_memory.json").read_text())[
+        "then"
+    ]["anyOf"]
+    known: dict[int, list[int]] = {}
+    for rule in (each["properties"] for each in rules):
+        memory = rule["Memory"]["then"]
+        known[int(rule["Cpu"]["then"]["enum"][0])] = memory.get("enum") or list(
+            range(memory["minimum"], memory["maximum"] + 1, memory["multipleOf"])
+        )
+    assert {cpu: list(memory) for cpu, memory in FARGATE_MEMORY_MIB.items()} == known
+
+
+@pytest.mark.parametrize("cpu", FARGATE_MEMORY_MIB)
+def test_everything_that_fargate_sells_is_a_valid_size(cpu: int) -> None:
+    assert [Size(cpu=cpu, memory_mib=memory).memory_mib for memory in FARGATE_MEMORY_MIB[cpu]]
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "arn:aws:sqs:eu-central-1:123456789012:ended",
+        "arn:aws:sqs:eu-central-1:210987654321:Longhaul-main-jobs",  # of another account
+        "arn:aws:sns:us-east-1:210987654321:ended.fifo",
+        "arn:aws-us-gov:events:us-gov-west-1:123456789012:event-bus/default",
+        "arn:aws:events:eu-central-1:123456789012:event-bus/aws.partner/them/bus",
+    ],
+)
+def test_a_queue_a_topic_or_a_bus_of_any_account_may_be_notified(target: str) -> None:
+    stage = {"name": "main", "notify": target}
+    settings = Settings.model_validate({"account": "123456789012", "stages": [stage]})
+
+    assert settings.stages[0].notify == target

@@ -1,0 +1,92 @@
+"""docs/settings.md: each field of each model, with its default, its range and its reason."""
+
+import re
+import typing
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from longhaul.config import settings_page
+from longhaul.config.context import load
+from longhaul.config.history import check_beats, check_hand_over
+from longhaul.config.settings import Settings, SettingsError
+from longhaul.settings import LeaseSettings
+
+
+def models_in(kind: Any) -> set[type[BaseModel]]:
+    """The models that an annotation reaches, however deep."""
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        inner = (models_in(field.annotation) for field in kind.model_fields.values())
+        return {kind}.union(*inner)
+    return set[type[BaseModel]]().union(*map(models_in, typing.get_args(kind)))
+
+
+def test_the_page_is_what_the_models_say() -> None:
+    text = settings_page.PAGE.read_text("utf-8")
+    assert text == settings_page.page(text), "run `python -m longhaul.config.settings_page`"
+
+
+def test_the_page_has_every_model_that_the_settings_reach() -> None:
+    assert set(settings_page.SECTIONS.values()) == models_in(Settings)
+
+
+@pytest.mark.parametrize("model", settings_page.SECTIONS.values(), ids=lambda each: each.__name__)
+def test_every_field_is_on_the_page_with_its_reason(model: type[BaseModel]) -> None:
+    text = settings_page.PAGE.read_text("utf-8")
+    reasons = settings_page.comments(model)
+    for name in model.model_fields:
+        assert f"| `{name}` |" in text
+        assert reasons[name] in text.replace("\\|", "|")
+
+
+def test_the_pages_name_no_time_of_the_lease_that_does_not_exist() -> None:
+    named = {
+        name
+        for page in settings_page.PAGE.parent.rglob("*.md")
+        for name in re.findall(r"`lease\.(\w+)`", page.read_text("utf-8"))
+    }
+    assert named
+    assert named <= set(LeaseSettings.model_fields)
+
+
+@pytest.mark.parametrize(
+    "lease",
+    [
+        {
+            "beat_floor_s": 5,
+            "visibility_margin_s": 30,
+            "backoff_base_s": 2,
+            "backoff_cap_s": 30,
+        },
+        {
+            "beat_fraction": 0.5,
+            "beat_ceiling_s": 1_500,
+            "hand_over_age_s": 39_000,
+            "progress_period_s": 30,
+        },
+    ],
+    ids=["failover", "fewest calls"],
+)
+def test_what_the_page_recommends_is_allowed(lease: dict[str, Any]) -> None:
+    text = settings_page.PAGE.read_text("utf-8")
+    settings = load(None, {"lease": lease})
+    check_beats(settings.lease)
+    for name, value in lease.items():
+        assert f"`lease.{name}` {value}" in " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("lease", "sum_s"),
+    [({"beat_ceiling_s": 3_600}, "45,960"), ({"hand_over_age_s": 42_900}, "43,335")],
+)
+def test_a_hand_over_that_would_come_too_late_is_refused_with_the_numbers(
+    lease: dict[str, Any], sum_s: str
+) -> None:
+    with pytest.raises(SettingsError, match=f"{sum_s} s after the receive") as refused:
+        load(None, {"lease": lease})
+    assert "lease.hand_over_age_s" in str(refused.value)
+
+
+def test_the_usual_hand_over_leaves_room() -> None:
+    check_hand_over(LeaseSettings())

@@ -1,0 +1,158 @@
+import json
+import re
+from typing import Any
+
+import pytest
+
+from app import REPOSITORY
+from tests.cdk.synthesis import Synthesis
+from tests.layers import engine_files
+
+
+@pytest.mark.parametrize(
+    ("size", "cpu", "memory_mib", "disk_gib"),
+    [
+        ("Small", "1024", "4096", 30),
+        ("Medium", "4096", "16384", 60),
+        ("Large", "8192", "32768", 120),
+        ("Xlarge", "16384", "98304", 200),
+    ],
+)
+def test_each_size_is_a_task_definition_with_a_family_that_executions_can_name(
+    usual: Synthesis, size: str, cpu: str, memory_mib: str, disk_gib: int
+) -> None:
+    task = usual.resources("AWS::ECS::TaskDefinition")[f"Spark{size}"]
+
+    assert task["Family"] == f"Longhaul-{size.lower()}"
+    assert (task["Cpu"], task["Memory"], task["EphemeralStorage"]) == (
+        cpu,
+        memory_mib,
+        {"SizeInGiB": disk_gib},
+    )
+    assert (task["RequiresCompatibilities"], task["NetworkMode"]) == (["FARGATE"], "awsvpc")
+    assert task["RuntimePlatform"] == {"CpuArchitecture": "ARM64", "OperatingSystemFamily": "LINUX"}
+
+
+def test_the_largest_task_that_fargate_sells_is_a_size(varied: Synthesis) -> None:
+    task = varied.resources("AWS::ECS::TaskDefinition")["SparkXlarge"]
+    assert (task["Cpu"], task["Memory"]) == ("32768", "249856")
+
+
+def test_the_disk_that_every_task_has_is_not_requested(varied: Synthesis) -> None:
+    # Fargate refuses an explicit 20 GiB.
+    assert "EphemeralStorage" not in varied.resources("AWS::ECS::TaskDefinition")["SparkSmall"]
+
+
+def test_the_container_runs_the_runner_on_a_read_only_root_with_scratch_space(
+    usual: Synthesis,
+) -> None:
+    (container,) = usual.resources("AWS::ECS::TaskDefinition")["SparkSmall"]["ContainerDefinitions"]
+
+    assert (container["Name"], container["Command"]) == (
+        "job",
+        ["python", "-m", "longhaul.engines.fargate.runner"],
+    )
+    assert container["ReadonlyRootFilesystem"] is True
+    assert [mount["ContainerPath"] for mount in container["MountPoints"]] == ["/scratch", "/tmp"]
+    assert container["LinuxParameters"]["InitProcessEnabled"] is True
+
+
+def test_the_layers_of_the_image_are_zstd_where_the_setting_says_so(
+    usual: Synthesis, varied: Synthesis
+) -> None:
+    """By an option of BuildKit: without the setting any builder will do."""
+
+    def source(found: Synthesis) -> dict[str, Any]:
+        manifest = json.loads(found.template_file.with_name("Longhaul.assets.json").read_text())
+        (image,) = manifest["dockerImages"].values()
+        asked: dict[str, Any] = image["source"]
+        return asked
+
+    (output,) = source(varied)["dockerOutputs"]
+    assert output.startswith("type=docker,")
+    assert "compression=zstd" in output
+    assert "dockerOutputs" not in source(usual)
+
+
+def test_the_container_logs_to_the_jobs_log_group_without_blocking(usual: Synthesis) -> None:
+    (container,) = usual.resources("AWS::ECS::TaskDefinition")["SparkSmall"]["ContainerDefinitions"]
+
+    assert container["LogConfiguration"] == {
+        "LogDriver": "awslogs",
+        "Options": {
+            "awslogs-group": "<SparkLogs>",
+            "awslogs-region": "<AWS::Region>",
+            "awslogs-stream-prefix": "job",
+            "mode": "non-blocking",
+        },
+    }
+
+
+def test_a_stopped_task_has_the_stop_timeout_of_the_settings(
+    usual: Synthesis, varied: Synthesis
+) -> None:
+    for synthesis, stop_timeout_s in ((usual, 120), (varied, 60)):
+        for task in synthesis.resources("AWS::ECS::TaskDefinition").values():
+            assert task["ContainerDefinitions"][0]["StopTimeout"] == stop_timeout_s
+
+
+def test_the_image_is_built_from_the_jobs_code_alone(usual: Synthesis) -> None:
+    files = usual.asset_files("longhaul/runner/Dockerfile")
+
+    assert {
+        "longhaul/runner/__init__.py",
+        "longhaul/settings.py",
+        "longhaul/domain/lease.py",
+        "longhaul/runner/requirements.lock",
+    } <= files
+    others = {file for file in files if not re.fullmatch(r"(jobs|longhaul)/.*\.py", file)}
+    # Nothing that makes the stack: a change of it leaves the image alone.
+    assert others == engine_files("longhaul", "jobs") | {
+        ".dockerignore",
+        "longhaul/runner/Dockerfile",
+        "longhaul/runner/requirements.lock",
+        "longhaul/runner/build-requirements.lock",
+        "longhaul/runner/spark/log4j2.properties",
+        "longhaul/py.typed",
+    }
+
+
+def test_the_image_does_not_run_as_root(usual: Synthesis) -> None:
+    lines = (REPOSITORY / "jobs" / "Dockerfile").read_text().splitlines()
+
+    assert [line for line in lines if line.startswith(("ARG RUN", "USER"))] == [
+        "ARG RUN_AS=longhaul",
+        "USER ${RUN_AS}",
+    ]
+    (manifest,) = usual.folder.glob("*.assets.json")
+    images = json.loads(manifest.read_text())["dockerImages"].values()
+    assert images
+    assert all("dockerBuildArgs" not in image["source"] for image in images)
+    assert 'CMD ["python", "-m", "longhaul.engines.fargate.runner"]' in lines
+
+
+def test_the_own_network_has_public_subnets_gateway_endpoints_and_no_nat(usual: Synthesis) -> None:
+    assert len(usual.resources("AWS::EC2::Subnet")) == 2
+    assert not usual.resources("AWS::EC2::NatGateway")
+    assert not usual.resources("AWS::EC2::EIP")
+    assert {
+        (endpoint["VpcEndpointType"], endpoint["ServiceName"].rpartition(".")[2])
+        for endpoint in usual.resources("AWS::EC2::VPCEndpoint").values()
+    } == {("Gateway", "s3"), ("Gateway", "dynamodb")}
+
+
+def test_nothing_may_connect_to_a_task(usual: Synthesis) -> None:
+    assert "SecurityGroupIngress" not in usual.only("AWS::EC2::SecurityGroup")
+    assert not usual.resources("AWS::EC2::SecurityGroupIngress")
+
+
+def test_an_existing_network_is_used_as_it_is(varied: Synthesis) -> None:
+    assert not varied.resources("AWS::EC2::VPC")
+    assert varied.only("AWS::EC2::SecurityGroup")["VpcId"] == "vpc-0123456789abcdef0"
+
+    job = varied.definition["States"]["RunUnderLease"]["Branches"][0]["States"]["RunOnFargate"]
+    assert job["Parameters"]["NetworkConfiguration"]["AwsvpcConfiguration"] == {
+        "AssignPublicIp": "DISABLED",
+        "SecurityGroups": ["<NetworkTasks.GroupId>"],
+        "Subnets": ["subnet-0123456789abcdef0"],
+    }

@@ -1,0 +1,229 @@
+"""Triggers of stages: a job for each object that is created."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import botocore.session
+import pytest
+from pydantic import JsonValue, ValidationError
+
+from app import REPOSITORY
+from longhaul.local.event_driver import matches, transformed
+from longhaul.config.context import load
+from longhaul.config.settings import SettingsError
+from longhaul.config.trigger import MAX_TEMPLATE, Trigger
+from longhaul.domain.policy import parse_request
+from longhaul.domain.request import CreatedObject
+from longhaul.settings import PathPolicy
+from tests.builders import settings, stage
+from tests.cdk.conftest import INCOMING
+from tests.cdk.synthesis import Synthesis
+from tests.synthesized import local_profile
+
+EVENT: Mapping[str, Any] = {
+    "source": "aws.s3",
+    "detail-type": "Object Created",
+    "detail": {
+        "bucket": {"name": "their-input"},
+        "object": {
+            "key": "incoming/flights/x.csv",
+            "size": 7,
+            "etag": "b1946ac92492d2347c6235b4d2611184",
+        },
+    },
+}
+REQUEST: Mapping[str, JsonValue] = {
+    "job": "flights_clean",
+    "inputs": {"flights": "{object}"},
+    "output": "s3://<data-bucket>/clean/{object.id}/",
+}
+
+
+def rule_and_target(synthesis: Synthesis) -> tuple[dict[str, Any], dict[str, Any]]:
+    rule = synthesis.resources("AWS::Events::Rule")["TriggersCleanUpObjects"]
+    (target,) = rule["Targets"]
+    return rule, target
+
+
+def trigger_with(text: str) -> Trigger:
+    request = {**REQUEST, "params": {"text": text}}
+    return Trigger.model_validate({"prefix": "incoming/", "request": request})
+
+
+def event_for(key: str) -> dict[str, Any]:
+    detail = EVENT["detail"]
+    return {**EVENT, "detail": {**detail, "object": {**detail["object"], "key": key}}}
+
+
+@pytest.mark.parametrize(
+    ("key", "starts"),
+    [
+        ("incoming/flights/x.csv", True),
+        ("incoming/flights/deep/y z.csv", True),
+        ("incoming/flights/x.json", False),
+        ("incoming/other/x.csv", False),
+    ],
+)
+def test_a_rule_matches_prefix_and_suffix_together(
+    varied: Synthesis, key: str, *, starts: bool
+) -> None:
+    rule, _ = rule_and_target(varied)
+    assert matches(rule["EventPattern"], event_for(key)) is starts
+
+
+def test_the_empty_object_of_a_new_folder_starts_nothing(varied: Synthesis) -> None:
+    rule, _ = rule_and_target(varied)
+    event = event_for("incoming/flights/new.csv")
+    event["detail"]["object"]["size"] = 0
+    assert not matches(rule["EventPattern"], event)
+
+
+@pytest.mark.parametrize("size", [1, 5_000_000_001, 50 * 1024**4])
+def test_an_object_of_any_size_starts_a_job(varied: Synthesis, size: int) -> None:
+    rule, _ = rule_and_target(varied)
+    event = event_for("incoming/flights/x.csv")
+    event["detail"]["object"]["size"] = size
+    assert matches(rule["EventPattern"], event)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "incoming/flights/x.csv",
+        'incoming/flights/a"},"job":"sql","x":".csv',
+        "incoming/flights/../[1]*?{object}.csv",
+        "incoming/flights/ü\\\n\u2028.csv",
+        "incoming/flights/" + "x" * 1000,
+    ],
+)
+def test_what_is_sent_is_the_stages_request_whatever_the_key_holds(
+    varied: Synthesis, key: str
+) -> None:
+    _, target = rule_and_target(varied)
+    transformer = target["InputTransformer"]
+    template = transformer["InputTemplate"].replace("<Data>", "data")
+
+    body = json.loads(transformed({**transformer, "InputTemplate": template}, event_for(key)))
+
+    made = CreatedObject.model_validate(body.pop("object"))
+    assert (made.bucket, made.key) == ("their-input", key)
+    assert made.etag == "b1946ac92492d2347c6235b4d2611184"
+    assert body == {
+        "job": "flights_clean",
+        "inputs": {"flights": "{object}"},
+        "output": "s3://data/nightly/{object.id}/",
+    }
+
+
+def test_what_cannot_be_delivered_in_a_day_is_kept(varied: Synthesis) -> None:
+    _, target = rule_and_target(varied)
+    assert target["Arn"] == "<CleanUpQueueJobs.Arn>"
+    assert target["DeadLetterConfig"] == {"Arn": "<SchedulingUndelivered.Arn>"}
+    assert target["RetryPolicy"] == {
+        "MaximumEventAgeInSeconds": 86_400,
+        "MaximumRetryAttempts": 185,
+    }
+
+
+def test_events_may_send_only_for_this_rule(varied: Synthesis) -> None:
+    for queue in ("CleanUpQueueJobsPolicy", "SchedulingUndeliveredPolicy"):
+        statements = varied.resources("AWS::SQS::QueuePolicy")[queue]["PolicyDocument"]["Statement"]
+        (allowed,) = (each for each in statements if each["Effect"] == "Allow")
+        assert allowed["Principal"] == {"Service": "events.amazonaws.com"}
+        assert allowed["Condition"] == {
+            "ArnEquals": {"aws:SourceArn": "<TriggersCleanUpObjects.Arn>"}
+        }
+
+
+def test_the_data_bucket_publishes_events_only_for_a_trigger(
+    usual: Synthesis, varied: Synthesis, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    local = Synthesis(local_profile(tmp_path_factory))
+    published = [
+        each.resources("AWS::S3::Bucket")["Data"].get("NotificationConfiguration")
+        for each in (usual, varied, local)
+    ]
+    assert published == [
+        None,
+        None,
+        {"EventBridgeConfiguration": {"EventBridgeEnabled": True}},
+    ]
+    assert not any("Custom::" in each["Type"] for each in local.template["Resources"].values())
+
+
+@pytest.mark.parametrize(
+    ("trigger", "message"),
+    [
+        ({"prefix": ""}, "stages.0.on_object.prefix: is"),
+        (
+            {"prefix": "longhaul/requests/"},
+            "stages.0.on_object.prefix: longhaul/ is Longhaul's own",
+        ),
+        ({"suffix": "*.csv"}, "stages.0.on_object.suffix: is"),
+        ({"bucket": "theirs"}, "longhaul: stage 'main' has an on_object for the bucket 'theirs'"),
+        (
+            {"request": {**REQUEST, "job_id": "one"}},
+            "stages.0.on_object.request: job_id and object are made for each object",
+        ),
+        (
+            {"request": {**REQUEST, "inputs": {"flights": "s3://<data-bucket>/all/"}}},
+            "stages.0.on_object.request: no input is {object}",
+        ),
+        (
+            {"request": {**REQUEST, "output": "s3://<data-bucket>/clean/"}},
+            "stages.0.on_object.request: output must hold {object.id}",
+        ),
+        (
+            {"request": {**REQUEST, "params": {"at": "<aws.events.rule-arn>"}}},
+            "stages.0.on_object.request: '<' begins a keyword of EventBridge",
+        ),
+    ],
+    ids=lambda value: json.dumps(value) if isinstance(value, dict) else "",
+)
+def test_a_wrong_trigger_is_refused_with_the_reason(
+    trigger: Mapping[str, JsonValue], message: str
+) -> None:
+    whole = {"prefix": "incoming/", "request": dict(REQUEST), **trigger}
+    with pytest.raises(SettingsError) as refused:
+        load(None, {"stages": [{"on_object": whole}]})
+
+    assert message in str(refused.value)
+
+
+def test_the_longest_template_is_one_that_eventbridge_takes() -> None:
+    """Whatever name of the data bucket the deployment makes."""
+    model = botocore.session.get_session().get_service_model("events")
+    assert model.shape_for("TransformerInput").metadata["max"] == MAX_TEMPLATE
+    room = MAX_TEMPLATE - len(trigger_with("").template("b" * 63))
+
+    assert len(trigger_with("x" * room).template("b" * 63)) == MAX_TEMPLATE
+    with pytest.raises(ValidationError, match=r"8,193 characters .* EventBridge takes 8,192"):
+        trigger_with("x" * (room + 1))
+
+
+def test_the_template_that_is_measured_is_the_one_that_is_deployed(varied: Synthesis) -> None:
+    _, target = rule_and_target(varied)
+
+    measured = Trigger.model_validate(INCOMING).template("<Data>")
+    assert target["InputTransformer"]["InputTemplate"] == measured
+
+
+def test_the_docs_stage_with_a_trigger_is_a_valid_setting() -> None:
+    page = (REPOSITORY / "docs" / "scheduling.md").read_text()
+    (text,) = (
+        each for each in re.findall(r"```json\n(.*?)```", page, re.DOTALL) if "on_object" in each
+    )
+    (stage_,) = load(None, {"stages": [json.loads(text)]}).stages
+
+    assert stage_.on_object
+    known = settings(paths=PathPolicy(data_bucket="data-bucket"), jobs=("wav_previews",))
+    request = parse_request(json.dumps(stage_.on_object.example("data-bucket")), known, stage())
+    assert request.inputs == {"audio": "s3://data-bucket/incoming/file.wav"}
+
+
+def test_a_retired_stage_has_no_trigger() -> None:
+    whole: dict[str, JsonValue] = {"prefix": "incoming/", "request": dict(REQUEST)}
+    with pytest.raises(SettingsError, match="retired and has an on_object"):
+        load(None, {"stages": [{"retired": True, "on_object": whole}]})

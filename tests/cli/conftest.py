@@ -1,0 +1,275 @@
+"""The command line against the strict fakes, with a deployed stack."""
+
+import json
+from collections import deque
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import boto3
+import pytest
+from typer.testing import CliRunner, Result
+
+from longhaul.cli.cli import app
+from longhaul.cli.place import Place
+from longhaul.cli.target import Target
+from longhaul.config import project
+from longhaul.config.version import version
+from longhaul.domain.claim import Claim, next_attempt
+from longhaul.domain.classify import with_task
+from longhaul.domain.dead_letter import Reason, dead_letter
+from longhaul.domain.lease import Lease, Owed, State
+from longhaul.domain.message import Message
+from longhaul.domain.outcome import settle
+from longhaul.domain.verdict import Evidence, OutcomeClass, Verdict
+from longhaul.settings import VARIABLE, RuntimeSettings, Stage
+from longhaul.wiring import Wiring
+from simulation.aws.account import (
+    FakeCloudWatch,
+    FakeEvents,
+    FakeIam,
+    FakeServiceQuotas,
+    FakeSsm,
+    FakeSts,
+)
+from simulation.aws.clock import VirtualClock
+from simulation.aws.cloud import FakeAws
+from simulation.aws.cloudformation import DeployedStack, FakeCloudFormation
+from simulation.aws.lambda_api import FakeLambda
+from simulation.aws.logs import FakeLogs
+from simulation.aws.shapes import checked
+from tests.builders import (
+    BODY,
+    BUCKET,
+    DEAD_LETTER_QUEUE_URL,
+    MACHINE,
+    QUEUE_URL,
+    message,
+    running,
+    settings,
+    stage,
+)
+from tests.contract.conftest import create_leases_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PLACE = Place(None, "us-east-1", None, embedded=False)
+
+
+class Clock(VirtualClock):
+    """Each sleep calls the next function of `meanwhile`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.meanwhile: deque[Callable[[], Any]] = deque()
+
+    def sleep(self, seconds: float) -> None:
+        super().sleep(seconds)
+        if self.meanwhile:
+            self.meanwhile.popleft()()
+
+
+class Aws(FakeAws):
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock, around=checked)
+        self.cloudformation = FakeCloudFormation(self.gate)
+        self.lambda_ = FakeLambda(self.gate)
+        self.logs = FakeLogs(self.gate, clock.now)
+        self.sts = FakeSts(self.gate)
+        self.iam = FakeIam(self.gate)
+        self.ssm = FakeSsm(self.gate)
+        self.quotas = FakeServiceQuotas(self.gate)
+        self.cloudwatch = FakeCloudWatch(self.gate)
+        self.events = FakeEvents(self.gate)
+
+    def client(self, service_name: str, **_: Any) -> Any:
+        return getattr(
+            self, {"lambda": "lambda_", "service-quotas": "quotas"}.get(service_name, service_name)
+        )
+
+
+@dataclass
+class Session:
+    """Replaces `boto3.Session`."""
+
+    aws: Aws
+    region_name: str | None = "us-east-1"
+    made: list[dict[str, Any]] = field(default_factory=list)
+
+    def client(self, service: str, **given: Any) -> Any:
+        self.made.append({"service": service, **given})
+        return self.aws.client(service)
+
+
+@dataclass
+class World:
+    """The state that a test arranges and checks."""
+
+    aws: Aws
+    clock: Clock
+    settings: RuntimeSettings
+    parts: Wiring
+
+    def deploy(self, name: str = "Longhaul", **changes: Any) -> DeployedStack:
+        outputs = {
+            "JobsQueueUrl": QUEUE_URL,
+            "DeadLetterQueueUrl": DEAD_LETTER_QUEUE_URL,
+            "LeasesTableName": "leases",
+            "StateMachineArn": self.settings.state_machine_arn,
+            "DataBucketName": BUCKET,
+            "LonghaulVersion": version(),
+        }
+        resources = {
+            "Dispatcher1": ("AWS::Lambda::Function", f"{name}-Dispatcher"),
+            "Rule1": ("AWS::Events::Rule", f"{name}-Sweep"),
+            "Alarm1": ("AWS::CloudWatch::Alarm", f"{name}-SweeperStopped"),
+        }
+        self.aws.events.rules[f"{name}-Sweep"] = "ENABLED"
+        self.aws.lambda_.mappings = [
+            {
+                "UUID": "00000000-0000-4000-8000-000000000000",
+                "EventSourceArn": "arn:aws:sqs:us-east-1:123456789012:"
+                + each.queue_url.rpartition("/")[2],
+                "State": "Enabled",
+                "FunctionResponseTypes": ["ReportBatchItemFailures"],
+            }
+            for each in self.settings.stages
+        ]
+        self.aws.lambda_.functions[f"{name}-Dispatcher"] = {
+            VARIABLE: self.settings.model_dump_json()
+        }
+        stack = DeployedStack(name, outputs=outputs, resources=resources)
+        self.aws.cloudformation.stacks[name] = replace(stack, **changes)
+        return stack
+
+    def run(self, *arguments: str, input: str | bytes | None = None) -> Result:  # noqa: A002 - the runner's name
+        done = CliRunner().invoke(app, list(arguments), input=input)
+        assert done.exception is None or isinstance(done.exception, SystemExit), (
+            "a traceback for a user"
+        )
+        return done
+
+    def queued(self) -> list[dict[str, Any]]:
+        """The messages in the jobs queue, with their attributes. Each is received once."""
+        found = []
+        while messages := self.aws.sqs.receive_message(
+            QueueUrl=QUEUE_URL,
+            MaxNumberOfMessages=10,
+            VisibilityTimeout=43_200,
+            MessageAttributeNames=["All"],
+        ).get("Messages"):
+            found += messages
+        return found
+
+    def claim(self, job_id: str, of: Stage | None = None, **changes: Any) -> Lease:
+        """A running job."""
+        now, where = self.clock.now(), of or self.settings.stages[0]
+        lease = running(
+            key=f"{where.name}#{job_id}",
+            stage=where.name,
+            run=round(now.timestamp() * 1000),
+            claimed_at=now,
+            lease_expires_at=now + timedelta(seconds=90),
+            message_id=f"m-{job_id}",
+            **changes,
+        )
+        self.parts.leases.claim(Claim(lease, replaces=None), where)
+        self.parts.requests.put(lease.request_ref, Message(json.dumps(BODY), {}))
+        return lease
+
+    def retry(self, released: Lease) -> Lease:
+        """The next attempt of a released job, ten minutes later."""
+        self.clock.advance(600)
+        now = self.clock.now()
+        changes = {
+            "message_id": released.receive.message_id,
+            "received_at": now,
+            "key": released.key,
+        }
+        claimed = next_attempt(released, message(**changes), self.settings.lease, now)
+        self.parts.leases.claim(Claim(claimed, replaces=released), self.settings.stages[0])
+        return claimed
+
+    def end(
+        self,
+        lease: Lease,
+        kind: OutcomeClass = OutcomeClass.PERMANENT,
+        why: str = "why",
+        evidence: Evidence = Evidence(),  # noqa: B008 - frozen
+    ) -> Lease:
+        """End the job, with nothing owed."""
+        now = self.clock.now()
+        after = settle(
+            with_task(lease, evidence),
+            Verdict(kind, why),
+            self.settings.stages[0],
+            self.settings.lease,
+            now,
+            self.parts.rng,
+        ).lease
+        self.parts.leases.settle(lease, after)
+        for owed in after.owed:
+            after = self.parts.leases.strike(after, Owed(owed), now)
+        return after
+
+    def bury(self, job_id: str, kind: str = "failed", why: str = "why", **attributes: Any) -> str:
+        """Send a dead letter as Longhaul does, and return its message id."""
+        reason = Reason(kind=kind, reason=why, key=f"main#{job_id}", attempts=3)
+        content = Message(json.dumps({**BODY, "params": {"of": job_id}}), attributes)
+        self.parts.queue.send(DEAD_LETTER_QUEUE_URL, dead_letter(content, reason))
+        return list(self.aws.sqs.queues[DEAD_LETTER_QUEUE_URL].messages)[-1]
+
+    def dead(self) -> list[str]:
+        """The ids of the dead letters, all of which must be visible."""
+        now = self.clock.now().timestamp()
+        messages = self.aws.sqs.queues[DEAD_LETTER_QUEUE_URL].messages
+        assert not [each.id for each in messages.values() if each.shows_at > now], "left invisible"
+        return list(messages)
+
+    def state(self, job_id: str) -> State:
+        lease = self.parts.leases.load(f"main#{job_id}")
+        assert lease is not None
+        return lease.state
+
+
+@pytest.fixture
+def bare(monkeypatch: pytest.MonkeyPatch) -> World:
+    """An account without a stack of Longhaul."""
+    clock = Clock()
+    aws = Aws(clock)
+    retention = {"MessageRetentionPeriod": str(14 * 86_400)}
+    for url in (QUEUE_URL, DEAD_LETTER_QUEUE_URL):
+        aws.sqs.create_queue(QueueName=url.rpartition("/")[2], Attributes=retention)
+    aws.s3.create_bucket(Bucket=BUCKET)
+    aws.stepfunctions.create_state_machine(
+        name="Longhaul", definition=MACHINE, roleArn="arn:aws:iam::123456789012:role/x"
+    )
+    known = settings(leases_table=create_leases_table(aws.dynamodb), stages=(stage(slots=1000),))
+    monkeypatch.setattr("longhaul.wiring.SystemClock", lambda: clock)
+    monkeypatch.setattr(boto3, "Session", lambda **_: Session(aws))
+    monkeypatch.setattr("longhaul.cli.target.locate", lambda *_: PLACE)
+    # In this module alone: other threads need the real `time.sleep`.
+    monkeypatch.setattr("longhaul.cli.commands.status.time", SimpleNamespace(sleep=clock.sleep))
+    return World(aws, clock, known, Wiring(known, aws.client))
+
+
+@pytest.fixture
+def world(bare: World) -> World:
+    """An account with the stack `Longhaul`."""
+    bare.deploy()
+    return bare
+
+
+@pytest.fixture
+def target(world: World) -> Target:
+    del world
+    return Target(PLACE, None)
+
+
+@pytest.fixture
+def no_project(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command sets the variable; it must not reach other tests."""
+    monkeypatch.setenv(project.VARIABLE, "")
+    monkeypatch.delenv(project.VARIABLE)

@@ -1,0 +1,137 @@
+"""Worlds to show on the page."""
+
+import random
+from datetime import timedelta
+
+from longhaul.cli.operations.cancel import Canceller
+from longhaul.engines.fargate.meaning import FARGATE
+from longhaul.domain import schedule
+from longhaul.domain.lease import CommittedOutput, Lease
+from longhaul.domain.lineage import Group, Lineage
+from longhaul.domain.verdict import OutcomeClass
+from tests.cli.conftest import World
+
+EVIL = (
+    "</script><script>alert(1)</script>\" onload='x' <img src=x onerror=alert(2)> "
+    "\u202egpj.exe \x1b]0;owned\x07 &amp;{{7*7}}"
+)
+"""Hostile text, which an error, a log line or a parameter may hold."""
+
+
+def started(
+    world: World, lease: Lease, fraction: float | None = 0.5, phase: str = "running"
+) -> Lease:
+    """Let its task register, report and write a log."""
+    task = f"task-{lease.job_id.replace('/', '-')}-{lease.attempt.number}"
+    now = world.clock.now()
+    world.parts.leases.register_task(
+        lease.id, f"arn:aws:ecs:us-east-1:123456789012:task/Longhaul/{task}", now
+    )
+    progress = {"phase": phase} | ({} if fraction is None else {"fraction": fraction})
+    after = world.parts.leases.report_progress(lease.id, progress, now)
+    line = (
+        f'{{"timestamp": "{now.isoformat()}", "level": "INFO", "message": "reading", '
+        '"job_id": "x", "rows": 7}'
+    )
+    world.aws.logs.write(
+        world.settings.job_log_group,
+        f"{FARGATE.log_prefix}{task}",
+        line,
+        f"plain line of {lease.job_id}",
+    )
+    return after
+
+
+def works(world: World, lease: Lease, seconds: float) -> Lease:
+    """Advance the clock, with the beats of the schedule."""
+    until, leases = world.clock.now() + timedelta(seconds=seconds), world.parts.leases
+    while True:
+        age_s = (world.clock.now() - lease.attempt.claimed_at).total_seconds()
+        wait_s = schedule.interval_s(age_s, world.settings.lease)
+        if world.clock.now() + timedelta(seconds=wait_s) >= until:
+            break
+        world.clock.advance(wait_s)
+        now = world.clock.now()
+        lease = leases.beat(lease, now, now + timedelta(seconds=wait_s + 60))
+    world.clock.advance((until - world.clock.now()).total_seconds())
+    return lease
+
+
+def succeeded(world: World, job_id: str, seconds: float) -> Lease:
+    row = started(world, world.claim(job_id), 1.0)
+    works(world, row, seconds)
+    output = CommittedOutput(
+        row.attempt.number,
+        "longhaul/pending/x",
+        f"s3://longhaul-data/clean/{job_id}/",
+        12,
+        3_400_000,
+    )
+    return world.end(world.parts.leases.commit(row.id, output), OutcomeClass.SUCCEEDED, "")
+
+
+def dead(world: World, job_id: str, why: str, seconds: float = 60) -> Lease:
+    row = started(world, world.claim(job_id), 0.3)
+    row = works(world, row, seconds)
+    world.bury(job_id, "permanent", why)
+    return world.end(row, OutcomeClass.PERMANENT, why)
+
+
+def child_of(job_id: str, n: int) -> Lineage:
+    """The lineage of one of two jobs that a job of the stage `main` emitted."""
+    key = f"main#{job_id}"
+    return Lineage(root=key, parent=key, groups=(Group(of=key, run=1, n=n, size=2),))
+
+
+def busy(world: World) -> None:
+    """Jobs in every state."""
+    for n in range(6):
+        succeeded(world, f"flights-2013-{n + 1:02}", 40 + 30 * n)
+        world.clock.advance(7)
+    dead(world, "flights-2012-13", "missing input: s3://longhaul-data/raw/2012-13.csv")
+    first = started(
+        world,
+        world.claim("delays-hourly", first_sent_at=world.clock.now() - timedelta(seconds=80)),
+        0.4,
+    )
+    first = works(world, first, 90)
+    again = started(
+        world, world.retry(world.end(first, OutcomeClass.OUT_OF_MEMORY, "Java heap space")), 0.7
+    )
+    started(world, world.claim("year/main/a1", lineage=child_of("year", 0)), 0.42)
+    started(world, world.claim("year/main/b2", lineage=child_of("year", 1)), None, "staging")
+    world.claim("year")
+    interrupted = started(world, world.claim("weather-joined"), 0.1)
+    world.clock.advance(30)
+    world.end(
+        interrupted, OutcomeClass.INTERRUPTED, "SpotInterruption: your Spot task was interrupted"
+    )
+    world.claim("flights-2013-09")
+    Canceller(world.parts.leases, world.parts.finisher).cancel("main", "year/main/b2")
+    works(world, again, 20)
+    for n in range(37 + 6):  # six have begun, and have a message each
+        world.aws.sqs.send_message(
+            QueueUrl=world.settings.stages[0].queue_url, MessageBody=f"{{{n}}}"
+        )
+
+
+def crowd(world: World, jobs: int, seed: int = 7) -> None:
+    """Many jobs: some fail and are retried, a few run."""
+    rng = random.Random(seed)
+    for n in range(jobs):
+        lease = world.claim(
+            f"month-{n:03}", first_sent_at=world.clock.now() - timedelta(seconds=rng.uniform(5, 90))
+        )
+        if n % 9 == 4:
+            world.clock.advance(rng.uniform(1, 3))
+            lease = world.retry(
+                world.end(started(world, lease), OutcomeClass.FAILED, "exit code 1")
+            )
+        lease = started(world, lease, rng.random())
+        world.clock.advance(rng.uniform(1, 8))
+        if n < jobs - 40 or n % 3:
+            world.end(
+                lease,
+                OutcomeClass.PERMANENT if n % 17 == 3 else OutcomeClass.SUCCEEDED,
+                "no such column",
+            )

@@ -1,0 +1,369 @@
+"""The page in a real browser: Debian's chromium, headless."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from longhaul.cli.page.serve import serving
+from longhaul.cli.target import Target
+from longhaul.domain.verdict import OutcomeClass
+from tests.chromium import MARKS, chromium, playwright
+from tests.cli.conftest import World
+from tests.cli.page.scenes import EVIL, busy, crowd, dead, started
+
+pytestmark = MARKS
+
+LEFT = "net::ERR_ABORTED"
+"""The error of a refresh that is cut off because the page is left."""
+OTHER_THAN = "text => document.querySelector('#as-of').textContent !== text"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture
+def amiss() -> list[str]:
+    """Complaints of browsers: none, unless a test expects them and clears this."""
+    return []
+
+
+@pytest.fixture
+def opened(
+    world: World, target: Target, browser: Any, amiss: list[str]
+) -> Iterator[Callable[..., Any]]:
+    """Opens the link in a fresh browser; at the end no browser has complained."""
+    del world
+    with ExitStack() as stack:
+        server, guard = stack.enter_context(serving(target, 0))
+        thread = Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        stack.callback(thread.join)
+        stack.callback(server.shutdown)
+
+        def open_page(path: str = "/", **context: Any) -> Any:
+            fresh = stack.enter_context(browser.new_context(**context))
+            shown = fresh.new_page()
+            shown.on(
+                "console",
+                lambda message: (
+                    amiss.append(message.text) if message.type in ("error", "warning") else None
+                ),
+            )
+            shown.on("pageerror", lambda error: amiss.append(str(error)))
+            shown.on(
+                "requestfailed",
+                lambda request: (
+                    amiss.append(f"{request.url}: {request.failure}")
+                    if request.failure != LEFT
+                    else None
+                ),
+            )
+            shown.goto(guard.link)
+            shown.wait_for_selector("main")
+            shown.wait_for_load_state()
+            if path != "/":
+                shown.goto(guard.link.removesuffix("/") + path)
+            return shown
+
+        yield open_page
+    assert amiss == []
+
+
+def test_progress_moves_without_a_reload_and_an_ended_job_moves_to_its_table(
+    world: World, opened: Callable[..., Any]
+) -> None:
+    lease = started(world, world.claim("job"), 0.25)
+    page = opened()
+    page.evaluate("window.mark = 1")
+    assert page.locator("#running progress").get_attribute("value") == "25.0"
+    world.parts.leases.report_progress(
+        lease.id, {"fraction": 0.75, "phase": "writing"}, world.clock.now()
+    )
+    world.clock.advance(2)
+    page.wait_for_selector("#running progress[value='75.0']")
+    world.end(lease, OutcomeClass.PERMANENT, EVIL)
+    world.clock.advance(2)
+    page.wait_for_selector("#ended >> text=✗ dead")
+    assert page.locator("#running progress").count() == 0
+    assert page.evaluate("window.mark") == 1
+
+
+def test_a_job_can_be_cancelled_by_keyboard_alone(world: World, opened: Callable[..., Any]) -> None:
+    started(world, world.claim("first"))
+    world.clock.advance(1)
+    started(world, world.claim("second"))
+    page = opened()
+
+    def tab_to(text: str) -> None:
+        for _ in range(40):
+            page.keyboard.press("Tab")
+            if (
+                page.evaluate("document.activeElement.textContent.replace(/\\s+/g, ' ').trim()")
+                == text
+            ):
+                assert page.evaluate("document.activeElement.matches(':focus-visible')")
+                return
+        pytest.fail(f"no way to {text}")
+
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    tab_to("Cancel second")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("dialog[open]")
+    # The harmless answer comes first. It and Escape restore the focus.
+    assert page.evaluate("document.activeElement.textContent") == "No, go back"
+    page.keyboard.press("Escape")
+    page.wait_for_selector("dialog:not([open])", state="attached")
+    assert "Cancel" in page.evaluate("document.activeElement.textContent")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("dialog[open] >> text=Cancel second?")
+    tab_to("Cancel the job")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#notice >> text=second: running: it is being stopped")
+    assert page.evaluate("document.activeElement.id") == "notice"
+    marked = {
+        key: row.cancel_requested_at
+        for key, row in world.parts.leases.load_many(["main#first", "main#second"]).items()
+    }
+    assert (marked["main#first"], marked["main#second"] is not None) == (None, True)
+
+
+def test_focus_scroll_and_an_open_question_survive_a_refresh(
+    world: World, opened: Callable[..., Any]
+) -> None:
+    crowd(world, 120)
+    page = opened("/?window=7d&zoom=16")
+    page.evaluate(
+        "const lanes = document.querySelector('.tl-scroll');"
+        " lanes.scrollLeft = 500; lanes.scrollTop = 200"
+    )
+    link = page.locator("#running tbody tr:nth-child(3) a").first
+    link.focus()
+    name = link.text_content()
+    asked = page.locator("#as-of").text_content()
+    # The row above ends, so this row moves up and keeps the focus.
+    above = page.locator("#running tbody tr").first.get_attribute("data-key")
+    first = world.parts.leases.load(above)
+    assert first is not None
+    world.end(first, OutcomeClass.SUCCEEDED)
+    world.clock.advance(2)
+    page.wait_for_function(OTHER_THAN, arg=asked)
+    assert page.evaluate("document.activeElement.textContent") == name
+    assert page.evaluate(
+        "(({ scrollLeft, scrollTop }) => [scrollLeft, scrollTop])"
+        "(document.querySelector('.tl-scroll'))"
+    ) == [500, 200]
+    page.locator("#running .actions a").first.click()
+    page.wait_for_selector("dialog[open]")
+    asked = page.locator("#as-of").text_content()
+    world.clock.advance(2)
+    page.wait_for_function(OTHER_THAN, arg=asked)
+    assert page.locator("dialog[open]").count() == 1
+
+
+def test_a_button_never_turns_into_that_of_another_job(
+    world: World, opened: Callable[..., Any]
+) -> None:
+    one = started(world, world.claim("one"))
+    world.clock.advance(1)
+    started(world, world.claim("two"))
+    page = opened()
+    page.locator("#running .actions a").first.focus()
+    world.end(one, OutcomeClass.SUCCEEDED)
+    world.clock.advance(2)
+    page.wait_for_function("() => document.querySelectorAll('#running tbody tr').length === 1")
+    assert page.evaluate("document.activeElement.id") == "running-title"
+
+
+def test_the_content_policy_holds_against_hostile_text(
+    world: World, opened: Callable[..., Any]
+) -> None:
+    dead(world, "evil", EVIL)
+    page = opened()
+    page.on("dialog", lambda _: pytest.fail("a script of somebody else's ran"))
+    home = page.url.removesuffix("/")
+    for path in ("/", "/job?stage=main&id=evil", "/dead-letters?stage=main"):
+        page.goto(home + path)
+        assert page.locator("main script, main [onload], main [style]").count() == 0
+
+
+def test_ticked_letters_are_sent_back_in_a_dialog(world: World, opened: Callable[..., Any]) -> None:
+    for n in range(3):
+        world.bury(f"job-{n}")
+    page = opened("/dead-letters?stage=main")
+    page.get_by_label("Letter of job-1").check()
+    page.get_by_role("button", name="Redrive the ticked letters").click()
+    page.wait_for_selector("dialog[open] >> text=Redrive 1 dead letter of main?")
+    page.get_by_role("button", name="Redrive", exact=True).click()
+    page.wait_for_selector("#notice >> text=1 sent back to the jobs queue")
+    assert len(world.dead()) == 2
+
+
+def test_everything_can_be_done_without_scripts(world: World, opened: Callable[..., Any]) -> None:
+    busy(world)
+    page = opened(java_script_enabled=False)
+    assert page.locator("#running tbody tr").count() == 5
+    assert not page.locator("#pause").is_visible()
+    page.get_by_role("link", name="Cancel delays-hourly").click()
+    page.get_by_role("button", name="Cancel the job").click()
+    assert "being stopped" in page.locator("#notice").text_content()
+
+
+def test_a_narrow_window_shows_everything(world: World, opened: Callable[..., Any]) -> None:
+    busy(world)
+    page = opened(viewport={"width": 390, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.get_by_role("link", name="delays-hourly", exact=True).first.click()
+    page.wait_for_selector("#attempts table")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+OVERLAID = """
+[...document.querySelectorAll('td.why')].filter(why => {
+  const button = why.parentElement.querySelector('td.actions');
+  return button && why.getBoundingClientRect().right > button.getBoundingClientRect().left + 1;
+}).map(why => why.textContent.trim())
+"""
+HIDDEN_ENDS = """
+[...document.querySelectorAll('.tl-labels li')].filter(label => {
+  const end = label.querySelector('.tl-name span:last-child').getBoundingClientRect();
+  return end.right > label.getBoundingClientRect().right;
+}).map(label => label.title)
+"""
+
+
+@pytest.mark.parametrize("width", [700, 1280])
+def test_reasons_and_the_ends_of_ids_are_in_view(
+    world: World, opened: Callable[..., Any], width: int
+) -> None:
+    for number in (1, 2):
+        lease = world.claim(f"sql-20261126-180737-d69066-{number}")
+        world.end(lease, OutcomeClass.PERMANENT, "[PARSE_SYNTAX_ERROR] near 'SELEC'")
+    page = opened(viewport={"width": width, "height": 800})
+    page.wait_for_selector(".tl-labels li")
+    assert page.locator("td.why").count() > 1
+    assert page.evaluate(OVERLAID) == []
+    assert page.evaluate(HIDDEN_ENDS) == []
+
+
+OUT_OF_VIEW = """
+[...document.querySelectorAll('td .button')].filter(button => {
+  const [own, frame] = [button, button.closest('.wide')].map(each => each.getBoundingClientRect());
+  return own.left < frame.left || own.right > frame.right;
+}).map(button => button.textContent.replace(/\\s+/g, ' ').trim())
+"""
+
+
+@pytest.mark.parametrize("width", [390, 700, 1280])
+def test_buttons_are_in_view_in_a_window_of_any_width(
+    world: World, opened: Callable[..., Any], width: int
+) -> None:
+    busy(world)
+    page = opened(viewport={"width": width, "height": 800})
+    assert page.locator("td .button").count() > 3
+    assert page.evaluate(OUT_OF_VIEW) == []
+    page.get_by_role("link", name="Cancel delays-hourly").click()
+    page.wait_for_selector("dialog[open]")
+
+
+def test_a_paused_page_does_not_refresh(world: World, opened: Callable[..., Any]) -> None:
+    page = opened()
+    page.get_by_role("button", name="Pause updates").click()
+    asked = page.locator("#as-of").text_content()
+    world.clock.advance(60)
+    with pytest.raises(playwright.TimeoutError):
+        page.wait_for_function(OTHER_THAN, arg=asked, timeout=2500)
+    page.get_by_role("button", name="Pause updates").click()
+    page.wait_for_function(OTHER_THAN, arg=asked)
+
+
+def test_the_page_reports_that_its_server_ended_and_goes_on_when_it_is_back(
+    world: World, opened: Callable[..., Any], amiss: list[str]
+) -> None:
+    page = opened()
+    assert not page.locator("#gone").is_visible()
+    page.route("**/*", lambda route: route.abort())
+    page.wait_for_selector("#gone", state="visible")
+    page.unroute("**/*")
+    world.clock.advance(5)
+    page.wait_for_selector("#gone", state="hidden")
+    assert amiss
+    amiss.clear()
+
+
+CONTRAST = """() => {
+  const light = (rgb) => {
+    const linear = (c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+    const [r, g, b] = rgb.map((c) => linear(c / 255));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const parse = (text) => text.match(/[\\d.]+/g).map(Number);
+  const back = (node) => {
+    for (let each = node; each; each = each.parentElement) {
+      const [r, g, b, a = 1] = parse(getComputedStyle(each).backgroundColor);
+      if (a > 0) return [r, g, b];
+    }
+    return [255, 255, 255];
+  };
+  const found = [];
+  for (const node of document.querySelectorAll("body *")) {
+    const texts = [...node.childNodes].some((each) => each.nodeType === 3 && each.nodeValue.trim());
+    if (!texts || node.closest("svg, .unseen, .tl-words, [hidden], dialog:not([open])")) continue;
+    const front = light(parse(getComputedStyle(node).color));
+    const [a, b] = [front, light(back(node))].sort((x, y) => y - x);
+    const ratio = (a + 0.05) / (b + 0.05);
+    if (ratio < 4.5) found.push(`${node.textContent.trim().slice(0, 30)}: ${ratio.toFixed(2)}`);
+  }
+  return found;
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_text_has_enough_contrast(
+    world: World, opened: Callable[..., Any], scheme: str
+) -> None:
+    busy(world)
+    page = opened(color_scheme=scheme)
+    seen = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert seen == {"light": "rgb(255, 255, 255)", "dark": "rgb(18, 22, 28)"}[scheme]
+    for name in ("delays-hourly", "flights-2012-13"):
+        assert page.evaluate(CONTRAST) == []
+        page.get_by_role("link", name=name, exact=True).first.click()
+        page.wait_for_selector("#job-title", state="attached")
+        assert page.evaluate(CONTRAST) == []
+        page.get_by_role("link", name="Jobs", exact=True).click()
+        page.wait_for_selector("#running")
+
+
+def test_a_server_on_another_port_learns_no_way_in(opened: Callable[..., Any]) -> None:
+    seen: list[tuple[str | None, str | None]] = []
+
+    class Other(BaseHTTPRequestHandler):
+        """Of another user of this machine."""
+
+        def do_GET(self) -> None:
+            seen.append((self.headers["Cookie"], self.headers["Referer"]))
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(b"<link rel='icon' href='data:,'><main></main>")
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    page = opened()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Other) as other:
+        Thread(target=other.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{other.server_port}"
+        page.evaluate(f"location = '{address}/left'")
+        page.wait_for_url("**/left")
+        page.evaluate("fetch('/fetched')")
+        other.shutdown()
+    assert seen == [(None, None), (None, f"{address}/left")]

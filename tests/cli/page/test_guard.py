@@ -1,0 +1,137 @@
+"""The requests that are let in, and those that are refused."""
+
+import pytest
+
+from longhaul.cli.page.guard import HEADERS, Guard
+from tests.cli.conftest import World
+from tests.cli.page.conftest import HOME, PORT, ROOT, Elements, Visitor
+from tests.cli.page.scenes import dead
+
+PATHS = (
+    "/",
+    "/job?id=x",
+    "/find?id=x",
+    "/dead-letters",
+    "/ask/cancel?id=x",
+    "/ask/redrive",
+    "/static/page.js",
+    "/nothing",
+)
+
+
+def test_every_address_of_the_page_begins_with_the_secret_and_there_is_no_cookie(
+    world: World, visitor: Visitor
+) -> None:
+    dead(world, "job", "why")
+    world.bury("other")
+    for path in ("/", "/job?id=job", "/find?id=job", "/dead-letters", "/ask/retry?id=job"):
+        answer = visitor.get(path)
+        assert "Set-Cookie" not in answer.headers
+        addresses = [
+            each
+            for _, attributes in Elements(answer.text).found
+            for name, each in attributes.items()
+            if name in ("href", "src", "action") and each and not each.startswith("#")
+        ]
+        assert all(each.startswith(f"{ROOT}/") for each in [*addresses, answer.location] if each)
+    assert visitor.post("/do/retry", id="job").headers["Location"].startswith(f"{ROOT}/")
+
+
+def test_the_secret_is_long_and_new_and_not_in_the_repr() -> None:
+    one, two = Guard(PORT), Guard(PORT)
+    assert one.secret != two.secret
+    assert len(one.secret) >= 43  # 256 bits in base64
+    assert one.secret not in repr(one)
+
+
+@pytest.mark.parametrize(
+    "root", ["", "/x", "/the-secre", "/the-secret-", "/tökén", "/" + "x" * 5000]
+)
+@pytest.mark.parametrize("path", PATHS)
+def test_without_the_secret_nothing_is_shown(
+    world: World, visitor: Visitor, root: str, path: str
+) -> None:
+    dead(world, "secret-name", "why")
+    world.aws.gate.counts.clear()
+    answer = visitor.client.get(f"{root}{path}", base_url=HOME)
+    assert answer.status_code == 403
+    assert "secret-name" not in answer.text
+    assert f"{ROOT}/" not in answer.text
+    assert not world.aws.gate.counts
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "evil.example:8700",
+        "127.0.0.1",
+        "127.0.0.1:80",
+        "127.0.0.1:8700.evil.example",
+        "",
+        "[::1]:8700",
+    ],
+)
+def test_a_foreign_host_name_is_refused(visitor: Visitor, host: str) -> None:
+    answer = visitor.client.get(f"{ROOT}/", base_url=HOME, headers={"Host": host})
+    assert answer.status_code == 421
+
+
+def test_localhost_is_accepted(visitor: Visitor) -> None:
+    there = f"http://localhost:{PORT}"
+    assert visitor.client.get(f"{ROOT}/", base_url=there).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [None, "null", "http://127.0.0.1:9", "http://evil.example", f"https://127.0.0.1:{PORT}"],
+)
+def test_a_form_of_another_page_does_nothing(
+    world: World, visitor: Visitor, origin: str | None
+) -> None:
+    world.claim("job")
+    form = {"stage": "main", "id": "job"}
+    headers = {"Origin": origin} if origin else {}
+    answer = visitor.client.post(f"{ROOT}/do/cancel", data=form, base_url=HOME, headers=headers)
+    assert answer.status_code == 403
+    row = world.parts.leases.load("main#job")
+    assert row is not None
+    assert row.cancel_requested_at is None
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("GET", "/do/cancel", "POST"),
+        ("GET", "/do/redrive", "POST"),
+        ("POST", "/", "GET"),
+        ("PUT", "/job", "GET"),
+        ("OPTIONS", "/", "GET"),
+    ],
+)
+def test_each_address_takes_one_method(
+    visitor: Visitor, method: str, path: str, allowed: str
+) -> None:
+    answer = visitor.client.open(
+        ROOT + path, method=method, base_url=HOME, headers={"Origin": HOME}
+    )
+    assert (answer.status_code, allowed in answer.headers["Allow"]) == (405, True)
+
+
+def test_a_body_that_is_too_large_is_refused(visitor: Visitor) -> None:
+    assert visitor.post("/do/cancel", stage="main", id="x" * 70_000).status_code == 413
+    assert visitor.post("/do/redrive", letter=["x"] * 40_000).status_code == 413
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/static/page.js", "/nothing", "/ask/cancel?id=x", "/do/cancel"]
+)
+def test_every_response_has_the_security_headers(visitor: Visitor, path: str) -> None:
+    headers = visitor.get(path).headers
+    assert {name: headers[name] for name in HEADERS} == HEADERS
+    policy = headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "unsafe" not in policy
+    assert "*" not in policy
+    assert headers["Cache-Control"] == "no-store"

@@ -1,0 +1,230 @@
+"""The page of a job."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from botocore.exceptions import ReadTimeoutError
+
+from longhaul.cli.page.job import MAX_FAMILY
+from longhaul.cli.target import Target
+from longhaul.engines.fargate.meaning import FARGATE
+from longhaul.domain.lineage import Lineage
+from longhaul.domain.message import Message
+from longhaul.domain.verdict import OutcomeClass
+from simulation.aws.service import Answer, Call, Proceed
+from tests.builders import stage
+from tests.cli.conftest import PLACE, World
+from tests.cli.page.conftest import ROOT, Elements, Visitor, visitor_of, words
+from tests.cli.page.scenes import EVIL, child_of, dead, started, succeeded
+
+
+def test_it_shows_request_attempts_errors_log_and_output(world: World, visitor: Visitor) -> None:
+    first = started(world, world.claim("job"), 0.4)
+    world.clock.advance(60)
+    second = world.retry(world.end(first, OutcomeClass.OUT_OF_MEMORY, "Java heap space"))
+    started(world, second)
+    shown = words(visitor.read("/job", stage="main", id="job"))
+    assert "▶ running 50 % running Cancel job" in shown
+    assert "1 out_of_memory 2026-01-02 03:04:05Z" in shown
+    assert "Java heap space log of attempt 1" in shown
+    assert "Log of attempt 2 The last 200 lines at most" in shown
+    assert "INFO reading rows=7 plain line of job" in shown
+    assert "&#34;job&#34;: &#34;flights_clean&#34;" in shown
+    earlier = words(visitor.read("/job", stage="main", id="job", attempt=1))
+    assert "Log of attempt 1" in earlier
+
+
+def test_an_output_is_shown_with_its_size(world: World, visitor: Visitor) -> None:
+    succeeded(world, "job", 5)
+    shown = words(visitor.read("/job", stage="main", id="job"))
+    assert "output s3://longhaul-data/clean/job/" in shown
+    assert "files 12, 3.2 MiB" in shown
+
+
+def test_the_end_of_a_long_log_is_shown(world: World, visitor: Visitor) -> None:
+    lease = started(world, world.claim("job"))
+    world.aws.logs.write(
+        world.settings.job_log_group,
+        f"{FARGATE.log_prefix}task-job-1",
+        *(f"line {n}" for n in range(500)),
+    )
+    shown = words(visitor.read("/job", stage=lease.stage, id=lease.job_id))
+    assert "line 499" in shown
+    assert "line 300" in shown
+    assert "line 299" not in shown
+
+
+def test_jobs_with_the_same_root_are_shown_together(world: World, visitor: Visitor) -> None:
+    lineage = Lineage(root="main#year", parent="main#year")
+    world.end(world.claim("year"), OutcomeClass.SUCCEEDED)
+    world.claim("year/main/0", lineage=lineage)
+    dead(world, "other", "why")
+    shown = visitor.read("/job", stage="main", id="year/main/0")
+    family = words(shown[shown.index('id="family"') :])
+    assert "Jobs that belong together 2 All jobs with the root year" in family
+    assert "year main ✓ succeeded 1" in family
+    assert "other" not in family
+    assert f'href="{ROOT}/job?stage=main&amp;id=year"' in shown
+    assert "Jobs that belong together" not in words(
+        visitor.read("/job", stage="main", id="other")
+    ).replace("Jobs that belong together No other job belongs to it.", "")
+
+
+def test_a_family_is_sorted_by_its_numbers_whatever_came_first(
+    world: World, visitor: Visitor
+) -> None:
+    for n, name in ((1, "a"), (0, "b")):
+        world.claim(f"year/main/{name}", lineage=child_of("year", n))
+        world.clock.advance(1)
+    world.claim("year")
+    shown = visitor.read("/job", stage="main", id="year")
+    family = words(shown[shown.index('id="family"') :])
+    assert family.index("year main ▶") < family.index("year main 01") < family.index("year main 02")
+
+
+def test_a_job_that_ended_without_a_log_will_not_write_one(world: World, visitor: Visitor) -> None:
+    world.retry(world.end(world.claim("job"), OutcomeClass.INTERRUPTED))
+    shown = words(visitor.read("/job", stage="main", id="job"))
+    assert "Log Nothing is written yet." in shown
+    assert "Log No log of attempt 1: it had no task" in words(
+        visitor.read("/job", stage="main", id="job", attempt=1)
+    )
+    world.end(world.claim("ended"))
+    assert "Log No log: it had no task" in words(visitor.read("/job", stage="main", id="ended"))
+
+
+def test_hostile_text_of_a_job_stays_text(world: World, visitor: Visitor) -> None:
+    lease = started(world, world.claim("evil"), 0.5, EVIL)
+    world.parts.requests.put(lease.request_ref, Message(json.dumps({"params": {EVIL: EVIL}}), {}))
+    world.aws.logs.write(
+        world.settings.job_log_group,
+        f"{FARGATE.log_prefix}task-evil-1",
+        EVIL,
+        json.dumps({"message": EVIL}),
+    )
+    world.end(lease, OutcomeClass.FAILED, EVIL)
+    page = visitor.read("/job", stage="main", id="evil")
+    elements = Elements(page)
+    assert len(elements.of("script")) == 1
+    assert {each.get("src") for each in elements.of("img")} == {f"{ROOT}/static/icon.svg"}
+    assert not [
+        name
+        for _, attributes in elements.found
+        for name in attributes
+        if name.startswith("on") or name == "style"
+    ]
+    assert not set("\u202e\x1b\x07") & set(page)
+    assert page.count("&lt;script&gt;") >= 5
+
+
+def test_a_request_that_is_no_json_or_is_gone_causes_no_error(
+    world: World, visitor: Visitor
+) -> None:
+    lease = world.claim("odd")
+    world.parts.requests.put(lease.request_ref, Message("x" * 70_000, {}))
+    assert "… and 4464 more characters" in visitor.read("/job", stage="main", id="odd")
+    gone = world.claim("gone")
+    world.aws.s3.delete_object(Bucket="longhaul-data", Key=gone.request_ref)
+    assert "None is stored." in visitor.read("/job", stage="main", id="gone")
+
+
+def test_an_unknown_job_may_be_queued_and_can_be_cancelled(
+    visitor: Visitor,
+) -> None:
+    answer = visitor.get("/job", stage="main", id="queued")
+    assert answer.status_code == 404
+    assert "it may still be queued" in words(answer.text)
+    asked = visitor.read("/ask/cancel", stage="main", id="queued")
+    assert "It is still queued: it ends when its message comes." in words(asked)
+    assert "not claimed yet: it ends when its message comes" in words(
+        visitor.do("/do/cancel", stage="main", id="queued")
+    )
+    assert "cancelling" in visitor.read("/job", stage="main", id="queued")
+
+
+@pytest.mark.parametrize(
+    "query", [{"stage": "nowhere", "id": "x"}, {"stage": "main", "id": EVIL}, {"stage": "main"}]
+)
+def test_an_impossible_job_id_is_not_found(
+    world: World, visitor: Visitor, query: dict[str, str]
+) -> None:
+    world.aws.gate.counts.clear()
+    answer = visitor.get("/job", **query)
+    assert answer.status_code == 404
+    assert {"href": f"{ROOT}/"} in Elements(answer.text).of("a")  # the way back
+    assert not world.aws.gate.counts
+
+
+def test_a_large_family_is_cut_and_keeps_the_job_itself(world: World, visitor: Visitor) -> None:
+    for n in range(MAX_FAMILY):
+        world.claim(f"year/main/{n:03}", lineage=child_of("year", n))
+    world.claim("year")
+    shown = visitor.read("/job", stage="main", id="year")
+    family = words(shown[shown.index('id="family"') :])
+    assert f"All jobs with the root year , the first {MAX_FAMILY} of them" in family
+    assert shown.count('aria-current="true"') == 1
+
+
+def test_a_look_reads_row_log_and_family_and_the_request_only_once(
+    world: World, visitor: Visitor
+) -> None:
+    started(world, world.claim("job", lineage=Lineage(root="main#year", parent="main#year")))
+    world.claim("year")
+    visitor.read("/job", stage="main", id="job")
+    world.clock.advance(2)
+    world.aws.gate.counts.clear()
+    visitor.read("/job", stage="main", id="job")
+    assert dict(world.aws.gate.counts) == {
+        "dynamodb.GetItem": 1,
+        "dynamodb.Query": 1,
+        "dynamodb.BatchGetItem": 1,
+        "logs.GetLogEvents": 1,
+    }
+
+
+def test_when_the_log_cannot_be_read_the_last_state_is_shown(
+    world: World, visitor: Visitor
+) -> None:
+    started(world, world.claim("job"))
+    visitor.read("/job", stage="main", id="job")
+    around = world.aws.gate.around
+
+    def no_logs(call: Call, proceed: Proceed) -> Answer:
+        if call.service == "logs":
+            raise ReadTimeoutError(endpoint_url="https://logs")
+        assert around is not None
+        return around(call, proceed)
+
+    world.aws.gate.around = no_logs
+    world.clock.advance(2)
+    shown = words(visitor.read("/job", stage="main", id="job"))
+    assert "the connection to AWS broke" in shown
+    assert "plain line of job" in shown
+
+
+class TestSeveralStages:
+    @pytest.fixture
+    def night(self, world: World) -> Visitor:
+        known = world.settings.model_copy(
+            update={"stages": (*world.settings.stages, stage(name="night"))}
+        )
+        replace(world, settings=known).deploy()
+        return visitor_of(Target(PLACE, None), world)
+
+    def test_an_id_is_found_in_any_stage(self, world: World, night: Visitor) -> None:
+        world.claim("one", of=stage(name="night"))
+        assert (
+            night.get("/find", id=" one ").headers["Location"] == f"{ROOT}/job?stage=night&id=one"
+        )
+
+    def test_an_id_in_two_stages_leads_to_a_question(self, world: World, night: Visitor) -> None:
+        world.claim("both")
+        world.claim("both", of=stage(name="night"))
+        assert "used in several stages: main night" in words(night.read("/find", id="both"))
+        assert "Nothing is known of it" in night.read("/find", id="nobody")
+        assert night.get("/find", id=EVIL).status_code == 400
+
+    def test_each_stage_has_its_counts_and_its_dead_letters(self, night: Visitor) -> None:
+        shown = words(night.read("/"))
+        assert "Dead letters: Dead letters of main Dead letters of night" in shown

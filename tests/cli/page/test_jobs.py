@@ -1,0 +1,239 @@
+"""The first page: its content, and the calls that it makes."""
+
+import re
+
+import pytest
+from botocore.exceptions import EndpointConnectionError
+
+from longhaul.cli.page.board import MAX_JOBS
+from longhaul.domain.verdict import OutcomeClass
+from simulation.aws.service import Answer, Call, Proceed
+from tests.builders import QUEUE_URL
+from tests.cli.conftest import World
+from tests.cli.page.conftest import ROOT, Elements, Visitor, words
+from tests.cli.page.scenes import EVIL, busy, crowd, dead, started, succeeded
+
+
+def section(html: str, name: str) -> str:
+    found = re.search(rf'<section id="{name}".*?</section>', html, re.DOTALL)
+    assert found is not None
+    return found[0]
+
+
+def calls(world: World) -> dict[str, int]:
+    """The calls to AWS since the last time."""
+    found = dict(world.aws.gate.counts)
+    world.aws.gate.counts.clear()
+    return found
+
+
+def test_the_first_page_works_without_scripts(world: World, visitor: Visitor) -> None:
+    busy(world)
+    page = visitor.read("/")
+    assert words(section(page, "stages")).endswith("main about 37 5 of 1000 ✗ 1 in main")
+    running = words(section(page, "running"))
+    assert running.startswith("Running 5")
+    assert "delays-hourly ▶ running 70 % running 2" in running
+    assert "year main 02 ⊘ cancelling staging" in running
+    assert "weather-joined 0 of 3 1 again when its message comes" in words(section(page, "waiting"))
+    ended = words(section(page, "ended"))
+    assert ended.index("flights-2012-13 ✗ dead") < ended.index("flights-2013-06 ✓ succeeded")
+    assert "permanent: missing input: s3://longhaul-data/raw/2012-13.csv" in ended
+    assert page.count("<li title=") == 13
+
+
+def test_progress_has_a_name_and_a_value(world: World, visitor: Visitor) -> None:
+    started(world, world.claim("known"), 0.42)
+    started(world, world.claim("unknown"), None)
+    bars = Elements(visitor.read("/")).of("progress")
+    assert {"max": "100", "value": "42.0", "aria-label": "Progress of known"} in bars
+    assert {"aria-label": "Progress of unknown: not known"} in bars
+
+
+def test_only_possible_actions_are_offered(world: World, visitor: Visitor) -> None:
+    busy(world)
+    links = {each["href"] for each in Elements(visitor.read("/")).of("a") if "data-ask" in each}
+    assert f"{ROOT}/ask/cancel?stage=main&id=delays-hourly" in links
+    assert f"{ROOT}/ask/cancel?stage=main&id=weather-joined" in links
+    assert f"{ROOT}/ask/retry?stage=main&id=flights-2012-13" in links
+    assert not [each for each in links if "flights-2013-01" in str(each) or "b2" in str(each)]
+
+
+def test_hostile_text_is_neither_markup_nor_invisible(world: World, visitor: Visitor) -> None:
+    dead(world, "evil", EVIL)
+    started(world, world.claim("phase"), 0.5, EVIL)
+    for n in range(2):
+        world.end(world.claim(f"released-{n}"), OutcomeClass.FAILED, EVIL)
+    page = visitor.read("/")
+    elements = Elements(page)
+    assert [each.get("src") for each in elements.of("script")] == [f"{ROOT}/static/page.js"]
+    assert {each.get("src") for each in elements.of("img")} == {f"{ROOT}/static/icon.svg"}
+    assert not [
+        name
+        for _, attributes in elements.found
+        for name in attributes
+        if name.startswith("on") or name == "style"
+    ]
+    assert not set("\u202e\x1b\x07") & set(page)
+    assert page.count("&lt;script&gt;") >= 4
+    assert "{{7*7}}" in page
+
+
+def test_an_empty_deployment_says_so(visitor: Visitor) -> None:
+    page = visitor.read("/")
+    assert "No job runs." in page
+    assert "No job ended within 6h." in page
+    assert "No jobs to show." in page
+
+
+def test_a_refresh_reads_only_the_index_and_the_changed_rows(
+    world: World, visitor: Visitor
+) -> None:
+    for n in range(120):
+        world.end(world.claim(f"ended-{n}"), OutcomeClass.SUCCEEDED)
+    lease = started(world, world.claim("running"))
+    world.retry(world.end(world.claim("retried"), OutcomeClass.FAILED))
+    calls(world)
+    visitor.read("/")
+    first = calls(world)
+    # Three kinds of open rows, three states of ended ones, and a second page of the 120 jobs that
+    # have succeeded.
+    assert first["dynamodb.Query"] == 7
+    # Running; succeeded, twice; histories of 122 jobs with 123 attempts, twice.
+    assert first["dynamodb.BatchGetItem"] == 5
+    world.clock.advance(2)
+    world.parts.leases.report_progress(lease.id, {"fraction": 0.9}, world.clock.now())
+    calls(world)
+    assert "90 %" in visitor.read("/")
+    assert calls(world) == {
+        "dynamodb.Query": 7,
+        "dynamodb.BatchGetItem": 1,  # running jobs
+        "dynamodb.GetItem": 1,  # the slots
+        "sqs.GetQueueAttributes": 2,
+    }
+
+
+def test_two_windows_share_their_calls_and_an_unwatched_page_makes_none(
+    world: World, visitor: Visitor
+) -> None:
+    visitor.read("/")
+    calls(world)
+    visitor.read("/")
+    world.clock.advance(1)
+    visitor.read("/", zoom=4)
+    assert calls(world) == {}
+    world.clock.advance(1)
+    assert calls(world) == {}
+    visitor.read("/")
+    assert calls(world)["dynamodb.Query"] == 6
+
+
+def test_an_ended_job_is_shown_with_its_attempts_at_the_next_look(
+    world: World, visitor: Visitor
+) -> None:
+    lease = started(world, world.claim("job"))
+    visitor.read("/")
+    world.clock.advance(2)
+    world.end(lease, OutcomeClass.PERMANENT, "no such column")
+    page = visitor.read("/")
+    assert "No job runs." in page
+    assert "permanent: no such column" in words(section(page, "ended"))
+    assert "tl-running tl-failed" in page
+
+
+def test_when_aws_fails_the_page_says_so_and_keeps_its_last_state(
+    world: World, visitor: Visitor
+) -> None:
+    succeeded(world, "known", 5)
+    visitor.read("/")
+    at = world.clock.now()
+
+    around, world.aws.gate.around = world.aws.gate.around, away
+    world.clock.advance(2)
+    page = visitor.read("/")
+    assert "no answer from https://dynamodb.us-east-1.amazonaws.com" in page
+    assert f"This is the state at {at:%H:%M:%S} UTC;" in page
+    assert "known" in section(page, "ended")
+
+    world.aws.gate.around = around
+    world.clock.advance(2)
+    assert "no answer" not in visitor.read("/")
+
+
+def test_the_page_is_shown_even_if_aws_has_never_answered(world: World, visitor: Visitor) -> None:
+    world.aws.gate.around = away
+    page = visitor.read("/")
+    assert "no answer from https://dynamodb" in words(page)
+    assert "Nothing is known yet" in page
+
+
+def test_five_hundred_jobs_are_shown_and_more_are_mentioned(world: World, visitor: Visitor) -> None:
+    crowd(world, 510)
+    page = visitor.read("/", window="7d", zoom=16)
+    assert page.count("<li title=") == 500
+    assert "There are more than 500 jobs" in page
+    assert 'class="tl-zoom-16"' in page
+    assert len(page) < 1_500_000
+
+
+@pytest.mark.parametrize("query", [{"window": "1y"}, {"zoom": "3"}, {"window": EVIL}])
+def test_an_unknown_window_or_zoom_is_refused(visitor: Visitor, query: dict[str, str]) -> None:
+    answer = visitor.get("/", **query)
+    assert (answer.status_code, answer.mimetype) == (400, "text/html")
+    assert {"href": f"{ROOT}/"} in Elements(answer.text).of("a")  # the way back
+    assert len(Elements(answer.text).of("script")) == 1
+
+
+def test_messages_that_the_dispatcher_holds_back_count_as_queued(
+    world: World, visitor: Visitor
+) -> None:
+    for n in range(5):
+        world.aws.sqs.send_message(QueueUrl=QUEUE_URL, MessageBody=f"{{{n}}}")
+    world.aws.sqs.receive_message(QueueUrl=QUEUE_URL, MaxNumberOfMessages=3, VisibilityTimeout=120)
+    started(world, world.claim("one-of-them"))
+    assert "about 4" in section(visitor.read("/"), "stages")
+
+
+def test_begun_jobs_beyond_those_shown_do_not_count_as_queued(
+    world: World, visitor: Visitor
+) -> None:
+    for n in range(MAX_JOBS + 20):
+        world.aws.sqs.send_message(QueueUrl=QUEUE_URL, MessageBody=f"{{{n}}}")
+    for n in range(MAX_JOBS + 10):
+        world.claim(f"job-{n}")
+    assert "main about 10 510 of 1000" in words(section(visitor.read("/"), "stages"))
+
+
+def test_jobs_that_ended_before_the_window_are_not_shown(world: World, visitor: Visitor) -> None:
+    succeeded(world, "old", 5)
+    world.clock.advance(2 * 3600)
+    assert "old" not in section(visitor.read("/", window="1h"), "ended")
+    assert "old" in section(visitor.read("/", window="6h"), "ended")
+
+
+def test_the_page_has_landmarks_headings_and_table_headers(world: World, visitor: Visitor) -> None:
+    busy(world)
+    page = visitor.read("/")
+    elements = Elements(page)
+    assert [len(elements.of(tag)) for tag in ("header", "main", "h1")] == [1, 1, 1]
+    ids = [str(attributes["id"]) for _, attributes in elements.found if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    assert {each["aria-labelledby"] for each in elements.of("section")} <= set(ids)
+    assert all(each.get("aria-label") for each in elements.of("nav"))
+    assert all(each.get("scope") for each in elements.of("th"))
+    assert all(each.get("aria-label") for each in elements.of("div") if "tabindex" in each)
+    assert {each["for"] for each in elements.of("label")} <= set(ids)
+
+
+def away(call: Call, proceed: Proceed) -> Answer:
+    del proceed
+    raise EndpointConnectionError(endpoint_url=f"https://{call.service}.us-east-1.amazonaws.com")
+
+
+def test_a_paused_stage_and_slots_that_were_set_by_hand_are_named(
+    world: World, visitor: Visitor
+) -> None:
+    world.run("slots", "main", "3")
+    world.run("pause", "main")
+    said = words(section(visitor.read("/"), "stages"))
+    assert re.search(r"0 of 3 \(set by hand; deployed: 1000\), paused since [-0-9]+", said)

@@ -1,0 +1,124 @@
+"""`longhaul console` with a real server on loopback."""
+
+import os
+import re
+import signal
+import socket
+import webbrowser
+from http.client import HTTPConnection
+from threading import Thread, Timer
+from typing import Any
+
+import pytest
+from werkzeug.serving import BaseWSGIServer
+
+from longhaul.cli.page.serve import serving
+from longhaul.cli.target import Target
+from tests.cli.conftest import World
+
+
+def asked(port: int, path: str, **headers: str) -> int:
+    """The status."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=30)
+    connection.request("GET", path, headers=headers)
+    answer = connection.getresponse()
+    answer.read()
+    connection.close()
+    return answer.status
+
+
+def test_it_listens_on_loopback_and_logs_no_secret(
+    target: Target, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with serving(target, 0) as (server, guard):
+        thread = Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        assert server.socket.getsockname() == ("127.0.0.1", guard.port)
+        assert guard.link == f"http://127.0.0.1:{guard.port}{guard.root}/"
+        assert asked(guard.port, f"{guard.root}/") == 200
+        assert asked(guard.port, "/") == 403
+        assert asked(guard.port, f"{guard.root}/", Host="evil.example") == 421
+        server.shutdown()
+        thread.join()
+    said = capfd.readouterr()
+    assert guard.secret not in said.out + said.err
+
+
+def test_a_taken_port_is_reported(world: World) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = world.run("console", "--port", str(port))
+    assert done.exit_code == 1
+    assert (
+        f"cannot listen on port {port} (Address already in use); `--port 0` picks a free one"
+        in done.stderr
+    )
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> list[BaseWSGIServer]:
+    """The servers that were started; each ends at once."""
+    found: list[BaseWSGIServer] = []
+
+    def end_at_once(server: BaseWSGIServer) -> None:
+        found.append(server)
+
+    monkeypatch.setattr(BaseWSGIServer, "serve_forever", end_at_once)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("sits", "arguments", "opens"), [(True, (), 1), (True, ("--no-browser",), 0), (False, (), 0)]
+)
+def test_the_link_goes_to_stdout_and_opens_only_for_a_person(
+    world: World,
+    served: list[BaseWSGIServer],
+    monkeypatch: pytest.MonkeyPatch,
+    sits: Any,
+    arguments: Any,
+    opens: int,
+) -> None:
+    seen: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", seen.append)
+    monkeypatch.setattr("longhaul.cli.commands.console.is_interactive", lambda: sits)
+    done = world.run("console", *arguments)
+    assert done.exit_code == 0
+    assert re.fullmatch(rf"http://127\.0\.0\.1:{served[0].port}/[\w-]{{43}}/\n", done.stdout)
+    assert seen == [done.stdout.strip()] * opens
+    assert "→ stack Longhaul on AWS, us-east-1" in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_page_even_where_the_shell_had_it_ignored(
+    world: World, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    serve_forever, unheard = BaseWSGIServer.serve_forever, []
+
+    def serve(server: BaseWSGIServer) -> None:
+        def kill() -> None:
+            asked(server.port, "/")  # it serves now
+            os.kill(os.getpid(), number)
+
+        def give_up() -> None:
+            unheard.append(number)
+            server.shutdown()
+
+        late = Timer(10, give_up)
+        late.start()
+        Thread(target=kill).start()
+        serve_forever(server)
+        late.cancel()
+
+    monkeypatch.setattr(BaseWSGIServer, "serve_forever", serve)
+    before = signal.signal(number, signal.SIG_IGN)  # as a shell does for a job in the background
+    try:
+        done = world.run("console", "--no-browser")
+        assert signal.getsignal(number) is signal.SIG_IGN
+    finally:
+        signal.signal(number, before)
+    assert (done.exit_code, unheard) == (0, [])
+
+
+def test_the_page_is_not_served_without_a_stack(bare: World, served: list[BaseWSGIServer]) -> None:
+    assert bare.run("console", "--no-browser").exit_code == 3
+    assert served == []

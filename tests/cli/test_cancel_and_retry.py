@@ -1,0 +1,143 @@
+import json
+from dataclasses import replace
+
+import pytest
+
+from longhaul.cli.operations.retry import Retrier
+from longhaul.domain.lease import State
+from longhaul.domain.verdict import OutcomeClass
+from tests.builders import BODY, changed, stage
+from tests.cli.conftest import World
+
+
+def test_cancel_reports_its_effect_on_each_job(world: World) -> None:
+    world.claim("running")
+    lease = world.claim("released")
+    world.parts.leases.settle(
+        lease, changed(lease, state=State.RELEASED, settled_attempt=1, receipt_handle=None)
+    )
+    done = world.run("cancel", "running", "released", "queued")
+    assert done.exit_code == 0
+    assert done.stdout == (
+        "running: running: it is being stopped\n"
+        "released: cancelled\n"
+        "queued: not claimed yet: it ends when its message comes\n"
+    )
+    assert world.state("released") is State.CANCELLED
+    record = json.loads(world.run("cancel", "queued", "--json").stdout)
+    assert record == {"job_id": "queued", "stage": "main", "state": "CANCELLING", "queued": True}
+
+
+def test_cancelling_an_ended_job_fails(world: World) -> None:
+    world.end(world.claim("done"), OutcomeClass.SUCCEEDED)
+    done = world.run("cancel", "done")
+    assert (done.exit_code, done.stdout) == (1, "done: has ended before: SUCCEEDED\n")
+    assert world.run("cancel", "../x").exit_code == 2
+
+
+def of_two_stages(world: World) -> None:
+    known = world.settings.model_copy(
+        update={"stages": (*world.settings.stages, stage(name="night"))}
+    )
+    replace(world, settings=known).deploy()
+
+
+def test_a_queued_job_is_cancelled_in_whatever_stage_it_is(world: World) -> None:
+    of_two_stages(world)
+    for _ in range(2):  # what was sent in between, too
+        done = world.run("cancel", "queued")
+        assert done.exit_code == 0
+        assert done.stdout == "queued: not claimed yet: it ends when its message comes\n"
+    for name in ("main", "night"):
+        mark = world.parts.leases.load(f"{name}#queued")
+        assert mark is not None
+        assert mark.is_mark
+    records = map(json.loads, world.run("cancel", "queued", "--json").stdout.splitlines())
+    assert [(each["stage"], each["queued"]) for each in records] == [
+        ("main", True),
+        ("night", True),
+    ]
+    assert world.run("status", "queued").exit_code == 0
+
+
+def test_a_cancel_with_a_stage_leaves_the_other_stages_alone(world: World) -> None:
+    of_two_stages(world)
+    assert world.run("cancel", "queued", "--stage", "night").exit_code == 0
+    assert world.parts.leases.load("main#queued") is None
+
+
+def test_a_job_is_found_beside_the_cancel_marks_of_other_stages(world: World) -> None:
+    of_two_stages(world)
+    world.run("cancel", "job", "--stage", "night")
+    world.claim("job")
+    done = world.run("cancel", "job")
+    assert (done.exit_code, done.stdout) == (0, "job: running: it is being stopped\n")
+
+
+def test_a_job_of_several_stages_needs_its_stage(world: World) -> None:
+    of_two_stages(world)
+    world.claim("job")
+    world.claim("job", stage(name="night"))
+    done = world.run("cancel", "job")
+    assert (done.exit_code, "name one with --stage" in done.stderr) == (2, True)
+
+
+def test_a_dead_job_is_sent_again_under_its_old_id(world: World) -> None:
+    world.end(world.claim("dead"))
+    done = world.run("retry", "dead")
+    assert (done.exit_code, done.stdout) == (0, "dead\n")
+    (message,) = world.queued()
+    assert json.loads(message["Body"]) == BODY  # without an id, which is in the attribute
+    assert message["MessageAttributes"]["job_id"]["StringValue"] == "dead"
+    assert "dead letters stay in the queue" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        (None, "it is running"),
+        (OutcomeClass.FAILED, "it is between attempts and will be tried again by itself"),
+        (
+            OutcomeClass.SUCCEEDED,
+            "it has succeeded, and the same work under the same key is a duplicate",
+        ),
+    ],
+)
+def test_one_job_that_cannot_be_retried_stops_all_and_says_why(
+    world: World, kind: OutcomeClass | None, said: str
+) -> None:
+    world.end(world.claim("dead"))
+    lease = world.claim("other")
+    if kind:
+        world.end(lease, kind)
+    done = world.run("retry", "dead", "other")
+    assert (done.exit_code, f"other: {said}" in done.stderr) == (1, True)
+    assert world.queued() == []
+
+
+def test_a_job_that_is_being_cancelled_is_retried_later(world: World) -> None:
+    world.claim("stopping")
+    world.run("cancel", "stopping")
+    done = world.run("retry", "stopping")
+    assert (done.exit_code, "retry it once it is CANCELLED" in done.stderr) == (1, True)
+
+
+def test_a_job_cancelled_before_it_began_has_nothing_to_send(world: World) -> None:
+    world.run("cancel", "early")
+    done = world.run("retry", "early")
+    assert (done.exit_code, "submit it again" in done.stderr) == (1, True)
+
+
+def test_the_producers_ten_attributes_survive_a_retry(world: World) -> None:
+    lease = world.end(world.claim("dead"))
+    content = world.parts.requests.get(lease.request_ref)
+    ten = {f"a{n}": {"dataType": "String", "stringValue": str(n)} for n in range(10)}
+    world.parts.requests.put(lease.request_ref, replace(content, attributes=ten))
+    Retrier(world.settings, world.parts.queue, world.parts.requests).retry(lease)
+    (message,) = world.queued()
+    assert len(message["MessageAttributes"]) == 10
+    assert message["MessageAttributes"]["job_id"]["StringValue"] == "dead"
+    assert set(json.loads(message["MessageAttributes"]["moved_attributes"]["StringValue"])) == {
+        "a0",
+        "a1",
+    }

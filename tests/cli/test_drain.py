@@ -1,0 +1,191 @@
+"""`longhaul drain`, its way back, and the checks of `make destroy`, against the strict fakes."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from botocore.exceptions import NoCredentialsError
+
+from longhaul.cli import preflight, teardown
+from longhaul.cli.checks.finding import Level
+from longhaul.cli.checks.stack import slots
+from longhaul.cli.target import Target
+from longhaul.domain.lease import Owed, State
+from longhaul.domain.verdict import OutcomeClass
+from tests.builders import QUEUE_URL
+from tests.cli.conftest import World
+
+
+@pytest.fixture
+def stack(world: World) -> World:
+    world.aws.ecs.create_cluster(clusterName="Longhaul")
+    return world
+
+
+def is_paused(world: World) -> bool:
+    return world.parts.slots.use(world.settings.stages[0]).paused_at is not None
+
+
+def running(world: World, job_id: str) -> Any:
+    lease = world.claim(job_id)
+    world.parts.executions.ensure_started(lease.id.execution_name, lease.execution_input)
+    return lease
+
+
+def closed(world: World, status: str) -> None:
+    for each in world.aws.stepfunctions.executions.values():
+        world.aws.stepfunctions.close(each, status)
+
+
+def test_an_idle_stack_is_drained_and_a_second_time_changes_nothing(stack: World) -> None:
+    done = stack.run("drain")
+    assert (done.exit_code, is_paused(stack)) == (0, True)
+    assert "drained: nothing runs, and nothing starts" in done.stdout
+    again = stack.run("drain")
+    assert (again.exit_code, is_paused(stack)) == (0, True)
+
+
+def test_what_stays_is_named_with_its_cost(stack: World) -> None:
+    stack.end(stack.claim("old"))
+    stack.aws.s3.put_object(Bucket="longhaul-data", Key="clean/x", Body=b"x" * 2048)
+    said = stack.run("drain").stdout
+    assert "table leases: " in said
+    assert "USD a month (0.25 a GB)" in said
+    assert "bucket longhaul-data: " in said
+    assert "USD a month (0.023 a GB)" in said
+
+
+def test_a_running_job_is_waited_for(stack: World) -> None:
+    lease = running(stack, "long")
+
+    def end() -> None:
+        assert is_paused(stack)
+        stack.end(lease)
+        closed(stack, "SUCCEEDED")
+
+    stack.clock.meanwhile.append(end)
+    done = stack.run("drain")
+    assert done.exit_code == 0
+    assert "waiting for 1 job, 1 execution\n" in done.stderr
+    assert not stack.clock.meanwhile
+
+
+def test_stop_ends_each_execution_once_and_its_job_waits_for_the_next_attempt(
+    stack: World,
+) -> None:
+    lease = running(stack, "long")
+
+    def sweep() -> None:
+        (execution,) = stack.aws.stepfunctions.executions.values()
+        assert (execution.status, execution.cause) == ("ABORTED", "longhaul drain --stop")
+        stack.end(lease, OutcomeClass.INTERRUPTED)
+
+    stack.clock.meanwhile.append(sweep)
+    assert stack.run("drain", "--stop").exit_code == 0
+    assert stack.state("long") is State.RELEASED
+
+
+def test_a_deletion_that_is_owed_does_not_hold_the_drain_up(stack: World) -> None:
+    lease = stack.claim("handed-over")
+    now = stack.clock.now()
+    ended = replace(
+        lease, state=State.SUCCEEDED, owed=(Owed.DELETE,), settled_attempt=1, settled_at=now
+    )
+    stack.parts.leases.settle(lease, ended)
+    assert stack.run("drain").exit_code == 0
+
+
+def test_messages_that_wait_do_not_hold_the_drain_up_and_are_named(stack: World) -> None:
+    stack.aws.sqs.send_message(QueueUrl=QUEUE_URL, MessageBody="{}")
+    stack.aws.sqs.receive_message(QueueUrl=QUEUE_URL, VisibilityTimeout=3600)
+    done = stack.run("drain")
+    assert "1 messages and 0 dead letters of stage main would be deleted" in done.stdout
+
+
+def test_a_claim_that_the_index_does_not_show_yet_is_waited_for(stack: World) -> None:
+    stack.aws.dynamodb.index_lag_s = lambda: 60.0
+    lease = stack.claim("just-claimed")
+    stack.clock.meanwhile.append(lambda: stack.end(lease))
+    done = stack.run("drain")
+    assert "waiting for 1 job\n" in done.stderr
+    assert not stack.clock.meanwhile
+
+
+def test_an_interrupt_leaves_the_stages_paused_and_says_both_ways(stack: World) -> None:
+    running(stack, "long")
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    stack.clock.meanwhile.append(interrupt)
+    done = stack.run("drain")
+    assert (done.exit_code, is_paused(stack)) == (130, True)
+    assert "`longhaul drain` goes on, `longhaul drain --undo`" in done.stderr
+
+
+def test_undo_resumes_all_stages(stack: World) -> None:
+    assert stack.run("drain").exit_code == 0
+    done = stack.run("drain", "--undo")
+    assert (done.exit_code, is_paused(stack)) == (0, False)
+
+
+def test_doctor_names_a_drained_stack(stack: World, target: Target) -> None:
+    stack.run("drain")
+    (finding,) = slots(target)
+    assert (finding.level, "as in a drained stack" in finding.what) == (Level.PROBLEM, True)
+    assert "`longhaul drain --undo` lets jobs start" in finding.do
+
+
+def test_destroy_refuses_a_stack_that_works(
+    stack: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    running(stack, "long")
+    stack.bury("dead")
+    assert teardown.main([]) == 1
+    said = capsys.readouterr().out
+    assert "a stage is not paused" in said
+    assert "1 job, 1 execution still there" in said
+    assert "1 dead letters of stage main would be deleted" in said
+    assert said.endswith("2 to solve first; nothing was deleted\n")
+
+
+def test_destroy_goes_on_with_a_drained_stack_and_says_what_stays(
+    stack: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stack.run("drain")
+    assert teardown.main([]) == 0
+    said = capsys.readouterr().out
+    assert "can be deleted; what stays, and what it costs:" in said
+    assert "table leases: " in said
+
+
+def test_destroy_without_credentials_says_how_to_get_some_on_aws(
+    bare: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del bare
+
+    def refuse(*_: object, **__: object) -> None:
+        raise NoCredentialsError
+
+    monkeypatch.setattr(Target, "client", refuse)
+    assert (teardown.main([]), preflight.before_diff([])) == (1, 1)
+    said = capsys.readouterr().out
+    assert said.count("XX  credentials: ") == 2
+    assert "longhaul up" not in said
+
+
+def test_a_difference_is_asked_for_only_in_the_account_of_the_settings(
+    bare: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    del bare
+    assert preflight.before_diff([]) == 0
+    assert capsys.readouterr().out == ""
+    other = ["-c", 'longhaul={"account": "210987654321"}']
+    assert (preflight.before_diff(other), teardown.main(other)) == (1, 1)
+    assert capsys.readouterr().out.count("XX  account: ") == 2
+
+
+def test_destroy_without_a_stack_says_so(bare: World, capsys: pytest.CaptureFixture[str]) -> None:
+    del bare
+    assert teardown.main([]) == 1
+    assert "no stack Longhaul" in capsys.readouterr().out

@@ -1,0 +1,83 @@
+import os
+import subprocess
+import sys
+from types import ModuleType
+from typing import NoReturn
+
+import pytest
+
+from longhaul.cli import entry
+from longhaul.cli.errors import ExitStatus
+from longhaul.cli.synth import REPOSITORY
+from tests.patience import DEADLINE_S
+
+
+def test_an_interrupt_while_the_commands_are_loaded_exits_130(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Interrupted(ModuleType):
+        def __getattr__(self, name: str) -> NoReturn:
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "longhaul.cli.cli", Interrupted("longhaul.cli.cli"))
+    with pytest.raises(SystemExit) as ended:
+        entry.main()
+    assert ended.value.code == ExitStatus.INTERRUPTED
+
+
+def test_a_module_that_makes_another_error_of_an_interrupt_is_ended_too() -> None:
+    code = (
+        "import os, signal, sys; from types import ModuleType; from console import entry\n"
+        # A shell that starts the tests in the background lets them ignore it.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "class Loading(ModuleType):\n"
+        "    def __getattr__(self, name):\n"
+        "        try: os.kill(os.getpid(), signal.SIGINT)\n"
+        "        except KeyboardInterrupt: raise ValueError\n"
+        "sys.modules['longhaul.cli.cli'] = Loading('longhaul.cli.cli')\n"
+        "entry.main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=REPOSITORY,
+        capture_output=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (ExitStatus.INTERRUPTED, b"")
+
+
+def test_an_interrupt_while_typer_builds_the_commands_exits_130(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted() -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("longhaul.cli.cli.app", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        entry.main()
+    assert ended.value.code == ExitStatus.INTERRUPTED
+
+
+@pytest.mark.parametrize("closed", ["stdout", "stderr"])
+def test_a_closed_stream_is_written_to_in_vain(
+    monkeypatch: pytest.MonkeyPatch, closed: str
+) -> None:
+    monkeypatch.setattr(sys, closed, None)
+    monkeypatch.setattr("longhaul.cli.cli.app", lambda: getattr(sys, closed).write("x"))
+    entry.main()
+    getattr(sys, closed).close()
+
+
+def test_a_character_that_the_terminal_lacks_is_escaped() -> None:
+    code = "from console import entry; entry.main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "--help"],
+        cwd=REPOSITORY,
+        env=os.environ | {"PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"\\xb7" in done.stdout

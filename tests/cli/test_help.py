@@ -1,0 +1,121 @@
+"""docs/cli.md has every command and option of the help, and no other."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+from typer.testing import CliRunner
+
+from longhaul.cli.cli import app
+from longhaul.cli.errors import ExitStatus
+from longhaul.config.version import version
+from tests.cli.conftest import World
+
+PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
+WHERE = {"--profile", "--region", "--stack"}
+COMMON = {"--help", "--install-completion", "--project", "--show-completion", "--version"}
+
+
+def commands(group: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
+    """The commands by their words."""
+    found: dict[tuple[str, ...], Any] = {}
+    for name, command in group.commands.items():
+        below = getattr(command, "commands", None)
+        found |= commands(command, (*path, name)) if below else {(*path, name): command}
+    return found
+
+
+COMMANDS = commands(typer.main.get_command(app))
+
+
+def options(command: Any) -> set[str]:
+    return {
+        option
+        for parameter in command.params
+        for option in parameter.opts
+        if option.startswith("--")
+    }
+
+
+def section(command: tuple[str, ...]) -> str:
+    """The part of the page under the command's heading."""
+    for part in re.split(r"^## ", PAGE, flags=re.MULTILINE):
+        if command[0] in part.partition("\n")[0].split(", "):
+            return part
+    return ""
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_command_and_option_is_on_the_page(command: tuple[str, ...]) -> None:
+    text = section(command)
+    assert f"longhaul {' '.join(command)}" in text
+    assert {
+        option for option in options(COMMANDS[command]) - WHERE - COMMON if f"`{option}" not in text
+    } == set()
+
+
+def test_every_command_and_option_of_the_page_is_real() -> None:
+    known = {option for command in COMMANDS.values() for option in options(command)} | COMMON
+    ours = re.sub(r"^\$ aws (.*\\\n)*.*", "", PAGE, flags=re.MULTILINE)  # not the AWS CLI's options
+    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", ours)) <= known
+    for words in re.findall(r"longhaul ([a-z][a-z-]+(?: [a-z]+)?)", PAGE):
+        first, _, second = words.partition(" ")
+        assert any(
+            command[0] == first and (len(command) == 1 or command[1] == second)
+            for command in COMMANDS
+        ), words
+
+
+def test_every_exit_code_is_on_the_page_and_in_the_help() -> None:
+    table = {int(code) for code in re.findall(r"^\| (\d+) \|", PAGE, re.MULTILINE)}
+    shown = " ".join(CliRunner().invoke(app, ["--help"]).output.split())
+    assert table == set(ExitStatus)
+    assert all(re.search(rf"[ :·] ?{code.value} [a-zA-Z]", shown) for code in ExitStatus), shown
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_command_has_help_with_an_example_of_itself(command: tuple[str, ...]) -> None:
+    done = CliRunner().invoke(app, [*command, "--help"])
+    assert done.exit_code == 0
+    example = " ".join(done.output.split()).partition("Example: ")[2]
+    assert f"longhaul {' '.join(command)}" in example
+    of_a_folder = ("up", "demo", "init", "new-job", "test")
+    asks_aws = command[0] not in (*of_a_folder, "bootstrap", "diff", "deploy", "destroy")
+    assert (options(COMMANDS[command]) >= WHERE) == asks_aws
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shell_completion_offers_the_commands(shell: str) -> None:
+    environment = {
+        "_LONGHAUL_COMPLETE": f"complete_{shell}",
+        "COMP_WORDS": "longhaul d",
+        "COMP_CWORD": "1",
+        "_TYPER_COMPLETE_ARGS": "longhaul d",
+        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+    }
+    done = CliRunner().invoke(app, [], env=environment, prog_name="longhaul")
+    assert {"doctor", "demo", "dlq"} <= set(re.findall(r"[a-z]+", done.stdout))
+    assert "submit" not in done.stdout.split()
+
+
+def test_the_version_is_shown() -> None:
+    done = CliRunner().invoke(app, ["--version"])
+    assert (done.exit_code, done.stdout) == (0, f"longhaul {version()}\n")
+
+
+def test_no_command_and_an_unknown_command_are_wrong_usage() -> None:
+    assert CliRunner().invoke(app, []).exit_code == ExitStatus.USAGE
+    wrong = CliRunner().invoke(app, ["statsu"])
+    assert (wrong.exit_code, "No such command" in wrong.stderr) == (ExitStatus.USAGE, True)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("status", "--limit"), ("dlq", "list", "--limit"), ("cost", "--most"), ("report", "--most")],
+)
+def test_a_huge_count_is_wrong_usage_and_no_traceback(
+    world: World, command: tuple[str, ...]
+) -> None:
+    assert world.run(*command, "9" * 30).exit_code == ExitStatus.USAGE

@@ -1,0 +1,88 @@
+"""`longhaul history`: every attempt, its progress and its end."""
+
+import json
+from datetime import timedelta
+
+from longhaul.domain.verdict import OutcomeClass
+from tests.cli.conftest import World
+
+
+def test_every_attempt_has_a_line_with_its_wait_duration_and_reason(world: World) -> None:
+    first = world.claim("flights", first_sent_at=world.clock.now() - timedelta(seconds=42))
+    world.parts.leases.register_task(
+        first.id, "arn:aws:ecs:us-east-1:1:task/Longhaul/t1", world.clock.now()
+    )
+    world.clock.advance(90)
+    world.parts.leases.beat(first, world.clock.now(), world.clock.now())
+    row = world.parts.leases.report_progress(
+        first.id, {"phase": "running", "fraction": 0.4}, world.clock.now()
+    )
+    world.clock.advance(30)
+    world.retry(world.end(row, OutcomeClass.OUT_OF_MEMORY, "Java heap space"))
+    world.clock.advance(7)
+
+    done = world.run("history", "flights")
+    assert done.exit_code == 0
+    assert [line.split("\t") for line in done.stdout.splitlines()] == [
+        [
+            "1",
+            "out_of_memory",
+            "2026-01-02 03:04:05Z",
+            "42s",
+            "2m",
+            "1",
+            "small",
+            "running 40%",
+            "Java heap space",
+        ],
+        ["2", "RUNNING", "2026-01-02 03:16:05Z", "10m", "7s", "0", "medium", "starting", ""],
+    ]
+    assert "flights: RUNNING; waited 642 s and ran 127 s in all" in done.stderr
+
+    records = [
+        json.loads(line) for line in world.run("history", "flights", "--json").stdout.splitlines()
+    ]
+    assert [(each["attempt"], each["class"], each["seconds"]) for each in records] == [
+        (1, "out_of_memory", 120.0),
+        (2, None, 7.0),
+    ]
+    assert records[0]["log_stream"] == "job/job/t1"
+    assert records[0]["execution_arn"].endswith(f":{first.id.execution_name}")
+    assert [(each["beats"], each["beat_times"]) for each in records] == [
+        (1, ["2026-01-02T03:05:35.000Z"]),
+        (0, []),
+    ]
+    assert (records[0]["started_at"], records[1]["started_at"]) == (
+        "2026-01-02T03:04:05.000Z",
+        None,
+    )
+
+
+def test_a_successful_attempt_is_done_whatever_it_reported_last(world: World) -> None:
+    lease = world.claim("quick")
+    world.parts.leases.register_task(
+        lease.id, "arn:aws:ecs:us-east-1:1:task/Longhaul/t1", world.clock.now()
+    )
+    row = world.parts.leases.report_progress(
+        lease.id, {"phase": "running", "fraction": 0.1}, world.clock.now()
+    )
+    world.end(row, OutcomeClass.SUCCEEDED)
+    assert world.run("history", "quick").stdout.split("\t")[7] == "done"
+
+
+def test_hand_overs_and_adoptions_are_shown_with_the_beats(world: World) -> None:
+    lease = world.claim("long")
+    world.parts.leases.hand_over(lease.id, str(lease.receive.receipt_handle))
+    assert world.run("history", "long").stdout.split("\t")[5] == "0, handed over 1x"
+
+
+def test_a_job_cancelled_before_it_began_had_no_attempt(world: World) -> None:
+    world.run("cancel", "flights")
+    done = world.run("history", "flights")
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert "cancelled before it began: it had no attempt" in done.stderr
+
+
+def test_forgotten_attempts_are_counted(world: World) -> None:
+    world.claim("old", attempt=60, settled_attempt=59)
+    assert "59 earlier attempts are not remembered" in world.run("history", "old").stderr

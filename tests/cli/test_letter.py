@@ -1,0 +1,42 @@
+"""Dead letters as the console reads them."""
+
+from typing import Any
+
+import pytest
+
+from longhaul.cli.operations.letter import DeadLetter
+from longhaul.domain.dead_letter import Reason
+from longhaul.domain.message import Message
+from tests.builders import NOW
+
+
+def text(value: str) -> dict[str, Any]:
+    return {"dataType": "String", "stringValue": value}
+
+
+@pytest.mark.parametrize(
+    ("body", "attribute", "job_id"),
+    [
+        ('{"job_id": "january", "colour": 1}', None, "january"),
+        ('{"job_id": "january"}', "february", "january"),
+        ('{"job_id": "../etc"}', "february", "february"),
+        ('{"job_id": ["january"]}', None, None),
+        ('{"job_id": "\\u001b[2J"}', None, None),
+        ("[7]", None, None),
+        ("no json", None, None),
+        ("[" * 100_000, None, None),
+        ("9" * 5_000, None, None),
+    ],
+)
+def test_job_id_of_an_invalid_request_is_the_one_its_producer_gave(
+    body: str, attribute: str | None, job_id: str | None
+) -> None:
+    attributes = {"job_id": text(attribute)} if attribute else {}
+    letter = DeadLetter(
+        "m",
+        "r",
+        NOW,
+        Message(body, attributes),
+        Reason("invalid_request", "colour: unknown"),
+    )
+    assert letter.job_id == job_id

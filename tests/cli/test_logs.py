@@ -1,0 +1,208 @@
+import json
+
+import pytest
+
+from longhaul.engines.aws_lambda.meaning import reference
+from longhaul.domain.lease import Lease
+from longhaul.domain.verdict import OutcomeClass
+from tests.cli.conftest import World
+
+GROUP = "/longhaul/jobs"
+
+
+def began(world: World, job_id: str = "flights", task: str = "t1") -> Lease:
+    lease = world.claim(job_id)
+    return world.parts.leases.register_task(
+        lease.id, f"arn:aws:ecs:us-east-1:1:task/Longhaul/{task}", world.clock.now()
+    )
+
+
+def runner_line(lease: Lease, message: str, **more: object) -> str:
+    always = {
+        "job_id": lease.job_id,
+        "attempt": lease.attempt.number,
+        "execution": lease.id.execution_name,
+    }
+    return json.dumps(
+        {
+            "timestamp": "2026-01-02T03:04:05.678+00:00",
+            "level": "INFO",
+            "logger": "jobs",
+            "message": message,
+            **always,
+            **more,
+        }
+    )
+
+
+def test_frames_of_an_error_stand_below_its_line_and_forge_no_other(world: World) -> None:
+    lease = began(world)
+    stack = ["flights.py:12 run", "a\n03:04:05.678 INFO    job done"]
+    failed = runner_line(lease, "attempt failed: KeyError: 'a'", exit_code=1, stack=stack)
+    world.aws.logs.write(GROUP, "job/job/t1", failed, runner_line(lease, "next", stack="none"))
+    assert world.run("logs", "flights").stdout == (
+        "03:04:05.678 INFO    attempt failed: KeyError: 'a' exit_code=1\n"
+        "    flights.py:12 run\n"
+        "    a\\n03:04:05.678 INFO    job done\n"
+        "03:04:05.678 INFO    next\n"
+    )
+
+
+def test_lines_of_the_runner_are_shortened_and_others_are_unchanged(world: World) -> None:
+    lease = began(world)
+    world.aws.logs.write(
+        GROUP,
+        "job/job/t1",
+        runner_line(lease, "job done", files=3),
+        "WARN Spark says so",
+        '"text"',
+        "7",
+    )
+    done = world.run("logs", "flights")
+    assert done.exit_code == 0
+    assert done.stdout == '03:04:05.678 INFO    job done files=3\nWARN Spark says so\n"text"\n7\n'
+    records = [
+        json.loads(line) for line in world.run("logs", "flights", "--json").stdout.splitlines()
+    ]
+    assert [record["attempt"] for record in records] == [1, 1, 1, 1]
+    assert records[1] == {
+        "time": "2026-01-02T03:04:05.000Z",
+        "attempt": 1,
+        "text": "WARN Spark says so",
+    }
+
+
+def test_tabs_are_kept_and_output_without_a_line_end_stands_alone(world: World) -> None:
+    lease = began(world)
+    world.aws.logs.write(
+        GROUP,
+        "job/job/t1",
+        runner_line(lease, "a\tb\nc\x1b"),
+        f"no\tend{runner_line(lease, 'job done')}",
+        'no {"timestamp": "of ours',
+    )
+    assert world.run("logs", "flights").stdout.splitlines() == [
+        "03:04:05.678 INFO    a\tb\\nc\\x1b",
+        "no\tend",
+        "03:04:05.678 INFO    job done",
+        'no {"timestamp": "of ours',
+    ]
+
+
+def test_of_a_lambda_environments_stream_only_the_attempts_invocation_is_shown(
+    world: World,
+) -> None:
+    lease = world.claim("flights")
+    task = reference("arn:aws:lambda:us-east-1:1:function:tiny", "id-2", world.clock.now())
+    world.parts.leases.register_task(lease.id, task, world.clock.now())
+    world.aws.logs.write(GROUP, "job/job/t1", "a task's")
+    assert "has not begun to write" in world.run("logs", "flights").stderr
+    world.aws.logs.write(
+        GROUP,
+        "2026/01/02/tiny[$LATEST]a",
+        *("START RequestId: id-1 Version: $LATEST", "another job's", "END RequestId: id-1"),
+        *("REPORT RequestId: id-1 Duration: 5 ms", "START RequestId: id-2 Version: $LATEST"),
+        *(runner_line(lease, "job done"), "printed"),
+        *("END RequestId: id-2", "REPORT RequestId: id-2 Duration: 5 ms"),
+        *("START RequestId: id-3 Version: $LATEST", "the next job's"),
+    )
+    assert world.run("logs", "flights").stdout == "03:04:05.678 INFO    job done\nprinted\n"
+
+
+def test_all_pages_are_read(world: World) -> None:
+    began(world)
+    world.aws.logs.page_size = 7
+    world.aws.logs.write(GROUP, "job/job/t1", *(f"line {n}" for n in range(50)))
+    assert world.run("logs", "flights").stdout.splitlines() == [f"line {n}" for n in range(50)]
+
+
+@pytest.mark.parametrize(
+    "evil",
+    [
+        "\x1b]0;owned\x07",
+        "\r\x9b2J",
+        '{"message": "\\u001b[2J", "level": "\\u0007"}',
+        "\u202egnp.exe",
+    ],
+)
+def test_output_of_a_job_does_not_control_the_terminal(world: World, evil: str) -> None:
+    began(world)
+    world.aws.logs.write(GROUP, "job/job/t1", evil)
+    for arguments in (("logs", "flights"), ("logs", "flights", "--json")):
+        done = world.run(*arguments)
+        assert done.exit_code == 0
+        assert not set("\x1b\x07\x9b\u202e\r") & set(done.output)
+
+
+def test_an_earlier_attempts_log_is_found_through_the_history(world: World) -> None:
+    first = began(world, task="t1")
+    world.aws.logs.write(GROUP, "job/job/t1", "JVM chatter", runner_line(first, "attempt one"))
+    first = world.parts.leases.load(first.key) or first
+    second = world.retry(world.end(first, OutcomeClass.FAILED))
+    never = world.retry(world.end(second, OutcomeClass.INTERRUPTED))
+    world.parts.leases.register_task(
+        never.id, "arn:aws:ecs:us-east-1:1:task/Longhaul/t3", world.clock.now()
+    )
+    world.aws.logs.write(GROUP, "job/job/t3", runner_line(never, "attempt three"))
+    assert "attempt one" in world.run("logs", "flights", "--attempt", "1").stdout
+    assert "attempt three" in world.run("logs", "flights").stdout
+    missing = world.run("logs", "flights", "--attempt", "2")
+    assert (missing.exit_code, "attempt 2 of job flights never had a task" in missing.stderr) == (
+        3,
+        True,
+    )
+    future = world.run("logs", "flights", "--attempt", "4")
+    assert (future.exit_code, "there is no attempt 4" in future.stderr) == (3, True)
+
+
+def test_a_job_that_was_cancelled_before_it_began_has_no_log(world: World) -> None:
+    assert world.run("cancel", "flights").exit_code == 0
+    done = world.run("logs", "flights")
+    assert (done.exit_code, "flights has no log: it was cancelled" in done.stderr) == (3, True)
+
+
+def test_an_attempt_that_is_not_remembered_is_reported(world: World) -> None:
+    world.claim("flights", attempt=60, settled_attempt=59)
+    done = world.run("logs", "flights", "--attempt", "3")
+    assert (
+        done.exit_code,
+        "attempt 3 of job flights is no longer remembered" in done.stderr,
+    ) == (3, True)
+
+
+def test_an_attempt_that_has_written_nothing_is_reported(world: World) -> None:
+    world.claim("flights")
+    done = world.run("logs", "flights")
+    assert (done.exit_code, "has not begun to write" in done.stderr) == (3, True)
+
+
+def test_following_waits_for_the_job_and_ends_with_it(world: World) -> None:
+    held: list[Lease] = []
+
+    def end() -> None:
+        world.aws.logs.write(GROUP, "job/job/t1", "two")
+        world.end(held[0], OutcomeClass.SUCCEEDED)
+
+    world.clock.meanwhile.extend(
+        [
+            lambda: held.append(began(world)),
+            lambda: world.aws.logs.write(GROUP, "job/job/t1", "one"),
+            end,
+            lambda: world.aws.logs.write(GROUP, "job/job/t1", "a little late"),
+        ]
+    )
+    done = world.run("logs", "flights", "--follow")
+    assert (done.exit_code, done.stdout) == (0, "one\ntwo\na little late\n")
+    assert "waiting for it" in done.stderr
+    assert "flights: SUCCEEDED" in done.stderr
+
+
+def test_an_interrupt_ends_following(world: World) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    began(world)
+    world.aws.logs.write(GROUP, "job/job/t1", "one")
+    world.clock.meanwhile.append(interrupt)
+    done = world.run("logs", "flights", "-f")
+    assert (done.exit_code, done.stdout) == (130, "one\n")

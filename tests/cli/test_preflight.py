@@ -1,0 +1,371 @@
+"""What `make deploy` checks before it builds anything, and `make bootstrap` makes."""
+
+import re
+import subprocess
+from collections.abc import Sequence
+from typing import Any
+
+import boto3
+import pytest
+from botocore.exceptions import NoCredentialsError, NoRegionError
+
+from longhaul.cli import bootstrap, preflight
+from longhaul.cli.checks import docker
+from longhaul.cli.checks.finding import Finding, Level
+from longhaul.config.context import load
+from longhaul.domain.lease import State
+from simulation.aws.service import Call, Proceed, client_error
+from tests.builders import stage
+from tests.cli.conftest import Session, World
+
+
+class FakeDocker:
+    """A machine with a Docker that answers, or does not."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, str | Exception] = {
+            "version": "28.2.2\n",
+            "buildx": "Platforms: linux/amd64, linux/arm64\n",
+        }
+
+    def __call__(self, command: Sequence[str]) -> str:
+        answer = self.answers[command[1]]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> FakeDocker:
+    """An x86 machine that can emulate ARM."""
+    fake = FakeDocker()
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    monkeypatch.delenv("CDK_DOCKER", raising=False)
+    monkeypatch.setattr("longhaul.cli.checks.docker.run", fake)
+    return fake
+
+
+@pytest.fixture
+def account(bare: World, machine: FakeDocker) -> World:
+    """A bootstrapped account in which nothing is deployed."""
+    del machine
+    bare.aws.sqs.queues.clear()
+    return bare
+
+
+@pytest.fixture
+def stack(bare: World, machine: FakeDocker) -> World:
+    """A bootstrapped account with the queues of a stack; the test deploys it."""
+    del machine
+    return bare
+
+
+def look(**settings: Any) -> dict[Level, list[Finding]]:
+    """The findings by level, for the usual settings with these on top and a pinned base image."""
+    found: dict[Level, list[Finding]] = {}
+    usual = {"architecture": "x86_64", "python_image": f"python@sha256:{'0' * 64}"}
+    for finding in preflight.findings(load(None, {**usual, **settings}), None):
+        assert finding.level in (Level.OK, Level.SKIPPED) or finding.do
+        found.setdefault(finding.level, []).append(finding)
+    return found
+
+
+def only(found: dict[Level, list[Finding]], level: Level) -> Finding:
+    (finding,) = found[level]
+    return finding
+
+
+@pytest.mark.usefixtures("account")
+def test_a_prepared_account_and_machine_have_only_ok_findings() -> None:
+    found = look()
+
+    assert set(found) == {Level.OK}
+    said = [finding.what for finding in found[Level.OK]]
+    assert "image: linux/amd64 is built natively" in said
+    assert "stack: Longhaul is not deployed here yet" in said
+
+
+def test_an_account_without_bootstrap_is_told_to_run_make_bootstrap(account: World) -> None:
+    account.aws.ssm.parameters.clear()
+
+    finding = only(look(), Level.PROBLEM)
+
+    assert "there is no parameter /cdk-bootstrap/hnb659fds/version" in finding.what
+    assert "make bootstrap" in finding.do
+
+
+def test_an_old_bootstrap_is_refused(account: World) -> None:
+    account.aws.ssm.parameters["/cdk-bootstrap/hnb659fds/version"] = "5"
+
+    assert "has version 5, and 6 is the least" in only(look(), Level.PROBLEM).what
+
+
+def test_an_account_that_never_used_ecs_is_told_to_make_its_role(account: World) -> None:
+    account.aws.iam.ecs_used = False
+
+    assert "no role AWSServiceRoleForECS" in only(look(), Level.PROBLEM).what
+
+
+@pytest.mark.usefixtures("account")
+def test_credentials_of_another_account_are_refused() -> None:
+    finding = only(look(account="999999999999"), Level.PROBLEM)
+
+    assert "those of 123456789012, the settings say 999999999999" in finding.what
+
+
+@pytest.mark.usefixtures("account")
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [(NoRegionError(), "region: none is chosen"), (NoCredentialsError(), "credentials: ")],
+)
+def test_without_region_or_credentials_the_machine_is_checked_all_the_same(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("longhaul.cli.preflight.Target", fail)
+
+    found = look()
+
+    assert only(found, Level.PROBLEM).what.startswith(said)
+    assert found[Level.OK][0].what == "docker: docker 28.2.2"
+
+
+@pytest.mark.parametrize(
+    ("settings", "environment", "region"),
+    [
+        ({"region": "eu-west-1"}, "eu-central-1", "eu-west-1"),
+        ({}, "eu-central-1", "eu-central-1"),
+        ({}, "", None),
+    ],
+)
+def test_the_region_is_that_of_the_settings_or_of_the_environment(
+    account: World,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: dict[str, str],
+    environment: str,
+    region: str | None,
+) -> None:
+    asked = []
+
+    def session(**given: Any) -> Session:
+        asked.append(given["region_name"])
+        return Session(account.aws)
+
+    monkeypatch.setattr(boto3, "Session", session)
+    monkeypatch.setenv("AWS_REGION", environment)
+
+    look(**settings)
+
+    assert asked == [region]
+
+
+@pytest.mark.parametrize(
+    ("quota", "level", "said"),
+    [
+        (10.0, Level.OK, "10 Fargate On-Demand vCPUs for the 10 that all slots need"),
+        (4.0, Level.WARNING, "4 Fargate On-Demand vCPUs, and all slots at once need 10"),
+        (0.5, Level.PROBLEM, "0.5 Fargate On-Demand vCPUs, and one job needs 1"),
+        (None, Level.SKIPPED, "the service does not say"),
+    ],
+)
+def test_the_quota_is_compared_with_slots_times_size(
+    account: World, quota: float | None, level: Level, said: str
+) -> None:
+    account.aws.quotas.quotas = {}
+    if quota is not None:
+        account.aws.quotas.quotas["Fargate On-Demand vCPU resource count"] = quota
+
+    assert any(said in finding.what for finding in look()[level])
+
+
+@pytest.mark.parametrize(
+    ("limit", "level", "said"),
+    [
+        (1000, Level.OK, "1000 Lambda functions at once, for 10 jobs of the size tiny"),
+        (15, Level.WARNING, "15 Lambda functions at once, and 10 jobs"),
+        (10, Level.PROBLEM, "heartbeats will be throttled"),
+    ],
+)
+def test_jobs_on_lambda_leave_room_for_the_stacks_own_functions(
+    account: World, limit: int, level: Level, said: str
+) -> None:
+    account.aws.lambda_.concurrency = limit
+
+    assert any(said in finding.what for finding in look(sizes={"tiny": {}})[level])
+    assert not any("Lambda functions" in each.what for found in look().values() for each in found)
+
+
+def test_a_check_that_is_denied_is_skipped_and_the_others_run(account: World) -> None:
+    def around(call: Call, proceed: Proceed) -> dict[str, Any]:
+        if call.service in ("iam", "service-quotas"):
+            raise client_error("AccessDenied", "you may not", call.operation, status=403)
+        return proceed()
+
+    account.aws.gate.around = around
+
+    found = look()
+
+    assert set(found) == {Level.OK, Level.SKIPPED}
+    assert len(found[Level.SKIPPED]) == 2
+
+
+@pytest.mark.parametrize(
+    ("program", "answer", "level", "said", "way_out"),
+    [
+        ("version", FileNotFoundError(), Level.PROBLEM, "there is no docker", "CDK_DOCKER"),
+        (
+            "version",
+            subprocess.CalledProcessError(1, "docker", stderr="Cannot connect to the daemon"),
+            Level.PROBLEM,
+            "does not answer: Cannot connect to the daemon",
+            "start it",
+        ),
+        ("buildx", "Platforms: linux/arm64", Level.WARNING, "AOT training may fail", "x86_64"),
+        ("buildx", "Platforms: linux/amd64", Level.PROBLEM, "exec format error", "binfmt"),
+        ("buildx", FileNotFoundError(), Level.WARNING, "does not say what it can", "buildx"),
+    ],
+)
+def test_docker_and_the_images_architecture_are_checked(
+    machine: FakeDocker,
+    program: str,
+    answer: str | Exception,
+    level: Level,
+    said: str,
+    way_out: str,
+) -> None:
+    machine.answers[program] = answer
+
+    (finding,) = (each for each in docker.builds("arm64") if each.level is level)
+
+    assert said in finding.what
+    assert way_out in finding.do
+
+
+def test_a_stage_that_is_taken_out_with_jobs_and_messages_in_it_is_refused(
+    stack: World,
+) -> None:
+    stack.settings = stack.settings.model_copy(
+        update={"stages": (stage(name="main", retired=True),)}
+    )
+    stack.deploy()
+    stack.claim("a")
+    stack.bury("b")
+
+    finding = only(look(stages=[{"name": "other"}]), Level.PROBLEM)
+
+    assert "stage main: is not in the settings any more" in finding.what
+    assert "1 dead letters" in finding.what
+    assert "1 unfinished jobs" in finding.what
+    assert "Take a stage out" in finding.do
+    assert stack.state("a") is State.RUNNING
+
+
+def test_an_empty_stage_is_taken_out_only_after_it_was_retired(stack: World) -> None:
+    stack.deploy()
+    assert "was not retired" in only(look(stages=[{"name": "other"}]), Level.PROBLEM).what
+
+    stack.settings = stack.settings.model_copy(
+        update={"stages": (stage(name="main", retired=True),)}
+    )
+    stack.deploy()
+    assert Level.PROBLEM not in look(stages=[{"name": "other"}])
+
+
+def test_a_stage_whose_queues_would_be_replaced_is_refused(stack: World) -> None:
+    stack.deploy()
+
+    finding = only(look(stages=[{"name": "main", "queue_prefix": "ours"}]), Level.PROBLEM)
+
+    assert "would be replaced" in finding.what
+    assert '"queue_prefix": "' in finding.do
+
+
+@pytest.mark.usefixtures("stack")
+def test_a_queue_of_another_stack_is_not_taken() -> None:
+    finding = only(look(), Level.PROBLEM)
+
+    assert "the queue Longhaul-main-jobs is there already" in finding.what
+    assert "queue_prefix" in finding.do
+
+
+def test_a_database_of_the_stacks_name_that_is_not_its_own_is_not_taken(account: World) -> None:
+    account.aws.glue.create_database(DatabaseInput={"Name": "longhaul"})
+
+    finding = only(look(), Level.PROBLEM)
+
+    assert "the Glue database longhaul is there already" in finding.what
+    assert "stack_name" in finding.do
+
+
+def test_the_stack_keeps_the_database_that_it_has(stack: World) -> None:
+    stack.aws.glue.create_database(DatabaseInput={"Name": "longhaul"})
+    paths = stack.settings.paths.model_copy(update={"table_databases": ("longhaul",)})
+    stack.settings = stack.settings.model_copy(update={"paths": paths})
+    stack.deploy()
+
+    assert Level.PROBLEM not in look()
+
+
+def test_a_database_that_the_settings_name_must_exist(account: World) -> None:
+    assert "no Glue database lake," in only(look(table_databases=["lake"]), Level.PROBLEM).what
+
+    account.aws.glue.create_database(DatabaseInput={"Name": "lake"})
+
+    assert Level.PROBLEM not in look(table_databases=["lake"])
+
+
+def test_a_table_that_glue_is_to_optimize_must_exist(stack: World) -> None:
+    stack.aws.glue.create_database(DatabaseInput={"Name": "longhaul"})
+    paths = stack.settings.paths.model_copy(update={"table_databases": ("longhaul",)})
+    stack.settings = stack.settings.model_copy(update={"paths": paths})
+    stack.deploy()
+    assert "has no table delays," in only(look(optimized_tables=["delays"]), Level.PROBLEM).what
+
+    stack.aws.glue.create_table(DatabaseName="longhaul", TableInput={"Name": "delays"})
+
+    assert Level.PROBLEM not in look(optimized_tables=["delays"])
+
+
+def test_the_program_reads_the_cdks_arguments_and_ends_with_one_for_a_problem(
+    account: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    account.aws.ssm.parameters.clear()
+
+    code = preflight.main(
+        ["--require-approval", "never", "-c", 'longhaul={"architecture": "x86_64"}']
+    )
+
+    said = capsys.readouterr().out
+    assert code == 1
+    assert "XX  bootstrap: " in said
+    assert "image: linux/amd64 is built natively" in said
+    assert said.endswith("1 to solve first; nothing was built or deployed\n")
+
+
+def test_a_wrong_setting_ends_the_program_with_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert preflight.main(["--context", 'longhaul={"stages": []}']) == 2
+    assert capsys.readouterr().err.startswith("longhaul.stages: is []")
+
+
+def test_bootstrap_makes_the_service_linked_role_once(
+    account: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    account.aws.iam.ecs_used = False
+
+    assert (bootstrap.main([]), bootstrap.main(["--profile", "admin"])) == (0, 0)
+
+    role = "AWSServiceRoleForECS"
+    assert capsys.readouterr().out == f"{role}: made\n{role}: is there already\n"
+
+
+def test_every_make_target_of_the_page_on_deploying_exists() -> None:
+    page = (preflight.REPOSITORY / "docs" / "deploy.md").read_text()
+    makefile = (preflight.REPOSITORY / "Makefile").read_text()
+
+    targets = re.findall(r"^\$ make ([a-z-]+)", page, re.MULTILINE)
+
+    assert targets[:3] == ["bootstrap", "preflight", "deploy"]
+    for target in targets:
+        assert re.search(rf"^{target}:.*## \w", makefile, re.MULTILINE), target

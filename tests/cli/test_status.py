@@ -1,0 +1,264 @@
+import json
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from longhaul.cli.page.board import BoardReader
+from longhaul.cli.target import Target
+from longhaul.engines.aws_lambda.meaning import reference
+from longhaul.domain.lease import Owed, State
+from longhaul.domain.lineage import Group, Lineage
+from longhaul.domain.verdict import OutcomeClass
+from tests.builders import QUEUE_URL, stage
+from tests.cli.conftest import World
+
+
+def ids(output: str) -> list[str]:
+    return [line.split("\t")[0] for line in output.splitlines()]
+
+
+def test_the_list_shows_open_jobs_then_ended_ones_with_the_latest_first(world: World) -> None:
+    for n in range(3):
+        world.end(world.claim(f"ended-{n}"), OutcomeClass.SUCCEEDED)
+        world.clock.advance(60)
+    world.claim("first")
+    world.clock.advance(1)
+    world.claim("second")
+    done = world.run("status")
+    assert done.exit_code == 0
+    assert ids(done.stdout) == ["first", "second", "ended-2", "ended-1", "ended-0"]
+    assert "main: about 0 queued, 2 of 1000 slots in use" in done.stderr
+
+
+def test_a_list_scans_nothing_and_reads_no_more_than_it_shows(world: World) -> None:
+    for n in range(250):
+        world.end(world.claim(f"ended-{n:03}"), OutcomeClass.SUCCEEDED)
+        world.clock.advance(1)
+    world.aws.gate.counts.clear()
+    done = world.run("status", "--limit", "5")
+    assert ids(done.stdout) == [f"ended-{n}" for n in range(249, 244, -1)]
+    assert "there are more jobs that are ended: raise --limit" in done.stderr
+    counts = {name: n for name, n in world.aws.gate.counts.items() if name.startswith("dynamodb")}
+    # Three kinds of open rows, three states of ended ones; one page of rows; the slots.
+    assert counts == {"dynamodb.Query": 6, "dynamodb.BatchGetItem": 1, "dynamodb.GetItem": 1}
+
+
+def test_unclaimed_messages_count_as_queued_whether_held_back_or_not(
+    world: World, target: Target
+) -> None:
+    for n in range(8):
+        world.aws.sqs.send_message(
+            QueueUrl=QUEUE_URL, MessageBody=f"{{{n}}}", DelaySeconds=60 if n == 0 else 0
+        )
+    world.claim("runs")
+    world.retry(world.end(world.claim("comes-again"), OutcomeClass.FAILED))
+    world.end(world.claim("waits-for-a-slot"), OutcomeClass.FAILED)
+    # Invisible: messages of running jobs, and those that the dispatcher holds back. Visible: the
+    # message of the job that waits for a slot, and those that were never claimed.
+    world.aws.sqs.receive_message(QueueUrl=QUEUE_URL, MaxNumberOfMessages=4, VisibilityTimeout=120)
+    for filters in ([], ["--state", "dead"], ["--newer-than", "1s"], ["--limit", "1"]):
+        assert "main: about 5 queued" in world.run("status", *filters).stderr
+    assert [each.queued for each in BoardReader(target, timedelta(hours=1)).read().stages] == [5], (
+        "as on the page"
+    )
+
+
+def test_filters_by_state_and_age(world: World) -> None:
+    world.end(world.claim("old"), OutcomeClass.PERMANENT)
+    world.clock.advance(7200)
+    world.end(world.claim("new"), OutcomeClass.PERMANENT)
+    world.end(world.claim("good"), OutcomeClass.SUCCEEDED)
+    world.claim("running")
+    assert ids(world.run("status", "--state", "dead").stdout) == ["new", "old"]
+    assert ids(world.run("status", "--state", "dead", "--newer-than", "1h").stdout) == ["new"]
+    assert ids(world.run("status", "--older-than", "1h").stdout) == ["old"]
+    assert ids(world.run("status", "--state", "RUNNING", "--state", "succeeded").stdout) == [
+        "running",
+        "good",
+    ]
+    wrong = world.run("status", "--older-than", "yesterday")
+    assert (wrong.exit_code, "not a duration" in wrong.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("hangs", [True, False])
+def test_a_tiny_job_that_is_released_says_which_invocation_it_waits_for(
+    world: World, *, hangs: bool
+) -> None:
+    lease = world.claim("flights")
+    until = world.clock.now() + timedelta(minutes=15)
+    task = reference("arn:aws:lambda:us-east-1:1:function:tiny", "request", until)
+    lease = world.parts.leases.register_task(lease.id, task, world.clock.now())
+    retry_at = until + timedelta(seconds=1) if hangs else world.clock.now()
+    released = replace(
+        lease, state=State.RELEASED, settled_attempt=1, retry_at=retry_at, last_class="stalled"
+    )
+    world.parts.leases.settle(lease, released)
+
+    page = " ".join(world.run("status", "flights").stdout.split())
+
+    waits = "retry again in 15m1s, when the invocation of attempt 1 has ended for certain"
+    assert (waits in page, "retry again" in page) == (hangs, True)
+
+
+def test_an_ended_job_that_owes_something_is_shown_once_with_its_debts(world: World) -> None:
+    lease = world.claim("owing")
+    dead = replace(
+        lease,
+        state=State.DEAD,
+        settled_attempt=1,
+        settled_at=world.clock.now(),
+        owed=(Owed.DELETE,),
+    )
+    world.parts.leases.settle(lease, dead)
+    (line,) = world.run("status").stdout.splitlines()
+    assert line.split("\t") == ["owing", "DEAD", "main", "1", "0s", "", "still owes: delete"]
+
+
+def test_the_details_of_a_job_are_shown(world: World) -> None:
+    lease = world.claim("flights")
+    world.parts.leases.register_task(
+        lease.id, "arn:aws:ecs:us-east-1:123456789012:task/Longhaul/0123", world.clock.now()
+    )
+    world.parts.leases.report_progress(
+        lease.id, {"fraction": 0.5, "phase": "running"}, world.clock.now()
+    )
+    world.clock.advance(3_700)
+    done = world.run("status", "flights")
+    assert done.exit_code == 0
+    shown = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
+    assert shown["state"] == "RUNNING"
+    assert shown["progress"] == "━━━━━╌╌╌╌╌  50% running"
+    assert shown["attempt"].startswith("1, begun 1h1m ago")
+    assert shown["log"] == "/longhaul/jobs:job/job/0123"
+    record = json.loads(world.run("status", "flights", "--json").stdout)
+    assert (record["state"], record["progress"]["fraction"], record["seconds"]) == (
+        "RUNNING",
+        0.5,
+        3700.0,
+    )
+
+
+def test_an_unknown_job_has_its_own_exit_code(world: World) -> None:
+    done = world.run("status", "nobody")
+    assert (done.exit_code, done.stdout) == (3, "")
+    assert "nothing is known of job nobody: it may still be queued" in done.stderr
+
+
+def test_an_id_in_two_stages_needs_a_stage(world: World) -> None:
+    night = stage(name="night")
+    known = world.settings.model_copy(update={"stages": (*world.settings.stages, night)})
+    replace(world, settings=known).deploy()
+    world.claim("both")
+    world.claim("both", of=night)
+    done = world.run("status", "both")
+    assert done.exit_code == 2
+    assert "job both is in several stages (main, night): name one with --stage" in done.stderr
+    assert "night" in world.run("status", "both", "--stage", "night").stdout
+
+
+def test_watching_a_job_ends_with_its_outcome(world: World) -> None:
+    lease = world.claim("watched")
+    world.clock.meanwhile.extend(
+        [lambda: None, lambda: world.end(lease, OutcomeClass.PERMANENT, "no")]
+    )
+    done = world.run("status", "watched", "--watch")
+    assert (done.exit_code, "watched: DEAD: permanent: no" in done.stderr) == (1, True)
+    assert world.run("status", "watched", "--watch").exit_code == 1
+    world.end(world.claim("good"), OutcomeClass.SUCCEEDED)
+    assert world.run("status", "good", "--watch").exit_code == 0
+
+
+def test_watching_the_list_goes_on_until_an_interrupt(world: World) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    world.claim("a")
+    world.clock.meanwhile.extend([lambda: world.claim("b"), interrupt])
+    done = world.run("status", "--watch", "--json")
+    assert done.exit_code == 130
+    assert [json.loads(line)["job_id"] for line in done.stdout.splitlines()] == ["a", "a", "b"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("status",),
+        ("status", "evil"),
+        ("history", "evil"),
+        ("history", "evil", "--json"),
+        ("status", "--json"),
+        ("status", "evil", "--json"),
+    ],
+)
+def test_the_error_of_a_job_does_not_control_the_terminal(
+    world: World, arguments: tuple[str, ...]
+) -> None:
+    evil = "\x1b]0;owned\x07 \x9b31m \u202egpj.exe \r\n"
+    world.end(world.claim("evil"), OutcomeClass.PERMANENT, evil)
+    done = world.run(*arguments)
+    assert done.exit_code == 0
+    assert not set("\x1b\x07\x9b\u202e\r") & set(done.output)
+    assert "owned" in done.stdout
+
+
+def test_a_released_job_shows_the_time_of_its_next_attempt(world: World) -> None:
+    lease = world.claim("back")
+    released = replace(
+        lease,
+        state=State.RELEASED,
+        settled_attempt=1,
+        failures=1,
+        last_class="failed",
+        last_error="exit code 1",
+        retry_at=world.clock.now() + timedelta(seconds=90),
+    )
+    world.parts.leases.settle(lease, released)
+    assert "again in 1m30s; failed: exit code 1" in world.run("status").stdout
+
+
+def test_the_tree_of_a_fan_out_shows_its_members_and_counts_queued_ones(
+    world: World,
+) -> None:
+    main = world.settings.stages[0].model_copy(update={"next": ("clean",)})
+    clean = stage(name="clean", next=("total",))
+    stages = (main, clean, stage(name="total", join=True))
+    known = world.settings.model_copy(update={"stages": stages})
+    replace(world, settings=known).deploy()
+    root = world.end(world.claim("year"), OutcomeClass.SUCCEEDED)
+
+    def lineage(n: int) -> Lineage:
+        return Lineage(
+            root=root.key, parent=root.key, groups=(Group(of=root.key, run=root.run, n=n, size=40),)
+        )
+
+    first, second, _ = (world.claim(f"year/{n}", of=clean, lineage=lineage(n)) for n in range(3))
+    world.end(first, OutcomeClass.SUCCEEDED)
+    world.end(second, OutcomeClass.PERMANENT, "no such column: month")
+    shown = [
+        line.split("\t") for line in world.run("status", "year").stdout.splitlines() if "\t" in line
+    ]
+    assert [(cells[0], cells[1], cells[-1]) for cells in shown] == [
+        ("year", "SUCCEEDED", ""),
+        ("├─ year/0", "SUCCEEDED", ""),
+        ("├─ year/1", "DEAD", "permanent: no such column: month"),
+        ("├─ year/2", "RUNNING", ""),
+        ("├─ … 37 more", "", "37 QUEUED"),
+        ("└─ waits for 39 of 40", "", ""),
+    ]
+    assert shown[-1][2] == "total"
+    # The urgent ones are shown when there is no room for all.
+    brief = world.run("status", "year", "--limit", "2").stdout.splitlines()[-4:-1]
+    assert [line.split("\t")[0] for line in brief] == ["├─ year/1", "├─ year/2", "├─ … 38 more"]
+    assert brief[-1].endswith("37 QUEUED, 1 SUCCEEDED")
+    records = [
+        json.loads(line) for line in world.run("status", "year", "--json").stdout.splitlines()
+    ]
+    assert [(each["job_id"], each["parent"], each["root"]) for each in records[:2]] == [
+        ("year", None, "year"),
+        ("year/0", "year", "year"),
+    ]
+    of_member = dict(
+        line.split(maxsplit=1) for line in world.run("status", "year/1").stdout.splitlines()
+    )
+    assert (of_member["follows"], of_member["state"]) == ("year", "DEAD")

@@ -1,0 +1,379 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+
+from longhaul.cli.cli import app
+from longhaul.domain.claim import Claim, decide_claim
+from longhaul.domain.lease import State
+from longhaul.domain.quoting import without_values
+from longhaul.domain.request import JobRequest
+from longhaul.domain.verdict import OutcomeClass
+from simulation.aws.service import Call, Proceed, client_error
+from simulation.aws.sqs.batch import EntryFault
+from tests.builders import QUEUE_URL, body, message
+from tests.cli.conftest import World
+
+FLAGS = (
+    "--job",
+    "sql",
+    "--output",
+    "s3://longhaul-data/out/",
+    "--param",
+    "query=SELECT 1",
+    "--param",
+    "n=7",
+)
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def lines(n: int) -> str:
+    return "".join(f"{body(job_id=f'job-{i}')}\n" for i in range(n))
+
+
+def test_options_make_one_request(world: World) -> None:
+    done = world.run(
+        "submit", *FLAGS, "--input", "a=s3://landing/a.csv", "--size", "large", "--job-id", "mine"
+    )
+    assert (done.exit_code, done.stdout) == (0, "mine\n")
+    (message,) = world.queued()
+    assert json.loads(message["Body"]) == {
+        "job": "sql",
+        "output": "s3://longhaul-data/out/",
+        "size": "large",
+        "inputs": {"a": "s3://landing/a.csv"},
+        "params": {"query": "SELECT 1", "n": 7},
+        "job_id": "mine",
+    }
+
+
+def test_every_field_of_a_request_has_an_option(world: World) -> None:
+    """Except the schema's version and the fields that Longhaul writes itself."""
+    submit = typer.main.get_command(app).commands["submit"]  # type: ignore[attr-defined]
+    options = {option for parameter in submit.params for option in parameter.opts}
+    for field in JobRequest.model_fields.keys() - {"version", "lineage", "object"}:
+        assert (
+            f"--{ {'inputs': 'input', 'params': 'param'}.get(field, field.replace('_', '-')) }"
+            in options
+        )
+    done = world.run("submit", *FLAGS, "--mode", "append", "--engine", "fargate")
+    assert done.exit_code == 0, done.stderr
+    (message,) = world.queued()
+    assert {"mode": "append", "engine": "fargate"}.items() <= json.loads(message["Body"]).items()
+
+
+def test_thousands_of_lines_from_stdin_arrive_each_once(world: World) -> None:
+    done = world.run("submit", input=lines(2_345))
+    assert done.exit_code == 0, done.stderr
+    assert sorted(done.stdout.split()) == sorted(f"job-{i}" for i in range(2_345))
+    assert world.aws.gate.counts["sqs.SendMessageBatch"] == 235
+    assert len(world.aws.sqs.queues[QUEUE_URL].messages) == 2_345
+
+
+def test_nothing_is_sent_when_one_line_is_wrong_and_each_error_names_its_line(world: World) -> None:
+    done = world.run("submit", input=f"{body()}\nnot json\n{body(job='sqll')}\n")
+    assert done.exit_code == 2
+    assert done.stdout == ""
+    assert "line 2: is not valid JSON" in done.stderr
+    assert "line 3: job: unknown job 'sqll'; known: daily_delays, flights_clean, sql" in done.stderr
+    assert "nothing was sent" in done.stderr
+    assert world.queued() == []
+
+
+def test_of_inputs_that_begin_alike_a_reason_shows_the_one_that_it_names(world: World) -> None:
+    inputs = {each: f"s3://bucket-of-team-{each}/in/" for each in ("a", "b")}
+    done = world.run("submit", input=body(inputs=inputs))
+    assert done.exit_code == 2
+    for each in inputs:
+        assert f"inputs.{each}: bucket 'bucket-of-team-{each}' is not allowed" in done.stderr
+
+
+def test_a_missing_file_or_one_without_text_is_reported_in_a_sentence(
+    world: World, tmp_path: Path
+) -> None:
+    absent = world.run("submit", "nowhere.jsonl")
+    assert (absent.exit_code, absent.stderr) == (
+        1,
+        "longhaul: nowhere.jsonl: No such file or directory\n",
+    )
+    (tmp_path / "binary").write_bytes(b"{}\n\xff")
+    binary = world.run("submit", "binary")
+    assert (binary.exit_code, binary.stderr) == (2, "longhaul: line 2: is not UTF-8\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("x.json", *FLAGS), "not both"),
+        (("--job", "sql", "--param", "query"), "--param 'query': write NAME=VALUE"),
+        (("--job", "sql", "--param", "a=1", "--param", "a=2"), "--param a: given twice"),
+        ((*FLAGS, "--job-id", "\x1b[31m"), "'\\x1b[31m' is no job id"),
+        ((*FLAGS, "--stage", "night"), "no stage 'night'; deployed: main"),
+        (("--job", "sql"), "output: is missing"),
+        ((*FLAGS, "--max-attempts", "0"), "max_attempts: "),
+        ((*FLAGS, "--size", ""), "size: "),
+    ],
+)
+def test_wrong_usage_is_explained(world: World, arguments: tuple[str, ...], said: str) -> None:
+    done = world.run("submit", *arguments)
+    assert done.exit_code == 2
+    assert said in done.stderr
+    assert "\x1b" not in done.output
+
+
+def test_messages_that_sqs_refuses_for_the_moment_are_sent_again(world: World) -> None:
+    refused: set[str] = set()
+
+    def fault(_operation: str, entry: Any) -> EntryFault | None:
+        if entry["MessageBody"] in refused or "job-3" not in entry["MessageBody"]:
+            return None
+        refused.add(entry["MessageBody"])
+        return EntryFault("InternalError", "try again")
+
+    world.aws.sqs.entry_fault = fault
+    done = world.run("submit", input=lines(12))
+    assert done.exit_code == 0
+    assert len(done.stdout.split()) == len(world.queued()) == 12
+
+
+def test_unsent_requests_are_written_to_a_file_that_can_be_submitted(world: World) -> None:
+    world.aws.sqs.entry_fault = lambda _, entry: (
+        EntryFault("AccessDenied", "not you", sender_fault=True)
+        if "job-3" in entry["MessageBody"]
+        else None
+    )
+    done = world.run("submit", "--unsent", "left.jsonl", input=lines(12))
+    assert done.exit_code == 1
+    assert len(done.stdout.split()) == 11
+    assert "AccessDenied: not you" in done.stderr
+    assert "sent 11 of 12; the rest is in left.jsonl" in done.stderr
+    world.aws.sqs.entry_fault = lambda *_: None
+    again = world.run("submit", "left.jsonl")
+    assert (again.exit_code, again.stdout) == (0, "job-3\n")
+    assert len(world.queued()) == 12
+
+
+def test_an_existing_unsent_file_is_not_overwritten(world: World, tmp_path: Path) -> None:
+    (tmp_path / "left.jsonl").write_text("older\n")
+    world.aws.sqs.entry_fault = lambda *_: EntryFault("AccessDenied", sender_fault=True)
+    done = world.run("submit", "--unsent", "left.jsonl", input=lines(1))
+    assert done.exit_code == 1
+    assert '"job_id": "job-0"' in done.stderr
+    assert (tmp_path / "left.jsonl").read_text() == "older\n"
+
+
+def test_an_error_in_the_middle_loses_nothing(world: World, tmp_path: Path) -> None:
+    calls = 0
+
+    def around(call: Call, proceed: Proceed) -> dict[str, Any]:
+        nonlocal calls
+        calls += call.operation == "SendMessageBatch"
+        if calls > 3 and call.operation == "SendMessageBatch":
+            raise client_error("AccessDenied", "no more", call.operation, status=403)
+        return proceed()
+
+    world.aws.gate.around = around
+    done = world.run("submit", "--unsent", "left.jsonl", input=lines(200))
+    assert done.exit_code == 4
+    assert "not allowed: SendMessageBatch: no more" in done.stderr
+    kept = [
+        json.loads(line)["job_id"] for line in (tmp_path / "left.jsonl").read_text().splitlines()
+    ]
+    assert sorted([*done.stdout.split(), *kept]) == sorted(f"job-{i}" for i in range(200))
+    assert sorted(done.stdout.split()) == sorted(
+        json.loads(each["Body"])["job_id"] for each in world.queued()
+    )
+
+
+def test_an_interrupt_in_the_middle_loses_nothing_and_exits_130(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_futures: Any, calls: list[int] = []) -> None:  # noqa: B006 - counts its own calls
+        calls.append(1)
+        if len(calls) < 3:  # Ctrl-C twice
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("longhaul.cli.operations.submit.wait", interrupted)
+    done = world.run("submit", "--unsent", "left.jsonl", input=lines(2_000))
+    assert done.exit_code == 130
+    kept = (
+        (tmp_path / "left.jsonl").read_text().splitlines()
+        if (tmp_path / "left.jsonl").exists()
+        else []
+    )
+    assert sorted([*done.stdout.split(), *(json.loads(line)["job_id"] for line in kept)]) == sorted(
+        f"job-{i}" for i in range(2_000)
+    )
+    assert len(done.stdout.split()) == len(world.aws.sqs.queues[QUEUE_URL].messages)
+
+
+def test_after_a_lost_response_the_request_is_sent_again_with_its_id(world: World) -> None:
+    lost = 0
+
+    def around(call: Call, proceed: Proceed) -> dict[str, Any]:
+        nonlocal lost
+        answer = proceed()
+        if call.operation == "SendMessageBatch" and not lost:
+            lost = 1
+            raise client_error("InternalFailure", "it was sent, though", call.operation, status=500)
+        return answer
+
+    world.aws.gate.around = around
+    done = world.run("submit", input=body())
+    assert done.exit_code == 0
+    first, second = (json.loads(each["Body"])["job_id"] for each in world.queued())
+    assert first == second == done.stdout.strip()
+
+
+def test_json_output_has_stage_and_message_id(world: World) -> None:
+    done = world.run("submit", "--json", input=body(job_id="a"))
+    assert json.loads(done.stdout) == {
+        "job_id": "a",
+        "stage": "main",
+        "message_id": next(iter(world.aws.sqs.queues[QUEUE_URL].messages)),
+    }
+
+
+def test_the_place_is_named_before_anything_is_sent(world: World) -> None:
+    assert "→ stack Longhaul on AWS, us-east-1\n" in world.run("submit", input=body()).stderr
+
+
+def test_wait_ends_with_the_outcome_of_every_job(world: World) -> None:
+    started: dict[str, Any] = {}
+    prints = {job: json.loads(body()) for job in ("good", "bad")}
+    world.clock.meanwhile.extend(
+        [
+            lambda: started.update({job: world.claim(job) for job in prints}),
+            lambda: world.end(started["good"], OutcomeClass.SUCCEEDED),
+            lambda: world.end(started["bad"], OutcomeClass.PERMANENT, "no such column \x1b[2J"),
+        ]
+    )
+    done = world.run("submit", "--wait", input="".join(f"{body(job_id=job)}\n" for job in prints))
+    assert done.exit_code == 1
+    assert "good: SUCCEEDED, attempt 1" in done.stderr
+    assert "bad: DEAD: permanent: no such column \\x1b[2J" in done.stderr
+    assert "1 of 2 succeeded" in done.stderr
+    assert "\x1b" not in done.output
+
+
+def test_the_sender_reads_values_whole_that_others_read_cut(world: World) -> None:
+    started: dict[str, Any] = {}
+    request = body(job_id="job", params={"query": "SELECT 1 AS n", "day": "2013-01-05"})
+    ours = JobRequest.model_validate_json(request).fingerprint()
+    whole = "no flights on 2013-01-05 in EWR"
+    cut = without_values(whole, json.loads(request)["params"])
+    assert cut == "no flights on 2013… in EWR"
+    world.clock.meanwhile.extend(
+        [
+            lambda: started.update(job=world.claim("job", fingerprint=ours)),
+            lambda: world.end(started["job"], OutcomeClass.PERMANENT, cut),
+        ]
+    )
+    done = world.run("submit", "--wait", input=request)
+    assert f"job: DEAD: permanent: {whole}" in done.stderr
+    assert cut in world.run("status", "job").stdout
+
+
+def test_the_sender_reads_which_of_the_days_is_missing(world: World) -> None:
+    days = [f"2013-01-{day:02}" for day in range(1, 32)]
+    started: dict[str, Any] = {}
+    request = body(job_id="job", params={"query": "SELECT 1 AS n", "days": days})
+    ours = JobRequest.model_validate_json(request).fingerprint()
+    whole = f"no flights on 2013-01-17; asked for {', '.join(days)}"
+    cut = without_values(whole, json.loads(request)["params"])
+    world.clock.meanwhile.extend(
+        [
+            lambda: started.update(job=world.claim("job", fingerprint=ours)),
+            lambda: world.end(started["job"], OutcomeClass.PERMANENT, cut),
+        ]
+    )
+    done = world.run("submit", "--wait", input=request)
+    assert f"job: DEAD: permanent: {whole}" in done.stderr
+    assert "no flights on 2013…(17 of 31); asked for 2013…(1 of 31), 29 more, 2013…(31 of 31)" in (
+        " ".join(world.run("status", "job").stdout.split())
+    )
+
+
+def test_wait_does_not_mistake_an_older_run_for_the_new_one(world: World) -> None:
+    old = world.end(world.claim("again"))
+    world.clock.advance(60)
+    newer: list[Any] = []
+
+    def claim() -> None:
+        item = {"key": {"S": old.key}, "item": {"S": "lease"}}
+        world.aws.dynamodb.delete_item(TableName="leases", Key=item)
+        newer.append(world.claim("again"))
+
+    world.clock.meanwhile.extend(
+        [lambda: None, claim, lambda: world.end(newer[0], OutcomeClass.SUCCEEDED)]
+    )
+    done = world.run("submit", "--wait", input=body(job_id="again"))
+    assert (done.exit_code, "1 of 1 succeeded" in done.stderr) == (0, True)
+    assert newer
+
+
+@pytest.mark.parametrize("size", ["small", "large"])
+def test_wait_behind_a_run_that_is_being_cancelled_is_for_the_next_one(
+    world: World, size: str
+) -> None:
+    row = world.claim("again")
+    world.clock.advance(60)
+    assert world.run("cancel", "again").exit_code == 0
+    world.clock.advance(60)
+    request = JobRequest.model_validate_json(body(size=size))
+
+    def end() -> None:
+        marked = world.parts.leases.load(row.key)
+        assert marked is not None
+        assert world.end(marked, OutcomeClass.CANCELLED).state is State.CANCELLED
+
+    def claim_again() -> None:
+        old = world.parts.leases.load(row.key)
+        assert old is not None
+        changes = {"first_sent_at": world.clock.now(), "request": request}
+        claim = decide_claim(
+            old,
+            message("again", "m-2", **changes),
+            world.settings.stages[0],
+            world.settings.lease,
+            world.clock.now(),
+        )
+        assert isinstance(claim, Claim)
+        world.parts.leases.claim(claim, world.settings.stages[0])
+        world.end(claim.lease, OutcomeClass.SUCCEEDED)
+
+    world.clock.meanwhile.extend([lambda: None, end, lambda: None, claim_again])
+    done = world.run("submit", "--wait", input=body(job_id="again", size=size))
+    assert (done.exit_code, "1 of 1 succeeded" in done.stderr) == (0, True)
+
+
+def test_wait_for_a_request_that_has_succeeded_before_succeeds_at_once(world: World) -> None:
+    world.end(world.claim("done"), OutcomeClass.SUCCEEDED)
+    assert world.run("submit", "--wait", input=body(job_id="done")).exit_code == 0
+
+
+def test_wait_refuses_an_id_of_another_request_before_it_sends(world: World) -> None:
+    world.claim("taken")
+    done = world.run("submit", "--wait", input=body(job_id="taken", size="large"))
+    assert done.exit_code == 2
+    assert (
+        "line 1: job_id 'taken' belongs to a different request that was sent before" in done.stderr
+    )
+    assert world.queued() == []
+
+
+def test_an_interrupt_while_waiting_says_that_the_jobs_go_on(world: World) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    world.clock.meanwhile.append(interrupt)
+    done = world.run("submit", "--wait", input=body(job_id="a"))
+    assert done.exit_code == 130
+    assert "the jobs go on" in done.stderr
+    assert len(world.queued()) == 1

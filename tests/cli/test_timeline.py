@@ -1,0 +1,171 @@
+"""The timeline as HTML: positions, words, and hostile text."""
+
+import re
+from dataclasses import replace
+from datetime import datetime, timedelta
+from html.parser import HTMLParser
+from xml.etree import ElementTree as ET
+
+from longhaul.cli.insight.timeline import Lane, lane
+from longhaul.cli.insight.timeline_html import CSS, timeline_html
+from longhaul.domain.beat import BEATS_KEPT
+from longhaul.domain.lease import Lease, State
+from longhaul.domain.lineage import Group, Lineage
+from tests.builders import NOW, changed, record, running
+
+EVIL = "</title><script>alert(1)</script>\" onload='x' \u202e\x1b[31m &amp; "
+
+
+def at(seconds: float) -> datetime:
+    return NOW + timedelta(seconds=seconds)
+
+
+def job(name: str = "january", reason: str = "exit code 1", **changes: object) -> Lane:
+    row: Lease = replace(
+        running(), key=f"main#{name}", state=State.DEAD, settled_attempt=1, settled_at=at(100)
+    )
+    row = replace(row, **changes)  # type: ignore[arg-type]
+    only = record(claimed_at=at(25), queued_at=at(0), started_at=at(50), ended_at=at(100))
+    only = replace(only, key=row.key, kind="failed", reason=reason, state=row.state)
+    return lane(row, [only])
+
+
+def beating(shown: Lane, *ages: int) -> Lane:
+    (only,) = shown.attempts
+    return lane(shown.row, [changed(only, beats=len(ages), beat_ages_s=ages)])
+
+
+def plot(page: str) -> ET.Element:
+    """The SVG with the lanes, parsed as XML, so that it is well-formed."""
+    found = re.search(
+        r'<div class="tl-plot">(<svg.*</svg>)</div></div><figcaption', page, re.DOTALL
+    )
+    assert found is not None
+    return ET.fromstring(found[1])  # noqa: S314 - our own
+
+
+def rects(page: str) -> list[tuple[str, str, str]]:
+    return [
+        (str(each.get("class")), str(each.get("x")), str(each.get("width")))
+        for each in plot(page).iter("rect")
+        if each.get("class") != "tl-row"
+    ]
+
+
+class Elements(HTMLParser):
+    """The elements and text that a browser finds in a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+
+
+def test_segments_are_placed_by_time_and_carry_the_outcome() -> None:
+    assert rects(timeline_html([job()], at(100))) == [
+        ("tl-waiting", "0.0%", "25.0%"),
+        ("tl-starting tl-failed", "25.0%", "25.0%"),
+        ("tl-running tl-failed", "50.0%", "50.0%"),
+    ]
+
+
+def test_each_lane_is_described_in_words() -> None:
+    page = timeline_html([job(), job("february", state=State.SUCCEEDED)], at(100))
+    assert "<title>Timeline of 2 jobs, 2026-01-02 03:04:05Z to 2026-01-02 03:05:45Z</title>" in page
+    assert ": main, dead, 1 attempt, waited 25s, ran 1m15s, 0 beats</span>" in page
+    assert (
+        "attempt 1 running: 2026-01-02 03:04:55Z, 50s\nsmall, 0 beats\nfailed: exit code 1" in page
+    )
+
+
+def test_names_and_errors_are_only_text() -> None:
+    page = timeline_html([job(EVIL, EVIL)], at(100), href=lambda each: f"/job?id={each.row.job_id}")
+    plot(page)
+    found = Elements()
+    found.feed(page)
+    assert "script" not in found.tags
+    assert not {name for name in found.attributes if name.startswith("on")}
+    assert not set("\u202e\x1b") & set(re.sub(r'href="[^"]*"', "", page))
+    assert page.count("&lt;script&gt;") >= 3
+
+
+def test_names_link_to_the_given_address() -> None:
+    assert '<a href="/job/main%23january">january</a>' in timeline_html(
+        [job()], at(100), href=lambda _: "/job/main%23january"
+    )
+    assert "<a " not in timeline_html([job()], at(100))
+
+
+def test_a_follow_on_is_named_by_its_root_and_place() -> None:
+    group = Group(of="months#2013", run=1, n=6, size=12)
+    follows = Lineage(root="months#2013", parent="months#2013", groups=(group,))
+    page = timeline_html(
+        [
+            job("2013/clean/0ce919cd0627553fcaa2", stage="clean", lineage=follows),
+            job(
+                "2013/delays/0123",
+                stage="delays",
+                lineage=follows.model_copy(update={"groups": ()}),
+            ),
+        ],
+        at(100),
+    )
+    assert '<li title="2013/clean/0ce919cd0627553fcaa2"><span>2013 clean 07</span>' in page
+    assert "<span>2013 delays</span>" in page
+
+
+def test_five_hundred_jobs_are_drawn_densely_and_stay_small() -> None:
+    page = timeline_html(
+        [beating(job(f"job-{n}"), *range(76 - BEATS_KEPT, 76)) for n in range(500)], at(100)
+    )
+    assert 'class="timeline tl-dense"' in page
+    assert "style=" not in page
+    assert page.count("<li ") == 500
+    assert len(page) < 1_250_000
+
+
+def test_beats_hang_from_the_bar_of_their_attempt() -> None:
+    shown = plot(timeline_html([job("other"), beating(job(), 15, 40)], at(100)))
+    (beats,) = (each for each in shown.iter("svg") if each.get("class") == "tl-beats")
+    place = tuple(beats.get(name) for name in ("x", "y", "width", "height", "viewBox"))
+    assert place == ("25.0%", "45", "75.0%", "3", "0 0 75.0 1")
+    assert [path.get("d") for path in beats] == ["M0 1m15-1v1m25-1v1"]
+
+
+def test_beats_are_in_the_words_of_the_lane_and_of_the_attempt() -> None:
+    page = timeline_html([beating(job(), 15, 40)], at(100))
+    said = "2 beats from 2026-01-02 03:04:45Z to 2026-01-02 03:05:10Z"
+    assert f", ran 1m15s, {said}</span>" in page
+    assert f"\nsmall, {said}\n" in page
+
+
+def test_marks_are_few_and_round_and_increase_with_the_zoom() -> None:
+    for seconds in (1, 100, 3_000, 90_000, 10_000_000):
+        page = timeline_html([job(settled_at=at(seconds))], at(seconds))
+        marks = {
+            css: len(re.findall(rf'<text class="{css}"', page))
+            for css in ("tl-z1", "tl-z4", "tl-z16")
+        }
+        assert marks["tl-z1"] <= 9
+        assert marks["tl-z1"] + marks["tl-z4"] <= 33
+        assert marks["tl-z16"] <= 129
+    moments = re.findall(r'y="17">([^<]+)<', timeline_html([job(settled_at=at(1500))], at(1500)))
+    assert len(moments) == len(set(moments)) > 80
+
+
+def test_an_empty_timeline_says_so() -> None:
+    assert timeline_html([], NOW) == '<p class="tl-empty">No jobs to show.</p>'
+
+
+def test_every_css_class_has_a_style_and_nothing_is_loaded() -> None:
+    page = timeline_html(
+        [beating(job(), 15), job("open", state=State.RELEASED, retry_at=at(500))], at(100)
+    )
+    assert "url(" not in CSS
+    used = {name for group in re.findall(r'class="([^"]+)"', page) for name in group.split()}
+    styled = set(re.findall(r"\.(tl-[a-z0-9-]+|timeline)", CSS))
+    assert used - styled == {"tl-z1"}  # always shown

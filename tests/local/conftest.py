@@ -1,0 +1,121 @@
+"""Stock moto, moto with single repairs, and the whole embedded AWS."""
+
+import json
+import textwrap
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from moto.moto_api._internal.models import moto_api_backend
+from moto.server import ThreadedMotoServer
+
+from longhaul.local.cloud import EmbeddedAws
+from longhaul.local.credentials import aws_client
+from longhaul.local.moto_repairs.patching import Patches
+from tests.local.support import REGION, ROLE, Moto, eventually
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # A thread of stock moto may break off with any error, at a time that differs from run to run.
+    ignored = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+    for item in items:
+        params = getattr(getattr(item, "callspec", None), "params", {})
+        if params.get("repaired") is False:
+            item.add_marker(ignored)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left_behind() -> Iterator[None]:
+    # Only direct children: a browser of the whole module starts processes when it likes.
+    threads, children = set(threading.enumerate()), set(psutil.Process().children())
+    yield
+    eventually(
+        lambda: set(psutil.Process().children()) <= children and _lasting_threads() <= threads,
+        "only the threads and processes that ran before: "
+        f"{[t.name for t in _lasting_threads() - threads]}, {psutil.Process().children()}",
+        10,
+    )
+
+
+def _lasting_threads() -> set[threading.Thread]:
+    # A thread serves a connection until its client closes it. The clients of a test are gone soon.
+    return {
+        thread for thread in threading.enumerate() if "process_request_thread" not in thread.name
+    }
+
+
+@pytest.fixture(scope="session")
+def _moto_endpoint() -> Iterator[str]:
+    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def moto(_moto_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Moto]:
+    """Stock moto, to which a test can apply repairs. Its end restores stock moto, without state."""
+    # Stock moto's interpreter reads its server's port from the environment.
+    monkeypatch.setenv("MOTO_PORT", _moto_endpoint.rsplit(":", 1)[-1])
+    patches = Patches()
+    moto_api_backend.reset()  # other tests of this process use it too
+    yield Moto(_moto_endpoint, patches)
+    patches.undo()
+    moto_api_backend.reset()
+
+
+@pytest.fixture(params=[False, True], ids=["stock", "repaired"])
+def repaired(request: pytest.FixtureRequest) -> bool:
+    """Runs a test twice: stock moto must differ from AWS, and repaired moto must not."""
+    return bool(request.param)
+
+
+@pytest.fixture
+def aws(tmp_path: Path) -> Iterator[EmbeddedAws]:
+    with EmbeddedAws(work_dir=tmp_path / "work", task_dir=tmp_path) as running:
+        yield running
+
+
+@pytest.fixture
+def client(aws: EmbeddedAws) -> Callable[[str], Any]:
+    return lambda service: aws_client(service, endpoint=aws.endpoint, region=REGION)
+
+
+@pytest.fixture
+def assembly(tmp_path: Path) -> Callable[..., Path]:
+    """Writes a small cloud assembly with one stack, `Tiny`.
+
+    In `assembly(resources, code, outputs)`, `code` is the module `app` of the asset `code.zip`.
+    """
+
+    def write(
+        resources: dict[str, Any], code: str = "", outputs: dict[str, Any] | None = None
+    ) -> Path:
+        out = tmp_path / "assembly"
+        (out / "asset.code").mkdir(parents=True)
+        (out / "asset.code" / "app.py").write_text(textwrap.dedent(code))
+        template = {
+            "Resources": {"Role": ROLE, **resources},
+            "Outputs": {name: {"Value": value} for name, value in (outputs or {}).items()},
+        }
+        (out / "Tiny.template.json").write_text(json.dumps(template))
+        asset = {
+            "source": {"path": "asset.code", "packaging": "zip"},
+            "destinations": {
+                "here": {
+                    "bucketName": "assets-${AWS::AccountId}-${AWS::Region}",
+                    "objectKey": "code.zip",
+                }
+            },
+        }
+        images = {"image": {"source": {"directory": "nowhere"}, "destinations": {}}}
+        (out / "Tiny.assets.json").write_text(
+            json.dumps({"files": {"code": asset}, "dockerImages": images})
+        )
+        return out
+
+    return write

@@ -1,0 +1,217 @@
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier, BrokenBarrierError
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+from moto.dynamodb.models.dynamo_type import Item
+from moto.dynamodb.models.table import Table
+
+from longhaul.local.moto_repairs import dynamodb_atomic
+from tests.local.support import Moto, error_code
+
+LOST = {"ConditionalCheckFailedException", "TransactionCanceledException"}
+KEY = {"key": {"S": "a"}, "item": {"S": "row"}}
+
+
+@pytest.fixture
+def table(moto: Moto, *, repaired: bool) -> Any:
+    if repaired:
+        dynamodb_atomic.apply(moto.patches)
+    client = moto.client("dynamodb")
+    client.create_table(
+        TableName="rows",
+        KeySchema=[
+            {"AttributeName": "key", "KeyType": "HASH"},
+            {"AttributeName": "item", "KeyType": "RANGE"},
+        ],
+        AttributeDefinitions=[
+            {"AttributeName": name, "AttributeType": "S"} for name in ("key", "item")
+        ],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    return client
+
+
+@pytest.fixture
+def race(
+    monkeypatch: pytest.MonkeyPatch, *, repaired: bool
+) -> Callable[[Callable[[int], Any]], list[bool]]:
+    """Runs two writes. Without a lock, both read the item before either writes."""
+
+    def run(write: Callable[[int], Any]) -> list[bool]:
+        both_read = Barrier(2)
+        # With stock moto the other write comes, however late. With the repair it never does.
+        patience_s = 0.3 if repaired else 30
+        stock_get = Table.get_item
+
+        def get_item(self: Any, *args: Any, **kwargs: Any) -> Any:
+            found = stock_get(self, *args, **kwargs)
+            try:
+                both_read.wait(patience_s)
+            except BrokenBarrierError:
+                return found
+            return found
+
+        def wins(number: int) -> bool:
+            try:
+                write(number)
+            except ClientError as error:
+                if error_code(error) not in LOST:
+                    raise
+                return False
+            return True
+
+        monkeypatch.setattr(Table, "get_item", get_item)
+        with ThreadPoolExecutor(2) as pool:
+            won = list(pool.map(wins, range(2)))
+        monkeypatch.undo()
+        return won
+
+    return run
+
+
+def test_of_two_conditional_updates_one_wins(table: Any, race: Any, *, repaired: bool) -> None:
+    def claim(number: int) -> None:
+        table.update_item(
+            TableName="rows",
+            Key=KEY,
+            UpdateExpression="SET attempt = :mine",
+            ConditionExpression="attribute_not_exists(attempt)",
+            ExpressionAttributeValues={":mine": {"N": str(number)}},
+        )
+
+    assert sorted(race(claim)) == ([False, True] if repaired else [True, True])
+
+
+def test_of_two_transactions_on_one_item_one_wins_and_the_loser_changes_nothing(
+    table: Any, race: Any, *, repaired: bool
+) -> None:
+    counter = {"key": {"S": "all"}, "item": {"S": "counter"}}
+    table.put_item(TableName="rows", Item=counter | {"running": {"N": "0"}})
+
+    def claim(number: int) -> None:
+        row = {
+            "TableName": "rows",
+            "Item": KEY | {"attempt": {"N": str(number)}},
+            "ConditionExpression": "attribute_not_exists(attempt)",
+        }
+        count = {
+            "TableName": "rows",
+            "Key": counter,
+            "UpdateExpression": "SET running = running + :one",
+            "ExpressionAttributeValues": {":one": {"N": "1"}},
+        }
+        table.transact_write_items(TransactItems=[{"Put": row}, {"Update": count}])
+
+    won = race(claim)
+
+    running = table.get_item(TableName="rows", Key=counter)["Item"]["running"]["N"]
+    assert (sorted(won) == [False, True] and running == "1") is repaired
+
+
+def test_lost_condition_comes_with_the_item_that_won(table: Any) -> None:
+    table.put_item(TableName="rows", Item=KEY | {"attempt": {"N": "7"}})
+
+    with pytest.raises(ClientError) as lost:
+        table.transact_write_items(
+            TransactItems=[
+                {
+                    "Update": {
+                        "TableName": "rows",
+                        "Key": KEY,
+                        "UpdateExpression": "SET attempt = :new",
+                        "ConditionExpression": "attempt = :old",
+                        "ExpressionAttributeValues": {":new": {"N": "2"}, ":old": {"N": "1"}},
+                        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+                    }
+                }
+            ]
+        )
+
+    (reason,) = lost.value.response["CancellationReasons"]
+    assert (reason["Code"], reason["Item"]["attempt"]) == ("ConditionalCheckFailed", {"N": "7"})
+
+
+def rows_of(client: Any) -> dict[str, str]:
+    """`attempt` of each row by its `item`."""
+    items = client.scan(TableName="rows")["Items"]
+    return {item["item"]["S"]: item["attempt"]["N"] for item in items}
+
+
+def row(item: str, attempt: int, key: str = "a") -> dict[str, Any]:
+    return {"key": {"S": key}, "item": {"S": item}, "attempt": {"N": str(attempt)}}
+
+
+def test_transaction_copies_no_item_that_it_does_not_name(
+    table: Any, monkeypatch: pytest.MonkeyPatch, *, repaired: bool
+) -> None:
+    for number in range(40):
+        table.put_item(TableName="rows", Item=row(f"other-{number}", number))
+    copied: list[Item] = []
+    stock_copy = Item.__deepcopy__
+
+    def deepcopy(item: Item, memo: dict[int, Any]) -> Item:
+        copied.append(item)
+        return stock_copy(item, memo)
+
+    monkeypatch.setattr(Item, "__deepcopy__", deepcopy)
+    table.transact_write_items(
+        TransactItems=[{"Put": {"TableName": "rows", "Item": row("other-3", 99)}}]
+    )
+
+    assert len(copied) == (1 if repaired else 40)
+    assert rows_of(table)["other-3"] == "99"
+
+
+def test_transaction_that_loses_a_condition_leaves_every_item_as_it_was(table: Any) -> None:
+    for name in ("put", "updated", "deleted", "guard"):
+        table.put_item(TableName="rows", Item=row(name, 1))
+    before = rows_of(table)
+
+    def key(item: str) -> dict[str, Any]:
+        return {"key": {"S": "a"}, "item": {"S": item}}
+
+    with pytest.raises(ClientError) as lost:
+        table.transact_write_items(
+            TransactItems=[
+                {"Put": {"TableName": "rows", "Item": row("put", 2)}},
+                {"Put": {"TableName": "rows", "Item": row("new", 2)}},
+                {"Put": {"TableName": "rows", "Item": row("of another key", 2, key="b")}},
+                {
+                    "Update": {
+                        "TableName": "rows",
+                        "Key": key("updated"),
+                        "UpdateExpression": "SET attempt = attempt + :one",
+                        "ExpressionAttributeValues": {":one": {"N": "1"}},
+                    }
+                },
+                {"Delete": {"TableName": "rows", "Key": key("deleted")}},
+                {
+                    "ConditionCheck": {
+                        "TableName": "rows",
+                        "Key": key("guard"),
+                        "ConditionExpression": "attribute_not_exists(attempt)",
+                    }
+                },
+            ]
+        )
+
+    assert error_code(lost.value) == "TransactionCanceledException"
+    codes = [reason["Code"] for reason in lost.value.response["CancellationReasons"]]
+    assert codes == ["None"] * 5 + ["ConditionalCheckFailed"]
+    assert rows_of(table) == before
+
+
+def test_transaction_that_names_an_item_twice_or_no_table_changes_nothing(table: Any) -> None:
+    put = {"Put": {"TableName": "rows", "Item": row("put", 1)}}
+
+    with pytest.raises(ClientError):
+        table.transact_write_items(TransactItems=[put, put])
+    with pytest.raises(ClientError):
+        table.transact_write_items(
+            TransactItems=[put, {"Put": {"TableName": "none", "Item": row("put", 1)}}]
+        )
+
+    assert rows_of(table) == {}

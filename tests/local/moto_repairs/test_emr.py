@@ -1,0 +1,358 @@
+"""`emr_applications`, `emr_job_runs` and `sfn_emr_sync`: from a template or state to a driver."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+from botocore.parsers import ResponseParserError
+
+from longhaul.local.emr_driver import JobRunObserver, JobRunSpec
+from longhaul.local.moto_repairs import (
+    emr_applications,
+    emr_job_runs,
+    sfn_clients,
+    sfn_emr_sync,
+    sfn_errors,
+    sfn_interrupts,
+    sfn_parameters,
+    sfn_start_stop,
+)
+from tests.local.support import REGION, Moto, branch, eventually
+
+ROLE = "arn:aws:iam::123456789012:role/job"
+SUBMIT = {
+    "entryPoint": "s3://assets/job.py",
+    "entryPointArguments": ["{}"],
+    "sparkSubmitParameters": "--conf a=b",
+}
+DETAILS = "Job failed, please check complete logs in configured logging destination. ExitCode: 65."
+
+
+class FakeDriver:
+    """A driver whose job runs end as the test says."""
+
+    def __init__(self) -> None:
+        self.specs: dict[str, JobRunSpec] = {}
+        self.cancelled: list[str] = []
+        self._observers: dict[str, JobRunObserver] = {}
+        self._callbacks: dict[str, list[Callable[[], None]]] = {}
+        self._ended: set[str] = set()
+
+    def run(self, spec: JobRunSpec, observer: JobRunObserver) -> None:
+        self.specs[spec.arn] = spec
+        self._observers[spec.arn] = observer
+        observer.started()
+
+    def cancel(self, arn: str) -> None:
+        self.cancelled.append(arn)
+        self.end(arn, "CANCELLED")
+
+    def on_end(self, arn: str, callback: Callable[[], None]) -> None:
+        if arn in self._ended:
+            callback()
+        else:
+            self._callbacks.setdefault(arn, []).append(callback)
+
+    def end(self, arn: str, state: str, details: str = "") -> None:
+        self._ended.add(arn)
+        self._observers[arn].ended(state, details)
+        for callback in self._callbacks.pop(arn, []):
+            callback()
+
+
+@pytest.fixture
+def driver() -> FakeDriver:
+    return FakeDriver()
+
+
+@pytest.fixture
+def emr(moto: Moto) -> Any:
+    return moto.client("emr-serverless")
+
+
+@pytest.fixture
+def application(emr: Any) -> str:
+    # The only release that stock moto takes.
+    return str(
+        emr.create_application(
+            name="jobs", releaseLabel='emr-6.6.0" "', type="SPARK", clientToken="t"
+        )["applicationId"]
+    )
+
+
+def start(emr: Any, application: str, attempt: str = "one") -> dict[str, Any]:
+    started: dict[str, Any] = emr.start_job_run(
+        applicationId=application,
+        clientToken=attempt,
+        executionRoleArn=ROLE,
+        jobDriver={"sparkSubmit": SUBMIT},
+        name="small run",
+    )
+    return started
+
+
+def state_of(emr: Any, application: str, run: dict[str, Any]) -> str:
+    return str(
+        emr.get_job_run(applicationId=application, jobRunId=run["jobRunId"])["jobRun"]["state"]
+    )
+
+
+def test_template_makes_an_application_of_any_release(
+    moto: Moto, emr: Any, *, repaired: bool
+) -> None:
+    if repaired:
+        emr_applications.apply(moto.patches)
+    template = {
+        "Resources": {
+            "App": {
+                "Type": "AWS::EMRServerless::Application",
+                "Properties": {"Name": "jobs", "ReleaseLabel": "emr-spark-8.0.0", "Type": "SPARK"},
+            }
+        },
+        "Outputs": {
+            "Arn": {"Value": {"Fn::GetAtt": ["App", "Arn"]}},
+            "Id": {"Value": {"Ref": "App"}},
+        },
+    }
+    cloudformation = moto.client("cloudformation")
+
+    if not repaired:
+        with pytest.raises(ResponseParserError, match="Internal Server Error"):
+            cloudformation.create_stack(StackName="s", TemplateBody=json.dumps(template))
+        return
+    cloudformation.create_stack(StackName="s", TemplateBody=json.dumps(template))
+
+    (stack,) = cloudformation.describe_stacks(StackName="s")["Stacks"]
+    outputs = {output["OutputKey"]: output["OutputValue"] for output in stack["Outputs"]}
+    found = emr.get_application(applicationId=outputs["Id"])["application"]
+    assert (found["releaseLabel"], found["arn"]) == ("emr-spark-8.0.0", outputs["Arn"])
+
+
+def test_job_run_goes_to_the_driver_and_shows_its_state(
+    moto: Moto, emr: Any, application: str, driver: FakeDriver, *, repaired: bool
+) -> None:
+    if repaired:
+        emr_job_runs.apply(moto.patches, driver)
+
+    run = start(emr, application)
+
+    assert state_of(emr, application, run) == ("RUNNING" if repaired else "SUCCESS")
+    if repaired:
+        spec = driver.specs[run["arn"]]
+        assert (spec.entry_point, spec.arguments, spec.parameters) == (
+            "s3://assets/job.py",
+            ("{}",),
+            "--conf a=b",
+        )
+        driver.end(run["arn"], "FAILED", DETAILS)
+        ended = emr.get_job_run(applicationId=application, jobRunId=run["jobRunId"])["jobRun"]
+        assert (ended["state"], ended["stateDetails"]) == ("FAILED", DETAILS)
+
+
+def test_one_token_is_one_job_run(
+    moto: Moto, emr: Any, application: str, driver: FakeDriver, *, repaired: bool
+) -> None:
+    if repaired:
+        emr_job_runs.apply(moto.patches, driver)
+
+    first, again, other = (
+        start(emr, application),
+        start(emr, application),
+        start(emr, application, "other"),
+    )
+
+    assert (first["jobRunId"] == again["jobRunId"]) is repaired
+    assert other["jobRunId"] not in (first["jobRunId"], again["jobRunId"])
+
+
+def test_ended_job_run_cannot_be_cancelled(
+    moto: Moto, emr: Any, application: str, driver: FakeDriver, *, repaired: bool
+) -> None:
+    if repaired:
+        emr_job_runs.apply(moto.patches, driver)
+    run = start(emr, application)
+    ids = {"applicationId": application, "jobRunId": run["jobRunId"]}
+    if repaired:
+        driver.end(run["arn"], "SUCCESS")
+        with pytest.raises(ClientError, match="ValidationException"):
+            emr.cancel_job_run(**ids)
+    else:
+        emr.cancel_job_run(**ids)
+
+    assert state_of(emr, application, run) == ("SUCCESS" if repaired else "CANCELLED")
+
+
+def test_application_without_job_runs_has_an_empty_list(
+    moto: Moto, emr: Any, application: str, driver: FakeDriver, *, repaired: bool
+) -> None:
+    if not repaired:
+        with pytest.raises(ClientError, match="ResourceNotFoundException"):
+            emr.list_job_runs(applicationId=application)
+        return
+    emr_job_runs.apply(moto.patches, driver)
+
+    assert emr.list_job_runs(applicationId=application)["jobRuns"] == []
+
+
+def test_job_runs_are_listed_by_state(
+    moto: Moto, emr: Any, application: str, driver: FakeDriver
+) -> None:
+    emr_job_runs.apply(moto.patches, driver)
+    first, second = start(emr, application), start(emr, application, "other")
+    driver.end(first["arn"], "SUCCESS")
+
+    listed = emr.list_job_runs(applicationId=application, states=["SCHEDULED", "RUNNING"])[
+        "jobRuns"
+    ]
+
+    assert [(each["id"], each["name"]) for each in listed] == [(second["jobRunId"], "small run")]
+
+
+def start_job_run(application: str) -> dict[str, Any]:
+    return {
+        "Type": "Task",
+        "Resource": "arn:aws:states:::emr-serverless:startJobRun.sync",
+        "Parameters": {
+            "ApplicationId": application,
+            "ExecutionRoleArn": ROLE,
+            "ClientToken.$": "$$.Execution.Name",
+            "Name.$": "States.Format('{} {}', $.size, $.what)",
+            "JobDriver": {
+                "SparkSubmit": {
+                    "EntryPoint": "s3://assets/job.py",
+                    "EntryPointArguments": ['{"a":"b"}'],
+                }
+            },
+        },
+    }
+
+
+INPUT = {"size": "small", "what": "run"}
+
+
+@pytest.fixture
+def sync(moto: Moto, driver: FakeDriver, emr: Any) -> None:
+    emr_job_runs.apply(moto.patches, driver)
+    sfn_clients.apply(moto.patches, moto.endpoint)
+    sfn_errors.apply(moto.patches)
+    sfn_interrupts.apply(moto.patches)
+    sfn_parameters.apply(moto.patches)
+    sfn_start_stop.apply(moto.patches)
+    sfn_emr_sync.apply(
+        moto.patches, lambda region: emr if region == REGION else None, driver.on_end
+    )
+
+
+def started(driver: FakeDriver) -> str:
+    eventually(lambda: driver.specs, "the job run is there")
+    (arn,) = driver.specs
+    return arn
+
+
+@pytest.mark.usefixtures("sync")
+def test_state_succeeds_with_its_job_run(
+    application: str, driver: FakeDriver, machine: Callable[..., Any]
+) -> None:
+    running = machine(Run={**start_job_run(application), "End": True})
+    execution = running.start(**INPUT)
+    arn = started(driver)
+
+    driver.end(arn, "SUCCESS")
+
+    end = running.end_of(execution)
+    output = json.loads(end["output"])
+    assert (end["status"], output["State"], output["Name"]) == (
+        "SUCCEEDED",
+        "SUCCESS",
+        "small run",
+    )
+    assert driver.specs[arn].arguments == ('{"a":"b"}',)
+
+
+@pytest.mark.usefixtures("sync")
+def test_failed_job_run_fails_the_state_with_its_description_as_cause(
+    application: str, driver: FakeDriver, machine: Callable[..., Any]
+) -> None:
+    running = machine(Run={**start_job_run(application), "End": True})
+    execution = running.start(**INPUT)
+
+    driver.end(started(driver), "FAILED", DETAILS)
+
+    end = running.end_of(execution)
+    cause = json.loads(end["cause"])
+    assert end["error"] == "States.TaskFailed"
+    assert (cause["State"], cause["StateDetails"], isinstance(cause["UpdatedAt"], int)) == (
+        "FAILED",
+        DETAILS,
+        True,
+    )
+    assert cause["JobRunId"]
+
+
+@pytest.mark.usefixtures("sync")
+def test_stopped_execution_cancels_its_job_run(
+    application: str, driver: FakeDriver, machine: Callable[..., Any]
+) -> None:
+    running = machine(Run={**start_job_run(application), "End": True})
+    execution = running.start(**INPUT)
+    arn = started(driver)
+
+    running.client.stop_execution(executionArn=execution)
+
+    eventually(lambda: driver.cancelled == [arn], "the job run is cancelled")
+
+
+@pytest.mark.usefixtures("sync")
+def test_failing_sibling_branch_cancels_the_job_run(
+    application: str, driver: FakeDriver, machine: Callable[..., Any]
+) -> None:
+    end = machine(
+        Both={
+            "Type": "Parallel",
+            "Branches": [
+                branch(Run={**start_job_run(application), "End": True}),
+                branch(
+                    Wait={"Type": "Wait", "Seconds": 1, "Next": "Kill"},
+                    Kill={"Type": "Fail", "Error": "Lost"},
+                ),
+            ],
+            "End": True,
+        }
+    ).run(**INPUT)
+
+    assert end["error"] == "Lost"
+    eventually(lambda: driver.cancelled == [started(driver)], "the job run is cancelled")
+
+
+@pytest.mark.usefixtures("sync")
+def test_timeout_of_the_state_leaves_its_job_run(
+    application: str, driver: FakeDriver, machine: Callable[..., Any]
+) -> None:
+    end = machine(Run={**start_job_run(application), "TimeoutSeconds": 1, "End": True}).run(**INPUT)
+
+    assert end["error"] == "States.Timeout"
+    assert driver.cancelled == []
+
+
+@pytest.mark.usefixtures("sync")
+def test_error_of_an_unknown_application_can_be_caught(machine: Callable[..., Any]) -> None:
+    catch = [{"ErrorEquals": ["States.ALL"], "Next": "Caught"}]
+
+    end = machine(
+        Run={**start_job_run("none"), "Catch": catch, "End": True},
+        Caught={"Type": "Pass", "End": True},
+    ).run(**INPUT)
+
+    assert json.loads(end["output"])["Error"] == "EMRServerless.ResourceNotFoundException"
+
+
+def test_stock_moto_has_no_such_service(
+    moto: Moto, application: str, machine: Callable[..., Any]
+) -> None:
+    sfn_clients.apply(moto.patches, moto.endpoint)
+
+    end = machine(Run={**start_job_run(application), "End": True}).run(**INPUT)
+
+    assert end["status"] == "FAILED"

@@ -1,0 +1,229 @@
+"""`sfn_parameters` and `sfn_ecs_sync`: from a state of a machine to a process."""
+
+import json
+from collections.abc import Callable
+from threading import Event
+from typing import Any
+
+import pytest
+
+from longhaul.local.ecs_driver import EcsDriver
+from longhaul.local.moto_repairs import (
+    ecs_resources,
+    ecs_tasks,
+    sfn_clients,
+    sfn_ecs_sync,
+    sfn_errors,
+    sfn_interrupts,
+    sfn_parameters,
+    sfn_start_stop,
+)
+from tests.local.moto_repairs.small_tasks import SLEEP, register, stopped, task
+from tests.local.support import DEADLINE_S, Moto, branch, eventually
+
+RUN_TASK = {
+    "Type": "Task",
+    "Resource": "arn:aws:states:::ecs:runTask.sync",
+    "Parameters": {
+        "Cluster": "jobs",
+        "CapacityProviderStrategy": [{"CapacityProvider": "FARGATE", "Weight": 1}],
+        "TaskDefinition.$": "States.Format('{}', $.family)",
+        "Overrides": {
+            "ContainerOverrides": [
+                {
+                    "Name": "job",
+                    "Environment": [{"Name": "RUN", "Value.$": "States.Format('{}', $.run)"}],
+                },
+            ]
+        },
+    },
+}
+
+
+@pytest.fixture
+def sync(moto: Moto, driver: EcsDriver) -> Callable[..., None]:
+    """Applies every repair that tasks need, with that of `.sync` or without."""
+
+    def apply(*, repaired: bool = True) -> None:
+        ecs_resources.apply(moto.patches)
+        ecs_tasks.apply(moto.patches, driver)
+        sfn_clients.apply(moto.patches, moto.endpoint)
+        sfn_errors.apply(moto.patches)
+        sfn_interrupts.apply(moto.patches)
+        sfn_parameters.apply(moto.patches)
+        sfn_start_stop.apply(moto.patches)
+        if repaired:
+            sfn_ecs_sync.apply(moto.patches, driver.on_end)
+
+    return apply
+
+
+def test_parameters_reach_ecs_under_its_names(
+    moto: Moto, driver: EcsDriver, ecs: Any, machine: Callable[..., Any], *, repaired: bool
+) -> None:
+    ecs_resources.apply(moto.patches)
+    ecs_tasks.apply(moto.patches, driver)
+    sfn_clients.apply(moto.patches, moto.endpoint)
+    sfn_interrupts.apply(moto.patches)
+    sfn_ecs_sync.apply(moto.patches, driver.on_end)
+    if repaired:
+        sfn_parameters.apply(moto.patches)
+    register(ecs, "import os; print(os.environ['RUN'])")
+
+    end = machine(Run={**RUN_TASK, "End": True}).run(family="small", run=1763680000000)
+
+    assert end["status"] == ("SUCCEEDED" if repaired else "FAILED")
+    if repaired:
+        assert driver.log_of(json.loads(end["output"])["TaskArn"]).read_text() == "1763680000000\n"
+
+
+def test_nonzero_exit_fails_the_state_with_the_description_of_the_task_as_cause(
+    ecs: Any, sync: Callable[..., None], machine: Callable[..., Any], *, repaired: bool
+) -> None:
+    sync(repaired=repaired)
+    register(ecs, "raise SystemExit(3)")
+
+    running = machine(Run={**RUN_TASK, "End": True})
+    execution = running.start(family="small", run=1)
+
+    eventually(
+        lambda: running.status(execution) == ("FAILED" if repaired else "SUCCEEDED"),
+        "the execution ends",
+    )
+    if repaired:
+        end = running.describe(execution)
+        cause = json.loads(end["cause"])
+        assert end["error"] == "States.TaskFailed"
+        assert (cause["Containers"][0]["ExitCode"], cause["StopCode"]) == (
+            3,
+            "EssentialContainerExited",
+        )
+        assert cause["StartedBy"] == "AWS Step Functions"
+        assert isinstance(cause["StoppedAt"], int)
+
+
+def test_command_that_cannot_start_fails_the_state(
+    ecs: Any, sync: Callable[..., None], machine: Callable[..., Any]
+) -> None:
+    sync()
+    register(ecs, container={"command": ["no-such-command"]})
+
+    end = machine(Run={**RUN_TASK, "End": True}).run(family="small", run=1)
+
+    assert json.loads(end["cause"])["StopCode"] == "TaskFailedToStart"
+    assert "ExitCode" not in json.loads(end["cause"])["Containers"][0]
+
+
+def test_execution_that_is_stopped_while_its_task_starts_stops_the_task(
+    ecs: Any,
+    sync: Callable[..., None],
+    machine: Callable[..., Any],
+    driver: EcsDriver,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sync(repaired=True)
+    register(ecs, SLEEP)
+    running = machine(Run={**RUN_TASK, "End": True})
+    run, started = driver.run, Event()
+
+    def stop_meanwhile(*arguments: Any) -> None:
+        started.wait(DEADLINE_S)
+        run(*arguments)
+        running.client.stop_execution(executionArn=execution)
+
+    monkeypatch.setattr(driver, "run", stop_meanwhile)
+    execution = running.start(family="small", run=1)
+    started.set()
+    (arn,) = eventually(lambda: ecs.list_tasks(cluster="jobs")["taskArns"], "the task is there")
+
+    assert stopped(ecs, arn)["stopCode"] == "UserInitiated"
+
+
+def test_stopped_execution_stops_its_task(
+    ecs: Any, sync: Callable[..., None], machine: Callable[..., Any], *, repaired: bool
+) -> None:
+    sync(repaired=repaired)
+    register(ecs, SLEEP)
+    running = machine(Run={**RUN_TASK, "End": True})
+    execution = running.start(family="small", run=1)
+    (arn,) = eventually(lambda: ecs.list_tasks(cluster="jobs")["taskArns"], "the task is there")
+    eventually(lambda: task(ecs, arn)["lastStatus"] == "RUNNING", "the task runs")
+
+    running.client.stop_execution(executionArn=execution)
+
+    assert running.describe(execution)["status"] == "ABORTED"
+    if repaired:
+        assert stopped(ecs, arn)["stopCode"] == "UserInitiated"
+    else:
+        assert task(ecs, arn)["desiredStatus"] == "RUNNING"
+
+
+def test_task_of_a_sibling_branch_is_stopped_when_a_branch_fails(
+    ecs: Any, sync: Callable[..., None], machine: Callable[..., Any]
+) -> None:
+    sync()
+    register(ecs, SLEEP)
+    beat = branch(
+        Wait={"Type": "Wait", "Seconds": 1, "Next": "Kill"},
+        Kill={"Type": "Fail", "Error": "Stalled"},
+    )
+    end = machine(
+        Both={
+            "Type": "Parallel",
+            "Branches": [
+                branch(
+                    Run={
+                        **RUN_TASK,
+                        "Catch": [{"ErrorEquals": ["States.ALL"], "Next": "After"}],
+                        "Next": "After",
+                    },
+                    After={"Type": "Pass", "End": True},
+                ),
+                beat,
+            ],
+            "Catch": [{"ErrorEquals": ["Stalled"], "ResultPath": "$.error", "Next": "AfterKill"}],
+            "End": True,
+        },
+        AfterKill={"Type": "Pass", "End": True},
+    ).run(family="small", run=1)
+
+    (arn,) = (
+        ecs.list_tasks(cluster="jobs")["taskArns"]
+        or ecs.list_tasks(cluster="jobs", desiredStatus="STOPPED")["taskArns"]
+    )
+    assert (end["status"], json.loads(end["output"])["error"]["Error"]) == (
+        "SUCCEEDED",
+        "Stalled",
+    )
+    assert stopped(ecs, arn)["stoppedReason"] == "Stopped by AWS Step Functions"
+
+
+def test_timeout_of_the_state_leaves_its_task_running(
+    ecs: Any, sync: Callable[..., None], machine: Callable[..., Any]
+) -> None:
+    sync()
+    register(ecs, SLEEP)
+
+    end = machine(Run={**RUN_TASK, "TimeoutSecondsPath": "$.timeout_s", "End": True}).run(
+        family="small", run=1, timeout_s=1
+    )
+
+    (arn,) = ecs.list_tasks(cluster="jobs")["taskArns"]
+    assert end["error"] == "States.Timeout"
+    assert task(ecs, arn)["desiredStatus"] == "RUNNING"
+
+
+@pytest.mark.usefixtures("ecs")
+def test_error_of_run_task_has_its_own_name_and_can_be_caught(
+    sync: Callable[..., None], machine: Callable[..., Any], *, repaired: bool
+) -> None:
+    sync(repaired=repaired)
+    catch = [{"ErrorEquals": ["States.ALL"], "Next": "Caught"}]
+
+    end = machine(
+        Run={**RUN_TASK, "Catch": catch, "End": True}, Caught={"Type": "Pass", "End": True}
+    ).run(family="none", run=1)
+
+    assert end["status"] == ("SUCCEEDED" if repaired else "FAILED")
+    if repaired:
+        assert json.loads(end["output"])["Error"] == "ECS.ClientException"

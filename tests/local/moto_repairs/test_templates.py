@@ -1,0 +1,74 @@
+"""`cfn_unsupported` and `sfn_templates`: the resources of a template."""
+
+import json
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+from moto.core.config import default_user_config
+
+from longhaul.local.moto_repairs import cfn_unsupported, sfn_templates
+from tests.local.support import Moto
+
+ALARM = {"Type": "AWS::CloudWatch::Alarm", "Properties": {}}
+UNKNOWN = {"Type": "AWS::Somewhere::Else", "Properties": {}}
+
+
+def create(moto: Moto, resources: dict[str, Any]) -> str:
+    client = moto.client("cloudformation")
+    client.create_stack(StackName="tiny", TemplateBody=json.dumps({"Resources": resources}))
+    return str(client.describe_stacks(StackName="tiny")["Stacks"][0]["StackStatus"])
+
+
+def test_resource_that_would_do_nothing_is_skipped(moto: Moto) -> None:
+    cfn_unsupported.apply(moto.patches)
+
+    assert create(moto, {"Alarm": ALARM}) == "CREATE_COMPLETE"
+
+
+@pytest.mark.filterwarnings("ignore:Tried to parse AWS")
+def test_unknown_resource_fails_the_stack(moto: Moto, *, repaired: bool) -> None:
+    if repaired:
+        cfn_unsupported.apply(moto.patches)
+        with pytest.raises(
+            ClientError, match="AWS::Somewhere::Else is not made by the embedded AWS"
+        ):
+            create(moto, {"Unknown": UNKNOWN})
+    else:
+        assert create(moto, {"Unknown": UNKNOWN}) == "CREATE_COMPLETE"
+
+
+def test_state_machine_of_a_template_is_executed_with_its_substitutions(
+    moto: Moto, *, repaired: bool
+) -> None:
+    if repaired:
+        sfn_templates.apply(moto.patches)
+    else:
+        moto.patches.replace_item(
+            default_user_config, "stepfunctions", {"execute_state_machine": True}
+        )
+    machine = {
+        "Type": "AWS::StepFunctions::StateMachine",
+        "Properties": {
+            "StateMachineName": "machine",
+            "RoleArn": "arn:aws:iam::123456789012:role/any",
+            "DefinitionString": (
+                '{"StartAt": "Pass", "States": '
+                '{"Pass": {"Type": "Pass", "Result": "${word}", "End": true}}}'
+            ),
+            "DefinitionSubstitutions": {"word": "hello"},
+        },
+    }
+    create(moto, {"Machine": machine})
+    client = moto.client("stepfunctions")
+
+    machines = client.list_state_machines()["stateMachines"]
+
+    assert [found["name"] for found in machines] == (["machine"] if repaired else [])
+    if repaired:
+        assert (
+            '"Result": "hello"'
+            in client.describe_state_machine(stateMachineArn=machines[0]["stateMachineArn"])[
+                "definition"
+            ]
+        )

@@ -1,0 +1,211 @@
+import json
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from moto.logs.models import logs_backends
+
+from longhaul.local.ecs_driver import EcsDriver, TaskEnd, TaskSpec
+from tests.local.support import ACCOUNT, REGION, ecs_driver, eventually, process_runs
+
+
+@dataclass
+class Observer:
+    starts: list[datetime] = field(default_factory=list)
+    ends: list[TaskEnd] = field(default_factory=list)
+
+    def started(self, at: datetime) -> None:
+        self.starts.append(at)
+
+    def stopped(self, end: TaskEnd) -> None:
+        self.ends.append(end)
+
+
+@pytest.fixture
+def driver(tmp_path: Path) -> Iterator[EcsDriver]:
+    with ecs_driver("http://127.0.0.1:1", work_dir=tmp_path / "work", cwd=tmp_path) as made:
+        yield made
+    logs_backends[ACCOUNT][REGION].reset()
+
+
+def spec(code: str, task: str = "t1", **properties: Any) -> TaskSpec:
+    cluster = f"arn:aws:ecs:{REGION}:123456789012:cluster/jobs"
+    arn = f"arn:aws:ecs:{REGION}:123456789012:task/jobs/{task}"
+    given: dict[str, Any] = {
+        "family": "small",
+        "revision": 3,
+        "container": "job",
+        "command": ("python", "-c", code),
+        "stop_timeout_s": 1,
+    }
+    return TaskSpec(arn=arn, cluster_arn=cluster, **(given | properties))
+
+
+def end_of(observer: Observer) -> TaskEnd:
+    (end,) = eventually(lambda: observer.ends, "the task ends")
+    return end
+
+
+def log_line(driver: EcsDriver, task: TaskSpec) -> str:
+    log = driver.log_of(task.arn)
+    return str(eventually(lambda: log.exists() and log.read_text().strip(), "the task prints"))
+
+
+def test_task_reads_its_arn_and_limits_from_the_metadata_endpoint(driver: EcsDriver) -> None:
+    task = spec(
+        "import os, urllib.request as r; "
+        "uri = os.environ['ECS_CONTAINER_METADATA_URI_V4'] + '/task'; "
+        "print(r.urlopen(uri).read().decode())",
+        vcpu=1.0,
+        memory_mib=4096,
+    )
+    driver.run(task, observer := Observer())
+
+    assert end_of(observer).exit_code == 0
+
+    metadata = json.loads(driver.log_of(task.arn).read_text())
+    assert (metadata["TaskARN"], metadata["Cluster"]) == (task.arn, task.cluster_arn)
+    assert (metadata["Family"], metadata["Revision"]) == ("small", "3")
+    assert metadata["Limits"] == {"CPU": 1.0, "Memory": 4096}
+
+
+def test_task_gets_its_own_environment_only(
+    driver: EcsDriver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "production")
+    task = spec(
+        "import json, os; print(json.dumps([dict(os.environ), os.getcwd()]))",
+        environment={"GIVEN": "by the task"},
+    )
+    driver.run(task, observer := Observer())
+    end_of(observer)
+
+    environment, cwd = json.loads(driver.log_of(task.arn).read_text())
+
+    assert Path(cwd) == tmp_path
+    assert environment["GIVEN"] == "by the task"
+    assert environment["AWS_ENDPOINT_URL"] == "http://127.0.0.1:1"
+    assert "AWS_PROFILE" not in environment
+
+
+def test_task_that_ignores_sigterm_is_killed_after_its_stop_timeout(driver: EcsDriver) -> None:
+    task = spec(
+        "import signal, time; "
+        "signal.signal(signal.SIGTERM, lambda *_: print('asked', flush=True)); "
+        "print('up', flush=True); time.sleep(600); time.sleep(600)"
+    )
+    driver.run(task, observer := Observer())
+    log_line(driver, task)
+
+    driver.stop(task.arn, "enough")
+
+    end = end_of(observer)
+    assert (end.stop_code, end.reason, end.exit_code) == ("UserInitiated", "enough", 137)
+    assert driver.log_of(task.arn).read_text() == "up\nasked\n"
+    assert (end.at - observer.starts[0]).total_seconds() >= 1
+
+
+def test_group_that_is_killed_from_outside_is_an_exit_of_the_container(driver: EcsDriver) -> None:
+    task = spec("import time; print('up', flush=True); time.sleep(600)")
+    driver.run(task, observer := Observer())
+    log_line(driver, task)
+    group = driver.process_group_of(task.arn)
+    assert group is not None
+    assert group != os.getpgrp()
+    pid_file = driver.log_of(task.arn).with_suffix(".pid")
+    eventually(lambda: observer.starts, "the start is noted")
+    assert pid_file.read_text() == f"{group}\n"
+
+    os.killpg(group, signal.SIGKILL)
+
+    end = end_of(observer)
+    assert (end.stop_code, end.exit_code) == ("EssentialContainerExited", 137)
+    assert driver.process_group_of(task.arn) is None
+    assert not pid_file.exists()
+
+
+@pytest.mark.parametrize("ends", ["by itself", "stopped", "killed"])
+def test_temporary_files_of_a_task_go_with_it_however_it_ends(
+    driver: EcsDriver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: str
+) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    monkeypatch.setenv("TMPDIR", str(shared))
+    task = spec(
+        "import tempfile, time; from pathlib import Path; "
+        "scratch = Path(tempfile.mkdtemp()); (scratch / 'input').write_text('rows'); "
+        f"print(scratch, flush=True); time.sleep({0 if ends == 'by itself' else 600})"
+    )
+    driver.run(task, observer := Observer())
+    scratch = Path(log_line(driver, task))
+    if ends == "stopped":
+        driver.stop(task.arn, "enough")
+    elif ends == "killed":
+        group = driver.process_group_of(task.arn)
+        assert group is not None
+        os.killpg(group, signal.SIGKILL)
+
+    end_of(observer)
+
+    assert not scratch.exists()
+    assert list(shared.iterdir()) == []
+    assert not driver.log_of(task.arn).with_suffix(".tmp").exists()
+
+
+def test_command_that_does_not_exist_is_a_task_that_failed_to_start(driver: EcsDriver) -> None:
+    driver.run(spec("", command=("no-such-command",)), observer := Observer())
+
+    end = end_of(observer)
+
+    assert (end.stop_code, end.exit_code, observer.starts) == ("TaskFailedToStart", None, [])
+    assert "no-such-command" in end.reason
+
+
+def test_closing_stops_every_task(driver: EcsDriver) -> None:
+    tasks = [
+        spec("import os, time; print(os.getpid(), flush=True); time.sleep(600)", task=f"t{number}")
+        for number in range(3)
+    ]
+    observers = [Observer() for _ in tasks]
+    for task, observer in zip(tasks, observers, strict=True):
+        driver.run(task, observer)
+    pids = [int(log_line(driver, task)) for task in tasks]
+
+    driver.close()
+
+    assert [end.exit_code for observer in observers for end in observer.ends] == [143, 143, 143]
+    assert not any(process_runs(pid) for pid in pids)
+
+
+def test_log_of_a_task_is_complete_in_cloudwatch_when_its_end_is_reported(
+    driver: EcsDriver,
+) -> None:
+    observer = Observer()
+    code = "print('one'); print('two \\x1b[31m'); print('no newline', end='')"
+    task = spec(code, log_group="jobs", log_prefix="job")
+    driver.run(task, observer)
+    end_of(observer)
+    stream = logs_backends[ACCOUNT][REGION].groups["jobs"].streams["job/job/t1"]
+    assert [event.message for event in stream.events] == ["one", "two \x1b[31m", "no newline"]
+
+
+def test_log_of_a_task_can_be_followed_while_it_runs(driver: EcsDriver) -> None:
+    observer = Observer()
+    task = spec(
+        "import time; print('begun', flush=True); time.sleep(60)",
+        log_group="jobs",
+        log_prefix="job",
+        stop_timeout_s=1,
+    )
+    driver.run(task, observer)
+    stream = eventually(
+        lambda: logs_backends[ACCOUNT][REGION].groups["jobs"].streams["job/job/t1"].events, "a line"
+    )
+    assert [event.message for event in stream] == ["begun"]
+    driver.stop(task.arn, "enough")
+    end_of(observer)

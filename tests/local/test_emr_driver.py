@@ -1,0 +1,170 @@
+"""Job runs as processes, with a line of Python in the place of spark-submit.
+
+tests/e2e/test_emr_serverless.py has a real cluster.
+"""
+
+import io
+import json
+import sys
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+
+from longhaul.local import emr_driver
+from longhaul.local.emr_driver import EmrDriver, JobRunSpec
+from longhaul.local.log_shipper import LogShipper
+from longhaul.local.spark_cluster import ClusterError
+from tests.local.support import ACCOUNT, REGION, eventually
+from tests.patience import DEADLINE_S
+
+ARN = "arn:aws:emr-serverless:us-east-1:123456789012:/applications/a/jobruns/r"
+MASTER = "spark://127.0.0.1:7077"
+FAILED = "Job failed, please check complete logs in configured logging destination. ExitCode: 65."
+DESCRIBE = (
+    "import json, os, pathlib, sys; "
+    "files = sorted(map(str, pathlib.Path().rglob('*'))); "
+    "print(json.dumps({'argv': sys.argv[1:], 'env': dict(os.environ), 'files': files}))"
+)
+
+
+class Observer:
+    def __init__(self) -> None:
+        self.starts = Event()
+        self.end: tuple[str, str] | None = None
+
+    def started(self) -> None:
+        self.starts.set()
+
+    def ended(self, state: str, details: str) -> None:
+        self.end = state, details
+
+    def wait(self) -> tuple[str, str]:
+        found: tuple[str, str] = eventually(lambda: self.end, "the job run ends")
+        return found
+
+
+class Assets:
+    """An S3 with the entry point and the archives."""
+
+    def download_file(self, _bucket: str, key: str, file: str) -> None:
+        archive = io.BytesIO()
+        with zipfile.ZipFile(archive, "w") as packed:
+            packed.writestr("app/x.py", "")
+        Path(file).write_bytes(archive.getvalue() if key.endswith(".zip") else b"")
+
+
+@pytest.fixture
+def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EmrDriver]:
+    shipper = LogShipper(ACCOUNT, REGION)
+    made = EmrDriver(
+        endpoint="http://127.0.0.1:1",
+        region=REGION,
+        work_dir=tmp_path,
+        shipper=shipper,
+        provided_archives=("wheels",),
+    )
+    monkeypatch.setattr(made, "_s3", Assets())
+    monkeypatch.setattr(made.cluster, "start", lambda: MASTER)
+    yield made
+    made.close()
+    shipper.close()
+
+
+@pytest.fixture
+def run(driver: EmrDriver, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Observer]:
+    def run(code: str, parameters: str = "") -> Observer:
+        def python(_main_class: str, *words: str, **_: int) -> list[str]:
+            return [sys.executable, "-c", code, *words]
+
+        monkeypatch.setattr(emr_driver, "spark_command", python)
+        observer = Observer()
+        driver.run(JobRunSpec(ARN, "s3://assets/entry.py", ('{"a": 1}',), parameters), observer)
+        return observer
+
+    return run
+
+
+def described(driver: EmrDriver) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(driver.log_of(ARN).read_text())
+    return content
+
+
+@pytest.mark.parametrize(
+    ("code", "end"),
+    [
+        ("", ("SUCCESS", "")),
+        ("raise SystemExit(65)", ("FAILED", FAILED)),
+    ],
+)
+def test_job_run_ends_as_its_spark_driver_does(
+    run: Callable[..., Observer], code: str, end: tuple[str, str]
+) -> None:
+    assert run(code).wait() == end
+
+
+def test_spark_driver_gets_the_options_files_and_environment_of_the_job_run(
+    driver: EmrDriver, run: Callable[..., Observer], tmp_path: Path
+) -> None:
+    run(
+        DESCRIBE,
+        "--conf spark.archives=s3://assets/code.zip#code,s3://assets/wheels.zip#wheels "
+        "--conf spark.emr-serverless.driverEnv.GIVEN=here "
+        "--conf spark.executorEnv.PYTHONPATH=./code "
+        "--conf spark.emr-serverless.driverEnv.PYSPARK_PYTHON=python3.13 "
+        "--conf spark.executorEnv.PYSPARK_PYTHON=python3.13 "
+        "--conf spark.driver.cores=16 --conf spark.executor.memory=60g "
+        "--conf spark.dynamicAllocation.maxExecutors=8",
+    ).wait()
+
+    said = described(driver)
+    words = said["argv"]
+    confs = dict(word.split("=", 1) for word in words[1:-2:2])
+    folder = tmp_path / "job-runs" / "r"
+    assert words[-2:] == [str(folder / "entry.py"), '{"a": 1}']
+    assert (confs["spark.master"], confs["spark.archives"]) == (MASTER, f"{folder}/code.zip#code")
+    assert confs["spark.executorEnv.PYTHONPATH"] == "./code"
+    assert not {
+        name
+        for name in confs
+        if "PYSPARK_PYTHON" in name or name.startswith("spark.emr-serverless")
+    }
+    assert (confs["spark.executor.memory"], confs["spark.dynamicAllocation.maxExecutors"]) == (
+        "768m",
+        "2",
+    )
+    assert {"code/app/x.py", "entry.py"} <= set(said["files"])
+    assert not any(file.startswith("wheels") for file in said["files"])
+    assert said["env"]["GIVEN"] == "here"
+    assert said["env"]["AWS_ENDPOINT_URL"] == "http://127.0.0.1:1"
+    assert said["env"]["PYSPARK_PYTHON"] == sys.executable
+    assert not folder.exists()  # only the log is left
+
+
+def test_cancelled_job_run_is_killed_and_its_end_is_called_back(
+    driver: EmrDriver, run: Callable[..., Observer]
+) -> None:
+    observer = run("import time; time.sleep(600)")
+    assert observer.starts.wait(DEADLINE_S)
+    heard = Event()
+    driver.on_end(ARN, heard.set)
+
+    driver.cancel(ARN)
+
+    assert observer.wait()[0] == "CANCELLED"
+    assert heard.wait(DEADLINE_S)
+    driver.cancel(ARN)  # it has ended: no error
+
+
+def test_cluster_that_does_not_start_fails_the_job_run_without_an_exit_code(
+    driver: EmrDriver, run: Callable[..., Observer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken() -> str:
+        raise ClusterError("see master.log")
+
+    monkeypatch.setattr(driver.cluster, "start", broken)
+
+    assert run("").wait() == ("FAILED", "The cluster did not start: see master.log")

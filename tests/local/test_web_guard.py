@@ -1,0 +1,299 @@
+"""Requests of web pages are refused by every service; requests of AWS clients are served."""
+
+import http.client
+import os
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import boto3
+import pytest
+from botocore.config import Config
+
+from longhaul.local import web_guard
+from longhaul.local.cloud import EmbeddedAws
+from longhaul.local.credentials import FAKE_KEY
+from longhaul.local.ecs_driver import EcsDriver
+from longhaul.local.http_services import HttpServices, QuietHandler
+from longhaul.local.lambda_sandbox import Invocation, InvocationResult, Sandbox, Started
+from longhaul.local.moto_server import MotoServer
+from tests.local.support import REGION
+
+MINE = "{own}"
+SIGNED = "AWS4-HMAC-SHA256 Credential=local/20260101/us-east-1/sqs/aws4_request"
+FROM_A_PAGE = [
+    pytest.param({"Origin": "http://evil.example"}, id="another origin"),
+    pytest.param({"Origin": "null"}, id="an opaque origin"),
+    pytest.param({"Origin": ""}, id="an empty origin"),
+    pytest.param({"Origin": f"http://{MINE}"}, id="the origin of the service"),
+    pytest.param({"Sec-Fetch-Site": "cross-site"}, id="cross-site"),
+    pytest.param({"Sec-Fetch-Site": "same-site"}, id="another port of this machine"),
+    pytest.param({"Sec-Fetch-Site": "something-new"}, id="an unknown site"),
+    pytest.param({"Sec-Fetch-Site": "none"}, id="a typed link, which a page may redirect"),
+    pytest.param({"Sec-Fetch-Site": "same-origin"}, id="same-origin"),
+    pytest.param({"Sec-Fetch-Site": ""}, id="an empty site"),
+    pytest.param({"User-Agent": "Mozilla/5.0 (X11)"}, id="a browser that names no site"),
+    pytest.param(
+        {"User-Agent": "Mozilla/5.0 (X11)", "Authorization": "Basic bWU6bWU="},
+        id="a browser that sends the password of a link",
+    ),
+    pytest.param({"Origin": "null", "Authorization": SIGNED}, id="a page that signs a request"),
+    pytest.param({"Host": "evil.example"}, id="a foreign name"),
+    pytest.param({"Host": "evil.example:{port}"}, id="a foreign name with the port"),
+    pytest.param({"Host": "127.0.0.1.evil.example:{port}"}, id="a name that begins like ours"),
+    pytest.param({"Host": "localhost.evil.example:{port}"}, id="a name that begins like localhost"),
+    pytest.param({"Host": "evillocalhost:{port}"}, id="a name that ends like localhost"),
+    pytest.param({"Host": "bucket.s3.amazonaws.com"}, id="a name of AWS"),
+    pytest.param({"Host": "127.0.0.1"}, id="no port"),
+    pytest.param({"Host": "127.0.0.1:1"}, id="another port"),
+    pytest.param({"Host": ""}, id="an empty host"),
+]
+FROM_A_CLIENT = [
+    pytest.param({}, id="no header of a browser"),
+    pytest.param(
+        {"User-Agent": "Mozilla/5.0 (compatible; pycurl)", "Authorization": SIGNED},
+        id="a signed request of Celery",
+    ),
+    pytest.param({"Host": "localhost:{port}"}, id="localhost"),
+    pytest.param({"Host": "LOCALHOST:{port}"}, id="localhost in capitals"),
+    pytest.param({"Host": "bucket.localhost:{port}"}, id="a bucket of localhost"),
+]
+METHODS = ("GET", "POST", "PUT", "DELETE", "OPTIONS", "HEAD")
+
+
+def ask(
+    address: str,
+    method: str = "GET",
+    path: str = "/",
+    *,
+    body: bytes | None = None,
+    headers: dict[str, str] | None = None,
+) -> http.client.HTTPResponse:
+    """One request. Values of headers may hold `{own}` and `{port}`, the service's address."""
+    host, port = address.rsplit(":", 1)
+    with closing(http.client.HTTPConnection(host, int(port), timeout=10)) as connection:
+        filled = {
+            name: value.format(own=address, port=port) for name, value in (headers or {}).items()
+        }
+        connection.request(method, path, body, filled)
+        response = connection.getresponse()
+        response.read()
+        return response
+
+
+class Process:
+    """A function's process that runs until it is killed."""
+
+    pid = 1
+
+    def __init__(self) -> None:
+        self._mine, self._theirs = socket.socketpair()
+
+    def wait(self) -> int:
+        return len(self._mine.recv(1))
+
+    def send(self, _signal: int) -> None:
+        self._theirs.send(b"x")
+
+    def close(self) -> None:
+        self._mine.close()
+        self._theirs.close()
+
+
+@pytest.fixture(params=["moto", "runtime API", "metadata"])
+def service(request: pytest.FixtureRequest, aws: EmbeddedAws) -> Iterator[str]:
+    """The address of each service in turn."""
+    if request.param == "moto":
+        yield urlsplit(aws.endpoint).netloc
+        return
+    if request.param == "metadata":
+        yield urlsplit(_environment_of_a_task(aws.tasks)["ECS_CONTAINER_METADATA_URI_V4"]).netloc
+        return
+    services, process = HttpServices(), Process()
+    addresses: list[str] = []
+
+    def start(address: str) -> Started:
+        addresses.append(address)
+        return _started(process)
+
+    sandbox = Sandbox(services, start, lambda _: None)
+    yield addresses[0]
+    sandbox.kill()
+    sandbox.join()
+    services.close()
+    process.close()
+
+
+def _started(process: Process) -> Started:
+    return Started(process, Path(os.devnull), lambda: None)  # type: ignore[arg-type]
+
+
+def _environment_of_a_task(driver: EcsDriver) -> dict[str, str]:
+    from tests.local.test_ecs_driver import spec  # noqa: PLC0415 - not for collection
+
+    return driver._environment(spec(""))
+
+
+@pytest.mark.parametrize("headers", FROM_A_PAGE)
+def test_a_request_of_a_web_page_is_refused(service: str, headers: dict[str, str]) -> None:
+    for method in METHODS:
+        response = ask(service, method, "/moto-api/reset", headers=headers)
+        assert response.status == 403, method
+        assert not any(name.lower().startswith("access-control") for name in response.headers)
+
+
+@pytest.mark.parametrize("headers", FROM_A_CLIENT)
+def test_a_request_of_a_client_is_served(service: str, headers: dict[str, str]) -> None:
+    # No service knows the path. The Runtime API takes any POST.
+    for method in ("GET", "POST"):
+        if method == "GET" and _is_runtime_api(service):
+            continue  # it would wait for an invocation
+        response = ask(service, method, "/v4/x/y", headers=headers)
+        assert response.status != 403
+        assert not any(name.lower().startswith("access-control") for name in response.headers)
+        # An object that holds HTML runs no script, whoever opens it.
+        assert response.headers["Content-Security-Policy"] == "sandbox; default-src 'none'"
+        assert response.headers["X-Content-Type-Options"] == "nosniff"
+
+
+def _is_runtime_api(service: str) -> bool:
+    return ask(service, "POST", "/2018-06-01/runtime/init/error", body=b"{}").status == 202
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.0\r\n\r\n",
+        b"GET /\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: {own}\r\nHost: evil.example\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: evil\r\nContent-Length: x\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: evil\r\nContent-Length: -1\r\n\r\n",
+    ],
+)
+def test_a_request_without_one_clear_host_is_refused(service: str, raw: bytes) -> None:
+    host, port = service.rsplit(":", 1)
+    with socket.create_connection((host, int(port)), timeout=10) as connection:
+        connection.sendall(raw.replace(b"{own}", service.encode()))
+        said = connection.makefile("rb").read()
+    assert b"this service has another name" in said
+
+
+def test_a_refused_request_changes_nothing(aws: EmbeddedAws, client: Callable[[str], Any]) -> None:
+    client("sqs").create_queue(QueueName="precious")
+    address = urlsplit(aws.endpoint).netloc
+    page = {"Origin": "http://evil.example", "Sec-Fetch-Site": "cross-site"}
+    assert ask(address, "POST", "/moto-api/reset", headers=page).status == 403
+    assert ask(address, "PUT", "/bucket", headers=page).status == 403
+    assert len(client("sqs").list_queues()["QueueUrls"]) == 1
+    assert client("s3").list_buckets()["Buckets"] == []
+
+
+def test_a_page_can_neither_take_an_invocation_nor_post_its_result() -> None:
+    services, process = HttpServices(), Process()
+    addresses: list[str] = []
+
+    def start(address: str) -> Started:
+        addresses.append(address)
+        return _started(process)
+
+    sandbox = Sandbox(services, start, lambda _: None)
+    posted: list[InvocationResult] = []
+    sandbox.post = lambda _, result: posted.append(result)  # type: ignore[method-assign]
+    sandbox.next_invocation = lambda: (Invocation("id", "arn", b"secret", 1), 0.0)  # type: ignore[method-assign]
+    page = {"Origin": "http://evil.example"}
+    path = "/2018-06-01/runtime/invocation"
+    assert ask(addresses[0], "GET", f"{path}/next", headers=page).status == 403
+    assert ask(addresses[0], "POST", f"{path}/id/response", body=b"x", headers=page).status == 403
+    assert ask(addresses[0], "GET", f"{path}/next").status == 200
+    assert posted == []
+    sandbox.kill()
+    sandbox.join()
+    services.close()
+    process.close()
+
+
+@pytest.mark.parametrize(
+    ("host", "style"),
+    [
+        ("127.0.0.1", "path"),
+        ("127.0.0.1", "auto"),
+        ("localhost", "path"),
+        ("localhost", "auto"),
+        ("localhost", "virtual"),
+    ],
+)
+def test_boto3_reaches_its_buckets_in_every_style_of_address(
+    aws: EmbeddedAws, host: str, style: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resolve = socket.getaddrinfo
+    # As systemd's resolver and browsers do. Others may not know names below localhost.
+    monkeypatch.setattr(
+        socket,
+        "getaddrinfo",
+        lambda name, *rest, **more: resolve(
+            "127.0.0.1" if name.endswith("localhost") else name, *rest, **more
+        ),
+    )
+    s3: Any = boto3.client(
+        "s3",
+        endpoint_url=f"http://{host}:{urlsplit(aws.endpoint).port}",
+        region_name=REGION,
+        aws_access_key_id=FAKE_KEY,
+        aws_secret_access_key=FAKE_KEY,
+        config=Config(s3={"addressing_style": style}),
+    )
+    s3.create_bucket(Bucket="data")
+    s3.put_object(Bucket="data", Key="a/b.txt", Body=b"text")
+    assert s3.get_object(Bucket="data", Key="a/b.txt")["Body"].read() == b"text"
+    assert [each["Key"] for each in s3.list_objects_v2(Bucket="data")["Contents"]] == ["a/b.txt"]
+
+
+@pytest.mark.parametrize(
+    ("address", "host", "is_ours"),
+    [
+        (("172.17.0.1", 4566), "172.17.0.1:4566", True),
+        (("172.17.0.1", 4566), "localhost:4566", False),
+        (("172.17.0.1", 4566), "127.0.0.1:4566", False),
+        (("127.0.0.1", 4566), "172.17.0.1:4566", False),
+        (("127.0.0.1", 80), "127.0.0.1", True),
+        (("127.0.0.1", 80), "localhost", True),
+        (("127.0.0.1", 80), "127.0.0.1:80", True),
+        (("127.0.0.1", 80), "evil.example", False),
+        (("127.0.0.1", 4566), "localhost.:4566", False),
+        (("127.0.0.1", 4566), ".localhost:4566", False),
+        (("127.0.0.1", 4566), "user@localhost:4566", False),
+        (("127.0.0.1", 4566), "evil.example/.localhost:4566", False),
+    ],
+)
+def test_the_hosts_are_the_address_that_is_listened_on_and_names_of_loopback(
+    address: tuple[str, int], host: str, *, is_ours: bool
+) -> None:
+    assert web_guard.is_own_host(host, address) is is_ours
+
+
+def test_a_server_on_another_address_serves_that_address() -> None:
+    # All of 127.0.0.0/8 is this machine, so this stands for Docker's bridge.
+    server = MotoServer(0, "127.0.0.2")
+    try:
+        address = f"127.0.0.2:{server.port}"
+        assert ask(address).status != 403
+        assert ask(address, headers={"Host": f"127.0.0.1:{server.port}"}).status == 403
+    finally:
+        server.stop()
+
+
+def test_a_service_of_any_handler_is_guarded() -> None:
+    class Open(QuietHandler):
+        def do_GET(self) -> None:  # noqa: N802 - the base class's name
+            self.respond(200, headers={"Access-Control-Allow-Origin": "*"})
+
+    services = HttpServices()
+    service = services.open(Open)
+    assert ask(service.address, headers={"Origin": "null"}).status == 403
+    response = ask(service.address)
+    assert (response.status, "Access-Control-Allow-Origin" in response.headers) == (200, False)
+    services.close()

@@ -1,0 +1,31 @@
+"""What the tests of an attempt share besides fixtures."""
+
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from longhaul.runner.spark.progress import Effort, SparkSample
+from longhaul.job import Job
+
+OUTPUT = "clean/2013-01/"
+CSV = (
+    b"year,month,day,dep_time,sched_dep_time,dep_delay,arr_time,sched_arr_time,arr_delay,carrier,flight,tailnum,origin,dest,"
+    b"air_time,distance,hour,minute,time_hour\n"
+    b"2013,1,1,517,515,2,830,819,11,UA,1545,N14228,EWR,IAH,227,1400,5,15,2013-01-01T10:00:00Z\n"
+    b"2013,1,1,517,515,late,830,819,11,UA,1545,N14228,EWR,IAH,227,1400,5,15,2013-01-01T10:00:00Z\n"
+)
+
+
+def write_one_row(spark: SparkSession, job: Job[Any]) -> None:
+    job.write(spark.range(1))
+
+
+class NoSpark:
+    def await_session(self, _input_bytes: int = 0) -> None:
+        raise AssertionError("Spark is not needed")
+
+    def sample(self) -> SparkSample:
+        return SparkSample()
+
+    def effort(self) -> Effort:
+        return Effort(0.0, 0.0, 0)

@@ -1,0 +1,162 @@
+"""One Spark for all tests of jobs, on the gateway that the runner uses."""
+
+import json
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from http import HTTPStatus
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+from moto.server import ThreadedMotoServer
+from pyspark.sql import SparkSession
+
+from longhaul.local.moto_repairs import dynamodb_atomic
+from longhaul.local.moto_repairs.patching import Patches
+from longhaul.runner.attempt import AttemptRunner
+from longhaul.runner.io.work_area import DiskArea
+from longhaul.runner.loading import LoadedJob, load
+from longhaul.runner.running_job import RunningJob
+from longhaul.runner.spark.base import BaseSpark
+from longhaul.runner.spark.progress import ProcessTree
+from longhaul.runner.stopping import Stop
+from longhaul.runner.task import Task
+from longhaul.testing import RESOURCES, emitted, make_job, spark, written  # noqa: F401 - fixtures
+from longhaul.adapters.background import Threads
+from longhaul.adapters.clock import SystemClock
+from longhaul.adapters.dynamodb.leases import DynamoLeases
+from longhaul.adapters.dynamodb.table import creation
+from longhaul.adapters.publisher import S3Publisher
+from longhaul.adapters.s3 import S3Requests
+from longhaul.domain.claim import Claim
+from longhaul.domain.lease import Lease
+from longhaul.domain.message import Message
+from longhaul.job import Params
+from longhaul.settings import LeaseSettings
+from tests.builders import BUCKET, body, running, settings, stage
+
+
+@dataclass
+class Cloud:
+    """Table, bucket and lease of one attempt, on moto."""
+
+    s3: Any
+    dynamodb: Any
+    leases: DynamoLeases
+
+    def lease(self) -> Lease:
+        lease = self.leases.load("main#january")
+        assert lease is not None
+        return lease
+
+    def claim(self, **request: Any) -> Lease:
+        """A job with this request, claimed; its message is where the runner looks for it."""
+        job = json.loads(body(**request))["job"]
+        lease = running()
+        lease = replace(
+            lease, execution_input=lease.input.model_copy(update={"job": job}).model_dump_json()
+        )
+        S3Requests(self.s3, BUCKET).put(lease.request_ref, Message(body(**request), {}))
+        self.leases.claim(Claim(lease, replaces=None), stage())
+        return lease
+
+    def objects(self, prefix: str) -> list[str]:
+        return [
+            item["Key"]
+            for item in self.s3.list_objects_v2(Bucket=BUCKET, Prefix=prefix).get("Contents", [])
+        ]
+
+    def pending_uploads(self) -> list[str]:
+        return [
+            upload["Key"]
+            for upload in self.s3.list_multipart_uploads(Bucket=BUCKET).get("Uploads", [])
+        ]
+
+
+def build_cloud(endpoint: str | None = None) -> Cloud:
+    s3, dynamodb = (
+        boto3.client("s3", endpoint_url=endpoint),
+        boto3.client("dynamodb", endpoint_url=endpoint),
+    )
+    s3.create_bucket(Bucket=BUCKET)
+    dynamodb.create_table(**creation("leases"))
+    return Cloud(s3, dynamodb, DynamoLeases(dynamodb, "leases", SystemClock(), random.Random(1)))
+
+
+@pytest.fixture
+def cloud() -> Iterator[Cloud]:
+    # Progress is written from a thread of its own, and stock moto is not made for two.
+    patches = Patches()
+    dynamodb_atomic.apply(patches)
+    with mock_aws():
+        yield build_cloud()
+    patches.undo()
+
+
+@pytest.fixture(scope="module")
+def moto() -> Iterator[str]:
+    server = ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def remote(moto: str) -> Cloud:
+    connection = HTTPConnection(moto.removeprefix("http://"))
+    connection.request("POST", "/moto-api/reset")
+    assert connection.getresponse().status == HTTPStatus.OK
+    connection.close()
+    return build_cloud(moto)
+
+
+Run = Callable[[SparkSession, RunningJob[Any]], None]
+MakeAttempt = Callable[..., AttemptRunner]
+
+
+class SharedSpark(BaseSpark):
+    """The session of all tests, for one attempt."""
+
+    def __init__(self, session: SparkSession, stop: Stop) -> None:
+        super().__init__(RESOURCES, stop, tree=ProcessTree(), watch_every_s=0.025)
+        self._session.set_result(session)
+
+    def close(self) -> None:
+        """Leave it to the other tests."""
+
+
+@pytest.fixture
+def make_attempt(
+    cloud: Cloud,
+    spark: SparkSession,  # noqa: F811 - the fixture
+    tmp_path: Path,
+) -> MakeAttempt:
+    """The attempt that owns the lease; `run` takes the place of the job in the catalogue."""
+
+    def make(run: Run | None = None, **changes: Any) -> AttemptRunner:
+        stop = changes.pop("stop", None) or Stop()
+        values: dict[str, Any] = {
+            "id": cloud.lease().id,
+            "settings": settings(lease=LeaseSettings(progress_period_s=0.05)),
+            "task": Task("arn:task/1", RESOURCES),
+            "clock": SystemClock(),
+            "background": Threads(),
+            "leases": cloud.leases,
+            "reports": cloud.leases,
+            "requests": S3Requests(cloud.s3, BUCKET),
+            "publisher": S3Publisher(cloud.s3, BUCKET),
+            "s3": cloud.s3,
+            "scratch": tmp_path / "scratch",
+            "area": DiskArea(cloud.s3, tmp_path / "scratch", {}),
+            "spark": SharedSpark(spark, stop),
+            "load": load if run is None else lambda *_: LoadedJob(run, Params()),
+            "stop": stop,
+        }
+        return AttemptRunner(**{**values, **changes})
+
+    return make

@@ -1,0 +1,231 @@
+"""What jobs do with Spark, each once, on few rows: `python -m tests.runner.everyday_spark FOLDER`.
+
+It prints a line for each. A class that is missing ends it with a traceback. MLlib is called through
+the JVM: `pyspark.ml` needs NumPy, which neither this environment nor the image has.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyspark
+from pyspark import StorageLevel
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
+
+from longhaul.catalogue import daily_delays, flights_clean, probe, sql
+from longhaul.runner.emitting import Emitter
+from longhaul.runner.io.staging import StagedInput
+from longhaul.runner.resources import Resources
+from longhaul.runner.running_job import RunningJob
+from longhaul.runner.spark.aot_training import work
+from longhaul.runner.spark.gateway import Gateway
+from longhaul.runner.spark.session import build_session, session_options
+from longhaul.job import Params
+from tests.builders import running, settings, stage
+from tests.runner.attempts import CSV
+
+RESOURCES = Resources(cores=2, memory_mib=2048)
+THINGS: list[Callable[[SparkSession, Path], object]] = []
+
+
+def thing(do: Callable[[SparkSession, Path], object]) -> Callable[[SparkSession, Path], object]:
+    THINGS.append(do)
+    return do
+
+
+def job(folder: Path, params: Any, **inputs: Path) -> RunningJob[Any]:
+    staged = {}
+    for name, source in inputs.items():
+        files = [each for each in source.rglob("*") if each.is_file()] if source.is_dir() else []
+        extensions = {each.suffix[1:] for each in files} or {source.suffix[1:]}
+        staged[name] = StagedInput(source.as_uri(), 1, 1, frozenset(extensions))
+    return RunningJob(
+        params, staged, folder, lambda _: None, Emitter(settings(), stage(), running())
+    )
+
+
+thing(work)  # CSV, Parquet, JSON, ORC, joins, windows, SQL, a Python function
+
+
+@thing
+def catalogue(spark: SparkSession, folder: Path) -> None:
+    raw = folder / "flights.csv"
+    raw.write_bytes(CSV)
+    flights_clean.run(spark, clean := job(folder / "clean", flights_clean.Params(), flights=raw))
+    main = Path(str(clean.folder_of(".")))
+    daily_delays.run(spark, job(folder / "delays", Params(), clean=main))
+    query = "SELECT carrier, count(*) AS n, listagg(tailnum) AS t FROM flights GROUP BY carrier"
+    sql.run(spark, job(folder / "sql", sql.Params(query=query), flights=raw))
+    probe.run(spark, job(folder / "probe", probe.Params()))
+
+
+@thing
+def codecs(spark: SparkSession, folder: Path) -> None:
+    rows = spark.range(100).withColumn("text", F.repeat(F.lit("ab"), 50))
+    for format_, names in {
+        "parquet": ("snappy", "gzip", "zstd", "lz4_raw", "none"),
+        "orc": ("snappy", "zlib", "zstd", "lz4", "none"),
+        "csv": ("gzip", "bzip2", "deflate", "none"),
+        "json": ("gzip", "bzip2", "none"),
+    }.items():
+        for name in names:
+            place = (folder / f"{format_}-{name}").as_uri()
+            rows.write.format(format_).option("compression", name).save(place)
+            assert spark.read.format(format_).load(place).count() == 100
+
+
+@thing
+def formats(spark: SparkSession, folder: Path) -> None:
+    rows = spark.range(10).withColumn("text", F.lit("x"))
+    rows.select("text").write.text((folder / "text").as_uri())
+    assert spark.read.text((folder / "text").as_uri()).count() == 10
+    assert spark.read.format("binaryFile").load((folder / "text").as_uri()).count() > 0
+    rows.write.xml((folder / "xml").as_uri(), rowTag="row")
+    assert spark.read.xml((folder / "xml").as_uri(), rowTag="row").count() == 10
+
+
+@thing
+def functions(spark: SparkSession, folder: Path) -> None:
+    del folder
+    row = spark.sql(
+        """SELECT to_json(from_json('{"a": 1}', 'a int')), from_csv('1', 'a int'),
+        parse_json('{"a": 1}'), variant_get(parse_json('{"a": 1}'), '$.a', 'int'),
+        'a' COLLATE UNICODE_CI = 'A', regexp_replace('abc', 'b+', 'x'), sha2('a', 256),
+        aes_decrypt(aes_encrypt('a', '0000111122223333'), '0000111122223333'),
+        date_format(timestamp'2013-01-01 10:00:00', 'yyyy-MM-dd EEE'), soundex('abc'),
+        url_encode('a b'), transform(array(1, 2), x -> x + 1), xxhash64('a'), crc32('a')"""
+    ).collect()
+    assert row[0][4] is True
+    spark.range(100).select(
+        F.approx_count_distinct("id"),
+        F.percentile_approx("id", 0.5),
+        F.count_min_sketch("id", F.lit(0.1), F.lit(0.9), F.lit(1)),
+        F.bitmap_construct_agg(F.bitmap_bit_position("id")),
+    ).collect()
+    assert spark.range(10).stat.corr("id", "id") == 1.0
+    spark.range(10).summary().collect()
+
+
+@thing
+def shuffles(spark: SparkSession, folder: Path) -> None:
+    rows = spark.range(10_000).withColumn("k", F.col("id") % 7)
+    for level in (StorageLevel.MEMORY_AND_DISK, StorageLevel.DISK_ONLY):
+        kept = rows.persist(level)
+        assert kept.repartition(5, "k").sortWithinPartitions("id").count() == 10_000
+        kept.unpersist()
+    rows.groupBy("k").pivot("k").count().collect()
+    rows.rollup("k").agg(F.collect_list("id")).collect()
+    spark.sparkContext.setCheckpointDir((folder / "checkpoints").as_uri())
+    assert rows.checkpoint().count() == 10_000
+    many = spark.sparkContext.broadcast({"a": 1})
+    add = spark.sparkContext.accumulator(0)
+    spark.sparkContext.parallelize(range(10)).foreach(lambda n: add.add(n + many.value["a"]))
+    assert add.value == 55
+
+
+@thing
+def python(spark: SparkSession, folder: Path) -> None:
+    del folder
+    pairs = spark.sparkContext.parallelize(range(100)).map(lambda n: (n % 3, n))
+    assert dict(pairs.reduceByKey(lambda a, b: a + b).collect())[0] == 1683
+    double = F.udf(lambda n: n * 2, "long")
+    assert spark.range(3).select(F.sum(double("id"))).first()[0] == 6  # type: ignore[index]
+
+    class Twice:
+        def eval(self, n: int) -> Iterator[tuple[int]]:
+            yield (n,)
+            yield (n,)
+
+    assert F.udtf(Twice, returnType="n int")(F.lit(1)).count() == 2
+    spark.range(3).foreachPartition(lambda rows: [None for _ in rows])
+
+
+@thing
+def tables(spark: SparkSession, folder: Path) -> None:
+    del folder
+    spark.range(3).write.saveAsTable("kept")
+    assert spark.catalog.tableExists("kept")
+    spark.sql("CREATE TABLE made (id BIGINT, day DATE) USING parquet PARTITIONED BY (day)")
+    spark.sql("INSERT INTO made SELECT id, DATE'2013-01-01' FROM kept")
+    assert spark.table("made").count() == 3
+    spark.sql("EXPLAIN FORMATTED SELECT * FROM made JOIN kept USING (id)").collect()
+
+
+@thing
+def streams(spark: SparkSession, folder: Path) -> None:
+    """What is there now, with state in the default store."""
+    spark.range(10).write.json((folder / "in").as_uri())
+    query = (
+        spark.readStream.schema("id long")
+        .json((folder / "in").as_uri())
+        .groupBy((F.col("id") % 2).alias("k"))
+        .count()
+        .writeStream.outputMode("complete")
+        .format("memory")
+        .queryName("counts")
+        .option("checkpointLocation", (folder / "checkpoint").as_uri())
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    assert spark.table("counts").count() == 2
+
+
+@thing
+def mllib(spark: SparkSession, folder: Path) -> None:
+    """Regression, classification, trees, clusters, recommendation, and a saved model."""
+    context: Any = spark.sparkContext
+    ml, gateway = context._jvm.org.apache.spark.ml, context._gateway
+    rows = spark.range(200).selectExpr(
+        "cast(id AS double) AS x",
+        "cast(id % 7 AS double) AS y",
+        "cast(id % 2 AS double) AS label",
+        "cast(id % 10 AS int) AS user",
+        "cast(id % 5 AS int) AS item",
+    )
+    names = gateway.new_array(context._jvm.java.lang.String, 2)
+    names[0], names[1] = "x", "y"
+    assemble = ml.feature.VectorAssembler().setInputCols(names).setOutputCol("features")
+    data = assemble.transform(rows._jdf)
+    scaler = ml.feature.StandardScaler().setInputCol("features").setOutputCol("scaled")
+    assert scaler.fit(data).transform(data).count() == 200
+    for estimator in (
+        ml.regression.LinearRegression().setMaxIter(5),
+        ml.classification.LogisticRegression().setMaxIter(5),
+        ml.classification.RandomForestClassifier().setNumTrees(3),
+        ml.regression.GBTRegressor().setMaxIter(2),
+        ml.clustering.KMeans().setK(3),
+        ml.feature.PCA().setK(1).setInputCol("features").setOutputCol("first"),
+    ):
+        model = estimator.fit(data)
+        assert model.transform(data).count() == 200, estimator
+    als = ml.recommendation.ALS().setMaxIter(2).setRank(2)
+    als.setUserCol("user").setItemCol("item").setRatingCol("x").fit(rows._jdf)
+    trained = ml.classification.LogisticRegression().setMaxIter(5).fit(data)
+    trained.write().overwrite().save((folder / "model").as_uri())
+    loaded = ml.classification.LogisticRegressionModel.load((folder / "model").as_uri())
+    assert loaded.coefficients().equals(trained.coefficients())
+    trained.evaluate(data).areaUnderROC()
+
+
+def main(folder: Path) -> None:
+    gateway = Gateway(folder, RESOURCES)
+    try:
+        gateway.attach()
+        spark = build_session("everyday", session_options(RESOURCES, folder))
+        for each in THINGS:
+            place = folder / each.__name__
+            place.mkdir()
+            each(spark, place)
+            sys.stdout.write(f"{each.__name__}\n")
+            sys.stdout.flush()
+        spark.stop()
+    finally:
+        gateway.stop()
+    sys.stdout.write(f"done with {Path(pyspark.__file__).parent}\n")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,213 @@
+"""The AOT cache: whose it is, and that Spark starts without it."""
+
+import fcntl
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+from pyspark import SparkContext
+
+from longhaul.cli.synth import REPOSITORY
+from longhaul.runner.resources import Resources
+from longhaul.runner.spark import aot_cache, aot_training, jvm
+from longhaul.runner.spark.gateway import Gateway
+from tests.patience import DEADLINE_S
+
+RESOURCES = Resources(cores=2, memory_mib=2048)
+
+
+@pytest.fixture
+def installation(tmp_path: Path) -> tuple[Path, list[Path]]:
+    """A JVM and jars, as far as the name of their cache is concerned."""
+    files = [tmp_path / name for name in ("java", "a.jar", "b.jar")]
+    for file in files:
+        file.write_bytes(b"x")
+    return files[0], files[1:]
+
+
+def test_a_cache_belongs_to_one_jvm_one_class_path_and_one_set_of_flags(
+    installation: tuple[Path, list[Path]],
+) -> None:
+    java, jars = installation
+    paths = [aot_cache.cache_path(java, jars, ["-XX:+A"])]
+    assert aot_cache.cache_path(java, jars, ["-XX:+A"]) == paths[0]
+    paths.append(aot_cache.cache_path(java, jars, ["-XX:+B"]))
+    paths.append(aot_cache.cache_path(java, jars[:1], ["-XX:+A"]))
+    jars[1].write_bytes(b"xy")
+    paths.append(aot_cache.cache_path(java, jars, ["-XX:+A"]))
+    java.write_bytes(b"another JVM")
+    paths.append(aot_cache.cache_path(java, jars, ["-XX:+A"]))
+    assert len(set(paths)) == len(paths)
+
+
+def test_a_cache_is_used_if_it_exists_and_fits_the_heap(tmp_path: Path) -> None:
+    there = tmp_path / "spark.aot"
+    assert aot_cache.use(there, 2048) == []
+    there.touch()
+    assert f"-XX:AOTCache={there}" in aot_cache.use(there, 2048)
+    assert aot_cache.use(there, 64 * 1024) == []
+
+
+def test_the_parallel_collector_is_for_several_cores_and_small_heaps(tmp_path: Path) -> None:
+    chosen = {
+        task: "-XX:+UseParallelGC" in jvm.command(task, tmp_path, aot=[])
+        for task in (RESOURCES, Resources(1, 4096), Resources(16, 98_304))
+    }
+
+    assert chosen == {RESOURCES: True, Resources(1, 4096): False, Resources(16, 98_304): False}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b"", id="empty", marks=pytest.mark.slow),  # the same without a header to read
+        pytest.param(b"garbage" * 100_000, id="garbage"),
+    ],
+)
+def test_a_jvm_starts_without_a_cache_that_is_damaged(tmp_path: Path, content: bytes) -> None:
+    damaged = tmp_path / "spark.aot"
+    damaged.write_bytes(content)
+    gateway = Gateway(tmp_path, RESOURCES, aot=aot_cache.use(damaged, RESOURCES.heap_mib))
+    try:
+        gateway.attach(DEADLINE_S)
+        assert gateway.is_alive
+    finally:
+        gateway.stop()
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the cache goes, instead of this installation's own."""
+    place = tmp_path / "cache" / "spark-1.aot"
+    monkeypatch.setattr(aot_training, "cache_path", lambda: place)
+    monkeypatch.setattr(aot_training, "cache_folder", lambda: place.parent)
+    monkeypatch.setattr(aot_training.jars, "make_copies", lambda: None)
+    monkeypatch.setattr(aot_training.signal, "signal", lambda *_: None)
+    return place
+
+
+@pytest.fixture
+def trained(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Training without a JVM, which takes a minute: a file is written, and is taken by the JVM."""
+    made: list[Path] = []
+
+    def train(path: Path, _folder: Path) -> None:
+        path.write_bytes(b"cache")
+        made.append(path)
+
+    monkeypatch.setattr(aot_training, "_train", train)
+    monkeypatch.setattr(aot_training, "_check", lambda *_: None)
+    return made
+
+
+def test_a_cache_appears_whole_and_replaces_those_of_other_installations(
+    place: Path, trained: list[Path]
+) -> None:
+    place.parent.mkdir()
+    other = place.with_name("spark-2.aot")
+    other.touch()
+    (place.parent / "building-interrupted").mkdir()
+
+    assert aot_training.main() == 0
+
+    assert trained[0] != place
+    assert place.read_bytes() == b"cache"
+    assert sorted(file.name for file in place.parent.iterdir()) == ["lock", "spark-1.aot"]
+
+
+def test_an_existing_cache_is_not_made_again(place: Path, trained: list[Path]) -> None:
+    place.parent.mkdir()
+    place.write_bytes(b"made before")
+
+    assert aot_training.main() == 0
+
+    assert (place.read_bytes(), trained) == (b"made before", [])
+
+
+def test_of_two_that_make_a_cache_at_once_one_leaves(place: Path, trained: list[Path]) -> None:
+    place.parent.mkdir()
+    with (place.parent / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert aot_training.main() == 0
+    assert trained == []
+    assert not place.exists()
+
+
+def test_a_cache_that_the_jvm_refuses_is_not_kept(
+    place: Path, trained: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Path) -> None:
+        raise aot_training.TrainingError("no")
+
+    monkeypatch.setattr(aot_training, "_check", refuse)
+
+    assert aot_training.main() == 1
+
+    assert len(trained) == 1
+    assert [file.name for file in place.parent.iterdir()] == ["lock"]
+
+
+def test_the_image_copies_every_module_of_the_training(tmp_path: Path) -> None:
+    steps = (REPOSITORY / "jobs" / "Dockerfile").read_text()
+    for line in re.findall(r"^COPY (.+ /opt/aot/.+)$", steps, re.MULTILINE):
+        *sources, target = line.split()
+        place = tmp_path / Path(target).relative_to("/opt/aot")
+        for source in sources:
+            if (REPOSITORY / source).is_dir():
+                shutil.copytree(REPOSITORY / source, place)
+            else:
+                place.mkdir(parents=True, exist_ok=True)
+                shutil.copy(REPOSITORY / source, place)
+
+    # The second module is imported when it is needed.
+    code = "import longhaul.runner.spark.aot_training as t, longhaul.runner.slimming; print(t.__file__)"
+    # -S: the installation in this environment would find what was not copied.
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code],
+        cwd=tmp_path,
+        env={"PYTHONPATH": sysconfig.get_path("purelib")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert Path(done.stdout.strip()).is_relative_to(tmp_path)
+
+
+@pytest.mark.slow
+def test_a_real_cache_is_accepted_whole_and_refused_with_a_wrong_byte(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(aot_cache, "cache_folder", lambda: tmp_path)
+    # PySpark keeps the connection to its first JVM, and this one ends with the training.
+    for kept in ("_gateway", "_jvm"):
+        monkeypatch.setattr(SparkContext, kept, None)
+    aot_training.make(jvm.cache_path())
+    (made,) = tmp_path.glob("*.aot")
+    for cores in (1, 2):  # another collector reads it too
+        assert _starts(made, "-XX:AOTMode=on", cores=cores).returncode == 0
+
+    content = bytearray(made.read_bytes())
+    cut_off = tmp_path / "cut-off"
+    cut_off.write_bytes(content[: len(content) // 2])
+    assert _starts(cut_off, "-XX:AOTMode=on").returncode != 0
+    assert _starts(cut_off).returncode == 0
+
+    content[len(content) // 2] ^= 0xFF
+    monkeypatch.setattr(aot_training, "_train", lambda path, _folder: path.write_bytes(content))
+    with pytest.raises(aot_training.TrainingError, match="does not take"):
+        aot_training.make(tmp_path / "again.aot")
+    assert not (tmp_path / "again.aot").exists()
+
+
+def _starts(cache: Path, *more: str, cores: int = 2) -> "subprocess.CompletedProcess[bytes]":
+    task = Resources(cores, memory_mib=2048)
+    *start, _ = jvm.command(task, cache.parent, aot=[*aot_cache.use(cache, task.heap_mib), *more])
+    return subprocess.run(
+        [*start, "-version"], capture_output=True, timeout=DEADLINE_S, check=False
+    )

@@ -1,0 +1,232 @@
+"""What one attempt leaves in its row and its bucket, and its exit code."""
+
+from datetime import timedelta
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from longhaul.adapters.clock import SystemClock
+from longhaul.adapters.publisher import read_manifest
+from longhaul.domain.lease import AttemptId
+from longhaul.domain.manifest import Manifest, ManifestFile
+from longhaul.domain.verdict import ExitCode
+from longhaul.job import Job
+from tests.builders import BUCKET, settings
+from tests.runner.attempts import CSV, OUTPUT, NoSpark, write_one_row
+from tests.runner.conftest import Cloud, MakeAttempt
+
+ROW = b'{"n":1}\n'
+
+
+def input_file(cloud: Cloud) -> None:
+    cloud.s3.put_object(Bucket=BUCKET, Key="raw/2013-01.csv", Body=CSV)
+
+
+def test_a_job_ends_published_with_exact_counts_in_its_manifest(
+    cloud: Cloud, make_attempt: MakeAttempt
+) -> None:
+    cloud.claim()
+    input_file(cloud)
+    attempt = make_attempt()
+
+    assert attempt.run() is ExitCode.OK
+
+    lease = cloud.lease()
+    assert lease.attempt.output is not None
+    assert lease.attempt.published_at is not None
+    assert lease.attempt.task_arn == "arn:task/1"
+    manifest, _ = read_manifest(cloud.s3, BUCKET, OUTPUT)
+    assert manifest is not None
+    assert (manifest.token, manifest.rows) == (lease.id.token, {".": 1, "quarantine": 1})
+    assert sorted(cloud.objects(OUTPUT)) == sorted(
+        [OUTPUT + file.path for file in manifest.files] + [f"{OUTPUT}_SUCCESS"]
+    )
+    assert cloud.pending_uploads() == []
+    assert not attempt.scratch.exists()
+
+
+def test_progress_shows_phase_tasks_and_a_fraction_that_never_goes_back(
+    cloud: Cloud, make_attempt: MakeAttempt
+) -> None:
+    cloud.claim()
+    input_file(cloud)
+    seen = []
+
+    class Listening:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(cloud.leases, name)
+
+        def report_progress(self, attempt: Any, progress: dict[str, Any], *times: Any) -> Any:
+            seen.append(progress)
+            return cloud.leases.report_progress(attempt, progress, *times)
+
+    assert make_attempt(reports=Listening()).run() is ExitCode.OK
+
+    fractions = [progress["fraction"] for progress in seen]
+    assert fractions == sorted(fractions)
+    assert {"running"} < {progress["phase"] for progress in seen} | {"staging", "publishing"}
+    assert any(progress["note"] == "writing clean rows" for progress in seen)
+    assert max(progress["tasks"][1] for progress in seen) > 0
+
+
+def test_a_wrong_parameter_is_permanent_and_names_the_field_not_the_value(
+    cloud: Cloud, make_attempt: MakeAttempt
+) -> None:
+    cloud.claim(params={"max_bad_fraction": 17, "colour": "secret"})
+
+    assert make_attempt().run() is ExitCode.PERMANENT
+
+    result = cloud.lease().attempt.result
+    assert result is not None
+    assert result.kind == "permanent"
+    assert "params.max_bad_fraction: Input should be less than or equal to 1" in result.error
+    assert "params.colour" in result.error
+    assert "secret" not in result.error
+
+
+def test_a_missing_input_is_permanent_and_named(cloud: Cloud, make_attempt: MakeAttempt) -> None:
+    cloud.claim()
+
+    assert make_attempt().run() is ExitCode.PERMANENT
+
+    result = cloud.lease().attempt.result
+    assert result is not None
+    assert result.error == f"input 'flights': nothing at s3://{BUCKET}/raw/2013-01.csv"
+
+
+def test_an_existing_output_in_mode_error_is_permanent_before_anything_is_begun(
+    cloud: Cloud, make_attempt: MakeAttempt
+) -> None:
+    cloud.claim(mode="error")
+    cloud.s3.put_object(Bucket=BUCKET, Key=f"{OUTPUT}part-0.csv", Body=b"")
+
+    assert make_attempt(spark=NoSpark()).run() is ExitCode.PERMANENT
+
+    result = cloud.lease().attempt.result
+    assert result is not None
+    assert result.error.startswith(
+        f"output: mode is error, and s3://{BUCKET}/{OUTPUT} holds part-0.csv"
+    )
+
+
+def test_an_output_that_came_up_while_the_job_ran_in_mode_error_is_permanent_and_stays(
+    cloud: Cloud, make_attempt: MakeAttempt
+) -> None:
+    cloud.claim(inputs={}, mode="error")
+
+    def run(spark: SparkSession, job: Job[Any]) -> None:
+        write_one_row(spark, job)
+        cloud.s3.put_object(Bucket=BUCKET, Key=f"{OUTPUT}part-0.csv", Body=b"")
+
+    assert make_attempt(run).run() is ExitCode.PERMANENT
+
+    assert cloud.lease().attempt.output is None
+    assert (cloud.objects(OUTPUT), cloud.pending_uploads()) == ([f"{OUTPUT}part-0.csv"], [])
+
+
+def test_an_append_adds_to_the_output_of_another_job(
+    cloud: Cloud, make_attempt: MakeAttempt
+) -> None:
+    older = Manifest(key="main#older", run=1, attempt=1, files=(), rows={".": 4})
+    cloud.s3.put_object(
+        Bucket=BUCKET, Key=f"{OUTPUT}_SUCCESS", Body=older.model_dump_json().encode()
+    )
+    cloud.claim(inputs={}, mode="append")
+
+    assert make_attempt(write_one_row).run() is ExitCode.OK
+
+    manifest, _ = read_manifest(cloud.s3, BUCKET, OUTPUT)
+    assert manifest is not None
+    assert manifest.published == (older.token, cloud.lease().id.token)
+
+
+def test_a_job_that_compacts_its_own_output_keeps_what_was_appended_while_it_ran(
+    cloud: Cloud, make_attempt: MakeAttempt
+) -> None:
+    run = 1767323045000
+
+    def appended(key: str, before: Manifest | None = None) -> Manifest:
+        """An append of one row by another job; puts the file and the manifest."""
+        file = f"part-{AttemptId(key, run, 1).token}.json"
+        files = (*(before.files if before else ()), ManifestFile(path=file, size=len(ROW)))
+        manifest = Manifest(key=key, run=run, attempt=1, files=files)
+        cloud.s3.put_object(Bucket=BUCKET, Key=OUTPUT + file, Body=ROW)
+        cloud.s3.put_object(
+            Bucket=BUCKET, Key=f"{OUTPUT}_SUCCESS", Body=manifest.model_dump_json().encode()
+        )
+        return manifest
+
+    first = appended("main#first")
+    cloud.claim(inputs={"rows": f"s3://{BUCKET}/{OUTPUT}"})
+
+    def compact(spark: SparkSession, job: Job[Any]) -> None:
+        rows = spark.read.json(job.input("rows"))
+        appended("main#second", before=first)
+        job.write(rows.coalesce(1), format="json")
+
+    assert make_attempt(compact).run() is ExitCode.OK
+
+    manifest, _ = read_manifest(cloud.s3, BUCKET, OUTPUT)
+    assert manifest is not None
+    kept, compacted = (file.path for file in manifest.files)
+    assert AttemptId("main#second", run, 1).token in kept
+    assert cloud.lease().id.token in compacted
+    assert not any(first.token in name for name in cloud.objects(OUTPUT))
+
+
+def test_a_request_that_became_invalid_is_permanent(
+    cloud: Cloud, make_attempt: MakeAttempt
+) -> None:
+    cloud.claim(job="daily_delays")
+    attempt = make_attempt(settings=settings(jobs=("sql",)))
+
+    assert attempt.run() is ExitCode.PERMANENT
+
+
+def test_a_failing_job_is_recorded_with_its_cause(cloud: Cloud, make_attempt: MakeAttempt) -> None:
+    cloud.claim(inputs={})
+
+    def fail(spark: SparkSession, job: Job[Any]) -> None:
+        job.write(spark.range(3).selectExpr("1 div (id - 2) AS x"))
+
+    assert make_attempt(fail).run() is ExitCode.FAILED
+
+    result = cloud.lease().attempt.result
+    assert result is not None
+    assert result.kind == "failed"
+    assert "[DIVIDE_BY_ZERO] Division by zero" in result.error
+    assert "\tat " not in result.error
+    assert cloud.pending_uploads() == []
+
+
+def test_a_job_that_writes_nothing_has_no_output(cloud: Cloud, make_attempt: MakeAttempt) -> None:
+    cloud.claim(inputs={})
+
+    assert make_attempt(lambda _spark, _job: None).run() is ExitCode.FAILED
+
+    result = cloud.lease().attempt.result
+    assert result is not None
+    assert result.kind == "no_output"
+
+
+def test_a_quiet_period_holds_for_the_time_that_the_job_names(
+    cloud: Cloud, make_attempt: MakeAttempt
+) -> None:
+    cloud.claim(inputs={})
+    attempt, until = make_attempt(), []
+
+    def wait(spark: SparkSession, job: Job[Any]) -> None:
+        with job.quiet("waiting for the API", "20m"):
+            until.append((attempt.progress.note, attempt.progress.quiet_until))
+        until.append((attempt.progress.note, attempt.progress.quiet_until))
+        write_one_row(spark, job)
+
+    attempt = make_attempt(wait)
+    before = SystemClock().now()
+    assert attempt.run() is ExitCode.OK
+
+    (note, during), after = until
+    assert note == "waiting for the API"
+    assert during is not None
+    assert timedelta(minutes=20) <= during - before < timedelta(minutes=25)
+    assert after == ("", None)

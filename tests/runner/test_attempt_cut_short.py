@@ -1,0 +1,249 @@
+"""Attempts that end early: lost, cancelled, out of time, without their JVM."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import timedelta
+from threading import Timer
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+from py4j.protocol import Py4JNetworkError
+from pyspark.sql import SparkSession
+
+from longhaul.runner import attempt as attempt_module
+from longhaul.runner.stopping import Stop, StopReason
+from longhaul.adapters.clock import SystemClock
+from longhaul.adapters.publisher import S3Publisher
+from longhaul.domain.lease import CommittedOutput, State
+from longhaul.domain.verdict import ExitCode
+from longhaul.job import Job
+from tests.builders import BUCKET
+from tests.runner.attempts import OUTPUT, NoSpark, write_one_row
+from tests.runner.conftest import Cloud, MakeAttempt, SharedSpark
+from tests.patience import DEADLINE_S
+
+
+def work_until_stopped(stop: Stop) -> None:
+    """Ends as the stop of the JVM makes a call of Spark's end."""
+    assert stop.wait(10)
+    raise Py4JNetworkError
+
+
+def test_a_second_task_of_the_same_attempt_withdraws(
+    cloud: Cloud, make_attempt: MakeAttempt
+) -> None:
+    lease = cloud.claim()
+    cloud.leases.register_task(lease.id, "arn:task/other", SystemClock().now())
+    before = cloud.lease()
+
+    assert make_attempt().run() is ExitCode.SUPERSEDED
+
+    assert cloud.lease() == before
+
+
+def test_losing_the_lease_while_the_job_runs_ends_it_and_writes_nothing(
+    cloud: Cloud, make_attempt: MakeAttempt
+) -> None:
+    lease = cloud.claim(inputs={})
+    stop = Stop()
+
+    def lose(_spark: SparkSession, _job: Job[Any]) -> None:
+        cloud.leases.settle(
+            cloud.lease(),
+            replace(cloud.lease(), state=State.RELEASED, settled_attempt=lease.attempt.number),
+        )
+        work_until_stopped(stop)
+
+    assert make_attempt(lose, stop=stop).run() is ExitCode.SUPERSEDED
+
+    assert stop.reason is StopReason.SUPERSEDED
+    assert cloud.lease().attempt.result is None
+
+
+def test_losing_the_lease_before_the_commit_publishes_nothing_and_leaves_no_uploads(
+    cloud: Cloud, make_attempt: MakeAttempt
+) -> None:
+    lease = cloud.claim(inputs={})
+
+    class LostAtCommit:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(cloud.leases, name)
+
+        def commit(self, *arguments: Any) -> Any:
+            assert len(cloud.pending_uploads()) > 0
+            row = cloud.lease()
+            cloud.leases.settle(
+                row, replace(row, state=State.RELEASED, settled_attempt=lease.attempt.number)
+            )
+            return cloud.leases.commit(*arguments)
+
+    assert make_attempt(write_one_row, leases=LostAtCommit()).run() is ExitCode.SUPERSEDED
+
+    assert (cloud.objects(OUTPUT), cloud.pending_uploads()) == ([], [])
+
+
+def test_the_cause_of_the_jvms_death_is_awaited_when_its_connection_breaks_first(
+    cloud: Cloud, make_attempt: MakeAttempt, spark: SparkSession
+) -> None:
+    cloud.claim(inputs={})
+    stop = Stop()
+
+    class Dying(SharedSpark):
+        def close(self) -> None:
+            raise AssertionError("closed before the cause is known")
+
+    def break_(_spark: SparkSession, _job: Job[Any]) -> None:
+        Timer(
+            0.3, stop.request, [StopReason.OUT_OF_MEMORY, "Spark's JVM ran out of memory"]
+        ).start()
+        raise ConnectionRefusedError
+
+    attempt = make_attempt(break_, spark=Dying(spark, stop), stop=stop)
+
+    assert attempt.run() is ExitCode.OUT_OF_MEMORY
+
+
+def test_a_cancelled_job_stops_within_a_period(cloud: Cloud, make_attempt: MakeAttempt) -> None:
+    cloud.claim(inputs={})
+    stop = Stop()
+
+    def cancel(_spark: SparkSession, _job: Job[Any]) -> None:
+        cloud.dynamodb.update_item(
+            TableName="leases",
+            Key={"key": {"S": "main#january"}, "item": {"S": "lease"}},
+            UpdateExpression="SET cancel_requested_at = :now",
+            ExpressionAttributeValues={":now": {"N": "1"}},
+        )
+        work_until_stopped(stop)
+
+    assert make_attempt(cancel, stop=stop).run() is ExitCode.INTERRUPTED
+
+    result = cloud.lease().attempt.result
+    assert result is not None
+    assert result.kind == "cancelled"
+
+
+class KilledError(BaseException):
+    """As a SIGKILL: nothing handles it."""
+
+
+def test_a_committed_output_is_published_without_spark(
+    cloud: Cloud, make_attempt: MakeAttempt
+) -> None:
+    cloud.claim(inputs={})
+
+    class DiesAfterCommit:
+        def __getattr__(self, name: str) -> Any:
+            raise KilledError
+
+    with pytest.raises(KilledError):
+        make_attempt(write_one_row, publisher=DiesAfterCommit()).run()
+    assert cloud.objects(OUTPUT) == []
+
+    assert make_attempt(spark=NoSpark()).run() is ExitCode.OK
+
+    assert f"{OUTPUT}_SUCCESS" in cloud.objects(OUTPUT)
+    assert cloud.lease().attempt.published_at is not None
+
+
+def test_a_failed_publish_after_the_commit_keeps_the_uploads(
+    cloud: Cloud, make_attempt: MakeAttempt
+) -> None:
+    cloud.claim(inputs={})
+
+    class Unavailable(S3Publisher):
+        def publish(self, _output: CommittedOutput) -> None:
+            raise ClientError({"Error": {"Code": "SlowDown"}}, "PutObject")
+
+    assert (
+        make_attempt(write_one_row, publisher=Unavailable(cloud.s3, BUCKET)).run()
+        is ExitCode.INTERRUPTED
+    )
+
+    output = cloud.lease().attempt.output
+    assert output is not None
+    assert cloud.lease().attempt.result is None
+    S3Publisher(cloud.s3, BUCKET).publish(output)
+    assert f"{OUTPUT}_SUCCESS" in cloud.objects(OUTPUT)
+
+
+def test_an_attempt_that_cannot_report_for_longer_than_the_stall_timeout_works_on(
+    cloud: Cloud, make_attempt: MakeAttempt
+) -> None:
+    """In an outage of DynamoDB nothing else can tell whether the job is still its own."""
+    lease = cloud.claim(inputs={})
+    failures = []
+
+    class Throttled:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(cloud.leases, name)
+
+        def report_progress(self, *_: object) -> Any:
+            failures.append(1)
+            raise ClientError({"Error": {"Code": "ThrottlingException"}}, "UpdateItem")
+
+    class Hasty:
+        calls = 0
+
+        def now(self) -> Any:
+            self.calls += 1
+            return SystemClock().now() + timedelta(seconds=self.calls * lease.stall_timeout_s)
+
+    def wait_for_failures(spark: SparkSession, job: Job[Any]) -> None:
+        waiter = Stop()
+        while len(failures) < 3:
+            waiter.wait(0.02)
+        write_one_row(spark, job)
+
+    attempt = make_attempt(wait_for_failures, reports=Throttled(), clock=Hasty())
+    assert attempt.run() is ExitCode.OK
+
+
+def test_an_attempt_that_outlasts_its_timeout_ends_itself(
+    cloud: Cloud, make_attempt: MakeAttempt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease = cloud.claim(inputs={})
+    monkeypatch.setattr(attempt_module, "_DEADLINE_MARGIN_S", 0.3 - lease.input.timeout_s)
+    stop = Stop()
+
+    def wait(_spark: SparkSession, _job: Job[Any]) -> None:
+        work_until_stopped(stop)
+
+    assert make_attempt(wait, stop=stop).run() is ExitCode.FAILED
+
+    result = cloud.lease().attempt.result
+    assert result is not None
+    assert result.kind == "timed_out"
+
+
+def run_python(code: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+    )
+
+
+def test_a_runner_does_not_wait_for_threads_that_its_job_has_left() -> None:
+    ended = run_python("""
+import threading, time
+from longhaul.runner.stopping import exit_with
+
+def main():
+    threading.Thread(target=time.sleep, args=(600,)).start()
+    print("last words")
+    return 65
+
+exit_with(main)
+""")
+    assert (ended.returncode, ended.stdout) == (65, "last words\n")
+
+
+def test_a_runner_that_fails_says_where() -> None:
+    ended = run_python("from longhaul.runner.stopping import exit_with; exit_with(lambda: 1 // 0)")
+    assert ended.returncode == 1
+    assert "ZeroDivisionError" in ended.stderr

@@ -1,0 +1,172 @@
+"""Every snippet of docs/jobs.md does what the page says."""
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from gzip import compress
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner
+
+import longhaul.catalogue
+from longhaul.cli.cli import app
+from longhaul.cli.synth import REPOSITORY
+from longhaul.config.settings import Settings
+from longhaul.config.sizes import FARGATE_FREE_DISK_GIB
+from longhaul.adapters.publisher import read_manifest
+from longhaul.domain.errors import InvalidRequestError
+from longhaul.domain.policy import parse_request
+from longhaul.domain.verdict import ExitCode
+from longhaul.settings import LeaseSettings, PathPolicy, RuntimeSettings
+from tests.builders import BUCKET, settings, stage
+from tests.runner.conftest import Cloud, MakeAttempt
+
+PAGE = (REPOSITORY / "docs" / "jobs.md").read_text().replace("my-data", BUCKET)
+SNIPPETS: list[tuple[str, str]] = re.findall(
+    r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL
+)
+# By the comment in their first line: where they belong.
+FILES = {
+    code.partition("\n")[0].removeprefix("# "): code for kind, code in SNIPPETS if kind == "python"
+}
+MESSAGES = {json.loads(text)["job"]: json.loads(text) for kind, text in SNIPPETS if kind == "json"}
+FLIGHTS = (
+    b"year,month,day,carrier,distance\n2013,1,1,UA,1400\n2013,1,1,AA,1089\n2013,1,2,UA,200\n"
+    b"2013,2,1,UA,1\n2013,2,1,UA,2\n"
+)
+
+
+def known(*names: str) -> RuntimeSettings:
+    return settings(
+        jobs=names or ("sql",),
+        lease=LeaseSettings(progress_period_s=0.05),
+        paths=PathPolicy(data_bucket=BUCKET, job_prefixes=(f"s3://{BUCKET}/jobs/",)),
+    )
+
+
+@pytest.fixture
+def catalogue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Put the page's jobs into the catalogue; returns their names."""
+    names = []
+    for place, code in FILES.items():
+        if place.startswith("longhaul/catalogue/"):
+            (tmp_path / Path(place).name).write_text(code)
+            names.append(Path(place).stem)
+            monkeypatch.delitem(sys.modules, f"longhaul.catalogue.{names[-1]}", raising=False)
+    monkeypatch.setattr(jobs.catalogue, "__path__", [*jobs.catalogue.__path__, str(tmp_path)])
+    return names
+
+
+@pytest.fixture
+def run(cloud: Cloud, make_attempt: MakeAttempt, catalogue: list[str]) -> Callable[[str], ExitCode]:
+    """Runs the page's message for a job, with flights and code where it says."""
+
+    def run_(job: str) -> ExitCode:
+        cloud.s3.put_object(Bucket=BUCKET, Key="raw/2013-01.csv.gz", Body=compress(FLIGHTS))
+        if job.startswith("s3://"):
+            cloud.s3.put_object(
+                Bucket=BUCKET, Key=job.partition(f"{BUCKET}/")[2], Body=FILES[job].encode()
+            )
+        cloud.claim(**MESSAGES[job])
+        return make_attempt(settings=known(*catalogue)).run()
+
+    return run_
+
+
+def output(cloud: Cloud, prefix: str, dataset: str = ".") -> list[bytes]:
+    """Lines of the output, found by the reader that the page shows."""
+    reader: dict[str, Any] = {}
+    exec(FILES["any reader"], reader)  # noqa: S102 - our own page
+    keys = [
+        path.partition(f"{BUCKET}/")[2]
+        for path in reader["files_of"](cloud.s3, BUCKET, prefix, dataset)
+    ]
+    return b"".join(
+        cloud.s3.get_object(Bucket=BUCKET, Key=key)["Body"].read() for key in keys
+    ).splitlines()
+
+
+def test_the_page_has_the_snippets_that_are_tested_here() -> None:
+    assert [kind for kind, _ in SNIPPETS].count("console") == 1
+    brought_along = {job for job in MESSAGES if job.startswith("s3://")}
+    assert set(FILES) == brought_along | {
+        "any reader",
+        "longhaul/catalogue/busy_days.py",
+        "tests/runner/test_busy_days.py",
+    }
+    assert {kind for kind, _ in SNIPPETS} == {"console", "json", "python"}
+
+
+def test_the_job_of_the_catalogue(cloud: Cloud, run: Callable[[str], ExitCode]) -> None:
+    assert run("busy_days") is ExitCode.OK
+    manifest, _ = read_manifest(cloud.s3, BUCKET, "busy/2013/")
+    assert manifest is not None
+    assert manifest.rows == {".": 2, "carriers": 2}
+    assert all("year=2013/month=" in file.path for file in manifest.of_dataset("."))
+    assert {b"UA,4", b"AA,1"} <= set(output(cloud, "busy/2013/", "carriers"))
+
+
+def test_the_module_that_a_message_names(cloud: Cloud, run: Callable[[str], ExitCode]) -> None:
+    assert run(f"s3://{BUCKET}/jobs/longest.py") is ExitCode.OK
+    assert [json.loads(line)["distance"] for line in output(cloud, "longest/")] == [
+        1400,
+        1089,
+        200,
+        2,
+        1,
+    ]
+
+
+def test_the_ordinary_script(cloud: Cloud, run: Callable[[str], ExitCode]) -> None:
+    assert run(f"s3://{BUCKET}/jobs/by_carrier.py") is ExitCode.OK
+    assert output(cloud, "by-carrier/") == [
+        b'{"carrier":"AA","count":1}',
+        b'{"carrier":"UA","count":4}',
+    ]
+
+
+@pytest.mark.usefixtures("catalogue")
+def test_the_test_of_a_job(
+    spark: SparkSession, make_job: Any, written: Any, tmp_path: Path
+) -> None:
+    module = ModuleType("test_of_the_page")
+    exec(FILES["tests/runner/test_busy_days.py"], vars(module))  # noqa: S102 - our own page
+    (test,) = (value for name, value in vars(module).items() if name.startswith("test_"))
+    test(spark, make_job, written, tmp_path)
+
+
+@pytest.mark.parametrize("job", MESSAGES)
+def test_every_message_is_valid_where_the_settings_allow_its_code(job: str) -> None:
+    assert (
+        parse_request(json.dumps(MESSAGES[job]), known("busy_days", "wav_previews"), stage()).job
+        == job
+    )
+
+
+@pytest.mark.parametrize("job", [job for job in MESSAGES if job.startswith("s3://")])
+def test_no_message_brings_code_by_default(job: str) -> None:
+    with pytest.raises(InvalidRequestError, match="code from S3 is not allowed here"):
+        parse_request(json.dumps(MESSAGES[job]), settings(), stage())
+
+
+def test_the_command_exists() -> None:
+    (command,) = (code for kind, code in SNIPPETS if kind == "console")
+    _, longhaul, subcommand, _ = command.split()
+    assert longhaul == "longhaul"
+    assert CliRunner().invoke(app, [subcommand, "--help"]).exit_code == 0
+
+
+def test_the_table_of_sizes_is_that_of_the_settings() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (\d+) \| (\d+) GiB \| (\d+) GiB \|$", PAGE, re.MULTILINE)
+    assert [
+        (name, int(cpu) * 1024, int(memory) * 1024, int(disk)) for name, cpu, memory, disk in rows
+    ] == [
+        (name, size.cpu, size.memory_mib, size.disk_gib)
+        for name, size in Settings().sizes.by_name().items()
+    ]
+    assert f"{FARGATE_FREE_DISK_GIB} to 200 GiB of disk" in PAGE

@@ -1,0 +1,186 @@
+"""The jobs that a job may emit."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from longhaul.config.known import known_in_tests
+from longhaul.runner import failures
+from longhaul.catalogue import months
+from longhaul.runner.emitting import MAX_EMITTED_BYTES, EmitError, Emitter
+from longhaul.testing import MakeJob
+from longhaul.domain.lineage import MAX_DEPTH, MAX_FAMILY, MAX_GROUP, Group, Lineage
+from longhaul.domain.message import MAX_JOB_BYTES
+from longhaul.domain.verdict import OutcomeClass
+from longhaul.settings import VARIABLE
+from tests.builders import BUCKET, running, settings, stage
+from tests.projects import make_project
+
+STAGES = (
+    stage(name="main", next=("clean", "other")),
+    stage(name="clean", job="flights_clean", next=("delays",)),
+    stage(name="delays", job="daily_delays", join=True),
+    stage(name="other", job="sql"),
+)
+REQUEST = {"inputs": {"flights": f"s3://{BUCKET}/raw/01.csv"}}
+
+
+def emitter(of: str = "main", groups: tuple[Group, ...] = ()) -> Emitter:
+    known = settings(stages=STAGES)
+    lineage = Lineage(root="main#2013", parent="main#2013", groups=groups) if groups else None
+    return Emitter(known, known.stage(of), running(key=f"{of}#2013", lineage=lineage))
+
+
+def fan_out(*sizes: int) -> tuple[Group, ...]:
+    return tuple(Group(of="main#2013", run=1, n=0, size=size) for size in sizes)
+
+
+def test_requests_are_kept_by_stage_in_the_order_in_which_they_came() -> None:
+    made = emitter()
+    made.emit([REQUEST], "clean")
+    made.emit([{**REQUEST, "size": "large"}], "clean")
+    made.emit([], "other")
+    assert made.requests == {"clean": [REQUEST, {**REQUEST, "size": "large"}], "other": []}
+
+
+@pytest.mark.parametrize(
+    ("request_", "to", "problem"),
+    [
+        (
+            {"inputs": {"a": "s3://nobody/x"}},
+            "clean",
+            "request 0: inputs.a: bucket 'nob…' is not allowed",
+        ),
+        ({"colour": "red"}, "clean", "request 0: colour: unknown field"),
+        ({"job": "flights_cleam"}, "clean", "request 0: job: unknown job"),
+        ({"job_id": "mine"}, "clean", "request 0: job_id is ours to give"),
+        ({"params": {"x": object()}}, "clean", "request 0 is not JSON"),
+        (REQUEST, "delays", "stage main leads to clean, other: name one with stage="),
+        (REQUEST, None, "stage main leads to clean, other: name one with stage="),
+    ],
+)
+def test_a_request_that_can_never_run_is_an_error_of_the_emitting_job(
+    request_: Any, to: str | None, problem: str
+) -> None:
+    made = emitter()
+    with pytest.raises(EmitError, match=problem):
+        made.emit([request_], to)
+    assert made.requests is None
+
+
+def test_nothing_is_emitted_into_a_join_nor_where_nothing_follows() -> None:
+    with pytest.raises(EmitError, match="delays joins what comes through clean"):
+        emitter("clean").emit([REQUEST], None)
+    with pytest.raises(EmitError, match="stage other leads to no other"):
+        emitter("other").emit([REQUEST], None)
+
+
+def test_job_whose_stage_was_taken_out_emits_for_the_stages_that_it_led_to() -> None:
+    known = settings(stages=STAGES[1:])
+    lease = running(leads_to=("clean",))
+
+    made = Emitter(known, known.stage_or_removed("main"), lease)
+    made.emit([REQUEST], None)
+
+    assert made.requests == {"clean": [REQUEST]}
+
+
+def test_a_group_has_a_largest_size() -> None:
+    made = emitter()
+    made.emit([REQUEST] * MAX_GROUP, "clean")
+    with pytest.raises(EmitError, match="one job may emit 5,000 jobs into clean"):
+        made.emit([REQUEST], "clean")
+
+
+def test_a_request_that_sqs_would_not_take_is_refused() -> None:
+    made = emitter()
+    with pytest.raises(
+        EmitError, match=r"request 1: the message is [\d,]+ bytes too long"
+    ) as raised:
+        made.emit([REQUEST, {**REQUEST, "params": {"x": "y" * MAX_JOB_BYTES}}], "clean")
+    assert made.requests is None
+    assert failures.of_error(raised.value).kind is OutcomeClass.PERMANENT
+
+
+def test_all_that_a_job_emits_has_a_largest_size() -> None:
+    made = emitter()
+    half = {**REQUEST, "params": {"x": "y" * (MAX_JOB_BYTES // 2)}}
+    fits = MAX_EMITTED_BYTES // (MAX_JOB_BYTES // 2) - 1
+    made.emit([half] * fits, "clean")
+    with pytest.raises(EmitError, match="one job may emit 67,108,864 bytes"):
+        made.emit([half] * 2, "clean")
+    assert len((made.requests or {})["clean"]) == fits
+
+
+def test_a_job_emits_no_more_than_a_function_can_read() -> None:
+    made = emitter()
+    many = {**REQUEST, "params": {"x": [{}] * 90_000}}
+    made.emit([many] * 3, "clean")
+    made.emit([many] * 4, "other")
+    with pytest.raises(EmitError, match="and fewer of many short values"):
+        made.emit([many], "clean")
+    assert {name: len(group) for name, group in (made.requests or {}).items()} == {
+        "clean": 3,
+        "other": 4,
+    }
+
+
+def test_fan_outs_within_fan_outs_lead_to_so_many_jobs_at_most() -> None:
+    made = emitter(groups=fan_out(100, 50))
+    made.emit([REQUEST] * (MAX_FAMILY // 5_000), "clean")
+    with pytest.raises(EmitError, match="fan-outs of 100 by 50 by 21 may lead to 105,000 jobs"):
+        made.emit([REQUEST], "clean")
+    assert len((made.requests or {})["clean"]) == MAX_FAMILY // 5_000
+
+
+def test_fan_outs_are_only_so_deep() -> None:
+    emitter(groups=fan_out(*[2] * (MAX_DEPTH - 1))).emit([REQUEST] * 2, "clean")
+    with pytest.raises(EmitError, match="9 fan-outs within each other; at most 8"):
+        emitter(groups=fan_out(*[2] * MAX_DEPTH)).emit([REQUEST] * 2, "clean")
+
+
+STAGES_OF_A_PROJECT = """
+[[stages]]
+name = "main"
+next = ["clean"]
+
+[[stages]]
+name = "clean"
+job = "count_rows"
+limits = { input_prefixes = ["raw/"] }
+next = ["other"]
+
+[[stages]]
+name = "other"
+job = "sql"
+"""
+
+
+def test_in_a_project_a_job_emits_into_the_projects_own_stages(
+    make_job: MakeJob, emitted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = make_project(tmp_path / "p", **{"longhaul.toml": STAGES_OF_A_PROJECT})
+    monkeypatch.setenv(VARIABLE, known_in_tests(project).model_dump_json())
+    request = {"inputs": {"rows": "s3://data/raw/1.csv"}}
+    first, second = make_job({}), make_job({}, stage="clean")
+    assert emitted(first) == {}
+
+    first.emit(request)
+    second.emit({"output": "s3://data/x/"}, stage="other")
+
+    assert emitted(first) == {"clean": [request]}
+    assert emitted(second) == {"other": [{"output": "s3://data/x/"}]}
+    with pytest.raises(EmitError, match="clean reads only below s3://data/raw/"):
+        first.emit({"inputs": {"rows": "s3://data/other/1.csv"}})
+
+
+def test_months_emits_a_request_for_each_month(make_job: MakeJob) -> None:
+    params = months.Params(year=2013, source=f"s3://{BUCKET}/raw/flights-{{year}}-{{month}}.csv")
+    job = make_job({}, params, emitter("main"))
+    job.emitter.stage = stage(name="main", next=("clean",))
+    months.run(None, job)  # type: ignore[arg-type]  # no Spark is used
+    assert job.emitter.requests
+    found = [request["inputs"] for request in job.emitter.requests["clean"]]
+    assert found[0] == {"flights": f"s3://{BUCKET}/raw/flights-2013-01.csv"}
+    assert (len(found), found[-1]) == (12, {"flights": f"s3://{BUCKET}/raw/flights-2013-12.csv"})

@@ -1,0 +1,254 @@
+"""Whatever went wrong: its class, its text with the cause first, its exit code."""
+
+import errno
+
+import pytest
+from botocore.exceptions import NoCredentialsError, ReadTimeoutError
+from py4j.protocol import Py4JNetworkError
+
+from longhaul.runner import failures
+from longhaul.runner.io.staging import OutOfDiskError
+from longhaul.runner.spark.base import may_be_jvm_death
+from longhaul.runner.spark.local import cause_of_death
+from longhaul.runner.stopping import Stop, StopReason
+from longhaul.domain.errors import InvalidRequestError, LeaseChangedError, PermanentJobError
+from longhaul.domain.verdict import MAX_ERROR_CHARS, ExitCode, OutcomeClass
+from simulation.aws.service import client_error
+
+ABORTED = (
+    "Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 times, most recent failure: "
+    "Lost task 0.0 in stage 1.0 (TID 1) (127.0.0.1 executor driver): "
+)
+WORKER = f"""{ABORTED}org.apache.spark.api.PythonException: Traceback (most recent call last):
+  File "worker.py", line 1, in main
+ValueError: no such tariff: X9
+
+\tat org.apache.spark.api.python.BasePythonRunner.handle(PythonRunner.scala:1)
+"""
+CRASHED = f"""An error occurred while calling o52.save.
+: org.apache.spark.SparkException: {ABORTED}org.apache.spark.SparkException: \
+Python worker exited unexpectedly (crashed). Consider setting 'spark.x.enabled' to 'true'.
+\tat org.apache.spark.api.python.BasePythonRunner.x(PythonRunner.scala:1)
+Caused by: java.io.EOFException
+\tat java.base/java.io.DataInputStream.readFully(Unknown Source)
+"""
+LOST = (
+    "Job aborted due to stage failure: ExecutorLostFailure (executor 3 exited caused by one of the"
+    " running tasks) Reason: {}"
+)
+STAGE = f"""An error occurred while calling o52.save.
+: org.apache.spark.SparkException: {ABORTED}java.io.IOException: No space left on device
+\tat java.base/java.io.FileOutputStream.write(Unknown Source)
+
+Driver stacktrace:
+\tat org.apache.spark.scheduler.DAGScheduler.abort(DAGScheduler.scala:1)
+"""
+NESTED = """An error occurred while calling o52.save.
+: org.apache.spark.SparkException: [FAILED_READ_FILE.NO_HINT] Encountered error while reading x.csv.
+\tat org.apache.spark.X.y(X.scala:1)
+Caused by: java.lang.RuntimeException: wrapper
+\tat org.apache.spark.X.y(X.scala:1)
+Caused by: java.util.zip.ZipException: Not in GZIP format
+\tat java.base/java.util.zip.GZIPInputStream.readHeader(Unknown Source)
+\t... 20 more
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        (WORKER, "ValueError: no such tariff: X9"),
+        (NESTED, "java.util.zip.ZipException: Not in GZIP format"),
+        ("plain", "RuntimeError: plain"),
+    ],
+)
+def test_an_error_text_has_the_cause_first_and_no_stacks(text: str, cause: str) -> None:
+    failure = failures.of_error(RuntimeError(text))
+    assert failure == failures.Failure(OutcomeClass.FAILED, cause, ExitCode.FAILED)
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        (CRASHED, "Python worker exited unexpectedly (crashed)"),
+        (WORKER.replace("ValueError: no such tariff: X9", "MemoryError"), "MemoryError"),
+        (
+            WORKER.replace("ValueError", "numpy._core._exceptions._ArrayMemoryError"),
+            "numpy._core._exceptions._ArrayMemoryError: no such tariff: X9",
+        ),
+    ],
+)
+def test_a_python_worker_without_memory_makes_the_job_grow(text: str, cause: str) -> None:
+    failure = failures.of_error(RuntimeError(text))
+    assert failure == failures.Failure(OutcomeClass.OUT_OF_MEMORY, cause, ExitCode.OUT_OF_MEMORY)
+
+
+def test_a_worker_that_has_dealt_with_a_memory_error_fails_by_the_next_error() -> None:
+    text = WORKER.replace("Value", "MemoryError\n\nTraceback (most recent call last):\nValue")
+    assert failures.of_error(RuntimeError(text)).kind is OutcomeClass.FAILED
+
+
+def test_a_full_disk_is_named_without_stacks() -> None:
+    failure = failures.of_error(RuntimeError(STAGE))
+    assert failure.error == "java.io.IOException: No space left on device"
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "code"),
+    [
+        (PermanentJobError("bad tariff"), OutcomeClass.PERMANENT, ExitCode.PERMANENT),
+        (InvalidRequestError(["x"]), OutcomeClass.PERMANENT, ExitCode.PERMANENT),
+        (failures.NoOutputError("nothing"), OutcomeClass.NO_OUTPUT, ExitCode.FAILED),
+        (LeaseChangedError(None), OutcomeClass.SUPERSEDED, ExitCode.SUPERSEDED),
+        (MemoryError(), OutcomeClass.OUT_OF_MEMORY, ExitCode.OUT_OF_MEMORY),
+        (
+            RuntimeError("x: java.lang.OutOfMemoryError: Java heap space"),
+            OutcomeClass.OUT_OF_MEMORY,
+            ExitCode.OUT_OF_MEMORY,
+        ),
+        (
+            RuntimeError(LOST.format("Command exited with code 52")),
+            OutcomeClass.OUT_OF_MEMORY,
+            ExitCode.OUT_OF_MEMORY,
+        ),
+        (
+            RuntimeError(
+                LOST.format("Container from a bad node. Exit status: 143. Exit code: 137")
+            ),
+            OutcomeClass.OUT_OF_MEMORY,
+            ExitCode.OUT_OF_MEMORY,
+        ),
+        (
+            # EMR Serverless says so of a worker. Executors are workers too.
+            RuntimeError(LOST.format("Worker has been killed as memory usage exceeded configured")),
+            OutcomeClass.OUT_OF_MEMORY,
+            ExitCode.OUT_OF_MEMORY,
+        ),
+        (
+            RuntimeError(LOST.format("Command exited with code 1")),
+            OutcomeClass.FAILED,
+            ExitCode.FAILED,
+        ),
+        (KeyError("city"), OutcomeClass.FAILED, ExitCode.FAILED),
+        (RuntimeError(STAGE), OutcomeClass.OUT_OF_DISK, ExitCode.OUT_OF_DISK),
+        (
+            OSError(errno.ENOSPC, "No space left on device"),
+            OutcomeClass.OUT_OF_DISK,
+            ExitCode.OUT_OF_DISK,
+        ),
+        (OutOfDiskError("too small"), OutcomeClass.OUT_OF_DISK, ExitCode.OUT_OF_DISK),
+        (
+            ReadTimeoutError(endpoint_url="https://s3"),
+            OutcomeClass.INTERRUPTED,
+            ExitCode.INTERRUPTED,
+        ),
+        (
+            client_error("SlowDown", "", "UploadPart", status=503),
+            OutcomeClass.INTERRUPTED,
+            ExitCode.INTERRUPTED,
+        ),
+        (
+            client_error("ThrottlingException", "", "UpdateItem"),
+            OutcomeClass.INTERRUPTED,
+            ExitCode.INTERRUPTED,
+        ),
+        (
+            client_error("InternalError", "", "PutObject", status=500),
+            OutcomeClass.INTERRUPTED,
+            ExitCode.INTERRUPTED,
+        ),
+        (
+            client_error("AccessDenied", "", "PutObject", status=403),
+            OutcomeClass.FAILED,
+            ExitCode.FAILED,
+        ),
+        (NoCredentialsError(), OutcomeClass.FAILED, ExitCode.FAILED),
+    ],
+)
+def test_each_kind_of_error_has_its_class_and_exit_code(
+    error: Exception, kind: OutcomeClass, code: ExitCode
+) -> None:
+    failure = failures.of_error(error)
+    assert (failure.kind, failure.exit_code) == (kind, code)
+
+
+@pytest.mark.parametrize("reason", list(StopReason))
+def test_every_reason_to_stop_has_an_outcome(reason: StopReason) -> None:
+    stop = Stop()
+    stop.request(reason, "why")
+    assert failures.of_stop(stop).error == "why"
+    assert failures.of_stop(stop).exit_code is not ExitCode.OK
+
+
+def test_the_first_reason_to_stop_wins() -> None:
+    stop, called = Stop(), []
+    stop.on_request(lambda: called.append("before"))
+    stop.request(StopReason.TERMINATED, "SIGTERM")
+    stop.request(StopReason.JVM_DIED, "143")
+    stop.on_request(lambda: called.append("after"))
+    assert (stop.reason, called) == (StopReason.TERMINATED, ["before", "after"])
+
+
+def test_an_error_repeats_no_value_of_the_parameters() -> None:
+    secret = "correct horse battery staple"
+    for error in (
+        PermanentJobError(f"params.token: {secret} is no token"),
+        RuntimeError(f"x\n\tat a.B(C)\nCaused by: a.E: 401 for {secret}\n\tat a.B(C)"),
+        KeyError(secret),
+    ):
+        text = failures.of_error(error, {"login": {"token": secret}}).error
+        assert "corr…" in text
+        assert "correct" not in text
+
+
+def test_a_value_is_cut_before_the_text_around_it_is() -> None:
+    lines = "first-line-is-secret\nsecond-line-is-secret"
+    said = f"Traceback (most recent call last)\n  File x\nValueError: bad {lines}\n"
+    assert failures.of_error(RuntimeError(said), {"key": lines}).error == "ValueError: bad firs…"
+    huge = "eyJhbGciOiJIUzI1" * 10_000
+    assert failures.of_error(ValueError(huge), {"key": huge}).error == "ValueError: eyJh…"
+
+
+def test_the_last_words_of_a_jvm_repeat_no_value_either() -> None:
+    stop = Stop()
+    stop.request(*cause_of_death(134, "SELECT 'correct-horse'"))
+    text = failures.of_stop(stop, {"query": "SELECT 'correct-horse'"}).error
+    assert "correct-horse" not in text
+    assert "ended with 134" in text
+
+
+def test_long_texts_are_cut_to_fit_the_row() -> None:
+    said = failures.of_error(RuntimeError("x" * 10_000)).error
+    assert MAX_ERROR_CHARS - 3 <= len(said) <= MAX_ERROR_CHARS
+
+
+@pytest.mark.parametrize(
+    ("code", "last_words", "reason"),
+    [
+        (
+            3,
+            "Terminating due to java.lang.OutOfMemoryError: Java heap space",
+            StopReason.OUT_OF_MEMORY,
+        ),
+        (-9, "", StopReason.OUT_OF_MEMORY),
+        (-15, "", StopReason.JVM_DIED),
+        (134, "# A fatal error has been detected", StopReason.JVM_DIED),
+        (0, "", StopReason.JVM_DIED),
+    ],
+)
+def test_a_jvm_that_ends_by_itself_has_a_named_cause(
+    code: int, last_words: str, reason: StopReason
+) -> None:
+    assert cause_of_death(code, last_words)[0] is reason
+
+
+def test_a_broken_connection_may_be_the_death_of_the_jvm() -> None:
+    assert may_be_jvm_death(Py4JNetworkError())
+    assert may_be_jvm_death(ConnectionRefusedError())
+    assert not may_be_jvm_death(ValueError())
+
+
+def test_cause_at_the_end_of_a_huge_text_is_found_in_the_part_that_is_looked_at() -> None:
+    noise = "\n at a.b(c)( executor most recent failure: Lost task " * 200_000
+    failure = failures.of_error(RuntimeError(f"{noise}\nCaused by: java.io.IOException: no disk"))
+    assert failure.error == "java.io.IOException: no disk"

@@ -1,0 +1,114 @@
+"""What a task logs."""
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+from py4j.protocol import Py4JNetworkError
+from pyspark.logger import PySparkLogger
+
+from longhaul.runner.json_logs import configure
+from longhaul.runner.spark.gateway import printable
+
+QUOTING = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+
+
+@pytest.fixture
+def logs() -> Iterator[None]:
+    """Logging as it was, afterwards."""
+    root = logging.getLogger()
+    handlers, level, known = root.handlers[:], root.level, root.manager.loggerDict.copy()
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    for name in QUOTING:
+        logging.getLogger(name).disabled = False
+        if name not in known:  # PySpark must make its own: it logs with arguments that ours lacks
+            del root.manager.loggerDict[name]
+
+
+@pytest.mark.usefixtures("logs")
+def test_py4j_prints_only_what_is_wrong_also_through_the_root_logger(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    configure(lease="main#a")
+
+    for level, text in ((logging.INFO, "sending"), (logging.ERROR, "broken")):
+        said = logging.LogRecord("root", level, "/x/py4j/java_gateway.py", 1, text, (), None)
+        logging.getLogger().handle(said)
+    logging.getLogger().info("a line of ours")
+
+    printed = capsys.readouterr().err
+    assert ["sending" in printed, "broken" in printed, "a line of ours" in printed] == [
+        False,
+        True,
+        True,
+    ]
+
+
+@pytest.mark.usefixtures("logs")
+@pytest.mark.parametrize("name", QUOTING)
+def test_pysparks_own_loggers_print_no_query(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    configure(lease="main#a")
+
+    PySparkLogger.getLogger(name).error("SELECT 'secret'")
+    logging.getLogger("jobs").error("a line of ours")
+
+    printed = capsys.readouterr().err
+    assert "a line of ours" in printed
+    assert "secret" not in printed
+
+
+@pytest.mark.usefixtures("logs")
+@pytest.mark.parametrize(
+    ("error", "is_printed"),
+    [
+        (Py4JNetworkError("Error while sending"), False),
+        (ConnectionResetError(), False),
+        (RuntimeError("in a callback"), True),
+    ],
+)
+def test_a_call_that_the_end_of_the_jvm_cut_off_is_not_printed(
+    capsys: pytest.CaptureFixture[str],
+    error: Exception,
+    is_printed: bool,  # noqa: FBT001 - a parameter of the table
+) -> None:
+    configure(lease="main#a")
+    raised = (type(error), error, None)
+    text = "Exception while sending command."
+    said = logging.LogRecord("root", logging.ERROR, "/x/py4j/a.py", 1, text, (), raised)
+
+    logging.getLogger().handle(said)
+
+    assert (text in capsys.readouterr().err) == is_printed
+
+
+LOST = "WARNING TaskSetManager: Lost task 0.0 in stage 2.0 (TID 2) (10.0.0.7 executor 1)"
+PUT = "WARNING BlockManager: Putting block rdd_1 failed due to exception"
+
+
+@pytest.mark.parametrize(
+    ("line", "printed"),
+    [
+        (f"{LOST}: java.io.IOException: no 'secret'", f"{LOST}: java.io.IOException"),
+        (f"{LOST}: java.lang.Exception: [SECRET]", f"{LOST}: java.lang.Exception"),
+        (
+            f"{LOST}: org.apache.spark.SparkException: [A_B.C] 'secret'\\n== SQL ==\\nsecret",
+            f"{LOST}: org.apache.spark.SparkException: [A_B.C]",
+        ),
+        (
+            f"{PUT} org.apache.spark.SparkException: [A] secret.",
+            PUT + " org.apache.spark.SparkException",
+        ),
+        (
+            "WARNING X: not supported for query: 'Project [secret]",
+            "WARNING X: not supported for query",
+        ),
+        ("ERROR X: Aborting job\\n'Project [secret]", "ERROR X: Aborting job"),
+        ("ERROR X: secret-free text. ", "ERROR X: secret-free text."),
+        ("Terminating due to java.lang.OutOfMemoryError: Java heap space",) * 2,
+        ("what a job prints: secret",) * 2,
+    ],
+)
+def test_what_spark_quotes_is_cut_off_its_line(line: str, printed: str) -> None:
+    assert printable(line) == printed

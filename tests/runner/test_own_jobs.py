@@ -1,0 +1,303 @@
+"""Jobs that a message brings along: modules and ordinary scripts, from S3."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from longhaul.runner.loading import MAX_CODE_BYTES
+from longhaul.adapters.publisher import read_manifest
+from longhaul.domain.lease import RecordedResult
+from longhaul.domain.manifest import Manifest
+from longhaul.domain.verdict import ExitCode
+from longhaul.settings import LeaseSettings, PathPolicy
+from tests.builders import BUCKET, settings
+from tests.runner.conftest import Cloud, MakeAttempt
+from tests.patience import DEADLINE_S
+
+CODE = f"s3://{BUCKET}/jobs/own.py"
+OUTPUT = "clean/2013-01/"
+
+Run = Callable[..., ExitCode]
+
+
+@pytest.fixture
+def run(cloud: Cloud, make_attempt: MakeAttempt) -> Run:
+    """Runs a request whose job is this code."""
+
+    def run_(code: str | bytes | None, **changes: Any) -> ExitCode:
+        if code is not None:
+            body = code if isinstance(code, bytes) else code.encode()
+            cloud.s3.put_object(Bucket=BUCKET, Key="jobs/own.py", Body=body)
+        cloud.claim(**{"job": CODE, "inputs": {}, **changes})
+        allowed = PathPolicy(data_bucket=BUCKET, job_prefixes=(f"s3://{BUCKET}/jobs/",))
+        attempt = make_attempt(
+            settings=settings(lease=LeaseSettings(progress_period_s=0.05), paths=allowed)
+        )
+        return attempt.run()
+
+    return run_
+
+
+def result(cloud: Cloud) -> RecordedResult:
+    found = cloud.lease().attempt.result
+    assert found is not None
+    return found
+
+
+def manifest(cloud: Cloud) -> Manifest:
+    found, _ = read_manifest(cloud.s3, BUCKET, OUTPUT)
+    assert found is not None
+    return found
+
+
+def read(cloud: Cloud, dataset: str = ".") -> bytes:
+    files = [file.path for file in manifest(cloud).of_dataset(dataset)]
+    return b"".join(
+        cloud.s3.get_object(Bucket=BUCKET, Key=OUTPUT + path)["Body"].read()
+        for path in sorted(files)
+    )
+
+
+MODULE = """
+from pyspark.sql import functions as F
+from longhaul.job import Job, Params as Base
+
+class Params(Base):
+    word: str
+
+def shout(text):
+    return text.upper()
+
+def run(spark, job):
+    loud = F.udf(shout)
+    words = spark.createDataFrame([(job.params.word,)], "word string")
+    job.write(words.select(loud("word").alias("word")), format="json")
+"""
+
+
+# Jobs imported from `longhaul.runner.api` before there was `longhaul.job`.
+@pytest.mark.parametrize("package", ["longhaul.job", "longhaul.runner.api"])
+def test_a_module_from_s3_runs_with_its_parameters_and_its_functions_in_sparks_workers(
+    cloud: Cloud, run: Run, package: str
+) -> None:
+    module = MODULE.replace("longhaul.job", package)
+    assert run(module, params={"word": "hello"}) is ExitCode.OK
+    assert read(cloud) == b'{"word":"HELLO"}\n'
+    assert manifest(cloud).rows == {".": 1}
+
+
+def test_a_wrong_parameter_of_a_module_is_permanent_and_named(cloud: Cloud, run: Run) -> None:
+    assert run(MODULE, params={"words": "secret"}) is ExitCode.PERMANENT
+    assert (
+        result(cloud).error
+        == "params.word: Field required; params.words: Extra inputs are not permitted"
+    )
+
+
+SCRIPT = """
+import sys
+from pyspark.sql import SparkSession
+
+def double(n):
+    return n * 2
+
+def main():
+    spark = SparkSession.builder.appName("any").master("local[1]").getOrCreate()
+    source, target, label = sys.argv[1:]
+    rows = spark.read.csv(source, header=True, inferSchema=True)
+    doubled = rows.rdd.map(lambda row: (double(row.n), label)).toDF(["n", "label"])
+    doubled.coalesce(1).write.mode("overwrite").json(target)
+    spark.stop()
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_an_ordinary_script_runs_unchanged_with_our_session_and_its_argv(
+    cloud: Cloud, run: Run
+) -> None:
+    cloud.s3.put_object(Bucket=BUCKET, Key="raw/a.csv", Body=b"n\n1\n2\n")
+    before = sys.argv
+
+    argv = ["{inputs.rows}", "{output}", "{not ours}"]
+    assert run(SCRIPT, inputs={"rows": f"s3://{BUCKET}/raw/"}, params={"argv": argv}) is ExitCode.OK
+
+    assert read(cloud) == b'{"n":2,"label":"{not ours}"}\n{"n":4,"label":"{not ours}"}\n'
+    assert manifest(cloud).rows == {}
+    assert sys.argv is before
+
+
+def test_a_script_may_write_several_datasets_and_files_without_spark(
+    cloud: Cloud, run: Run
+) -> None:
+    script = "import sys, pathlib\nfor word in sys.argv[1:]: pathlib.Path(word).write_text('x')"
+    argv = ["{output}/a.txt", "{output.notes}/b.txt"]
+    assert run(script, params={"argv": argv}) is ExitCode.OK
+    assert (read(cloud), read(cloud, "notes")) == (b"x", b"x")
+
+
+@pytest.mark.parametrize(
+    ("code", "params", "exit_code", "error"),
+    [
+        ("pass", {}, ExitCode.FAILED, "the job ended without writing anything"),
+        ("import sys; sys.exit(3)", {}, ExitCode.FAILED, "ExitError: the job exited with 3"),
+        (
+            "import sys; sys.exit('no luck')",
+            {},
+            ExitCode.FAILED,
+            "ExitError: the job exited with no luck",
+        ),
+        (
+            "import sys; sys.exit(65)",
+            {},
+            ExitCode.PERMANENT,
+            "the job exited with 65: it cannot succeed",
+        ),
+        (
+            "import sys\ndef run(spark, job): sys.exit('no luck')",
+            {},
+            ExitCode.FAILED,
+            "ExitError: the job exited with no luck",
+        ),
+        (
+            "import sys\ndef run(spark, job): sys.exit(65)",
+            {},
+            ExitCode.PERMANENT,
+            "the job exited with 65: it cannot succeed",
+        ),
+        (
+            "import sys\nsys.exit('no luck')\ndef run(spark, job): ...",
+            {},
+            ExitCode.PERMANENT,
+            "job: own.py:2: SystemExit: no luck",
+        ),
+        (
+            "import json\n\njson.loads('')\ndef run(spark, job): ...",
+            {},
+            ExitCode.PERMANENT,
+            "job: own.py:3: JSONDecodeError: Expecting value",
+        ),
+        (
+            "KEYS = {}\nKEYS['a-secret-key']\ndef run(spark, job): ...",
+            {"key": "a-secret-key"},
+            ExitCode.PERMANENT,
+            "job: own.py:2: KeyError: 'a-se…'",
+        ),
+        (
+            "open('/nowhere')\ndef run(spark, job): ...",
+            {},
+            ExitCode.PERMANENT,
+            "job: own.py:1: FileNotFoundError: [Errno 2]",
+        ),
+        (
+            "raise TimeoutError('no answer')\ndef run(spark, job): ...",
+            {},
+            ExitCode.FAILED,
+            "TimeoutError: no answer",
+        ),
+        (
+            "raise MemoryError\ndef run(spark, job): ...",
+            {},
+            ExitCode.OUT_OF_MEMORY,
+            "MemoryError",
+        ),
+        (
+            "import pyspark.sql.functions as F\nF.udf('a b c')(len)\ndef run(spark, job): ...",
+            {},
+            ExitCode.PERMANENT,
+            "job: own.py:2: [PARSE_SYNTAX_ERROR] Syntax error",
+        ),
+        (
+            "return\ndef run(spark, job): ...",
+            {},
+            ExitCode.PERMANENT,
+            "job: own.py:1: SyntaxError: 'return' outside function",
+        ),
+        ("import sys; sys.exit()", {}, ExitCode.FAILED, "the job ended without writing anything"),
+        ("raise KeyError('x')", {}, ExitCode.FAILED, "KeyError: 'x'"),
+        (
+            "pass",
+            {"argv": ["{inputs.a}"]},
+            ExitCode.PERMANENT,
+            "params.argv: {inp… is no input of the request",
+        ),
+        (
+            "pass",
+            {"argv": "text"},
+            ExitCode.PERMANENT,
+            "params.argv: Input should be a valid tuple",
+        ),
+        ("pass", {"args": []}, ExitCode.PERMANENT, "params.args: Extra inputs are not permitted"),
+        ("def run(spark, job:", {}, ExitCode.PERMANENT, f"job: {CODE} is no Python (line 1)"),
+        (b"\x00\xff", {}, ExitCode.PERMANENT, f"job: {CODE} is no Python"),
+        (
+            "import nowhere\ndef run(spark, job): ...",
+            {},
+            ExitCode.PERMANENT,
+            "job: own.py:1 imports nowhere, which the image does not hold",
+        ),
+        (
+            "#" * (MAX_CODE_BYTES + 1),
+            {},
+            ExitCode.PERMANENT,
+            f"job: {CODE} has 1048577 bytes, more than the 1048576",
+        ),
+        (None, {}, ExitCode.PERMANENT, f"job: nothing at {CODE}"),
+    ],
+)
+def test_code_that_cannot_run_says_why(
+    cloud: Cloud,
+    run: Run,
+    code: str | bytes | None,
+    params: dict[str, Any],
+    exit_code: ExitCode,
+    error: str,
+) -> None:
+    assert run(code, params=params) is exit_code
+    assert result(cloud).error.startswith(error)
+    assert cloud.objects(OUTPUT) == []
+
+
+def test_code_that_may_not_be_read_is_permanent(
+    cloud: Cloud, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stock = cloud.s3.get_object
+
+    def denied(**arguments: str) -> Any:
+        if arguments["Key"] == "jobs/own.py":
+            raise ClientError({"Error": {"Code": "AccessDenied"}}, "GetObject")
+        return stock(**arguments)
+
+    monkeypatch.setattr(cloud.s3, "get_object", denied)
+    assert run("pass") is ExitCode.PERMANENT
+    assert "the task's role may not read it" in result(cloud).error
+
+
+@pytest.mark.parametrize(
+    ("end", "status"),
+    [("sys.exit(3)", 3), ("sys.exit('x')", 1), ("sys.exit()", 0), ("pass", 0), ("1 // 0", 1)],
+)
+def test_a_process_that_a_job_has_forked_does_not_go_on_as_the_runner(
+    end: str, status: int
+) -> None:
+    code = f"""
+import os, sys
+from longhaul.runner.script import heeding_exits
+
+with heeding_exits():
+    child = os.fork()
+    if not child:
+        {end}
+    else:
+        print("status", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+print("runner")
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, timeout=DEADLINE_S
+    )
+    assert ran.stdout.decode().split() == ["status", str(status), "runner"]

@@ -1,0 +1,392 @@
+"""What counts as work, and what the reporter writes about it."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
+
+from longhaul.runner.reporting import Phase, Progress, Reporter
+from longhaul.runner.resources import Resources, resources
+from longhaul.runner.spark.progress import Effort, ProcessTree, SparkSample, SparkWatch, StageCount
+from longhaul.runner.stopping import Stop
+from longhaul.adapters.background import Threads
+from longhaul.adapters.clock import SystemClock
+from longhaul.domain.beat import Kill, beaten, decide_beat
+from longhaul.settings import LeaseSettings
+from tests.builders import running
+from tests.patience import DEADLINE_S
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+# So many of a task without any advance: more than a healthy one has, also on a busy machine.
+REPORTS_OF_A_HANG = 6
+IDLE, BUSY = Effort(1.0, 0.02, 500), Effort(1.0, 1.4, 0)
+
+
+@dataclass
+class Watched:
+    """A reporter for which the test sets effort, sample and time."""
+
+    reporter: Reporter
+    written: list[tuple[dict[str, Any], datetime]]
+    effort: Effort = IDLE
+    sample: SparkSample = field(default_factory=SparkSample)
+    now_: datetime = NOW
+
+    def report(self) -> tuple[dict[str, Any], datetime]:
+        self.now_ += timedelta(seconds=5)
+        self.reporter.report()
+        return self.written[-1]
+
+
+def reporter_of(leases: Any, period_s: float) -> Reporter:
+    return Reporter(
+        leases=leases,
+        attempt=running().id,
+        clock=SystemClock(),
+        background=Threads(),
+        stop=Stop(),
+        progress=Progress(),
+        period_s=period_s,
+        sample=SparkSample,
+        effort=ProcessTree().effort,
+    )
+
+
+@pytest.fixture
+def watched() -> Watched:
+    written: list[tuple[dict[str, Any], datetime]] = []
+
+    class Leases:
+        def report_progress(
+            self, _attempt: Any, progress: dict[str, Any], progress_at: datetime, _now: datetime
+        ) -> Any:
+            written.append((progress, progress_at))
+            return running()
+
+    leases: Any = Leases()
+    reporter = reporter_of(leases, period_s=1.0)
+    watched_ = Watched(reporter, written)
+
+    class Surroundings:
+        def now(self) -> datetime:
+            return watched_.now_
+
+        def effort(self) -> Effort:
+            return watched_.effort
+
+    surroundings: Any = Surroundings()
+    reporter.clock, reporter.effort = surroundings, surroundings.effort
+    reporter.sample = lambda: watched_.sample
+    return watched_
+
+
+def test_a_hung_job_is_reported_but_does_not_advance(watched: Watched) -> None:
+    watched.report()
+    _, first = watched.report()
+    _, second = watched.report()
+    assert first == second
+
+
+def test_a_long_task_that_burns_cpu_advances_although_no_task_ends(watched: Watched) -> None:
+    watched.sample = SparkSample(0, 1, (StageCount(0, 0, 1),))
+    watched.effort = BUSY
+    advances = [watched.report()[1] for _ in range(3)]
+    assert advances == sorted(set(advances))
+
+
+def test_a_task_on_an_executor_advances_although_it_cannot_be_seen(
+    watched: Watched,
+) -> None:
+    watched.sample = SparkSample(0, 1, (StageCount(0, 0, 1),), runs_elsewhere=True)
+    advances = [watched.report()[1] for _ in range(3)]
+    assert advances == sorted(set(advances))
+
+    # Its executor is gone and none comes: nothing runs any more.
+    watched.sample = SparkSample(0, 1, (StageCount(0, 0, 1),))
+    watched.report()
+    last = watched.report()[1]
+    assert watched.report()[1] == last
+
+
+def test_a_job_without_executors_is_reported_as_waiting(watched: Watched) -> None:
+    watched.reporter.progress.enter(Phase.RUNNING)
+    watched.sample = SparkSample(0, 1, (StageCount(0, 0, 1),), waits_for_executors=True)
+    assert watched.report()[0]["phase"] == "waiting"
+    watched.sample = SparkSample(0, 1, (StageCount(0, 0, 1),), runs_elsewhere=True)
+    assert watched.report()[0]["phase"] == "running"
+
+
+def test_io_is_work(watched: Watched) -> None:
+    watched.report()
+    watched.effort = Effort(1.0, 0.0, 5_000_000)
+    assert watched.report()[1] == watched.now_
+
+
+def test_an_ended_task_and_a_note_advance(watched: Watched) -> None:
+    watched.report()
+    watched.sample = SparkSample(1, 2, (StageCount(0, 1, 2),))
+    assert watched.report()[1] == watched.now_
+    watched.reporter.progress.say("half way")
+    document, at = watched.report()
+    assert (document["note"], at) == ("half way", watched.now_)
+
+
+def test_a_quiet_period_counts_as_progress_until_it_has_lasted_too_long(watched: Watched) -> None:
+    watched.report()
+    watched.reporter.progress.be_quiet("waiting for the API", watched.now_ + timedelta(seconds=12))
+    assert [watched.report()[1] for _ in range(2)] == [
+        NOW + timedelta(seconds=10),
+        NOW + timedelta(seconds=15),
+    ]
+    late = [watched.report()[1] for _ in range(3)]
+    assert late == [NOW + timedelta(seconds=15)] * 3
+
+
+def test_a_quiet_period_ends_with_its_block(watched: Watched) -> None:
+    watched.reporter.progress.be_quiet("waiting for the API", NOW + timedelta(hours=1))
+    watched.report()
+    watched.reporter.progress.be_quiet("", None)
+    ended = watched.report()[1]
+    assert watched.report()[1] == ended
+
+
+def test_the_row_stays_small_whatever_spark_does(watched: Watched) -> None:
+    watched.sample = SparkSample(
+        10**9, 10**9, tuple(StageCount(10**6 + n, 10**6, 10**6) for n in range(100)), 10**15, 10**15
+    )
+    watched.reporter.progress.say("x" * 1000)
+    document = watched.report()[0]
+    assert len(json.dumps(document)) < 512
+    assert document["note"].endswith("x…")  # a reader sees that it is cut off
+
+
+def test_the_fraction_never_goes_back_when_spark_learns_of_more_stages() -> None:
+    progress = Progress()
+    progress.enter(Phase.RUNNING)
+    fractions = [
+        progress.fraction(SparkSample(done, total))
+        for done, total in ((0, 4), (4, 4), (4, 40), (40, 40))
+    ]
+    assert fractions == sorted(fractions) == [0.1, 0.9, 0.9, 0.9]
+    progress.enter(Phase.PUBLISHING, 10)
+    progress.advance(10)
+    assert progress.fraction(SparkSample()) == 1.0
+
+
+@pytest.fixture
+def child(request: pytest.FixtureRequest) -> Iterator[None]:
+    process = subprocess.Popen([sys.executable, "-c", request.param], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    yield
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+@pytest.mark.parametrize("child", ["print('up', flush=True)\nwhile True: pass"], indirect=True)
+@pytest.mark.usefixtures("child")
+def test_a_busy_child_process_is_work() -> None:
+    tree = ProcessTree()
+    end = time.monotonic() + DEADLINE_S
+    while not tree.effort().is_work:
+        assert time.monotonic() < end
+        time.sleep(0.2)
+
+
+@pytest.mark.parametrize(
+    "child", ["import time\nprint('up', flush=True)\ntime.sleep(600)"], indirect=True
+)
+@pytest.mark.usefixtures("child")
+def test_a_sleeping_child_process_is_no_work() -> None:
+    tree = ProcessTree()
+    time.sleep(1)
+    effort = tree.effort()
+    assert not effort.is_work, effort
+
+
+def test_sparks_tasks_are_counted_while_the_main_thread_waits_for_it(spark: SparkSession) -> None:
+    watch = SparkWatch(spark.sparkContext, period_s=0.02)
+    watch.start()
+    try:
+        spark.range(0, 200, 1, 8).select(
+            F.udf(lambda n: time.sleep(0.02) or n, "long")("id")
+        ).collect()
+    finally:
+        watch.stop()
+    assert watch.latest.total >= 8
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_spark_that_the_job_has_stopped_is_gone() -> None:
+    context = SparkContext.__new__(SparkContext)
+    context._jsc = None  # as `stop` leaves it
+    watch = SparkWatch(context, period_s=0.01)
+    assert watch.is_spark_gone()
+    watch.start()
+    time.sleep(0.1)
+    watch.stop()
+
+
+def test_work_without_a_registered_executor_is_seen(spark: SparkSession) -> None:
+    """A local Spark has a driver's block manager, and no executor's."""
+    watch = SparkWatch(spark.sparkContext, period_s=0.02, has_executors=True)
+    waiting = threading.Event()
+    take = watch._sample
+
+    def sample() -> SparkSample:
+        found = take()
+        assert found.waits_for_executors == bool(found.active)
+        if found.waits_for_executors:
+            waiting.set()
+        return found
+
+    watch._sample = sample  # type: ignore[method-assign]
+    watch.start()
+    try:
+        spark.range(0, 100, 1, 8).select(
+            F.udf(lambda n: time.sleep(0.02) or n, "long")("id")
+        ).collect()
+    finally:
+        watch.stop()
+    assert waiting.is_set()
+
+
+@dataclass
+class WatchedTask:
+    """A running task of Spark, with the reporter and the watch of an attempt."""
+
+    reporter: Reporter
+    documents: list[dict[str, Any]]
+    advanced_at: list[datetime]
+    done: threading.Event
+
+    def report(self) -> None:
+        time.sleep(0.5)
+        self.reporter.report()
+
+    @property
+    def without_advance(self) -> int:
+        """Most reports in a row of one advance. Seconds pass when this machine is busy."""
+        return max((len(list(same)) for _, same in groupby(self.advanced_at)), default=0)
+
+
+@pytest.fixture
+def run_task(spark: SparkSession) -> Iterator[Callable[[str], WatchedTask]]:
+    """Runs Python in one task; the job is handed out when the task has begun."""
+    documents, advanced_at, done = [], [], threading.Event()
+    threads: list[threading.Thread] = []
+    watch = SparkWatch(spark.sparkContext, period_s=0.5)
+
+    class Leases:
+        def report_progress(
+            self, _attempt: Any, progress: dict[str, Any], at: datetime, _now: datetime
+        ) -> Any:
+            documents.append(progress)
+            advanced_at.append(at)
+            return running()
+
+    def run(code: str) -> WatchedTask:
+        def collect() -> None:
+            with suppress(Py4JError, PySparkException):  # cancelled at the end
+                spark.range(0, 1, 1, 1).select(
+                    F.udf(lambda n: exec(code) or n, "long")("id")  # noqa: S102 - code of these tests
+                ).collect()
+            done.set()
+
+        leases: Any = Leases()
+        reporter = reporter_of(leases, period_s=0.5)
+        reporter.sample = lambda: watch.latest
+        watch.start()
+        threads.append(threading.Thread(target=collect))
+        threads[0].start()
+        end = time.monotonic() + DEADLINE_S
+        while not watch.latest.active:
+            assert time.monotonic() < end, "the task did not begin"
+            time.sleep(0.05)
+        return WatchedTask(reporter, documents, advanced_at, done)
+
+    yield run
+    spark.sparkContext.cancelAllJobs()
+    threads[0].join(DEADLINE_S)
+    watch.stop()
+
+
+def test_a_healthy_task_that_looks_dead_to_spark_is_not_stalled(
+    run_task: Callable[[str], WatchedTask],
+) -> None:
+    job = run_task("import time; end = time.monotonic() + 5\nwhile time.monotonic() < end: pass")
+    while not job.done.is_set():
+        job.report()
+    during = [(document["tasks"][0], *document["rows"]) for document in job.documents[:-3]]
+    assert len(set(during)) <= 2, "Spark's own counters moved, which this test is to do without"
+    assert job.without_advance < REPORTS_OF_A_HANG
+
+
+def test_a_task_that_hangs_is_stalled(run_task: Callable[[str], WatchedTask]) -> None:
+    job = run_task("import time; time.sleep(600)")
+    end = time.monotonic() + DEADLINE_S
+    while job.without_advance < REPORTS_OF_A_HANG:
+        assert time.monotonic() < end, f"it looks alive: {job.documents[-3:]}"
+        job.report()
+    (stage,) = job.documents[-1]["stages"]
+    assert stage[1:] == [0, 1]
+    lease = running(progress_at=job.advanced_at[-1], task_arn="arn:task/1", stall_timeout_s=60)
+    lease = beaten(lease, job.advanced_at[-1] + timedelta(seconds=31), job.advanced_at[-1])
+    beat = decide_beat(
+        lease, lease.id, LeaseSettings(), job.advanced_at[-1] + timedelta(seconds=61)
+    )
+    assert isinstance(beat, Kill)
+    assert beat.reason == "JobStalled"
+
+
+def test_rows_read_and_written_are_counted_once_their_tasks_have_ended(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    watch = SparkWatch(spark.sparkContext, period_s=0.02)
+    watch.start()
+    try:
+        spark.range(0, 500, 1, 4).write.parquet(str(tmp_path / "rows"))
+        spark.read.parquet(str(tmp_path / "rows")).selectExpr("sum(id)").collect()
+        end = time.monotonic() + DEADLINE_S
+        while watch.latest.active or not watch.latest.rows_written:
+            assert time.monotonic() < end, watch.latest
+            time.sleep(0.05)
+    finally:
+        watch.stop()
+    assert watch.latest.rows_written == 500
+
+
+@pytest.mark.parametrize(
+    ("cpu", "memory", "expected"),
+    [(1, 4096, Resources(1, 2868)), (0.25, 1024, Resources(1, 717))],
+)
+def test_the_tasks_limits_bound_spark(cpu: float, memory: int, expected: Resources) -> None:
+    assert resources(cpu, memory).cores == expected.cores
+    assert resources(cpu, memory).heap_mib in range(512, memory)
+
+
+@pytest.mark.parametrize(("known", "cores"), [(6, 6), (None, 1)])
+def test_without_limits_spark_has_the_cores_and_a_quarter_of_the_memory(
+    monkeypatch: pytest.MonkeyPatch, known: int | None, cores: int
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: known)
+    quarter = psutil.virtual_memory().total // (4 * 1024 * 1024)
+    assert resources(None, None) == Resources(cores, quarter)

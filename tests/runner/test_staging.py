@@ -1,0 +1,478 @@
+"""What an input path stands for, and how it reaches the disk."""
+
+import gzip
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlparse
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+from moto import mock_aws
+from pydantic import ValidationError
+
+from longhaul.runner.io.listing import InputListing
+from longhaul.runner.io.staging import _TRANSFER, OutOfDiskError, StagedInput, Stager
+from longhaul.runner.io.transfer import InputChangingError
+from longhaul.runner.stopping import Stop, StopReason, StopRequestedError
+from longhaul.domain.errors import PermanentJobError
+from longhaul.domain.lease import AttemptId
+from longhaul.domain.manifest import Manifest, ManifestFile
+from longhaul.domain.paths import parse_input
+from longhaul.settings import PathPolicy
+
+BUCKET = "data"
+POLICY = PathPolicy(data_bucket=BUCKET, input_buckets=("landing",), allow_file=True)
+
+
+@pytest.fixture
+def s3() -> Iterator[Any]:
+    with mock_aws():
+        client = boto3.client("s3")
+        for bucket in (BUCKET, "landing"):
+            client.create_bucket(Bucket=bucket)
+        yield client
+
+
+@pytest.fixture
+def put(s3: Any) -> Callable[..., None]:
+    def put_(*keys: str, body: bytes = b"x", bucket: str = BUCKET) -> None:
+        for key in keys:
+            s3.put_object(Bucket=bucket, Key=key, Body=body)
+
+    return put_
+
+
+class Staged(NamedTuple):
+    input: StagedInput
+    files: dict[str, bytes]
+
+
+@pytest.fixture
+def stage(s3: Any, tmp_path: Path) -> Callable[..., Staged]:
+    def stage_(path: str, stop: Stop | None = None, client: Any = None, **more: str) -> Staged:
+        client = client or s3
+        stager = Stager(
+            client,
+            InputListing(client, BUCKET),
+            tmp_path / "inputs",
+            stop or Stop(),
+            disk_gib={"small": 30, "large": 120, "medium": 60},
+            begin=lambda _: None,
+            advance=lambda _: None,
+        )
+        paths = {"flights": path, **more}
+        staged = stager.stage({name: parse_input(each, POLICY) for name, each in paths.items()})[
+            "flights"
+        ]
+        folder = Path(urlparse(staged.path).path)
+        return Staged(
+            staged,
+            {
+                str(file.relative_to(folder)): file.read_bytes()
+                for file in folder.rglob("*")
+                if file.is_file()
+            },
+        )
+
+    return stage_
+
+
+def test_one_object(stage: Callable[..., Staged], put: Callable[..., None]) -> None:
+    put("raw/a.csv", "raw/a.csv.bak", body=b"1,2")
+
+    staged = stage(f"s3://{BUCKET}/raw/a.csv")
+
+    assert staged.files == {"00000-a.csv": b"1,2"}
+    assert staged.input.extensions == {"csv"}
+    assert staged.input.size_bytes == 3
+
+
+def test_files_of_an_output_that_no_manifest_names_yet_are_left_out(
+    stage: Callable[..., Staged], put: Callable[..., None]
+) -> None:
+    token = AttemptId("main#january", 1767323045000, 1).token
+    put("out/a.csv", f"out/part-00000-{token}-c000.csv")
+
+    assert stage(f"s3://{BUCKET}/out/").files.keys() == {"00000-a.csv"}
+
+
+def test_files_with_names_that_merely_look_like_an_attempts_are_read(
+    stage: Callable[..., Staged], put: Callable[..., None]
+) -> None:
+    put("raw/00000000000000012345-2024-01.csv")
+
+    assert stage(f"s3://{BUCKET}/raw/").files.keys() == {"00000-00000000000000012345-2024-01.csv"}
+
+
+def test_a_compressed_file_keeps_its_name_and_tells_its_format(
+    stage: Callable[..., Staged], put: Callable[..., None]
+) -> None:
+    put("raw/a.csv.gz", body=gzip.compress(b"1,2"))
+    assert stage(f"s3://{BUCKET}/raw/a.csv.gz").input.extensions == {"csv"}
+
+
+def test_names_that_hadoop_cannot_open_are_changed_on_the_disk(
+    stage: Callable[..., Staged], put: Callable[..., None]
+) -> None:
+    put("raw/a-10:00.json", "raw/a-10-00.json")
+
+    assert set(stage(f"s3://{BUCKET}/raw/").files) == {
+        "00000-a-10-00.json",
+        "00001-a-10-00.json",
+    }
+
+
+@pytest.mark.parametrize("path", ["_landing/2013-*.csv", "_landing/*/2013-1.csv", "_l*/2013-1.csv"])
+def test_a_glob_below_a_hidden_folder_finds_what_is_not_hidden_itself(
+    stage: Callable[..., Staged], put: Callable[..., None], path: str
+) -> None:
+    put(
+        "_landing/2013-1.csv",
+        "_landing/a/2013-1.csv",
+        "_landing/_a/2013-1.csv",
+        "_landing/_2013-1.csv",
+    )
+
+    assert set(stage(f"s3://{BUCKET}/{path}").files) == {"00000-2013-1.csv"}
+
+
+@pytest.mark.parametrize("letter", ["x", "語"])
+def test_name_too_long_for_a_disk_is_cut_before_its_extension(
+    stage: Callable[..., Staged], put: Callable[..., None], letter: str
+) -> None:
+    name = letter * (600 // len(letter.encode()))
+    put(f"raw/a{name}.csv.gz", f"raw/b{name}.csv.gz")
+
+    files = stage(f"s3://{BUCKET}/raw/").files
+
+    assert len(files) == 2
+    assert all(f".{file}.crc".endswith(f"{letter}.csv.gz.crc") for file in files)
+    assert all(len(f".{file}.crc".encode()) <= 255 for file in files)
+
+
+@pytest.mark.parametrize("path", [f"s3://{BUCKET}/raw", f"s3://{BUCKET}/raw/"])
+def test_a_prefix_without_hidden_files_and_with_partition_folders(
+    stage: Callable[..., Staged], put: Callable[..., None], path: str
+) -> None:
+    put(
+        "raw/",
+        "raw/a.csv",
+        "raw/day=1/b.csv",
+        "raw/deep/c.csv",
+        "raw/_tmp/x.csv",
+        "raw/.hidden",
+        "raw2/d.csv",
+    )
+    assert set(stage(path).files) == {"00000-a.csv", "day=1/00001-b.csv", "00002-c.csv"}
+
+
+def test_a_glob_over_objects_stays_within_its_segments(
+    stage: Callable[..., Staged], put: Callable[..., None]
+) -> None:
+    put("raw/a-1.csv", "raw/a-2.csv", "raw/b-1.csv", "raw/a-3.txt", "raw/a-x/y.csv")
+    assert set(stage(f"s3://{BUCKET}/raw/a-?.csv").files) == {"00000-a-1.csv", "00001-a-2.csv"}
+
+
+def test_a_glob_over_outputs_follows_each_manifest(
+    stage: Callable[..., Staged], put: Callable[..., None], s3: Any
+) -> None:
+    for month in ("m1", "m2"):
+        publish(s3, f"clean/{month}/", "year=2013/part-0.parquet", "quarantine/part-0.json")
+        put(f"clean/{month}/left-over.parquet")
+    assert set(stage(f"s3://{BUCKET}/clean/*/").files) == {
+        "year=2013/00000-part-0.parquet",
+        "year=2013/00001-part-0.parquet",
+    }
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["out/x/p=0/", "out/x/p=0/*", "out/x/p=[0]/", "out/x/*/", "out/x/*", "out/*/p=0/*.json"],
+)
+def test_a_part_of_an_output_has_the_files_that_its_manifest_names(
+    stage: Callable[..., Staged], put: Callable[..., None], s3: Any, path: str
+) -> None:
+    old, new = (AttemptId("main#january", 1767323045000, n).token for n in (1, 2))
+    publish(s3, "out/x/", f"p=0/part-0-{new}.json")
+    put(f"out/x/p=0/part-0-{old}.json", "out/x/p=0/beside.json")
+
+    assert set(stage(f"s3://{BUCKET}/{path}").files) == {f"00000-part-0-{new}.json"}
+
+
+@pytest.mark.parametrize("path", ["out/x/notes/", "out/x/notes/*.txt", "out/*/notes"])
+def test_files_of_others_beside_an_output_are_found_by_their_own_path(
+    stage: Callable[..., Staged], put: Callable[..., None], s3: Any, path: str
+) -> None:
+    publish(s3, "out/x/", "p=0/part-0.json")
+    put("out/x/notes/a.txt")
+
+    assert set(stage(f"s3://{BUCKET}/{path}").files) == {"00000-a.txt"}
+
+
+def test_a_glob_over_files_leaves_out_those_that_no_manifest_names_yet(
+    stage: Callable[..., Staged], put: Callable[..., None]
+) -> None:
+    token = AttemptId("main#january", 1767323045000, 1).token
+    put("out/a.csv", f"out/part-00000-{token}.csv")
+
+    assert set(stage(f"s3://{BUCKET}/out/*.csv").files) == {"00000-a.csv"}
+
+
+def test_a_glob_finds_the_files_of_a_publication_that_came_after_its_look(s3: Any) -> None:
+    old, new = (AttemptId("main#january", 1767323045000, n).token for n in (1, 2))
+    publish(s3, "out/", f"p=0/part-0-{old}.json")
+
+    class Replaced:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(s3, name)
+
+        def get_object(self, **arguments: Any) -> Any:
+            if arguments["Key"] == "out/_SUCCESS":
+                publish(s3, "out/", f"p=1/part-0-{new}.json")
+            return s3.get_object(**arguments)
+
+    listing = InputListing(Replaced(), BUCKET)  # type: ignore[arg-type]  # all that is called
+    found = listing.sources_of(parse_input(f"s3://{BUCKET}/out/p=*/*.json", POLICY))
+    assert [source.key for source in found] == [f"out/p=1/part-0-{new}.json"]
+
+
+@pytest.mark.parametrize("path", ["s3://landing/team/raw/2013/", "s3://landing/team/raw/*"])
+def test_an_input_whose_outer_folders_may_not_be_read_is_read(
+    stage: Callable[..., Staged], put: Callable[..., None], s3: Any, path: str
+) -> None:
+    put("team/raw/2013/a.csv", bucket="landing")
+
+    class Guarded:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(s3, name)
+
+        def get_object(self, **arguments: Any) -> Any:
+            if not arguments["Key"].startswith("team/raw/2013/"):
+                raise ClientError({"Error": {"Code": "AccessDenied"}}, "GetObject")
+            return s3.get_object(**arguments)
+
+    assert set(stage(path, client=Guarded()).files) == {"00000-a.csv"}
+
+
+def test_a_whole_bucket_is_listed_without_what_is_longhauls_own(
+    stage: Callable[..., Staged], put: Callable[..., None]
+) -> None:
+    put("longhaul/requests/secret.json", "other/requests/a.json", body=b"1")
+    assert set(stage(f"s3://{BUCKET}/").files) == {"00000-a.json"}
+
+
+def test_manifest_at_the_buckets_root_opens_nothing_of_longhauls_own(
+    stage: Callable[..., Staged], put: Callable[..., None], s3: Any
+) -> None:
+    put("longhaul/requests/secret.json", "a.json", body=b"1")
+    named = [
+        ManifestFile(path="longhaul/requests/secret.json", size=1),
+        ManifestFile(path="a.json", size=1),
+    ]
+    manifest = Manifest(key="main#forged", run=1, attempt=1, files=tuple(named))
+    s3.put_object(Bucket=BUCKET, Key="_SUCCESS", Body=manifest.model_dump_json().encode())
+    assert set(stage(f"s3://{BUCKET}/").files) == {"00000-a.json"}
+
+
+@pytest.mark.parametrize("path", ["a\nb", "a\ufffeb", "../a", "/a"])
+def test_manifest_with_a_path_that_is_none_is_no_manifest_of_ours(path: str) -> None:
+    with pytest.raises(ValidationError):
+        ManifestFile(path=path, size=1)
+
+
+def test_local_files_are_linked(stage: Callable[..., Staged], tmp_path: Path) -> None:
+    (tmp_path / "in" / "day=1").mkdir(parents=True)
+    (tmp_path / "in" / "day=1" / "a.csv").write_text("1")
+    assert stage(f"file://{tmp_path}/in").files == {"day=1/00000-a.csv": b"1"}
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("s3://data/none.csv", "nothing at s3://data/none.csv"),
+        ("s3://landing/none/", "nothing at s3://landing/none/"),
+        ("s3://data/none/*.csv", "nothing at"),
+        ("s3://data/empty.csv", "is empty"),
+        ("file:///no/such/file", "nothing at file:///no/such/file"),
+    ],
+)
+def test_a_missing_or_empty_input_is_permanent_and_named(
+    stage: Callable[..., Staged], put: Callable[..., None], path: str, why: str
+) -> None:
+    put("empty.csv", body=b"")
+    with pytest.raises(PermanentJobError, match=f"^input 'flights': .*{why}"):
+        stage(path)
+
+
+def test_every_missing_input_is_named_at_once(
+    stage: Callable[..., Staged], put: Callable[..., None]
+) -> None:
+    put("empty.csv", body=b"")
+    with pytest.raises(PermanentJobError) as error:
+        stage("s3://data/none.csv", planes="s3://data/empty.csv", tails="s3://data/none/*")
+    assert str(error.value) == (
+        "input 'flights': nothing at s3://data/none.csv; "
+        "input 'planes': s3://data/empty.csv is empty (1 files of 0 bytes); "
+        "input 'tails': nothing at s3://data/none/*"
+    )
+
+
+def test_a_missing_bucket_is_an_empty_input(stage: Callable[..., Staged], s3: Any) -> None:
+    s3.delete_bucket(Bucket="landing")
+    with pytest.raises(PermanentJobError, match="nothing at s3://landing/a/"):
+        stage("s3://landing/a/")
+
+
+def test_a_dataset_of_an_output_is_read_through_its_manifest(
+    stage: Callable[..., Staged], put: Callable[..., None], s3: Any
+) -> None:
+    publish(s3, "clean/", "year=2013/part-0.parquet", "quarantine/day=1/part-0.json")
+    put("clean/quarantine/left-over.json", "clean/year=2013/left-over.parquet")
+    assert set(stage(f"s3://{BUCKET}/clean/quarantine/").files) == {"day=1/00000-part-0.json"}
+
+
+@pytest.mark.slow
+def test_thousands_of_small_files(stage: Callable[..., Staged], put: Callable[..., None]) -> None:
+    put(*(f"raw/{n % 7}/{n}.json" for n in range(3_000)), body=b"{}")
+    assert len(stage(f"s3://{BUCKET}/raw/").files) == 3_000
+
+
+def test_each_file_costs_one_request(
+    stage: Callable[..., Staged], put: Callable[..., None], s3: Any
+) -> None:
+    put(*(f"raw/{n}.json" for n in range(20)), body=b"{}")
+    publish(s3, "clean/", *(f"{n}.json" for n in range(20)))
+    asked: list[str] = []
+    s3.meta.events.register("before-call.s3.HeadObject", lambda params, **_: asked.append(params))
+    assert len(stage(f"s3://{BUCKET}/raw/", more=f"s3://{BUCKET}/clean/").files) == 20
+    assert asked == []
+
+
+def test_a_large_file_is_read_whole_though_its_manifest_gives_another_size(
+    stage: Callable[..., Staged], s3: Any
+) -> None:
+    publish(s3, "clean/", "a.csv", size=_TRANSFER.multipart_threshold)
+    body = bytes(_TRANSFER.multipart_threshold + 1)
+    s3.put_object(Bucket=BUCKET, Key="clean/a.csv", Body=body)
+    assert stage(f"s3://{BUCKET}/clean/").files == {"00000-a.csv": body}
+
+
+def test_a_large_file_that_is_replaced_before_it_is_read_is_read_once_more(
+    stage: Callable[..., Staged], put: Callable[..., None], s3: Any
+) -> None:
+    old, new = (letter * _TRANSFER.multipart_threshold for letter in (b"o", b"n"))
+    put("raw/a.csv", body=old)
+
+    def replace(**_: object) -> None:
+        s3.meta.events.unregister("before-call.s3.GetObject", replace)
+        put("raw/a.csv", body=new)
+
+    s3.meta.events.register("before-call.s3.GetObject", replace)
+    assert stage(f"s3://{BUCKET}/raw/a.csv").files == {"00000-a.csv": new}
+
+
+def test_an_archived_object_is_permanent_and_named(
+    stage: Callable[..., Staged], put: Callable[..., None], s3: Any
+) -> None:
+    put("raw/a.csv", "raw/b.csv")
+    s3.put_object(Bucket=BUCKET, Key="raw/c.csv", Body=b"x", StorageClass="GLACIER")
+    with pytest.raises(PermanentJobError, match=r"s3://data/raw/c\.csv is archived: restore it"):
+        stage(f"s3://{BUCKET}/raw/")
+
+
+GIB = 2**30
+
+
+@pytest.mark.parametrize(
+    ("input_gib", "free_gib", "kind", "more"),
+    [
+        (20, 15, OutOfDiskError, ""),
+        (40, 20, OutOfDiskError, ""),
+        (
+            100,
+            20,
+            PermanentJobError,
+            ": the largest size, large, has 120 GiB; use the engine emr-serverless, or split",
+        ),
+    ],
+)
+def test_the_disk_is_checked_before_the_download_and_is_hopeless_only_if_no_size_would_do(
+    stage: Callable[..., Staged],
+    monkeypatch: pytest.MonkeyPatch,
+    input_gib: int,
+    free_gib: int,
+    kind: type[Exception],
+    more: str,
+) -> None:
+    class Large:
+        """Nothing but the size of an object can be had."""
+
+        def head_object(self, **_: str) -> dict[str, Any]:
+            return {"ContentLength": input_gib * GIB, "ETag": "large"}
+
+    # 10 GiB of the disk are the image's.
+    usage = shutil._ntuple_diskusage((free_gib + 10) * GIB, 10 * GIB, free_gib * GIB)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    with pytest.raises(kind) as error:
+        stage(f"s3://{BUCKET}/large.csv", client=Large())
+    assert str(error.value).startswith(
+        f"the inputs are {input_gib * 1024} MiB and need {input_gib * 1536} MiB of disk,"
+        f" of which {free_gib * 1024} MiB are free{more}"
+    )
+
+
+def test_an_output_replaced_while_it_is_read_is_read_once_more(
+    stage: Callable[..., Staged], s3: Any, put: Callable[..., None]
+) -> None:
+    put("clean/new.csv", body=b"new")
+    publish(s3, "clean/", "old.csv")
+    s3.delete_object(Bucket=BUCKET, Key="clean/old.csv")
+
+    class Replaced:
+        reads = 0
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(s3, name)
+
+        def get_object(self, **arguments: Any) -> Any:
+            if arguments["Key"] == "clean/_SUCCESS":
+                self.reads += 1
+                if self.reads == 2:
+                    publish(s3, "clean/", "new.csv")
+            return s3.get_object(**arguments)
+
+    assert stage(f"s3://{BUCKET}/clean/", client=Replaced()).files == {"00000-new.csv": b"x"}
+
+
+def test_an_output_that_keeps_changing_fails_the_attempt_and_not_the_job(
+    stage: Callable[..., Staged], s3: Any
+) -> None:
+    publish(s3, "clean/", "old.csv")
+    s3.delete_object(Bucket=BUCKET, Key="clean/old.csv")
+    with pytest.raises(
+        InputChangingError,
+        match=r"keeps changing while it is read: s3://data/clean/old\.csv is gone",
+    ):
+        stage(f"s3://{BUCKET}/clean/")
+
+
+def test_a_stop_ends_the_transfer(stage: Callable[..., Staged], put: Callable[..., None]) -> None:
+    put("raw/a.csv")
+    stop = Stop()
+    stop.request(StopReason.TERMINATED, "SIGTERM")
+    with pytest.raises(StopRequestedError):
+        stage(f"s3://{BUCKET}/raw/a.csv", stop=stop)
+
+
+def publish(s3: Any, prefix: str, *paths: str, size: int = 1) -> None:
+    files = [
+        ManifestFile(path=p, size=size, dataset="quarantine" if p.startswith("quarantine") else ".")
+        for p in paths
+    ]
+    for file in files:
+        s3.put_object(Bucket=BUCKET, Key=prefix + file.path, Body=b"x")
+    manifest = Manifest(key="main#x", run=1, attempt=1, files=tuple(files))
+    s3.put_object(Bucket=BUCKET, Key=f"{prefix}_SUCCESS", Body=manifest.model_dump_json().encode())

@@ -1,0 +1,73 @@
+"""What the log of a task shows of an error's way."""
+
+import importlib
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from longhaul.runner import json_logs
+from longhaul.runner.loading import LoadedJob
+from longhaul.runner.spark.session import build_session
+from longhaul.runner.traces import trace
+from longhaul.domain.verdict import ExitCode
+from longhaul.job import Params
+from tests.runner.conftest import Cloud, MakeAttempt
+
+FLIGHTS = """
+def look_up(table, key):
+    try:
+        return table[key]
+    except KeyError as error:
+        raise RuntimeError(f"no key {key} in the table") from error
+
+def check(spark):
+    spark.sql("SELECT nothing")
+
+def run(spark, job):
+    look_up({}, "a-key-that-is-long")
+"""
+
+
+@pytest.fixture
+def flights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    (tmp_path / "flights.py").write_text(FLIGHTS)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "flights", raising=False)
+    return importlib.import_module("flights")
+
+
+def test_a_failure_is_logged_with_its_rows_message_and_the_jobs_own_frames(
+    cloud: Cloud,
+    make_attempt: MakeAttempt,
+    flights: ModuleType,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cloud.claim(inputs={}, params={"key": "a-key-that-is-long"})
+    attempt = make_attempt(load=lambda *_: LoadedJob(flights.run, Params()))
+
+    assert attempt.run() is ExitCode.FAILED
+
+    (failed,) = (each for each in caplog.records if each.levelname == "ERROR")
+    line = json_logs.JsonFormatter({}).format(failed)
+    assert '"message": "attempt failed: RuntimeError: no key a-ke\\u2026 in the table"' in line
+    assert (
+        '"stack": ["flights.py:4 look_up", "KeyError, and then:", "flights.py:12 run",'
+        ' "flights.py:6 look_up"]' in line
+    )
+    assert "a-key-that-is-long" not in line
+
+
+def test_sparks_own_frames_are_left_out(flights: ModuleType, spark: object) -> None:
+    with pytest.raises(Exception, match="UNRESOLVED_COLUMN") as raised:
+        flights.check(spark)
+    assert trace(raised.value)[-1] == "flights.py:9 check"
+
+
+def test_an_error_of_our_own_code_shows_its_frames() -> None:
+    with pytest.raises(AttributeError) as raised:
+        build_session("name", None)  # type: ignore[arg-type]
+    raised.value.__traceback__ = raised.tb.tb_next  # without this test's own frame
+    (frame,) = trace(raised.value)
+    assert frame.startswith("longhaul/runner/spark/session.py:")

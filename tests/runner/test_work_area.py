@@ -1,0 +1,311 @@
+"""The work area of a cluster: a prefix in S3, on moto. What Spark would do there, the tests do."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from longhaul.runner.io.cluster_staging import reads_alike
+from longhaul.runner.io.listing import InputListing, Source
+from longhaul.runner.io.publisher import Uploader
+from longhaul.runner.io.staging import StagedInput
+from longhaul.runner.io.transfer import InputChangingError
+from longhaul.runner.io.work_area import BucketArea, DiskArea, area_at
+from longhaul.runner.io.written import Dataset, NoOutputError, S3File, S3Folder, files_of
+from longhaul.runner.stopping import Stop, StopReason, StopRequestedError
+from longhaul.adapters.publisher import S3Publisher
+from longhaul.domain.errors import PermanentJobError
+from longhaul.domain.lease import AttemptId
+from longhaul.domain.manifest import Manifest, ManifestFile, Upload
+from longhaul.domain.paths import DataPath
+
+ATTEMPT = AttemptId("main#january", 1767323045000, 2)
+PREFIX = f"longhaul/work/{ATTEMPT.key_hash}/1767323045000-2/"
+UUID = "0123abcd-0123-0123-0123-0123456789ab"
+
+
+@pytest.fixture
+def s3() -> Iterator[Any]:
+    with mock_aws():
+        client = boto3.client("s3", region_name="us-east-1")
+        client.create_bucket(Bucket="data")
+        yield client
+
+
+@pytest.fixture
+def area(s3: Any) -> BucketArea:
+    return BucketArea(s3, "s3://data/longhaul/work/", ATTEMPT)
+
+
+def put(s3: Any, *keys: str) -> None:
+    for key in keys:
+        s3.put_object(Bucket="data", Key=key, Body=key.encode())
+
+
+def keys(s3: Any, prefix: str = "") -> list[str]:
+    return [
+        item["Key"] for item in s3.list_objects_v2(Bucket="data", Prefix=prefix).get("Contents", [])
+    ]
+
+
+def manifest(s3: Any, prefix: str, *paths: str) -> None:
+    files = tuple(ManifestFile(path=path, size=1, dataset=".") for path in paths)
+    listed = Manifest(key="main#x", run=1, attempt=1, files=files, rows={})
+    s3.put_object(Bucket="data", Key=f"{prefix}_SUCCESS", Body=listed.model_dump_json().encode())
+
+
+@pytest.fixture
+def stage(s3: Any, area: BucketArea) -> Callable[[str], StagedInput]:
+    def stage(key: str) -> StagedInput:
+        inputs = {"x": DataPath("s3", "data", key)}
+        return area.stage(
+            InputListing(s3, "data"), inputs, Stop(), begin=lambda _: None, advance=lambda _: None
+        )["x"]
+
+    return stage
+
+
+@pytest.mark.parametrize(
+    ("key", "path"),
+    [
+        ("raw/one.csv", "s3://data/raw/one.csv"),
+        ("raw", "s3://data/raw/"),
+        ("raw/*.csv", "s3://data/raw/*.csv"),
+        ("days", "s3://data/days/"),
+    ],
+)
+def test_what_spark_reads_as_we_do_stays_where_it_is(
+    s3: Any, stage: Callable[[str], StagedInput], key: str, path: str
+) -> None:
+    put(s3, "raw/one.csv", "raw/two.csv", "raw/_hidden.csv", "days/day=1/a.csv", "days/day=2/b.csv")
+
+    assert stage(key).path == path
+
+    assert keys(s3, "longhaul/") == []
+
+
+def test_a_copy_needs_no_rights_to_tags(s3: Any, stage: Callable[[str], StagedInput]) -> None:
+    put(s3, "raw/a/one.csv")
+    s3.put_object_tagging(
+        Bucket="data", Key="raw/a/one.csv", Tagging={"TagSet": [{"Key": "team", "Value": "x"}]}
+    )
+
+    stage("raw")
+
+    (copy,) = keys(s3, PREFIX)
+    assert s3.get_object_tagging(Bucket="data", Key=copy)["TagSet"] == []
+
+
+def test_an_output_of_ours_is_copied_as_its_manifest_says(
+    s3: Any, stage: Callable[[str], StagedInput]
+) -> None:
+    put(s3, "clean/month=1/new.parquet", "clean/month=1/old.parquet", "clean/quarantine/bad.json")
+    manifest(s3, "clean/", "month=1/new.parquet")
+
+    staged = stage("clean")
+
+    assert staged.path == f"s3://data/{PREFIX}inputs/first/x/"
+    assert keys(s3, PREFIX) == [f"{PREFIX}inputs/first/x/month=1/00000-new.parquet"]
+    assert (staged.files, staged.extensions) == (1, frozenset({"parquet"}))
+    copy = s3.get_object(Bucket="data", Key=keys(s3, PREFIX)[0])["Body"].read()
+    assert copy == b"clean/month=1/new.parquet"
+
+
+@pytest.mark.parametrize("key", ["clean/x/month=1", "clean/x/month=1/*", "clean/x/month=*"])
+def test_a_part_of_an_output_of_ours_is_copied_as_its_manifest_says(
+    s3: Any, stage: Callable[[str], StagedInput], key: str
+) -> None:
+    put(s3, "clean/x/month=1/new.parquet", "clean/x/month=1/old.parquet")
+    manifest(s3, "clean/x/", "month=1/new.parquet")
+
+    assert stage(key).path == f"s3://data/{PREFIX}inputs/first/x/"
+    assert keys(s3, PREFIX) == [f"{PREFIX}inputs/first/x/00000-new.parquet"]
+
+
+def test_folders_that_spark_would_skip_are_copied_into_one(
+    s3: Any, stage: Callable[[str], StagedInput]
+) -> None:
+    put(s3, "raw/a/one.csv", "raw/b/one.csv")
+
+    stage("raw")
+
+    assert keys(s3, PREFIX) == [f"{PREFIX}inputs/first/x/0000{n}-one.csv" for n in (0, 1)]
+
+
+@pytest.mark.parametrize("key", ["?onghaul/requests/*.json", "*/requests/*.json", "l*/*/*", ""])
+def test_a_path_that_could_lead_spark_to_what_is_longhauls_own_is_never_given_to_it(
+    s3: Any, stage: Callable[[str], StagedInput], key: str
+) -> None:
+    put(s3, "longhaul/requests/secret.json", "lake/requests/a.json", "xonghaul/requests/a.json")
+    put(s3, "a.json")
+
+    staged = stage(key)
+
+    assert staged.path == f"s3://data/{PREFIX}inputs/first/x/"
+    assert not [each for each in keys(s3, PREFIX) if "secret" in each]
+
+
+def test_an_output_that_is_replaced_while_it_is_copied_is_copied_again(
+    s3: Any, area: BucketArea, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(s3, "clean/new.parquet")
+    manifest(s3, "clean/", "old.parquet")
+    listing = InputListing(s3, "data")
+    sources_of = listing.sources_of
+
+    def replaced_meanwhile(path: DataPath) -> list[Source]:
+        found = sources_of(path)
+        manifest(s3, "clean/", "new.parquet")
+        return found
+
+    monkeypatch.setattr(listing, "sources_of", replaced_meanwhile)
+    inputs = {"x": DataPath("s3", "data", "clean/")}
+
+    staged = area.stage(listing, inputs, Stop(), begin=lambda _: None, advance=lambda _: None)["x"]
+
+    assert staged.path == f"s3://data/{PREFIX}inputs/again/x/"
+    assert keys(s3, staged.path.removeprefix("s3://data/")) == [
+        f"{PREFIX}inputs/again/x/00000-new.parquet"
+    ]
+
+
+def test_an_output_that_keeps_changing_fails_the_attempt_and_not_the_job(
+    s3: Any, stage: Callable[[str], StagedInput]
+) -> None:
+    manifest(s3, "clean/", "old.parquet")
+
+    with pytest.raises(
+        InputChangingError,
+        match=r"keeps changing while it is read: s3://data/clean/old\.parquet is gone",
+    ):
+        stage("clean")
+
+
+def test_a_stop_ends_the_copies(s3: Any, area: BucketArea) -> None:
+    put(s3, "raw/a/one.csv")
+    stop = Stop()
+
+    def moved(_: int) -> None:
+        stop.request(StopReason.TERMINATED, "SIGTERM")
+
+    inputs = {"x": DataPath("s3", "data", "raw/")}
+    with pytest.raises(StopRequestedError):
+        area.stage(InputListing(s3, "data"), inputs, stop, begin=lambda _: None, advance=moved)
+
+
+def test_a_file_of_one_machine_is_refused_with_its_reason(
+    area: BucketArea, s3: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "x.csv").write_text("1")
+    inputs = {"x": DataPath("file", "", str(tmp_path / "x.csv"))}
+
+    with pytest.raises(PermanentJobError, match="on one machine, which a cluster does not reach"):
+        area.stage(
+            InputListing(s3, "data"), inputs, Stop(), begin=lambda _: None, advance=lambda _: None
+        )
+
+
+@pytest.mark.parametrize("key", ["a{b}", "a[1]", "x/[ab].csv", "a^b"])
+def test_a_path_that_means_something_else_to_hadoop_is_never_given_to_it(key: str) -> None:
+    assert not reads_alike(DataPath("s3", "data", key), [Source("data", key, 1)])
+
+
+def test_a_hidden_file_that_spark_would_skip_is_copied(
+    s3: Any, stage: Callable[[str], StagedInput]
+) -> None:
+    put(s3, "raw/_x.csv")
+
+    stage("raw/_x.csv")
+
+    assert keys(s3, PREFIX) == [f"{PREFIX}inputs/first/x/00000-_x.csv"]
+
+
+def test_what_spark_wrote_is_published_by_copies_and_under_the_attempts_name(
+    s3: Any, area: BucketArea
+) -> None:
+    assert area.output == S3Folder("data", f"{PREFIX}output/")
+    put(
+        s3,
+        f"{PREFIX}output/main/month=1/part-00000-{UUID}.c000.json",
+        f"{PREFIX}output/main/_SUCCESS",
+        f"{PREFIX}output/main/month=1_$folder$",
+        f"{PREFIX}output/main/_temporary/0/part-00001-{UUID}.c000.json",
+        f"{PREFIX}output/named-bad/part-00000-{UUID}.json",
+    )
+    s3.put_object(Bucket="data", Key=f"{PREFIX}output/named-bad/part-00001-{UUID}.json", Body=b"")
+    went: list[int] = []
+    uploader = Uploader(s3, "data", Stop(), begin=lambda _: None, advance=went.append)
+    datasets = [Dataset(".", area.output / "main", 3), Dataset("bad", area.output / "named-bad", 1)]
+
+    output = uploader.upload(ATTEMPT, "s3://data/out/", datasets)
+
+    assert keys(s3, "out/") == []  # pending: nothing is visible
+    S3Publisher(s3, "data").publish(output)
+    token = ATTEMPT.token
+    assert keys(s3, "out/") == [
+        "out/_SUCCESS",
+        f"out/bad/part-00000-{UUID}-{token}.json",
+        f"out/bad/part-00001-{UUID}-{token}.json",
+        f"out/month=1/part-00000-{UUID}-{token}.c000.json",
+    ]
+    published = s3.get_object(
+        Bucket="data", Key=f"out/month=1/part-00000-{UUID}-{token}.c000.json"
+    )["Body"].read()
+    assert published.decode() == f"{PREFIX}output/main/month=1/part-00000-{UUID}.c000.json"
+    assert sum(went) == output.size_bytes
+
+
+def test_a_large_object_is_copied_in_parts_that_cover_it_once() -> None:
+    size = 300 * 1024 * 1024 + 7
+    ranges = []
+
+    class Client:
+        def upload_part_copy(self, **call: Any) -> dict[str, Any]:
+            ranges.append(
+                tuple(map(int, call["CopySourceRange"].removeprefix("bytes=").split("-")))
+            )
+            return {"CopyPartResult": {"ETag": str(call["PartNumber"]), "ChecksumCRC32": "sum"}}
+
+    file = S3File("data", "key", "x", ".", size)
+    client: Any = Client()
+    done = [
+        file.put_part(client, "data", "out/x", Upload(path="x", upload_id="u", size=size), n + 1)
+        for n in range(3)
+    ]
+
+    assert file.part_count == 3
+    assert ranges[0][0] == 0
+    assert [start for start, _ in ranges[1:]] == [end + 1 for _, end in ranges[:-1]]
+    assert ranges[-1][1] == size - 1
+    assert sum(moved for _, moved in done) == size
+    assert [(part.n, part.etag, part.crc32) for part, _ in done] == [
+        (n, str(n), "sum") for n in (1, 2, 3)
+    ]
+
+
+def test_a_script_that_wrote_nothing_has_no_output(s3: Any, area: BucketArea) -> None:
+    uploader = Uploader(s3, "data", Stop(), begin=lambda _: None, advance=lambda _: None)
+
+    with pytest.raises(NoOutputError):
+        uploader.upload(ATTEMPT, "s3://data/out/", [Dataset(".", area.output / "main")])
+
+
+def test_only_this_attempts_work_area_is_cleared(s3: Any, area: BucketArea) -> None:
+    put(s3, f"{PREFIX}output/main/a", f"{PREFIX}inputs/first/x/b", "longhaul/work/other/1-1/c")
+
+    area.clear()
+    area.clear()
+
+    assert keys(s3) == ["longhaul/work/other/1-1/c"]
+
+
+def test_the_scheme_says_which_work_area_it_is(s3: Any, tmp_path: Path) -> None:
+    disk = DiskArea(s3, tmp_path, {})
+
+    assert area_at("file:", s3, ATTEMPT, disk) is disk
+    in_bucket = area_at("s3://data/longhaul/work/", s3, ATTEMPT, disk)
+    assert in_bucket.output.as_uri() == f"s3://data/{PREFIX}output/"
+    assert files_of(s3, Dataset(".", in_bucket.output), "T") == []
