@@ -13,15 +13,15 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
+from infra.stack import LonghaulStack
+from longhaul.cdk.layer import LayerError
 from longhaul.config.context import load
 from longhaul.config.job_files import check
-from longhaul.cdk.layer import LayerError
 from longhaul.config.project import VARIABLE, Project, load_project
 from longhaul.config.settings import CONTEXT_KEY, SettingsError
-from longhaul.cdk.stack import LonghaulStack
 
 # isort: split
-from aws_cdk import App, Environment  # after `infra`, which tells jsii where Node is
+from aws_cdk import App, Environment  # after `longhaul.cdk`, which tells jsii where Node is
 
 REPOSITORY = Path(__file__).resolve().parent
 

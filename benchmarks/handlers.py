@@ -27,10 +27,10 @@ from statistics import median
 from typing import Any, Final
 
 from benchmarks import pairs
-from longhaul.cli.synth import ARCHITECTURES, REPOSITORY
 from functions.dispatcher import handle
-from longhaul.cdk import layer
 from longhaul.adapters.dynamodb.table import creation
+from longhaul.cdk import layer
+from longhaul.cli.synth import ARCHITECTURES, REPOSITORY
 from longhaul.settings import PathPolicy, RuntimeSettings, Stage
 from longhaul.wiring import Wiring
 from simulation.aws.clock import VirtualClock

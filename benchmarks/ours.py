@@ -11,19 +11,19 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from longhaul.cli.synth import REPOSITORY
-from longhaul.local.cloud import EmbeddedAws
-from longhaul.local.credentials import aws_client
-from longhaul.local.ecs_driver import TaskEnd, TaskSpec
-from longhaul.runner.resources import Resources
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.dynamodb.leases import DynamoLeases
 from longhaul.adapters.dynamodb.table import creation
 from longhaul.adapters.s3 import S3Requests
+from longhaul.cli.synth import REPOSITORY
 from longhaul.domain.claim import Claim, new_run
 from longhaul.domain.lease import job_key
 from longhaul.domain.message import JobMessage, Message
 from longhaul.domain.request import JobRequest
+from longhaul.local.cloud import EmbeddedAws
+from longhaul.local.credentials import aws_client
+from longhaul.local.ecs_driver import TaskEnd, TaskSpec
+from longhaul.runner.resources import Resources
 from longhaul.settings import VARIABLE, PathPolicy, RuntimeSettings, Stage
 
 if TYPE_CHECKING:

@@ -1,13 +1,13 @@
-"""`longhaul.engines.fargate.runner` as a task runs it, with the jobs of `benchmarks.catalogue` added."""
+"""Fargate's runner as a task runs it, with the jobs of `benchmarks.catalogue` added."""
 
 import sys
 from pathlib import Path
 
-import longhaul.catalogue
 from benchmarks.stamps import stamp_if_asked
+from longhaul import catalogue
 from longhaul.engines.fargate import runner
 
 if __name__ == "__main__":
-    jobs.catalogue.__path__.append(str(Path(__file__).with_name("catalogue")))
+    catalogue.__path__.append(str(Path(__file__).with_name("catalogue")))
     stamp_if_asked(runner)
     sys.exit(runner.main())

@@ -290,7 +290,8 @@ class RuntimeSettings(Model):
     leases_table: str
     stages: tuple[Stage, ...] = Field(min_length=1)
     paths: PathPolicy
-    # Names in `longhaul/catalogue/`: the dispatcher has no code of the jobs, but refuses unknown names.
+    # Names in `longhaul/catalogue/`: the dispatcher has no code of the jobs, but refuses unknown
+    # names.
     jobs: tuple[str, ...] = Field(min_length=1)
     lease: LeaseSettings = LeaseSettings()
     tasks: TaskSettings = TaskSettings()

@@ -18,6 +18,12 @@ import pytest
 from pydantic import BaseModel
 from pyspark.sql import SparkSession
 
+from longhaul.domain.claim import new_run
+from longhaul.domain.lease import job_key
+from longhaul.domain.message import JobMessage, Message
+from longhaul.domain.paths import DataPath
+from longhaul.domain.request import JobRequest
+from longhaul.job import Params, Request
 from longhaul.runner.emitting import Emitter
 from longhaul.runner.io.listing import InputListing
 from longhaul.runner.io.text_options import READ_CSV
@@ -29,12 +35,6 @@ from longhaul.runner.spark.gateway import Gateway
 from longhaul.runner.spark.mllib import add_functions_when_imported
 from longhaul.runner.spark.session import build_session, session_options
 from longhaul.runner.stopping import Stop
-from longhaul.domain.claim import new_run
-from longhaul.domain.lease import job_key
-from longhaul.domain.message import JobMessage, Message
-from longhaul.domain.paths import DataPath
-from longhaul.domain.request import JobRequest
-from longhaul.job import Params, Request
 from longhaul.settings import VARIABLE, LeaseSettings, PathPolicy, RuntimeSettings, Stage
 
 RESOURCES: Final = Resources(cores=2, memory_mib=2048)

@@ -12,12 +12,6 @@ from typing import TYPE_CHECKING, Any
 import boto3
 from botocore.config import Config
 
-from longhaul.engines.aws_lambda.meaning import LAMBDA
-from longhaul.engines.aws_lambda.tasks import Invocations
-from longhaul.engines.emr_serverless.meaning import EMR_SERVERLESS
-from longhaul.engines.emr_serverless.tasks import EmrJobRuns
-from longhaul.engines.fargate.meaning import FARGATE
-from longhaul.engines.fargate.tasks import EcsTasks
 from longhaul.adapters.background import Threads
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.dynamodb.index import DynamoIndex
@@ -40,6 +34,12 @@ from longhaul.beat import Heartbeat
 from longhaul.claiming import Claimer
 from longhaul.dispatch import Dispatcher
 from longhaul.domain.pace import MAX_HIDDEN
+from longhaul.engines.aws_lambda.meaning import LAMBDA
+from longhaul.engines.aws_lambda.tasks import Invocations
+from longhaul.engines.emr_serverless.meaning import EMR_SERVERLESS
+from longhaul.engines.emr_serverless.tasks import EmrJobRuns
+from longhaul.engines.fargate.meaning import FARGATE
+from longhaul.engines.fargate.tasks import EcsTasks
 from longhaul.finish import Finisher
 from longhaul.giving_up import GivingUp
 from longhaul.guard import Guard

@@ -1,29 +1,38 @@
-"""The layer of each file of `longhaul/engines/`, which its name tells."""
+"""The layer of each file of `longhaul/`: its folder tells it, and of an engine's file its name."""
 
 from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
+# Folders of the package that are layers of their own. All else is the core, which functions and
+# tasks share: use cases, domain, adapters.
+FOLDERS: Final = ("catalogue", "cdk", "cli", "config", "local", "runner", "testing")
 OF_FILE: Final = {
-    "__init__": "longhaul.domain",
-    "engine": "longhaul.domain",
-    "listed": "longhaul.domain",
-    "meaning": "longhaul.domain",
-    "tasks": "longhaul.adapters",
-    "runner": "jobs",
-    "states": "infra",
-    "construct": "infra",
-    "settings": "infra",
+    "__init__": "core.domain",
+    "engine": "core.domain",
+    "listed": "core.domain",
+    "meaning": "core.domain",
+    "tasks": "core.adapters",
+    "runner": "runner",
+    "states": "cdk",
+    "construct": "cdk",
+    "settings": "config",
 }
 
 
 def layered(name: str) -> str:
-    """`longhaul.engines.fargate.tasks` as `longhaul.adapters.engines.fargate.tasks`; others as they are."""
+    """A dotted name below its layer; what is outside the package stays as it is.
+
+    `longhaul.cli.cdk` is `cli.cdk`, `longhaul.domain.lease` is `core.domain.lease`, and
+    `longhaul.engines.fargate.tasks` is `core.adapters.engines.fargate.tasks`.
+    """
     package, *parts = name.split(".")
-    if package != "engines":
+    if package != "longhaul":
         return name
-    files = [part for part in parts[:2] if part in OF_FILE]
-    return f"{OF_FILE[files[0] if files else '__init__']}.{name}"
+    if parts[:1] == ["engines"]:
+        files = [part for part in parts[1:3] if part in OF_FILE]
+        return ".".join([OF_FILE[files[0] if files else "__init__"], *parts])
+    return ".".join(parts if parts[:1] and parts[0] in FOLDERS else ["core", *parts])
 
 
 def module(file: Path) -> str:
@@ -35,11 +44,12 @@ def module(file: Path) -> str:
 def engine_files(*layers: str) -> set[str]:
     """The paths of the files of `longhaul/engines/` in these layers."""
     files = (file for layer in layers for file in files_of(layer))
-    return {str(file.relative_to(ROOT)) for file in files if ROOT / "engines" in file.parents}
+    engines = ROOT / "longhaul" / "engines"
+    return {str(file.relative_to(ROOT)) for file in files if engines in file.parents}
 
 
-def files_of(package: str) -> list[Path]:
-    """All Python files of the package, and those of `longhaul/engines/` in its layer."""
-    inside = (ROOT / package.replace(".", "/")).rglob("*.py")
-    engines = (ROOT / "engines").rglob("*.py")
-    return sorted([*inside, *(file for file in engines if module(file).startswith(f"{package}."))])
+def files_of(layer: str) -> list[Path]:
+    """All Python files of a layer, such as `core.domain`, or of a package beside `longhaul`."""
+    folders = [ROOT / "longhaul", ROOT / layer.partition(".")[0]]
+    files = {file for folder in folders for file in folder.rglob("*.py")}
+    return sorted(each for each in files if f"{module(each)}.".startswith(f"{layer}."))

@@ -17,9 +17,9 @@ from benchmarks.peers.cloud import Cloud
 from benchmarks.peers.pool import Pool
 from benchmarks.peers.workers.work import EVENTS, Work
 from longhaul.cli.synth import ARCHITECTURES, REPOSITORY, synth
+from longhaul.config.settings import CONTEXT_KEY
 from longhaul.local.cloud import EmbeddedAws
 from longhaul.local.credentials import aws_client, child_environment
-from longhaul.config.settings import CONTEXT_KEY
 
 EVENTS_FILE: Final = "events"
 """What the workers say, in the consumer's folder."""

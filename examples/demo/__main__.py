@@ -1,4 +1,4 @@
-"""Starts the demo: `python -m demo`, which `longhaul demo` runs."""
+"""Starts the demo: `python -m examples.demo`, which `longhaul demo` runs."""
 # ruff: noqa: PLC0415 - loading takes seconds, in which Ctrl-C must not end in a traceback
 
 import argparse
@@ -12,7 +12,7 @@ _INTERRUPTED = 130
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m demo", description="Run the demo.")
+    parser = argparse.ArgumentParser(prog="python -m examples.demo", description="Run the demo.")
     parser.add_argument(
         "--work-dir",
         type=Path,

@@ -15,6 +15,13 @@ from typing import Any
 
 from rich.console import Console
 
+from examples.demo import check, kill, scenario
+from examples.demo.flights import FetchError
+from examples.demo.show import Show, show_on
+from examples.demo.watch import DemoError, WatchedJob, Watcher
+from longhaul.adapters.clock import SystemClock
+from longhaul.adapters.dynamodb.index import DynamoIndex
+from longhaul.adapters.dynamodb.leases import DynamoLeases
 from longhaul.cli.local.aws import embedded_aws
 from longhaul.cli.local.training import BackgroundTraining
 from longhaul.cli.operations.table_query import query
@@ -22,16 +29,9 @@ from longhaul.cli.operations.tables import TableReader
 from longhaul.cli.place import Place
 from longhaul.cli.synth import REPOSITORY, synth
 from longhaul.cli.target import Target
-from examples.demo import check, kill, scenario
-from examples.demo.flights import FetchError
-from examples.demo.show import Show, show_on
-from examples.demo.watch import DemoError, WatchedJob, Watcher
+from longhaul.domain.lease import State
 from longhaul.local.cloud import EmbeddedAws
 from longhaul.local.credentials import aws_client, child_environment
-from longhaul.adapters.clock import SystemClock
-from longhaul.adapters.dynamodb.index import DynamoIndex
-from longhaul.adapters.dynamodb.leases import DynamoLeases
-from longhaul.domain.lease import State
 from longhaul.settings import LeaseSettings
 
 STACK = "Longhaul"

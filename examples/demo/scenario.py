@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from longhaul.cli.synth import PROFILE
 from examples.demo.flights import Spoiled, months, spoil
+from longhaul.cli.synth import PROFILE
 from longhaul.domain.lease import job_key
 from longhaul.domain.tables import TablePath
 

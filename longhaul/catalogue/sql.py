@@ -19,11 +19,11 @@ from longhaul.catalogue._select_only import (
     require_select,
     restricted_session,
 )
-from longhaul.runner.io.text_options import READ_CSV
-from longhaul.runner.spark.reading import columns_alone
 from longhaul.domain.tables import column_of
 from longhaul.job import Format, Input, Job, PermanentJobError
 from longhaul.job import Params as BaseParams
+from longhaul.runner.io.text_options import READ_CSV
+from longhaul.runner.spark.reading import columns_alone
 
 _FORMATS: Final[dict[str, Format]] = {
     "parquet": "parquet",

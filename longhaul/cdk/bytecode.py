@@ -19,7 +19,7 @@ from longhaul.cdk.cache import cached
 
 _COMPILER: Final = Path(__file__).with_name("compiler")
 _FILES: Final = ("package.json", "package-lock.json", "compile.mjs")
-_CACHE: Final = Path(__file__).parents[1] / ".cache" / "compiler"
+_CACHE: Final = Path(__file__).resolve().parents[2] / ".cache" / "compiler"
 _LIMIT_S: Final = 300
 
 

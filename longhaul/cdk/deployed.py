@@ -8,12 +8,10 @@ from typing import Any, Final
 
 from aws_cdk import ArnFormat, Stack
 
-from longhaul.engines.emr_serverless.construct import EmrServerless
-from longhaul.engines.fargate.construct import SparkRuntime
 from longhaul.cdk.data_bucket import DataBucket
-from longhaul.config.known import known_paths, known_stage
 from longhaul.cdk.leases import Leases
 from longhaul.cdk.queues import StageQueues
+from longhaul.config.known import known_paths, known_stage
 from longhaul.config.schedule import DATA_BUCKET, EXAMPLES
 from longhaul.config.settings import CONTEXT_KEY, Settings, SettingsError
 from longhaul.config.sizes import Sizes
@@ -21,6 +19,8 @@ from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.pipeline import Pipeline
 from longhaul.domain.policy import parse_request
 from longhaul.domain.tables import place_of
+from longhaul.engines.emr_serverless.construct import EmrServerless
+from longhaul.engines.fargate.construct import SparkRuntime
 from longhaul.settings import (
     EmrApplication,
     RuntimeSettings,
@@ -100,7 +100,7 @@ def runtime_settings(
 
 def catalogue(repository: Path) -> tuple[str, ...]:
     """The names of the jobs: the modules of `longhaul/catalogue/`, and `sql`."""
-    modules = (repository / "jobs" / "catalogue").glob("*.py")
+    modules = (repository / "longhaul/catalogue").glob("*.py")
     return tuple(
         sorted({"sql", *(module.stem for module in modules if not module.stem.startswith("_"))})
     )

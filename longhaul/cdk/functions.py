@@ -21,8 +21,14 @@ ENGINE_CODE: Final = [
     f"!longhaul/engines/{file}.py"
     for file in ("__init__", "engine", "listed", "*/__init__", "*/meaning", "*/tasks")
 ]
+# Of the package, what functions and jobs share: use cases, domain and adapters.
+CORE_CODE: Final = [
+    *(f"!longhaul/{files}.py" for files in ("*", "domain/**/*", "adapters/**/*")),
+    "longhaul/testing.py",
+    *ENGINE_CODE,
+]
 # Exclude everything, then include the Python files of the packages.
-NOT_CODE: Final = ["*", "!functions/**/*.py", "!longhaul/**/*.py", *ENGINE_CODE]
+NOT_CODE: Final = ["*", "!functions/**/*.py", *CORE_CODE]
 
 
 class SharedCode(Construct):

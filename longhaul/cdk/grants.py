@@ -11,9 +11,9 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import IConstruct
 
+from longhaul.adapters.dynamodb.table import NAMED_BY_TASKS, OPEN
 from longhaul.cdk.nag import acknowledge_wildcards
 from longhaul.cdk.queues import StageQueues
-from longhaul.adapters.dynamodb.table import NAMED_BY_TASKS, OPEN
 from longhaul.domain.paths import TABLES_PREFIX
 
 # Why some resources need a wildcard.

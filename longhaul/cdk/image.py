@@ -8,7 +8,7 @@ from typing import Final
 from aws_cdk import aws_ecr_assets as ecr_assets
 from constructs import Construct
 
-from longhaul.config.project import IN_THE_IMAGE, Project
+from longhaul.config.project import PACKAGE, Project
 from longhaul.config.requirements import constraints, names_any
 from longhaul.config.settings import Settings
 
@@ -58,8 +58,7 @@ def job_image(
 def lay_out(folder: Path, repository: Path, project: Project) -> None:
     """What Docker builds a project's image from: the checkout's part, and the project's."""
     no_caches = shutil.ignore_patterns("__pycache__")
-    for package in IN_THE_IMAGE:
-        shutil.copytree(repository / package, folder / package, ignore=no_caches)
+    shutil.copytree(repository / PACKAGE, folder / PACKAGE, ignore=no_caches)
     shutil.copy(repository / ".dockerignore", folder)
     with (folder / ".dockerignore").open("a") as ignored:
         ignored.write("!project\n")

@@ -21,7 +21,7 @@ from typing import Final, get_args
 from longhaul.cdk.layer import platforms
 from longhaul.settings import Architecture
 
-REPOSITORY: Final = Path(__file__).resolve().parent.parent
+REPOSITORY: Final = Path(__file__).resolve().parents[2]
 LOCKED: Final = (
     "functions/requirements.txt",
     "longhaul/runner/requirements.txt",

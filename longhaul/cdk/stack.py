@@ -7,9 +7,6 @@ from aws_cdk import CfnOutput, DefaultStackSynthesizer, Duration, Environment, S
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from longhaul.engines.aws_lambda.construct import LambdaJobs
-from longhaul.engines.emr_serverless.construct import EmrServerless
-from longhaul.engines.fargate.construct import SparkRuntime
 from longhaul.cdk import deployed, grants
 from longhaul.cdk.alarms import Alarms
 from longhaul.cdk.dashboard import Dashboard
@@ -17,17 +14,20 @@ from longhaul.cdk.data_bucket import DataBucket
 from longhaul.cdk.functions import PythonFunction, SharedCode
 from longhaul.cdk.leases import Leases
 from longhaul.cdk.network import Network
-from longhaul.config.project import Project
 from longhaul.cdk.queues import StageQueues
 from longhaul.cdk.scheduling import Scheduling
-from longhaul.config.settings import Settings, code_prefix
-from longhaul.config.stages import pascal, queue_prefix
 from longhaul.cdk.sweeping import Sweeping
 from longhaul.cdk.tables import TableDatabases
 from longhaul.cdk.triggers import Triggers
-from longhaul.config.version import version
 from longhaul.cdk.workflow import Workflow
+from longhaul.config.project import Project
+from longhaul.config.settings import Settings, code_prefix
+from longhaul.config.stages import pascal, queue_prefix
+from longhaul.config.version import version
 from longhaul.domain.lease import JOINED_PREFIX, REQUESTS_PREFIX
+from longhaul.engines.aws_lambda.construct import LambdaJobs
+from longhaul.engines.emr_serverless.construct import EmrServerless
+from longhaul.engines.fargate.construct import SparkRuntime
 
 if TYPE_CHECKING:
     from longhaul.engines.construct import EngineConstruct

@@ -8,13 +8,13 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from longhaul.engines.construct import EngineConstruct
 from longhaul.cdk.definition import definition
 from longhaul.cdk.functions import PythonFunction
 from longhaul.cdk.grants import allow, for_this_account
 from longhaul.cdk.log_group import LogGroup
 from longhaul.cdk.nag import acknowledge
 from longhaul.config.settings import Settings
+from longhaul.engines.construct import EngineConstruct
 
 # Step Functions writes any other log group into the account's resource policy of CloudWatch Logs,
 # which holds 5,120 characters. Where it is full, CreateStateMachine fails.

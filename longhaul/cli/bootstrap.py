@@ -13,9 +13,9 @@ from typing import Any
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
+from longhaul.adapters.errors import code_of, message_of
 from longhaul.cli.checks.deploying import SERVICE_ROLE
 from longhaul.cli.errors import translated
-from longhaul.adapters.errors import code_of, message_of
 
 SERVICE = "ecs.amazonaws.com"
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from botocore import exceptions as aws
 
-from longhaul.cli.project import default_work_dir
 from longhaul.adapters.errors import code_of, is_throttle, message_of
+from longhaul.cli.project import default_work_dir
 from longhaul.domain.errors import LonghaulError
 
 

@@ -1,4 +1,4 @@
-"""Pins the base of the job's image to its digest: `python -m longhaul.cli.pin_base` (`make pin-base`).
+"""Pins the base of the job's image to its digest: `make pin-base`.
 
 A tag may name another image tomorrow, a digest cannot. This machine's Docker asks the registry, and
 the answer is written into `longhaul/runner/Dockerfile`, where every build reads it.
@@ -16,7 +16,7 @@ from longhaul.cli.checks.docker import run
 from longhaul.cli.checks.finding import Finding, ok, warning
 from longhaul.cli.project import chosen
 
-DOCKERFILE: Final = Path(__file__).resolve().parent.parent / "jobs" / "Dockerfile"
+DOCKERFILE: Final = Path(__file__).resolve().parents[1] / "runner" / "Dockerfile"
 _BASE: Final = re.compile(r"^ARG PYTHON_IMAGE=(\S+)$", re.MULTILINE)
 _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 
@@ -63,7 +63,7 @@ def check(python_image: str | None, dockerfile: Path = DOCKERFILE) -> Iterator[F
         f"base image: {image} has no digest, so a build next month may get another image",
         "name one with its digest in the setting python_image"
         if python_image or chosen()
-        else "`make pin-base` asks the registry and writes it into longhaul/runner/Dockerfile; commit that",
+        else "`make pin-base` asks the registry and writes it into the Dockerfile; commit that",
     )
 
 

@@ -1,4 +1,4 @@
-"""Checks before `make deploy` builds anything: `python -m longhaul.cli.preflight [CDK's arguments]`.
+"""Checks before `make deploy` builds anything: `make preflight`.
 
 The exit code is 1 if the deployment would fail or lose something, and 2 if a setting is wrong.
 """
@@ -31,7 +31,7 @@ from longhaul.cli.target import Target
 from longhaul.config.context import load
 from longhaul.config.settings import CONTEXT_KEY, Settings, SettingsError
 
-REPOSITORY: Final = Path(__file__).resolve().parent.parent
+REPOSITORY: Final = Path(__file__).resolve().parents[2]
 MARKS: Final = {Level.OK: "ok", Level.WARNING: "!!", Level.PROBLEM: "XX", Level.SKIPPED: "--"}
 
 Check = Callable[[], Iterator[Finding]]

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from longhaul.cli.synth import DEFAULT_WORK_DIR, PROFILE, REPOSITORY, synth
-from longhaul.local.http_services import LOOPBACK
 from longhaul.config.job_files import check
 from longhaul.config.project import VARIABLE, Project, find, load_project
 from longhaul.config.requirements import install
 from longhaul.config.settings import CONTEXT_KEY, Settings, SettingsError
+from longhaul.local.http_services import LOOPBACK
 from longhaul.settings import StageSettings
 
 DEFAULT_STACK: Final = "Longhaul"
@@ -77,7 +77,7 @@ def make_ready(project: Project, *more: Callable[[], object]) -> None:
 def python_environment(project: Project) -> dict[str, str]:
     """Variables with which Python finds the project's jobs and what they import.
 
-    The checkout comes first: the project's folder `jobs` must not hide its package of that name.
+    The checkout comes first: no module of the project may hide the package.
     """
     path = (REPOSITORY, project.jobs, project.packages)
     return {"LONGHAUL_JOBS": str(project.jobs), "PYTHONPATH": os.pathsep.join(map(str, path))}

@@ -12,7 +12,7 @@ from longhaul.config.project import VARIABLE
 from longhaul.config.settings import CONTEXT_KEY, SettingsError
 from longhaul.settings import Architecture
 
-REPOSITORY = Path(__file__).resolve().parent.parent
+REPOSITORY = Path(__file__).resolve().parents[2]
 DEFAULT_WORK_DIR = REPOSITORY / ".longhaul"
 PROFILE = Path(__file__).with_name("profile.json")
 """CDK context of the local profile: seconds where AWS has minutes."""

@@ -11,6 +11,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError, NoRegionError
 from pydantic import ValidationError
 
+from longhaul.adapters.errors import code_of
 from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.operations.cancel import Canceller
 from longhaul.cli.operations.cloudwatch_logs import CloudWatchLogs
@@ -28,7 +29,6 @@ from longhaul.cli.place import Place, locate
 from longhaul.cli.project import default_stack, default_work_dir
 from longhaul.cli.terminal.output import Output
 from longhaul.local.credentials import FAKE_KEY
-from longhaul.adapters.errors import code_of
 from longhaul.settings import VARIABLE, RuntimeSettings, Stage
 from longhaul.wiring import Wiring
 

@@ -1,4 +1,4 @@
-"""Checks before `make destroy` deletes anything: `python -m longhaul.cli.teardown [CDK's arguments]`.
+"""Checks before `make destroy` deletes anything.
 
 The exit code is 1 if the deletion would hang, or lose messages, and 2 if a setting is wrong.
 """

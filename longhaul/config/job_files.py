@@ -7,7 +7,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Final
 
-from longhaul.config.project import BUILT_IN, IN_THE_IMAGE, Project
+from longhaul.config.project import BUILT_IN, PACKAGE, Project
 from longhaul.config.settings import SettingsError
 
 # Bases that make no pydantic model.
@@ -71,8 +71,8 @@ def _name_problems(file: Path, elsewhere: list[str]) -> Iterator[str]:
     name = file.stem if file.suffix == ".py" else file.name
     if file.suffix == ".py" and name in BUILT_IN:
         yield f"{file}:1: Longhaul has a job {name!r} already; give this one another name"
-    elif name in IN_THE_IMAGE:
-        yield f"{file}:1: Longhaul has a package {name!r}; give this one another name"
+    elif name == PACKAGE:
+        yield f"{file}:1: {name!r} is Longhaul's own package; give this one another name"
     elif file.suffix == ".py" and not name.isidentifier():
         yield f"{file}:1: {name!r} is no name of a module: use a-z, 0-9 and _"
     elif file.suffix == ".py" and file.with_suffix("").is_dir():

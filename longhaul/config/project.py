@@ -25,8 +25,8 @@ VERSION_KEY: Final = "version"
 
 # The built-in jobs that every project has: `longhaul verify` sends the second.
 BUILT_IN: Final = ("sql", "probe")
-# Packages of the checkout that are beside a project's jobs in the image.
-IN_THE_IMAGE: Final = ("engines", "jobs", "longhaul")
+# The package that is beside a project's jobs in the image.
+PACKAGE: Final = "longhaul"
 
 _TABLE: Final = re.compile(r"\s*(\[\[?)\s*([\w.\" -]+?)\s*\]")
 _KEY: Final = re.compile(r"\s*([\w.\"-]+)\s*=")

@@ -84,7 +84,7 @@ def constraints(repository: Path) -> str:
 
 
 def _ours(repository: Path) -> Mapping[str, str]:
-    return dict(_PIN.findall((repository / "jobs" / "requirements.lock").read_text("utf-8")))
+    return dict(_PIN.findall((repository / "longhaul/runner/requirements.lock").read_text("utf-8")))
 
 
 def install(

@@ -11,11 +11,11 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, model_validator
 
-from longhaul.engines.emr_serverless.settings import EmrSettings
 from longhaul.config.history import check_beats, check_hand_over
 from longhaul.config.sizes import Sizes
 from longhaul.config.stages import Prefix, StageDeployment, check_pipelines, pascal, queue_prefix
 from longhaul.domain.tables import TablePath
+from longhaul.engines.emr_serverless.settings import EmrSettings
 from longhaul.settings import DATABASE_NAME, TABLE_NAME, Architecture, LeaseSettings, Model
 
 CONTEXT_KEY: Final = "longhaul"

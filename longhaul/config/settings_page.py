@@ -18,15 +18,15 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from longhaul.engines.emr_serverless.settings import EmrSettings
 from longhaul.config.schedule import Schedule
 from longhaul.config.settings import NetworkSettings, Settings
 from longhaul.config.sizes import Size, Sizes, TinySize
 from longhaul.config.stages import StageDeployment, StageLimits
 from longhaul.config.trigger import Trigger
+from longhaul.engines.emr_serverless.settings import EmrSettings
 from longhaul.settings import FollowOnSettings, LeaseSettings
 
-PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "settings.md"
+PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
 BEGIN: Final = "<!-- From here on `python -m longhaul.config.settings_page` writes the page. -->"
 SECTIONS: Final[Mapping[str, type[BaseModel]]] = {
     "The stack": Settings,

@@ -7,13 +7,13 @@ from typing import Annotated, Final, get_args
 
 from pydantic import Field, field_validator, model_validator
 
-from longhaul.engines.listed import engine_named
 from longhaul.config.schedule import Schedule
 from longhaul.config.trigger import Trigger
 from longhaul.domain.lineage import MAX_OPENED
 from longhaul.domain.paths import FOLLOW_ONS_PREFIX, TABLES_PREFIX
 from longhaul.domain.pipeline import MAX_LENGTH, Pipeline
 from longhaul.domain.tables import TablePath
+from longhaul.engines.listed import engine_named
 from longhaul.settings import RequestLimits, SizeName, StageSettings
 
 _FOLDERS = r"([A-Za-z0-9_-][A-Za-z0-9._=-]*/)"

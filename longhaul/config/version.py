@@ -5,7 +5,7 @@ import tomllib
 from pathlib import Path
 from typing import Final
 
-_REPOSITORY: Final = Path(__file__).resolve().parent.parent
+_REPOSITORY: Final = Path(__file__).resolve().parents[2]
 
 
 def version() -> str:

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from longhaul.engines.aws_lambda import meaning as aws_lambda
-from longhaul.engines.listed import engine_for
 from longhaul.domain import schedule
 from longhaul.domain.lease import Attempt, DeadRun, ExecutionInput, Lease, Receive, State
 from longhaul.domain.lineage import is_child_id
 from longhaul.domain.message import JobMessage
 from longhaul.domain.request import JobRequest
+from longhaul.engines.aws_lambda import meaning as aws_lambda
+from longhaul.engines.listed import engine_for
 from longhaul.settings import LeaseSettings, Stage
 
 _STOPPING = timedelta(seconds=15)

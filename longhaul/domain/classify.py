@@ -12,7 +12,6 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from longhaul.engines.listed import ENGINES, engine_describing, engine_of
 from longhaul.domain.beat import report_overdue_s
 from longhaul.domain.lease import Lease
 from longhaul.domain.verdict import (
@@ -23,6 +22,7 @@ from longhaul.domain.verdict import (
     says_passing,
     searchable,
 )
+from longhaul.engines.listed import ENGINES, engine_describing, engine_of
 
 # The account may not run one task of that size, however long it waits: new accounts start small.
 _ABOVE_THE_LIMIT = re.compile(r"configuration is above your limit", re.IGNORECASE)
@@ -30,8 +30,8 @@ _ABOVE_THE_LIMIT = re.compile(r"configuration is above your limit", re.IGNORECAS
 _NOT_OFFERED = re.compile(r"UnsupportedFeature|PlatformTaskDefinitionIncompatibility")
 # Step Functions' own word for a missing right, whatever the service.
 _NOT_PERMITTED = "States.Permissions"
-# The runner's word (`longhaul.runner.reporting.Phase`). Before this phase the runner registers, fetches inputs
-# and boots Spark; after it, it publishes. A stall in those is not the job's.
+# The runner's word (`longhaul.runner.reporting.Phase`). Before this phase the runner registers,
+# fetches inputs and boots Spark; after it, it publishes. A stall in those is not the job's.
 _PHASE_OF_THE_JOB = "running"
 # Also the runner's: the job has work, and the cluster no executor for it.
 _PHASE_WITHOUT_EXECUTORS = "waiting"

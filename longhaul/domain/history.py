@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from longhaul.engines.listed import engine_of
 from longhaul.domain.lease import Attempt, AttemptId, Lease, State
+from longhaul.engines.listed import engine_of
 
 KEPT = 50
 """Attempts of a job that are kept.

@@ -6,13 +6,13 @@ from datetime import datetime, timedelta
 from math import ceil
 from typing import get_args
 
-from longhaul.engines.aws_lambda import meaning as aws_lambda
-from longhaul.engines.listed import engine_for
 from longhaul.domain import schedule
 from longhaul.domain.durations import format_duration
 from longhaul.domain.follow_ons import has_joins
 from longhaul.domain.lease import ExecutionInput, Lease, Owed, State
 from longhaul.domain.verdict import OutcomeClass, Verdict, shorten
+from longhaul.engines.aws_lambda import meaning as aws_lambda
+from longhaul.engines.listed import engine_for
 from longhaul.settings import LeaseSettings, SizeName, Stage
 
 

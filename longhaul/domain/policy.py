@@ -7,8 +7,6 @@ what a schedule sends: always by this one function. A run that has started is ne
 from collections.abc import Iterator
 from typing import Final, get_args
 
-from longhaul.engines.aws_lambda import meaning as aws_lambda
-from longhaul.engines.listed import engine_named
 from longhaul.domain.durations import format_duration
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.overlap import overlaps
@@ -23,6 +21,8 @@ from longhaul.domain.paths import (
 from longhaul.domain.quoting import cut, name_of
 from longhaul.domain.request import MAX_PROBLEMS, JobRequest, read_request
 from longhaul.domain.tables import is_table, parse_table, parse_table_input
+from longhaul.engines.aws_lambda import meaning as aws_lambda
+from longhaul.engines.listed import engine_named
 from longhaul.settings import RuntimeSettings, SizeName, Stage
 
 _MAX_GLOBS: Final = 100

@@ -18,6 +18,16 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import JsonValue
 
+from longhaul.domain.durations import parse_duration_s
+from longhaul.domain.errors import LeaseChangedError, PermanentJobError
+from longhaul.domain.follow_ons import with_stored
+from longhaul.domain.lease import AttemptId, CommittedOutput, Lease, RecordedResult, emitted_ref
+from longhaul.domain.paths import DataPath
+from longhaul.domain.policy import require_file_readable, require_writable
+from longhaul.domain.request import JobRequest, read_request
+from longhaul.domain.tables import InputPath, TableInput, TablePath, input_of, is_table
+from longhaul.domain.verdict import ExitCode, OutcomeClass
+from longhaul.ports import Background, Clock, Leases, Publisher, Requests
 from longhaul.runner import failures
 from longhaul.runner.emitting import Emitter
 from longhaul.runner.failures import Failure
@@ -33,23 +43,13 @@ from longhaul.runner.running_job import RunningJob
 from longhaul.runner.spark.progress import Effort, SparkSample
 from longhaul.runner.stopping import Stop, StopReason
 from longhaul.runner.task import Task
-from longhaul.domain.durations import parse_duration_s
-from longhaul.domain.errors import LeaseChangedError, PermanentJobError
-from longhaul.domain.follow_ons import with_stored
-from longhaul.domain.lease import AttemptId, CommittedOutput, Lease, RecordedResult, emitted_ref
-from longhaul.domain.paths import DataPath
-from longhaul.domain.policy import require_file_readable, require_writable
-from longhaul.domain.request import JobRequest, read_request
-from longhaul.domain.tables import InputPath, TableInput, TablePath, input_of, is_table
-from longhaul.domain.verdict import ExitCode, OutcomeClass
-from longhaul.ports import Background, Clock, Leases, Publisher, Requests
 from longhaul.settings import RuntimeSettings, Stage
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-    from longhaul.runner.io.table_inputs import TablePlanner
     from longhaul.adapters.iceberg.catalog import Tables
+    from longhaul.runner.io.table_inputs import TablePlanner
 
 # Step Functions' own timeout comes first; this one is for the day when it cannot stop the task.
 _DEADLINE_MARGIN_S: Final = 30

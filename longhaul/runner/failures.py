@@ -10,13 +10,13 @@ from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 from pydantic import JsonValue
 from pyspark.errors import PySparkException
 
-from longhaul.runner.io.staging import OutOfDiskError
-from longhaul.runner.io.written import NoOutputError
-from longhaul.runner.stopping import Stop, StopReason
 from longhaul.adapters.errors import code_of
 from longhaul.domain.errors import LeaseChangedError, PermanentError
 from longhaul.domain.quoting import without_values
 from longhaul.domain.verdict import ExitCode, OutcomeClass, searchable, shorten
+from longhaul.runner.io.staging import OutOfDiskError
+from longhaul.runner.io.written import NoOutputError
+from longhaul.runner.stopping import Stop, StopReason
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from py4j.protocol import Py4JNetworkError
 
-from longhaul.runner.traces import trace
 from longhaul.domain.lease import AttemptId
+from longhaul.runner.traces import trace
 
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 

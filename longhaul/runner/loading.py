@@ -19,15 +19,15 @@ from pydantic import BaseModel, JsonValue, ValidationError
 from pyspark import SparkContext, cloudpickle
 from pyspark.sql import Column, DataFrame, SparkSession
 
-from longhaul.runner.failures import cause, of_error
-from longhaul.runner.running_job import RunningJob
-from longhaul.runner.script import ScriptParams, heeding_exits, run_script
-from longhaul.runner.spark.base import may_be_jvm_death
 from longhaul.adapters.errors import code_of
 from longhaul.domain.paths import DataPath
 from longhaul.domain.quoting import name_of, without_values
 from longhaul.domain.verdict import OutcomeClass
 from longhaul.job import Job, Params, PermanentJobError
+from longhaul.runner.failures import cause, of_error
+from longhaul.runner.running_job import RunningJob
+from longhaul.runner.script import ScriptParams, heeding_exits, run_script
+from longhaul.runner.spark.base import may_be_jvm_death
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

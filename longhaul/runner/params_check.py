@@ -12,8 +12,8 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from longhaul.runner.loading import WrongParamsError, load
 from longhaul.job import PermanentJobError
+from longhaul.runner.loading import WrongParamsError, load
 
 
 def main() -> None:

@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from longhaul.runner.spark.progress import Effort, SparkSample
-from longhaul.runner.stopping import Stop, StopReason
 from longhaul.domain.errors import LeaseChangedError
 from longhaul.domain.lease import AttemptId
 from longhaul.ports import Background, Clock, Leases, Timer
+from longhaul.runner.spark.progress import Effort, SparkSample
+from longhaul.runner.stopping import Stop, StopReason
 
 logger = logging.getLogger(__name__)
 

@@ -21,12 +21,12 @@ from urllib.parse import unquote, urlparse
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from longhaul.runner.io.written import Dataset, Folder, S3Folder
-from longhaul.runner.running_job import RunningJob
-from longhaul.runner.stopping import end_process
 from longhaul.domain.manifest import MAIN
 from longhaul.domain.verdict import ExitCode
 from longhaul.job import Params, PermanentJobError
+from longhaul.runner.io.written import Dataset, Folder, S3Folder
+from longhaul.runner.running_job import RunningJob
+from longhaul.runner.stopping import end_process
 
 _PLACE: Final = re.compile(r"\{(inputs|output)(?:\.([A-Za-z0-9_-]+))?\}")
 

@@ -3,8 +3,8 @@
 The image is pulled for every job, so its size is start time. The build runs this right after pip,
 in the same layer: what a later layer deletes is pulled all the same. It imports nothing of ours.
 
-Each line below says what a part is for, and so why no job misses it. `tests/runner/test_slimming.py`
-runs jobs, SQL, MLlib and every format on a tree that was slimmed.
+Each line below says what a part is for, and so why no job misses it.
+`tests/runner/test_slimming.py` runs jobs, SQL, MLlib and every format on a tree that was slimmed.
 """
 
 import platform
@@ -202,7 +202,9 @@ def _without_others(jar: Path, ours: str) -> int:
     )
     if not any(name.endswith(_LIBRARIES) for name in kept):
         smaller.unlink()
-        raise UnknownJarsError(f"{jar.name} has no library below {ours}: correct longhaul/runner/slimming.py")
+        raise UnknownJarsError(
+            f"{jar.name} has no library below {ours}: correct longhaul/runner/slimming.py"
+        )
     smaller.chmod(before.st_mode)
     smaller.replace(jar)
     return before.st_size - jar.stat().st_size

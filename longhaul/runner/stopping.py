@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from longhaul.domain.errors import LonghaulError
 
 if TYPE_CHECKING:
-    from longhaul.runner.attempt import AttemptRunner
     from longhaul.ports import Background
+    from longhaul.runner.attempt import AttemptRunner
 
 # A stopped attempt has this long to unwind by itself before its process is ended; always well
 # within ECS's stop timeout.

@@ -7,11 +7,10 @@ from pathlib import Path
 from traceback import StackSummary, extract_tb
 from typing import Final
 
-import longhaul.runner
+import longhaul
 
-_ROOT: Final = Path(jobs.__file__).parent.parent
-_CATALOGUE: Final = f"{_ROOT / 'jobs' / 'catalogue'}{os.sep}"
-_OWN: Final = tuple(f"{_ROOT / name}{os.sep}" for name in ("engines", "jobs", "longhaul"))
+_OWN: Final = f"{Path(longhaul.__file__).parent}{os.sep}"
+_CATALOGUE: Final = f"{_OWN}catalogue{os.sep}"
 # What stands between our code and the job's, and between the job's and Spark.
 _BETWEEN: Final = (
     "<frozen ",

@@ -14,7 +14,14 @@ import boto3
 import psutil
 from botocore.config import Config
 
+from longhaul.adapters.clock import SystemClock
+from longhaul.adapters.dynamodb.leases import DynamoLeases
+from longhaul.adapters.publisher import S3Publisher
+from longhaul.adapters.s3 import S3Requests
+from longhaul.adapters.tables import publisher_of, tables_of
+from longhaul.domain.lease import AttemptId
 from longhaul.engines.emr_serverless.meaning import reference
+from longhaul.ports import Background, Clock
 from longhaul.runner import json_logs
 from longhaul.runner.attempt import AttemptRunner, Load, Spark
 from longhaul.runner.io.work_area import DiskArea, WorkArea, area_at
@@ -22,21 +29,14 @@ from longhaul.runner.loading import load
 from longhaul.runner.spark.progress import ProcessTree
 from longhaul.runner.stopping import Stop
 from longhaul.runner.task import Task
-from longhaul.adapters.clock import SystemClock
-from longhaul.adapters.dynamodb.leases import DynamoLeases
-from longhaul.adapters.publisher import S3Publisher
-from longhaul.adapters.s3 import S3Requests
-from longhaul.adapters.tables import publisher_of, tables_of
-from longhaul.domain.lease import AttemptId
-from longhaul.ports import Background, Clock
 from longhaul.settings import RuntimeSettings, runtime_settings
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
+    from longhaul.adapters.iceberg.catalog import Tables
     from longhaul.runner.spark.gateway import Gateway
     from longhaul.runner.spark.kept import KeptGateway
-    from longhaul.adapters.iceberg.catalog import Tables
 
 # Transfers use up to this many connections at once; the retries cover S3's and DynamoDB's
 # throttles.

@@ -16,7 +16,7 @@ from longhaul.settings import VARIABLE, RuntimeSettings
 from simulation.aws.service import ACCOUNT, REGION
 
 _ROOT = Path(__file__).resolve().parents[2]
-_SNAPSHOTS = _ROOT / "tests" / "infra" / "snapshots"
+_SNAPSHOTS = _ROOT / "tests" / "cdk" / "snapshots"
 _PSEUDO = {
     "AWS::Partition": "aws",
     "AWS::Region": REGION,
@@ -133,7 +133,7 @@ class _Template:
             for each in self._all("AWS::Lambda::Function")
             if _name_of_function(each) == "dispatcher"
         ]
-        modules = (_ROOT / "jobs" / "catalogue").glob("[!_]*.py")
+        modules = (_ROOT / "longhaul" / "catalogue").glob("[!_]*.py")
         jobs = sorted({"sql", *(module.stem for module in modules)})
         return self._text(variables[VARIABLE]).replace("[<jobs>]", json.dumps(jobs))
 

@@ -15,7 +15,7 @@ from typing import Final
 
 from tests.layers import ROOT, files_of
 
-LAYERS: Final = ("longhaul", "jobs")
+LAYERS: Final = ("core", "runner", "catalogue")
 
 # Method of a boto3 client → what IAM asks for. S3 answers 403 instead of 404 for an object that is
 # not there to a role that may not list.

@@ -153,7 +153,7 @@ def test_a_stages_limits_name_jobs_that_exist(tmp_path: Path) -> None:
 def test_the_local_profile_changes_no_resource_apart_from_stages_and_engines(
     usual: Synthesis, tmp_path: Path
 ) -> None:
-    profile = json.loads((REPOSITORY / "console" / "profile.json").read_text())["longhaul"]
+    profile = json.loads((REPOSITORY / "longhaul/cli/profile.json").read_text())["longhaul"]
 
     parts = ("on_object", "notify")
     first = {name: value for name, value in profile["stages"][0].items() if name not in parts}

@@ -13,11 +13,11 @@ from statelint.config import Config
 from statelint.linter import Linter
 from statelint.problem import ProblemType
 
-from longhaul.engines.emr_serverless.meaning import attempt_of, name_of
 from longhaul.config.context import load
 from longhaul.config.settings import SettingsError
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.request import MAX_TIMEOUT_S
+from longhaul.engines.emr_serverless.meaning import attempt_of, name_of
 from longhaul.settings import VARIABLE, RuntimeSettings
 from tests.cdk.synthesis import Synthesis, synthesize
 from tests.cdk.test_grants import ARN, TABLE, WRITES_OBJECTS
@@ -231,12 +231,16 @@ def test_the_driver_has_the_code_and_the_functions_packages_with_all_services_of
     (code,) = (
         {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
         for folder in with_emr.folder.glob("asset.*")
-        if (folder / "jobs" / "attempt.py").is_file()
-        and not (folder / "jobs" / "Dockerfile").exists()
+        if (folder / "longhaul/runner/attempt.py").is_file()
+        and not (folder / "longhaul/runner/Dockerfile").exists()
     )
-    assert {"longhaul/runner/attempt.py", "longhaul/catalogue/sql.py", "longhaul/settings.py"} <= code
-    others = {file for file in code if not re.fullmatch(r"(jobs|longhaul)/.*\.py", file)}
-    assert others == engine_files("longhaul")
+    assert {
+        "longhaul/runner/attempt.py",
+        "longhaul/catalogue/sql.py",
+        "longhaul/settings.py",
+    } <= code
+    others = {file for file in code if not re.fullmatch(r"longhaul/(?!engines).*\.py", file)}
+    assert others == engine_files("core")
 
 
 def test_the_driver_imports_only_packages_of_the_layer_and_the_releases_pyspark() -> None:
@@ -248,12 +252,11 @@ def test_the_driver_imports_only_packages_of_the_layer_and_the_releases_pyspark(
         "rich",
         "typer",
         "click",
-        "embedded",
-        "demo",
+        "examples",
         "simulation",
         "infra",
-        "console",
         "functions",
+        *(f"longhaul.{each}" for each in ("cdk", "cli", "config", "local", "testing")),
     )
     code = (
         f"import sys; sys.modules.update(dict.fromkeys({hidden!r}));"

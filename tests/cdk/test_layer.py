@@ -11,10 +11,11 @@ import botocore.session
 import pytest
 from botocore.loaders import Loader
 
-from longhaul.cli.synth import REPOSITORY
 from longhaul.cdk import bytecode, layer
+from longhaul.cli.synth import REPOSITORY
 from tests.cdk.conftest import NOTIFIED
 from tests.cdk.synthesis import Synthesis
+from tests.layers import files_of
 from tests.patience import DEADLINE_S
 
 
@@ -169,7 +170,7 @@ def test_an_archive_has_the_same_bytes_at_each_build(repository: Path) -> None:
 
 
 def test_the_layer_has_each_service_that_functions_call() -> None:
-    code = "".join(file.read_text() for file in (REPOSITORY / "longhaul").rglob("*.py"))
+    code = "".join(file.read_text() for file in files_of("core"))
     notified = {target.split(":")[2] for target in NOTIFIED.values()}
 
     called = {*re.findall(r"_client\(\s*\"([a-z0-9-]+)\"", code), *notified}
@@ -193,8 +194,8 @@ def test_botocore_makes_the_functions_clients_from_the_layers_files(usual: Synth
 def test_functions_import_nothing_that_the_layer_lacks() -> None:
     modules = [
         ".".join(file.relative_to(REPOSITORY).with_suffix("").parts)
-        for folder in ("functions", "longhaul")
-        for file in (REPOSITORY / folder).rglob("*.py")
+        for layer_ in ("functions", "core")
+        for file in files_of(layer_)
     ]
     code = (
         f"import sys; sys.modules.update(dict.fromkeys({layer.NOT_IMPORTED}));"

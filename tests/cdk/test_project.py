@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from app import build
-from longhaul.cli.synth import REPOSITORY
 from longhaul.cdk.image import DOCKERFILE, PROJECT_DOCKERFILE, lay_out
-from longhaul.config.job_files import check
 from longhaul.cdk.layer import platforms
+from longhaul.cli.synth import REPOSITORY
+from longhaul.config.job_files import check
 from longhaul.config.project import FILE, Project, find, line_of, load_project
 from longhaul.config.requirements import check_for_image, install
 from longhaul.config.settings import Settings, SettingsError
@@ -56,7 +56,9 @@ def test_a_project_of_another_user_is_refused_unless_it_is_roots(
 ) -> None:
     project = make_project(tmp_path / "flights")
     owners = {project.folder / place: os.geteuid() + 1}
-    monkeypatch.setattr("longhaul.config.project._owner_of", lambda each: owners.get(each, os.geteuid()))
+    monkeypatch.setattr(
+        "longhaul.config.project._owner_of", lambda each: owners.get(each, os.geteuid())
+    )
     with pytest.raises(SettingsError, match=r"belongs to another user .*longhaul --project"):
         find(project.jobs)
     owners[project.folder / place] = 0
@@ -71,7 +73,9 @@ def test_another_users_link_to_a_file_of_our_own_is_refused(
     (shared / FILE).symlink_to(own.file)
     assert find(shared) == shared
     theirs = {shared / FILE: os.geteuid() + 1}
-    monkeypatch.setattr("longhaul.config.project._owner_of", lambda each: theirs.get(each, os.geteuid()))
+    monkeypatch.setattr(
+        "longhaul.config.project._owner_of", lambda each: theirs.get(each, os.geteuid())
+    )
     with pytest.raises(SettingsError, match="belongs to another user"):
         find(shared)
 
@@ -199,15 +203,18 @@ def test_a_job_with_the_name_of_a_requirement_is_refused(tmp_path: Path) -> None
     assert problem.startswith("jobs/small_words.py:1: Python has a module 'small_words' already")
 
 
-def test_a_job_with_the_name_of_a_package_that_is_beside_it_in_the_image_is_refused(
+def test_a_job_with_the_name_of_the_package_that_is_beside_it_in_the_image_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As the installed command finds it: the checkout is not on the path.
     monkeypatch.setattr(sys, "path", [each for each in sys.path if Path(each) != REPOSITORY])
-    files = {"jobs/engines.py": JOB, "jobs/longhaul/part.py": "X = 1\n"}
+    files = {
+        "jobs/engines.py": JOB,
+        "jobs/longhaul.py": JOB,
+        "jobs/jobs/part.py": "X = 1\n",
+    }
     assert problems(tmp_path, **files) == [
-        "jobs/engines.py:1: Longhaul has a package 'engines'; give this one another name",
-        "jobs/longhaul:1: Longhaul has a package 'longhaul'; give this one another name",
+        "jobs/longhaul.py:1: 'longhaul' is Longhaul's own package; give this one another name",
     ]
 
 
@@ -219,7 +226,7 @@ def test_a_job_and_a_folder_of_one_name_are_refused(tmp_path: Path) -> None:
 
 def test_scripts_helpers_and_packages_are_no_errors(tmp_path: Path) -> None:
     files = {
-        "longhaul/runner/script.py": "from pyspark.sql import SparkSession\nSparkSession.builder\nprint(1)\n",
+        "jobs/script.py": "from pyspark.sql import SparkSession\nSparkSession.builder\nprint(1)\n",
         "jobs/_shared.py": "X = 1\n",
         "jobs/shared_things/part.py": "X = 1\n",
         "jobs/query.sql": "SELECT 1\n",
@@ -345,7 +352,7 @@ def test_the_image_ends_with_the_project_and_its_other_layers_are_the_checkouts(
     assert "pyspark==" in limits
     assert "--hash" not in limits
     assert (tmp_path / "image" / "project" / "jobs" / "count_rows.py").exists()
-    assert (tmp_path / "image" / "engines" / "fargate" / "runner.py").exists()
+    assert (tmp_path / "image" / "longhaul" / "engines" / "fargate" / "runner.py").exists()
 
 
 def test_without_requirements_the_image_has_one_layer_more(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 import pytest
 
-from tests.events import event
 from tests.cdk.synthesis import Synthesis
+from tests.events import event
 
 DAY_S = 86_400
 

@@ -10,10 +10,10 @@ from statelint.linter import Linter
 from statelint.problem import ProblemType
 
 from app import REPOSITORY
-from longhaul.engines.aws_lambda.meaning import MAX_TIMEOUT_S
-from longhaul.config.context import load
 from longhaul.cdk.locking import pins
+from longhaul.config.context import load
 from longhaul.config.settings import SettingsError
+from longhaul.engines.aws_lambda.meaning import MAX_TIMEOUT_S
 from longhaul.settings import VARIABLE, RuntimeSettings
 from tests.cdk.calls import calls_of
 from tests.cdk.synthesis import Synthesis
@@ -62,8 +62,8 @@ def test_it_is_the_image_of_the_tasks_with_lambdas_runtime_client_as_entry_point
         "EntryPoint": ["python", "-m", "awslambdaric"],
         "Command": ["longhaul.engines.aws_lambda.runner.lambda_handler"],
     }
-    locked = (REPOSITORY / "jobs" / "requirements.lock").read_text("utf-8")
-    wanted = pins(REPOSITORY / "jobs" / "requirements.txt")["awslambdaric"]
+    locked = (REPOSITORY / "longhaul/runner" / "requirements.lock").read_text("utf-8")
+    wanted = pins(REPOSITORY / "longhaul/runner" / "requirements.txt")["awslambdaric"]
     assert f"awslambdaric=={wanted} \\\n" in locked
 
 

@@ -10,12 +10,12 @@ import pytest
 from pydantic import JsonValue, ValidationError
 
 from app import REPOSITORY
-from longhaul.local.event_driver import matches, transformed
 from longhaul.config.context import load
 from longhaul.config.settings import SettingsError
 from longhaul.config.trigger import MAX_TEMPLATE, Trigger
 from longhaul.domain.policy import parse_request
 from longhaul.domain.request import CreatedObject
+from longhaul.local.event_driver import matches, transformed
 from longhaul.settings import PathPolicy
 from tests.builders import settings, stage
 from tests.cdk.conftest import INCOMING

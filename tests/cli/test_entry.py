@@ -27,7 +27,7 @@ def test_an_interrupt_while_the_commands_are_loaded_exits_130(
 
 def test_a_module_that_makes_another_error_of_an_interrupt_is_ended_too() -> None:
     code = (
-        "import os, signal, sys; from types import ModuleType; from console import entry\n"
+        "import os, signal, sys; from types import ModuleType; from longhaul.cli import entry\n"
         # A shell that starts the tests in the background lets them ignore it.
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "class Loading(ModuleType):\n"
@@ -70,7 +70,7 @@ def test_a_closed_stream_is_written_to_in_vain(
 
 
 def test_a_character_that_the_terminal_lacks_is_escaped() -> None:
-    code = "from console import entry; entry.main()"
+    code = "from longhaul.cli import entry; entry.main()"
     done = subprocess.run(
         [sys.executable, "-c", code, "--help"],
         cwd=REPOSITORY,

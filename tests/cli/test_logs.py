@@ -2,9 +2,9 @@ import json
 
 import pytest
 
-from longhaul.engines.aws_lambda.meaning import reference
 from longhaul.domain.lease import Lease
 from longhaul.domain.verdict import OutcomeClass
+from longhaul.engines.aws_lambda.meaning import reference
 from tests.cli.conftest import World
 
 GROUP = "/longhaul/jobs"

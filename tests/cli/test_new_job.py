@@ -23,11 +23,11 @@ LIMIT_S = 600
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """The parts of the repository that a job and its test need."""
-    for folder in ("engines", "jobs", "longhaul", "embedded", "demo", "simulation"):
+    for folder in ("longhaul", "examples", "simulation"):
         shutil.copytree(
             REPOSITORY / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__")
         )
-    (tmp_path / "tests" / "jobs").mkdir(parents=True)
+    (tmp_path / "tests" / "runner").mkdir(parents=True)
     for file in (
         "pyproject.toml",
         "tests/conftest.py",

@@ -6,10 +6,10 @@ import pytest
 
 from longhaul.cli.page.board import BoardReader
 from longhaul.cli.target import Target
-from longhaul.engines.aws_lambda.meaning import reference
 from longhaul.domain.lease import Owed, State
 from longhaul.domain.lineage import Group, Lineage
 from longhaul.domain.verdict import OutcomeClass
+from longhaul.engines.aws_lambda.meaning import reference
 from tests.builders import QUEUE_URL, stage
 from tests.cli.conftest import World
 

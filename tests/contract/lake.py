@@ -11,11 +11,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from botocore.exceptions import ClientError
 
-from longhaul.runner.io.listing import InputListing
-from longhaul.runner.io.publisher import Uploader
-from longhaul.runner.io.tables import TableDestination
-from longhaul.runner.io.written import Dataset, TableLayout
-from longhaul.runner.stopping import Stop
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.iceberg.catalog import Tables
 from longhaul.adapters.iceberg.commits import TablePublisher
@@ -23,6 +18,11 @@ from longhaul.adapters.publisher import S3Publisher
 from longhaul.domain.lease import AttemptId, CommittedOutput
 from longhaul.domain.request import Mode
 from longhaul.domain.tables import PartitionBy, TablePath
+from longhaul.runner.io.listing import InputListing
+from longhaul.runner.io.publisher import Uploader
+from longhaul.runner.io.tables import TableDestination
+from longhaul.runner.io.written import Dataset, TableLayout
+from longhaul.runner.stopping import Stop
 
 BUCKET, DATABASE = "data", "lake"
 PATH = TablePath(DATABASE, "flights")

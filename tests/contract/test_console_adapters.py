@@ -9,10 +9,10 @@ import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
+from longhaul.adapters.sqs import SqsQueue
 from longhaul.cli.operations.cloudwatch_logs import CloudWatchLogs
 from longhaul.cli.operations.letter import redriven
 from longhaul.cli.operations.sqs_dead_letters import SqsDeadLetters
-from longhaul.adapters.sqs import SqsQueue
 from longhaul.domain.dead_letter import Reason, dead_letter
 from longhaul.domain.message import Message
 from simulation.aws.clock import VirtualClock

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from longhaul.runner.io.existing import require_room
-from longhaul.runner.io.publisher import Uploader
-from longhaul.runner.io.written import Dataset
-from longhaul.runner.stopping import Stop
 from longhaul.adapters.publisher import S3Publisher, read_manifest
 from longhaul.domain.errors import PermanentJobError, VoidCommitError
 from longhaul.domain.lease import AttemptId, CommittedOutput
 from longhaul.domain.manifest import MANIFEST
 from longhaul.domain.paths import DataPath
 from longhaul.domain.request import Mode
+from longhaul.runner.io.existing import require_room
+from longhaul.runner.io.publisher import Uploader
+from longhaul.runner.io.written import Dataset
+from longhaul.runner.stopping import Stop
 from simulation.aws.cloud import FakeAws
 from tests.contract.conftest import Aws
 from tests.contract.test_publisher import (

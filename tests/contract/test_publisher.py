@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from longhaul.runner.io.publisher import Uploader
-from longhaul.runner.io.written import Dataset
-from longhaul.runner.stopping import Stop
 from longhaul.adapters.publisher import S3Publisher, read_manifest
 from longhaul.domain.errors import TimeUpError, UploadsGoneError
 from longhaul.domain.lease import AttemptId, CommittedOutput
 from longhaul.domain.manifest import MANIFEST, PendingOutput, Upload
 from longhaul.domain.pending import pending_ref
+from longhaul.runner.io.publisher import Uploader
+from longhaul.runner.io.written import Dataset
+from longhaul.runner.stopping import Stop
 from simulation.aws.clock import VirtualClock
 from simulation.aws.cloud import FakeAws
 from simulation.aws.s3.completion import Completion, Meanwhile

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from longhaul.runner.io.publisher import Uploader
-from longhaul.runner.io.written import Dataset
-from longhaul.runner.stopping import Stop
 from longhaul.adapters.publisher import S3Publisher, read_manifest
 from longhaul.domain.lease import AttemptId, CommittedOutput
 from longhaul.domain.manifest import MANIFEST
 from longhaul.domain.pending import pending_ref
+from longhaul.runner.io.publisher import Uploader
+from longhaul.runner.io.written import Dataset
+from longhaul.runner.stopping import Stop
 from simulation.aws.clock import VirtualClock
 from tests.contract.conftest import Aws
 

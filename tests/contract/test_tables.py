@@ -15,12 +15,12 @@ from botocore.exceptions import ClientError
 from moto import mock_aws
 from pyiceberg.manifest import ManifestEntryStatus
 
-from longhaul.local.moto_repairs import glue_versions
-from longhaul.local.moto_repairs.patching import Patches
 from longhaul.adapters.iceberg.file_io import BotoFileIO
 from longhaul.domain.errors import PermanentJobError, TooLargeError, VoidCommitError
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.tables import TablePath
+from longhaul.local.moto_repairs import glue_versions
+from longhaul.local.moto_repairs.patching import Patches
 from longhaul.settings import PathPolicy
 from longhaul.wiring import Wiring
 from simulation.aws.cloud import FakeAws

@@ -7,10 +7,10 @@ started.
 import pytest
 from botocore.exceptions import ClientError
 
-from longhaul.engines.fargate.tasks import EcsTasks
 from longhaul.domain.classify import classify
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.verdict import OutcomeClass
+from longhaul.engines.fargate.tasks import EcsTasks
 from longhaul.ports import StoppedTask
 from simulation.aws.cloud import FakeAws
 from simulation.aws.ecs.tasks import Task

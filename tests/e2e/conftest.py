@@ -13,16 +13,16 @@ from typing import Any
 
 import pytest
 
-from longhaul.cli.local.aws import embedded_aws
-from longhaul.cli.synth import REPOSITORY
-from longhaul.local.cloud import EmbeddedAws
-from longhaul.local.credentials import aws_client
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.dynamodb.leases import DynamoLeases
 from longhaul.adapters.iceberg.catalog import Tables
+from longhaul.cli.local.aws import embedded_aws
+from longhaul.cli.synth import REPOSITORY
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.manifest import Manifest
 from longhaul.domain.tables import TablePath
+from longhaul.local.cloud import EmbeddedAws
+from longhaul.local.credentials import aws_client
 from tests.local.support import eventually
 from tests.synthesized import local_profile
 

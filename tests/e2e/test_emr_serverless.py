@@ -5,8 +5,8 @@ from signal import SIGKILL
 
 import pytest
 
-from longhaul.engines.emr_serverless.meaning import name_of
 from longhaul.domain.lease import State
+from longhaul.engines.emr_serverless.meaning import name_of
 from tests.e2e.conftest import Stack
 
 pytestmark = pytest.mark.slow

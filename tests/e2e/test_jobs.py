@@ -14,9 +14,9 @@ from urllib.request import HTTPCookieProcessor, build_opener
 import psutil
 import pytest
 
-from longhaul.cli.synth import REPOSITORY
 from examples.demo import kill
 from longhaul.adapters.publisher import read_manifest
+from longhaul.cli.synth import REPOSITORY
 from longhaul.domain.lease import State
 from longhaul.domain.request import CreatedObject
 from tests.builders import changed

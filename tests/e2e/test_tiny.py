@@ -10,8 +10,8 @@ from examples.demo import kill
 from longhaul.domain.lease import State
 from longhaul.domain.verdict import ExitCode
 from tests.e2e.conftest import Stack
-from tests.local.support import eventually
 from tests.events import event
+from tests.local.support import eventually
 
 
 @pytest.mark.slow  # the demo's months do

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from longhaul.adapters.clock import SystemClock
 from longhaul.local.cloud import EmbeddedAws
 from longhaul.local.credentials import aws_client
-from longhaul.adapters.clock import SystemClock
 from simulation.aws.cloud import FakeAws
 from simulation.aws.shapes import checked
 from tests.contract.conftest import Aws

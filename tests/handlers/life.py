@@ -12,12 +12,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from longhaul.cli.operations.cancel import Canceller
 from functions import dispatcher, heartbeat, settle, sweeper
+from longhaul.cli.operations.cancel import Canceller
+from longhaul.domain.lease import CommittedOutput, Lease
 from longhaul.runner.io.publisher import Uploader
 from longhaul.runner.io.written import Dataset
 from longhaul.runner.stopping import Stop
-from longhaul.domain.lease import CommittedOutput, Lease
 from longhaul.settings import Stage
 from simulation.aws.service import Answer, Call, Gate, Proceed
 from tests import builders

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from longhaul.cli.operations.cancel import Canceller
 from functions import sweeper
 from longhaul.adapters.dynamodb.item import lease_key, to_item
+from longhaul.cli.operations.cancel import Canceller
 from longhaul.domain.lease import Lease, Owed, State
 from longhaul.settings import Stage
 from tests.builders import BUCKET, body, stage

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from longhaul.cli.operations.submission import Document, submissions
 from functions import sweeper
+from longhaul.cli.operations.submission import Document, submissions
 from longhaul.domain.giving_up import MAX_ERRORS
 from longhaul.domain.lease import Lease, Owed, State
 from longhaul.domain.message import MAX_DEAD_LETTER_BYTES, MAX_JOB_BYTES, Message, size_of

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from longhaul.cli.operations.cancel import Canceller
 from functions import dispatcher, settle, sweeper
 from longhaul.adapters.publisher import Manifest, PendingOutput
 from longhaul.adapters.sqs import SendError
+from longhaul.cli.operations.cancel import Canceller
 from longhaul.domain.lease import CommittedOutput, Lease, Owed, State, emitted_ref
 from longhaul.domain.message import Message
 from longhaul.domain.pending import pending_ref

@@ -37,7 +37,8 @@ def test_folder_of_an_earlier_run_is_taken_with_its_files(tmp_path: Path) -> Non
 
 def test_killed_process_releases_its_folder(tmp_path: Path) -> None:
     code = (
-        "import os, signal; from pathlib import Path; from longhaul.local.work_dir import occupied\n"
+        "import os, signal; from pathlib import Path\n"
+        "from longhaul.local.work_dir import occupied\n"
         f"with occupied(Path({str(tmp_path)!r})): os.kill(os.getpid(), signal.SIGKILL)"
     )
     root = Path(__file__).parents[2]

@@ -4,8 +4,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from longhaul.runner.spark.progress import Effort, SparkSample
 from longhaul.job import Job
+from longhaul.runner.spark.progress import Effort, SparkSample
 
 OUTPUT = "clean/2013-01/"
 CSV = (

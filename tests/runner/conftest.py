@@ -15,17 +15,6 @@ from moto import mock_aws
 from moto.server import ThreadedMotoServer
 from pyspark.sql import SparkSession
 
-from longhaul.local.moto_repairs import dynamodb_atomic
-from longhaul.local.moto_repairs.patching import Patches
-from longhaul.runner.attempt import AttemptRunner
-from longhaul.runner.io.work_area import DiskArea
-from longhaul.runner.loading import LoadedJob, load
-from longhaul.runner.running_job import RunningJob
-from longhaul.runner.spark.base import BaseSpark
-from longhaul.runner.spark.progress import ProcessTree
-from longhaul.runner.stopping import Stop
-from longhaul.runner.task import Task
-from longhaul.testing import RESOURCES, emitted, make_job, spark, written  # noqa: F401 - fixtures
 from longhaul.adapters.background import Threads
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.dynamodb.leases import DynamoLeases
@@ -36,7 +25,18 @@ from longhaul.domain.claim import Claim
 from longhaul.domain.lease import Lease
 from longhaul.domain.message import Message
 from longhaul.job import Params
+from longhaul.local.moto_repairs import dynamodb_atomic
+from longhaul.local.moto_repairs.patching import Patches
+from longhaul.runner.attempt import AttemptRunner
+from longhaul.runner.io.work_area import DiskArea
+from longhaul.runner.loading import LoadedJob, load
+from longhaul.runner.running_job import RunningJob
+from longhaul.runner.spark.base import BaseSpark
+from longhaul.runner.spark.progress import ProcessTree
+from longhaul.runner.stopping import Stop
+from longhaul.runner.task import Task
 from longhaul.settings import LeaseSettings
+from longhaul.testing import RESOURCES, emitted, make_job, spark, written  # noqa: F401 - fixtures
 from tests.builders import BUCKET, body, running, settings, stage
 
 

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
 
 from longhaul.catalogue import daily_delays, flights_clean, probe, sql
+from longhaul.job import Params
 from longhaul.runner.emitting import Emitter
 from longhaul.runner.io.staging import StagedInput
 from longhaul.runner.resources import Resources
@@ -22,7 +23,6 @@ from longhaul.runner.running_job import RunningJob
 from longhaul.runner.spark.aot_training import work
 from longhaul.runner.spark.gateway import Gateway
 from longhaul.runner.spark.session import build_session, session_options
-from longhaul.job import Params
 from tests.builders import running, settings, stage
 from tests.runner.attempts import CSV
 

@@ -15,10 +15,17 @@ from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.table import Table
 from pyspark.sql import DataFrame
 
+from longhaul.adapters.clock import SystemClock
+from longhaul.adapters.iceberg.catalog import Tables
+from longhaul.adapters.iceberg.commits import TablePublisher
+from longhaul.adapters.publisher import S3Publisher
 from longhaul.cli.operations.table_query import query
 from longhaul.cli.operations.tables import TableReader
 from longhaul.cli.place import Place
 from longhaul.cli.target import Target
+from longhaul.domain.lease import AttemptId, CommittedOutput
+from longhaul.domain.request import Mode
+from longhaul.domain.tables import TableInput, TablePath
 from longhaul.local.credentials import aws_client
 from longhaul.local.moto_repairs import glue_versions
 from longhaul.local.moto_repairs.patching import Patches
@@ -28,15 +35,8 @@ from longhaul.runner.io.staging import Stager
 from longhaul.runner.io.table_inputs import TablePlanner
 from longhaul.runner.io.tables import TableDestination
 from longhaul.runner.stopping import Stop
-from longhaul.testing import MakeJob
-from longhaul.adapters.clock import SystemClock
-from longhaul.adapters.iceberg.catalog import Tables
-from longhaul.adapters.iceberg.commits import TablePublisher
-from longhaul.adapters.publisher import S3Publisher
-from longhaul.domain.lease import AttemptId, CommittedOutput
-from longhaul.domain.request import Mode
-from longhaul.domain.tables import TableInput, TablePath
 from longhaul.settings import PathPolicy
+from longhaul.testing import MakeJob
 from tests.builders import BUCKET, settings
 
 REGION, DATABASE = "us-east-1", "longhaul"

@@ -152,7 +152,7 @@ def test_a_cache_that_the_jvm_refuses_is_not_kept(
 
 
 def test_the_image_copies_every_module_of_the_training(tmp_path: Path) -> None:
-    steps = (REPOSITORY / "jobs" / "Dockerfile").read_text()
+    steps = (REPOSITORY / "longhaul/runner/Dockerfile").read_text()
     for line in re.findall(r"^COPY (.+ /opt/aot/.+)$", steps, re.MULTILINE):
         *sources, target = line.split()
         place = tmp_path / Path(target).relative_to("/opt/aot")
@@ -164,7 +164,8 @@ def test_the_image_copies_every_module_of_the_training(tmp_path: Path) -> None:
                 shutil.copy(REPOSITORY / source, place)
 
     # The second module is imported when it is needed.
-    code = "import longhaul.runner.spark.aot_training as t, longhaul.runner.slimming; print(t.__file__)"
+    code = "from longhaul.runner import slimming; from longhaul.runner.spark import aot_training; "
+    code += "print(aot_training.__file__)"
     # -S: the installation in this environment would find what was not copied.
     done = subprocess.run(
         [sys.executable, "-S", "-c", code],

@@ -12,17 +12,17 @@ from botocore.exceptions import ClientError
 from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
 
-from longhaul.runner import attempt as attempt_module
-from longhaul.runner.stopping import Stop, StopReason
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.publisher import S3Publisher
 from longhaul.domain.lease import CommittedOutput, State
 from longhaul.domain.verdict import ExitCode
 from longhaul.job import Job
+from longhaul.runner import attempt as attempt_module
+from longhaul.runner.stopping import Stop, StopReason
 from tests.builders import BUCKET
+from tests.patience import DEADLINE_S
 from tests.runner.attempts import OUTPUT, NoSpark, write_one_row
 from tests.runner.conftest import Cloud, MakeAttempt, SharedSpark
-from tests.patience import DEADLINE_S
 
 
 def work_until_stopped(stop: Stop) -> None:

@@ -13,12 +13,12 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-import longhaul.catalogue
+from longhaul import catalogue as package
+from longhaul.adapters.publisher import read_manifest
 from longhaul.cli.cli import app
 from longhaul.cli.synth import REPOSITORY
 from longhaul.config.settings import Settings
 from longhaul.config.sizes import FARGATE_FREE_DISK_GIB
-from longhaul.adapters.publisher import read_manifest
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.policy import parse_request
 from longhaul.domain.verdict import ExitCode
@@ -58,7 +58,7 @@ def catalogue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
             (tmp_path / Path(place).name).write_text(code)
             names.append(Path(place).stem)
             monkeypatch.delitem(sys.modules, f"longhaul.catalogue.{names[-1]}", raising=False)
-    monkeypatch.setattr(jobs.catalogue, "__path__", [*jobs.catalogue.__path__, str(tmp_path)])
+    monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path)])
     return names
 
 

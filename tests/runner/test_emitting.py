@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from longhaul.config.known import known_in_tests
-from longhaul.runner import failures
 from longhaul.catalogue import months
-from longhaul.runner.emitting import MAX_EMITTED_BYTES, EmitError, Emitter
-from longhaul.testing import MakeJob
+from longhaul.config.known import known_in_tests
 from longhaul.domain.lineage import MAX_DEPTH, MAX_FAMILY, MAX_GROUP, Group, Lineage
 from longhaul.domain.message import MAX_JOB_BYTES
 from longhaul.domain.verdict import OutcomeClass
+from longhaul.runner import failures
+from longhaul.runner.emitting import MAX_EMITTED_BYTES, EmitError, Emitter
 from longhaul.settings import VARIABLE
+from longhaul.testing import MakeJob
 from tests.builders import BUCKET, running, settings, stage
 from tests.projects import make_project
 

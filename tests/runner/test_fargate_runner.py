@@ -13,16 +13,16 @@ from typing import Any
 import psutil
 import pytest
 
-from longhaul.runner.loading import JOBS_VARIABLE
-from longhaul.runner.wiring import REPORTING
 from longhaul.domain.lease import Lease
 from longhaul.domain.verdict import ExitCode
+from longhaul.runner.loading import JOBS_VARIABLE
+from longhaul.runner.wiring import REPORTING
 from longhaul.settings import VARIABLE, LeaseSettings
 from tests.builders import BUCKET, settings
+from tests.patience import DEADLINE_S
 from tests.runner.attempts import CSV, OUTPUT
 from tests.runner.conftest import Cloud
 from tests.runner.metadata import metadata_endpoint
-from tests.patience import DEADLINE_S
 
 # Busy for hours, on one core, in one task.
 ENDLESS = (

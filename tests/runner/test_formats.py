@@ -16,10 +16,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
 from longhaul.catalogue import sql
+from longhaul.job import Format, Params, PermanentJobError
 from longhaul.runner.emitting import Emitter
 from longhaul.runner.io.staging import StagedInput, extension_of
 from longhaul.runner.running_job import RunningJob
-from longhaul.job import Format, Params, PermanentJobError
 from tests.builders import running, settings, stage
 
 

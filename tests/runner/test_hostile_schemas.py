@@ -17,8 +17,8 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's usual name
 from pyspark.sql.types import StringType, UserDefinedType
 
 from longhaul.catalogue import sql
-from longhaul.testing import MakeJob
 from longhaul.job import PermanentJobError
+from longhaul.testing import MakeJob
 
 JVM_TYPE = {"type": "udt", "class": "java.lang.Thread", "pyClass": None, "sqlType": "string"}
 

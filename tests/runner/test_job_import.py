@@ -10,7 +10,7 @@ import pytest
 import longhaul
 
 PACKAGE = Path(longhaul.__file__).parent
-HEAVY = ("boto3", "botocore", "jobs", "py4j", "pyspark")
+HEAVY = ("boto3", "botocore", "longhaul.runner", "py4j", "pyspark")
 
 
 def test_a_jobs_import_loads_no_spark_and_no_aws() -> None:

@@ -147,7 +147,7 @@ def test_the_next_job_in_the_same_jvm_sees_nothing_of_the_one_before(
     [
         "spark._jvm.java.lang.System.setProperty('left', '1')",
         "java.sc().conf().set('left', '1')",
-        "spark.sparkContext.addFile(__import__('jobs').api.__file__)",
+        "spark.sparkContext.addFile(__import__('longhaul').job.__file__)",
         "spark.sparkContext.setCheckpointDir(str(scratch))",
         "java_util.TimeZone.setDefault(java_util.TimeZone.getTimeZone('Asia/Tokyo'))",
         "java_util.Locale.setDefault(java_util.Locale.forLanguageTag('tr-TR'))",
@@ -162,7 +162,7 @@ def test_a_jvm_in_which_a_job_changed_what_cannot_be_undone_is_not_used_again(
     run: Callable[..., dict[str, Any]], change: str
 ) -> None:
     names = """
-import longhaul.runner.api
+import longhaul.job
 java_util = spark._jvm.java.util
 users = spark._jvm.org.apache.hadoop.security.UserGroupInformation
 log4j = spark._jvm.org.apache.logging.log4j

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
+from longhaul.adapters.publisher import S3Publisher, read_manifest
 from longhaul.cli.synth import REPOSITORY
+from longhaul.domain.lease import AttemptId
 from longhaul.runner.io.publisher import Uploader
 from longhaul.runner.io.written import Dataset
 from longhaul.runner.stopping import Stop
-from longhaul.adapters.publisher import S3Publisher, read_manifest
-from longhaul.domain.lease import AttemptId
 from tests.builders import BUCKET
-from tests.runner.conftest import Cloud
 from tests.patience import DEADLINE_S
+from tests.runner.conftest import Cloud
 
 PREFIX = "out/"
 OLD, NEW = [b"old 0", b"old 1"], [b"new 0", b"new 1", b"new 2"]

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from longhaul.runner.loading import MAX_CODE_BYTES
 from longhaul.adapters.publisher import read_manifest
 from longhaul.domain.lease import RecordedResult
 from longhaul.domain.manifest import Manifest
 from longhaul.domain.verdict import ExitCode
+from longhaul.runner.loading import MAX_CODE_BYTES
 from longhaul.settings import LeaseSettings, PathPolicy
 from tests.builders import BUCKET, settings
-from tests.runner.conftest import Cloud, MakeAttempt
 from tests.patience import DEADLINE_S
+from tests.runner.conftest import Cloud, MakeAttempt
 
 CODE = f"s3://{BUCKET}/jobs/own.py"
 OUTPUT = "clean/2013-01/"
@@ -79,13 +79,10 @@ def run(spark, job):
 """
 
 
-# Jobs imported from `longhaul.runner.api` before there was `longhaul.job`.
-@pytest.mark.parametrize("package", ["longhaul.job", "longhaul.runner.api"])
 def test_a_module_from_s3_runs_with_its_parameters_and_its_functions_in_sparks_workers(
-    cloud: Cloud, run: Run, package: str
+    cloud: Cloud, run: Run
 ) -> None:
-    module = MODULE.replace("longhaul.job", package)
-    assert run(module, params={"word": "hello"}) is ExitCode.OK
+    assert run(MODULE, params={"word": "hello"}) is ExitCode.OK
     assert read(cloud) == b'{"word":"HELLO"}\n'
     assert manifest(cloud).rows == {".": 1}
 

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from longhaul.catalogue import probe
+from longhaul.domain.errors import PermanentJobError
 from longhaul.runner.emitting import Emitter
 from longhaul.runner.loading import load
 from longhaul.testing import MakeJob
-from longhaul.domain.errors import PermanentJobError
 from tests.builders import running, settings, stage
 
 STAGES = (

@@ -22,13 +22,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
 
+from longhaul.adapters.background import Threads
+from longhaul.adapters.clock import SystemClock
+from longhaul.domain.beat import Kill, beaten, decide_beat
 from longhaul.runner.reporting import Phase, Progress, Reporter
 from longhaul.runner.resources import Resources, resources
 from longhaul.runner.spark.progress import Effort, ProcessTree, SparkSample, SparkWatch, StageCount
 from longhaul.runner.stopping import Stop
-from longhaul.adapters.background import Threads
-from longhaul.adapters.clock import SystemClock
-from longhaul.domain.beat import Kill, beaten, decide_beat
 from longhaul.settings import LeaseSettings
 from tests.builders import running
 from tests.patience import DEADLINE_S

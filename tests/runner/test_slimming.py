@@ -113,7 +113,7 @@ def test_every_part_that_goes_has_its_reason() -> None:
 
 def test_the_build_slims_in_the_layer_that_installs() -> None:
     """A later layer that deletes would be pulled with the one that it hides."""
-    dockerfile = (REPOSITORY / "jobs" / "Dockerfile").read_text().replace("\\\n", " ")
+    dockerfile = (REPOSITORY / "longhaul/runner/Dockerfile").read_text().replace("\\\n", " ")
     (run,) = re.findall(r"^RUN pip install .*$", dockerfile, re.MULTILINE)
     assert "&& python /opt/longhaul/slimming.py" in run
     assert dockerfile.index(run) < dockerfile.index("aot_training")

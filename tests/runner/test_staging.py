@@ -13,14 +13,14 @@ from botocore.exceptions import ClientError
 from moto import mock_aws
 from pydantic import ValidationError
 
-from longhaul.runner.io.listing import InputListing
-from longhaul.runner.io.staging import _TRANSFER, OutOfDiskError, StagedInput, Stager
-from longhaul.runner.io.transfer import InputChangingError
-from longhaul.runner.stopping import Stop, StopReason, StopRequestedError
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.manifest import Manifest, ManifestFile
 from longhaul.domain.paths import parse_input
+from longhaul.runner.io.listing import InputListing
+from longhaul.runner.io.staging import _TRANSFER, OutOfDiskError, StagedInput, Stager
+from longhaul.runner.io.transfer import InputChangingError
+from longhaul.runner.stopping import Stop, StopReason, StopRequestedError
 from longhaul.settings import PathPolicy
 
 BUCKET = "data"

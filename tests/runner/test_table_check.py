@@ -14,13 +14,13 @@ from pyiceberg.types import DoubleType, LongType
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
-from longhaul.cli.cli import app
-from longhaul.cli.operations.table_bounds import BoundsChange, BoundsCheck
-from longhaul.testing import MakeJob
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.iceberg.catalog import Tables
 from longhaul.adapters.iceberg.commits import commit_once
+from longhaul.cli.cli import app
+from longhaul.cli.operations.table_bounds import BoundsChange, BoundsCheck
 from longhaul.domain.tables import TablePath
+from longhaul.testing import MakeJob
 from tests.builders import BUCKET
 from tests.contract.lake import Glue
 from tests.runner.row_deletes import delete_rows
@@ -55,7 +55,8 @@ def write(lake: SparkLake, spark: SparkSession, monkeypatch: pytest.MonkeyPatch)
         with monkeypatch.context() as patch:
             # They took pyiceberg's word for the bounds.
             patch.setattr(
-                "longhaul.runner.io.table_files.statistics_of", data_file_statistics_from_parquet_metadata
+                "longhaul.runner.io.table_files.statistics_of",
+                data_file_statistics_from_parquet_metadata,
             )
             lake.write("t", rows, **given)
         spark.conf.unset(GROUPS)

@@ -39,6 +39,10 @@ from pyiceberg.types import (
 )
 from pyspark.sql import SparkSession
 
+from longhaul.adapters.iceberg.catalog import Tables
+from longhaul.domain.errors import PermanentJobError
+from longhaul.domain.policy import require_file_readable
+from longhaul.domain.tables import TablePath, input_of
 from longhaul.local.moto_repairs import glue_versions
 from longhaul.local.moto_repairs.patching import Patches
 from longhaul.runner.io.listing import InputListing
@@ -46,10 +50,6 @@ from longhaul.runner.io.staging import StagedInput, Stager
 from longhaul.runner.io.table_inputs import TablePlanner
 from longhaul.runner.io.transfer import InputChangingError
 from longhaul.runner.stopping import Stop
-from longhaul.adapters.iceberg.catalog import Tables
-from longhaul.domain.errors import PermanentJobError
-from longhaul.domain.policy import require_file_readable
-from longhaul.domain.tables import TablePath, input_of
 from longhaul.settings import PathPolicy
 from tests.builders import BUCKET, settings, stage
 from tests.runner.row_deletes import delete_rows

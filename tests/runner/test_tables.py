@@ -15,12 +15,6 @@ from pyiceberg.table import Table
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as PySpark's texts call it
 
-from longhaul.local.moto_repairs import glue_versions
-from longhaul.local.moto_repairs.patching import Patches
-from longhaul.runner.io.splitting import split
-from longhaul.runner.io.table_columns import columns_of
-from longhaul.runner.io.table_files import describe
-from longhaul.runner.running_job import RunningJob
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.iceberg.catalog import Tables
 from longhaul.adapters.iceberg.columns import evolve
@@ -29,6 +23,12 @@ from longhaul.adapters.tables import publisher_of
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.tables import PartitionBy, TablePath
 from longhaul.domain.verdict import ExitCode
+from longhaul.local.moto_repairs import glue_versions
+from longhaul.local.moto_repairs.patching import Patches
+from longhaul.runner.io.splitting import split
+from longhaul.runner.io.table_columns import columns_of
+from longhaul.runner.io.table_files import describe
+from longhaul.runner.running_job import RunningJob
 from longhaul.settings import RequestLimits
 from tests.builders import BUCKET, settings, stage
 from tests.runner.conftest import Cloud, MakeAttempt

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from longhaul.domain.verdict import ExitCode
 from longhaul.engines.fargate import runner
 from longhaul.runner import task
 from longhaul.runner.stopping import Stop, StopReason
-from longhaul.domain.verdict import ExitCode
 from tests.runner.metadata import ARN, metadata_endpoint
 
 

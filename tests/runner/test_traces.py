@@ -7,12 +7,12 @@ from types import ModuleType
 
 import pytest
 
+from longhaul.domain.verdict import ExitCode
+from longhaul.job import Params
 from longhaul.runner import json_logs
 from longhaul.runner.loading import LoadedJob
 from longhaul.runner.spark.session import build_session
 from longhaul.runner.traces import trace
-from longhaul.domain.verdict import ExitCode
-from longhaul.job import Params
 from tests.runner.conftest import Cloud, MakeAttempt
 
 FLIGHTS = """

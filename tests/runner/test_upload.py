@@ -14,13 +14,13 @@ import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from longhaul.runner.io.publisher import Uploader
-from longhaul.runner.io.written import Dataset, LocalFile, NotAFileError, final_name, local_files
-from longhaul.runner.stopping import Stop, StopReason, StopRequestedError
 from longhaul.adapters.publisher import S3Publisher, read_manifest
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.manifest import PendingOutput
+from longhaul.runner.io.publisher import Uploader
+from longhaul.runner.io.written import Dataset, LocalFile, NotAFileError, final_name, local_files
+from longhaul.runner.stopping import Stop, StopReason, StopRequestedError
 
 ATTEMPT = AttemptId("main#january", 1767323045000, 2)
 MIB = 1024 * 1024

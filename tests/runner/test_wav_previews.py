@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from longhaul.catalogue import wav_previews
-from longhaul.runner.io.written import S3Folder
-from longhaul.testing import MakeJob
 from longhaul.adapters.publisher import read_manifest
+from longhaul.catalogue import wav_previews
 from longhaul.domain.verdict import ExitCode
 from longhaul.job import Job, PermanentJobError
+from longhaul.runner.io.written import S3Folder
+from longhaul.testing import MakeJob
 from tests.builders import BUCKET, settings
 from tests.runner.conftest import Cloud, MakeAttempt
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, cast
 import boto3
 import pytest
 
+from longhaul.adapters.background import Threads
+from longhaul.domain.lease import AttemptId
 from longhaul.runner.io.work_area import DiskArea
 from longhaul.runner.stopping import Stop
 from longhaul.runner.wiring import put_together, s3_client, tables_from
-from longhaul.adapters.background import Threads
-from longhaul.domain.lease import AttemptId
 from longhaul.settings import PathPolicy
 from tests import builders
 

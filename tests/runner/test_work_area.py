@@ -8,6 +8,11 @@ import boto3
 import pytest
 from moto import mock_aws
 
+from longhaul.adapters.publisher import S3Publisher
+from longhaul.domain.errors import PermanentJobError
+from longhaul.domain.lease import AttemptId
+from longhaul.domain.manifest import Manifest, ManifestFile, Upload
+from longhaul.domain.paths import DataPath
 from longhaul.runner.io.cluster_staging import reads_alike
 from longhaul.runner.io.listing import InputListing, Source
 from longhaul.runner.io.publisher import Uploader
@@ -16,11 +21,6 @@ from longhaul.runner.io.transfer import InputChangingError
 from longhaul.runner.io.work_area import BucketArea, DiskArea, area_at
 from longhaul.runner.io.written import Dataset, NoOutputError, S3File, S3Folder, files_of
 from longhaul.runner.stopping import Stop, StopReason, StopRequestedError
-from longhaul.adapters.publisher import S3Publisher
-from longhaul.domain.errors import PermanentJobError
-from longhaul.domain.lease import AttemptId
-from longhaul.domain.manifest import Manifest, ManifestFile, Upload
-from longhaul.domain.paths import DataPath
 
 ATTEMPT = AttemptId("main#january", 1767323045000, 2)
 PREFIX = f"longhaul/work/{ATTEMPT.key_hash}/1767323045000-2/"

@@ -54,7 +54,8 @@ def why_no_containers() -> str | None:
     if not succeeds("image", "inspect", BASE) and (
         shutil.which("debootstrap") is None or os.geteuid() != 0
     ):
-        return f"no image {BASE}: `sudo longhaul/runner/base-image.sh {BASE}` makes it, with debootstrap"
+        script = "longhaul/runner/base-image.sh"
+        return f"no image {BASE}: `sudo {script} {BASE}` makes it, with debootstrap"
     return None
 
 
@@ -69,7 +70,7 @@ def succeeds(*arguments: str) -> bool:
 def base_image() -> str:
     if not succeeds("image", "inspect", BASE):
         subprocess.run(
-            [REPOSITORY / "jobs" / "base-image.sh", BASE], check=True, timeout=_BUILD_LIMIT_S
+            [REPOSITORY / "longhaul/runner/base-image.sh", BASE], check=True, timeout=_BUILD_LIMIT_S
         )
     return BASE
 

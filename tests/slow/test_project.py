@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from longhaul.cdk.image import PROJECT_DOCKERFILE, lay_out
 from longhaul.cli.acceptance import cases
 from longhaul.cli.cli import app
 from longhaul.cli.errors import ExitStatus
 from longhaul.cli.synth import REPOSITORY, synth
-from longhaul.cdk.image import PROJECT_DOCKERFILE, lay_out
 from longhaul.config.project import VARIABLE, load_project
 from tests.projects import make_wheel
 from tests.slow.containers import build, docker

@@ -19,22 +19,22 @@ import pytest
 from moto.moto_api._internal.models import moto_api_backend
 from moto.server import ThreadedMotoServer
 
-from longhaul.cli.operations.table_query import query
-from longhaul.cli.operations.tables import TableReader
-from longhaul.cli.place import Place
-from longhaul.cli.target import Target
-from longhaul.local.credentials import aws_client
-from longhaul.local.moto_repairs import glue_versions, s3_uploads
-from longhaul.local.moto_repairs.patching import Patches
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.iceberg import commits
 from longhaul.adapters.iceberg.catalog import Tables
 from longhaul.adapters.iceberg.commits import TablePublisher
 from longhaul.adapters.publisher import S3Publisher
+from longhaul.cli.operations.table_query import query
+from longhaul.cli.operations.tables import TableReader
+from longhaul.cli.place import Place
+from longhaul.cli.target import Target
 from longhaul.domain.errors import UploadsGoneError
 from longhaul.domain.lease import AttemptId, CommittedOutput
 from longhaul.domain.request import Mode
 from longhaul.domain.tables import TablePath
+from longhaul.local.credentials import aws_client
+from longhaul.local.moto_repairs import glue_versions, s3_uploads
+from longhaul.local.moto_repairs.patching import Patches
 from tests.contract.lake import BUCKET, DATABASE, Lake, at_once
 
 pytestmark = pytest.mark.slow

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from longhaul.runner.reporting import Phase
 from longhaul.domain.classify import classify
 from longhaul.domain.lease import Lease, RecordedResult
 from longhaul.domain.verdict import Evidence, OutcomeClass
+from longhaul.runner.reporting import Phase
 from tests.builders import NOW, OUTPUT, changed, running
 
 STARTED = changed(running(), progress_at=NOW, task_arn="arn:task")

@@ -14,7 +14,7 @@ from tests.layers import OF_FILE, ROOT, files_of, layered, module
 
 
 def imports(file: Path) -> set[str]:
-    """Dotted names of all that a file imports, those of `engines` below their layers."""
+    """Dotted names of all that a file imports, below their layers."""
     found = set()
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.Import):
@@ -24,16 +24,20 @@ def imports(file: Path) -> set[str]:
     return {layered(name) for name in found}
 
 
-# What each package may import of the repository's other packages.
+# What each layer of the package, and each package beside it, may import of the others.
 ARROWS: dict[str, set[str]] = {
-    "longhaul": set(),
-    "embedded": set(),
-    "functions": {"longhaul"},
-    "infra": {"longhaul"},
-    "jobs": {"longhaul"},
-    "console": {"embedded", "infra", "longhaul"},
-    "demo": {"console", "embedded", "jobs", "longhaul"},
-    "simulation": {"longhaul.cli.operations", "functions", "jobs", "longhaul"},
+    "core": set(),
+    "local": set(),
+    "config": {"core"},
+    "cdk": {"config", "core"},
+    "runner": {"core"},
+    "catalogue": {"core", "runner"},
+    "testing": {"core", "runner"},
+    "cli": {"cdk", "config", "core", "local"},
+    "functions": {"core"},
+    "infra": {"cdk"},
+    "examples": {"cli", "core", "local", "runner"},
+    "simulation": {"cdk.definition", "cli.operations", "core", "functions", "runner"},
 }
 PACKAGES = {*ARROWS, "benchmarks", "tests"}
 ARROWS["benchmarks"] = PACKAGES - {"tests"}
@@ -49,14 +53,13 @@ def test_package_imports_only_the_packages_below_it(package: str) -> None:
                 assert {parts[0], ".".join(parts[:2])} & allowed, f"{file} imports {name}"
 
 
-@pytest.mark.parametrize("file", files_of("longhaul.domain"), ids=module)
+@pytest.mark.parametrize("file", files_of("core.domain"), ids=module)
 def test_domain_imports_no_aws_no_environment_and_no_outer_layer(file: Path) -> None:
     outside = {"aws_cdk", "aws_lambda_powertools", "boto3", "botocore", "os", "time"}
     for name in imports(file):
         assert name.partition(".")[0] not in outside
-        assert not name.startswith("longhaul.") or name.startswith(
-            ("longhaul.domain", "longhaul.settings")
-        )
+        inner = ("core.domain", "core.settings")
+        assert name.partition(".")[0] not in PACKAGES or name.startswith(inner)
 
 
 @pytest.mark.parametrize(
@@ -65,17 +68,17 @@ def test_domain_imports_no_aws_no_environment_and_no_outer_layer(file: Path) -> 
     ids=lambda file: file.stem,
 )
 def test_use_cases_import_ports_and_no_adapters(file: Path) -> None:
-    assert not {name for name in imports(file) if name.startswith(("longhaul.adapters", "boto"))}
+    assert not {name for name in imports(file) if name.startswith(("core.adapters", "boto"))}
 
 
 def test_modules_of_longhaul_do_not_import_each_other_in_a_circle() -> None:
-    files = files_of("longhaul")
+    files = files_of("core")
     names = {file: module(file) for file in files}
     graph = {names[file]: imports(file) & set(names.values()) for file in files}
     assert len(list(TopologicalSorter(graph).static_order())) == len(files)
 
 
-FOLDERS = sorted(each.parent for each in (ROOT / "engines").glob("*/__init__.py"))
+FOLDERS = sorted(each.parent for each in (ROOT / "longhaul" / "engines").glob("*/__init__.py"))
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
@@ -86,11 +89,11 @@ def test_every_engine_has_the_same_files(folder: Path) -> None:
 
 def test_every_engine_is_listed() -> None:
     listed = {each.classify.__module__ for each in ENGINES}
-    assert listed == {f"engines.{folder.name}.meaning" for folder in FOLDERS}
+    assert listed == {f"longhaul.engines.{folder.name}.meaning" for folder in FOLDERS}
 
 
 def test_the_name_of_every_file_of_engines_tells_its_layer() -> None:
-    assert {file.stem for file in (ROOT / "engines").rglob("*.py")} == OF_FILE.keys()
+    assert {file.stem for file in (ROOT / "longhaul" / "engines").rglob("*.py")} == OF_FILE.keys()
 
 
 def test_functions_import_only_what_their_layer_holds() -> None:
@@ -99,7 +102,7 @@ def test_functions_import_only_what_their_layer_holds() -> None:
     # The layer's packages bring these with them. `psutil` is there for drivers of jobs.
     layer = (layer - {"psutil"}) | {"botocore", "pydantic_core", "zstandard"}
     allowed = {*sys.stdlib_module_names, *PACKAGES, *layer}
-    for file in [*files_of("functions"), *files_of("longhaul")]:
+    for file in [*files_of("functions"), *files_of("core")]:
         for name in imports(file):
             is_for_types_alone = name.startswith(("mypy_boto3_", "pyspark"))
             assert is_for_types_alone or name.partition(".")[0] in allowed, f"{file}: {name}"
@@ -113,7 +116,11 @@ def test_functions_import_only_what_their_layer_holds() -> None:
 def test_event_file_is_json_for_an_existing_function(file: Path) -> None:
     assert isinstance(json.loads(file.read_text()), dict)
     is_of_tiny = file.parent.name == "tiny"
-    handler = "longhaul/engines/aws_lambda/runner.py" if is_of_tiny else f"functions/{file.parent.name}.py"
+    handler = (
+        "longhaul/engines/aws_lambda/runner.py"
+        if is_of_tiny
+        else f"functions/{file.parent.name}.py"
+    )
     assert (ROOT / handler).exists()
 
 
@@ -126,7 +133,7 @@ def test_make_targets_of_the_readme_exist_with_a_help_line() -> None:
 
 REPAIRS = [
     file
-    for file in sorted((ROOT / "embedded" / "moto_repairs").glob("[a-z]*.py"))
+    for file in sorted((ROOT / "longhaul" / "local" / "moto_repairs").glob("[a-z]*.py"))
     if file.stem != "patching"  # applies the repairs
 ]
 
@@ -136,5 +143,5 @@ def test_moto_repair_describes_aws_and_is_tested_on_stock_moto(repair: Path) -> 
     docstring = ast.get_docstring(ast.parse(repair.read_text())) or ""
     assert "AWS:" in docstring
     assert "Stock moto:" in docstring
-    tests = (ROOT / "tests" / "embedded" / "moto_repairs").glob("test_*.py")
+    tests = (ROOT / "tests" / "local" / "moto_repairs").glob("test_*.py")
     assert any(repair.stem in test.read_text() for test in tests)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from longhaul.engines.emr_serverless.settings import EmrSettings
 from longhaul.config.sizes import Sizes
+from longhaul.engines.emr_serverless.settings import EmrSettings
 
 LARGEST = max(Sizes().by_name().values(), key=lambda size: (size.cpu, size.memory_mib))
 VCPU, GIB = 2 * LARGEST.cpu // 1024, 2 * LARGEST.memory_mib // 1024

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from longhaul.engines.fargate.tasks import _evidence_of
 from longhaul.domain.classify import classify
 from longhaul.domain.lease import RecordedResult
 from longhaul.domain.verdict import Evidence, OutcomeClass
+from longhaul.engines.fargate.tasks import _evidence_of
 from tests.builders import NOW, changed, running
 
 STARTED = changed(running(), progress_at=NOW, task_arn="arn:task")

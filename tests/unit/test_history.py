@@ -5,6 +5,9 @@ from datetime import timedelta
 
 import pytest
 
+from longhaul.domain import history
+from longhaul.domain.history import KEPT, ended, latest, log_stream, remembered
+from longhaul.domain.lease import AttemptId, State
 from longhaul.engines.aws_lambda import meaning as aws_lambda
 from longhaul.engines.emr_serverless.meaning import (
     attempt_of,
@@ -14,9 +17,6 @@ from longhaul.engines.emr_serverless.meaning import (
     reference,
 )
 from longhaul.engines.listed import ENGINES, engine_of
-from longhaul.domain import history
-from longhaul.domain.history import KEPT, ended, latest, log_stream, remembered
-from longhaul.domain.lease import AttemptId, State
 from tests.builders import NOW, changed, record, running
 
 SETTLED_AT = NOW + timedelta(minutes=5)

@@ -9,6 +9,16 @@ from typing import Any
 import botocore.session
 import pytest
 
+from longhaul.adapters.tasks import AllTasks
+from longhaul.domain.claim import new_run
+from longhaul.domain.classify import classify as classify_evidence
+from longhaul.domain.classify import with_task
+from longhaul.domain.errors import InvalidRequestError
+from longhaul.domain.lease import Lease
+from longhaul.domain.outcome import settle, without_tiny
+from longhaul.domain.policy import parse_request
+from longhaul.domain.request import read_request
+from longhaul.domain.verdict import Evidence, OutcomeClass, Verdict
 from longhaul.engines.aws_lambda.meaning import (
     LAMBDA,
     MAX_RUN_S,
@@ -20,16 +30,6 @@ from longhaul.engines.aws_lambda.meaning import (
     request_id,
 )
 from longhaul.engines.aws_lambda.tasks import Invocations
-from longhaul.adapters.tasks import AllTasks
-from longhaul.domain.claim import new_run
-from longhaul.domain.classify import classify as classify_evidence
-from longhaul.domain.classify import with_task
-from longhaul.domain.errors import InvalidRequestError
-from longhaul.domain.lease import Lease
-from longhaul.domain.outcome import settle, without_tiny
-from longhaul.domain.policy import parse_request
-from longhaul.domain.request import read_request
-from longhaul.domain.verdict import Evidence, OutcomeClass, Verdict
 from longhaul.settings import LeaseSettings, RuntimeSettings, TaskSettings, TaskSize
 from tests.builders import NOW, body, changed, message, settings, stage
 

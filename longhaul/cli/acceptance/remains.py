@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from botocore.exceptions import ClientError
 from pydantic import ValidationError
 
+from longhaul.adapters.errors import code_of
 from longhaul.cli.acceptance.cases import table_name
 from longhaul.cli.acceptance.verdicts import Result, Verdict
 from longhaul.cli.acceptance.watcher import LOOK_S, Observed
@@ -15,7 +16,6 @@ from longhaul.cli.operations.dead_letters import DeadLetterOffice, Which
 from longhaul.cli.operations.find import Jobs
 from longhaul.cli.operations.stage_counts import StageCounter
 from longhaul.cli.operations.tables import TableReader, current
-from longhaul.adapters.errors import code_of
 from longhaul.domain.lease import AttemptId, Lease
 from longhaul.domain.manifest import MAIN, MANIFEST, Manifest
 from longhaul.domain.paths import DataPath

@@ -1,7 +1,7 @@
 """Whether a deployment can work: the account that it goes to, and the stack that it changes.
 
-`make deploy` runs these before anything is built (`longhaul.cli.preflight`), and `longhaul doctor` those
-that stay of interest.
+`make deploy` runs these before anything is built (`longhaul.cli.preflight`), and `longhaul doctor`
+those that stay of interest.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,13 +11,13 @@ from typing import Final
 
 from botocore.exceptions import ClientError
 
+from longhaul.adapters.errors import code_of
 from longhaul.cli.checks.account import fargate_quota, lambda_limit, lambda_slots
 from longhaul.cli.checks.docker import builds
 from longhaul.cli.checks.finding import Finding, Level, ok, problem, skipped, warning
 from longhaul.cli.target import Target
 from longhaul.config.settings import Settings, own_database
 from longhaul.config.stages import queue_prefix
-from longhaul.adapters.errors import code_of
 from longhaul.settings import RuntimeSettings, Stage
 
 # What `cdk bootstrap` writes; the template's own rule refuses a version below the least.

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from longhaul.cli.synth import DEFAULT_WORK_DIR
+from longhaul.cli.synth import DEFAULT_WORK_DIR, REPOSITORY
 from longhaul.cli.terminal.options import WorkDir
 
 
@@ -15,6 +15,9 @@ def demo(work_dir: WorkDir = None) -> None:
     Example: longhaul demo
     """
     # The demo is a program of its own, which uses this one. It replaces this process, so that
-    # Ctrl-C and the exit code are its own. -P: a folder `demo` in the working directory is not it.
-    program = [sys.executable, "-P", "-m", "demo", "--work-dir", str(work_dir or DEFAULT_WORK_DIR)]
-    os.execv(sys.executable, program)  # noqa: S606 - no shell is wanted
+    # Ctrl-C and the exit code are its own. -P: `examples` is the checkout's, not one of the working
+    # directory.
+    work = ["--work-dir", str(work_dir or DEFAULT_WORK_DIR)]
+    program = [sys.executable, "-P", "-m", "examples.demo", *work]
+    path = os.pathsep.join(filter(None, [str(REPOSITORY), os.environ.get("PYTHONPATH")]))
+    os.execve(sys.executable, program, os.environ | {"PYTHONPATH": path})  # noqa: S606 - no shell

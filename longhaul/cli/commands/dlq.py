@@ -15,7 +15,15 @@ from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.operations.dead_letters import Handled, Which
 from longhaul.cli.operations.letter import CLASSES, DeadLetter
 from longhaul.cli.target import Target, say_where
-from longhaul.cli.terminal.options import MANY, AsJson, NewerThan, OlderThan, StageOption, Yes, on_target
+from longhaul.cli.terminal.options import (
+    MANY,
+    AsJson,
+    NewerThan,
+    OlderThan,
+    StageOption,
+    Yes,
+    on_target,
+)
 from longhaul.cli.terminal.output import Output
 from longhaul.domain.lease import job_key
 from longhaul.settings import Stage

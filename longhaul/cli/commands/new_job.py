@@ -121,7 +121,7 @@ def write_job(name: str, repository: Path, project: Project | None = None) -> tu
         top, jobs, tests, package = project.folder, project.jobs, project.tests, None
     else:
         top, package = repository, "longhaul.catalogue"
-        jobs, tests = repository / "jobs" / "catalogue", repository / "tests" / "jobs"
+        jobs, tests = repository / "longhaul/catalogue", repository / "tests/runner"
     job, test = jobs / f"{name}.py", tests / f"test_{name}.py"
     for file in (job, test):
         if file.exists():

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from longhaul.adapters.clock import SystemClock
 from longhaul.cli.display.text import moment_text
 from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.operations.table_query import query
@@ -15,7 +16,6 @@ from longhaul.cli.operations.view import iso
 from longhaul.cli.target import Target
 from longhaul.cli.terminal.options import MANY, AsJson, on_target
 from longhaul.cli.terminal.output import Output
-from longhaul.adapters.clock import SystemClock
 from longhaul.domain.tables import TablePath
 
 if TYPE_CHECKING:
@@ -157,8 +157,8 @@ def check_bounds(
     Example: longhaul table check flights --dry-run
     """
     # They take a third of a second, which other commands should not.
-    from longhaul.cli.operations.table_bounds import BoundsCheck  # noqa: PLC0415
     from longhaul.adapters.iceberg.catalog import OccupiedError, Tables  # noqa: PLC0415
+    from longhaul.cli.operations.table_bounds import BoundsCheck  # noqa: PLC0415
 
     out = Output(as_json=as_json)
     entry = _reader(target).find(name)

@@ -5,12 +5,12 @@ from typing import Final
 
 from longhaul.cli.project import python_environment
 from longhaul.cli.synth import REPOSITORY
+from longhaul.config.project import Project
 from longhaul.local.cloud import EmbeddedAws
 from longhaul.local.http_services import LOOPBACK
-from longhaul.config.project import Project
 
-# The archive of pinned wheels (`longhaul.engines.emr_serverless.construct`). They are for the stack's
-# architecture and the release's Python; this environment has the same packages.
+# The archive of pinned wheels (`longhaul.engines.emr_serverless.construct`). They are for the
+# stack's architecture and the release's Python; this environment has the same packages.
 _PACKAGES: Final = "packages"
 
 

@@ -10,14 +10,20 @@ from rich.console import Console
 from longhaul.cli.local.aws import embedded_aws
 from longhaul.cli.local.ready import say_ready
 from longhaul.cli.local.training import BackgroundTraining
-from longhaul.cli.project import DEFAULT_STACK, default_work_dir, local_synth, make_ready, unscheduled
+from longhaul.cli.project import (
+    DEFAULT_STACK,
+    default_work_dir,
+    local_synth,
+    make_ready,
+    unscheduled,
+)
 from longhaul.cli.terminal.output import Output
 from longhaul.cli.terminal.signals import stop_signals
+from longhaul.config.project import Project
 from longhaul.local.cloud import EmbeddedAws
 from longhaul.local.credentials import aws_client
 from longhaul.local.private_files import write_private
 from longhaul.local.running import announce, withdraw
-from longhaul.config.project import Project
 from longhaul.settings import VARIABLE, RuntimeSettings
 
 SAM_ENVIRONMENT = "sam-env.json"
@@ -27,7 +33,8 @@ SAM_ENVIRONMENT = "sam-env.json"
 def serve(out: Output, *, host: str, port: int, work_dir: Path, project: Project | None) -> None:
     """Serve until SIGINT or SIGTERM; what is on stdout says when it is ready.
 
-    The address is one that `longhaul.cli.local.address` has checked, and the caller holds the work dir.
+    The address is one that `longhaul.cli.local.address` has checked, and the caller holds the work
+    dir.
 
     Raises:
         SettingsError: something is wrong with the project; nothing was synthesized.

@@ -21,7 +21,7 @@ class BackgroundTraining:
     def __enter__(self) -> Self:
         self._process = subprocess.Popen(
             _COMMAND,
-            cwd=REPOSITORY,  # a project's folder `jobs` must not hide ours
+            cwd=REPOSITORY,  # a module of the working directory must not hide ours
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from longhaul.cli.operations.letter import DeadLetter, explanation_of
 from longhaul.adapters.sqs import SqsQueue
+from longhaul.cli.operations.letter import DeadLetter, explanation_of
 from longhaul.domain.message import Message
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.adapters.errors import code_of
 from longhaul.adapters.objects import json_of
+from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.domain.footprint import MAX_BYTES
 from longhaul.domain.paths import DataPath
 from longhaul.domain.tables import SCHEME

@@ -8,10 +8,10 @@ from itertools import islice
 
 from botocore.exceptions import ClientError
 
+from longhaul.adapters.errors import code_of
 from longhaul.cli.display.text import log_line
 from longhaul.cli.page.histories import Histories
 from longhaul.cli.target import Target
-from longhaul.adapters.errors import code_of
 from longhaul.domain.history import AttemptRecord
 from longhaul.domain.lease import Lease, job_key
 

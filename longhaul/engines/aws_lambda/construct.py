@@ -9,13 +9,13 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from longhaul.engines.aws_lambda.meaning import LAMBDA, MAX_RUN_S
-from longhaul.engines.aws_lambda.states import lambda_states
-from longhaul.engines.states import JobStates
 from longhaul.cdk.functions import ARCHITECTURE
 from longhaul.cdk.grants import allow
 from longhaul.config.settings import Settings
 from longhaul.config.sizes import TinySize
+from longhaul.engines.aws_lambda.meaning import LAMBDA, MAX_RUN_S
+from longhaul.engines.aws_lambda.states import lambda_states
+from longhaul.engines.states import JobStates
 from longhaul.settings import VARIABLE
 
 # The image has no runtime client as its entry point: tasks start Python themselves.

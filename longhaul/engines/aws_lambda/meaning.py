@@ -8,7 +8,6 @@ import re
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from longhaul.engines.engine import Engine
 from longhaul.domain.lease import Lease
 from longhaul.domain.verdict import (
     OutcomeClass,
@@ -17,6 +16,7 @@ from longhaul.domain.verdict import (
     says_out_of_memory,
     searchable,
 )
+from longhaul.engines.engine import Engine
 
 SIZE: Final = "tiny"
 """The size whose jobs run here, and no others."""

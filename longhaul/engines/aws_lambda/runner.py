@@ -1,9 +1,9 @@
 """What Lambda runs: `python -m awslambdaric longhaul.engines.aws_lambda.runner.lambda_handler`.
 
-Each job gets a Python process of its own, `python -m longhaul.engines.aws_lambda.runner`. The JVM beside it
-is kept for the next job of the same stage and catalogue job, if this one ended well
-(`longhaul.runner.spark.kept`). All other processes are killed, and all files deleted, before the invocation
-ends: the environment may serve the next job, which may be another stage's.
+Each job gets a Python process of its own, `python -m longhaul.engines.aws_lambda.runner`. The JVM
+beside it is kept for the next job of the same stage and catalogue job, if this one ended well
+(`longhaul.runner.spark.kept`). All other processes are killed, and all files deleted, before the
+invocation ends: the environment may serve the next job, which may be another stage's.
 
 The environment: TMPDIR names the function's only writable folder, LONGHAUL_SETTINGS the settings.
 """
@@ -24,12 +24,12 @@ from uuid import uuid4
 
 import psutil
 
+from longhaul.domain.lease import AttemptId
 from longhaul.engines.aws_lambda.meaning import MIB_PER_VCPU, ended, reference
 from longhaul.runner import json_logs
 from longhaul.runner.resources import Resources, resources
 from longhaul.runner.spark.gateway import CONNECTION, ENDED, Gateway, printable
 from longhaul.runner.task import Task
-from longhaul.domain.lease import AttemptId
 
 _SET_CHILD_SUBREAPER: Final = 36  # prctl(2)
 # Before Lambda ends the invocation: time to kill what runs, and to say so.
@@ -345,10 +345,10 @@ def _resources(memory_mib: int) -> Resources:
 def main(task_ref: str, memory_mib: str, folder: str, pid: str, output: str, *used: str) -> int:
     """Carry out the attempt that the environment names, and return the exit code."""
     # Not needed by the handler.
+    from longhaul.adapters.background import Threads  # noqa: PLC0415
     from longhaul.runner.spark.kept import KeptGateway  # noqa: PLC0415
     from longhaul.runner.stopping import Stop, end_when_stopped, stop_on_sigterm  # noqa: PLC0415
     from longhaul.runner.wiring import invocation_attempt  # noqa: PLC0415
-    from longhaul.adapters.background import Threads  # noqa: PLC0415
 
     stop, background = Stop(), Threads()
     stop_on_sigterm(stop, background)

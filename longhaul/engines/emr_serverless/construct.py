@@ -11,25 +11,25 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct
 
+from longhaul.cdk import layer
+from longhaul.cdk.data_bucket import DataBucket
+from longhaul.cdk.functions import CORE_CODE
+from longhaul.cdk.grants import allow, cancel_job_runs
+from longhaul.config import requirements
+from longhaul.config.project import Project
+from longhaul.config.settings import Settings, code_prefix
+from longhaul.config.sizes import Size
 from longhaul.engines.emr_serverless.meaning import EMR_SERVERLESS
 from longhaul.engines.emr_serverless.settings import EmrSettings
 from longhaul.engines.emr_serverless.states import EmrJobRun, emr_states
 from longhaul.engines.states import JobStates
-from longhaul.cdk import layer
-from longhaul.config import requirements
-from longhaul.cdk.data_bucket import DataBucket
-from longhaul.cdk.functions import ENGINE_CODE
-from longhaul.cdk.grants import allow, cancel_job_runs
-from longhaul.config.project import Project
-from longhaul.config.settings import Settings, code_prefix
-from longhaul.config.sizes import Size
 from longhaul.memory import heap_mib
 
 # As `longhaul.engines.fargate.construct.SYNC_RULE`.
 SYNC_RULE: Final = "StepFunctionsGetEventsForEMRServerlessJobRule"
 ARCHITECTURE: Final = {"arm64": "ARM64", "x86_64": "X86_64"}
 # Exclude everything, then include the Python files of the packages.
-NOT_CODE: Final = ["*", "!jobs/**/*.py", "!longhaul/**/*.py", *ENGINE_CODE]
+NOT_CODE: Final = ["*", "!longhaul/runner/**/*.py", "!longhaul/catalogue/**/*.py", *CORE_CODE]
 # Of a project: all that its jobs may read beside them.
 NOT_JOBS: Final = ["*", "!jobs", "**/__pycache__"]
 # Folders into which EMR unpacks archives, in the working directory of driver and executors.
@@ -143,7 +143,7 @@ class EmrServerless(Construct):
         self._packages = s3_assets.Asset(self, "Packages", path=str(packages))
         self._project = self._project_archives(project, repository) if project else {}
         self._entry = s3_assets.Asset(
-            self, "Entry", path=str(repository / "engines" / "emr_serverless" / "runner.py")
+            self, "Entry", path=str(repository / "longhaul/engines/emr_serverless/runner.py")
         )
         self._grant_driver(log_group)
 

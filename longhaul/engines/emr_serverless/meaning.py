@@ -7,7 +7,6 @@ choose.
 import re
 from typing import Any
 
-from longhaul.engines.engine import Engine
 from longhaul.domain.lease import AttemptId, Lease
 from longhaul.domain.verdict import (
     OutcomeClass,
@@ -17,6 +16,7 @@ from longhaul.domain.verdict import (
     says_out_of_memory,
     searchable,
 )
+from longhaul.engines.engine import Engine
 
 _JOB_RUNS = "/jobruns/named/"
 _NAME = re.compile(r"(\S+) (\d+) (\d+)")

@@ -12,9 +12,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+from longhaul.adapters.background import Threads
 from longhaul.runner.stopping import Stop, end_when_stopped, exit_with, stop_on_sigterm
 from longhaul.runner.wiring import cluster_attempt
-from longhaul.adapters.background import Threads
 from longhaul.settings import VARIABLE
 
 

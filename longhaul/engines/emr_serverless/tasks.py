@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
-from longhaul.engines.emr_serverless.meaning import attempt_of, name_in, reference
 from longhaul.adapters.errors import code_of
+from longhaul.engines.emr_serverless.meaning import attempt_of, name_in, reference
 from longhaul.ports import RunningTask, StoppedTask
 
 # States of a job run that runs, or will run.

@@ -8,9 +8,6 @@ from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from longhaul.engines.fargate.meaning import CONTAINER, FARGATE
-from longhaul.engines.fargate.states import fargate_states
-from longhaul.engines.states import JobStates
 from longhaul.cdk.grants import WHY_ANY_TASK, allow, find_tasks, for_this_account, stop_tasks
 from longhaul.cdk.image import job_image
 from longhaul.cdk.log_group import LogGroup
@@ -19,6 +16,9 @@ from longhaul.cdk.network import Network
 from longhaul.config.project import Project
 from longhaul.config.settings import Settings
 from longhaul.config.sizes import FARGATE_FREE_DISK_GIB, Size
+from longhaul.engines.fargate.meaning import CONTAINER, FARGATE
+from longhaul.engines.fargate.states import fargate_states
+from longhaul.engines.states import JobStates
 from longhaul.settings import VARIABLE, SizeName
 
 # Step Functions makes this rule itself, once for each account. It reports the end of what it runs

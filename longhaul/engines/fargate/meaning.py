@@ -2,7 +2,6 @@
 
 from typing import Any, Final
 
-from longhaul.engines.engine import Engine
 from longhaul.domain.lease import Lease
 from longhaul.domain.verdict import (
     OutcomeClass,
@@ -13,6 +12,7 @@ from longhaul.domain.verdict import (
     says_out_of_memory,
     searchable,
 )
+from longhaul.engines.engine import Engine
 
 CONTAINER: Final = "job"
 """The container of the task definitions that runs the job.

@@ -11,11 +11,11 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from longhaul.adapters.background import Threads
+from longhaul.domain.verdict import ExitCode
 from longhaul.runner.spark.gateway import Gateway
 from longhaul.runner.stopping import Stop, end_when_stopped, exit_with, stop_on_sigterm
 from longhaul.runner.task import this_task
-from longhaul.adapters.background import Threads
-from longhaul.domain.verdict import ExitCode
 
 logger = logging.getLogger(__name__)
 

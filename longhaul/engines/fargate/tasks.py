@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from longhaul.engines.fargate.meaning import job_container
 from longhaul.adapters.errors import code_of, message_of
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.verdict import Evidence
+from longhaul.engines.fargate.meaning import job_container
 from longhaul.ports import RunningTask, StoppedTask
 
 if TYPE_CHECKING:

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from longhaul.domain.lease import AttemptId, CommittedOutput
+from longhaul.domain.paths import DataPath
 from longhaul.runner.io.existing import require_room
 from longhaul.runner.io.listing import InputListing
 from longhaul.runner.io.publisher import Uploader
 from longhaul.runner.io.written import Dataset
-from longhaul.domain.lease import AttemptId, CommittedOutput
-from longhaul.domain.paths import DataPath
 from longhaul.settings import Mode
 
 if TYPE_CHECKING:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
-from longhaul.runner.io.listing import is_foreign
 from longhaul.adapters.errors import code_of
 from longhaul.adapters.publisher import read_manifest
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.manifest import MANIFEST
 from longhaul.domain.paths import DataPath
+from longhaul.runner.io.listing import is_foreign
 from longhaul.settings import Mode
 
 if TYPE_CHECKING:

@@ -5,9 +5,6 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from longhaul.runner.io.staging import extension_of
-from longhaul.runner.io.written import Dataset, NoOutputError, WrittenFile, files_of, require_few
-from longhaul.runner.stopping import Stop
 from longhaul.adapters.background import Threads
 from longhaul.adapters.publisher import read_manifest
 from longhaul.domain.errors import PermanentJobError
@@ -24,6 +21,9 @@ from longhaul.domain.manifest import (
 from longhaul.domain.paths import DataPath
 from longhaul.domain.pending import pending_ref
 from longhaul.ports import Background
+from longhaul.runner.io.staging import extension_of
+from longhaul.runner.io.written import Dataset, NoOutputError, WrittenFile, files_of, require_few
+from longhaul.runner.stopping import Stop
 from longhaul.settings import Mode
 
 if TYPE_CHECKING:

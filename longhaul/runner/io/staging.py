@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Final
 
 from boto3.s3.transfer import TransferConfig
 
+from longhaul.domain.errors import LonghaulError, PermanentJobError
+from longhaul.domain.tables import InputPath
 from longhaul.runner.io.listing import InputListing, Source, find, parted
 from longhaul.runner.io.transfer import look_twice, transfer
 from longhaul.runner.stopping import Stop
-from longhaul.domain.errors import LonghaulError, PermanentJobError
-from longhaul.domain.tables import InputPath
 from longhaul.settings import SizeName
 
 if TYPE_CHECKING:

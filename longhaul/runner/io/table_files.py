@@ -24,10 +24,10 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-from longhaul.runner.io.field_ids import write_ids
 from longhaul.adapters.iceberg.footers import statistics_of
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.tables import ColumnStatistics, PartitionBy, TableFile
+from longhaul.runner.io.field_ids import write_ids
 
 if TYPE_CHECKING:
     from pyiceberg.io.pyarrow import DataFileStatistics

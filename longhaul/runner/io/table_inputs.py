@@ -44,15 +44,15 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DecimalType, FloatType, IcebergType, IntegerType, LongType
 from pyparsing import ParseException
 
-from longhaul.runner.io.listing import Source, TableVersion
-from longhaul.runner.io.table_projection import UnreadableError, spark_columns
-from longhaul.runner.io.tables import version_of
-from longhaul.runner.io.transfer import VanishedError
 from longhaul.adapters.iceberg.catalog import FORMAT_VERSION, OccupiedError, Tables
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.paths import DataPath
 from longhaul.domain.quoting import without_values
 from longhaul.domain.tables import TableInput, TablePath
+from longhaul.runner.io.listing import Source, TableVersion
+from longhaul.runner.io.table_projection import UnreadableError, spark_columns
+from longhaul.runner.io.tables import version_of
+from longhaul.runner.io.transfer import VanishedError
 
 _ALL: Final = AlwaysTrue()
 # Hadoop's names for S3, which other writers leave in the metadata.

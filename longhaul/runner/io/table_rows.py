@@ -18,11 +18,11 @@ import pyarrow.parquet as pq
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io.pyarrow import expression_to_pyarrow
 
+from longhaul.domain.errors import PermanentJobError
 from longhaul.runner.io.listing import Source
 from longhaul.runner.io.staging import StagedInput
 from longhaul.runner.io.table_inputs import PlannedFile, PlannedTable
 from longhaul.runner.io.table_projection import Projection, UnreadableError, spark_columns
-from longhaul.domain.errors import PermanentJobError
 
 _BATCH: Final = 16 * 1024  # rows
 # Decoded bytes of a row group: what a rewrite holds in memory.

@@ -8,12 +8,6 @@ from typing import Any
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 
-from longhaul.runner.io.listing import InputListing, TableVersion
-from longhaul.runner.io.publisher import Uploader
-from longhaul.runner.io.table_columns import columns_of
-from longhaul.runner.io.table_files import describe, require_partitions
-from longhaul.runner.io.transfer import InputChangingError
-from longhaul.runner.io.written import Dataset, LocalFile, TableLayout
 from longhaul.adapters.iceberg.catalog import OccupiedError, Tables, partition_of
 from longhaul.adapters.iceberg.columns import evolve, with_ids
 from longhaul.adapters.iceberg.commits import TableChange
@@ -30,6 +24,12 @@ from longhaul.domain.tables import (
     TablePath,
     data_folder,
 )
+from longhaul.runner.io.listing import InputListing, TableVersion
+from longhaul.runner.io.publisher import Uploader
+from longhaul.runner.io.table_columns import columns_of
+from longhaul.runner.io.table_files import describe, require_partitions
+from longhaul.runner.io.transfer import InputChangingError
+from longhaul.runner.io.written import Dataset, LocalFile, TableLayout
 from longhaul.settings import Mode
 
 

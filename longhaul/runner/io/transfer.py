@@ -10,10 +10,10 @@ from botocore.exceptions import ClientError
 from s3transfer.exceptions import S3DownloadFailedError
 from s3transfer.subscribers import BaseSubscriber
 
-from longhaul.runner.io.listing import Source
-from longhaul.runner.stopping import Stop
 from longhaul.adapters.errors import code_of
 from longhaul.domain.errors import LonghaulError, PermanentJobError
+from longhaul.runner.io.listing import Source
+from longhaul.runner.stopping import Stop
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

@@ -9,14 +9,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
+from longhaul.domain.lease import AttemptId
+from longhaul.domain.paths import DataPath
+from longhaul.domain.tables import InputPath
 from longhaul.runner.io.cluster_staging import ClusterStager
 from longhaul.runner.io.listing import InputListing
 from longhaul.runner.io.staging import StagedInput, Stager
 from longhaul.runner.io.written import Folder, S3Folder
 from longhaul.runner.stopping import Stop
-from longhaul.domain.lease import AttemptId
-from longhaul.domain.paths import DataPath
-from longhaul.domain.tables import InputPath
 from longhaul.settings import SizeName
 
 if TYPE_CHECKING:

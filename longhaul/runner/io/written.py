@@ -11,10 +11,10 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
-from longhaul.runner.io.listing import is_hidden
 from longhaul.domain.errors import PermanentError, PermanentJobError
 from longhaul.domain.manifest import MAX_FILES, Part, Upload
 from longhaul.domain.tables import PartitionBy
+from longhaul.runner.io.listing import is_hidden
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

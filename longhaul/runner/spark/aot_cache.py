@@ -2,8 +2,8 @@
 
 It halves the time to the first result. A cache fits one JVM, one class path and one set of flags.
 It is in the Python environment that holds them, and its name is a hash of all three: an upgrade
-finds none and makes another. `longhaul.runner.spark.aot_training` makes it. Without it the JVM starts as
-usual.
+finds none and makes another. `longhaul.runner.spark.aot_training` makes it. Without it the JVM
+starts as usual.
 """
 
 import hashlib

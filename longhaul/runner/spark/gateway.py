@@ -50,7 +50,7 @@ class GatewayError(ConnectionError):
 
 
 class Jvm(Protocol):
-    """Spark's JVM, as a job's process uses it: `Gateway`, or `longhaul.runner.spark.kept.KeptGateway`."""
+    """Spark's JVM, as a job's process uses it: `Gateway`, or `kept.KeptGateway`."""
 
     @property
     def is_alive(self) -> bool: ...

@@ -8,8 +8,8 @@ A copy leaves out what every start pays for and hardly a job needs:
 * MLlib's part in each new session. It adds two functions by Scala's reflection, which takes a third
   of the time to a session. `longhaul.runner.spark.mllib` adds them when a job imports MLlib.
 
-`longhaul.runner.spark.aot_training` makes the copies beside the AOT cache. Without them the JVM takes the jars
-as they are.
+`longhaul.runner.spark.aot_training` makes the copies beside the AOT cache. Without them the JVM
+takes the jars as they are.
 """
 
 import importlib.util

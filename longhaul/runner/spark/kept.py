@@ -1,8 +1,9 @@
 """A JVM that outlives one job: the next one in a warm Lambda environment finds it running.
 
-The function's handler (`longhaul.engines.aws_lambda.runner`) is its parent, and starts a Python process for
-each job: nothing of a job is left in Python. What a job left in the JVM is undone here when the job
-has ended well. Where that is in doubt the JVM is killed, and the next job gets a new one.
+The function's handler (`longhaul.engines.aws_lambda.runner`) is its parent, and starts a Python
+process for each job: nothing of a job is left in Python. What a job left in the JVM is undone here
+when the job has ended well. Where that is in doubt the JVM is killed, and the next job gets a new
+one.
 """
 
 import logging
@@ -20,7 +21,14 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from longhaul.runner.resources import Resources
-from longhaul.runner.spark.gateway import CONNECTION, ENDED, TAIL_LINES, GatewayError, connect, log_output
+from longhaul.runner.spark.gateway import (
+    CONNECTION,
+    ENDED,
+    TAIL_LINES,
+    GatewayError,
+    connect,
+    log_output,
+)
 from longhaul.runner.spark.local import LocalSpark
 from longhaul.runner.spark.session import build_session
 from longhaul.runner.stopping import Stop

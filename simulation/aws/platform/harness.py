@@ -10,12 +10,12 @@ from typing import Any
 import boto3
 from aws_lambda_powertools import Logger
 
-import longhaul.runner.emitting
 import longhaul.log_context
+import longhaul.runner.emitting
 import longhaul.wiring
-from longhaul.runner.attempt import AttemptRunner
 from longhaul.domain.lineage import MAX_GROUP
 from longhaul.domain.verdict import ExitCode
+from longhaul.runner.attempt import AttemptRunner
 from simulation.aws.platform import job_function
 from simulation.aws.platform.background import HostBackground
 from simulation.aws.platform.hosts import HostClock
@@ -40,7 +40,7 @@ def installed(world: World) -> Iterator[None]:
         (longhaul.wiring, "random", SimpleNamespace(Random=rng_for_product)),
         (longhaul.wiring, "runtime_settings", lambda: world.settings),
         (longhaul.wiring, "Threads", HostBackground),
-        (jobs.emitting, "MAX_GROUP", world.plan.largest_group or MAX_GROUP),
+        (longhaul.runner.emitting, "MAX_GROUP", world.plan.largest_group or MAX_GROUP),
         # An attempt records what its job raises. Mistakes of the code must be seen instead.
         (AttemptRunner, "_fail", _failed(world)),
         # Metrics go to stdout.

@@ -15,8 +15,8 @@ from pyiceberg import manifest
 from pyiceberg.schema import Schema
 from pyiceberg.utils.concurrent import ExecutorFactory
 
-import longhaul.runner.io.tables
 from longhaul.domain.tables import PartitionBy, TableFile
+from longhaul.runner.io import tables
 
 ROWS = 3  # in each file
 
@@ -38,7 +38,7 @@ def replacements(rng: random.Random) -> tuple[tuple[Any, str, Any], ...]:
         (uuid, "uuid4", lambda: uuid.UUID(int=rng.getrandbits(128), version=4)),
         (manifest._manifest_cache, "_cache", None),  # noqa: SLF001 - one for all of a process
         # Spark's files have no footers here.
-        (jobs.io.tables, "describe", _described),
+        (tables, "describe", _described),
     )
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-import longhaul.engines.aws_lambda.runner
+from longhaul.engines.aws_lambda import runner
 from longhaul.engines.aws_lambda.runner import ExecutionEnvironment, JobEnded, WarmJvm
 from simulation.aws.platform.containers import Containers
 from simulation.aws.platform.hosts import Host, here
@@ -192,7 +192,7 @@ class Invocation:
         return child
 
     def clean(self) -> set[Path]:
-        """What `longhaul.engines.aws_lambda.runner.clean` does to processes: it kills the handler's own.
+        """What the handler's `clean` does to processes: it kills its own.
 
         A world has no files, so none is left.
         """
@@ -272,10 +272,10 @@ def replacements(
 ) -> tuple[tuple[Any, str, Any], ...]:
     """What the handler's code gets in a world: owners, names and values."""
     return (
-        (engines.aws_lambda.runner, "datetime", SimpleNamespace(now=lambda _: now())),
-        (engines.aws_lambda.runner, "os", SimpleNamespace(environ={"TMPDIR": "/nonexistent"})),
-        (engines.aws_lambda.runner, "clean", lambda *_: _invocation().clean()),
-        (engines.aws_lambda.runner, "_reuse_allowed", reuse),
+        (runner, "datetime", SimpleNamespace(now=lambda _: now())),
+        (runner, "os", SimpleNamespace(environ={"TMPDIR": "/nonexistent"})),
+        (runner, "clean", lambda *_: _invocation().clean()),
+        (runner, "_reuse_allowed", reuse),
         (WarmJvm, "start", staticmethod(_jvm)),
     )
 

@@ -14,6 +14,13 @@ from typing import TYPE_CHECKING, Any, cast
 from greenlet import getcurrent
 from pydantic import JsonValue
 
+from longhaul.domain.errors import PermanentJobError
+from longhaul.domain.lease import AttemptId, CommittedOutput, Lease
+from longhaul.domain.manifest import MAIN
+from longhaul.domain.paths import DataPath
+from longhaul.domain.tables import InputPath
+from longhaul.job import Params
+from longhaul.ports import Leases, Publisher
 from longhaul.runner.io.listing import InputListing
 from longhaul.runner.io.staging import StagedInput
 from longhaul.runner.io.written import Dataset
@@ -24,13 +31,6 @@ from longhaul.runner.spark.progress import Effort, SparkSample
 from longhaul.runner.stopping import Stop, StopReason, end_when_stopped, hear_sigterm
 from longhaul.runner.task import Task
 from longhaul.runner.wiring import put_together, s3_client, tables_from
-from longhaul.domain.errors import PermanentJobError
-from longhaul.domain.lease import AttemptId, CommittedOutput, Lease
-from longhaul.domain.manifest import MAIN
-from longhaul.domain.paths import DataPath
-from longhaul.domain.tables import InputPath
-from longhaul.job import Params
-from longhaul.ports import Leases, Publisher
 from longhaul.settings import RuntimeSettings
 from simulation.aws.platform.background import HostBackground
 from simulation.aws.platform.hosts import HostClock, here, wait_for_good

@@ -18,7 +18,7 @@ from types import CodeType, ModuleType
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[3]
-_PACKAGES = ("engines", "longhaul")
+_PACKAGES = ("longhaul",)
 # The simulation has its own in their places.
 _REPLACED = frozenset(
     f"longhaul/{name}.py"

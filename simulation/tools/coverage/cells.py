@@ -14,8 +14,8 @@ import longhaul.beat
 import longhaul.claiming
 import longhaul.dispatch
 import longhaul.sweep
-from longhaul.cli.operations.cancel import Canceller
 from longhaul.adapters.dynamodb.item import from_item
+from longhaul.cli.operations.cancel import Canceller
 from longhaul.domain.beat import Beat, Extend, HandOver, Kill
 from longhaul.domain.claim import Decision
 from longhaul.domain.lease import AttemptId, Lease, State, job_key

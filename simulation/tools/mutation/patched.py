@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from simulation.tools.mutation.operators import Mutation
 
-PRODUCT: Final = ("engines", "jobs", "longhaul")
+PRODUCT: Final = ("longhaul",)
 """The packages of what is changed and of what uses it."""
 
 Undo = Callable[[], None]

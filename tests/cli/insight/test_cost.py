@@ -7,7 +7,15 @@ from datetime import timedelta
 import pytest
 from pydantic import ValidationError
 
-from longhaul.cli.insight.cost import Cost, JobCost, Pricing, SpentOn, amounts_spent, by_stage, spent_on
+from longhaul.cli.insight.cost import (
+    Cost,
+    JobCost,
+    Pricing,
+    SpentOn,
+    amounts_spent,
+    by_stage,
+    spent_on,
+)
 from longhaul.cli.insight.prices import USUAL, Prices, read_prices
 from longhaul.cli.insight.timeline import lane
 from longhaul.domain.history import AttemptRecord

@@ -5,8 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from longhaul.cli.insight.usage import usage
 from longhaul.adapters.dynamodb.item import to_item
+from longhaul.cli.insight.usage import usage
 from longhaul.domain.lease import CommittedOutput, State
 from longhaul.settings import TaskSettings, TaskSize
 from simulation.aws.dynamodb.values import item_size

@@ -8,10 +8,10 @@ from botocore.exceptions import ReadTimeoutError
 
 from longhaul.cli.page.job import MAX_FAMILY
 from longhaul.cli.target import Target
-from longhaul.engines.fargate.meaning import FARGATE
 from longhaul.domain.lineage import Lineage
 from longhaul.domain.message import Message
 from longhaul.domain.verdict import OutcomeClass
+from longhaul.engines.fargate.meaning import FARGATE
 from simulation.aws.service import Answer, Call, Proceed
 from tests.builders import stage
 from tests.cli.conftest import PLACE, World

@@ -1,8 +1,8 @@
 """Plays a script in moto's interpreter, with the repairs of the embedded AWS.
 
 moto's backend is called in this process, and its AWS clients are scripted where
-`longhaul/local/moto_repairs/sfn_clients.py` hooks them: there is no server and no process of a function.
-Waits and pauses before retries take no time.
+`longhaul/local/moto_repairs/sfn_clients.py` hooks them: there is no server and no process of a
+function. Waits and pauses before retries take no time.
 """
 
 import json

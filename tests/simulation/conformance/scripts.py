@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from threading import RLock
 from typing import Any
 
+from longhaul.cdk.definition import definition
 from longhaul.engines.emr_serverless.states import EmrJobRun, emr_states
 from longhaul.engines.fargate.states import fargate_states
 from longhaul.engines.states import JobStates
-from longhaul.cdk.definition import definition
 from simulation.aws.cloud import FakeAws
 from simulation.aws.ecs.client import Failure
 from simulation.aws.ecs.tasks import Task

@@ -1,7 +1,7 @@
 """A parsed state machine: each of its paths and templates is a function.
 
-It knows only what `longhaul/cdk/definition.py` uses. Any other type of state, field, intrinsic function or
-form of path is refused when the machine is loaded, so that none is silently ignored.
+It knows only what `longhaul/cdk/definition.py` uses. Any other type of state, field, intrinsic
+function or form of path is refused when the machine is loaded, so that none is silently ignored.
 """
 
 from collections.abc import Callable, Mapping

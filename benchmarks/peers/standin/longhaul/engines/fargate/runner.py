@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.peers.workers import work
+from longhaul.adapters.background import Threads
+from longhaul.job import Params
 from longhaul.runner.io.work_area import DiskArea
 from longhaul.runner.io.written import Dataset
 from longhaul.runner.loading import LoadedJob
@@ -15,13 +17,11 @@ from longhaul.runner.spark.progress import Effort, SparkSample
 from longhaul.runner.stopping import Stop, end_when_stopped, stop_on_sigterm
 from longhaul.runner.task import this_task
 from longhaul.runner.wiring import attempt_from_environment, put_together, s3_client, tables_from
-from longhaul.adapters.background import Threads
-from longhaul.job import Params
 from longhaul.settings import runtime_settings
 
 
 class WithoutSpark:
-    """`longhaul.runner.attempt.Spark`. All time counts as work, apart from that of a job that hangs."""
+    """`longhaul.runner.attempt.Spark`. Time counts as work, but for that of a job that hangs."""
 
     def __init__(self, stop: Stop) -> None:
         self._stop = stop

@@ -19,6 +19,10 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
+from longhaul.adapters.background import Threads
+from longhaul.domain.errors import PermanentJobError
+from longhaul.domain.lease import AttemptId
+from longhaul.job import Params
 from longhaul.runner.io.work_area import DiskArea
 from longhaul.runner.io.written import Dataset
 from longhaul.runner.loading import LoadedJob, load
@@ -27,10 +31,6 @@ from longhaul.runner.spark.progress import Effort, SparkSample
 from longhaul.runner.stopping import Stop, end_when_stopped, stop_on_sigterm
 from longhaul.runner.task import this_task
 from longhaul.runner.wiring import attempt_from_environment, put_together, s3_client, tables_from
-from longhaul.adapters.background import Threads
-from longhaul.domain.errors import PermanentJobError
-from longhaul.domain.lease import AttemptId
-from longhaul.job import Params
 from longhaul.settings import runtime_settings
 
 _LOOKS_EVERY_S = 0.05

@@ -1,0 +1,1 @@
+"""The app that `cdk deploy` deploys: one stack, made of the parts in `longhaul.cdk`."""
