@@ -78,7 +78,7 @@ def _name_of_function(properties: Mapping[str, Any]) -> str:
     An image has its handler as the command.
     """
     handler: str = properties.get("Handler") or properties["ImageConfig"]["Command"][0]
-    return handler.split(".")[1]
+    return handler.removeprefix("longhaul.").split(".")[1]
 
 
 class _Template:
