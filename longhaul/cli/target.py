@@ -27,7 +27,6 @@ from longhaul.cli.operations.submit import Submitter
 from longhaul.cli.operations.wait import Waiter
 from longhaul.cli.place import Place, locate
 from longhaul.cli.project import default_stack, default_work_dir
-from longhaul.cli.terminal.output import Output
 from longhaul.local.credentials import FAKE_KEY
 from longhaul.settings import VARIABLE, RuntimeSettings, Stage
 from longhaul.wiring import Wiring
@@ -274,8 +273,3 @@ class Target:
 
 def connect(profile: str | None, region: str | None, stack: str | None) -> Target:
     return Target(locate(profile, region, os.environ, default_work_dir()), stack)
-
-
-def say_where(output: Output, target: Target) -> None:
-    """Name the place before a change: whether an embedded AWS runs decides which one it is."""
-    output.note(f"→ {target}")

@@ -34,7 +34,7 @@ from longhaul.runner.failures import Failure
 from longhaul.runner.io.destinations import Destination, PrefixDestination
 from longhaul.runner.io.listing import InputListing
 from longhaul.runner.io.publisher import Uploader
-from longhaul.runner.io.staging import StagedInput
+from longhaul.runner.io.staged import StagedInput
 from longhaul.runner.io.work_area import WorkArea
 from longhaul.runner.io.written import NoOutputError
 from longhaul.runner.loading import LoadedJob, fetch_code
@@ -153,6 +153,13 @@ class AttemptRunner:
             logger.info("result not recorded: the output is committed, or the lease is lost")
         except (ClientError, BotoCoreError) as error:
             logger.warning("result not recorded", extra={"error": type(error).__name__})
+
+    def record_stop(self) -> ExitCode:
+        """Record that the attempt was stopped, in the place of a `run` that does not unwind."""
+        failure = failures.of_stop(self.stop, self.params)
+        logger.warning("did not unwind in time: ending now", extra={"outcome": failure.kind.value})
+        self.record(failure)
+        return failure.exit_code
 
     def _work(self, lease: Lease) -> CommittedOutput:
         """Everything up to the commit."""

@@ -15,7 +15,7 @@ from longhaul.domain.manifest import MAIN
 from longhaul.job import Format, PermanentJobError, Request
 from longhaul.runner.emitting import Emitter
 from longhaul.runner.io.splitting import partition_of_nulls, quoted, require_columns, split
-from longhaul.runner.io.staging import UNREADABLE, StagedInput
+from longhaul.runner.io.staged import UNREADABLE, StagedInput
 from longhaul.runner.io.text_options import writing
 from longhaul.runner.io.written import Dataset, Folder, TableLayout, count_files, require_few
 from longhaul.runner.spark.reading import columns_alone

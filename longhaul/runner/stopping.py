@@ -11,13 +11,14 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn, Protocol
 
 from longhaul.domain.errors import LonghaulError
 
 if TYPE_CHECKING:
+    from longhaul.domain.verdict import ExitCode
     from longhaul.ports import Background
-    from longhaul.runner.attempt import AttemptRunner
+    from longhaul.settings import RuntimeSettings
 
 # A stopped attempt has this long to unwind by itself before its process is ended; always well
 # within ECS's stop timeout.
@@ -95,24 +96,26 @@ def hear_sigterm(stop: Stop, background: "Background") -> None:
     background.after(0, lambda: stop.request(StopReason.TERMINATED, detail))
 
 
-def end_when_stopped(
-    attempt: "AttemptRunner", end_process: Callable[[int], None] = os._exit
-) -> None:
+class Stoppable(Protocol):
+    """An attempt whose process can be ended from outside of it."""
+
+    stop: Stop
+    background: "Background"
+    settings: "RuntimeSettings"
+
+    def record_stop(self) -> "ExitCode":
+        """Record that it was stopped; returns the exit code of its process."""
+
+
+def end_when_stopped(attempt: Stoppable, end_process: Callable[[int], None] = os._exit) -> None:
     """Once a stop is requested, end the process after a grace period.
 
     An attempt that unwinds in time has ended the process itself by then.
     """
+    grace_s = min(_UNWIND_S, attempt.settings.lease.stop_timeout_s * _UNWIND_FRACTION)
 
     def end() -> None:
-        # Imported by now; at the start of a runner it would keep the JVM waiting.
-        from longhaul.runner import failures  # noqa: PLC0415
-
-        failure = failures.of_stop(attempt.stop, attempt.params)
-        logger.warning("did not unwind in time: ending now", extra={"outcome": failure.kind.value})
-        attempt.record(failure)
-        end_process(failure.exit_code)
-
-    grace_s = min(_UNWIND_S, attempt.settings.lease.stop_timeout_s * _UNWIND_FRACTION)
+        end_process(attempt.record_stop())
 
     def end_soon() -> None:
         attempt.background.after(grace_s, end)

@@ -7,8 +7,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from longhaul.cli.insight.beats import beats_in_words, beats_svg
-from longhaul.cli.insight.timeline_html import ZOOMS
+from longhaul.cli.display.beats import beats_in_words, beats_svg
+from longhaul.cli.display.timeline_html import ZOOMS
 from longhaul.domain.beat import BEATS_KEPT
 from longhaul.domain.history import AttemptRecord
 from tests.builders import NOW, changed, record

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from html.parser import HTMLParser
 from xml.etree import ElementTree as ET
 
+from longhaul.cli.display.timeline_html import CSS, timeline_html
 from longhaul.cli.insight.timeline import Lane, lane
-from longhaul.cli.insight.timeline_html import CSS, timeline_html
 from longhaul.domain.beat import BEATS_KEPT
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.lineage import Group, Lineage

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpa
 from longhaul.catalogue import daily_delays, flights_clean, probe, sql
 from longhaul.job import Params
 from longhaul.runner.emitting import Emitter
-from longhaul.runner.io.staging import StagedInput
+from longhaul.runner.io.staged import StagedInput
 from longhaul.runner.resources import Resources
 from longhaul.runner.running_job import RunningJob
 from longhaul.runner.spark.aot_training import work

@@ -18,7 +18,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from longhaul.catalogue import sql
 from longhaul.job import Format, Params, PermanentJobError
 from longhaul.runner.emitting import Emitter
-from longhaul.runner.io.staging import StagedInput, extension_of
+from longhaul.runner.io.staged import StagedInput, extension_of
 from longhaul.runner.running_job import RunningJob
 from tests.builders import running, settings, stage
 

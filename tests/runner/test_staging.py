@@ -18,7 +18,8 @@ from longhaul.domain.lease import AttemptId
 from longhaul.domain.manifest import Manifest, ManifestFile
 from longhaul.domain.paths import parse_input
 from longhaul.runner.io.listing import InputListing
-from longhaul.runner.io.staging import _TRANSFER, OutOfDiskError, StagedInput, Stager
+from longhaul.runner.io.staged import StagedInput
+from longhaul.runner.io.staging import _TRANSFER, OutOfDiskError, Stager
 from longhaul.runner.io.transfer import InputChangingError
 from longhaul.runner.stopping import Stop, StopReason, StopRequestedError
 from longhaul.settings import PathPolicy

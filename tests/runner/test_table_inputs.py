@@ -46,7 +46,8 @@ from longhaul.domain.tables import TablePath, input_of
 from longhaul.local.moto_repairs import glue_versions
 from longhaul.local.moto_repairs.patching import Patches
 from longhaul.runner.io.listing import InputListing
-from longhaul.runner.io.staging import StagedInput, Stager
+from longhaul.runner.io.staged import StagedInput
+from longhaul.runner.io.staging import Stager
 from longhaul.runner.io.table_inputs import TablePlanner
 from longhaul.runner.io.transfer import InputChangingError
 from longhaul.runner.stopping import Stop

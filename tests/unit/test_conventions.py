@@ -15,13 +15,31 @@ from tests.layers import OF_FILE, ROOT, files_of, layered, module
 
 def imports(file: Path) -> set[str]:
     """Dotted names of all that a file imports, below their layers."""
+    return {layered(name) for name in names_in(ast.parse(file.read_text()))}
+
+
+def runtime_imports(file: Path) -> set[str]:
+    """Dotted names of all that a file imports when it runs, also later, in a function."""
+    return names_in(RunTime().visit(ast.parse(file.read_text())))
+
+
+def names_in(tree: ast.AST) -> set[str]:
     found = set()
-    for node in ast.walk(ast.parse(file.read_text())):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-    return {layered(name) for name in found}
+    return found
+
+
+class RunTime(ast.NodeTransformer):
+    """Takes out what is imported for annotations alone."""
+
+    def visit_If(self, node: ast.If) -> ast.AST | list[ast.stmt]:
+        if isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            return node.orelse
+        return self.generic_visit(node)
 
 
 # What each layer of the package, and each package beside it, may import of the others.
@@ -71,11 +89,77 @@ def test_use_cases_import_ports_and_no_adapters(file: Path) -> None:
     assert not {name for name in imports(file) if name.startswith(("core.adapters", "boto"))}
 
 
-def test_modules_of_longhaul_do_not_import_each_other_in_a_circle() -> None:
+def test_modules_of_the_core_know_each_other_in_no_circle_and_in_no_annotation() -> None:
     files = files_of("core")
     names = {file: module(file) for file in files}
     graph = {names[file]: imports(file) & set(names.values()) for file in files}
     assert len(list(TopologicalSorter(graph).static_order())) == len(files)
+
+
+# All code of the repository that is not a test, by its dotted name.
+MODULES = {
+    ".".join(file.relative_to(ROOT).with_suffix("").parts): file
+    for folder in ("benchmarks", "examples", "functions", "infra", "longhaul", "simulation")
+    for file in sorted((ROOT / folder).rglob("*.py"))
+}
+IMPORTED = {name: runtime_imports(file) & MODULES.keys() for name, file in MODULES.items()}
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    TopologicalSorter(IMPORTED).prepare()
+
+
+@pytest.mark.parametrize(
+    "package",
+    ["longhaul.cdk", "longhaul.cli", "longhaul.config", "longhaul.local", "longhaul.runner"],
+)
+def test_parts_of_a_package_import_each_other_in_no_circle(package: str) -> None:
+    """A part is a subpackage as a whole, or a module beside it."""
+
+    def part(name: str) -> str:
+        return name.removeprefix(f"{package}.").partition(".")[0]
+
+    inside = [name for name in MODULES if name.startswith(f"{package}.")]
+    graph: dict[str, set[str]] = {part(name): set() for name in inside}
+    for name in inside:
+        graph[part(name)] |= {part(each) for each in IMPORTED[name] if each in inside}
+    for name, others in graph.items():
+        others.discard(name)
+    TopologicalSorter(graph).prepare()
+
+
+# What each subpackage of the command line may import of the others.
+CLI_ARROWS: dict[str, set[str]] = {
+    "insight": set(),
+    "operations": {"insight"},
+    "display": {"insight", "operations"},
+    "terminal": {"display", "insight", "operations"},
+    "checks": {"display", "operations"},
+    "local": {"terminal"},
+    "page": {"display", "insight", "operations", "terminal"},
+    "acceptance": {"display", "insight", "operations"},
+    "commands": {
+        "acceptance",
+        "checks",
+        "display",
+        "insight",
+        "local",
+        "operations",
+        "page",
+        "terminal",
+    },
+}
+
+
+def test_subpackages_of_the_command_line_import_only_those_below_them() -> None:
+    folders = {each.parent.name for each in (ROOT / "longhaul" / "cli").glob("*/__init__.py")}
+    assert folders == CLI_ARROWS.keys()
+    for name, imported in IMPORTED.items():
+        for other in imported:
+            above, below = name.split(".")[2:3], other.split(".")[2:3]
+            both = name.startswith("longhaul.cli.") and other.startswith("longhaul.cli.")
+            if both and above != below and {*above, *below} <= folders:
+                assert below[0] in CLI_ARROWS[above[0]], f"{name} imports {other}"
 
 
 FOLDERS = sorted(each.parent for each in (ROOT / "longhaul" / "engines").glob("*/__init__.py"))

@@ -9,9 +9,9 @@ from typing import Final
 
 from longhaul.cli.acceptance.soak import Minute, Soak
 from longhaul.cli.acceptance.verdicts import Result, Verdict
-from longhaul.cli.insight.document import document
+from longhaul.cli.display.document import document
+from longhaul.cli.display.timeline_html import text, timeline_html
 from longhaul.cli.insight.timeline import Lane
-from longhaul.cli.insight.timeline_html import text, timeline_html
 
 _CSS: Final = (Path(__file__).parent / "page.css").read_text()
 _MARKS: Final = {Verdict.PASSED: "✓", Verdict.FAILED: "✗", Verdict.NOT_RUN: "○"}

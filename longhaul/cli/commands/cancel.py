@@ -7,7 +7,7 @@ import typer
 from longhaul.cli.display.job import cancelled_as
 from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.operations.view import shown_state
-from longhaul.cli.target import Target, say_where
+from longhaul.cli.target import Target
 from longhaul.cli.terminal.options import AsJson, StageOption, on_target
 from longhaul.cli.terminal.output import Output
 from longhaul.cli.terminal.selection import job_id
@@ -32,7 +32,7 @@ def cancel(
     """
     out = Output(as_json=as_json)
     wanted = [(job_id(each), _stages_of(target, each, stage)) for each in jobs]
-    say_where(out, target)
+    out.say_where(target)
     too_late = 0
     for each, names in wanted:
         leases = [target.canceller.cancel(name, each) for name in names]

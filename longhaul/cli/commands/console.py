@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from longhaul.cli.target import Target, say_where
+from longhaul.cli.target import Target
 from longhaul.cli.terminal.options import on_target
 from longhaul.cli.terminal.output import Output, is_interactive
 from longhaul.cli.terminal.signals import stop_signals
@@ -30,7 +30,7 @@ def console(
 
     out = Output()
     with stop_signals(), serving(target, port) as (server, guard):
-        say_where(out, target)
+        out.say_where(target)
         out.write(guard.link)
         out.note("Ctrl-C ends this")
         if is_interactive() and not no_browser:

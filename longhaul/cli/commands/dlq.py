@@ -14,7 +14,7 @@ from longhaul.cli.display.job import waits_for
 from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.operations.dead_letters import Handled, Which
 from longhaul.cli.operations.letter import CLASSES, DeadLetter
-from longhaul.cli.target import Target, say_where
+from longhaul.cli.target import Target
 from longhaul.cli.terminal.options import (
     MANY,
     AsJson,
@@ -258,7 +258,7 @@ def _handle(
     yes: bool,
 ) -> None:
     """Count the letters, ask, then handle exactly those; later ones are left alone."""
-    say_where(out, target)
+    out.say_where(target)
     seen = failed = done = 0
     missing = set(which.names)
     for stage in stages:

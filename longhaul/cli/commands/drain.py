@@ -8,7 +8,7 @@ from longhaul.cli.checks.finding import Level
 from longhaul.cli.checks.teardown import queues
 from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.insight.storage import stored
-from longhaul.cli.target import Target, say_where
+from longhaul.cli.target import Target
 from longhaul.cli.terminal.options import on_target
 from longhaul.cli.terminal.output import Output
 
@@ -38,7 +38,7 @@ def drain(
     out = Output()
     if stop and undo:
         raise CommandError("give --stop or --undo, not both", ExitStatus.USAGE)
-    say_where(out, target)
+    out.say_where(target)
     drainer = target.drainer(out.note)
     try:
         if undo:

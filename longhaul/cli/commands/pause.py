@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from longhaul.cli.display.slots import slots_of
-from longhaul.cli.target import Target, say_where
+from longhaul.cli.target import Target
 from longhaul.cli.terminal.options import on_target
 from longhaul.cli.terminal.output import Output
 from longhaul.settings import MAX_SLOTS
@@ -29,7 +29,7 @@ def pause(
     Example: longhaul pause main --drain
     """
     out, which = Output(), target.stage(stage)
-    say_where(out, target)
+    out.say_where(target)
     target.drainer(out.note).pause(which, wait=drain)
     _tell(out, target, stage)
 
@@ -43,7 +43,7 @@ def resume(target: Target, *, stage: _Stage) -> None:
     Example: longhaul resume main
     """
     out, which = Output(), target.stage(stage)
-    say_where(out, target)
+    out.say_where(target)
     target.parts.slots.resume(which, target.parts.clock.now())
     _tell(out, target, stage)
 
@@ -65,7 +65,7 @@ def slots(
     Example: longhaul slots main 3
     """
     out, which = Output(), target.stage(stage)
-    say_where(out, target)
+    out.say_where(target)
     target.parts.slots.set_slots(which, count)
     _tell(out, target, stage)
 

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
+from longhaul.cli.display.report import Report
 from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.insight.cost import Pricing
 from longhaul.cli.insight.prices import read_prices
-from longhaul.cli.insight.report import Report
 from longhaul.cli.insight.timeline import Lane
 from longhaul.cli.target import Target
 from longhaul.cli.terminal.options import NewerThan, OlderThan, StageOption, on_target

@@ -6,7 +6,7 @@ import typer
 
 from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.operations.retry import why_not
-from longhaul.cli.target import Target, say_where
+from longhaul.cli.target import Target
 from longhaul.cli.terminal.options import AsJson, StageOption, on_target
 from longhaul.cli.terminal.output import Output
 from longhaul.cli.terminal.selection import find_job
@@ -33,7 +33,7 @@ def retry(
     problems = [f"{lease.job_id}: {problem}" for lease in leases if (problem := why_not(lease))]
     if problems:
         raise CommandError("\n".join(problems), ExitStatus.FAILED)
-    say_where(out, target)
+    out.say_where(target)
     for lease in leases:
         target.retrier.retry(lease)
         if as_json:

@@ -16,7 +16,7 @@ from longhaul.cli.operations.submission import Document, Problem, Submission, do
 from longhaul.cli.operations.submit import SubmitReport
 from longhaul.cli.operations.wait import Awaited, conflicts
 from longhaul.cli.project import chosen
-from longhaul.cli.target import Target, say_where
+from longhaul.cli.target import Target
 from longhaul.cli.terminal.options import AsJson, StageOption, on_target
 from longhaul.cli.terminal.outcomes import wait_for
 from longhaul.cli.terminal.output import Output
@@ -195,7 +195,7 @@ def submit(  # noqa: PLR0913 - one option for each field of a request
         for note in notes:
             out.note(note, style="yellow")
     _refuse(out, [*problems, *more])
-    say_where(out, target)
+    out.say_where(target)
     awaited = (
         target.waiter.before(
             {job_key(where.name, each.job_id): each.request.fingerprint() for each in sendable}

@@ -21,7 +21,7 @@ from longhaul.cli.checks.stack import mappings, slots
 from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.operations.tables import TableReader
 from longhaul.cli.operations.view import iso, shown_state
-from longhaul.cli.target import Target, say_where
+from longhaul.cli.target import Target
 from longhaul.cli.terminal.options import AsJson, StageOption, age, on_target
 from longhaul.cli.terminal.output import Output
 from longhaul.settings import Stage
@@ -70,7 +70,7 @@ def verify(
     where = cases.stage_for(target.settings, stage)
     pipeline = cases.pipeline(target.settings)
     _refuse_if_nothing_starts(target)
-    say_where(out, target)
+    out.say_where(target)
     run = _Run(out, target, where, pipeline)
     begun_at = target.parts.clock.now()
     try:

@@ -12,8 +12,8 @@ from werkzeug.utils import redirect
 from werkzeug.wrappers import Request, Response
 
 from longhaul.cli.display.job import page_of
+from longhaul.cli.display.timeline_html import ZOOMS
 from longhaul.cli.errors import AWS_OR_OURS, CommandError, is_elsewhere, sentence
-from longhaul.cli.insight.timeline_html import ZOOMS
 from longhaul.cli.operations.dead_letters import Which
 from longhaul.cli.operations.retry import why_not
 from longhaul.cli.page.actions import Actions, Notice

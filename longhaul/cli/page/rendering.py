@@ -13,8 +13,8 @@ from markupsafe import Markup
 from longhaul.cli.display import attempt, dead_letter, job
 from longhaul.cli.display.slots import set_by_operator
 from longhaul.cli.display.text import age, printable
+from longhaul.cli.display.timeline_html import CSS, timeline_html
 from longhaul.cli.insight.timeline import Lane, lane
-from longhaul.cli.insight.timeline_html import CSS, timeline_html
 from longhaul.cli.operations.retry import why_not
 from longhaul.cli.operations.view import shown_state
 from longhaul.domain.lease import Lease

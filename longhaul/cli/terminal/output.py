@@ -49,6 +49,10 @@ class Output:
         """To stderr: progress, explanations, the next step."""
         self.err.print(Text(printable(text, lines=True), style=style), soft_wrap=True)
 
+    def say_where(self, target: object) -> None:
+        """Name the place before a change: whether an embedded AWS runs decides which one it is."""
+        self.note(f"→ {target}")
+
     def problem(self, text: str) -> None:
         self.err.print(
             Text(f"longhaul: {printable(text, lines=True)}", style="red"), soft_wrap=True

@@ -17,7 +17,7 @@ from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.paths import DataPath
 from longhaul.domain.tables import InputPath
 from longhaul.runner.io.listing import InputListing, Source, find, is_hidden, parted
-from longhaul.runner.io.staging import StagedInput, extension_of, staged_name
+from longhaul.runner.io.staged import StagedInput, extension_of, staged_name
 from longhaul.runner.io.transfer import look_twice, transfer
 from longhaul.runner.io.written import S3Folder
 from longhaul.runner.stopping import Stop

@@ -21,7 +21,7 @@ from longhaul.domain.manifest import (
 from longhaul.domain.paths import DataPath
 from longhaul.domain.pending import pending_ref
 from longhaul.ports import Background
-from longhaul.runner.io.staging import extension_of
+from longhaul.runner.io.staged import extension_of
 from longhaul.runner.io.written import Dataset, NoOutputError, WrittenFile, files_of, require_few
 from longhaul.runner.stopping import Stop
 from longhaul.settings import Mode

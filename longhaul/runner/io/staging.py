@@ -4,11 +4,9 @@ By boto3's parallel multipart transfers: the fastest way tried, and one that ser
 """
 
 import logging
-import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +15,7 @@ from boto3.s3.transfer import TransferConfig
 from longhaul.domain.errors import LonghaulError, PermanentJobError
 from longhaul.domain.tables import InputPath
 from longhaul.runner.io.listing import InputListing, Source, find, parted
+from longhaul.runner.io.staged import StagedInput, extension_of, staged_name
 from longhaul.runner.io.transfer import look_twice, transfer
 from longhaul.runner.stopping import Stop
 from longhaul.settings import SizeName
@@ -46,20 +45,6 @@ _DELETES: Final = ".row-deletes"
 
 class OutOfDiskError(LonghaulError):
     """The disk is too small for the inputs; that of a larger size may do."""
-
-
-@dataclass(frozen=True)
-class StagedInput:
-    """An input on local disk.
-
-    `path` is a folder for any of Spark's readers. Its files keep their extensions and their
-    partition folders.
-    """
-
-    path: str
-    files: int
-    size_bytes: int
-    extensions: frozenset[str]
 
 
 class Stager:
@@ -209,32 +194,3 @@ class Stager:
             stop=self._stop,
             advance=self._advance,
         )
-
-
-# Disks take names of 255 bytes; a number, and Hadoop's `.….crc` around the name, need some.
-_MAX_NAME_BYTES: Final = 200
-
-# What Spark unpacks, by a file's name. It reads any other as plain text.
-_COMPRESSIONS: Final = {"gz", "bz2", "deflate", "lz4", "snappy"}
-UNREADABLE: Final = frozenset(
-    {"zip", "xz", "zst", "zstd", "gzip", "7z", "rar", "tar", "tgz", "tbz2", "txz", "lzma", "z"}
-)
-"""Compressions that Spark does not unpack: it would read garbage, without an error."""
-
-
-def staged_name(number: int, name: str) -> str:
-    """The name of an input's file where Spark reads it: the number keeps equal names apart.
-
-    Hadoop takes what is before a colon for the scheme of a URI. The end of a long name stays,
-    because it has the extension.
-    """
-    end = os.fsencode(name.replace(":", "-"))[-_MAX_NAME_BYTES:].decode(errors="ignore")
-    return f"{number:05d}-{end}"
-
-
-def extension_of(name: str) -> str:
-    """`csv` of `flights.csv.gz`; empty when there is none."""
-    parts = name.lower().split(".")[1:]
-    while parts and parts[-1] in _COMPRESSIONS:
-        parts.pop()
-    return parts[-1] if parts else ""

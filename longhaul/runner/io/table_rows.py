@@ -20,7 +20,7 @@ from pyiceberg.io.pyarrow import expression_to_pyarrow
 
 from longhaul.domain.errors import PermanentJobError
 from longhaul.runner.io.listing import Source
-from longhaul.runner.io.staging import StagedInput
+from longhaul.runner.io.staged import StagedInput
 from longhaul.runner.io.table_inputs import PlannedFile, PlannedTable
 from longhaul.runner.io.table_projection import Projection, UnreadableError, spark_columns
 

@@ -14,7 +14,8 @@ from longhaul.domain.paths import DataPath
 from longhaul.domain.tables import InputPath
 from longhaul.runner.io.cluster_staging import ClusterStager
 from longhaul.runner.io.listing import InputListing
-from longhaul.runner.io.staging import StagedInput, Stager
+from longhaul.runner.io.staged import StagedInput
+from longhaul.runner.io.staging import Stager
 from longhaul.runner.io.written import Folder, S3Folder
 from longhaul.runner.stopping import Stop
 from longhaul.settings import SizeName

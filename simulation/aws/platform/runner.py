@@ -22,7 +22,7 @@ from longhaul.domain.tables import InputPath
 from longhaul.job import Params
 from longhaul.ports import Leases, Publisher
 from longhaul.runner.io.listing import InputListing
-from longhaul.runner.io.staging import StagedInput
+from longhaul.runner.io.staged import StagedInput
 from longhaul.runner.io.written import Dataset
 from longhaul.runner.loading import LoadedJob
 from longhaul.runner.resources import Resources

@@ -11,9 +11,9 @@ from datetime import UTC, datetime, timedelta
 from html import escape
 from pathlib import Path
 
+from longhaul.cli.display.beats import beats_in_words, beats_svg
 from longhaul.cli.display.job import name_of
 from longhaul.cli.display.text import moment_text, printable
-from longhaul.cli.insight.beats import beats_in_words, beats_svg
 from longhaul.cli.insight.timeline import Lane, Segment, SegmentKind, span, went_wrong
 from longhaul.domain.durations import format_duration
 from longhaul.domain.history import AttemptRecord

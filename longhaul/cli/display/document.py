@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Final
 
-from longhaul.cli.insight.timeline_html import CSS as TIMELINE_CSS
-from longhaul.cli.insight.timeline_html import text
+from longhaul.cli.display.timeline_html import CSS as TIMELINE_CSS
+from longhaul.cli.display.timeline_html import text
 
 _CSS: Final = (Path(__file__).parent / "report.css").read_text()
 

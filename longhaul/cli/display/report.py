@@ -4,13 +4,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from longhaul.cli.display.document import document
 from longhaul.cli.display.job import name_of
+from longhaul.cli.display.timeline_html import ZOOMS, text, timeline_html
 from longhaul.cli.insight.cost import AttemptCost, JobCost, SpentOn, amounts_spent, by_stage, money
-from longhaul.cli.insight.document import document
 from longhaul.cli.insight.prices import Prices
 from longhaul.cli.insight.summary import Repeated, Spread, Summary, repeated, summarize
 from longhaul.cli.insight.timeline import SegmentKind, went_wrong
-from longhaul.cli.insight.timeline_html import ZOOMS, text, timeline_html
 from longhaul.domain.durations import format_duration
 from longhaul.domain.lease import State
 

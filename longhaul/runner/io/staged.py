@@ -1,0 +1,47 @@
+"""An input on the task's own disk: what the job sees, and the names of its files."""
+
+import os
+from dataclasses import dataclass
+from typing import Final
+
+# Disks take names of 255 bytes; a number, and Hadoop's `.….crc` around the name, need some.
+_MAX_NAME_BYTES: Final = 200
+
+# What Spark unpacks, by a file's name. It reads any other as plain text.
+_COMPRESSIONS: Final = {"gz", "bz2", "deflate", "lz4", "snappy"}
+UNREADABLE: Final = frozenset(
+    {"zip", "xz", "zst", "zstd", "gzip", "7z", "rar", "tar", "tgz", "tbz2", "txz", "lzma", "z"}
+)
+"""Compressions that Spark does not unpack: it would read garbage, without an error."""
+
+
+@dataclass(frozen=True)
+class StagedInput:
+    """An input on local disk.
+
+    `path` is a folder for any of Spark's readers. Its files keep their extensions and their
+    partition folders.
+    """
+
+    path: str
+    files: int
+    size_bytes: int
+    extensions: frozenset[str]
+
+
+def staged_name(number: int, name: str) -> str:
+    """The name of an input's file where Spark reads it: the number keeps equal names apart.
+
+    Hadoop takes what is before a colon for the scheme of a URI. The end of a long name stays,
+    because it has the extension.
+    """
+    end = os.fsencode(name.replace(":", "-"))[-_MAX_NAME_BYTES:].decode(errors="ignore")
+    return f"{number:05d}-{end}"
+
+
+def extension_of(name: str) -> str:
+    """`csv` of `flights.csv.gz`; empty when there is none."""
+    parts = name.lower().split(".")[1:]
+    while parts and parts[-1] in _COMPRESSIONS:
+        parts.pop()
+    return parts[-1] if parts else ""
