@@ -129,6 +129,14 @@ oracles: .venv/.set-up-dev ## Compare the fakes with engines of AWS that others 
 	@$(BIN)/pytest -n $(WORKERS) --dist loadfile -m slow -q tests/oracles tests/contract tests/fidelity \
 	  tests/simulation/conformance
 
+.PHONY: wheel
+wheel: .venv/.set-up ## Build dist/longhaul-….whl, which works without this checkout
+	@# Setuptools packs whatever an earlier build left there.
+	@rm -rf build/lib build/bdist.*
+	@$(BIN)/python -m pip wheel --disable-pip-version-check --no-input --quiet --no-deps \
+	  --wheel-dir dist .
+	@echo "written: dist/"
+
 WORLDS ?= 10000
 
 .PHONY: soak
@@ -155,4 +163,4 @@ bench: .venv/.set-up ## Compare with plain Spark; needs a quiet machine and half
 
 .PHONY: clean
 clean: ## Remove what was built; downloads in .cache/ stay
-	@rm -rf .venv .longhaul cdk.out build *.egg-info
+	@rm -rf .venv .longhaul cdk.out build dist *.egg-info

@@ -30,7 +30,8 @@ from benchmarks import pairs
 from functions.dispatcher import handle
 from longhaul.adapters.dynamodb.table import creation
 from longhaul.cdk import layer
-from longhaul.cli.synth import ARCHITECTURES, REPOSITORY
+from longhaul.cli.synth import ARCHITECTURES
+from longhaul.config.sources import sources
 from longhaul.settings import PathPolicy, RuntimeSettings, Stage
 from longhaul.wiring import Wiring
 from simulation.aws.clock import VirtualClock
@@ -130,7 +131,7 @@ def cold_starts(runs: int) -> dict[str, dict[str, float]]:
 
 def from_layer(python: str, runs: int) -> dict[str, float]:
     """CPU time to import each function from the layer with bytecode, as a ratio to without."""
-    compiled = layer.build(REPOSITORY, ARCHITECTURES[platform.machine()]) / "python"
+    compiled = layer.build(sources(), ARCHITECTURES[platform.machine()]) / "python"
     ratios = {}
     with tempfile.TemporaryDirectory() as folder:
         plain = shutil.copytree(
@@ -152,7 +153,7 @@ def _imported(python: str, modules: str, packages: Path | None = None) -> tuple[
         [python, "-c", _IMPORTS.format(modules=modules)],
         capture_output=True,
         check=True,
-        cwd=REPOSITORY,
+        cwd=sources(),
         env=os.environ | environment,
         text=True,
     )

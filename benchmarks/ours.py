@@ -15,7 +15,7 @@ from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.dynamodb.leases import DynamoLeases
 from longhaul.adapters.dynamodb.table import creation
 from longhaul.adapters.s3 import S3Requests
-from longhaul.cli.synth import REPOSITORY
+from longhaul.config.sources import sources
 from longhaul.domain.claim import Claim, new_run
 from longhaul.domain.lease import job_key
 from longhaul.domain.message import JobMessage, Message
@@ -142,7 +142,7 @@ def tasks(
 
     `environment` is for the tasks, beside what every task gets.
     """
-    with EmbeddedAws(work_dir=folder / "aws", task_dir=REPOSITORY) as aws:
+    with EmbeddedAws(work_dir=folder / "aws", task_dir=sources()) as aws:
         s3 = aws_client("s3", endpoint=aws.endpoint, region=aws.region)
         dynamodb = aws_client("dynamodb", endpoint=aws.endpoint, region=aws.region)
         s3.create_bucket(Bucket=BUCKET)

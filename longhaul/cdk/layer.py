@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from longhaul.cdk import bytecode
-from longhaul.cdk.cache import cached
+from longhaul.config.cache import cached
 from longhaul.settings import Architecture
 
 PYTHON_VERSION: Final = "3.13"

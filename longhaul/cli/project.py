@@ -7,15 +7,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from longhaul.cli.synth import DEFAULT_WORK_DIR, PROFILE, REPOSITORY, synth
+from longhaul.cli.synth import DEFAULT_WORK_DIR, PROFILE, synth
 from longhaul.config.job_files import check
 from longhaul.config.project import VARIABLE, Project, find, load_project
 from longhaul.config.requirements import install
 from longhaul.config.settings import CONTEXT_KEY, Settings, SettingsError
+from longhaul.config.sources import sources
 from longhaul.local.http_services import LOOPBACK
 from longhaul.settings import StageSettings
 
 DEFAULT_STACK: Final = "Longhaul"
+NO_PROJECT: Final = (
+    "no project here (longhaul.toml), nor in a folder above: `longhaul init DIR` makes one, and "
+    "--project names one"
+)
 _BUNDLED: Final[dict[str, object]] = {"aws:cdk:bundling-stacks": ["**"]}
 # A job is a Spark of its own, and this machine has a few cores.
 _LOCAL_SLOTS: Final = 2
@@ -60,7 +65,7 @@ def make_ready(project: Project, *more: Callable[[], object]) -> None:
     """
     steps: list[Callable[[], object]] = [
         project.checked,
-        partial(install, project.requirements, project.packages, REPOSITORY),
+        partial(install, project.requirements, project.packages, sources()),
         partial(check, project),  # also against the names of what is installed
         *more,
     ]
@@ -79,7 +84,7 @@ def python_environment(project: Project) -> dict[str, str]:
 
     The checkout comes first: no module of the project may hide the package.
     """
-    path = (REPOSITORY, project.jobs, project.packages)
+    path = (sources(), project.jobs, project.packages)
     return {"LONGHAUL_JOBS": str(project.jobs), "PYTHONPATH": os.pathsep.join(map(str, path))}
 
 

@@ -10,16 +10,17 @@ from typing import Any, Final
 
 from longhaul.config.project import VARIABLE
 from longhaul.config.settings import CONTEXT_KEY, SettingsError
+from longhaul.config.sources import sources, work_dir
 from longhaul.settings import Architecture
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-DEFAULT_WORK_DIR = REPOSITORY / ".longhaul"
+DEFAULT_WORK_DIR = work_dir()
+APP: Final = "longhaul.cdk.app"
 PROFILE = Path(__file__).with_name("profile.json")
 """CDK context of the local profile: seconds where AWS has minutes."""
 
 # jsii starts Node, which loads all of aws-cdk-lib: seconds, and more on a busy machine.
 SYNTH_LIMIT_S = 300
-_WRONG_SETTINGS = 2  # as app.py documents
+_WRONG_SETTINGS = 2  # as the app documents
 # From `platform.machine()` to the names of the settings. Any other machine uses the default.
 ARCHITECTURES: Final[dict[str, Architecture]] = {
     "aarch64": "arm64",
@@ -75,8 +76,8 @@ def synth(
     output_dir.mkdir(parents=True, exist_ok=True)
     try:
         done = subprocess.run(
-            [sys.executable, "app.py"],
-            cwd=REPOSITORY,
+            [sys.executable, "-m", APP],
+            cwd=sources(),
             env=environment,
             capture_output=True,
             text=True,
@@ -84,12 +85,12 @@ def synth(
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise SynthError(f"app.py was not done after {SYNTH_LIMIT_S} s") from error
+        raise SynthError(f"the CDK app was not done after {SYNTH_LIMIT_S} s") from error
     if done.returncode != 0:
         said = done.stderr.strip() or done.stdout.strip()
         if done.returncode == _WRONG_SETTINGS:
             raise WrongSettingsError(said)
-        raise SynthError(f"app.py failed with exit code {done.returncode}:\n{said}")
+        raise SynthError(f"the CDK app failed with exit code {done.returncode}:\n{said}")
     return output_dir
 
 

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from pydantic import JsonValue
 
-from app import build
+from longhaul.cdk.app import build
 
 # isort: split
-from aws_cdk import Validations  # after `app`, which tells jsii where Node is
+from aws_cdk import Validations  # after `longhaul.cdk`, which tells jsii where Node is
 from cdk_nag import AwsSolutionsChecks
 
 NO_COPIES: Final[dict[str, JsonValue]] = {

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from app import REPOSITORY
 from simulation.aws.cloudwatch import LATENESSES, Alarm, Missing, State, Value
 from tests.cdk.synthesis import Synthesis
+from tests.layers import ROOT
 
 MINUTE, HOUR = 60, 3600
 END = 8 * HOUR
@@ -339,7 +339,7 @@ def test_only_cloudwatch_of_this_account_may_publish_and_only_with_tls(usual: Sy
 
 
 def test_every_alarm_names_a_section_of_the_operations_page(varied: Synthesis) -> None:
-    page = (REPOSITORY / "docs" / "operations.md").read_text()
+    page = (ROOT / "docs" / "operations.md").read_text()
     sections = {
         re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-")
         for title in re.findall(r"(?m)^#+ (.+)$", page)

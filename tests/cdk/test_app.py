@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from app import REPOSITORY, build
+from longhaul.cdk.app import build
 from longhaul.config.settings import SettingsError
 from tests.cdk.synthesis import NO_COPIES, Synthesis, synthesize
+from tests.layers import ROOT
 from tests.patience import DEADLINE_S
 
 # jsii unpacks 200 MB once; without a home it must be told where they are.
@@ -31,7 +32,7 @@ def run_app(
         environment["CDK_CONTEXT_JSON"] = json.dumps({"longhaul": context})
     return subprocess.run(
         [sys.executable, "app.py"],
-        cwd=REPOSITORY,
+        cwd=ROOT,
         env=environment,
         check=False,
         capture_output=True,
@@ -153,7 +154,7 @@ def test_a_stages_limits_name_jobs_that_exist(tmp_path: Path) -> None:
 def test_the_local_profile_changes_no_resource_apart_from_stages_and_engines(
     usual: Synthesis, tmp_path: Path
 ) -> None:
-    profile = json.loads((REPOSITORY / "longhaul/cli/profile.json").read_text())["longhaul"]
+    profile = json.loads((ROOT / "longhaul/cli/profile.json").read_text())["longhaul"]
 
     parts = ("on_object", "notify")
     first = {name: value for name, value in profile["stages"][0].items() if name not in parts}

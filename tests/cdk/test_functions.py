@@ -4,11 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from app import REPOSITORY
 from longhaul.cdk.deployed import ROOM_FOR_SETTINGS
 from longhaul.settings import RequestLimits, RuntimeSettings
 from tests.cdk.synthesis import Synthesis, synthesize
-from tests.layers import engine_files
+from tests.layers import ROOT, engine_files
 
 NAMES = {"Dispatcher", "Heartbeat", "Settle", "Sweeper"}
 
@@ -94,7 +93,7 @@ def test_the_docs_say_how_many_dispatchers_a_stage_may_have(usual: Synthesis) ->
     mapping = usual.only("AWS::Lambda::EventSourceMapping")
     number = {5: "five"}[mapping["ScalingConfig"]["MaximumConcurrency"]]
 
-    page = (REPOSITORY / "docs" / "security.md").read_text()
+    page = (ROOT / "docs" / "security.md").read_text()
 
     assert f"The mapping bounds the dispatchers of a stage to {number} at a time" in page
 
@@ -206,10 +205,10 @@ def test_the_room_for_settings_and_the_other_variables_fit_lambdas_limit(varied:
 
 
 def test_the_layer_and_the_image_pin_the_versions_that_the_tests_run_with() -> None:
-    tested = _pins(REPOSITORY / "requirements.txt")
+    tested = _pins(ROOT / "requirements.txt")
 
     for requirements in ("functions/requirements.txt", "longhaul/runner/requirements.txt"):
-        for package, version in _pins(REPOSITORY / requirements).items():
+        for package, version in _pins(ROOT / requirements).items():
             assert tested[package] == version, f"{requirements}: {package}"
 
 

@@ -12,10 +12,9 @@ import pytest
 from botocore.loaders import Loader
 
 from longhaul.cdk import bytecode, layer
-from longhaul.cli.synth import REPOSITORY
 from tests.cdk.conftest import NOTIFIED
 from tests.cdk.synthesis import Synthesis
-from tests.layers import files_of
+from tests.layers import ROOT, files_of
 from tests.patience import DEADLINE_S
 
 
@@ -77,7 +76,7 @@ def test_a_module_that_cannot_be_compiled_is_an_error_that_names_it(tmp_path: Pa
 def test_a_compiler_that_cannot_be_installed_is_an_error_that_says_why(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bytecode, "_CACHE", repository / ".cache" / "compiler")
+    monkeypatch.setattr(bytecode, "sources", lambda: repository)
     monkeypatch.setenv("npm_config_registry", "http://127.0.0.1:9/")
     monkeypatch.setenv("npm_config_fetch_retries", "0")
 
@@ -193,7 +192,7 @@ def test_botocore_makes_the_functions_clients_from_the_layers_files(usual: Synth
 
 def test_functions_import_nothing_that_the_layer_lacks() -> None:
     modules = [
-        ".".join(file.relative_to(REPOSITORY).with_suffix("").parts)
+        ".".join(file.relative_to(ROOT).with_suffix("").parts)
         for layer_ in ("functions", "core")
         for file in files_of(layer_)
     ]
@@ -204,7 +203,7 @@ def test_functions_import_nothing_that_the_layer_lacks() -> None:
 
     done = subprocess.run(
         [sys.executable, "-c", code],
-        cwd=REPOSITORY,
+        cwd=ROOT,
         check=False,
         capture_output=True,
         text=True,

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from longhaul.cdk import layer
-from longhaul.cdk.locking import LOCKED, REPOSITORY, LockError, lock, pins
+from longhaul.cdk.locking import LOCKED, LockError, lock, pins
 from tests.cdk.test_layer import locking, wheel_of
+from tests.layers import ROOT
 
 
 class Index:
@@ -92,19 +93,17 @@ def test_a_requirement_without_a_version_is_refused(requirements: Path) -> None:
 
 @pytest.mark.parametrize("name", LOCKED)
 def test_the_locks_in_the_repository_hold_what_is_pinned(name: str) -> None:
-    text = (REPOSITORY / name).with_suffix(".lock").read_text()
+    text = (ROOT / name).with_suffix(".lock").read_text()
     locked = dict(re.findall(r"^(\S+)==(\S+) \\$", text, re.MULTILINE))
 
-    assert pins(REPOSITORY / name).items() <= locked.items(), "run `make lock`"
+    assert pins(ROOT / name).items() <= locked.items(), "run `make lock`"
     entries = [each for each in re.split(r"\n(?=\S)", text) if not each.startswith("#")]
     assert len(entries) == len(locked)
     assert all("--hash=sha256:" in entry for entry in entries)
 
 
 def test_the_image_installs_from_the_locks_alone() -> None:
-    lines = (
-        (REPOSITORY / "longhaul/runner/Dockerfile").read_text().replace("\\\n", " ").splitlines()
-    )
+    lines = (ROOT / "longhaul/runner/Dockerfile").read_text().replace("\\\n", " ").splitlines()
     installs = [part for line in lines for part in line.split("&&") if "pip install" in part]
 
     assert len(installs) == 2

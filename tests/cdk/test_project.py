@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from app import build
+from longhaul.cdk.app import build
 from longhaul.cdk.image import DOCKERFILE, PROJECT_DOCKERFILE, lay_out
 from longhaul.cdk.layer import platforms
-from longhaul.cli.synth import REPOSITORY
 from longhaul.config.job_files import check
 from longhaul.config.project import FILE, Project, find, line_of, load_project
 from longhaul.config.requirements import check_for_image, install
 from longhaul.config.settings import Settings, SettingsError
 from tests.cdk.synthesis import NO_COPIES
+from tests.layers import ROOT
 from tests.projects import make_project, make_wheel
 
 JOB = "def run(spark, job):\n    pass\n"
@@ -207,7 +207,7 @@ def test_a_job_with_the_name_of_the_package_that_is_beside_it_in_the_image_is_re
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As the installed command finds it: the checkout is not on the path.
-    monkeypatch.setattr(sys, "path", [each for each in sys.path if Path(each) != REPOSITORY])
+    monkeypatch.setattr(sys, "path", [each for each in sys.path if Path(each) != ROOT])
     files = {
         "jobs/engines.py": JOB,
         "jobs/longhaul.py": JOB,
@@ -258,14 +258,14 @@ def test_requirements_are_installed_beside_ours_and_again_when_they_change(
     digest = sha256(wheel.read_bytes()).hexdigest()
     requirements.write_text(f"--no-index\n{wheel.as_uri()} --hash=sha256:{digest}\n")
 
-    install(requirements, target, REPOSITORY, platform)
+    install(requirements, target, ROOT, platform)
 
     assert imported(target, "import small_words; print(small_words.WORD)") == "first"
     made = target.stat().st_ino
-    install(requirements, target, REPOSITORY, platform)
+    install(requirements, target, ROOT, platform)
     assert target.stat().st_ino == made
     requirements.write_text("# nothing any more\n")
-    install(requirements, target, REPOSITORY, platform)
+    install(requirements, target, ROOT, platform)
     assert not (target / "small_words.py").exists()
 
 
@@ -332,7 +332,7 @@ def test_a_requirement_that_does_not_install_is_named_by_its_line(
         f"--no-index --find-links={tmp_path}/wheels\n{wheel.as_uri()}{hashed}\n"
     )
     with pytest.raises(SettingsError, match=says):
-        install(requirements, tmp_path / "packages", REPOSITORY)
+        install(requirements, tmp_path / "packages", ROOT)
     assert not (tmp_path / "packages").exists()
 
 
@@ -340,9 +340,9 @@ def test_the_image_ends_with_the_project_and_its_other_layers_are_the_checkouts(
     tmp_path: Path,
 ) -> None:
     made = make_project(tmp_path / "p", **{"requirements.txt": "small-words==1.0\n"})
-    lay_out(tmp_path / "image", REPOSITORY, made)
+    lay_out(tmp_path / "image", ROOT, made)
     steps = (tmp_path / "image" / PROJECT_DOCKERFILE).read_text()
-    ours = (REPOSITORY / DOCKERFILE).read_text()
+    ours = (ROOT / DOCKERFILE).read_text()
     assert steps.startswith(ours)
     assert (tmp_path / "image" / DOCKERFILE).read_text() == ours  # it is in our code's layer
     more = [line.split()[0] for line in steps.removeprefix(ours).splitlines() if line[:1].isupper()]
@@ -356,9 +356,9 @@ def test_the_image_ends_with_the_project_and_its_other_layers_are_the_checkouts(
 
 
 def test_without_requirements_the_image_has_one_layer_more(tmp_path: Path) -> None:
-    lay_out(tmp_path / "image", REPOSITORY, make_project(tmp_path / "p"))
+    lay_out(tmp_path / "image", ROOT, make_project(tmp_path / "p"))
     steps = (tmp_path / "image" / PROJECT_DOCKERFILE).read_text()
-    more = steps.removeprefix((REPOSITORY / DOCKERFILE).read_text()).splitlines()
+    more = steps.removeprefix((ROOT / DOCKERFILE).read_text()).splitlines()
     assert [line for line in more if line.startswith(("RUN", "COPY"))] == [
         "COPY project/jobs /opt/project/jobs"
     ]

@@ -11,15 +11,15 @@ import pytest
 from botocore.validate import ParamValidator
 from pydantic import JsonValue
 
-from app import REPOSITORY
 from longhaul.config.context import load
 from longhaul.config.settings import SettingsError
 from longhaul.domain.policy import parse_request
 from longhaul.settings import PathPolicy
 from tests.builders import settings, stage
 from tests.cdk.synthesis import Synthesis
+from tests.layers import ROOT
 
-PAGE = REPOSITORY / "docs" / "scheduling.md"
+PAGE = ROOT / "docs" / "scheduling.md"
 REQUEST: Mapping[str, JsonValue] = {"job": "flights_clean", "output": "s3://<data-bucket>/x/"}
 
 

@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from app import REPOSITORY
 from tests.cdk.synthesis import Synthesis
-from tests.layers import engine_files
+from tests.layers import ROOT, engine_files
 
 
 @pytest.mark.parametrize(
@@ -118,7 +117,7 @@ def test_the_image_is_built_from_the_jobs_code_alone(usual: Synthesis) -> None:
 
 
 def test_the_image_does_not_run_as_root(usual: Synthesis) -> None:
-    lines = (REPOSITORY / "longhaul/runner/Dockerfile").read_text().splitlines()
+    lines = (ROOT / "longhaul/runner/Dockerfile").read_text().splitlines()
 
     assert [line for line in lines if line.startswith(("ARG RUN", "USER"))] == [
         "ARG RUN_AS=longhaul",

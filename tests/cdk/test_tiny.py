@@ -9,7 +9,6 @@ from statelint.config import Config
 from statelint.linter import Linter
 from statelint.problem import ProblemType
 
-from app import REPOSITORY
 from longhaul.cdk.locking import pins
 from longhaul.config.context import load
 from longhaul.config.settings import SettingsError
@@ -18,6 +17,7 @@ from longhaul.settings import VARIABLE, RuntimeSettings
 from tests.cdk.calls import calls_of
 from tests.cdk.synthesis import Synthesis
 from tests.cdk.test_grants import ATTEMPT, LOGS, TABLE, WRITES_OBJECTS
+from tests.layers import ROOT
 
 FUNCTION = "LambdaFunction"
 
@@ -62,8 +62,8 @@ def test_it_is_the_image_of_the_tasks_with_lambdas_runtime_client_as_entry_point
         "EntryPoint": ["python", "-m", "awslambdaric"],
         "Command": ["longhaul.engines.aws_lambda.runner.lambda_handler"],
     }
-    locked = (REPOSITORY / "longhaul/runner" / "requirements.lock").read_text("utf-8")
-    wanted = pins(REPOSITORY / "longhaul/runner" / "requirements.txt")["awslambdaric"]
+    locked = (ROOT / "longhaul/runner" / "requirements.lock").read_text("utf-8")
+    wanted = pins(ROOT / "longhaul/runner" / "requirements.txt")["awslambdaric"]
     assert f"awslambdaric=={wanted} \\\n" in locked
 
 

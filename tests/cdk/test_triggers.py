@@ -9,7 +9,6 @@ import botocore.session
 import pytest
 from pydantic import JsonValue, ValidationError
 
-from app import REPOSITORY
 from longhaul.config.context import load
 from longhaul.config.settings import SettingsError
 from longhaul.config.trigger import MAX_TEMPLATE, Trigger
@@ -20,6 +19,7 @@ from longhaul.settings import PathPolicy
 from tests.builders import settings, stage
 from tests.cdk.conftest import INCOMING
 from tests.cdk.synthesis import Synthesis
+from tests.layers import ROOT
 from tests.synthesized import local_profile
 
 EVENT: Mapping[str, Any] = {
@@ -211,7 +211,7 @@ def test_the_template_that_is_measured_is_the_one_that_is_deployed(varied: Synth
 
 
 def test_the_docs_stage_with_a_trigger_is_a_valid_setting() -> None:
-    page = (REPOSITORY / "docs" / "scheduling.md").read_text()
+    page = (ROOT / "docs" / "scheduling.md").read_text()
     (text,) = (
         each for each in re.findall(r"```json\n(.*?)```", page, re.DOTALL) if "on_object" in each
     )

@@ -8,7 +8,7 @@ import pytest
 
 from longhaul.cli import entry
 from longhaul.cli.errors import ExitStatus
-from longhaul.cli.synth import REPOSITORY
+from tests.layers import ROOT
 from tests.patience import DEADLINE_S
 
 
@@ -39,7 +39,7 @@ def test_a_module_that_makes_another_error_of_an_interrupt_is_ended_too() -> Non
     )
     done = subprocess.run(
         [sys.executable, "-c", code],
-        cwd=REPOSITORY,
+        cwd=ROOT,
         capture_output=True,
         timeout=DEADLINE_S,
         check=False,
@@ -73,7 +73,7 @@ def test_a_character_that_the_terminal_lacks_is_escaped() -> None:
     code = "from longhaul.cli import entry; entry.main()"
     done = subprocess.run(
         [sys.executable, "-c", code, "--help"],
-        cwd=REPOSITORY,
+        cwd=ROOT,
         env=os.environ | {"PYTHONIOENCODING": "ascii"},
         capture_output=True,
         timeout=DEADLINE_S,

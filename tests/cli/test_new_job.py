@@ -14,7 +14,7 @@ from longhaul.cli.cli import app
 from longhaul.cli.commands import new_job as module
 from longhaul.cli.commands.new_job import write_job
 from longhaul.cli.errors import CommandError, ExitStatus
-from longhaul.cli.synth import REPOSITORY
+from tests.layers import ROOT
 
 # Spark starts slowly on a machine that is busy with other tests.
 LIMIT_S = 600
@@ -25,7 +25,7 @@ def checkout(tmp_path: Path) -> Path:
     """The parts of the repository that a job and its test need."""
     for folder in ("longhaul", "examples", "simulation"):
         shutil.copytree(
-            REPOSITORY / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__")
+            ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__")
         )
     (tmp_path / "tests" / "runner").mkdir(parents=True)
     for file in (
@@ -35,7 +35,7 @@ def checkout(tmp_path: Path) -> Path:
         "tests/builders.py",
         "tests/runner/conftest.py",
     ):
-        shutil.copy(REPOSITORY / file, tmp_path / file)
+        shutil.copy(ROOT / file, tmp_path / file)
     return tmp_path
 
 
@@ -72,7 +72,7 @@ def test_the_test_of_a_new_job_passes_and_both_files_are_lint_clean(
 def test_the_command_says_what_it_wrote_and_how_to_use_it(
     checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "REPOSITORY", checkout)
+    monkeypatch.setattr(module, "sources", lambda: checkout)
 
     said = CliRunner().invoke(app, ["new-job", "orders"])
 
@@ -103,3 +103,14 @@ def test_nothing_is_overwritten(checkout: Path, there: str) -> None:
         write_job("orders", checkout)
     assert (checkout / there).read_text() == "mine"
     assert len([*checkout.rglob("orders.py"), *checkout.rglob("test_orders.py")]) == 1
+
+
+def test_a_package_without_a_checkout_has_no_catalogue_to_write_into(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "is_installed", lambda: True)
+
+    said = CliRunner().invoke(app, ["new-job", "orders"])
+
+    assert said.exit_code == ExitStatus.USAGE
+    assert "`longhaul init DIR` makes one" in said.stderr

@@ -17,6 +17,7 @@ from longhaul.domain.lease import State
 from simulation.aws.service import Call, Proceed, client_error
 from tests.builders import stage
 from tests.cli.conftest import Session, World
+from tests.layers import ROOT
 
 
 class FakeDocker:
@@ -361,8 +362,8 @@ def test_bootstrap_makes_the_service_linked_role_once(
 
 
 def test_every_make_target_of_the_page_on_deploying_exists() -> None:
-    page = (preflight.REPOSITORY / "docs" / "deploy.md").read_text()
-    makefile = (preflight.REPOSITORY / "Makefile").read_text()
+    page = (ROOT / "docs" / "deploy.md").read_text()
+    makefile = (ROOT / "Makefile").read_text()
 
     targets = re.findall(r"^\$ make ([a-z-]+)", page, re.MULTILINE)
 

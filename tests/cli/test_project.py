@@ -20,12 +20,13 @@ from longhaul.cli.project import (
     local_context,
     unscheduled,
 )
-from longhaul.cli.synth import DEFAULT_WORK_DIR, REPOSITORY
+from longhaul.cli.synth import DEFAULT_WORK_DIR
 from longhaul.cli.target import Target
 from longhaul.config.context import load
 from longhaul.config.project import VARIABLE, load_project
 from longhaul.config.version import revision
 from tests.cli.conftest import PLACE
+from tests.layers import ROOT
 from tests.projects import make_project, make_wheel
 
 pytestmark = pytest.mark.usefixtures("no_project")
@@ -79,13 +80,13 @@ def test_the_workflow_that_init_writes_runs_what_exists(folder: Path) -> None:
     asked, made, tested = (each for each in steps if "run" in each)
 
     # What CI checks out is a commit or a tag of this checkout.
-    git = ["git", "-C", str(REPOSITORY), "cat-file", "-e", f"{tool['ref']}^{{commit}}"]
+    git = ["git", "-C", str(ROOT), "cat-file", "-e", f"{tool['ref']}^{{commit}}"]
     assert subprocess.run(git, check=False).returncode == 0
     refused = bash(asked["run"], folder, LONGHAUL="")
     assert refused.returncode != 0
     assert "set the variable LONGHAUL_REPOSITORY" in refused.stderr
     assert bash(asked["run"], folder, LONGHAUL="owner/name").returncode == 0
-    (folder / ".tool").symlink_to(REPOSITORY)
+    (folder / ".tool").symlink_to(ROOT)
     dry = bash(f'make() {{ command make --dry-run "$@"; }}; {made["run"]}', folder)
     assert dry.returncode == 0, dry.stderr
     program, command = tested["run"].split()
@@ -111,7 +112,7 @@ def test_a_tag_on_the_checked_out_commit_is_its_revision(
 
 
 def test_what_projects_need_is_installed_without_the_tools_of_development() -> None:
-    pinned = (REPOSITORY / "requirements.txt").read_text()
+    pinned = (ROOT / "requirements.txt").read_text()
     assert re.search(r"^pytest==", pinned, re.MULTILINE)
 
 
@@ -251,7 +252,7 @@ def test_the_cdk_runs_in_the_checkout_with_the_project_and_says_that_checks_were
     assert ran["arguments"][:3] == ["--yes", cdk.CLI, "diff"]
     assert ran["arguments"][-2:] == ["--profile", "production"]
     assert str(folder / ".longhaul" / "deploy.out") in ran["arguments"]
-    assert ran["cwd"] == REPOSITORY
+    assert ran["cwd"] == ROOT
     assert ran["env"][VARIABLE] == str(folder)
     assert ran["env"][cdk.CHECKED_VARIABLE] == "1"
 

@@ -17,12 +17,12 @@ from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.dynamodb.leases import DynamoLeases
 from longhaul.adapters.iceberg.catalog import Tables
 from longhaul.cli.local.aws import embedded_aws
-from longhaul.cli.synth import REPOSITORY
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.manifest import Manifest
 from longhaul.domain.tables import TablePath
 from longhaul.local.cloud import EmbeddedAws
 from longhaul.local.credentials import aws_client
+from tests.layers import ROOT
 from tests.local.support import eventually
 from tests.synthesized import local_profile
 
@@ -65,7 +65,7 @@ class Stack:
             [*LONGHAUL, *arguments],
             input=input,
             capture_output=True,
-            cwd=REPOSITORY,
+            cwd=ROOT,
             env={**os.environ, "AWS_ENDPOINT_URL": self.aws.endpoint},
             text=True,
             timeout=2 * DEADLINE_S,

@@ -16,11 +16,11 @@ import pytest
 
 from examples.demo import kill
 from longhaul.adapters.publisher import read_manifest
-from longhaul.cli.synth import REPOSITORY
 from longhaul.domain.lease import State
 from longhaul.domain.request import CreatedObject
 from tests.builders import changed
 from tests.e2e.conftest import DEADLINE_S, LONGHAUL, Stack
+from tests.layers import ROOT
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +50,7 @@ def test_the_page_shows_what_ran_and_ends_with_ctrl_c(stack: Stack, plain: str) 
         [*LONGHAUL, "console"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        cwd=REPOSITORY,
+        cwd=ROOT,
         env={**os.environ, "AWS_ENDPOINT_URL": stack.aws.endpoint},
         text=True,
     )
@@ -267,7 +267,7 @@ def test_an_invalid_body_never_starts_and_says_why(stack: Stack) -> None:
 
 @pytest.mark.slow  # tests/runner/test_own_jobs.py runs scripts in one JVM
 def test_an_ordinary_script_that_the_message_names_runs_on_the_stack(stack: Stack) -> None:
-    page = (REPOSITORY / "docs" / "jobs.md").read_text()
+    page = (ROOT / "docs" / "jobs.md").read_text()
     (script,) = re.findall(
         r"^```python\n(# s3://my-data/jobs/by_carrier.py\n.*?)^```$", page, re.MULTILINE | re.DOTALL
     )

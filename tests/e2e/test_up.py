@@ -14,18 +14,18 @@ import pytest
 
 from longhaul.cli.local.address import AddressError, check_address
 from longhaul.cli.place import locate
-from longhaul.cli.synth import REPOSITORY
 from longhaul.local.credentials import aws_client
 from longhaul.local.work_dir import occupied
 from longhaul.settings import VARIABLE, RuntimeSettings
 from tests.e2e.conftest import DEADLINE_S, LONGHAUL
+from tests.layers import ROOT
 from tests.local.support import eventually
 
 
 def started(work_dir: Path, **options: Any) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [*LONGHAUL, "up", "--port", "0", "--work-dir", str(work_dir)],
-        cwd=REPOSITORY,
+        cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,
         **options,
@@ -36,7 +36,7 @@ def said(*arguments: str) -> str:
     """What a command that refuses its arguments says."""
     done = subprocess.run(
         [*LONGHAUL, *arguments],
-        cwd=REPOSITORY,
+        cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=DEADLINE_S,

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from pyspark import SparkContext
 
-from longhaul.cli.synth import REPOSITORY
 from longhaul.runner.resources import Resources
 from longhaul.runner.spark import aot_cache, aot_training, jvm
 from longhaul.runner.spark.gateway import Gateway
+from tests.layers import ROOT
 from tests.patience import DEADLINE_S
 
 RESOURCES = Resources(cores=2, memory_mib=2048)
@@ -152,16 +152,16 @@ def test_a_cache_that_the_jvm_refuses_is_not_kept(
 
 
 def test_the_image_copies_every_module_of_the_training(tmp_path: Path) -> None:
-    steps = (REPOSITORY / "longhaul/runner/Dockerfile").read_text()
+    steps = (ROOT / "longhaul/runner/Dockerfile").read_text()
     for line in re.findall(r"^COPY (.+ /opt/aot/.+)$", steps, re.MULTILINE):
         *sources, target = line.split()
         place = tmp_path / Path(target).relative_to("/opt/aot")
         for source in sources:
-            if (REPOSITORY / source).is_dir():
-                shutil.copytree(REPOSITORY / source, place)
+            if (ROOT / source).is_dir():
+                shutil.copytree(ROOT / source, place)
             else:
                 place.mkdir(parents=True, exist_ok=True)
-                shutil.copy(REPOSITORY / source, place)
+                shutil.copy(ROOT / source, place)
 
     # The second module is imported when it is needed.
     code = "from longhaul.runner import slimming; from longhaul.runner.spark import aot_training; "

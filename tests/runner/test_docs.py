@@ -16,7 +16,6 @@ from typer.testing import CliRunner
 from longhaul import catalogue as package
 from longhaul.adapters.publisher import read_manifest
 from longhaul.cli.cli import app
-from longhaul.cli.synth import REPOSITORY
 from longhaul.config.settings import Settings
 from longhaul.config.sizes import FARGATE_FREE_DISK_GIB
 from longhaul.domain.errors import InvalidRequestError
@@ -24,9 +23,10 @@ from longhaul.domain.policy import parse_request
 from longhaul.domain.verdict import ExitCode
 from longhaul.settings import LeaseSettings, PathPolicy, RuntimeSettings
 from tests.builders import BUCKET, settings, stage
+from tests.layers import ROOT
 from tests.runner.conftest import Cloud, MakeAttempt
 
-PAGE = (REPOSITORY / "docs" / "jobs.md").read_text().replace("my-data", BUCKET)
+PAGE = (ROOT / "docs" / "jobs.md").read_text().replace("my-data", BUCKET)
 SNIPPETS: list[tuple[str, str]] = re.findall(
     r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL
 )

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from longhaul.cli.synth import REPOSITORY
 from longhaul.runner.spark import jars, mllib
 from longhaul.runner.spark.jars import LIGHTER, class_path, is_left_out, make_copies, spark_home
+from tests.layers import ROOT
 
 _LIMIT_S = 300
 
@@ -117,7 +117,7 @@ def test_a_real_jvm_runs_on_the_copies_and_has_the_functions_when_they_are_wante
     done = subprocess.run(
         [sys.executable, "-m", "tests.runner.on_copies", str(cache.parent)],
         capture_output=True,
-        cwd=REPOSITORY,
+        cwd=ROOT,
         text=True,
         timeout=_LIMIT_S,
         check=False,

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from longhaul.adapters.publisher import S3Publisher, read_manifest
-from longhaul.cli.synth import REPOSITORY
 from longhaul.domain.lease import AttemptId
 from longhaul.runner.io.publisher import Uploader
 from longhaul.runner.io.written import Dataset
 from longhaul.runner.stopping import Stop
 from tests.builders import BUCKET
+from tests.layers import ROOT
 from tests.patience import DEADLINE_S
 from tests.runner.conftest import Cloud
 
@@ -81,7 +81,7 @@ def publish_until_killed(
     ]
     done = subprocess.run(
         [sys.executable, "-c", PUBLISH, *arguments],
-        cwd=REPOSITORY,
+        cwd=ROOT,
         env=os.environ | {"AWS_ENDPOINT_URL": endpoint},
         capture_output=True,
         text=True,

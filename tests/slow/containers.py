@@ -8,9 +8,9 @@ import subprocess
 import urllib.request
 from pathlib import Path
 
-from longhaul.cli.synth import REPOSITORY
 from longhaul.local.processes import ProcessGroup
 from longhaul.runner.task import METADATA_VARIABLE
+from tests.layers import ROOT
 
 BASE = "longhaul-python:3.13"
 """The image that `longhaul/runner/base-image.sh` makes.
@@ -34,7 +34,7 @@ def docker(*arguments: str, stdin: str | None = None) -> str:
     """
     done = subprocess.run(
         ["docker", *arguments],  # noqa: S607 - the Docker on PATH
-        cwd=REPOSITORY,
+        cwd=ROOT,
         input=stdin,
         capture_output=True,
         text=True,
@@ -70,7 +70,7 @@ def succeeds(*arguments: str) -> bool:
 def base_image() -> str:
     if not succeeds("image", "inspect", BASE):
         subprocess.run(
-            [REPOSITORY / "longhaul/runner/base-image.sh", BASE], check=True, timeout=_BUILD_LIMIT_S
+            [ROOT / "longhaul/runner/base-image.sh", BASE], check=True, timeout=_BUILD_LIMIT_S
         )
     return BASE
 

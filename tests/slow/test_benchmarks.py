@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from longhaul.cli.synth import REPOSITORY
+from tests.layers import ROOT
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +25,7 @@ def test_benchmark_prints_one_object_with_its_ratios_only(arguments: list[str]) 
     done = subprocess.run(
         [sys.executable, *arguments, "--json"],
         capture_output=True,
-        cwd=REPOSITORY,
+        cwd=ROOT,
         text=True,
         timeout=LIMIT_S,
         check=False,

@@ -14,10 +14,9 @@ from typing import Any
 import psutil
 import pytest
 
-from longhaul.cli.synth import REPOSITORY
 from longhaul.domain.lease import State
 from tests.e2e.conftest import Stack
-from tests.layers import engine_files
+from tests.layers import ROOT, engine_files
 from tests.slow.containers import (
     LAMBDA,
     TaskContainer,
@@ -41,7 +40,7 @@ def test_image_runs_without_root_and_has_every_file_of_the_jobs(job_image: str) 
     found = set(docker("run", "--rm", job_image, "find", *packages, "-type", "f").splitlines())
     tracked = subprocess.run(
         ["git", "ls-files", *packages],  # noqa: S607 - the git on PATH
-        cwd=REPOSITORY,
+        cwd=ROOT,
         capture_output=True,
         text=True,
         check=True,
@@ -125,7 +124,7 @@ def sam_work_dir(tmp_path: Path) -> Iterator[Path]:
     up = [sys.executable, "-m", "longhaul.cli.cli", "up", "--host", bridge, "--port", "0"]
     folder = tmp_path / "aws"
     with subprocess.Popen(
-        [*up, "--work-dir", str(folder)], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True
+        [*up, "--work-dir", str(folder)], cwd=ROOT, stdout=subprocess.PIPE, text=True
     ) as aws:
         try:
             assert aws.stdout is not None
@@ -139,7 +138,7 @@ def sam_work_dir(tmp_path: Path) -> Iterator[Path]:
 def test_sam_invokes_the_dispatcher_with_an_event_file_against_the_embedded_aws(
     sam_work_dir: Path,
 ) -> None:
-    build(LAMBDA, "-", dockerfile=(REPOSITORY / "tests/slow/lambda-runtime.Dockerfile").read_text())
+    build(LAMBDA, "-", dockerfile=(ROOT / "tests/slow/lambda-runtime.Dockerfile").read_text())
     response = _invoke(
         "Dispatcher",
         "events/dispatcher/new-job.json",
@@ -203,7 +202,7 @@ def _invoke(function: str, event: str, *options: str) -> Any:
 def _sam(*arguments: str) -> str:
     done = subprocess.run(
         ["sam", *arguments],  # noqa: S607 - the sam on PATH
-        cwd=REPOSITORY,
+        cwd=ROOT,
         env=os.environ | {"SAM_CLI_TELEMETRY": "0"},
         capture_output=True,
         text=True,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from longhaul.cli.synth import REPOSITORY
+from tests.layers import ROOT
 
 pytestmark = pytest.mark.slow
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 def test_the_demo_passes_its_own_checks(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "longhaul.cli.cli", "demo", "--work-dir", str(tmp_path)]
     done = subprocess.run(
-        command, cwd=REPOSITORY, capture_output=True, text=True, timeout=900, check=False
+        command, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "ok  336,776 rows in = " in done.stdout

@@ -10,7 +10,7 @@ from threading import Thread
 
 import pytest
 
-from longhaul.cli.synth import REPOSITORY
+from tests.layers import ROOT
 
 pytestmark = pytest.mark.slow
 
@@ -83,7 +83,7 @@ def test_input_of_several_gb_is_staged_in_memory_of_a_tenth_of_its_size(
 ) -> None:
     command = [sys.executable, "-c", STAGE, endpoint, str(tmp_path / "inputs")]
     done = subprocess.run(
-        command, cwd=REPOSITORY, capture_output=True, text=True, timeout=300, check=False
+        command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 0, done.stderr
     size, memory = map(int, done.stdout.split())

@@ -16,8 +16,9 @@ from longhaul.cdk.image import PROJECT_DOCKERFILE, lay_out
 from longhaul.cli.acceptance import cases
 from longhaul.cli.cli import app
 from longhaul.cli.errors import ExitStatus
-from longhaul.cli.synth import REPOSITORY, synth
+from longhaul.cli.synth import synth
 from longhaul.config.project import VARIABLE, load_project
+from tests.layers import ROOT
 from tests.projects import make_wheel
 from tests.slow.containers import build, docker
 
@@ -46,7 +47,7 @@ def longhaul(folder: Path, *arguments: str) -> tuple[int, str]:
 
 
 def _environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    return {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
 @contextmanager
@@ -158,7 +159,7 @@ def test_the_stack_of_a_project_is_synthesized_for_a_deployment(
 
 def built(project: Path, folder: Path) -> str:
     """The image of the project's jobs."""
-    lay_out(folder, REPOSITORY, load_project(project))
+    lay_out(folder, ROOT, load_project(project))
     return build("longhaul-project:test", "--file", str(folder / PROJECT_DOCKERFILE), str(folder))
 
 

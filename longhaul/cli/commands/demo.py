@@ -3,8 +3,10 @@
 import os
 import sys
 
-from longhaul.cli.synth import DEFAULT_WORK_DIR, REPOSITORY
+from longhaul.cli.errors import CommandError, ExitStatus
+from longhaul.cli.synth import DEFAULT_WORK_DIR
 from longhaul.cli.terminal.options import WorkDir
+from longhaul.config.sources import is_installed, sources
 
 
 def demo(work_dir: WorkDir = None) -> None:
@@ -14,10 +16,15 @@ def demo(work_dir: WorkDir = None) -> None:
 
     Example: longhaul demo
     """
+    if is_installed():
+        raise CommandError(
+            "the demo and its flights are in a checkout of Longhaul: `make demo` there",
+            ExitStatus.USAGE,
+        )
     # The demo is a program of its own, which uses this one. It replaces this process, so that
     # Ctrl-C and the exit code are its own. -P: `examples` is the checkout's, not one of the working
     # directory.
     work = ["--work-dir", str(work_dir or DEFAULT_WORK_DIR)]
     program = [sys.executable, "-P", "-m", "examples.demo", *work]
-    path = os.pathsep.join(filter(None, [str(REPOSITORY), os.environ.get("PYTHONPATH")]))
+    path = os.pathsep.join(filter(None, [str(sources()), os.environ.get("PYTHONPATH")]))
     os.execve(sys.executable, program, os.environ | {"PYTHONPATH": path})  # noqa: S606 - no shell

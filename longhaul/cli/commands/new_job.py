@@ -11,10 +11,10 @@ import typer
 from rich.console import Console
 
 from longhaul.cli.errors import CommandError, ExitStatus
-from longhaul.cli.project import chosen
-from longhaul.cli.synth import REPOSITORY
+from longhaul.cli.project import NO_PROJECT, chosen
 from longhaul.config.job_files import taken
 from longhaul.config.project import Project
+from longhaul.config.sources import is_installed, sources
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
@@ -144,8 +144,10 @@ def new_job(
     Example: longhaul new-job count_rows
     """
     project = chosen()
-    top = project.folder if project else REPOSITORY
-    job, test = write_job(name, REPOSITORY, project)
+    if project is None and is_installed():
+        raise CommandError(NO_PROJECT, ExitStatus.USAGE)
+    top = project.folder if project else sources()
+    job, test = write_job(name, sources(), project)
     # `make demo` and `make up` install no pytest.
     run = f"longhaul test {test.relative_to(top)}"
     if project is None:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from longhaul.cli.errors import CommandError, ExitStatus
-from longhaul.cli.project import chosen, make_ready, python_environment
+from longhaul.cli.project import NO_PROJECT, chosen, make_ready, python_environment
 from longhaul.config.known import known_in_tests
 from longhaul.config.project import is_of_another_user
 from longhaul.settings import VARIABLE
@@ -47,9 +47,7 @@ def run_tests(
     project = chosen()
     if project is None:
         raise CommandError(
-            "no project here (longhaul.toml), nor in a folder above: `longhaul init DIR` makes "
-            "one, and --project names one; the checkout's own tests are `make test`",
-            ExitStatus.USAGE,
+            f"{NO_PROJECT}; the checkout's own tests are `make test`", ExitStatus.USAGE
         )
     _require_own_above(project.folder)
     make_ready(project)

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Final
 
 from longhaul.cli.project import python_environment
-from longhaul.cli.synth import REPOSITORY
 from longhaul.config.project import Project
+from longhaul.config.sources import sources
 from longhaul.local.cloud import EmbeddedAws
 from longhaul.local.http_services import LOOPBACK
 
@@ -19,13 +19,16 @@ def embedded_aws(
     *,
     port: int = 0,
     host: str = LOOPBACK,
-    task_dir: Path = REPOSITORY,
+    task_dir: Path | None = None,
     project: Project | None = None,
 ) -> EmbeddedAws:
-    """An embedded AWS for Longhaul's stack, not yet started. Tasks run in `task_dir`."""
+    """An embedded AWS for Longhaul's stack, not yet started.
+
+    Tasks run in `task_dir`, by default in `sources()`.
+    """
     return EmbeddedAws(
         work_dir=work_dir,
-        task_dir=task_dir,
+        task_dir=task_dir or sources(),
         port=port,
         host=host,
         provided_archives=(_PACKAGES,),

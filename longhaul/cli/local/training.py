@@ -8,7 +8,7 @@ import sys
 from types import TracebackType
 from typing import Final, Self
 
-from longhaul.cli.synth import REPOSITORY
+from longhaul.config.sources import sources
 
 # It leaves at once where the cache exists. At SIGTERM it kills the JVM and removes half a cache.
 _COMMAND: Final = [sys.executable, "-m", "longhaul.runner.spark.aot_training"]
@@ -21,7 +21,7 @@ class BackgroundTraining:
     def __enter__(self) -> Self:
         self._process = subprocess.Popen(
             _COMMAND,
-            cwd=REPOSITORY,  # a module of the working directory must not hide ours
+            cwd=sources(),  # a module of the working directory must not hide ours
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -1,0 +1,98 @@
+"""The CDK app: settings from context, stack, synth.
+
+`python -m longhaul.cdk.app` writes into the folder of the variable CDK_OUTDIR, which the CDK's CLI
+sets, and else into `cdk.out` of the working directory.
+
+A wrong setting ends it with exit code 2 and a line that says which, why, and what is allowed.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from longhaul.cdk.layer import LayerError
+from longhaul.cdk.stack import LonghaulStack
+from longhaul.config.context import load
+from longhaul.config.job_files import check
+from longhaul.config.project import VARIABLE, Project, load_project
+from longhaul.config.settings import CONTEXT_KEY, SettingsError
+from longhaul.config.sources import sources
+
+# isort: split
+from aws_cdk import App, Environment  # after `longhaul.cdk`, which tells jsii where Node is
+
+
+def build(
+    *,
+    outdir: str,
+    context: Mapping[str, JsonValue] | None = None,
+    project: Project | None = None,
+) -> App:
+    """The app with its one stack, ready to synth into `outdir`.
+
+    `context` overrides that of `cdk.json`, key by key. A project's settings stand in the place of
+    `cdk.json`'s, and its jobs in that of the catalogue.
+
+    Raises:
+        SettingsError: the context holds a wrong setting, or a job of the project could never run.
+    """
+    # The CLI passes cdk.json's context where it finds that file. Reading it here gives the same
+    # template without the CLI, and from an installed package.
+    usual = json.loads((sources() / "cdk.json").read_text())["context"]
+    # As the CLI does: `sam local invoke` needs this metadata to find the functions' code.
+    app = App(
+        outdir=outdir, context={**usual, **(context or {}), "aws:cdk:enable-asset-metadata": True}
+    )
+    given = app.node.try_get_context(CONTEXT_KEY)
+    if project:
+        check(project)
+        # The CLI passes cdk.json's own settings where none override them.
+        settings = project.checked(None if given == usual[CONTEXT_KEY] else given)
+    else:
+        settings = load(usual[CONTEXT_KEY], given)
+    try:
+        LonghaulStack(
+            app,
+            settings.stack_name,
+            settings=settings,
+            repository=sources(),
+            project=project,
+            env=Environment(account=settings.account, region=settings.region),
+        )
+    except SettingsError as error:
+        raise (project.placed(error) if project else error) from error
+    return app
+
+
+# Synthesis needs no account, so it cannot make these checks itself.
+ALONE = (
+    "longhaul: `cdk deploy` alone checks neither the account nor what a stage that is taken out "
+    "still holds: run `make preflight` first (docs/deploy.md)\n"
+)
+
+
+def main() -> int:
+    if "CDK_CLI_VERSION" in os.environ and "LONGHAUL_CHECKED" not in os.environ:
+        sys.stderr.write(ALONE)
+    try:
+        folder = os.environ.get(VARIABLE)
+        app = build(
+            outdir=os.environ.get("CDK_OUTDIR", str(Path("cdk.out").absolute())),
+            project=load_project(Path(folder)) if folder else None,
+        )
+    except SettingsError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    except LayerError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    app.synth()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

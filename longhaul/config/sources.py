@@ -1,0 +1,54 @@
+"""Where Longhaul's own files are: what assets are made of, and what the CDK and Docker read.
+
+In a checkout that is its root. An installed package has them in site-packages, among the files of
+all others. So they are laid out once as in a checkout, in a folder of the user: assets of both have
+the same bytes, and what runs there sees a checkout.
+
+    sources()/longhaul  functions  cdk.json  .dockerignore  .cache
+"""
+
+import hashlib
+import os
+import shutil
+from functools import cache
+from importlib.metadata import distribution
+from pathlib import Path
+from typing import Final
+
+from longhaul.config.cache import cached
+
+_PACKAGE: Final = Path(__file__).resolve().parents[1]
+SHIPPED: Final = "_sources"
+"""Folder of the package, in a wheel alone: what lies beside the package in a checkout."""
+
+
+def is_installed() -> bool:
+    """Whether this is a package without a checkout."""
+    return (_PACKAGE / SHIPPED).is_dir()
+
+
+@cache
+def sources() -> Path:
+    """The root of the checkout, or of what is laid out like one."""
+    if not is_installed():
+        return _PACKAGE.parent
+    # The record has the hashes of all files: another build of the same version is another folder.
+    record = distribution("longhaul").read_text("RECORD") or ""
+    digest = hashlib.sha256(record.encode()).hexdigest()[:12]
+    return cached(_user_folder() / "sources", digest, _lay_out)
+
+
+def work_dir() -> Path:
+    """Where the embedded AWS works for a command that has no project."""
+    return (_user_folder() if is_installed() else _PACKAGE.parent) / ".longhaul"
+
+
+def _user_folder() -> Path:
+    usual = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(usual) / "longhaul"
+
+
+def _lay_out(folder: Path) -> None:
+    ignored = shutil.ignore_patterns("__pycache__", SHIPPED)
+    shutil.copytree(_PACKAGE, folder / _PACKAGE.name, ignore=ignored)
+    shutil.copytree(_PACKAGE / SHIPPED, folder, dirs_exist_ok=True, ignore=ignored)
