@@ -155,6 +155,10 @@ mutation: .venv/.set-up-dev ## Change the code in small ways; a test or a world 
 coverage: .venv/.set-up-dev ## Say what simulated worlds do not reach (WORLDS=10000)
 	@$(BIN)/python -m simulation.tools.coverage --worlds $(WORLDS)
 
+.PHONY: walks
+walks: .venv/.set-up-dev ## Follow one message through the files of the code, over the fakes
+	@$(BIN)/python -m simulation.tools.walks
+
 .PHONY: bench
 bench: .venv/.set-up ## Compare with plain Spark; needs a quiet machine and half an hour
 	@$(BIN)/python -m longhaul.runner.spark.aot_training

@@ -55,7 +55,16 @@ ARROWS: dict[str, set[str]] = {
     "functions": {"core"},
     "infra": {"cdk"},
     "examples": {"cli", "core", "local", "runner"},
-    "simulation": {"cdk.definition", "cli.operations", "core", "functions", "runner"},
+    "simulation": {
+        "cdk.definition",
+        "cli.entry",
+        "cli.operations",
+        "cli.place",
+        "config.version",
+        "core",
+        "functions",
+        "runner",
+    },
 }
 PACKAGES = {*ARROWS, "benchmarks", "tests"}
 ARROWS["benchmarks"] = PACKAGES - {"tests"}
