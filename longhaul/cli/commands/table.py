@@ -10,6 +10,7 @@ import typer
 from longhaul.adapters.clock import SystemClock
 from longhaul.cli.display.text import moment_text
 from longhaul.cli.errors import CommandError, ExitStatus
+from longhaul.cli.extras import require
 from longhaul.cli.operations.table_query import query
 from longhaul.cli.operations.tables import TableEntry, TableReader, Version, current, versions
 from longhaul.cli.operations.view import iso
@@ -156,12 +157,13 @@ def check_bounds(
 
     Example: longhaul table check flights --dry-run
     """
+    reader = _reader(target)
     # They take a third of a second, which other commands should not.
     from longhaul.adapters.iceberg.catalog import OccupiedError, Tables  # noqa: PLC0415
     from longhaul.cli.operations.table_bounds import BoundsCheck  # noqa: PLC0415
 
     out = Output(as_json=as_json)
-    entry = _reader(target).find(name)
+    entry = reader.find(name)
     bucket = target.settings.paths.data_bucket
     tables = Tables(lambda: target.client("glue"), target.client("s3"), bucket)
     check = BoundsCheck(tables, target.client("s3"), TablePath(entry.database, entry.name))
@@ -184,6 +186,7 @@ def check_bounds(
 
 
 def _reader(target: Target) -> TableReader:
+    require("tables")
     databases = target.settings.paths.table_databases
     return TableReader(target.client("glue"), target.client("s3"), databases)
 

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from longhaul.cli.extras import require
 from longhaul.cli.local.address import check_address
 from longhaul.cli.local.work_dir import work_in
 from longhaul.cli.project import chosen, default_work_dir
@@ -38,6 +39,7 @@ def up(
 
     Example: longhaul up --port 0
     """
+    require("local")
     check_address(host, port)
     folder = work_dir or default_work_dir()
     with work_in(folder):

