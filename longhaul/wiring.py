@@ -70,6 +70,13 @@ _PUBLISHING = Config(
 )
 """CompleteMultipartUpload of a large file takes S3 some time."""
 
+MOST_ROWS = 11
+"""Rows in an answer to a function: of a batch of messages and its slots.
+
+A row may be forged: 400 KB of values of one byte take 75 MiB while they are parsed. Functions have
+1 GB, and only one answer is held at a time.
+"""
+
 _NOTIFYING = Config(
     connect_timeout=2,
     read_timeout=5,
@@ -101,7 +108,13 @@ class _Lazy:
 class Wiring:
     """Each part on first use."""
 
-    def __init__(self, settings: RuntimeSettings, client: Callable[..., Any] | None = None) -> None:
+    def __init__(
+        self,
+        settings: RuntimeSettings,
+        client: Callable[..., Any] | None = None,
+        *,
+        most_rows: int = MOST_ROWS,
+    ) -> None:
         """`client` makes boto3's clients; by default those of the process's own session."""
         self.settings = settings
         self._make_client: Callable[..., Any] = client or boto3.client
@@ -111,6 +124,7 @@ class Wiring:
         self.rng = random.Random()  # noqa: S311 - jitter, not secrets
         self.metrics = EmfMetrics(settings.metrics_namespace)
         self.most_hidden = MAX_HIDDEN
+        self._most_rows = most_rows
 
     def _client(self, service: str, config: Config = _QUICK, **more: str) -> Any:  # noqa: ANN401 - any client
         endpoint_url = self.settings.endpoint_url
@@ -131,7 +145,13 @@ class Wiring:
 
     @cached_property
     def leases(self) -> DynamoLeases:
-        return DynamoLeases(self._dynamodb, self.settings.leases_table, self.clock, self.rng)
+        return DynamoLeases(
+            self._dynamodb,
+            self.settings.leases_table,
+            self.clock,
+            self.rng,
+            most=self._most_rows,
+        )
 
     @cached_property
     def slots(self) -> DynamoSlots:

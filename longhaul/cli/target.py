@@ -11,6 +11,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError, NoRegionError
 from pydantic import ValidationError
 
+from longhaul.adapters.dynamodb.reads import BATCH_GET
 from longhaul.adapters.errors import code_of
 from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.operations.cancel import Canceller
@@ -189,7 +190,7 @@ class Target:
 
     @cached_property
     def parts(self) -> Wiring:
-        return Wiring(self.settings, self.client)
+        return Wiring(self.settings, self.client, most_rows=BATCH_GET)
 
     @cached_property
     def jobs(self) -> Jobs:

@@ -10,7 +10,7 @@ import re
 import sys
 from base64 import b64encode
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import unquote, unquote_plus
 
@@ -128,6 +128,8 @@ def without_values(text: str, document: JsonValue) -> str:
         for written in _written(found):
             if meant.get(written) is None:
                 meant[written] = value
+    # Of two values one may be the other's, escaped: what is written as a value is that value.
+    meant.update({value: value for value in numbers.values if value in meant})
     whole: set[str] = set()
     begun: dict[str, list[str]] = {}
     for written in sorted(meant):
@@ -191,6 +193,10 @@ class _Numbers:
             others = self.alike.setdefault(value[:_BEGINNING], [])
             others.append(value)
             self._places[value] = len(others)
+
+    @property
+    def values(self) -> Iterable[str]:
+        return self._places
 
     def of(self, value: str | None) -> tuple[int, int]:
         """Its number, and how many there are; 0 and 0 for one that needs none."""

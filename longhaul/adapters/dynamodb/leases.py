@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from longhaul.adapters.dynamodb import item as items
 from longhaul.adapters.dynamodb.conflicts import TRIES
 from longhaul.adapters.dynamodb.item import mine, serialize, serialized, update_expression
-from longhaul.adapters.dynamodb.reads import Reads, rows_of
+from longhaul.adapters.dynamodb.reads import BATCH_GET, Reads, rows_of
 from longhaul.adapters.dynamodb.slots import DynamoSlots, slots_key
 from longhaul.adapters.dynamodb.table import TTL
 from longhaul.adapters.dynamodb.writes import ConditionalWrites, condition, own_write
@@ -83,10 +83,17 @@ class DynamoLeases:
     """`ports.Leases`."""
 
     def __init__(
-        self, client: "DynamoDBClient", table: str, clock: Clock, rng: random.Random
+        self,
+        client: "DynamoDBClient",
+        table: str,
+        clock: Clock,
+        rng: random.Random,
+        *,
+        most: int = BATCH_GET,
     ) -> None:
+        """`most`: how many rows an answer of DynamoDB may have."""
         self._table = table
-        self._reads = Reads(client, table, clock, rng)
+        self._reads = Reads(client, table, clock, rng, most)
         self._writes = ConditionalWrites(client, table, clock, rng)
         self._slots = DynamoSlots(client, table, clock, rng)
 

@@ -14,18 +14,16 @@ from longhaul.ports import Clock, Rows
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-_BATCH_GET = 11
-"""A batch of messages and its slots in one call, of which DynamoDB takes 100.
-
-A row may be forged: 400 KB of values of one byte take 75 MiB while they are parsed. Functions have
-1 GB, and only one answer is held at a time.
-"""
+BATCH_GET = 100
+"""DynamoDB's maximum of keys in a call."""
 
 
 class Reads:
     def __init__(
-        self, client: "DynamoDBClient", table: str, clock: Clock, rng: random.Random
+        self, client: "DynamoDBClient", table: str, clock: Clock, rng: random.Random, most: int
     ) -> None:
+        """`most`: rows in an answer, `BATCH_GET` at most."""
+        self._most = most
         self._client = client
         self._table = table
         self._clock = clock
@@ -43,13 +41,13 @@ class Reads:
         return items.from_item(answer["Item"]) if "Item" in answer else None
 
     def many(self, keys: Iterable[dict[str, Any]]) -> Iterator[Mapping[str, Any]]:
-        """The items that exist, in no order; strongly consistent, some in each call.
+        """The items that exist, in no order; strongly consistent, `most` in each call.
 
         Keys that DynamoDB leaves unprocessed are requested again.
         """
         wanted = list(keys)
         while wanted:
-            batch, wanted = wanted[:_BATCH_GET], wanted[_BATCH_GET:]
+            batch, wanted = wanted[: self._most], wanted[self._most :]
             answer = self._client.batch_get_item(
                 RequestItems={self._table: {"Keys": batch, "ConsistentRead": True}}
             )
