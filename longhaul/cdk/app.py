@@ -59,7 +59,6 @@ def build(
             app,
             settings.stack_name,
             settings=settings,
-            repository=sources(),
             project=project,
             env=Environment(account=settings.account, region=settings.region),
         )

@@ -5,32 +5,14 @@ from collections.abc import Iterable, Sequence
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from longhaul.cdk.metrics import of_stage, of_sweeper
+from longhaul.cdk.metrics import JOBS, of_stage, of_sweeper, statistic_of
 from longhaul.config.stages import StageDeployment
 from longhaul.metrics import NoticeMetric, StageMetric, SweeperMetric
 
-_JOBS = (
-    StageMetric.STARTED,
-    StageMetric.SUCCEEDED,
-    StageMetric.FAILED,
-    StageMetric.INTERRUPTED,
-    StageMetric.NOT_PLACED,
-    StageMetric.DEAD_LETTERED,
-    StageMetric.WASTED,
-)
-# The worst value of each period: of free slots and of the time left that is the minimum.
 _GAUGES = {
-    "capacity": {StageMetric.BACKLOG: "Maximum", StageMetric.FREE_SLOTS: "Minimum"},
-    "waiting": {
-        StageMetric.OLDEST_WAITING: "Maximum",
-        StageMetric.OLDEST_REFUSED: "Maximum",
-        StageMetric.BLOCKED: "Maximum",
-    },
-    "leases": {
-        StageMetric.LEASE_LEFT: "Minimum",
-        StageMetric.WITHOUT_BEAT: "Maximum",
-        StageMetric.NEAR_RETENTION: "Maximum",
-    },
+    "capacity": (StageMetric.BACKLOG, StageMetric.FREE_SLOTS),
+    "waiting": (StageMetric.OLDEST_WAITING, StageMetric.OLDEST_REFUSED, StageMetric.BLOCKED),
+    "leases": (StageMetric.LEASE_LEFT, StageMetric.WITHOUT_BEAT, StageMetric.NEAR_RETENTION),
 }
 _WIDTH = 24
 
@@ -66,14 +48,9 @@ class Dashboard(Construct):
 
 def _row(namespace: str, deployment: StageDeployment) -> Iterable[cloudwatch.IWidget]:
     stage, width = deployment.name, _WIDTH // (1 + len(_GAUGES))
-    jobs = (*_JOBS, NoticeMetric.LOST) if deployment.notify else _JOBS
-    yield _graph(
-        f"{stage}: jobs", [of_stage(namespace, metric, stage, "Sum") for metric in jobs], width
-    )
-    for title, metrics in _GAUGES.items():
-        shown = [
-            of_stage(namespace, metric, stage, statistic) for metric, statistic in metrics.items()
-        ]
+    jobs = (*JOBS, NoticeMetric.LOST) if deployment.notify else JOBS
+    for title, metrics in {"jobs": jobs, **_GAUGES}.items():
+        shown = [of_stage(namespace, metric, stage, statistic_of(metric)) for metric in metrics]
         yield _graph(f"{stage}: {title}", shown, width)
 
 

@@ -74,7 +74,7 @@ def runtime_settings(
         lease=settings.lease,
         tasks=TaskSettings(
             architecture=settings.architecture,
-            public_ip=settings.network.assign_public_ip,
+            public_ip=spark.network.assign_public_ip,
             sizes=_task_sizes(settings.sizes),
             reuse=settings.sizes.tiny is None or settings.sizes.tiny.reuse,
         ),

@@ -1,5 +1,6 @@
 """Where tasks run: a VPC that costs nothing while idle, or the one that the settings name."""
 
+from aws_cdk import Tags
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
@@ -18,12 +19,32 @@ class Network(Construct):
     DynamoDB go through gateway endpoints, which are free.
     """
 
-    def __init__(self, scope: Construct, id_: str, *, settings: Settings) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        settings: Settings,
+        vpc: ec2.IVpc | None,
+        vpc_subnets: ec2.SubnetSelection | None,
+    ) -> None:
+        """`vpc`: a construct's, in the place of what the settings say; `vpc_subnets` are of it."""
         super().__init__(scope, id_)
         network = settings.network
         self.assign_public_ip = network.assign_public_ip
-        vpc: ec2.IVpc
-        if network.vpc_id is None:
+        if vpc is not None:
+            wanted = vpc_subnets or ec2.SubnetSelection()
+            selected = vpc.select_subnets(
+                availability_zones=wanted.availability_zones,
+                one_per_az=wanted.one_per_az,
+                subnet_filters=wanted.subnet_filters,
+                subnet_group_name=wanted.subnet_group_name,
+                subnet_type=wanted.subnet_type,
+                subnets=wanted.subnets,
+            )
+            self.subnet_ids = selected.subnet_ids
+            self.assign_public_ip = selected.has_public
+        elif network.vpc_id is None:
             vpc = self._own_vpc(settings)
             self.subnet_ids = [subnet.subnet_id for subnet in vpc.public_subnets]
         else:
@@ -57,6 +78,10 @@ class Network(Construct):
             # True would add a custom resource. Nothing uses the default security group.
             restrict_default_security_group=False,
         )
+        for named in (vpc, *vpc.public_subnets):
+            # The path is what CDK names them after. Without the construct's own id, where that
+            # says nothing, they keep the names that are deployed.
+            Tags.of(named).add("Name", named.node.path.replace("/Default/", "/"))
         if settings.network.flow_logs:
             log_group = LogGroup(self, "FlowLogs", settings=settings)
             role = iam.Role(

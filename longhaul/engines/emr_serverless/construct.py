@@ -17,7 +17,7 @@ from longhaul.cdk.functions import CORE_CODE
 from longhaul.cdk.grants import allow, cancel_job_runs
 from longhaul.config import requirements
 from longhaul.config.project import Project
-from longhaul.config.settings import Settings, code_prefix
+from longhaul.config.settings import Settings, SettingsError
 from longhaul.config.sizes import Size
 from longhaul.engines.emr_serverless.meaning import EMR_SERVERLESS
 from longhaul.engines.emr_serverless.settings import EmrSettings
@@ -234,6 +234,16 @@ class EmrServerless(Construct):
         packages = s3_assets.Asset(self, "ProjectPackages", path=str(target))
         return {PROJECT: jobs, PROJECT_PACKAGES: packages}
 
+    def _prefix_of_assets(self) -> str:
+        folder, slash, _ = self._entry.s3_object_key.rpartition("/")
+        if not slash:
+            raise SettingsError(
+                f"{self.node.path}: emr_serverless needs a stack with a prefix of its own in the "
+                "account's bucket of assets, below which its jobs may read: Stack(…, synthesizer="
+                "DefaultStackSynthesizer(bucket_prefix='…/'))"
+            )
+        return folder + slash
+
     @property
     def job_runs(self) -> str:
         """The ARN pattern of every job run of the application."""
@@ -247,7 +257,7 @@ class EmrServerless(Construct):
             # Not `Asset.grant_read`, which grants the whole bucket of the account's assets, and not
             # the three objects: after a deploy those have other keys, and jobs that run would lose
             # the right to fetch theirs, for executors that come later.
-            [self._entry.bucket.arn_for_objects(f"{code_prefix(self._settings.stack_name)}*")],
+            [self._entry.bucket.arn_for_objects(f"{self._prefix_of_assets()}*")],
             wildcards="The code of this version and of those before: jobs run across a deploy.",
         )
         log_groups = Stack.of(self).format_arn(service="logs", resource="*")

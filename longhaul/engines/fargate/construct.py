@@ -46,7 +46,7 @@ class SparkRuntime(Construct):
     ) -> None:
         super().__init__(scope, id_)
         self._settings = settings
-        self._network = network
+        self.network = network
         # Not `ecs.Cluster`, which makes a VPC when it gets none. A cluster of Fargate tasks needs
         # none.
         self.cluster = ecs.CfnCluster(
@@ -88,7 +88,7 @@ class SparkRuntime(Construct):
             self._add_task_definition(name, size, runtime_settings)
 
     def states(self) -> JobStates:
-        network = self._network
+        network = self.network
         return fargate_states(
             {
                 "Cluster": self.cluster.attr_arn,

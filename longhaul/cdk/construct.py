@@ -1,0 +1,465 @@
+"""The construct of a deployment, as a table of contents: its parts, and what each may do.
+
+Another app's stack may hold it, beside parts of its own; `longhaul.cdk.stack` is it with outputs.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, Unpack, cast
+
+from aws_cdk import CfnOutput, Duration, Names, Stack, Token
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_sns as sns
+from aws_cdk import aws_sqs as sqs
+from aws_cdk import aws_stepfunctions as sfn
+from constructs import Construct
+
+from longhaul.cdk import deployed, grants, metrics
+from longhaul.cdk.alarms import Alarms
+from longhaul.cdk.dashboard import Dashboard
+from longhaul.cdk.data_bucket import DataBucket
+from longhaul.cdk.functions import PythonFunction, SharedCode
+from longhaul.cdk.leases import Leases
+from longhaul.cdk.network import Network
+from longhaul.cdk.queues import StageQueues
+from longhaul.cdk.scheduling import Scheduling
+from longhaul.cdk.sweeping import Sweeping
+from longhaul.cdk.tables import TableDatabases
+from longhaul.cdk.triggers import Triggers
+from longhaul.cdk.workflow import Workflow
+from longhaul.config.arguments import SettingsArguments, from_arguments, project_in
+from longhaul.config.project import Project
+from longhaul.config.settings import SettingsError
+from longhaul.config.sources import sources
+from longhaul.config.stages import pascal, queue_prefix
+from longhaul.config.version import version
+from longhaul.domain.lease import JOINED_PREFIX, REQUESTS_PREFIX
+from longhaul.engines.aws_lambda.construct import LambdaJobs
+from longhaul.engines.emr_serverless.construct import EmrServerless
+from longhaul.engines.fargate.construct import SparkRuntime
+from longhaul.metrics import StageMetric
+
+if TYPE_CHECKING:
+    from longhaul.engines.construct import EngineConstruct
+
+EngineName = Literal["fargate", "lambda", "emr-serverless"]
+
+# Of the names that are made of a construct's path: with a stage's name and `-dead-letters`, a
+# queue's has 80 characters at most.
+LONGEST_NAME: Final = 40
+# A batch takes a fraction of a second, and longer where an ended job's output is yet to be
+# published. Must be below the queue's visibility (120 s).
+DISPATCHER_TIMEOUT: Final = Duration.seconds(75)
+# A beat is four small calls. One that needs longer is better skipped than late.
+HEARTBEAT_TIMEOUT: Final = Duration.seconds(30)
+# Lambda's maximum: a settle may have to publish thousands of files. What it does not finish stays
+# owed, and the sweeper continues it.
+SETTLE_TIMEOUT: Final = Duration.seconds(900)
+# One sweep starts every five minutes: two never overlap for long.
+SWEEPER_TIMEOUT: Final = Duration.seconds(300)
+
+
+class Longhaul(Construct):
+    """Queues of PySpark jobs, and all that runs them: `docs/construct.md`."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        project: Project | Path | str | None = None,
+        vpc: ec2.IVpc | None = None,
+        vpc_subnets: ec2.SubnetSelection | None = None,
+        permissions_boundary: iam.IManagedPolicy | None = None,
+        **settings: Unpack[SettingsArguments],
+    ) -> None:
+        """Make the parts of a deployment in the stack of `scope`.
+
+        Args:
+            scope: a stack, or a construct in one.
+            id_: with the id `Default`, logical ids are those of a stack that has all parts itself.
+            project: the folder with `longhaul.toml` and the jobs; None for the catalogue.
+            vpc: where tasks run, in the place of a VPC of Longhaul's own.
+            vpc_subnets: of `vpc`; by default its private subnets if it has some. Tasks in public
+                ones get public IPs.
+            permissions_boundary: of every role here.
+            settings: those of `longhaul.toml`, by the same names. They override the project's.
+                `stack_name` is how physical names begin; by default it is made of the stack's name
+                and the construct's path, so that no two constructs share one.
+
+        Raises:
+            SettingsError: arguments are wrong; the message names each.
+        """
+        super().__init__(scope, id_)
+        stack = Stack.of(self)
+        project = project_in(project)
+        env = {"account": stack.account, "region": stack.region}
+        self._settings = from_arguments(
+            settings,
+            where=self.node.path,
+            name=Names.unique_resource_name(self, max_length=LONGEST_NAME, separator="-"),
+            env={name: value for name, value in env.items() if not Token.is_unresolved(value)},
+            project=project,
+        )
+        self._take_name()
+        if vpc is not None and "network" in self._settings.model_fields_set:
+            raise SettingsError(f"{self.node.path}: vpc: network names one too; give one of them")
+        if permissions_boundary is not None:
+            iam.PermissionsBoundary.of(self).apply(permissions_boundary)
+        self._make_parts(sources(), project, vpc, vpc_subnets)
+
+    @property
+    def data_bucket(self) -> s3.IBucket:
+        """Inputs and outputs of jobs; below `longhaul/` it is Longhaul's own."""
+        return self._data
+
+    @property
+    def leases_table(self) -> dynamodb.ITable:
+        """A row for each job: who holds it, and what became of it. Not for others to write."""
+        return self._leases.table
+
+    @property
+    def state_machine(self) -> sfn.IStateMachine:
+        """Runs one execution for each attempt."""
+        return self._workflow.machine
+
+    @property
+    def alarms_topic(self) -> sns.ITopic:
+        """Gets the messages of all alarms."""
+        return self._alarms.topic
+
+    @property
+    def name(self) -> str:
+        """The setting `stack_name`: how physical names begin, and the namespace of the metrics."""
+        return self._settings.stack_name
+
+    @property
+    def job_roles(self) -> Mapping[str, iam.IRole]:
+        """By engine, the roles with which jobs run. What one job needs, each role needs."""
+        return MappingProxyType({each.meaning.name: each.job_role for each in self._engines})
+
+    def job_role(self, engine: EngineName = "fargate") -> iam.IRole:
+        """The role with which jobs run on an engine.
+
+        Raises:
+            ValueError: the settings have no such engine.
+        """
+        return _named(self.job_roles, engine, "engine")
+
+    def queue(self, stage: str) -> sqs.IQueue:
+        """The queue of jobs of a stage.
+
+        Raises:
+            ValueError: the settings have no such stage.
+        """
+        return _named(self._queues, stage, "stage").jobs
+
+    def dead_letter_queue(self, stage: str) -> sqs.IQueue:
+        """What a stage has given up, each with the reason. Raises as `queue`."""
+        return _named(self._queues, stage, "stage").dead_letters
+
+    def grant_submit(self, grantee: iam.IGrantable, stage: str | None = None) -> iam.Grant:
+        """Let it send jobs to a stage, or to all: nothing more than to send to the queues.
+
+        The queues have SQS's own encryption, which asks for no right to a key.
+
+        Raises:
+            ValueError: the settings have no such stage.
+        """
+        queues = [self.queue(name) for name in ([stage] if stage else self._queues)]
+        first, *others = [queue.grant(grantee, "sqs:SendMessage") for queue in queues]
+        for grant in others:
+            first = first.combine(grant)
+        return first
+
+    def metric(
+        self,
+        metric_name: str,
+        *,
+        stage: str | None = None,
+        **options: Any,  # noqa: ANN401 - those of `cloudwatch.Metric`
+    ) -> cloudwatch.Metric:
+        """A metric by its name in CloudWatch (`JobsSucceeded`), over periods of five minutes.
+
+        Args:
+            metric_name: one of `docs/operations.md`.
+            stage: whose; None for a metric of the sweeper.
+            options: of `cloudwatch.Metric`, such as `statistic` and `period`. The statistic is by
+                default the one of the dashboard.
+
+        Raises:
+            ValueError: there is no such metric, or no such stage.
+        """
+        if stage is not None:
+            _named(self._queues, stage, "stage")
+        return metrics.named(self.name, metric_name, stage).with_(**options)
+
+    def metric_jobs_started(self, stage: str, **options: Any) -> cloudwatch.Metric:  # noqa: ANN401
+        """Attempts that the dispatcher has started. Arguments as of `metric`."""
+        return self.metric(StageMetric.STARTED, stage=stage, **options)
+
+    def metric_jobs_succeeded(self, stage: str, **options: Any) -> cloudwatch.Metric:  # noqa: ANN401
+        """Jobs that have ended well. Arguments as of `metric`."""
+        return self.metric(StageMetric.SUCCEEDED, stage=stage, **options)
+
+    def metric_jobs_dead_lettered(self, stage: str, **options: Any) -> cloudwatch.Metric:  # noqa: ANN401
+        """Jobs that were given up. Arguments as of `metric`."""
+        return self.metric(StageMetric.DEAD_LETTERED, stage=stage, **options)
+
+    def metric_backlog(self, stage: str, **options: Any) -> cloudwatch.Metric:  # noqa: ANN401
+        """Jobs that wait. Arguments as of `metric`."""
+        return self.metric(StageMetric.BACKLOG, stage=stage, **options)
+
+    def metric_oldest_waiting(self, stage: str, **options: Any) -> cloudwatch.Metric:  # noqa: ANN401
+        """For how long the oldest job has waited, in seconds. Arguments as of `metric`."""
+        return self.metric(StageMetric.OLDEST_WAITING, stage=stage, **options)
+
+    def add_outputs(self) -> None:
+        """Add the outputs by which `longhaul --stack …` finds a deployment: once in a stack."""
+        stack = Stack.of(self)
+        # The first stage's outputs have no prefix.
+        prefixes = ["", *(pascal(name) for name in list(self._queues)[1:])]
+        for prefix, queues in zip(prefixes, self._queues.values(), strict=True):
+            CfnOutput(stack, f"{prefix or 'Jobs'}QueueUrl", value=queues.jobs.queue_url)
+            CfnOutput(stack, f"{prefix}DeadLetterQueueUrl", value=queues.dead_letters.queue_url)
+        CfnOutput(stack, "LeasesTableName", value=self._leases.table.table_name)
+        CfnOutput(stack, "StateMachineArn", value=self._workflow.machine.state_machine_arn)
+        CfnOutput(stack, "DataBucketName", value=self._data.bucket_name)
+        CfnOutput(stack, "LonghaulVersion", value=version())
+        CfnOutput(stack, "AlarmsTopicArn", value=self._alarms.topic.topic_arn)
+        for prefix, role in zip(prefixes, self._scheduling.roles.values(), strict=True):
+            CfnOutput(stack, f"{prefix}SchedulerRoleArn", value=role.role_arn)
+
+    def _take_name(self) -> None:
+        """Refuse a name that another construct of the app has in the same environment."""
+        root = self.node.root
+        taken = f"Longhaul {Stack.of(self).environment} {self._settings.stack_name}"
+        taken = taken.replace("/", ":")
+        if root.node.try_find_child(taken):
+            raise SettingsError(
+                f"{self.node.path}: stack_name: another Longhaul of this app has the name "
+                f"{self._settings.stack_name!r}, so queues and more would clash; give another"
+            )
+        # A construct without a resource: the app alone knows all of its stacks.
+        Construct(cast("Construct", root), taken)
+
+    def _make_parts(
+        self,
+        repository: Path,
+        project: Project | None,
+        vpc: ec2.IVpc | None,
+        vpc_subnets: ec2.SubnetSelection | None,
+    ) -> None:
+        settings = self._settings
+        name = settings.stack_name
+        self._queues = {
+            stage.name: StageQueues(
+                self, f"{pascal(stage.name)}Queue", prefix=queue_prefix(name, stage)
+            )
+            for stage in settings.stages
+        }
+        self._leases = Leases(self, "Leases")
+        self._data = DataBucket(self, "Data", settings=settings)
+        self._databases = TableDatabases(self, "Tables", settings=settings, data=self._data)
+        self._spark = SparkRuntime(
+            self,
+            "Spark",
+            settings=settings,
+            repository=repository,
+            project=project,
+            network=Network(self, "Network", settings=settings, vpc=vpc, vpc_subnets=vpc_subnets),
+        )
+        self._shared = SharedCode(self, "Shared", repository=repository, settings=settings)
+        self._emr = self._emr_serverless(repository, project)
+        # The first is the default.
+        others = [engine for engine in (self._lambda_jobs(), self._emr) if engine]
+        self._engines: list[EngineConstruct] = [self._spark, *others]
+        self._runtime_settings = deployed.runtime_settings(
+            settings=settings,
+            jobs=project.job_names if project else deployed.catalogue(repository),
+            queues=self._queues,
+            leases=self._leases,
+            data=self._data,
+            spark=self._spark,
+            emr=self._emr,
+        )
+        for engine in self._engines:
+            engine.configure(self._runtime_settings)
+        heartbeat = self._function(
+            "heartbeat",
+            "Extends a running job's lease",
+            HEARTBEAT_TIMEOUT,
+            memory_mib=512,
+            sends_jobs=False,
+        )
+        settle = self._function("settle", "Completes or releases a job", SETTLE_TIMEOUT)
+        self._workflow = Workflow(
+            self,
+            "Workflow",
+            settings=settings,
+            engines=self._engines,
+            heartbeat=heartbeat,
+            settle=settle,
+        )
+        dispatcher = self._function(
+            "dispatcher", "Claims leases and starts their executions", DISPATCHER_TIMEOUT
+        )
+        for stage in settings.stages:
+            dispatcher.receive_from(f"{pascal(stage.name)}Jobs", self._queues[stage.name].jobs)
+        sweeper = self._function(
+            "sweeper", "Repairs what a lost event or a crash left", SWEEPER_TIMEOUT
+        )
+        sweeping = Sweeping(self, "Sweeping", sweeper=sweeper, machine=self._workflow.machine)
+        self._scheduling = Scheduling(
+            self,
+            "Scheduling",
+            stack_name=name,
+            stages=settings.stages,
+            queues=self._queues,
+            data_bucket=self._data.bucket_name,
+        )
+        Triggers(
+            self,
+            "Triggers",
+            stages=settings.stages,
+            queues=self._queues,
+            undelivered=self._scheduling.undelivered,
+            data=self._data,
+        )
+        self._alarms = Alarms(
+            self,
+            "Alarms",
+            settings=settings,
+            queues=self._queues,
+            undelivered={"rules": sweeping.undelivered, "schedules": self._scheduling.undelivered},
+        )
+        Dashboard(self, "Dashboard", name=name, stages=settings.stages, alarms=self._alarms.all)
+        self._grant(dispatcher=dispatcher, heartbeat=heartbeat, settle=settle, sweeper=sweeper)
+
+    def _lambda_jobs(self) -> LambdaJobs | None:
+        tiny = self._settings.sizes.tiny
+        if tiny is None:
+            return None
+        return LambdaJobs(
+            self,
+            "Lambda",
+            settings=self._settings,
+            tiny=tiny,
+            image=self._spark.image,
+            log_group=self._spark.log_group,
+        )
+
+    def _emr_serverless(self, repository: Path, project: Project | None) -> EmrServerless | None:
+        if self._settings.emr_serverless is None:
+            return None
+        return EmrServerless(
+            self,
+            "EmrServerless",
+            settings=self._settings,
+            emr_settings=self._settings.emr_serverless,
+            repository=repository,
+            project=project,
+            data=self._data,
+            log_group=self._spark.log_group,
+        )
+
+    def _function(
+        self,
+        name: str,
+        description: str,
+        timeout: Duration,
+        *,
+        memory_mib: int = 1024,
+        sends_jobs: bool = True,
+    ) -> PythonFunction:
+        return PythonFunction(
+            self,
+            name.capitalize(),
+            name=name,
+            description=description,
+            shared=self._shared,
+            settings=self._settings,
+            runtime_settings=self._runtime_settings,
+            timeout=timeout,
+            memory_mib=memory_mib,
+            sends_jobs=sends_jobs,
+        )
+
+    def _grant(
+        self,
+        *,
+        dispatcher: PythonFunction,
+        heartbeat: PythonFunction,
+        settle: PythonFunction,
+        sweeper: PythonFunction,
+    ) -> None:
+        queues = list(self._queues.values())
+        table = self._leases.table
+        machine = self._workflow.machine
+        inputs = [self._bucket("In", name) for name in self._settings.input_buckets]
+        outputs = [
+            self._data,
+            *(self._bucket("Out", name) for name in self._settings.output_buckets),
+        ]
+        settings = self._settings
+        input_keys = settings.keys_of((*settings.input_buckets, *settings.code_buckets))
+        own_key = [settings.kms_key] if settings.kms_key else []
+        output_keys = [*own_key, *settings.keys_of(settings.output_buckets)]
+
+        code = [self._data.absolute(prefix) for prefix in settings.job_prefixes]
+        # What a job is asked to do: functions write it, and a lifecycle rule deletes it.
+        asked = [self._data.absolute(prefix) for prefix in (REQUESTS_PREFIX, JOINED_PREFIX)]
+        grants.beat_leases(heartbeat.execution_role, table, self._queues)
+        grants.extend_messages(heartbeat.execution_role, queues)
+
+        # Each of the three finishes a row that owes something: it publishes, sends, dead-letters,
+        # deletes, and stops a task that still runs.
+        for function in (dispatcher, settle, sweeper):
+            role = function.execution_role
+            grants.hold_leases(role, table)
+            grants.join_leases(role, table)
+            grants.finish_messages(role, queues)
+            grants.notify(role, (stage.notify for stage in settings.stages if stage.notify))
+            grants.write_objects(role, outputs, never=code, kept=asked)
+            grants.use_keys(role, read=(), write=output_keys)
+            grants.write_tables(role, self._databases.names)
+            for engine in self._engines:
+                engine.grant_stopping(role)
+
+        grants.receive_jobs(dispatcher.execution_role, queues)
+        for function in (dispatcher, sweeper):
+            grants.survey_leases(function.execution_role, table)
+            grants.start_executions(function.execution_role, machine)
+            grants.describe_executions(function.execution_role, machine)
+            grants.find_open_leases(function.execution_role, table)
+        grants.count_messages(sweeper.execution_role, queues)
+        for engine in self._engines:
+            engine.grant_finding(sweeper.execution_role)
+
+        # A job does the same on every engine.
+        for engine in self._engines:
+            role = engine.job_role
+            grants.report_to_leases(role, table, self._queues)
+            grants.read_objects(role, inputs)
+            grants.write_objects(role, outputs, never=[*code, *asked])
+            grants.use_keys(role, read=input_keys, write=output_keys)
+            grants.read_code(role, code)
+            if engine.meaning.has_tables:
+                grants.write_tables(role, self._databases.names)
+
+    def _bucket(self, prefix: str, name: str) -> s3.IBucket:
+        return s3.Bucket.from_bucket_name(self, f"{prefix}-{name}", name)
+
+
+_T = TypeVar("_T")
+
+
+def _named(of: Mapping[str, _T], name: str, what: str) -> _T:
+    if name not in of:
+        raise ValueError(f"there is no {what} {name!r}; there are: {', '.join(of)}")
+    return of[name]

@@ -1,0 +1,264 @@
+"""The construct in stacks of other people's apps."""
+
+import json
+from typing import Any
+
+import pytest
+
+from longhaul.cdk import Longhaul, NetworkSettings, SettingsError, StageDeployment
+from longhaul.config.arguments import OF_THE_STACK, SettingsArguments
+from longhaul.config.settings import Settings
+from longhaul.metrics import NoticeMetric, StageMetric, SweeperMetric
+from tests.cdk.synthesis import NO_COPIES, readable
+
+# isort: split
+from aws_cdk import (
+    App,
+    DefaultStackSynthesizer,
+    Environment,
+    Stack,
+)  # after `longhaul.cdk`, which tells jsii where Node is
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from aws_cdk.assertions import Template
+
+NAMES = {
+    "AWS::CloudWatch::Dashboard": "DashboardName",
+    "AWS::ECS::TaskDefinition": "Family",
+    "AWS::Events::Rule": "Name",
+    "AWS::Glue::Database": "DatabaseInput",
+    "AWS::IAM::Role": "RoleName",
+    "AWS::Lambda::Function": "FunctionName",
+    "AWS::Logs::LogGroup": "LogGroupName",
+    "AWS::S3::Bucket": "BucketName",
+    "AWS::SNS::Topic": "TopicName",
+    "AWS::SQS::Queue": "QueueName",
+    "AWS::Scheduler::Schedule": "Name",
+    "AWS::StepFunctions::StateMachine": "StateMachineName",
+}
+
+
+@pytest.fixture(scope="module")
+def stack() -> Stack:
+    """Someone's stack, with a VPC and two deployments, one of them in the VPC."""
+    stack = theirs()
+    vpc = ec2.Vpc(stack, "TheirVpc", nat_gateways=1)
+    boundary = iam.ManagedPolicy.from_managed_policy_name(stack, "Boundary", "their-boundary")
+    Longhaul(
+        stack,
+        "Nightly",
+        vpc=vpc,
+        permissions_boundary=boundary,
+        stages=[StageDeployment(name="main", slots=3), {"name": "reports"}],
+    )
+    Longhaul(stack, "Hourly", architecture="x86_64")
+    return stack
+
+
+@pytest.fixture(scope="module")
+def template(stack: Stack) -> dict[str, Any]:
+    content: dict[str, Any] = Template.from_stack(stack).to_json()
+    return content
+
+
+def theirs(name: str = "Theirs", app: App | None = None) -> Stack:
+    env = Environment(account="123456789012", region="eu-central-1")
+    return Stack(app or App(context=NO_COPIES), name, env=env)
+
+
+def resources(template: dict[str, Any], kind: str) -> dict[str, dict[str, Any]]:
+    return {
+        name: resource["Properties"]
+        for name, resource in template["Resources"].items()
+        if resource["Type"] == kind
+    }
+
+
+def child(stack: Stack, name: str) -> Longhaul:
+    found = stack.node.find_child(name)
+    assert isinstance(found, Longhaul)
+    return found
+
+
+def test_two_in_one_stack_share_no_physical_name(template: dict[str, Any]) -> None:
+    for kind, setting in NAMES.items():
+        names = [
+            json.dumps(each[setting])
+            for each in resources(template, kind).values()
+            if setting in each
+        ]
+        assert len(names) == len(set(names)), kind
+
+
+def test_names_begin_with_those_of_the_stack_and_of_the_construct(
+    template: dict[str, Any],
+) -> None:
+    queues = {
+        each["QueueName"]
+        for each in resources(template, "AWS::SQS::Queue").values()
+        if "QueueName" in each
+    }
+
+    assert {name[:14] for name in queues} == {"Theirs-Nightly", "Theirs-Hourly-"}
+    assert {name.rpartition("-")[0].rpartition("-")[2] for name in queues} >= {"main", "reports"}
+
+
+def test_two_have_metrics_of_their_own(stack: Stack) -> None:
+    nightly, hourly = child(stack, "Nightly"), child(stack, "Hourly")
+
+    assert nightly.name != hourly.name
+    assert nightly.metric_backlog("main").namespace == nightly.name
+    assert hourly.metric_backlog("main").namespace == hourly.name
+
+
+def test_the_same_name_twice_is_refused() -> None:
+    app = App(context=NO_COPIES)
+    Longhaul(theirs("One", app), "Longhaul", stack_name="Ours")
+
+    with pytest.raises(SettingsError, match=r"^Two/Longhaul: stack_name: another .* 'Ours'"):
+        Longhaul(theirs("Two", app), "Longhaul", stack_name="Ours")
+
+
+def test_tasks_run_in_the_private_subnets_of_a_given_vpc(
+    stack: Stack, template: dict[str, Any]
+) -> None:
+    vpc = stack.node.find_child("TheirVpc")
+    assert isinstance(vpc, ec2.Vpc)
+    private = {stack.resolve(each.subnet_id)["Ref"] for each in vpc.private_subnets}
+    (machine,) = (
+        json.dumps(each["DefinitionString"])
+        for name, each in resources(template, "AWS::StepFunctions::StateMachine").items()
+        if name.startswith("Nightly")
+    )
+
+    assert all(f'"Ref": "{subnet}"' in machine for subnet in private)
+    assert "DISABLED" in machine
+    # Theirs, and the own one of the other deployment.
+    assert len(resources(template, "AWS::EC2::VPC")) == 2
+
+
+def test_a_vpc_and_the_settings_network_exclude_each_other() -> None:
+    stack = theirs()
+    with pytest.raises(SettingsError, match=r"^Theirs/Longhaul: vpc: network "):
+        Longhaul(stack, "Longhaul", vpc=ec2.Vpc(stack, "Vpc"), network=NetworkSettings())
+
+
+def test_every_role_of_the_construct_has_the_boundary(template: dict[str, Any]) -> None:
+    roles = resources(template, "AWS::IAM::Role")
+    bound = {name for name, role in roles.items() if "PermissionsBoundary" in role}
+
+    assert bound == {name for name in roles if name.startswith("Nightly")}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"stages": [{"name": "main", "slots": 0}]}, "stages.0.slots: is 0; "),
+        ({"stage": []}, "stage: is not a setting; did you mean stages?"),
+        ({"region": "eu-west-1"}, "region: is no argument: give the stack an `env`"),
+        ({"input_buckets": ["A"]}, 'input_buckets.0: is "A"; '),
+    ],
+)
+def test_a_wrong_argument_is_named(arguments: Any, message: str) -> None:
+    with pytest.raises(SettingsError) as raised:
+        Longhaul(theirs(), "Longhaul", **arguments)
+
+    assert str(raised.value).startswith(f"Theirs/Longhaul: {message}")
+
+
+def test_every_setting_is_an_argument() -> None:
+    expected = set(Settings.model_fields) - set(OF_THE_STACK)
+
+    assert set(SettingsArguments.__annotations__) == expected
+
+
+def grants(stack: Stack, user: iam.User) -> list[dict[str, Any]]:
+    user_id = stack.resolve(user.user_name)["Ref"]
+    (policy,) = (
+        each
+        for each in resources(Template.from_stack(stack).to_json(), "AWS::IAM::Policy").values()
+        if {"Ref": user_id} in each.get("Users", [])
+    )
+    statements: list[dict[str, Any]] = readable(policy["PolicyDocument"]["Statement"])
+    return statements
+
+
+def test_a_producer_may_send_to_the_granted_stage_alone() -> None:
+    stack = theirs()
+    longhaul = Longhaul(stack, "Longhaul", stages=[{"name": "main"}, {"name": "reports"}])
+    one, both = iam.User(stack, "One"), iam.User(stack, "Both")
+
+    longhaul.grant_submit(one, "reports").assert_success()
+    longhaul.grant_submit(both).assert_success()
+
+    queues = {name: stack.resolve(longhaul.queue(name).queue_arn) for name in ("main", "reports")}
+    texts = {name: readable(arn) for name, arn in queues.items()}
+    allowed = {"Action": "sqs:SendMessage", "Effect": "Allow"}
+    assert grants(stack, one) == [{**allowed, "Resource": texts["reports"]}]
+    assert grants(stack, both) == [{**allowed, "Resource": each} for each in texts.values()]
+
+
+def test_parts_are_found_by_stage_and_engine(stack: Stack) -> None:
+    nightly = child(stack, "Nightly")
+
+    assert stack.resolve(nightly.dead_letter_queue("reports").queue_arn) != stack.resolve(
+        nightly.queue("reports").queue_arn
+    )
+    assert nightly.job_role() is nightly.job_roles["fargate"]
+    assert nightly.data_bucket.node.path == "Theirs/Nightly/Data"
+    assert nightly.leases_table.node.path == "Theirs/Nightly/Leases/Table"
+    assert nightly.state_machine.node.path == "Theirs/Nightly/Workflow/Machine"
+    assert nightly.alarms_topic.node.path == "Theirs/Nightly/Alarms/Topic"
+    with pytest.raises(ValueError, match=r"no stage 'nightly'; there are: main, reports"):
+        nightly.queue("nightly")
+    with pytest.raises(ValueError, match=r"no engine 'lambda'; there are: fargate"):
+        nightly.job_role("lambda")
+
+
+@pytest.mark.parametrize("metric", [*StageMetric, *NoticeMetric])
+def test_a_metric_of_a_stage_is_found_by_name(stack: Stack, metric: StageMetric) -> None:
+    found = child(stack, "Nightly").metric(metric.value, stage="main", label="Theirs")
+
+    assert found.dimensions == {"stage": "main"}
+    assert (found.metric_name, found.label) == (metric.value, "Theirs")
+
+
+def test_metrics_without_a_stage_are_the_sweepers(stack: Stack) -> None:
+    longhaul = child(stack, "Nightly")
+
+    assert longhaul.metric(SweeperMetric.REPAIRS).dimensions == {"service": "sweeper"}
+    with pytest.raises(ValueError, match=r"^there is no metric 'Backlog' \(a metric of a stage"):
+        longhaul.metric("Backlog")
+    with pytest.raises(ValueError, match=r"no stage 'other'"):
+        longhaul.metric("Backlog", stage="other")
+
+
+def test_drivers_may_read_no_more_of_the_apps_assets_than_their_own_stacks() -> None:
+    app = App(context=NO_COPIES)
+    prefixed = Stack(
+        app, "Prefixed", synthesizer=DefaultStackSynthesizer(bucket_prefix="theirs/prefixed/")
+    )
+    longhaul = Longhaul(prefixed, "Longhaul", emr_serverless={})
+
+    (fetched,) = (
+        readable(statement["Resource"])
+        for policy in resources(
+            Template.from_stack(prefixed).to_json(), "AWS::IAM::Policy"
+        ).values()
+        for statement in policy["PolicyDocument"]["Statement"]
+        if statement.get("Sid") == "FetchItself"
+    )
+    assert fetched.endswith("/theirs/prefixed/*")
+    assert longhaul.job_role("emr-serverless") is longhaul.job_roles["emr-serverless"]
+    with pytest.raises(SettingsError, match=r"^Theirs/Longhaul/EmrServerless: .*\(bucket_prefix="):
+        Longhaul(theirs(), "Longhaul", emr_serverless={})
+
+
+def test_the_command_finds_a_construct_by_outputs() -> None:
+    stack = theirs()
+    longhaul = Longhaul(stack, "Longhaul")
+
+    longhaul.add_outputs()
+
+    outputs = Template.from_stack(stack).to_json()["Outputs"]
+    assert {"JobsQueueUrl", "LeasesTableName", "DataBucketName"} <= outputs.keys()
