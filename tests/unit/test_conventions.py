@@ -54,7 +54,7 @@ ARROWS: dict[str, set[str]] = {
     "cli": {"cdk", "config", "core", "local"},
     "functions": {"core"},
     "infra": {"cdk"},
-    "examples": {"cli", "core", "local", "runner"},
+    "examples": {"cdk", "cli", "core", "local", "runner"},
     "simulation": {
         "cdk.definition",
         "cli.entry",
