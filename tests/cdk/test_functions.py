@@ -213,6 +213,6 @@ def test_the_layer_and_the_image_pin_the_versions_that_the_tests_run_with() -> N
 
 
 def _pins(file: Path) -> dict[str, str]:
-    lines = (line.partition("#")[0].strip() for line in file.read_text().splitlines())
+    lines = (re.split("[;#]", line)[0].strip() for line in file.read_text().splitlines())
     pairs = (line.partition("==") for line in lines if line)
     return {package.partition("[")[0]: version for package, _, version in pairs}

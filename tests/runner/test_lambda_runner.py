@@ -13,8 +13,6 @@ from unittest.mock import Mock
 
 import psutil
 import pytest
-from awslambdaric import bootstrap
-from awslambdaric.lambda_runtime_marshaller import LambdaMarshaller
 
 from longhaul.engines.aws_lambda import runner
 from longhaul.engines.aws_lambda.meaning import ends_by
@@ -26,6 +24,10 @@ from longhaul.engines.aws_lambda.runner import (
 )
 from longhaul.settings import VARIABLE, TaskSettings, runtime_settings
 from tests.builders import settings
+
+# It has wheels for Linux alone.
+bootstrap = pytest.importorskip("awslambdaric.bootstrap")
+marshaller = pytest.importorskip("awslambdaric.lambda_runtime_marshaller")
 
 EVENT = {
     "key": "main#flights",
@@ -229,7 +231,7 @@ class Runtime:
     """What Lambda's runtime client is told, and prints."""
 
     def __init__(self) -> None:
-        self.marshaller = LambdaMarshaller()
+        self.marshaller = marshaller.LambdaMarshaller()
         self.reported: dict[str, Any] = {}
         self.printed: list[str] = []
 
