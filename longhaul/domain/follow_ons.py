@@ -182,7 +182,7 @@ def replaced(
                 continue
             by = {to: count for to, count in led_to.items() if count and leads(to, name)}
             at = pipeline.collected(name) if name in pipeline.joins else lease.stage
-            is_last = lease.stage == at and (name in pipeline.joins or not by)
+            is_last = lease.stage == at and (name in pipeline.joins or not led_to)
             place = opener.model_copy(update={"n": 0, "size": 1})
             lineage = Lineage(
                 root=lease.root,

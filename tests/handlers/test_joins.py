@@ -385,6 +385,20 @@ def test_join_of_a_job_that_emitted_none_starts_though_its_stage_was_taken_out_s
     assert len(jobs_in(pipeline, DELAYS)) == 1
 
 
+def test_join_of_a_job_that_emitted_none_has_no_inputs_though_what_it_led_to_was_taken_out_since(
+    pipeline: Stack, context: Context
+) -> None:
+    row = pipeline.claim()
+    commit(pipeline, row, {"clean": []}, seal="5ea1")
+    main = STAGES[0].model_copy(update={"next": ()})
+    pipeline.deploy((main, *STAGES[2:]))
+
+    settled(row, context)
+
+    (join,) = dispatched(pipeline, DELAYS, context)
+    assert inputs_of(pipeline, join) == []
+
+
 def test_outer_join_waits_for_an_inner_one_whose_opener_emitted_none_and_was_taken_out(
     context: Context,
 ) -> None:
