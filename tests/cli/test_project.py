@@ -24,7 +24,7 @@ from longhaul.cli.synth import DEFAULT_WORK_DIR
 from longhaul.cli.target import Target
 from longhaul.config.context import load
 from longhaul.config.project import VARIABLE, load_project
-from longhaul.config.version import revision
+from longhaul.config.version import version
 from tests.cli.conftest import PLACE
 from tests.layers import ROOT
 from tests.projects import make_project, make_wheel
@@ -73,42 +73,22 @@ def test_init_makes_a_whole_project_and_says_what_is_next(tmp_path: Path) -> Non
     assert load_project(made).stack_name == "DailyFlights"
 
 
-def test_the_workflow_that_init_writes_runs_what_exists(folder: Path) -> None:
-    workflow = yaml.safe_load((folder / ".github/workflows/tests.yml").read_text())
-    steps = workflow["jobs"]["test"]["steps"]
-    (tool,) = (each["with"] for each in steps if each.get("with", {}).get("path") == ".tool")
-    asked, made, tested = (each for each in steps if "run" in each)
-
-    # What CI checks out is a commit or a tag of this checkout.
-    git = ["git", "-C", str(ROOT), "cat-file", "-e", f"{tool['ref']}^{{commit}}"]
-    assert subprocess.run(git, check=False).returncode == 0
-    refused = bash(asked["run"], folder, LONGHAUL="")
-    assert refused.returncode != 0
-    assert "set the variable LONGHAUL_REPOSITORY" in refused.stderr
-    assert bash(asked["run"], folder, LONGHAUL="owner/name").returncode == 0
-    (folder / ".tool").symlink_to(ROOT)
-    dry = bash(f'make() {{ command make --dry-run "$@"; }}; {made["run"]}', folder)
-    assert dry.returncode == 0, dry.stderr
-    program, command = tested["run"].split()
-    assert program == ".tool/.venv/bin/longhaul"
-    assert run("--project", str(folder), command, "--help")[0] == 0
-
-
-def test_a_tag_on_the_checked_out_commit_is_its_revision(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_workflow_that_init_writes_installs_this_version_and_runs_what_exists(
+    folder: Path,
 ) -> None:
-    def git(*arguments: str) -> str:
-        command = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b.c"]
-        return subprocess.check_output([*command, *arguments], text=True).strip()
+    workflow = yaml.safe_load((folder / ".github/workflows/tests.yml").read_text())
+    installed, tested = (each for each in workflow["jobs"]["test"]["steps"] if "run" in each)
+    shown = f'pip() {{ printf "%s" "$*"; }}; {installed["run"]}'
 
-    monkeypatch.setattr("longhaul.config.version._REPOSITORY", tmp_path)
-    (tmp_path / "pyproject.toml").write_text('[project]\nversion = "1.2.0"\n')
-    assert revision() == "v1.2.0"  # no repository: all that is known
-    git("init", "--quiet")
-    git("commit", "--quiet", "--allow-empty", "-m", "first")
-    assert revision() == git("rev-parse", "HEAD")
-    git("tag", "v1.2.0")
-    assert revision() == "v1.2.0"
+    refused = bash(shown, folder, WHEELS="")
+    assert refused.returncode != 0
+    assert "set the variable LONGHAUL_WHEELS" in refused.stderr
+    asked = bash(shown, folder, WHEELS="https://example.com/wheels").stdout
+    wheel = f"longhaul-{version()}-py3-none-any.whl"
+    assert asked == f"install longhaul[local] @ https://example.com/wheels/{wheel}"
+    program, command = tested["run"].split()
+    assert program == "longhaul"
+    assert run("--project", str(folder), command, "--help")[0] == 0
 
 
 def test_what_projects_need_is_installed_without_the_tools_of_development() -> None:

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from longhaul.cli.commands.new_job import job_text, test_text
 from longhaul.cli.errors import CommandError, ExitStatus
-from longhaul.config.version import revision, version
+from longhaul.config.version import version
 
 _FILES: Final = Path(__file__).resolve().parent.parent / "new_project"
 _EXAMPLE: Final = "count_rows"
@@ -27,7 +27,7 @@ _PLACES: Final = {
 
 def files_of(name: str) -> dict[str, str]:
     """Path → text of a new project in a folder of that name."""
-    values = {"name": name, "stack": stack_name(name), "version": version(), "ref": revision()}
+    values = {"name": name, "stack": stack_name(name), "version": version()}
     texts = {
         place: _Text((_FILES / file).read_text("utf-8")).substitute(values)
         for file, place in _PLACES.items()
