@@ -15,7 +15,9 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_lambda_event_sources as event_sources
 from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 HANDLERS: Final = Path(__file__).with_name("handlers")
@@ -48,6 +50,11 @@ class ReportsStack(Stack):
         ended = self._function("ReportEnded", "report_ended")
         ended.add_environment("REPORTS_BUCKET", reports.bucket_name)
         reports.grant_put(ended)
+        # Keeps the events while the function fails.
+        endings = sqs.Queue(self, "Endings", enforce_ssl=True)
+        ended.add_event_source(
+            event_sources.SqsEventSource(endings, report_batch_item_failures=True)
+        )
         events.Rule(
             self,
             "JobEnded",
@@ -56,7 +63,7 @@ class ReportsStack(Stack):
                 detail_type=["Longhaul Job Ended"],
                 detail={"stage": [STAGE]},
             ),
-            targets=[targets.LambdaFunction(ended)],
+            targets=[targets.SqsQueue(endings)],
         )
 
         cloudwatch.Alarm(
