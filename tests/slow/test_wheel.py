@@ -1,13 +1,15 @@
 """The wheel on a machine without a checkout: in empty environments, with what README says."""
 
+import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -169,3 +171,30 @@ def _files(folder: Path) -> dict[str, bytes]:
 def _is_content(name: str) -> bool:
     """Metadata of the assembly has paths of the machine."""
     return name.startswith("asset.") or name.endswith(".template.json")
+
+
+def test_a_job_runs_on_the_embedded_aws(local: Installation, project: Path) -> None:
+    (project / "rows.csv").write_text("city,km\nOslo,3\nRome,5\nOslo,4\n")
+    with subprocess.Popen(
+        [local.bin / "longhaul", "up", "--port", "0"],
+        cwd=project,
+        env=local.environment(),
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as up:
+        assert up.stdout is not None
+        try:
+            ready: dict[str, Any] = json.loads(up.stdout.readline())
+            bucket = ready["outputs"]["DataBucketName"]
+            sent = local.run(
+                *("longhaul", "submit", "--job", "count_rows", "--job-id", "counted"),
+                *("--input", f"rows=file://{project / 'rows.csv'}", "--param", "column=city"),
+                *("--output", f"s3://{bucket}/counted/", "--wait"),
+                cwd=project,
+            )
+            assert sent.returncode == 0, sent.stderr
+            status = local.run("longhaul", "status", "counted", "--json", cwd=project)
+            assert json.loads(status.stdout)["state"] == "SUCCEEDED"
+        finally:
+            up.send_signal(signal.SIGTERM)
+    assert list(local.site.rglob(".longhaul")) == []
