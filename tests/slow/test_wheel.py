@@ -23,7 +23,7 @@ NEEDED: Final = ("longhaul", "functions", "cdk.json", ".dockerignore", "requirem
 DESCRIBED: Final = ("setup.py", "pyproject.toml", "README.md", "LICENSE")
 BASE_LIMIT: Final = 120 * 10**6
 INSTALLED_WITHIN_S: Final = 1800
-RUN_WITHIN_S: Final = 600
+RUN_WITHIN_S: Final = 1800
 
 
 class Installation:
