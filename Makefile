@@ -141,6 +141,19 @@ wheel: .venv/.set-up ## Build dist/longhaul-….whl, which works without this ch
 	  --wheel-dir dist .
 	@echo "written: dist/"
 
+.PHONY: release
+release: .venv/.set-up ## Build the wheel of the version in pyproject.toml, and tag the commit
+	@version=$$($(BIN)/python -c 'from longhaul.config.version import version; print(version())'); \
+	  test -z "$$(git status --porcelain)" || { \
+	    echo "commit first: the tag would name other files than the wheel has"; exit 1; }; \
+	  grep -Eq "^## $$version \([0-9]{4}-[0-9]{2}-[0-9]{2}\)$$" CHANGELOG.md || { \
+	    echo "CHANGELOG.md has no heading '## $$version (YYYY-MM-DD)': write it, and commit"; exit 1; }; \
+	  ! git rev-parse -q --verify "refs/tags/v$$version" >/dev/null || { \
+	    echo "v$$version is released: raise the version in pyproject.toml"; exit 1; }; \
+	  $(MAKE) --no-print-directory wheel && \
+	  git tag -a "v$$version" -m "Longhaul $$version" && \
+	  echo "tagged: v$$version; publish it with git push origin v$$version"
+
 WORLDS ?= 10000
 
 .PHONY: soak
