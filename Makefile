@@ -179,8 +179,8 @@ walks: .venv/.set-up-dev ## Follow one message through the files of the code, ov
 .PHONY: bench
 bench: .venv/.set-up ## Compare with plain Spark; needs a quiet machine and half an hour
 	@$(BIN)/python -m longhaul.runner.spark.aot_training
-	@$(BIN)/python benchmarks/spark_start.py
-	@$(BIN)/python benchmarks/spark_throughput.py
+	@$(BIN)/python -m benchmarks.spark_start
+	@$(BIN)/python -m benchmarks.spark_throughput
 
 .PHONY: clean
 clean: ## Remove what was built; downloads in .cache/ stay

@@ -16,8 +16,8 @@ LIMIT_S = 900
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["benchmarks/spark_start.py", "--runs", "1"],
-        ["benchmarks/spark_throughput.py", "--runs", "1", "--mb", "2"],
+        ["-m", "benchmarks.spark_start", "--runs", "1"],
+        ["-m", "benchmarks.spark_throughput", "--runs", "1", "--mb", "2"],
         ["-m", "benchmarks.handlers", "--runs", "1"],
     ],
 )
