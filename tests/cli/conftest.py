@@ -3,7 +3,7 @@
 import json
 from collections import deque
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from longhaul.domain.lease import Lease, Owed, State
 from longhaul.domain.message import Message
 from longhaul.domain.outcome import settle
 from longhaul.domain.verdict import Evidence, OutcomeClass, Verdict
+from longhaul.engines.aws_lambda.meaning import reference
 from longhaul.settings import VARIABLE, RuntimeSettings, Stage
 from longhaul.wiring import Wiring
 from simulation.aws.account import (
@@ -214,6 +215,12 @@ class World:
         for owed in after.owed:
             after = self.parts.leases.strike(after, Owed(owed), now)
         return after
+
+    def claim_tiny(self, job_id: str, until: datetime) -> tuple[Lease, str]:
+        """A job in an invocation, which has ended for certain `until` then; and its reference."""
+        task = reference("arn:aws:lambda:us-east-1:1:function:tiny", "request", until)
+        lease = self.claim(job_id)
+        return self.parts.leases.register_task(lease.id, task, self.clock.now()), task
 
     def bury(self, job_id: str, kind: str = "failed", why: str = "why", **attributes: Any) -> str:
         """Send a dead letter as Longhaul does, and return its message id."""

@@ -9,7 +9,7 @@ from longhaul.domain import attributes
 from longhaul.domain.attributes import text
 from longhaul.domain.message import Message
 from longhaul.domain.verdict import Evidence
-from longhaul.engines.aws_lambda.meaning import ended, reference
+from longhaul.engines.aws_lambda.meaning import ended
 from simulation.aws.service import Call, Proceed, client_error
 from simulation.aws.sqs.batch import EntryFault
 from tests.builders import DEAD_LETTER_QUEUE_URL
@@ -321,10 +321,8 @@ def test_a_letter_that_sqs_refuses_stays_and_the_others_are_sent_back(world: Wor
 def test_a_redrive_says_until_when_a_tiny_job_waits_for_its_invocation(
     world: World, *, says_its_name: bool
 ) -> None:
-    lease = world.claim("flights")
     until = world.clock.now() + timedelta(minutes=15)
-    task = reference("arn:aws:lambda:us-east-1:1:function:tiny", "request", until)
-    lease = world.parts.leases.register_task(lease.id, task, world.clock.now())
+    lease, task = world.claim_tiny("flights", until)
     said = ended("exit code 1", task) if says_its_name else "exit code 1"
     cause = json.dumps({"errorMessage": said, "errorType": "JobEnded"})
     world.end(lease, evidence=Evidence("JobEnded", cause))

@@ -9,7 +9,6 @@ from longhaul.cli.target import Target
 from longhaul.domain.lease import Owed, State
 from longhaul.domain.lineage import Group, Lineage
 from longhaul.domain.verdict import OutcomeClass
-from longhaul.engines.aws_lambda.meaning import reference
 from tests.builders import QUEUE_URL, stage
 from tests.cli.conftest import World
 
@@ -85,10 +84,8 @@ def test_filters_by_state_and_age(world: World) -> None:
 def test_a_tiny_job_that_is_released_says_which_invocation_it_waits_for(
     world: World, *, hangs: bool
 ) -> None:
-    lease = world.claim("flights")
     until = world.clock.now() + timedelta(minutes=15)
-    task = reference("arn:aws:lambda:us-east-1:1:function:tiny", "request", until)
-    lease = world.parts.leases.register_task(lease.id, task, world.clock.now())
+    lease, _ = world.claim_tiny("flights", until)
     retry_at = until + timedelta(seconds=1) if hangs else world.clock.now()
     released = replace(
         lease, state=State.RELEASED, settled_attempt=1, retry_at=retry_at, last_class="stalled"

@@ -315,20 +315,14 @@ def test_job_sent_by_hand_stands_in_for_each_opener_that_it_skips(
 def test_join_hears_of_a_job_whose_stage_leads_nowhere_since_a_deploy(
     context: Context, emitted: Any
 ) -> None:
-    stages = of(
-        stage(next=("a",)),
-        stage(name="a", job="sql", next=("clean",)),
-        stage(name="clean", job="sql", next=("delays",)),
-        stage(name="delays", job="sql", join=True, opener="main"),
-    )
-    with deployed(check=True, stages=stages) as stack:
-        begun(stack, context, {"a": requests(2)})
-        first, second = dispatched(stack, stages[1], context)
+    with deployed(check=True, stages=BY_DATE) as stack:
+        begun(stack, context, {"fetch": requests(2)})
+        first, second = dispatched(stack, BY_DATE[1], context)
         commit(stack, first, seal="5ea1")
         settled(first, context)
-        lead_nowhere = stages[1].model_copy(update={"next": ()})
-        to_clean = stages[0].model_copy(update={"next": ("a", "clean")})
-        stack.deploy((to_clean, lead_nowhere, *stages[2:]))
+        lead_nowhere = BY_DATE[1].model_copy(update={"next": ()})
+        to_clean = BY_DATE[0].model_copy(update={"next": ("fetch", "clean")})
+        stack.deploy((to_clean, lead_nowhere, *BY_DATE[2:]))
         commit(stack, second, emitted, seal="5ea1")
         settled(second, context)
 
@@ -420,15 +414,9 @@ def test_outer_join_waits_for_an_inner_one_whose_opener_emitted_none_and_was_tak
 def test_what_was_counted_is_sent_though_a_deploy_leads_elsewhere_in_between(
     context: Context, at: int
 ) -> None:
-    stages = of(
-        stage(next=("a",)),
-        stage(name="a", job="sql", next=("clean",)),
-        stage(name="clean", job="sql", next=("delays",)),
-        stage(name="delays", job="sql", join=True, opener="main"),
-        stage(name="b", job="sql"),
-    )
+    stages = (*BY_DATE, *of(stage(), stage(name="b", job="sql"))[1:])
     with deployed(check=True, stages=stages) as stack:
-        begun(stack, context, {"a": requests(1)})
+        begun(stack, context, {"fetch": requests(1)})
         (row,) = dispatched(stack, stages[1], context)
         commit(stack, row, seal="5ea1")
         with dying(stack, at, after=True):
@@ -436,7 +424,7 @@ def test_what_was_counted_is_sent_though_a_deploy_leads_elsewhere_in_between(
         was_settled = stack.parts.leases.load(row.key).state is State.SUCCEEDED  # type: ignore[union-attr]
         elsewhere = stages[1].model_copy(update={"next": ("b",)})
         stack.deploy(
-            (stages[0].model_copy(update={"next": ("a", "clean")}), elsewhere, *stages[2:])
+            (stages[0].model_copy(update={"next": ("fetch", "clean")}), elsewhere, *stages[2:])
         )
         settled(row, context)
         sweeper.lambda_handler(event("sweeper", "schedule"), context)
