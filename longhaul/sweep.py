@@ -4,13 +4,14 @@ Events report most of it within seconds; a sweep finds the rest. It is idempoten
 never blocks the others.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import islice
 from random import Random
+from typing import TypeVar
 
 from aws_lambda_powertools import Logger
 
@@ -78,6 +79,7 @@ class SweepReport:
 
 
 Check = Callable[[Lease, SweepReport], None]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -281,10 +283,7 @@ class Sweeper:
         One listing when there are none: the lists have a prefix of their own, and their names have
         the attempt.
         """
-        listed = list(self.publisher.listed())
-        order.shuffle(listed)
-        for start in range(0, len(listed), _PAGE):
-            page = listed[start : start + _PAGE]
+        for page in _pages(self.publisher.listed(), order):
             rows = self.leases.load_many(attempt.key for attempt in page)
             cleared = []
             for attempt in page:
@@ -326,16 +325,21 @@ class Sweeper:
 
         Those that cannot be read are counted and passed over.
         """
-        keys = list(self.index.open_keys(stage, what))
-        order.shuffle(keys)
-        for start in range(0, len(keys), _PAGE):
-            page = keys[start : start + _PAGE]
+        for page in _pages(self.index.open_keys(stage, what), order):
             rows = self.leases.load_many(page)
             report.unreadable += len(rows.unreadable)
             readable = dict(rows)
             for key in page:
                 if (lease := readable.get(key)) and lease.open_kind == what:
                     yield lease
+
+
+def _pages(found: Iterable[T], order: Random) -> Iterator[Sequence[T]]:
+    """All of them, in this sweep's order."""
+    shuffled = list(found)
+    order.shuffle(shuffled)
+    for start in range(0, len(shuffled), _PAGE):
+        yield shuffled[start : start + _PAGE]
 
 
 class StageGauges:
