@@ -31,6 +31,22 @@ CORE_CODE: Final = [
 NOT_CODE: Final = ["*", "!functions/**/*.py", *CORE_CODE]
 
 
+def named_for_sam(function: lambda_.Function) -> lambda_.CfnFunction:
+    """The function's resource, with a name by which `sam local invoke` finds it.
+
+    The name is the path below the stack, without what the CDK leaves out of logical ids. By itself
+    sam reads a name out of a path only where that has at most three parts.
+    """
+    resource = function.node.default_child
+    if not isinstance(resource, lambda_.CfnFunction):
+        raise TypeError("the CDK's function has no CloudFormation resource")
+    stack = Stack.of(function)
+    below = function.node.scopes[len(stack.node.scopes) :]
+    names = [scope.node.id for scope in below if scope.node.id != "Default"]
+    resource.add_metadata("SamResourceId", "".join(names))
+    return resource
+
+
 class SharedCode(Construct):
     """One code asset and one layer: a deploy uploads each once."""
 
@@ -111,6 +127,7 @@ class PythonFunction(lambda_.Function):
                 "POWERTOOLS_LOG_LEVEL": settings.log_level,
             },
         )
+        named_for_sam(self)
         # `role` and `timeout` of `Function` may be None by their types; these never are.
         self.execution_role = role
         self.timeout_s = int(timeout.to_seconds())

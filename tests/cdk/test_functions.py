@@ -17,6 +17,15 @@ def test_the_stack_has_four_functions(usual: Synthesis) -> None:
     assert set(usual.resources("AWS::Lambda::Function")) == NAMES
 
 
+def test_sam_calls_the_functions_by_the_names_that_the_docs_do(usual: Synthesis) -> None:
+    # sam reads a name out of a path of the CDK only where that has at most three parts.
+    assert {
+        resource["Metadata"]["SamResourceId"]
+        for resource in usual.template["Resources"].values()
+        if resource["Type"] == "AWS::Lambda::Function"
+    } == NAMES
+
+
 def test_functions_run_python_on_arm_traced_and_with_logs_that_end(usual: Synthesis) -> None:
     logs = usual.resources("AWS::Logs::LogGroup")
 

@@ -80,6 +80,7 @@ def test_sam_builds_the_image_with_a_user_that_can_add_the_emulator(
     assert metadata["aws:asset:property"] == "Code.ImageUri"
     assert metadata["aws:asset:dockerfile-path"] == "longhaul/runner/Dockerfile"
     assert metadata["aws:asset:docker-build-args"] == {"RUN_AS": "root"}
+    assert metadata["SamResourceId"] == "LambdaFunction"
 
 
 def test_it_has_the_settings_memory_and_disk_and_outlasts_its_jobs(

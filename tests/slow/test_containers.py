@@ -165,10 +165,10 @@ def test_sam_builds_the_function_of_the_size_tiny_and_invokes_it(sam_work_dir: P
     arguments["PYTHON_IMAGE"] = base_image()
     template_file.write_text(json.dumps(template))
     built = sam_work_dir / "built"
-    _sam("build", function, "--template", str(template_file), "--build-dir", str(built))
+    _sam("build", "LambdaFunction", "--template", str(template_file), "--build-dir", str(built))
 
     response = _invoke(
-        function,
+        "LambdaFunction",
         "events/tiny/lease-lost.json",
         *("--template", str(built / "template.yaml")),
         *("--env-vars", str(sam_work_dir / "sam-env.json")),

@@ -9,7 +9,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from longhaul.cdk.functions import ARCHITECTURE
+from longhaul.cdk.functions import ARCHITECTURE, named_for_sam
 from longhaul.cdk.grants import allow
 from longhaul.config.settings import Settings
 from longhaul.config.sizes import TinySize
@@ -64,9 +64,7 @@ class LambdaJobs(Construct):
             # The image's own is not writable here.
             environment={"TMPDIR": "/tmp"},  # noqa: S108 - the function's own
         )
-        resource = self.function.node.default_child
-        if not isinstance(resource, lambda_.CfnFunction):
-            raise TypeError("the CDK's function has no CloudFormation resource")
+        resource = named_for_sam(self.function)
         # For `sam build`, which knows an image by this name of the property. With
         # `from_image_asset` the CDK would say it, and build a second image.
         image.add_resource_metadata(resource, "Code.ImageUri")
