@@ -27,7 +27,7 @@ from longhaul.domain.lineage import Lineage
 from longhaul.domain.message import JobMessage, Message
 from longhaul.domain.notice import Notice
 from longhaul.domain.pace import Pace, Room, SlotUse
-from longhaul.domain.verdict import Evidence
+from longhaul.domain.verdict import StoppedTask
 from longhaul.metrics import Metric
 from longhaul.settings import Stage
 
@@ -405,19 +405,6 @@ class RunningTask:
 
     arn: str
     attempt: AttemptId
-
-
-@dataclass(frozen=True)
-class StoppedTask:
-    """A task after a request to stop it.
-
-    `is_gone`: nothing of it runs any more. `ended_as`: how it had ended by itself before.
-    `gone_by`: when it has ended at the latest, if a stop does not reach it.
-    """
-
-    is_gone: bool
-    ended_as: Evidence | None = None
-    gone_by: datetime | None = None
 
 
 class Tasks(Protocol):

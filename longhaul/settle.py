@@ -1,19 +1,16 @@
 """End an attempt: decide how it ended, write the outcome, then release or finish."""
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
 from aws_lambda_powertools import Logger
 
-from longhaul.domain import outcome
-from longhaul.domain.classify import classify, with_task
 from longhaul.domain.errors import LeaseChangedError
-from longhaul.domain.follow_ons import with_next
 from longhaul.domain.lease import AttemptId, Lease, State
-from longhaul.domain.removed_stage import without_retry
-from longhaul.domain.verdict import Evidence, OutcomeClass, Verdict
+from longhaul.domain.settlement import Settlement, decide_settle, why_stop
+from longhaul.domain.verdict import Evidence, OutcomeClass, StoppedTask
 from longhaul.finish import Finisher
 from longhaul.giving_up import GivingUp
 from longhaul.metrics import Metric, StageMetric
@@ -65,76 +62,57 @@ class Settler:
                 return "SUPERSEDED"
             if not lease.owns(attempt):
                 return self._settled_before(lease, attempt, until)
-            verdict = self._verdict(lease, evidence)
-            task_arn = lease.attempt.task_arn
-            if verdict.stop_task and task_arn:
-                # Stop the task before settling: after the write, a retry sees a settled attempt
-                # and skips the stop.
-                stopped = self.tasks.stop(task_arn, f"Longhaul: {verdict.kind}")
-                ended = stopped.ended_as
-                verdict = replace(verdict, gone_by=stopped.gone_by)
-                if ended is not None and verdict.kind in (
-                    OutcomeClass.STALLED,
-                    OutcomeClass.TIMED_OUT,
-                ):
-                    # It made no progress because it had ended, and Step Functions does not know
-                    # that yet. Its own end says whose fault it was.
-                    verdict, evidence = self._verdict(lease, ended), ended
-            stage = self.settings.stage_or_removed(lease.stage)
-            if stage.is_removed:
-                verdict = without_retry(verdict)
-            settlement = outcome.settle(
-                with_next(with_task(lease, evidence), self.settings),
-                verdict,
-                stage,
-                self.settings.lease,
+            settlement = decide_settle(
+                lease,
+                evidence,
+                self._stop_task(lease, evidence),
+                self.settings,
                 self.leases.aws_time(),  # compared with when messages were sent
                 self.rng,
             )
-            if not self.settings.has_tiny:
-                settlement = outcome.without_tiny(settlement)
             try:
                 self.leases.settle(lease, settlement.lease)
             except LeaseChangedError as error:
                 lease = error.current  # it committed, or another settle came first
                 continue
-            if verdict.kind in (OutcomeClass.NOT_PLACED, OutcomeClass.REFUSED):
-                self._lower_limit(stage)
-            logger.info(
-                "attempt settled",
-                # The error's name, not its text: a job's text may quote its data. It is in the row.
-                extra={
-                    "outcome": verdict.kind.value,
-                    "error": evidence.error,
-                    "state": settlement.lease.state.value,
-                    "lease": attempt.key,
-                },
-            )
-            if values := _measured(lease, settlement):
-                self.metrics.put(values, stage=lease.stage)
+            self._report(lease, settlement)
             settled = self.finisher.settled(settlement.lease, settlement.retry_in_s, until)
             if settlement.lease.attempt.output is None:
                 self.publisher.discard(attempt)
             return _settled_as(settled)
         raise RuntimeError(f"{attempt.key} keeps changing: settled by the next try or the sweeper")
 
+    def _stop_task(self, lease: Lease, evidence: Evidence) -> StoppedTask | None:
+        """Stop a task that may still run, and ask the engine how it had ended.
+
+        Before the write: after it, a retry sees a settled attempt and skips the stop.
+        """
+        task_arn = lease.attempt.task_arn
+        reason = why_stop(lease, evidence) if task_arn else None
+        return self.tasks.stop(task_arn, f"Longhaul: {reason}") if task_arn and reason else None
+
+    def _report(self, before: Lease, settlement: Settlement) -> None:
+        """Tell the stage's limit, the log and the metrics how the attempt ended."""
+        if settlement.verdict.kind in (OutcomeClass.NOT_PLACED, OutcomeClass.REFUSED):
+            self._lower_limit(self.settings.stage_or_removed(before.stage))
+        logger.info(
+            "attempt settled",
+            # The error's name, not its text: a job's text may quote its data. It is in the row.
+            extra={
+                "outcome": settlement.verdict.kind.value,
+                "error": settlement.error,
+                "state": settlement.lease.state.value,
+                "lease": before.key,
+            },
+        )
+        if values := _measured(before, settlement):
+            self.metrics.put(values, stage=before.stage)
+
     def _lower_limit(self, stage: Stage) -> None:
         try:
             self.slots.throttled(stage, self.clock.now())
         except Exception:  # a hint: the next refusal gives it again, and the settle must go on
             logger.exception("could not lower the stage's limit", extra={"stage": stage.name})
-
-    def _verdict(self, lease: Lease, evidence: Evidence) -> Verdict:
-        verdict = classify(lease, evidence)
-        if verdict.kind is OutcomeClass.SUPERSEDED:
-            # The attempt owns the lease, so a second task of it withdrew (RunTask's answer was
-            # lost). Step Functions follows that one, so the first one's end would go unnoticed.
-            return Verdict(
-                OutcomeClass.INTERRUPTED,
-                f"a second task withdrew: {verdict.detail}",
-                stop_task=True,
-            )
-        return verdict
 
     def _settled_before(
         self, lease: Lease, attempt: AttemptId, until: datetime | None
@@ -150,7 +128,7 @@ class Settler:
         return _settled_as(self.finisher.finish(lease, until))
 
 
-def _measured(before: Lease, settlement: outcome.Settlement) -> dict[Metric, float]:
+def _measured(before: Lease, settlement: Settlement) -> dict[Metric, float]:
     """What an attempt's end counts as. Refusals and cancels waste no work."""
     after = settlement.lease
     values: dict[Metric, float] = {}

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Mapping
 
+from longhaul.domain.verdict import StoppedTask
 from longhaul.engines.listed import engine_of
-from longhaul.ports import RunningTask, StoppedTask, Tasks
+from longhaul.ports import RunningTask, Tasks
 
 
 class AllTasks:

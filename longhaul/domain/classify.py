@@ -1,4 +1,4 @@
-"""How an attempt ended. Pure; what follows is in `domain.outcome`.
+"""How an attempt ended. Pure; what follows is in `domain.settlement`.
 
 Precedence: a committed output in the row, the runner's recorded result, our own error, what the
 engine says of the task. The row beats what Step Functions saw: an attempt that committed has

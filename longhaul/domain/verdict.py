@@ -98,6 +98,19 @@ class Evidence:
 
 
 @dataclass(frozen=True)
+class StoppedTask:
+    """A task after a request to stop it.
+
+    `is_gone`: nothing of it runs any more. `ended_as`: how it had ended by itself before.
+    `gone_by`: when it has ended at the latest, if a stop does not reach it.
+    """
+
+    is_gone: bool
+    ended_as: Evidence | None = None
+    gone_by: datetime | None = None
+
+
+@dataclass(frozen=True)
 class Verdict:
     """How an attempt ended.
 

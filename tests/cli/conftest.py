@@ -22,7 +22,7 @@ from longhaul.domain.classify import with_task
 from longhaul.domain.dead_letter import Reason, dead_letter
 from longhaul.domain.lease import Lease, Owed, State
 from longhaul.domain.message import Message
-from longhaul.domain.outcome import settle
+from longhaul.domain.settlement import after_verdict
 from longhaul.domain.verdict import Evidence, OutcomeClass, Verdict
 from longhaul.engines.aws_lambda.meaning import reference
 from longhaul.settings import VARIABLE, RuntimeSettings, Stage
@@ -203,7 +203,7 @@ class World:
     ) -> Lease:
         """End the job, with nothing owed."""
         now = self.clock.now()
-        after = settle(
+        after = after_verdict(
             with_task(lease, evidence),
             Verdict(kind, why),
             self.settings.stages[0],

@@ -3,7 +3,7 @@
 import random
 
 from longhaul.domain.lease import Lease
-from longhaul.domain.outcome import settle
+from longhaul.domain.settlement import after_verdict
 from longhaul.domain.verdict import OutcomeClass, Verdict
 from longhaul.settings import LeaseSettings
 from tests.builders import NOW, changed, stage
@@ -17,4 +17,4 @@ def other(lease: Lease, n: int) -> Lease:
 
 
 def after(lease: Lease, kind: OutcomeClass) -> Lease:
-    return settle(lease, Verdict(kind, "why"), STAGE, NUMBERS, NOW, random.Random(1)).lease
+    return after_verdict(lease, Verdict(kind, "why"), STAGE, NUMBERS, NOW, random.Random(1)).lease

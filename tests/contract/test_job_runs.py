@@ -13,12 +13,13 @@ from moto.backends import get_backend
 
 from longhaul.adapters.tasks import AllTasks
 from longhaul.domain.lease import AttemptId
+from longhaul.domain.verdict import StoppedTask
 from longhaul.engines.emr_serverless.meaning import name_of, reference
 from longhaul.engines.emr_serverless.tasks import EmrJobRuns
 from longhaul.local.emr_driver import JobRunObserver, JobRunSpec
 from longhaul.local.moto_repairs import emr_job_runs
 from longhaul.local.moto_repairs.patching import Patches
-from longhaul.ports import RunningTask, StoppedTask
+from longhaul.ports import RunningTask
 
 ROLE = "arn:aws:iam::123456789012:role/job"
 ATTEMPT = AttemptId("main#flights/2013-01", 1767323045000, 2)

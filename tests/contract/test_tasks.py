@@ -9,9 +9,8 @@ from botocore.exceptions import ClientError
 
 from longhaul.domain.classify import classify
 from longhaul.domain.lease import AttemptId
-from longhaul.domain.verdict import OutcomeClass
+from longhaul.domain.verdict import OutcomeClass, StoppedTask
 from longhaul.engines.fargate.tasks import EcsTasks
-from longhaul.ports import StoppedTask
 from simulation.aws.cloud import FakeAws
 from simulation.aws.ecs.tasks import Task
 from tests.builders import NOW, changed, running

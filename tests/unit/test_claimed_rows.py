@@ -23,8 +23,8 @@ from longhaul.domain.claim import (
 from longhaul.domain.dead_letter import reason_of
 from longhaul.domain.lease import Lease, Receive, State
 from longhaul.domain.lineage import Lineage
-from longhaul.domain.outcome import settle
 from longhaul.domain.request import JobRequest
+from longhaul.domain.settlement import after_verdict
 from longhaul.domain.verdict import OutcomeClass, Verdict
 from longhaul.settings import LeaseSettings
 from tests.builders import BODY, NOW, changed, message, running, stage
@@ -211,10 +211,10 @@ def test_dead_letter_counts_all_attempts_and_has_a_class_and_a_reason() -> None:
 
 def test_wait_for_a_place_begins_with_the_first_refusal_and_is_kept() -> None:
     refused = Verdict(OutcomeClass.NOT_PLACED, "no room")
-    first = settle(running(), refused, stage(), TIMING, LATER, random.Random(1)).lease
+    first = after_verdict(running(), refused, stage(), TIMING, LATER, random.Random(1)).lease
     assert first.unplaced_since == NOW
     again = changed(first, state=State.RUNNING, claimed_at=LATER)
-    second = settle(again, refused, stage(), TIMING, LATER, random.Random(1)).lease
+    second = after_verdict(again, refused, stage(), TIMING, LATER, random.Random(1)).lease
     assert second.unplaced_since == NOW
 
 
@@ -223,18 +223,23 @@ def test_job_without_a_place_is_dead_after_seven_days(waited_s: int, state: str)
     refused = Verdict(OutcomeClass.NOT_PLACED, "no room")
     now = NOW + timedelta(seconds=waited_s)
 
-    assert settle(running(), refused, stage(), TIMING, now, random.Random(1)).lease.state == state
+    assert (
+        after_verdict(running(), refused, stage(), TIMING, now, random.Random(1)).lease.state
+        == state
+    )
 
 
 @pytest.mark.parametrize("waited", [timedelta(0), timedelta(minutes=1), timedelta(days=8)])
 def test_wait_for_a_slot_does_not_count_as_a_lack_of_room(waited: timedelta) -> None:
     refused = Verdict(OutcomeClass.NOT_PLACED, "no room")
-    row = settle(running(), refused, stage(), TIMING, NOW, random.Random(1)).lease
+    row = after_verdict(running(), refused, stage(), TIMING, NOW, random.Random(1)).lease
     assert row.retry_at is not None
     back_off = row.retry_at - NOW
 
     row = next_attempt(row, None, TIMING, row.retry_at + waited)
-    again = settle(row, refused, stage(), TIMING, row.attempt.claimed_at, random.Random(1)).lease
+    again = after_verdict(
+        row, refused, stage(), TIMING, row.attempt.claimed_at, random.Random(1)
+    ).lease
 
     assert again.state is State.RELEASED
     assert again.unplaced_since == NOW + waited
@@ -263,6 +268,6 @@ def test_job_that_worked_for_days_had_a_place_until_its_work_stood_still(
     refused = Verdict(OutcomeClass.NOT_PLACED, "no executors")
     worked = changed(running(), unplaced_since=NOW, progress=progress, progress_at=LATER)
 
-    row = settle(worked, refused, stage(), TIMING, LATER, random.Random(1)).lease
+    row = after_verdict(worked, refused, stage(), TIMING, LATER, random.Random(1)).lease
 
     assert row.unplaced_since == since

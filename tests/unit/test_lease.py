@@ -27,7 +27,8 @@ from longhaul.domain.lease import (
     with_handle,
 )
 from longhaul.domain.lineage import Lineage
-from longhaul.domain.outcome import reopened, settle
+from longhaul.domain.outcome import reopened
+from longhaul.domain.settlement import after_verdict
 from longhaul.domain.verdict import ExitCode, OutcomeClass, Verdict
 from longhaul.settings import LeaseSettings
 from tests.builders import NOW, changed, running, stage
@@ -349,7 +350,7 @@ def test_a_wait_for_a_place_is_over_with_an_attempt_that_committed() -> None:
     row = reopened(before, LeaseSettings(), LATER, Random(1))
     again = next_attempt(row, None, LeaseSettings(), LATER)
     refused = Verdict(OutcomeClass.REFUSED, "no right")
-    after = settle(again, refused, stage(), LeaseSettings(), LATER, Random(1)).lease
+    after = after_verdict(again, refused, stage(), LeaseSettings(), LATER, Random(1)).lease
 
     assert after.state is State.RELEASED
     assert after.unplaced_since == LATER

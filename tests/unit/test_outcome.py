@@ -8,7 +8,8 @@ import pytest
 
 from longhaul.domain.classify import classify
 from longhaul.domain.lease import Lease, Owed, State
-from longhaul.domain.outcome import Settlement, cancel_waiting, noted_gone, settle, struck
+from longhaul.domain.outcome import cancel_waiting, noted_gone, struck
+from longhaul.domain.settlement import Settlement, after_verdict
 from longhaul.domain.verdict import Evidence, OutcomeClass, Verdict
 from longhaul.settings import LeaseSettings, RequestLimits
 from tests.builders import NOW, OUTPUT, changed, running, stage
@@ -20,7 +21,7 @@ def settled(
     kind: OutcomeClass, lease: Lease = STARTED, *, stop_task: bool = False, seed: int = 1
 ) -> Settlement:
     verdict = Verdict(kind, "why", stop_task)
-    return settle(lease, verdict, stage(), LeaseSettings(), NOW, random.Random(seed))
+    return after_verdict(lease, verdict, stage(), LeaseSettings(), NOW, random.Random(seed))
 
 
 REFUSED = {
@@ -42,7 +43,7 @@ def test_refusals_count_as_nothing_and_end_a_job_after_a_week_only(case: str) ->
     row, now, refusals = running(failures=2, interruptions=19), NOW, 0
     while row.state is not State.DEAD:
         row = replace(row, state=State.RUNNING)
-        settlement = settle(
+        settlement = after_verdict(
             row, classify(row, evidence), stage(), LeaseSettings(), now, random.Random(refusals)
         )
         row, refusals = settlement.lease, refusals + 1
@@ -71,7 +72,7 @@ def test_success_owes_its_publish_and_the_delete() -> None:
 
 def test_success_in_a_stage_with_next_owes_its_follow_ons_before_the_delete() -> None:
     verdict = Verdict(OutcomeClass.SUCCEEDED, "")
-    after = settle(
+    after = after_verdict(
         STARTED, verdict, stage(next=("other",)), LeaseSettings(), NOW, random.Random(1)
     ).lease
     assert after.owed == (Owed.PUBLISH, Owed.FOLLOW_ONS, Owed.DELETE)
@@ -156,7 +157,7 @@ def test_out_of_memory_grows_a_job_to_the_ceiling_of_its_stage_alone(
     size: str, next_size: str
 ) -> None:
     execution = STARTED.input.model_copy(update={"size": size})
-    after = settle(
+    after = after_verdict(
         replace(STARTED, execution_input=execution.model_dump_json()),
         Verdict(OutcomeClass.OUT_OF_MEMORY, ""),
         stage(limits=RequestLimits(max_size="medium")),
@@ -188,7 +189,7 @@ def test_too_little_disk_at_the_largest_size_is_the_end_and_names_the_way_out(
     engine: str, advice: str
 ) -> None:
     execution = STARTED.input.model_copy(update={"size": "medium", "engine": engine})
-    after = settle(
+    after = after_verdict(
         replace(STARTED, execution_input=execution.model_dump_json()),
         Verdict(OutcomeClass.OUT_OF_DISK, "No space left on device"),
         stage(limits=RequestLimits(max_size="medium")),
@@ -239,7 +240,7 @@ def test_uploads_that_are_gone_are_noted_with_the_time_of_the_look() -> None:
 
 
 def test_long_error_is_cut() -> None:
-    after = settle(
+    after = after_verdict(
         STARTED,
         Verdict(OutcomeClass.FAILED, "x" * 10_000),
         stage(),

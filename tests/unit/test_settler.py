@@ -9,9 +9,8 @@ from unittest.mock import Mock
 import pytest
 
 from longhaul.domain.lease import Lease, State
-from longhaul.domain.verdict import Evidence, OutcomeClass, Verdict
+from longhaul.domain.verdict import Evidence, OutcomeClass, StoppedTask, Verdict
 from longhaul.metrics import StageMetric
-from longhaul.ports import StoppedTask
 from longhaul.settle import Settler
 from tests.builders import NOW, changed, running, settings
 from tests.unit.use_cases import alone
@@ -36,7 +35,7 @@ def settled(found: Settler, kind: OutcomeClass, own: OutcomeClass = OutcomeClass
     """The row that is written for an end of that kind. `own`: the kind of the task's own end."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            "longhaul.settle.classify",
+            "longhaul.domain.settlement.classify",
             lambda _, evidence: Verdict(own if evidence is OWN_END else kind, "x", stop_task=True),
         )
         found.settle(ATTEMPT, Evidence("any"))

@@ -15,9 +15,9 @@ from longhaul.domain.classify import classify as classify_evidence
 from longhaul.domain.classify import with_task
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.lease import Lease
-from longhaul.domain.outcome import settle, without_tiny
 from longhaul.domain.policy import parse_request
 from longhaul.domain.request import read_request
+from longhaul.domain.settlement import after_verdict, without_tiny
 from longhaul.domain.verdict import Evidence, OutcomeClass, Verdict
 from longhaul.engines.aws_lambda.meaning import (
     LAMBDA,
@@ -104,19 +104,19 @@ def test_a_stack_without_the_size_and_the_other_engine_refuse_it() -> None:
 def test_out_of_memory_goes_on_with_small_on_fargate() -> None:
     row = claimed(size="tiny")
     verdict = Verdict(OutcomeClass.OUT_OF_MEMORY, "full")
-    after = settle(row, verdict, stage(), LeaseSettings(), NOW, random.Random(1)).lease
+    after = after_verdict(row, verdict, stage(), LeaseSettings(), NOW, random.Random(1)).lease
     assert (after.input.engine, after.input.size) == ("fargate", "small")
 
 
 def test_a_job_that_waits_goes_on_with_small_once_the_size_was_taken_out_of_the_settings() -> None:
     row = claimed(size="tiny")
     refused = Verdict(OutcomeClass.NOT_PLACED, "no such function")
-    settled = settle(row, refused, stage(), LeaseSettings(), NOW, random.Random(1))
+    settled = after_verdict(row, refused, stage(), LeaseSettings(), NOW, random.Random(1))
     after = without_tiny(settled)
     assert (after.lease.input.engine, after.lease.input.size) == ("fargate", "small")
     assert without_tiny(after) == after
     assert after.lease.retry_at == settled.lease.retry_at
-    dead = settle(
+    dead = after_verdict(
         row,
         Verdict(OutcomeClass.PERMANENT, "no such column"),
         stage(),
@@ -135,7 +135,7 @@ def test_the_next_attempt_waits_until_an_invocation_that_goes_on_is_surely_over(
     row = claimed(size="tiny")
     gone_by = NOW + timedelta(minutes=11)
     verdict = Verdict(OutcomeClass.STALLED, "no progress", stop_task=True, gone_by=gone_by)
-    after = settle(row, verdict, stage(), LeaseSettings(), NOW, random.Random(1)).lease
+    after = after_verdict(row, verdict, stage(), LeaseSettings(), NOW, random.Random(1)).lease
     assert after.retry_at is not None
     assert after.retry_at >= gone_by
 

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
+from longhaul.domain.verdict import StoppedTask
 from longhaul.engines.aws_lambda.meaning import ends_by
-from longhaul.ports import Clock, RunningTask, StoppedTask
+from longhaul.ports import Clock, RunningTask
 
 
 class Invocations:

@@ -6,8 +6,9 @@ from typing import Any, Final
 from botocore.exceptions import ClientError
 
 from longhaul.adapters.errors import code_of
+from longhaul.domain.verdict import StoppedTask
 from longhaul.engines.emr_serverless.meaning import attempt_of, name_in, reference
-from longhaul.ports import RunningTask, StoppedTask
+from longhaul.ports import RunningTask
 
 # States of a job run that runs, or will run.
 _ALIVE: Final = ("SUBMITTED", "QUEUED", "PENDING", "SCHEDULED", "RUNNING")

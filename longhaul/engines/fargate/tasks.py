@@ -7,9 +7,9 @@ from botocore.exceptions import ClientError
 
 from longhaul.adapters.errors import code_of, message_of
 from longhaul.domain.lease import AttemptId
-from longhaul.domain.verdict import Evidence
+from longhaul.domain.verdict import Evidence, StoppedTask
 from longhaul.engines.fargate.meaning import job_container
-from longhaul.ports import RunningTask, StoppedTask
+from longhaul.ports import RunningTask
 
 if TYPE_CHECKING:
     from mypy_boto3_ecs import ECSClient

@@ -9,7 +9,7 @@ _FINISH: Final = "longhaul/finish.py"
 _FOLLOW_ONS: Final = "longhaul/domain/follow_ons.py"
 _JOINS: Final = "longhaul/adapters/dynamodb/joins.py"
 _LEASES: Final = "longhaul/adapters/dynamodb/leases.py"
-_OUTCOME: Final = "longhaul/domain/outcome.py"
+_SETTLEMENT: Final = "longhaul/domain/settlement.py"
 
 FOLLOW_ONS: Final = (
     Mutant(
@@ -20,19 +20,19 @@ FOLLOW_ONS: Final = (
     ),
     Mutant(
         "follow-ons are sent before the publish",
-        _OUTCOME,
+        _SETTLEMENT,
         "owed = (*publish, *follow_ons, Owed.DELETE)",
         "owed = (*follow_ons, *publish, Owed.DELETE)",
     ),
     Mutant(
         "the message is deleted before the follow-ons",
-        _OUTCOME,
+        _SETTLEMENT,
         "owed = (*publish, *follow_ons, Owed.DELETE)",
         "owed = (*publish, Owed.DELETE, *follow_ons)",
     ),
     Mutant(
         "what was emitted is forgotten where a deploy leads nowhere",
-        _OUTCOME,
+        _SETTLEMENT,
         "is_followed = stage.next or lease.leads_to or has_emitted or has_joins(lease)",
         "is_followed = stage.next",
     ),

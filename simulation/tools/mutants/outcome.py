@@ -7,6 +7,7 @@ from simulation.tools.mutants.mutant import Mutant
 _BEAT: Final = "longhaul/domain/beat.py"
 _FINISH: Final = "longhaul/finish.py"
 _OUTCOME: Final = "longhaul/domain/outcome.py"
+_SETTLEMENT: Final = "longhaul/domain/settlement.py"
 _SETTLE: Final = "longhaul/settle.py"
 _SLOTS: Final = "longhaul/adapters/dynamodb/slots.py"
 _STARTING: Final = "longhaul/starting.py"
@@ -16,13 +17,13 @@ _CLASSIFY: Final = "longhaul/domain/classify.py"
 OUTCOME: Final = (
     Mutant(
         "the message is deleted before the publish",
-        _OUTCOME,
+        _SETTLEMENT,
         "owed = (*publish, *follow_ons, Owed.DELETE)",
         "owed = (Owed.DELETE, *follow_ons, *publish)",
     ),
     Mutant(
         "settle publishes nothing",
-        _OUTCOME,
+        _SETTLEMENT,
         "publish = () if lease.attempt.published_at else (Owed.PUBLISH,)",
         "publish: tuple[Owed, ...] = ()",
     ),
@@ -46,25 +47,25 @@ OUTCOME: Final = (
     ),
     Mutant(
         "an interruption counts as a failure",
-        _OUTCOME,
+        _SETTLEMENT,
         "row = replace(row, interruptions=lease.interruptions + 1)\n        hopeless = row.interruptions >= timing.max_interruptions",
         "row = replace(row, interruptions=lease.interruptions + 1, failures=lease.failures + 1)\n        hopeless = row.failures >= lease.max_attempts",
     ),
     Mutant(
         "a job gets one attempt too many",
-        _OUTCOME,
+        _SETTLEMENT,
         "row.failures >= lease.max_attempts",
         "row.failures > lease.max_attempts",
     ),
     Mutant(
         "a job gets one attempt too few",
-        _OUTCOME,
+        _SETTLEMENT,
         "row.failures >= lease.max_attempts",
         "row.failures >= lease.max_attempts - 1",
     ),
     Mutant(
         "the next attempt does not wait for a stop",
-        _OUTCOME,
+        _SETTLEMENT,
         "        wait = max(wait, schedule.stop_clearance_s(timing))",
         "        wait += 0",
     ),
@@ -77,8 +78,8 @@ OUTCOME: Final = (
     Mutant(
         "settle does not stop a timed-out task",
         _SETTLE,
-        "if verdict.stop_task and task_arn:",
-        "if False:",
+        "self._stop_task(lease, evidence)",
+        "None",
     ),
     Mutant(
         "an aborted execution counts as a failure",

@@ -56,8 +56,8 @@ RARE: Final = (
     Mutant(
         "a void commit that ends a job leaves the time of its success",
         _OUTCOME,
-        "return _dead(replace(row, settled_at=now))",
-        "return _dead(row)",
+        "return dead(replace(row, settled_at=now))",
+        "return dead(row)",
         test="tests/unit/test_lease.py::test_job_whose_commit_was_void_too_often_is_dead",
     ),
     Mutant(

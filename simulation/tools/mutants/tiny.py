@@ -5,7 +5,7 @@ from typing import Final
 from simulation.tools.mutants.mutant import Mutant
 
 _LAMBDA: Final = "longhaul/engines/aws_lambda/meaning.py"
-_OUTCOME: Final = "longhaul/domain/outcome.py"
+_SETTLEMENT: Final = "longhaul/domain/settlement.py"
 
 TINY: Final = (
     Mutant(
@@ -16,7 +16,7 @@ TINY: Final = (
     ),
     Mutant(
         "a tiny job that is out of memory stays tiny",
-        _OUTCOME,
+        _SETTLEMENT,
         "larger = sizes[max(place, min(place + 1, sizes.index(largest)))]",
         "larger = sizes[max(place, min(place + (1 if place else 0), sizes.index(largest)))]",
     ),
@@ -34,7 +34,7 @@ TINY: Final = (
     ),
     Mutant(
         "the next attempt does not wait for an invocation that goes on",
-        _OUTCOME,
+        _SETTLEMENT,
         "if verdict.gone_by:",
         "if verdict.gone_by and row.stage == '':",
     ),

@@ -2,7 +2,8 @@
 
 from longhaul.cli.page.histories import Histories
 from longhaul.domain.lease import CommittedOutput, State
-from longhaul.domain.outcome import reopened, settle
+from longhaul.domain.outcome import reopened
+from longhaul.domain.settlement import after_verdict
 from longhaul.domain.verdict import OutcomeClass, Verdict
 from tests.builders import stage
 from tests.cli.conftest import World
@@ -37,7 +38,7 @@ def test_a_voided_commit_changes_the_remembered_attempt(world: World) -> None:
         lease.id, CommittedOutput(1, "pending", "s3://longhaul-data/clean/", 1, 1)
     )
     numbers, rng = world.settings.lease, world.parts.rng
-    row = settle(
+    row = after_verdict(
         committed, Verdict(OutcomeClass.SUCCEEDED, ""), stage(), numbers, world.clock.now(), rng
     ).lease
     leases.settle(committed, row)
