@@ -10,7 +10,7 @@ import pytest
 from pyiceberg.conversions import to_bytes
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.schema import Schema
-from pyiceberg.table import Table
+from pyiceberg.table import Table, Transaction
 from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.update import AssertTableUUID
 from pyiceberg.types import (
@@ -427,6 +427,111 @@ def test_numbers_are_widened_wherever_they_are(
     evolve(transaction, nested(105, written, 12, at=101), ())
 
     assert transaction.table_metadata.schema().as_struct() == nested(5, then, 12).as_struct()
+
+
+def with_parts(
+    number: IcebergType, digits: int = 9, *, required: bool = False
+) -> list[IcebergType]:
+    """The types of `nested`, each for a table of its own."""
+    return [
+        number,
+        StructType(NestedField(5, "n", number, required=required)),
+        ListType(5, number, element_required=required),
+        MapType(5, IntegerType(), 6, number, value_required=required),
+        MapType(5, number, 6, IntegerType(), value_required=required),
+        DecimalType(digits, 2),
+        StructType(NestedField(5, "n", DecimalType(digits, 2), required=required)),
+    ]
+
+
+def column(kind: IcebergType, *, required: bool = False) -> Schema:
+    return Schema(NestedField(1, "c", kind, required=required))
+
+
+def evolving(there: Schema) -> Transaction:
+    world = World()
+    world.tables.catalog.create_table(("lake", "t"), there, "s3://data/tables/lake/t")
+    return world.table().transaction()
+
+
+TAKEN = [
+    *zip(with_parts(LongType()), with_parts(LongType()), strict=True),
+    *zip(with_parts(LongType()), with_parts(IntegerType()), strict=True),
+    *zip(with_parts(DoubleType()), with_parts(FloatType()), strict=True),
+    *zip(with_parts(StringType()), with_parts(StringType()), strict=True),
+    *zip(with_parts(LongType(), 9), with_parts(LongType(), 8), strict=True),
+    *zip(with_parts(LongType()), with_parts(LongType(), required=True), strict=True),
+    *zip(with_parts(LongType(), required=True), with_parts(LongType(), required=True), strict=True),
+]
+
+
+@pytest.mark.parametrize(("there", "written"), TAKEN)
+def test_a_table_that_takes_the_values_is_left_alone(
+    there: IcebergType, written: IcebergType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transaction = evolving(column(there))
+    # pyiceberg looks at the whole table for each column that it is given.
+    monkeypatch.setattr(transaction, "update_schema", None)
+
+    evolve(transaction, column(written), ())
+
+
+def test_a_part_that_the_table_lacks_is_added() -> None:
+    there = StructType(NestedField(5, "n", LongType(), required=False))
+    written = StructType(
+        NestedField(5, "n", IntegerType(), required=False),
+        NestedField(6, "more", StringType(), required=False),
+    )
+    transaction = evolving(column(there))
+
+    evolve(transaction, column(written), ())
+
+    (evolved,) = transaction.table_metadata.schema().fields
+    assert isinstance(evolved.field_type, StructType)
+    assert [(part.name, part.field_type) for part in evolved.field_type.fields] == [
+        ("n", LongType()),
+        ("more", StringType()),
+    ]
+
+
+def test_a_column_that_is_widened_stays_not_null() -> None:
+    transaction = evolving(column(IntegerType(), required=True))
+
+    evolve(transaction, column(LongType()), {"c"})
+
+    assert transaction.table_metadata.schema().as_struct() == StructType(
+        NestedField(1, "c", LongType(), required=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("there", "written", "path"),
+    [
+        *zip(
+            with_parts(IntegerType())[:5],
+            with_parts(StringType())[:5],
+            ["c", "c.n", "c.element", "c.value", "c.key"],
+            strict=True,
+        ),
+        (IntegerType(), DecimalType(9, 2), "c"),
+        (DecimalType(9, 2), IntegerType(), "c"),
+        (DecimalType(9, 2), DecimalType(9, 3), "c"),
+    ],
+)
+def test_what_does_not_fit_is_named_wherever_it_is(
+    there: IcebergType, written: IcebergType, path: str
+) -> None:
+    transaction = evolving(column(there))
+
+    with pytest.raises(OccupiedError, match=rf"^column {path} is \S.* in the table, and "):
+        evolve(transaction, column(written), ())
+
+
+def test_keys_of_a_map_are_not_widened() -> None:
+    there, written = (MapType(5, key, 6, IntegerType()) for key in (IntegerType(), LongType()))
+
+    with pytest.raises(OccupiedError, match="do not fit the table's: Cannot update map keys"):
+        evolve(evolving(column(there)), column(written), ())
 
 
 def test_parts_of_a_column_stay_not_null() -> None:

@@ -149,7 +149,6 @@ def _numbered(ours: IcebergType, theirs: IcebergType) -> IcebergType:
                         field_id=there[field.name].field_id,
                         name=field.name,
                         field_type=_numbered(field.field_type, there[field.name].field_type),
-                        required=False,
                     )
                     for field in ours.fields
                 )

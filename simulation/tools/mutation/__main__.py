@@ -44,7 +44,7 @@ _MODULES = (
     "longhaul/engines/*/settings.py",
     "longhaul/engines/*/tasks.py",
     # Not `longhaul/runner/spark` and the catalogue: nearly each of their tests starts a JVM.
-    "jobs/*.py",
+    "longhaul/runner/*.py",
     "longhaul/runner/io/*.py",
     "longhaul/batch.py",
     "longhaul/beat.py",
