@@ -81,6 +81,22 @@ REGRESSIONS: Mapping[str, Plan] = {
         acts=(Act(42.7, "submit", "j0"), Act(90.2, "submit", "j1")),
         mix=Mix(skew_s=120.0),
     ),
+    "a hung JVM counted as cut off, because its task's clock was behind the heartbeat's": Plan(
+        seed=88002106,
+        jobs=(
+            Job(
+                "j0",
+                work_s=11.5,
+                endings=(Ending("jvm_hangs", 3.3), Ending("exits_with_0", 9.4)),
+                mode="append",
+                files=4,
+            ),
+        ),
+        acts=(Act(138.2, "submit", "j0"),),
+        mix=Mix(skew_s=120.0),
+        slots=2,
+        max_attempts=1,
+    ),
     "a new run began beside the task of the one that was cancelled": Plan(
         seed=3001128,
         jobs=(Job("j0", endings=(Ending("hangs", 2.1),), files=1),),
