@@ -51,8 +51,7 @@ up: .venv/.set-up ## Run the embedded AWS in the foreground, with the stack depl
 
 .PHONY: synth
 synth: .venv/.set-up ## Write the CloudFormation template to cdk.out/
-	@$(BIN)/python app.py
-	@echo "written: cdk.out/Longhaul.template.json"
+	@$(BIN)/longhaul synth
 
 # More arguments for the CDK CLI, such as -c 'longhaul={"stages": …}' or --profile.
 CDK_ARGS ?=

@@ -180,7 +180,7 @@ def test_without_a_project_the_checkout_serves(
     assert "`longhaul init DIR` makes one" in re.sub(r"\s+", " ", error)
 
 
-@pytest.mark.parametrize("command", ["test", "deploy", "diff"])
+@pytest.mark.parametrize("command", ["test", "deploy", "diff", "synth"])
 def test_wrong_settings_and_jobs_end_a_command_before_anything_is_done(
     folder: Path, command: str
 ) -> None:
@@ -199,7 +199,7 @@ def test_wrong_settings_and_jobs_end_a_command_before_anything_is_done(
     assert "jobs/late.py:1: has no `def run(spark, job)`" in said
 
 
-@pytest.mark.parametrize("command", ["deploy", "diff"])
+@pytest.mark.parametrize("command", ["deploy", "diff", "synth"])
 def test_a_requirement_that_the_image_could_not_install_is_refused(
     folder: Path, command: str
 ) -> None:

@@ -138,25 +138,11 @@ def test_a_projects_tests_run(local: Installation, project: Path) -> None:
 def test_the_functions_are_those_of_a_checkout_to_the_byte(
     local: Installation, project: Path, tmp_path: Path
 ) -> None:
-    mine = local.run(
-        *("python", "-m", "longhaul.cdk.app"),
-        LONGHAUL_PROJECT=str(project),
-        CDK_OUTDIR=str(tmp_path / "wheel"),
-        CDK_CONTEXT_JSON='{"aws:cdk:bundling-stacks": []}',
-    )
+    mine = local.run("longhaul", "synth", "--output", str(tmp_path / "wheel"), cwd=project)
     assert mine.returncode == 0, mine.stderr
-    subprocess.run(
-        [sys.executable, "-m", "longhaul.cdk.app"],
-        cwd=ROOT,
-        env=os.environ
-        | {
-            "LONGHAUL_PROJECT": str(project),
-            "CDK_OUTDIR": str(tmp_path / "checkout"),
-            "CDK_CONTEXT_JSON": '{"aws:cdk:bundling-stacks": []}',
-        },
-        check=True,
-        timeout=RUN_WITHIN_S,
-    )
+    assert Path(mine.stdout.strip()).is_file()
+    ours = ("longhaul.cli.cli", "--project", project, "synth", "--output", tmp_path / "checkout")
+    subprocess.run([sys.executable, "-m", *ours], cwd=ROOT, check=True, timeout=RUN_WITHIN_S)
 
     # Also the image, and the template: it names all assets by the hash of their content.
     assert _files(tmp_path / "wheel") == _files(tmp_path / "checkout")
