@@ -177,7 +177,7 @@ class Wiring:
     def tasks(self) -> Tasks:
         engines: dict[str, Tasks] = {
             FARGATE.name: EcsTasks(self._client("ecs"), self.settings.cluster_arn),
-            LAMBDA.name: Invocations(self.clock),
+            LAMBDA.name: Invocations(self.leases.aws_time),
         }
         if application := self.settings.emr_serverless:
             client = self._client("emr-serverless")

@@ -81,6 +81,34 @@ REGRESSIONS: Mapping[str, Plan] = {
         acts=(Act(42.7, "submit", "j0"), Act(90.2, "submit", "j1")),
         mix=Mix(skew_s=120.0),
     ),
+    "a clock that was ahead let the next attempt begin beside an invocation that went on": Plan(
+        seed=88003901,
+        jobs=(
+            Job(
+                "j0",
+                work_s=19.2,
+                endings=(Ending("hangs", 0.1), Ending("fails", 8.8), Ending("hangs", 10.7)),
+                output="shared",
+                size="tiny",
+            ),
+        ),
+        acts=(
+            Act(190.0, "submit", "j0"),
+            Act(218.6, "stop_execution", "j0"),
+            Act(241.6, "cancel", "j0"),
+            Act(322.4, "correct", "j0", work=3),
+        ),
+        mix=Mix(
+            calls=0.005,
+            events=0.3,
+            completes=0.6,
+            skew_s=120.0,
+            stale_handles="ignore",
+            index_lag_s=20.0,
+            reorder=True,
+        ),
+        faults=(Fault("dispatcher@m28#1", 1, "slow/6"),),
+    ),
     "a hung JVM counted as cut off, because its task's clock was behind the heartbeat's": Plan(
         seed=88002106,
         jobs=(

@@ -9,7 +9,7 @@ from longhaul.domain import attributes
 from longhaul.domain.attributes import text
 from longhaul.domain.message import Message
 from longhaul.domain.verdict import Evidence
-from longhaul.engines.aws_lambda.meaning import ended
+from longhaul.engines.aws_lambda.meaning import ended, ends_by
 from simulation.aws.service import Call, Proceed, client_error
 from simulation.aws.sqs.batch import EntryFault
 from tests.builders import DEAD_LETTER_QUEUE_URL
@@ -335,8 +335,8 @@ def test_a_redrive_says_until_when_a_tiny_job_waits_for_its_invocation(
     page = " ".join(world.run("status", "flights").stdout.split())
     waits = (
         "next run if it was sent again, starts when the invocation of attempt 1 has ended for"
-        f" certain, by {until:%Y-%m-%d %H:%M:%SZ}: it cannot be asked, nor stopped"
+        f" certain, by {ends_by(task):%Y-%m-%d %H:%M:%SZ}: it cannot be asked, nor stopped"
     )
     assert (waits in page) == (not says_its_name)
-    world.clock.advance(15 * 60)
+    world.clock.advance(17 * 60)
     assert "next run" not in world.run("status", "flights").stdout

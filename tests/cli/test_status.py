@@ -9,6 +9,7 @@ from longhaul.cli.target import Target
 from longhaul.domain.lease import Owed, State
 from longhaul.domain.lineage import Group, Lineage
 from longhaul.domain.verdict import OutcomeClass
+from longhaul.engines.aws_lambda.meaning import ends_by
 from tests.builders import QUEUE_URL, stage
 from tests.cli.conftest import World
 
@@ -85,8 +86,8 @@ def test_a_tiny_job_that_is_released_says_which_invocation_it_waits_for(
     world: World, *, hangs: bool
 ) -> None:
     until = world.clock.now() + timedelta(minutes=15)
-    lease, _ = world.claim_tiny("flights", until)
-    retry_at = until + timedelta(seconds=1) if hangs else world.clock.now()
+    lease, task = world.claim_tiny("flights", until)
+    retry_at = ends_by(task) + timedelta(seconds=1) if hangs else world.clock.now()
     released = replace(
         lease, state=State.RELEASED, settled_attempt=1, retry_at=retry_at, last_class="stalled"
     )
@@ -94,7 +95,7 @@ def test_a_tiny_job_that_is_released_says_which_invocation_it_waits_for(
 
     page = " ".join(world.run("status", "flights").stdout.split())
 
-    waits = "retry again in 15m1s, when the invocation of attempt 1 has ended for certain"
+    waits = "retry again in 17m1s, when the invocation of attempt 1 has ended for certain"
     assert (waits in page, "retry again" in page) == (hangs, True)
 
 

@@ -5,7 +5,7 @@ Lambda ends it then. One that ends by itself says its name.
 """
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from longhaul.domain.lease import Lease
@@ -30,6 +30,9 @@ MAX_RUN_S: Final = 900
 MAX_TIMEOUT_S: Final = 840
 """The longest timeout of a job: a minute is left for the runner to end and to say why."""
 
+CLOCK_RIGHT_WITHIN: Final = timedelta(minutes=2)
+"""How wrong the clock may be that names an invocation's end: docs/reliability.md assumes it."""
+
 ENDED: Final = "JobEnded"
 """The error that the function raises when its job ended with another exit code than 0."""
 
@@ -51,13 +54,16 @@ _OUT_OF_MEMORY = 137
 
 
 def reference(function_arn: str, request_id: str, until: datetime) -> str:
-    """The value in the row's `task_arn`, where a Fargate task has its ARN."""
+    """The value in the row's `task_arn`, where a Fargate task has its ARN.
+
+    `until`: when Lambda ends the invocation, by the clock of its host.
+    """
     return f"{function_arn}{_INVOCATIONS}{request_id}/until/{round(until.timestamp() * 1000)}"
 
 
 def ends_by(task_ref: str) -> datetime:
-    """When the invocation of that name has ended at the latest."""
-    return datetime.fromtimestamp(int(_parts(task_ref)[2]) / 1000, UTC)
+    """When the invocation of that name has ended at the latest, in AWS's time."""
+    return datetime.fromtimestamp(int(_parts(task_ref)[2]) / 1000, UTC) + CLOCK_RIGHT_WITHIN
 
 
 def request_id(task_ref: str) -> str:

@@ -1,17 +1,19 @@
 """Running jobs: invocations of our Lambda function."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import datetime
 
 from longhaul.domain.verdict import StoppedTask
 from longhaul.engines.aws_lambda.meaning import ends_by
-from longhaul.ports import Clock, RunningTask
+from longhaul.ports import RunningTask
 
 
 class Invocations:
     """`ports.Tasks` on Lambda, which has no call for either: an invocation ends by itself."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, aws_time: Callable[[], datetime]) -> None:
+        """`aws_time`: AWS's own. Of the two clocks that matter the other one may be wrong."""
+        self._aws_time = aws_time
 
     def running(self) -> Iterator[RunningTask]:
         return iter(())
@@ -19,4 +21,4 @@ class Invocations:
     def stop(self, task_arn: str, reason: str) -> StoppedTask:  # noqa: ARG002 - nobody is told
         """Its runner stops at its next report; Lambda ends it at its timeout at the latest."""
         gone_by = ends_by(task_arn)
-        return StoppedTask(is_gone=self._clock.now() >= gone_by, gone_by=gone_by)
+        return StoppedTask(is_gone=self._aws_time() >= gone_by, gone_by=gone_by)
