@@ -6,6 +6,7 @@ months pass for one job alone.
 
 import random
 from collections.abc import Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from longhaul.adapters.dynamodb.table import TTL
@@ -48,7 +49,11 @@ def expire(world: "World", act: Act) -> None:
 
 
 def _is_over(world: "World", key: str) -> bool:
-    return not world.seen.live_by_key[key] and not any(
+    """Whether neither a message nor a delivery of one, nor an execution of the job is left."""
+    if world.seen.live_by_key[key] or any(
         world.seen.started[each.arn].key == key and each.is_running
         for each in world.aws.stepfunctions.executions.values()
-    )
+    ):
+        return False
+    held = chain.from_iterable(each.held.values() for each in world.mappings.values())
+    return not any(world.seen.sent[id_].key == key for id_ in chain.from_iterable(held))

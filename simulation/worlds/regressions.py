@@ -109,6 +109,37 @@ REGRESSIONS: Mapping[str, Plan] = {
         ),
         faults=(Fault("dispatcher@m28#1", 1, "slow/6"),),
     ),
+    "a row expired within minutes, while a batch with its job's message was delivered late": Plan(
+        seed=88004282,
+        jobs=(Job("j0", work_s=3.0, output="shared", stall_timeout_s=120, size="tiny"),),
+        acts=(
+            Act(1.0, "submit", "j0"),
+            Act(1.0, "redeliver", "j0"),
+            Act(157.3, "cancel", "j0"),
+            Act(158.5, "resubmit", "j0", work=3),
+            Act(218.0, "cancel", "j0"),
+            Act(513.0, "purge"),
+            Act(742.7, "expire", "j0"),
+            Act(1202.5, "submit", "j0", work=3),
+        ),
+        mix=Mix(
+            calls=0.02,
+            launches=0.1,
+            deliveries=0.05,
+            counts=0.3,
+            stale_handles="any",
+            reorder=True,
+        ),
+        faults=(
+            Fault("deliver:m1", 1, "late/900"),
+            Fault("settle@j0-1#1", 4, "slow/40"),
+            Fault("deliver:m3", 1, "late/100"),
+            Fault("sweeper@t3#1", 1, "throttle/before/all"),
+        ),
+        slots=2,
+        renew_receives=5,
+        notify="sqs",
+    ),
     "a hung JVM counted as cut off, because its task's clock was behind the heartbeat's": Plan(
         seed=88002106,
         jobs=(

@@ -35,6 +35,7 @@ class EventSourceMapping:
         deleting: Called with each message id before it is deleted.
         late: What happens to the delivery of a batch, by its name: one of `LATE`, or None.
         is_on: A mapping that is off receives nothing. What it holds is delivered.
+        held: By batch, the ids of messages that it has received and not yet been answered for.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class EventSourceMapping:
         self.deleting: list[Callable[[str], None]] = []
         self.late: Callable[[str], str | None] = lambda _batch: None
         self.is_on = True
+        self.held: dict[str, list[str]] = {}
 
     def switch(self, *, on: bool) -> None:
         self.is_on = on
@@ -116,11 +118,14 @@ class EventSourceMapping:
             return
         records = [record_of(message, self._queue.arn) for message in messages]
         batch = f"{self._label}m{self._batches}"
+        self.held[batch] = [message["MessageId"] for message in messages]
+
+        def answered(result: InvocationResult) -> None:
+            del self.held[batch]
+            self._invoked(host, messages, result)
 
         def deliver() -> None:
-            self._platform.invoke(
-                "dispatcher", {"Records": records}, batch, partial(self._invoked, host, messages)
-            )
+            self._platform.invoke("dispatcher", {"Records": records}, batch, answered)
 
         late = self.late(batch)
         if late is None:
