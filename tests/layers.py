@@ -6,7 +6,17 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[1]
 # Folders of the package that are layers of their own. All else is the core, which functions and
 # tasks share: use cases, domain, adapters.
-FOLDERS: Final = ("catalogue", "cdk", "cli", "config", "local", "runner", "testing")
+FOLDERS: Final = (
+    "catalogue",
+    "cdk",
+    "cli",
+    "client",
+    "config",
+    "local",
+    "operations",
+    "runner",
+    "testing",
+)
 OF_FILE: Final = {
     "__init__": "core.domain",
     "engine": "core.domain",

@@ -24,10 +24,10 @@ from longhaul.adapters.dynamodb.index import DynamoIndex
 from longhaul.adapters.dynamodb.leases import DynamoLeases
 from longhaul.cli.local.aws import embedded_aws
 from longhaul.cli.local.training import BackgroundTraining
-from longhaul.cli.operations.table_query import query
-from longhaul.cli.operations.tables import TableReader
 from longhaul.cli.place import Place
 from longhaul.cli.synth import synth
+from longhaul.cli.tables.query import query
+from longhaul.cli.tables.reader import TableReader
 from longhaul.cli.target import Target
 from longhaul.domain.lease import State
 from longhaul.local.cloud import EmbeddedAws

@@ -24,6 +24,7 @@ ENGINE_CODE: Final = [
 # Of the package, what functions and jobs share: use cases, domain and adapters.
 CORE_CODE: Final = [
     *(f"!longhaul/{files}.py" for files in ("*", "domain/**/*", "adapters/**/*")),
+    "longhaul/client.py",
     "longhaul/testing.py",
     *ENGINE_CODE,
 ]

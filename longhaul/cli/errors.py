@@ -9,6 +9,7 @@ from botocore import exceptions as aws
 from longhaul.adapters.errors import code_of, is_throttle, message_of
 from longhaul.cli.project import default_work_dir
 from longhaul.domain.errors import LonghaulError
+from longhaul.operations.errors import NoSuchStackError, NoSuchStageError, RetiredStageError
 
 
 class ExitStatus(IntEnum):
@@ -48,6 +49,19 @@ def translated(error: Exception, *, on_aws: bool = False) -> CommandError:
     if isinstance(error, aws.ClientError):
         return _refused(error, on_aws=on_aws)
     return CommandError(f"AWS could not be asked: {error}", ExitStatus.UNREACHABLE)
+
+
+_STATUSES: Mapping[type[LonghaulError], ExitStatus] = {
+    NoSuchStackError: ExitStatus.NOT_FOUND,
+    NoSuchStageError: ExitStatus.USAGE,
+    RetiredStageError: ExitStatus.USAGE,
+}
+
+
+def ending(error: Exception) -> CommandError:
+    """How a command ends by an error of Longhaul's, or of the embedded AWS."""
+    found = (status for kind, status in _STATUSES.items() if isinstance(error, kind))
+    return CommandError(str(error), next(found, ExitStatus.FAILED))
 
 
 AWS_OR_OURS = (aws.BotoCoreError, aws.ClientError, CommandError, LonghaulError)

@@ -30,6 +30,7 @@ from longhaul.cli.target import Target
 from longhaul.config.context import load
 from longhaul.config.settings import CONTEXT_KEY, Settings, SettingsError
 from longhaul.config.sources import sources
+from longhaul.domain.errors import LonghaulError
 
 MARKS: Final = {Level.OK: "ok", Level.WARNING: "!!", Level.PROBLEM: "XX", Level.SKIPPED: "--"}
 
@@ -137,7 +138,7 @@ def _guarded(name: str, check: Check) -> Iterator[Finding]:
     """A check that may not look is skipped; the others run."""
     try:
         yield from check()
-    except CommandError as error:
+    except (CommandError, LonghaulError) as error:
         yield skipped(f"{name}: could not be checked: {error}")
     except (ClientError, BotoCoreError) as error:
         yield skipped(f"{name}: could not be checked: {translated(error, on_aws=True)}")

@@ -15,6 +15,7 @@ from longhaul.cli.insight.storage import stored
 from longhaul.cli.preflight import misplaced, target_of, tell, with_settings
 from longhaul.cli.target import Target
 from longhaul.config.settings import Settings
+from longhaul.domain.errors import LonghaulError
 
 
 @with_settings("make destroy")
@@ -38,7 +39,7 @@ def main(settings: Settings, profile: str | None) -> int:
         said = translated(error, on_aws=True)
         tell([problem(f"stack: {said}", "choose credentials that may look at it")])
         return 1
-    except CommandError as error:
+    except (CommandError, LonghaulError) as error:
         # No such stack, or not one of Longhaul's.
         tell([problem(f"stack: {error}", "name it in the setting stack_name, or in CDK_ARGS")])
         return 1

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from longhaul.cli.operations.cancel import Canceller
 from longhaul.domain.errors import LonghaulError
 from longhaul.domain.lease import key_hash
+from longhaul.operations.cancel import Canceller
 from longhaul.wiring import wiring
 from simulation.aws.platform.hosts import Host
 from simulation.worlds.expiry import expire

@@ -256,7 +256,10 @@ def test_the_driver_imports_only_packages_of_the_layer_and_the_releases_pyspark(
         "simulation",
         "infra",
         "functions",
-        *(f"longhaul.{each}" for each in ("cdk", "cli", "config", "local", "testing")),
+        *(
+            f"longhaul.{each}"
+            for each in ("cdk", "cli", "client", "config", "local", "operations", "testing")
+        ),
     )
     code = (
         f"import sys; sys.modules.update(dict.fromkeys({hidden!r}));"

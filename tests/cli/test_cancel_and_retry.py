@@ -3,9 +3,9 @@ from dataclasses import replace
 
 import pytest
 
-from longhaul.cli.operations.retry import Retrier
 from longhaul.domain.lease import State
 from longhaul.domain.verdict import OutcomeClass
+from longhaul.operations.retry import Retrier
 from tests.builders import BODY, changed, stage
 from tests.cli.conftest import World
 

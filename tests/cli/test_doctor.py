@@ -10,10 +10,11 @@ from longhaul.cli.checks.account import denied_resources
 from longhaul.cli.checks.finding import Level
 from longhaul.cli.checks.jobs import stuck
 from longhaul.cli.checks.versions import OUTPUT, versions
-from longhaul.cli.target import Deployment, Target
+from longhaul.cli.target import Target
 from longhaul.config.project import VARIABLE
 from longhaul.config.version import version
 from longhaul.domain.lease import Owed, State
+from longhaul.operations.stack import Deployment
 from longhaul.settings import LeaseSettings
 from simulation.aws.service import Call, Proceed, client_error
 from tests.builders import NOW, running

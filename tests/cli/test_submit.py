@@ -199,7 +199,7 @@ def test_an_interrupt_in_the_middle_loses_nothing_and_exits_130(
         if len(calls) < 3:  # Ctrl-C twice
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("longhaul.cli.operations.submit.wait", interrupted)
+    monkeypatch.setattr("longhaul.operations.submit.wait", interrupted)
     done = world.run("submit", "--unsent", "left.jsonl", input=lines(2_000))
     assert done.exit_code == 130
     kept = (

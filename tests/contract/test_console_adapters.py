@@ -10,11 +10,11 @@ from botocore.exceptions import ClientError
 from moto import mock_aws
 
 from longhaul.adapters.sqs import SqsQueue
-from longhaul.cli.operations.cloudwatch_logs import CloudWatchLogs
-from longhaul.cli.operations.letter import redriven
-from longhaul.cli.operations.sqs_dead_letters import SqsDeadLetters
 from longhaul.domain.dead_letter import Reason, dead_letter
 from longhaul.domain.message import Message
+from longhaul.operations.cloudwatch_logs import CloudWatchLogs
+from longhaul.operations.letter import redriven
+from longhaul.operations.sqs_dead_letters import SqsDeadLetters
 from simulation.aws.clock import VirtualClock
 from simulation.aws.logs import FakeLogs
 from simulation.aws.service import Gate, client_error

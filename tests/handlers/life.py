@@ -13,8 +13,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from functions import dispatcher, heartbeat, settle, sweeper
-from longhaul.cli.operations.cancel import Canceller
 from longhaul.domain.lease import CommittedOutput, Lease
+from longhaul.operations.cancel import Canceller
 from longhaul.runner.io.publisher import Uploader
 from longhaul.runner.io.written import Dataset
 from longhaul.runner.stopping import Stop

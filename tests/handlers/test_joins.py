@@ -9,8 +9,8 @@ import pytest
 
 from functions import sweeper
 from longhaul.adapters.dynamodb.item import lease_key, to_item
-from longhaul.cli.operations.cancel import Canceller
 from longhaul.domain.lease import Lease, Owed, State
+from longhaul.operations.cancel import Canceller
 from longhaul.settings import Stage
 from tests.builders import BUCKET, body, stage
 from tests.events import event

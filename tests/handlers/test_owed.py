@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from functions import sweeper
-from longhaul.cli.operations.submission import Document, submissions
 from longhaul.domain.giving_up import MAX_ERRORS
 from longhaul.domain.lease import Lease, Owed, State
 from longhaul.domain.message import MAX_DEAD_LETTER_BYTES, MAX_JOB_BYTES, Message, size_of
 from longhaul.metrics import SweeperMetric
+from longhaul.operations.submission import Document, submissions
 from simulation.aws.errors import unavailable
 from simulation.aws.service import Answer, Call, Proceed, client_error
 from simulation.aws.sqs.batch import Entry, EntryFault

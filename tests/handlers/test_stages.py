@@ -12,10 +12,10 @@ from botocore.exceptions import ClientError
 from functions import dispatcher, settle, sweeper
 from longhaul.adapters.publisher import Manifest, PendingOutput
 from longhaul.adapters.sqs import SendError
-from longhaul.cli.operations.cancel import Canceller
 from longhaul.domain.lease import CommittedOutput, Lease, Owed, State, emitted_ref
 from longhaul.domain.message import Message
 from longhaul.domain.pending import pending_ref
+from longhaul.operations.cancel import Canceller
 from longhaul.settings import Stage
 from simulation.aws.errors import unavailable
 from simulation.aws.service import Answer, Call

@@ -19,9 +19,9 @@ from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.iceberg.catalog import Tables
 from longhaul.adapters.iceberg.commits import TablePublisher
 from longhaul.adapters.publisher import S3Publisher
-from longhaul.cli.operations.table_query import query
-from longhaul.cli.operations.tables import TableReader
 from longhaul.cli.place import Place
+from longhaul.cli.tables.query import query
+from longhaul.cli.tables.reader import TableReader
 from longhaul.cli.target import Target
 from longhaul.domain.lease import AttemptId, CommittedOutput
 from longhaul.domain.request import Mode

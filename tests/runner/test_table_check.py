@@ -18,7 +18,7 @@ from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.iceberg.catalog import Tables
 from longhaul.adapters.iceberg.commits import commit_once
 from longhaul.cli.cli import app
-from longhaul.cli.operations.table_bounds import BoundsChange, BoundsCheck
+from longhaul.cli.tables.bounds import BoundsChange, BoundsCheck
 from longhaul.domain.tables import TablePath
 from longhaul.testing import MakeJob
 from tests.builders import BUCKET

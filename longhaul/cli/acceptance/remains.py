@@ -11,15 +11,15 @@ from longhaul.adapters.errors import code_of
 from longhaul.cli.acceptance.cases import table_name
 from longhaul.cli.acceptance.verdicts import Result, Verdict
 from longhaul.cli.acceptance.watcher import LOOK_S, Observed
-from longhaul.cli.operations.cancel import Canceller
-from longhaul.cli.operations.dead_letters import DeadLetterOffice, Which
-from longhaul.cli.operations.find import Jobs
-from longhaul.cli.operations.stage_counts import StageCounter
-from longhaul.cli.operations.tables import TableReader, current
+from longhaul.cli.tables.reader import TableReader, current
 from longhaul.domain.lease import AttemptId, Lease
 from longhaul.domain.manifest import MAIN, MANIFEST, Manifest
 from longhaul.domain.paths import DataPath
 from longhaul.domain.tables import TablePath, is_table, place_of
+from longhaul.operations.cancel import Canceller
+from longhaul.operations.dead_letters import DeadLetterOffice, Which
+from longhaul.operations.find import Jobs
+from longhaul.operations.stage_counts import StageCounter
 from longhaul.ports import Clock, Executions
 from longhaul.settings import LeaseSettings, Stage
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from longhaul.cli.acceptance.cases import Disturbance, Trial
 from longhaul.cli.acceptance.legs import Expectations
-from longhaul.cli.operations.cancel import Canceller
-from longhaul.cli.operations.dead_letters import DeadLetterOffice, Which
-from longhaul.cli.operations.find import Jobs
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.message import Message
+from longhaul.operations.cancel import Canceller
+from longhaul.operations.dead_letters import DeadLetterOffice, Which
+from longhaul.operations.find import Jobs
 from longhaul.ports import Clock, Executions, JobQueue, Leases, Tasks
 
 if TYPE_CHECKING:

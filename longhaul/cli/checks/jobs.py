@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from longhaul.cli.checks.finding import Finding, ok, problem, skipped, warning
-from longhaul.cli.operations.dead_letters import Which
 from longhaul.cli.target import Target
 from longhaul.config.settings import SWEEP_PERIOD
 from longhaul.domain.durations import format_duration
 from longhaul.domain.lease import Lease, State
+from longhaul.operations.dead_letters import Which
 from longhaul.settings import LeaseSettings
 
 _QUIET = 4 * SWEEP_PERIOD

@@ -10,11 +10,11 @@ from typing import Any
 from longhaul.cli.checks.finding import Finding, ok, problem, skipped, warning
 from longhaul.cli.display.slots import paused_since, set_by_operator
 from longhaul.cli.display.text import counted
-from longhaul.cli.operations.mappings import ON
 from longhaul.cli.project import chosen, local_synth
 from longhaul.cli.synth import synth
 from longhaul.cli.target import Target
 from longhaul.config.settings import CONTEXT_KEY
+from longhaul.operations.mappings import ON
 
 OUTPUTS = (
     "JobsQueueUrl",

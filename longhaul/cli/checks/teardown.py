@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from longhaul.cli.checks.finding import Finding, ok, problem
-from longhaul.cli.operations.drain import Drainer
+from longhaul.operations.drain import Drainer
 
 _DRAIN = "run `longhaul drain`, with --stop if what runs need not finish"
 

@@ -6,12 +6,12 @@ import typer
 
 from longhaul.cli.display.job import cancelled_as
 from longhaul.cli.errors import CommandError, ExitStatus
-from longhaul.cli.operations.view import shown_state
 from longhaul.cli.target import Target
 from longhaul.cli.terminal.options import AsJson, StageOption, on_target
 from longhaul.cli.terminal.output import Output
 from longhaul.cli.terminal.selection import job_id
 from longhaul.domain.lease import State
+from longhaul.operations.view import shown_state
 
 
 @on_target

@@ -21,7 +21,7 @@ from longhaul.cli.insight.standing import standing
 from longhaul.cli.target import Target
 from longhaul.cli.terminal.options import AsJson, NewerThan, OlderThan, StageOption, on_target
 from longhaul.cli.terminal.output import Output
-from longhaul.cli.terminal.selection import Most, find_job, select_lanes
+from longhaul.cli.terminal.selection import Most, find_job, lanes_of, select_lanes
 from longhaul.domain.durations import format_duration
 
 ATTEMPTS = (
@@ -75,7 +75,7 @@ def cost(  # noqa: PLR0913 - filters
     pricing = _pricing(target, prices)
     now = target.parts.clock.now()
     if job is not None:
-        lanes = list(target.jobs.lanes([find_job(target, job, stage)]))
+        lanes = list(lanes_of(target, [find_job(target, job, stage)]))
     else:
         lanes = select_lanes(
             out, target, stage=stage, older_than=older_than, newer_than=newer_than, most=most

@@ -12,8 +12,6 @@ import typer
 from longhaul.cli.display.dead_letter import COLUMNS, name_of, page_of, record_of, row_of
 from longhaul.cli.display.job import waits_for
 from longhaul.cli.errors import CommandError, ExitStatus
-from longhaul.cli.operations.dead_letters import Handled, Which
-from longhaul.cli.operations.letter import CLASSES, DeadLetter
 from longhaul.cli.target import Target
 from longhaul.cli.terminal.options import (
     MANY,
@@ -26,6 +24,8 @@ from longhaul.cli.terminal.options import (
 )
 from longhaul.cli.terminal.output import Output
 from longhaul.domain.lease import job_key
+from longhaul.operations.dead_letters import Handled, Which
+from longhaul.operations.letter import CLASSES, DeadLetter
 from longhaul.settings import Stage
 
 app = typer.Typer(

@@ -8,13 +8,13 @@ import typer
 
 from longhaul.cli.display.attempt import COLUMNS, row_of
 from longhaul.cli.insight.timeline import SegmentKind, lane
-from longhaul.cli.operations.view import attempt_record
 from longhaul.cli.target import Target
 from longhaul.cli.terminal.options import AsJson, StageOption, on_target
 from longhaul.cli.terminal.output import Output
 from longhaul.cli.terminal.selection import find_job
 from longhaul.domain.history import AttemptRecord
 from longhaul.domain.lease import Lease, State
+from longhaul.operations.view import attempt_record
 
 
 @on_target

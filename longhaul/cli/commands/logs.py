@@ -8,15 +8,15 @@ import typer
 
 from longhaul.cli.display.text import log_line
 from longhaul.cli.errors import CommandError, ExitStatus
-from longhaul.cli.operations.log_reader import LogStream
-from longhaul.cli.operations.ports import LogEvent
-from longhaul.cli.operations.view import iso
 from longhaul.cli.target import Target
 from longhaul.cli.terminal.options import AsJson, StageOption, on_target
 from longhaul.cli.terminal.output import Output
 from longhaul.cli.terminal.selection import find_job, job_id, unknown
 from longhaul.domain.history import latest
 from longhaul.domain.lease import Lease
+from longhaul.operations.log_reader import LogStream
+from longhaul.operations.ports import LogEvent
+from longhaul.operations.view import iso
 
 _PERIOD_S = 1.0
 

@@ -5,12 +5,12 @@ from typing import Annotated
 import typer
 
 from longhaul.cli.errors import CommandError, ExitStatus
-from longhaul.cli.operations.retry import why_not
 from longhaul.cli.target import Target
 from longhaul.cli.terminal.options import AsJson, StageOption, on_target
 from longhaul.cli.terminal.output import Output
 from longhaul.cli.terminal.selection import find_job
 from longhaul.domain.lease import State
+from longhaul.operations.retry import why_not
 
 
 @on_target

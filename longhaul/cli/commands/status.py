@@ -15,10 +15,7 @@ from longhaul.cli.display.family_tree import rows_of
 from longhaul.cli.display.job import COLUMNS, page_of, row_of
 from longhaul.cli.display.slots import slots_of
 from longhaul.cli.errors import ExitStatus
-from longhaul.cli.operations.find import Ages
-from longhaul.cli.operations.stage_counts import StageCounts
-from longhaul.cli.operations.view import job_record
-from longhaul.cli.operations.wait import Awaited
+from longhaul.cli.insight.family import family
 from longhaul.cli.target import Target
 from longhaul.cli.terminal.options import MANY, AsJson, NewerThan, OlderThan, StageOption, on_target
 from longhaul.cli.terminal.outcomes import wait_for
@@ -26,6 +23,10 @@ from longhaul.cli.terminal.output import Output, table_of
 from longhaul.cli.terminal.selection import find_job
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.pipeline import Pipeline
+from longhaul.operations.find import Ages
+from longhaul.operations.stage_counts import StageCounts
+from longhaul.operations.view import job_record
+from longhaul.operations.wait import Awaited
 from longhaul.settings import Stage
 
 _PERIOD_S = 2.0
@@ -94,15 +95,15 @@ def _one(out: Output, target: Target, lease: Lease, limit: int, *, watch: bool) 
         wait_for(out, target, [Awaited(lease.key, lease.fingerprint, None)])
         return
     now = target.parts.clock.now()
-    family = target.jobs.family(lease)
+    members = family([lease, *target.jobs.related(lease)], lease.key)
     if out.as_json:
-        for member in family.all():
+        for member in members.all():
             out.record(job_record(member.lease, target.settings, target.parts.executions, now))
     else:
         out.fields(page_of(lease, now, target.parts.executions, target.settings.job_log_group))
-        if family.children:
+        if members.children:
             out.line("")
-            out.table(COLUMNS, rows_of(family, now, limit, Pipeline(target.settings.stages)))
+            out.table(COLUMNS, rows_of(members, now, limit, Pipeline(target.settings.stages)))
     if watch and lease.state is not State.SUCCEEDED:
         raise typer.Exit(ExitStatus.FAILED)
 

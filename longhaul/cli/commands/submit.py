@@ -1,7 +1,6 @@
 """`longhaul submit`."""
 
 import json
-import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,11 +9,8 @@ from typing import Annotated, Any
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from longhaul.cli.checks.params import check_params
 from longhaul.cli.errors import CommandError, ExitStatus
-from longhaul.cli.operations.params import check_params
-from longhaul.cli.operations.submission import Document, Problem, Submission, documents, submissions
-from longhaul.cli.operations.submit import SubmitReport
-from longhaul.cli.operations.wait import Awaited, conflicts
 from longhaul.cli.project import chosen
 from longhaul.cli.target import Target
 from longhaul.cli.terminal.options import AsJson, StageOption, on_target
@@ -22,10 +18,20 @@ from longhaul.cli.terminal.outcomes import wait_for
 from longhaul.cli.terminal.output import Output
 from longhaul.cli.terminal.selection import job_id
 from longhaul.domain.lease import job_key
+from longhaul.operations.submission import (
+    Document,
+    Problem,
+    Submission,
+    documents,
+    group_problem,
+    new_ids,
+    submissions,
+)
+from longhaul.operations.submit import SubmitReport
+from longhaul.operations.wait import conflicting
 
 _REQUEST = "Request, instead of a file"
 _MAX_SHOWN = 20
-_GROUP = re.compile(r"[!-~]{1,128}")  # what SQS takes as a MessageGroupId
 
 
 @on_target
@@ -166,27 +172,16 @@ def submit(  # noqa: PLR0913 - one option for each field of a request
         raise CommandError("give a file or the options of one request, not both", ExitStatus.USAGE)
     if wanted_id is not None:
         found = [_named(found, problems, job_id(wanted_id))]
-    if group is not None and not _GROUP.fullmatch(group):
-        raise CommandError(
-            f"--group {group!r}: up to 128 letters, digits and punctuation, without blanks",
-            ExitStatus.USAGE,
-        )
-    where = target.stage(stage)
-    if where.retired:
-        raise CommandError(
-            f"stage {where.name} is retired: nothing starts there; submit to another stage, or "
-            'deploy it without "retired"',
-            ExitStatus.USAGE,
-        )
-    now, rng = target.parts.clock.now(), target.parts.rng
-    prefix = f"{now:%Y%m%d-%H%M%S}-{rng.getrandbits(24):06x}"
-    numbers = iter(range(1, len(found) + 1))
+    if group is not None and (unfit := group_problem(group)):
+        raise CommandError(f"--group {unfit}", ExitStatus.USAGE)
+    where = target.open_stage(stage)
+    now = target.parts.clock.now()
     sendable, more = submissions(
         found,
         target.settings,
         where,
-        _max_bytes(target, where.queue_url),
-        lambda name: _new_id(name, prefix, next(numbers), len(found)),
+        target.max_bytes(where),
+        new_ids(now, target.parts.rng, len(found)),
     )
     project = chosen()
     if project is not None and project.stack_name == target.stack:
@@ -196,14 +191,8 @@ def submit(  # noqa: PLR0913 - one option for each field of a request
             out.note(note, style="yellow")
     _refuse(out, [*problems, *more])
     out.say_where(target)
-    awaited = (
-        target.waiter.before(
-            {job_key(where.name, each.job_id): each.request.fingerprint() for each in sendable}
-        )
-        if wait
-        else []
-    )
-    _refuse(out, _conflicts(awaited, sendable, where.name))
+    awaited = target.waiter.before(where.name, sendable) if wait else []
+    _refuse(out, conflicting(awaited, sendable))
 
     report = _send(out, target, where.queue_url, sendable, group)
     # Before the printing, which may be interrupted.
@@ -281,32 +270,6 @@ def _named(found: Sequence[Document], problems: Sequence[Problem], wanted: str) 
     if problems:
         raise CommandError(str(problems[0]), ExitStatus.USAGE)
     return Document(found[0].place, {**found[0].fields, "job_id": wanted})
-
-
-def _new_id(job: str, prefix: str, number: int, of: int) -> str:
-    return f"{job}-{prefix}" if of == 1 else f"{job}-{prefix}-{number:0{len(str(of))}}"
-
-
-def _max_bytes(target: Target, queue_url: str) -> int:
-    answer = target.client("sqs").get_queue_attributes(
-        QueueUrl=queue_url, AttributeNames=["MaximumMessageSize"]
-    )
-    return int(answer["Attributes"]["MaximumMessageSize"])
-
-
-def _conflicts(
-    awaited: Sequence[Awaited], sendable: Sequence[Submission], stage: str
-) -> list[Problem]:
-    bad = {each.key for each in awaited if conflicts(each)}
-    return [
-        Problem(
-            each.place,
-            f"job_id {each.job_id!r} belongs to a different request that was sent before: "
-            "give this one another",
-        )
-        for each in sendable
-        if job_key(stage, each.job_id) in bad
-    ]
 
 
 def _refuse(out: Output, problems: Sequence[Problem]) -> None:

@@ -11,13 +11,13 @@ from longhaul.adapters.clock import SystemClock
 from longhaul.cli.display.text import moment_text
 from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.extras import require
-from longhaul.cli.operations.table_query import query
-from longhaul.cli.operations.tables import TableEntry, TableReader, Version, current, versions
-from longhaul.cli.operations.view import iso
+from longhaul.cli.tables.query import query
+from longhaul.cli.tables.reader import TableEntry, TableReader, Version, current, versions
 from longhaul.cli.target import Target
 from longhaul.cli.terminal.options import MANY, AsJson, on_target
 from longhaul.cli.terminal.output import Output
 from longhaul.domain.tables import TablePath
+from longhaul.operations.view import iso
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
@@ -160,7 +160,7 @@ def check_bounds(
     reader = _reader(target)
     # They take a third of a second, which other commands should not.
     from longhaul.adapters.iceberg.catalog import OccupiedError, Tables  # noqa: PLC0415
-    from longhaul.cli.operations.table_bounds import BoundsCheck  # noqa: PLC0415
+    from longhaul.cli.tables.bounds import BoundsCheck  # noqa: PLC0415
 
     out = Output(as_json=as_json)
     entry = reader.find(name)

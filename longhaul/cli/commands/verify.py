@@ -19,11 +19,12 @@ from longhaul.cli.acceptance.watcher import Hands, Observed, Watcher
 from longhaul.cli.checks.finding import Level
 from longhaul.cli.checks.stack import mappings, slots
 from longhaul.cli.errors import CommandError, ExitStatus
-from longhaul.cli.operations.tables import TableReader
-from longhaul.cli.operations.view import iso, shown_state
+from longhaul.cli.tables.reader import TableReader
 from longhaul.cli.target import Target
 from longhaul.cli.terminal.options import AsJson, StageOption, age, on_target
 from longhaul.cli.terminal.output import Output
+from longhaul.cli.terminal.selection import lanes_of
+from longhaul.operations.view import iso, shown_state
 from longhaul.settings import Stage
 
 _AT_ONCE = 4
@@ -83,7 +84,7 @@ def verify(
     if soaking is not None:
         results.append(soaking.result)
     # The histories stay readable: only dead letters and outputs go.
-    lanes = list(target.jobs.lanes([row for each in seen for row in each.rows]))
+    lanes = list(lanes_of(target, [row for each in seen for row in each.rows]))
     page = Page(str(target), begun_at, target.parts.clock.now(), results, lanes, soaking)
     file.write_text(page.html(), encoding="utf-8")
     _tell(out, results, soaking)

@@ -4,8 +4,8 @@ from datetime import datetime
 from typing import Any
 
 from longhaul.cli.display.text import age
-from longhaul.cli.operations.letter import DeadLetter
-from longhaul.cli.operations.view import iso
+from longhaul.operations.letter import DeadLetter
+from longhaul.operations.view import iso
 from longhaul.settings import Stage
 
 COLUMNS = ("message", "job", "stage", "class", "age", "attempts", "why")

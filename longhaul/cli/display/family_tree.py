@@ -7,9 +7,9 @@ from itertools import groupby
 
 from longhaul.cli.display.job import row_of
 from longhaul.cli.insight.family import Member, waits
-from longhaul.cli.operations.view import QUEUED, shown_state
 from longhaul.domain.lease import State
 from longhaul.domain.pipeline import Pipeline
+from longhaul.operations.view import QUEUED, shown_state
 
 # Jobs that need attention are shown before others.
 _URGENCY = (State.DEAD, State.RUNNING, State.RELEASED, State.CANCELLED, State.SUCCEEDED)

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from longhaul.cli.operations.ports import LogEvent
 from longhaul.domain.durations import format_duration
+from longhaul.operations.ports import LogEvent
 
 _UNIT = re.compile(r"\d{1,9}[dhms]")
 _UNPRINTABLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from longhaul.cli.display.dead_letter import name_of
 from longhaul.cli.display.job import cancelled_as
-from longhaul.cli.operations.dead_letters import Which
 from longhaul.cli.target import Target
 from longhaul.domain.lease import State, job_key
+from longhaul.operations.dead_letters import Which
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,6 @@ from werkzeug.wrappers import Request, Response
 from longhaul.cli.display.job import page_of
 from longhaul.cli.display.timeline_html import ZOOMS
 from longhaul.cli.errors import AWS_OR_OURS, CommandError, is_elsewhere, sentence
-from longhaul.cli.operations.dead_letters import Which
-from longhaul.cli.operations.retry import why_not
 from longhaul.cli.page.actions import Actions, Notice
 from longhaul.cli.page.board import MAX_JOBS, WINDOWS, BoardReader
 from longhaul.cli.page.guard import Guard, refused, secured
@@ -25,6 +23,9 @@ from longhaul.cli.page.rendering import Addresses, environment, static_files
 from longhaul.cli.target import Target
 from longhaul.cli.terminal.selection import job_id as checked_id
 from longhaul.domain.lease import job_key
+from longhaul.operations.dead_letters import Which
+from longhaul.operations.errors import NoSuchStageError
+from longhaul.operations.retry import why_not
 from longhaul.settings import Stage
 
 T = TypeVar("T")
@@ -253,7 +254,7 @@ class Page:
     def _stage(self, name: str | None) -> Stage:
         try:
             return self._target.stage(name or None)
-        except CommandError as error:
+        except NoSuchStageError as error:
             raise NotFound(str(error)) from None
 
     def _named(self, given: Mapping[str, str]) -> tuple[Stage, str]:

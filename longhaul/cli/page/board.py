@@ -8,11 +8,11 @@ from multiprocessing.pool import ThreadPool
 from typing import NamedTuple
 
 from longhaul.cli.insight.timeline import Lane, lane
-from longhaul.cli.operations.find import Ages, moment_of
-from longhaul.cli.operations.stage_counts import StageCounts
 from longhaul.cli.page.histories import Histories
 from longhaul.cli.target import Target
 from longhaul.domain.lease import Lease, State
+from longhaul.operations.find import Ages, moment_of
+from longhaul.operations.stage_counts import StageCounts
 from longhaul.settings import Stage
 
 WINDOWS = {

@@ -15,9 +15,9 @@ from longhaul.cli.display.slots import set_by_operator
 from longhaul.cli.display.text import age, printable
 from longhaul.cli.display.timeline_html import CSS, timeline_html
 from longhaul.cli.insight.timeline import Lane, lane
-from longhaul.cli.operations.retry import why_not
-from longhaul.cli.operations.view import shown_state
 from longhaul.domain.lease import Lease
+from longhaul.operations.retry import why_not
+from longhaul.operations.view import shown_state
 
 _HERE = Path(__file__).parent
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")

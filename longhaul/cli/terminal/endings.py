@@ -8,7 +8,7 @@ from typing import NoReturn
 import typer
 from botocore.exceptions import BotoCoreError, ClientError
 
-from longhaul.cli.errors import CommandError, ExitStatus, translated
+from longhaul.cli.errors import CommandError, ExitStatus, ending, translated
 from longhaul.cli.terminal.output import Output
 from longhaul.config.settings import SettingsError
 from longhaul.domain.errors import LonghaulError
@@ -41,7 +41,7 @@ def errors_as_sentences() -> Iterator[None]:
         _end(CommandError(str(error), ExitStatus.USAGE))
     except (LonghaulError, RuntimeError) as error:
         # RuntimeError: of the embedded AWS, such as a failed synth or a port that is taken.
-        _end(CommandError(str(error)))
+        _end(ending(error))
 
 
 def _end(error: CommandError) -> NoReturn:

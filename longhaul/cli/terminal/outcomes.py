@@ -12,12 +12,12 @@ from rich.text import Text
 
 from longhaul.cli.display.job import COLUMNS, row_of
 from longhaul.cli.errors import ExitStatus
-from longhaul.cli.operations.view import QUEUED, job_record, shown_state
-from longhaul.cli.operations.wait import Awaited, Standing, moved
 from longhaul.cli.target import Target
 from longhaul.cli.terminal.output import STYLES, Output, table_of
 from longhaul.domain.lease import Lease
 from longhaul.domain.quoting import with_values
+from longhaul.operations.view import QUEUED, job_record, shown_state
+from longhaul.operations.wait import Awaited, Standing, moved
 
 _MAX_ROWS = 15
 _SHOWN_STATES = tuple(STYLES)

@@ -1,5 +1,6 @@
 """The jobs that a command means: one by its id, or the open ones and those that ended lately."""
 
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from itertools import islice
 from typing import Annotated
@@ -7,16 +8,17 @@ from typing import Annotated
 import typer
 
 from longhaul.cli.errors import CommandError, ExitStatus
-from longhaul.cli.insight.timeline import Lane
-from longhaul.cli.operations.find import Ages
+from longhaul.cli.insight.timeline import Lane, lane
 from longhaul.cli.target import Target
 from longhaul.cli.terminal.options import MANY
 from longhaul.cli.terminal.output import Output
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.request import JOB_ID_RULE, parse_job_id
+from longhaul.operations.find import Ages
 
 _USUAL = timedelta(days=7)
+_PAGE = 100
 
 Most = Annotated[
     int,
@@ -88,4 +90,12 @@ def select_lanes(
     found = [*unfinished, *ended]
     if len(found) > most:
         out.note(f"there are more than {most} jobs: raise --most, or filter", style="yellow")
-    return list(target.jobs.lanes(found[:most]))
+    return list(lanes_of(target, found[:most]))
+
+
+def lanes_of(target: Target, rows: Iterable[Lease]) -> Iterator[Lane]:
+    """The jobs with all their remembered attempts, read a hundred jobs at a time."""
+    wanted = iter(rows)
+    while page := list(islice(wanted, _PAGE)):
+        attempts = target.parts.leases.history(page)
+        yield from (lane(row, attempts[row.key]) for row in page)

@@ -15,12 +15,12 @@ import longhaul.claiming
 import longhaul.dispatch
 import longhaul.sweep
 from longhaul.adapters.dynamodb.item import from_item
-from longhaul.cli.operations.cancel import Canceller
 from longhaul.domain.beat import Beat, Extend, HandOver, Kill
 from longhaul.domain.claim import Decision
 from longhaul.domain.lease import AttemptId, Lease, State, job_key
 from longhaul.domain.message import JobMessage
 from longhaul.domain.verdict import Evidence
+from longhaul.operations.cancel import Canceller
 from longhaul.settings import LeaseSettings, Stage
 from longhaul.settle import Settler
 from longhaul.sweep import Sweeper

@@ -3,12 +3,12 @@
 import random
 from datetime import timedelta
 
-from longhaul.cli.operations.cancel import Canceller
 from longhaul.domain import schedule
 from longhaul.domain.lease import CommittedOutput, Lease
 from longhaul.domain.lineage import Group, Lineage
 from longhaul.domain.verdict import OutcomeClass
 from longhaul.engines.fargate.meaning import FARGATE
+from longhaul.operations.cancel import Canceller
 from tests.cli.conftest import World
 
 EVIL = (

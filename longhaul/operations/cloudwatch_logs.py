@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from longhaul.adapters.errors import code_of
-from longhaul.cli.operations.ports import LogEvent
+from longhaul.operations.ports import LogEvent
 
 if TYPE_CHECKING:
     from mypy_boto3_logs import CloudWatchLogsClient

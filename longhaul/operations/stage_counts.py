@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from longhaul.cli.operations.dead_letters import DeadLetterOffice
 from longhaul.domain.lease import Lease
 from longhaul.domain.pace import SlotUse
+from longhaul.operations.dead_letters import DeadLetterOffice
 from longhaul.ports import Slots
 from longhaul.settings import Stage
 

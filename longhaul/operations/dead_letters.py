@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from longhaul.cli.operations.letter import DeadLetter, redriven
-from longhaul.cli.operations.ports import DeadLetters
+from longhaul.operations.letter import DeadLetter, redriven
+from longhaul.operations.ports import DeadLetters
 from longhaul.ports import Clock, JobQueue
 from longhaul.settings import Stage
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from longhaul.cli.operations.letter import DeadLetter
 from longhaul.domain.dead_letter import Reason
 from longhaul.domain.message import Message
+from longhaul.operations.letter import DeadLetter
 from tests.builders import NOW
 
 

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from longhaul.cli.operations.submission import Problem, Submission
 from longhaul.cli.project import python_environment
 from longhaul.config.project import Project
+from longhaul.operations.submission import Problem, Submission
 from longhaul.settings import Stage
 
 _CHECK: Final = "longhaul.runner.params_check"

@@ -5,9 +5,12 @@ second is then a duplicate and does no harm.
 """
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from random import Random
+from typing import Any, Final
 
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.message import Message, in_batches, size_problem
@@ -15,6 +18,8 @@ from longhaul.domain.policy import parse_request
 from longhaul.domain.quoting import with_values
 from longhaul.domain.request import JobRequest
 from longhaul.settings import RuntimeSettings, Stage
+
+_GROUP: Final = re.compile(r"[!-~]{1,128}")  # what SQS takes as a MessageGroupId
 
 
 @dataclass(frozen=True)
@@ -111,6 +116,25 @@ def submissions(
         else:
             good.append(each)
     return good, problems
+
+
+def new_ids(now: datetime, rng: Random, count: int) -> Callable[[str], str]:
+    """Makes ids for `count` requests of one submission: `sql-20260131-120000-9f86d081884c-07`."""
+    prefix = f"{now:%Y%m%d-%H%M%S}-{rng.getrandbits(48):012x}"
+    numbers = iter(range(1, count + 1))
+
+    def new_id(job: str) -> str:
+        number = f"-{next(numbers):0{len(str(count))}}" if count > 1 else ""
+        return f"{job}-{prefix}{number}"
+
+    return new_id
+
+
+def group_problem(group: str) -> str | None:
+    """Why SQS would not take this as a message's group, in a sentence; None when it would."""
+    if _GROUP.fullmatch(group):
+        return None
+    return f"{group!r}: up to 128 letters, digits and punctuation, without blanks"
 
 
 def batches(found: Sequence[Submission]) -> Iterator[list[Submission]]:

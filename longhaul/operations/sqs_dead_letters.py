@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from longhaul.adapters.sqs import SqsQueue
-from longhaul.cli.operations.letter import DeadLetter, explanation_of
 from longhaul.domain.message import Message
+from longhaul.operations.letter import DeadLetter, explanation_of
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient

@@ -1,14 +1,12 @@
 """Find jobs: one by its id, the unfinished ones, or those that ended lately."""
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from types import MappingProxyType
 
-from longhaul.cli.insight.family import Member, family
-from longhaul.cli.insight.timeline import Lane, lane
 from longhaul.domain.lease import Lease, OpenKind, State, job_key
 from longhaul.ports import Clock, LeaseIndex, Leases
 
@@ -47,10 +45,6 @@ class Jobs:
         """
         rows = list(self.leases.load_many(job_key(stage, job_id) for stage in stages).values())
         return [row for row in rows if not row.is_mark] or rows
-
-    def family(self, lease: Lease) -> Member:
-        """The job, and everything that follows from it."""
-        return family([lease, *self.related(lease)], lease.key)
 
     def related(self, lease: Lease) -> Iterator[Lease]:
         """The other jobs with the same root, in no order, read lazily.
@@ -117,13 +111,6 @@ class Jobs:
                     and row.settled_at == at
                 ):
                     yield row
-
-    def lanes(self, rows: Iterable[Lease]) -> Iterator[Lane]:
-        """The jobs with all their remembered attempts, read a hundred jobs at a time."""
-        wanted = iter(rows)
-        while page := list(islice(wanted, _PAGE)):
-            attempts = self.leases.history(page)
-            yield from (lane(row, attempts[row.key]) for row in page)
 
 
 def moment_of(lease: Lease) -> datetime:

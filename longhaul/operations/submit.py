@@ -6,8 +6,8 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from threading import Event
 
-from longhaul.cli.operations.submission import Submission, batches
 from longhaul.domain.message import Message
+from longhaul.operations.submission import Submission, batches
 from longhaul.ports import Clock, JobQueue
 
 _TRIES = 5

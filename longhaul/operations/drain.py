@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 from botocore.exceptions import ClientError
 
 from longhaul.adapters.errors import code_of
-from longhaul.cli.operations.find import Jobs
-from longhaul.cli.operations.stage_counts import StageCounter
 from longhaul.domain.lease import Lease, Owed, State
+from longhaul.operations.find import Jobs
+from longhaul.operations.stage_counts import StageCounter
 from longhaul.ports import Clock, Executions, Slots, Tasks
 from longhaul.settings import RuntimeSettings, Stage
 

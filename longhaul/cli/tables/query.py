@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from botocore.exceptions import NoCredentialsError
 
 from longhaul.cli.errors import CommandError, ExitStatus
-from longhaul.cli.operations.tables import TableReader
+from longhaul.cli.tables.reader import TableReader
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from longhaul.cli.operations.submission import Submission, batches, documents, submissions
 from longhaul.domain.message import MAX_BATCH_BYTES
+from longhaul.operations.submission import Submission, batches, documents, submissions
 from tests.builders import BODY, body, settings, stage
 
 KIB = 1024

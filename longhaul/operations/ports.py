@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from longhaul.cli.operations.letter import DeadLetter
+from longhaul.operations.letter import DeadLetter
 
 
 class DeadLetters(Protocol):

@@ -1,10 +1,12 @@
 """Wait for jobs: read their rows until each has its outcome."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from longhaul.domain.lease import Lease, State
+from longhaul.domain.lease import Lease, State, job_key
+from longhaul.operations.submission import Problem, Submission
 from longhaul.ports import Clock, Leases
 
 _MIN_PERIOD_S = 1.0
@@ -16,11 +18,12 @@ _S_PER_ROW = 0.005
 class Awaited:
     """One submission.
 
-    `before` is the row before it was sent: only a newer row is about this message.
+    `before` is the row before it was sent: only a newer row is about this message. Without a
+    fingerprint it is of any work under that key.
     """
 
     key: str
-    fingerprint: str
+    fingerprint: str | None
     before: Lease | None
 
 
@@ -58,13 +61,24 @@ class Waiter:
     clock: Clock
     leases: Leases
 
-    def before(self, keys: Mapping[str, str]) -> list[Awaited]:
-        """What to wait for, given fingerprints by key. Call it before the messages are sent."""
-        rows = self.leases.load_many(keys)
-        return [Awaited(key, fingerprint, rows.get(key)) for key, fingerprint in keys.items()]
+    def before(self, stage: str, submissions: Iterable[Submission]) -> list[Awaited]:
+        """What to wait for: one for each job id. Call it before the messages are sent."""
+        asked = {job_key(stage, each.job_id): each.request.fingerprint() for each in submissions}
+        rows = self.leases.load_many(asked)
+        return [Awaited(key, fingerprint, rows.get(key)) for key, fingerprint in asked.items()]
 
-    def watch(self, awaited: Sequence[Awaited]) -> Iterator[Mapping[str, Standing]]:
-        """The standing of all, at every look, until all are done. A done one is not read again."""
+    def look(self, awaited: Awaited) -> Standing:
+        """The standing of one, now."""
+        return standing(awaited, self.leases.load(awaited.key))
+
+    def watch(
+        self, awaited: Sequence[Awaited], timeout_s: float = math.inf
+    ) -> Iterator[Mapping[str, Standing]]:
+        """The standing of all, at every look, until all are done. A done one is not read again.
+
+        The last look is after `timeout_s`, whether they are done or not.
+        """
+        begun_at = self.clock.now()
         standings = {each.key: Standing(each.key, None, done=False) for each in awaited}
         waiting = {each.key: each for each in awaited}
         while True:
@@ -76,7 +90,10 @@ class Waiter:
             yield standings
             if not waiting:
                 return
-            self.clock.sleep(max(_MIN_PERIOD_S, _S_PER_ROW * len(waiting)))
+            left_s = timeout_s - (self.clock.now() - begun_at).total_seconds()
+            if left_s <= 0:
+                return
+            self.clock.sleep(min(left_s, max(_MIN_PERIOD_S, _S_PER_ROW * len(waiting))))
 
 
 def standing(awaited: Awaited, row: Lease | None) -> Standing:
@@ -86,9 +103,27 @@ def standing(awaited: Awaited, row: Lease | None) -> Standing:
         return Standing(awaited.key, None, done=False)
     if before is not None and row.run == before.run and _is_to_be_rerun(before, row):
         return Standing(awaited.key, None, done=False)  # still the old run; the new one is queued
-    if not row.is_mark and row.fingerprint and row.fingerprint != awaited.fingerprint:
+    if not row.is_mark and _is_of_other_work(awaited, row):
         return Standing(awaited.key, row, done=True, conflict=True)
     return Standing(awaited.key, row, done=row.is_finished)
+
+
+def _is_of_other_work(awaited: Awaited, row: Lease) -> bool:
+    return bool(awaited.fingerprint and row.fingerprint and row.fingerprint != awaited.fingerprint)
+
+
+def conflicting(awaited: Sequence[Awaited], submissions: Sequence[Submission]) -> list[Problem]:
+    """The submissions that the dispatcher would dead-letter, because another has their id."""
+    bad = {each.key.partition("#")[2] for each in awaited if conflicts(each)}
+    return [
+        Problem(
+            each.place,
+            f"job_id {each.job_id!r} belongs to a different request that was sent before: "
+            "give this one another",
+        )
+        for each in submissions
+        if each.job_id in bad
+    ]
 
 
 def _is_to_be_rerun(before: Lease, row: Lease) -> bool:

@@ -1,0 +1,1 @@
+"""Tables of the Glue catalog as `longhaul table` shows, queries and checks them."""

@@ -1,0 +1,111 @@
+"""What an operation can raise. Each message says what to do.
+
+LonghaulError
+├── InvalidRequestError       (longhaul.domain.errors) a request can never run: nothing was sent
+├── NoSuchStackError          there is none of that name where AWS was asked
+│   └── ForeignStackError     it is not Longhaul's, or its deployment did not end well
+├── OtherVersionError         another version of Longhaul deployed the stack
+├── NoSuchStageError          the stack has none of that name
+├── RetiredStageError         nothing starts in the stage any more
+├── NoSuchJobError            nothing is known of a job
+├── AmbiguousJobError         several stages have a job of that id
+├── JobIdConflictError        the job id belongs to another request
+├── NotSentError              some requests were not sent
+├── WaitTimeoutError          a job has not ended in time; also a TimeoutError
+├── JobDeadError              a job has ended without success
+└── JobCancelledError         a job was cancelled
+
+Errors of AWS itself, such as missing credentials, are botocore's own.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from longhaul.domain.errors import LonghaulError
+
+if TYPE_CHECKING:
+    from longhaul.operations.handles import SubmittedJob, UnsentRequest
+    from longhaul.operations.view import JobStatus
+
+
+class NoSuchStackError(LonghaulError):
+    """There is no such stack where AWS was asked.
+
+    `others` names the stacks of Longhaul that are there.
+    """
+
+    def __init__(self, message: str, others: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.others = tuple(others)
+
+
+class ForeignStackError(NoSuchStackError):
+    """The stack is not Longhaul's, or its deployment did not end well."""
+
+
+class OtherVersionError(LonghaulError):
+    """Another version of Longhaul deployed the stack, whose settings this one cannot read."""
+
+
+class NoSuchStageError(LonghaulError):
+    """The stack has no stage of that name."""
+
+
+class RetiredStageError(LonghaulError):
+    """Nothing starts in the stage any more."""
+
+
+class NoSuchJobError(LonghaulError):
+    """Nothing is known of a job: it is still queued, or was never sent."""
+
+
+class AmbiguousJobError(LonghaulError):
+    """Several stages have a job of that id."""
+
+
+class JobIdConflictError(LonghaulError):
+    """The job id belongs to another request."""
+
+
+class NotSentError(LonghaulError):
+    """Some requests were not sent. All others were.
+
+    Attributes:
+        sent: The jobs that were sent.
+        unsent: Each of the others with its job id, and why it was not sent. They can be submitted
+            again as they are: one that did arrive is then a duplicate, and does no harm.
+    """
+
+    def __init__(
+        self, message: str, sent: Sequence["SubmittedJob"], unsent: Sequence["UnsentRequest"]
+    ) -> None:
+        super().__init__(message)
+        self.sent = tuple(sent)
+        self.unsent = tuple(unsent)
+
+
+class WaitTimeoutError(LonghaulError, TimeoutError):
+    """A job has not ended in time. It goes on; `status` is how it stood at the last look."""
+
+    def __init__(self, message: str, status: "JobStatus") -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class JobDeadError(LonghaulError):
+    """A job has ended without success, and its message is in the dead-letter queue.
+
+    `status.kind` and `status.error` say why.
+    """
+
+    def __init__(self, message: str, status: "JobStatus") -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class JobCancelledError(LonghaulError):
+    """A job was cancelled. `status` is how it ended."""
+
+    def __init__(self, message: str, status: "JobStatus") -> None:
+        super().__init__(message)
+        self.status = status

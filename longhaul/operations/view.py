@@ -1,0 +1,213 @@
+"""Jobs and attempts as flat values, for programs, and as JSON objects, for `--json`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
+from typing import Any, Final, Literal, overload
+
+from longhaul.domain.history import AttemptRecord, log_stream
+from longhaul.domain.lease import Lease, State
+from longhaul.ports import Executions
+from longhaul.settings import RuntimeSettings
+
+JobState = Literal["QUEUED", "RUNNING", "RELEASED", "CANCELLING", "SUCCEEDED", "DEAD", "CANCELLED"]
+ENDED: Final[tuple[JobState, ...]] = ("SUCCEEDED", "DEAD", "CANCELLED")
+
+QUEUED: Final = "QUEUED"
+"""The state of a job without a row: it waits in its queue, or was never sent."""
+
+
+def shown_state(lease: Lease) -> JobState:
+    """The row's state, or CANCELLING."""
+    if lease.cancel_requested_at and not lease.state.is_terminal:
+        return "CANCELLING"
+    return lease.state.value
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobStatus:
+    """How a job stands. What does not apply, or is not known yet, is None; times are aware UTC.
+
+    Attributes:
+        job_id: Its id, which is unique in its stage.
+        stage: The stage whose queue it came through.
+        state: `QUEUED`, `RUNNING`, `RELEASED` (it waits for its next attempt), `CANCELLING`, or
+            how it ended: `SUCCEEDED`, `DEAD`, `CANCELLED`.
+        root: Id of the first job of its pipeline: its own, unless another job led to it.
+        parent: Id of the job whose success led to it.
+        run: Epoch milliseconds of the first claim, or of a deliberate re-run.
+        attempt: The number of its latest attempt; 0 before the first.
+        failures: Attempts that failed, of `max_attempts`.
+        max_attempts: Failures before it is dead.
+        interruptions: Attempts that the platform ended; they do not count as failures.
+        run_began: `run` as a time.
+        attempt_began: When its latest attempt was claimed.
+        seconds: Duration of its latest attempt, so far if it runs.
+        size: The task's size, such as `small`.
+        engine: What it runs on, such as `fargate`.
+        timeout_s: Seconds after which an attempt is stopped.
+        progress: What the latest attempt last reported.
+        progress_at: When it last advanced.
+        beats: Heartbeats of the latest attempt.
+        lease_expires_at: Of a running job: when its lease ends unless it is renewed.
+        kind: What the end of its latest attempt meant, such as `failed`, `permanent` or
+            `timed_out`: docs/architecture.md has the table.
+        error: Why, in a sentence.
+        settled_at: When its latest attempt was settled.
+        retry_at: Of a released job: the earliest start of its next attempt.
+        cancel_requested_at: When it was cancelled.
+        owed: What is still to be done after its end.
+        output: Where its output is: `s3://…/`, or `table://DATABASE/NAME`.
+        published_at: When its output became visible.
+        message_id: Of its message in SQS.
+        receive_count: How often that message was received.
+        execution_arn: Step Functions' execution of the latest attempt.
+        log_group: Where its lines are in CloudWatch Logs.
+        log_stream: The stream of its latest attempt.
+    """
+
+    job_id: str
+    stage: str
+    state: JobState
+    root: str | None = None
+    parent: str | None = None
+    run: int | None = None
+    attempt: int = 0
+    failures: int = 0
+    max_attempts: int | None = None
+    interruptions: int = 0
+    run_began: datetime | None = None
+    attempt_began: datetime | None = None
+    seconds: float | None = None
+    size: str | None = None
+    engine: str | None = None
+    timeout_s: int | None = None
+    progress: Mapping[str, Any] = field(default_factory=dict)
+    progress_at: datetime | None = None
+    beats: int = 0
+    lease_expires_at: datetime | None = None
+    kind: str | None = None
+    error: str | None = None
+    settled_at: datetime | None = None
+    retry_at: datetime | None = None
+    cancel_requested_at: datetime | None = None
+    owed: tuple[str, ...] = ()
+    output: str | None = None
+    published_at: datetime | None = None
+    message_id: str | None = None
+    receive_count: int = 0
+    execution_arn: str | None = None
+    log_group: str | None = None
+    log_stream: str | None = None
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it has ended, and nothing is left to do for it."""
+        return self.state in ENDED and not self.owed
+
+
+def job_status(
+    lease: Lease, settings: RuntimeSettings, executions: Executions, now: datetime
+) -> JobStatus:
+    """Everything about a job that has a row."""
+    execution = None if lease.is_mark else lease.input
+    stream = log_stream(lease.attempt)
+    return JobStatus(
+        job_id=lease.job_id,
+        stage=lease.stage,
+        state=shown_state(lease),
+        root=lease.root.partition("#")[2],
+        parent=lease.lineage.parent.partition("#")[2] if lease.lineage else None,
+        run=lease.run,
+        attempt=lease.attempt.number,
+        failures=lease.failures,
+        max_attempts=lease.max_attempts,
+        interruptions=lease.interruptions,
+        run_began=datetime.fromtimestamp(lease.run / 1000, UTC),
+        attempt_began=None if lease.is_mark else lease.attempt.claimed_at,
+        seconds=None if lease.is_mark else _seconds(lease, now),
+        size=execution.size if execution else None,
+        engine=execution.engine if execution else None,
+        timeout_s=execution.timeout_s if execution else None,
+        progress=lease.attempt.progress,
+        progress_at=lease.attempt.progress_at,
+        beats=lease.attempt.beats,
+        lease_expires_at=lease.attempt.lease_expires_at if lease.state is State.RUNNING else None,
+        kind=lease.last_class,
+        error=lease.last_error,
+        settled_at=lease.settled_at,
+        retry_at=lease.retry_at if lease.state is State.RELEASED else None,
+        cancel_requested_at=lease.cancel_requested_at,
+        owed=tuple(owed.value for owed in lease.owed),
+        output=lease.attempt.output.prefix if lease.attempt.output else None,
+        published_at=lease.attempt.published_at,
+        message_id=lease.receive.message_id or None,
+        receive_count=lease.receive.receive_count,
+        execution_arn=None if lease.is_mark else executions.arn(lease.id.execution_name),
+        log_group=settings.job_log_group if stream else None,
+        log_stream=stream,
+    )
+
+
+def job_record(
+    lease: Lease, settings: RuntimeSettings, executions: Executions, now: datetime
+) -> dict[str, Any]:
+    """`job_status` as JSON. Times are ISO 8601 in UTC."""
+    status = job_status(lease, settings, executions, now)
+    values = {each.name: getattr(status, each.name) for each in fields(status)}
+    return {
+        "class" if name == "kind" else name: iso(value) if isinstance(value, datetime) else value
+        for name, value in values.items()
+    }
+
+
+def attempt_record(record: AttemptRecord, executions: Executions, now: datetime) -> dict[str, Any]:
+    """Everything about an attempt; as `job_record`."""
+    since, end = record.queued_at or record.attempt.claimed_at, record.ended_at or now
+    return {
+        "job_id": record.key.partition("#")[2],
+        "stage": record.stage,
+        "run": record.run,
+        "attempt": record.attempt.number,
+        "class": record.kind,
+        "reason": record.reason,
+        "state": record.state.value,
+        "queued_at": iso(record.queued_at),
+        "due_at": iso(record.due_at),
+        "claimed_at": iso(record.attempt.claimed_at),
+        "started_at": iso(record.attempt.started_at),
+        "ended_at": iso(record.ended_at),
+        "waited_s": _between(since, record.attempt.claimed_at),
+        "seconds": _between(record.attempt.claimed_at, end),
+        "beats": record.attempt.beats,
+        "beat_times": [iso(each) for each in record.beat_times],
+        "adoptions": record.attempt.adoptions,
+        "hand_overs": record.attempt.hand_overs,
+        "progress": record.attempt.progress,
+        "size": record.size,
+        "capacity": record.capacity,
+        "task_from": iso(record.attempt.task_from),
+        "task_until": iso(record.attempt.task_until),
+        "execution_arn": executions.arn(record.id.execution_name),
+        "log_stream": log_stream(record.attempt),
+    }
+
+
+def _seconds(lease: Lease, now: datetime) -> float:
+    """The duration of the latest attempt, so far if it runs."""
+    end = lease.settled_at if lease.has_settled(lease.id) and lease.settled_at else now
+    return _between(lease.attempt.claimed_at, end)
+
+
+def _between(begin: datetime, end: datetime) -> float:
+    """Seconds. Two clocks may differ: never negative."""
+    return round(max(0.0, (end - begin).total_seconds()), 1)
+
+
+@overload
+def iso(value: datetime) -> str: ...
+@overload
+def iso(value: None) -> None: ...
+def iso(value: datetime | None) -> str | None:
+    """ISO 8601 in UTC, to the millisecond."""
+    return value.isoformat(timespec="milliseconds").replace("+00:00", "Z") if value else None
