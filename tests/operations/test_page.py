@@ -1,0 +1,78 @@
+"""The lines of docs/client.md run, and its errors and rights are those that there are."""
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import longhaul.client
+from longhaul.client import Client, LonghaulError
+from longhaul.domain.manifest import Manifest, ManifestFile
+from longhaul.domain.request import JobRequest
+from longhaul.domain.verdict import OutcomeClass
+from tests.builders import BODY, BUCKET, OUTPUT, QUEUE_URL
+from tests.cli.conftest import World
+from tests.layers import ROOT
+
+PAGE = (ROOT / "docs" / "client.md").read_text()
+SNIPPETS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+# What IAM calls the calls that have another name.
+ACTIONS = {"sqs.SendMessageBatch": "sqs:SendMessage"}
+
+
+def run_to_success(world: World, job_id: str) -> None:
+    bodies = (each.body for each in world.aws.sqs.queues[QUEUE_URL].messages.values())
+    (body,) = (body for body in bodies if json.loads(body)["job_id"] == job_id)
+    row = world.claim(job_id, fingerprint=JobRequest.model_validate_json(body).fingerprint())
+    files = (ManifestFile(path="a.parquet", size=7),)
+    manifest = Manifest(key=row.key, run=row.run, attempt=1, files=files)
+    world.aws.s3.put_object(
+        Bucket=BUCKET, Key="out/_SUCCESS", Body=manifest.model_dump_json().encode()
+    )
+    world.parts.leases.commit(row.id, OUTPUT)
+    committed = world.parts.leases.load(row.key)
+    assert committed is not None
+    world.end(committed, OutcomeClass.SUCCEEDED)
+
+
+def test_the_lines_of_the_page_run(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    world.clock.meanwhile.append(lambda: run_to_success(world, "flights-2013-01"))
+    names: dict[str, Any] = {}
+    for snippet in SNIPPETS:
+        exec(snippet, names)  # noqa: S102 - the page's own lines
+    assert capsys.readouterr().out.splitlines() == [
+        f"s3://{BUCKET}/out/a.parquet 7",
+        "SUCCEEDED 1 {}",
+        "SUCCEEDED succeeded None",
+    ]
+
+
+def test_the_page_names_every_error() -> None:
+    errors = {
+        name
+        for name in longhaul.client.__all__
+        if name.endswith("Error") and issubclass(getattr(longhaul.client, name), LonghaulError)
+    }
+    assert set(re.findall(r"`(\w+Error)`", PAGE)) == errors
+
+
+def test_the_page_names_every_right_that_the_calls_take(world: World, client: Client) -> None:
+    taken: set[str] = set()
+
+    def ask(call: Callable[..., Any], *arguments: Any) -> Any:
+        world.aws.gate.counts.clear()
+        answer = call(*arguments)
+        taken.update(ACTIONS.get(each, each.replace(".", ":", 1)) for each in world.aws.gate.counts)
+        return answer
+
+    ask(client.submit, {**BODY, "job_id": "done"})
+    run_to_success(world, "done")
+    ask(client.status, "done")
+    ask(client.result, "done")
+    ask(client.cancel, "queued")
+    world.end(world.claim("released"), OutcomeClass.FAILED)
+    assert ask(client.cancel, "released").state == "CANCELLED"
+    # S3 refuses to read what is not there, unless one may list.
+    assert set(re.findall(r"`(\w+:\w+)`", PAGE)) == taken | {"s3:ListBucket"}
