@@ -10,7 +10,7 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 
-pytest_plugins = ["tests.left_behind"]
+pytest_plugins = ["tests.left_behind", "longhaul.testing"]
 
 os.environ.update(
     AWS_ACCESS_KEY_ID="testing",

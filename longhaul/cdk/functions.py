@@ -25,7 +25,6 @@ ENGINE_CODE: Final = [
 CORE_CODE: Final = [
     *(f"!longhaul/{files}.py" for files in ("*", "domain/**/*", "adapters/**/*")),
     "longhaul/client.py",
-    "longhaul/testing.py",
     *ENGINE_CODE,
 ]
 # Exclude everything, then include the Python files of the packages.

@@ -36,7 +36,7 @@ from longhaul.runner.spark.progress import ProcessTree
 from longhaul.runner.stopping import Stop
 from longhaul.runner.task import Task
 from longhaul.settings import LeaseSettings
-from longhaul.testing import RESOURCES, emitted, make_job, spark, written  # noqa: F401 - fixtures
+from longhaul.testing.session import RESOURCES
 from tests.builders import BUCKET, body, running, settings, stage
 
 
@@ -133,7 +133,7 @@ class SharedSpark(BaseSpark):
 @pytest.fixture
 def make_attempt(
     cloud: Cloud,
-    spark: SparkSession,  # noqa: F811 - the fixture
+    spark: SparkSession,
     tmp_path: Path,
 ) -> MakeAttempt:
     """The attempt that owns the lease; `run` takes the place of the job in the catalogue."""

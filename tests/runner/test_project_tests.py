@@ -5,7 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from longhaul.cli.commands.run_tests import _PLUGIN
 from longhaul.cli.project import python_environment
 from longhaul.config.project import Project
 
@@ -56,7 +55,7 @@ def test_a_job_that_makes_udfs_at_its_top_is_tested_as_a_task_runs_it(tmp_path: 
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "pytest", "-p", _PLUGIN, "-p", "no:cacheprovider"],
+        [sys.executable, "-P", "-m", "pytest", "-p", "no:cacheprovider"],
         cwd=tmp_path,
         env=os.environ
         | python_environment(Project(tmp_path, "", None, {}))

@@ -8,7 +8,6 @@ import pytest
 from longhaul.cli.local.aws import embedded_aws
 from longhaul.cli.synth import synth
 from longhaul.local import ecs_driver
-from longhaul.testing import make_job, spark  # noqa: F401 - fixtures
 from tests.e2e.conftest import Stack
 from tests.slow.containers import JOB, TaskContainer, build, why_no_containers
 

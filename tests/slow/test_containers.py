@@ -47,7 +47,7 @@ def test_image_runs_without_root_and_has_every_file_of_the_jobs(job_image: str) 
     ).stdout.split()
     elsewhere = tuple(
         f"longhaul/{each}"
-        for each in ("cdk/", "cli/", "client.", "config/", "local/", "operations/", "testing.")
+        for each in ("cdk/", "cli/", "client.", "config/", "local/", "operations/", "testing/")
     )
     missing = {file for file in set(tracked) - found if not file.startswith(elsewhere)}
     assert missing == engine_files("cdk", "config") | {

@@ -15,7 +15,6 @@ from longhaul.config.known import known_in_tests
 from longhaul.config.project import is_of_another_user
 from longhaul.settings import VARIABLE
 
-_PLUGIN = "longhaul.testing"
 _NO_TESTS = 5  # pytest's exit code
 # The nearest of them upwards decides from which folder on each conftest.py is run.
 _PYTEST_FILES = (
@@ -54,7 +53,7 @@ def run_tests(
     _require_own_above(project.folder)
     make_ready(project)
     # -P: no folder of the project hides one of the checkout.
-    command = [sys.executable, "-P", "-m", "pytest", "-p", _PLUGIN, *(arguments or [])]
+    command = [sys.executable, "-P", "-m", "pytest", *(arguments or [])]
     settings = {VARIABLE: known_in_tests(project).model_dump_json()}
     environment = os.environ | python_environment(project) | settings
     done = subprocess.run(command, cwd=project.folder, env=environment, check=False)

