@@ -9,8 +9,9 @@ from functools import partial
 from aws_lambda_powertools import Logger
 
 from longhaul.announcing import Announcer
+from longhaul.domain.claim import Claim, Finish
 from longhaul.domain.dead_letter import Reason, dead_letter
-from longhaul.domain.lease import Lease, joined_ref
+from longhaul.domain.lease import AttemptId, Lease, joined_ref
 from longhaul.domain.message import JobMessage, Message, renewal
 from longhaul.domain.pace import MAX_HIDDEN, Room, deferrals_s
 from longhaul.domain.turns import tenant_of
@@ -20,17 +21,26 @@ from longhaul.settings import LeaseSettings, Stage
 
 logger = Logger(child=True)
 
-Slow = list[tuple[JobMessage, Callable[[JobMessage], None]]]
+Known = tuple[JobMessage, Lease | None]
+"""A message and its row, as it was read last."""
+
+
+@dataclass(frozen=True)
+class Closed:
+    """The execution of `attempt` has closed, as `status`, without a settle."""
+
+    attempt: AttemptId
+    status: str
 
 
 @dataclass
 class Batch:
     """Deliveries of one stage.
 
-    `kept`: ids of the messages that stay in the queue, at first all. `waiting`: messages without a
-    slot for their claim, with their rows. `slow`: what may take long, and must delay no claim, with
-    the messages that it is for. `refused`: what became a dead letter without a run, of which
-    nobody was told yet. `room`: the stage's slots, as they were read last.
+    `kept`: ids of the messages that stay in the queue, at first all. `waiting`: messages with the
+    claims for which they have no slot yet. `slow`: messages with what may take long, and must delay
+    no claim. `refused`: what became a dead letter without a run, of which nobody was told yet.
+    `room`: the stage's slots, as they were read last.
 
     `until`: when the batch is over, whatever is left.
 
@@ -41,8 +51,8 @@ class Batch:
     stage: Stage
     kept: set[str]
     until: datetime | None = None
-    waiting: list[tuple[JobMessage, Lease | None]] = field(default_factory=list)
-    slow: Slow = field(default_factory=list)
+    waiting: list[tuple[JobMessage, Claim]] = field(default_factory=list)
+    slow: list[tuple[JobMessage, Finish | Closed]] = field(default_factory=list)
     room: Room = field(default_factory=lambda: Room(slots=1, free=0, running=0))
     started: list[str] = field(default_factory=list)
     dead_lettered: list[str] = field(default_factory=list)

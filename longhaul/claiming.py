@@ -3,7 +3,7 @@
 Nothing runs while messages wait: each comes again after a part of its likely wait.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -13,8 +13,8 @@ from typing import TypeVar
 
 from aws_lambda_powertools import Logger
 
-from longhaul.batch import Batch, Messages
-from longhaul.domain.claim import Claim, decide_claim
+from longhaul.batch import Batch, Known, Messages
+from longhaul.domain.claim import Claim, claimed_at
 from longhaul.domain.errors import LeaseChangedError, NoFreeSlotError
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.message import JobMessage
@@ -30,7 +30,6 @@ from longhaul.starting import Starter
 logger = Logger(child=True)
 
 T = TypeVar("T")
-Decide = Callable[[JobMessage, Lease | None, Batch], None]
 
 _LOOKED_AT = 100
 """Released jobs of a stage that are looked at: one read of the index, one of the rows."""
@@ -48,78 +47,53 @@ class Claimer:
     guard: Guard
     background: Background
 
-    def claim_waiting(self, batch: Batch, decide: Decide) -> None:
-        """Claim what waits while slots are free; put the rest back at once.
-
-        `decide` is called for a message whose row has changed.
-        """
-        try:
-            self._claim_waiting(batch, decide)
-        except Exception:
-            # Any error of a call for all of them: they come again when their visibility lapses.
-            logger.exception("the messages without a slot stay in the queue")
-            batch.waiting.clear()
-
-    def _claim_waiting(self, batch: Batch, decide: Decide) -> None:
-        # With more slots than messages there is no backlog in which a retry could be far behind.
-        if 0 < batch.room.free <= len(batch.waiting):
-            self._claim_retries(batch)
-        while not batch.is_over(self.clock.now()):
-            now_claiming = self._in_turn(batch)
-            # Nothing waits, no slot is free, or the free ones are left to other tenants.
-            if not now_claiming:
-                break
-            pace = batch.room.after(len(now_claiming), self.clock.now())
-            rows = {message.key: row for message, row in now_claiming}
-            claim = partial(self._claim, rows=rows, batch=batch, pace=pace, decide=decide)
-            self.guard.each(batch, [message for message, _ in now_claiming], claim)
-            if batch.waiting:
-                batch.room = self.slots.room(batch.stage, self.clock.now())
-        if batch.waiting:
-            self._put_back(batch)
-
-    def _in_turn(self, batch: Batch) -> list[tuple[JobMessage, Lease | None]]:
-        """The messages that may take the free slots, taken out of those that wait.
+    def in_turn(self, batch: Batch) -> list[tuple[JobMessage, Claim]]:
+        """The claims that may take the free slots, taken out of those that wait.
 
         Retries first. Of new jobs the tenants take turns, also of those that run anew.
         """
         waiting = list(batch.waiting)
-        retries = [place for place, (_, row) in enumerate(waiting) if _is_retry(row)]
+        retries = [place for place, (_, claim) in enumerate(waiting) if _is_retry(claim.replaces)]
         chosen = retries[: batch.room.free]
-        places = [place for place, (_, row) in enumerate(waiting) if not _is_retry(row)]
+        places = [place for place in range(len(waiting)) if place not in retries]
         tenants = [tenant_of(waiting[place][0].content.group_id) for place in places]
         free = batch.room.free - len(chosen)
-        found = batch.room.turns.in_turn(tenants, free, batch.room.slots, self.clock.now())
-        chosen += [places[n] for n in found]
+        turns = batch.room.turns.in_turn(tenants, free, batch.room.slots, self.clock.now())
+        chosen += [places[n] for n in turns]
         for place in sorted(chosen, reverse=True):  # other threads may append meanwhile
             del batch.waiting[place]
         return [waiting[place] for place in chosen]
 
-    def _claim(
-        self,
-        message: JobMessage,
-        *,
-        rows: Mapping[str, Lease | None],
-        batch: Batch,
-        pace: Pace,
-        decide: Decide,
-    ) -> None:
-        row = rows[message.key]
-        # Decided again: the wait for a slot must not count as the attempt's age.
-        claim = decide_claim(row, message, batch.stage, self.timing, self.clock.now())
-        if not isinstance(claim, Claim):
-            decide(message, row, batch)
-            return
-        try:
-            with about(claim.lease.id):
-                self.starter.start(message, claim, batch, _of(message, batch, pace))
-        except NoFreeSlotError:
-            batch.waiting.append((message, row))
-        except LeaseChangedError as error:
-            decide(message, error.current, batch)
+    def claim(self, claims: Sequence[tuple[JobMessage, Claim]], batch: Batch) -> list[Known]:
+        """Claim and start, in parallel; returns the messages whose rows have changed.
 
-    def _claim_retries(self, batch: Batch) -> None:
+        A message whose slot another dispatcher took waits again.
+        """
+        pace = batch.room.after(len(claims), self.clock.now())
+        tasks = [partial(self._claim, message, claim, batch, pace) for message, claim in claims]
+        changed = self.background.run_all(tasks, at_once=len(tasks))
+        return [known for known in changed if known is not None]
+
+    def _claim(self, message: JobMessage, claim: Claim, batch: Batch, pace: Pace) -> Known | None:
+        now = self.clock.now()
+        if batch.is_over(now):
+            return None
+        with self.guard.message(batch, message):
+            timed = claimed_at(claim, message, batch.stage, self.timing, now)
+            try:
+                with about(timed.lease.id):
+                    self.starter.start(message, timed, batch, _of(message, batch, pace))
+            except NoFreeSlotError:
+                batch.waiting.append((message, claim))
+            except LeaseChangedError as error:
+                return message, error.current
+        return None
+
+    def claim_retries(self, batch: Batch) -> None:
         """Give free slots to jobs that ran before, before any new job that waits here."""
+        # With more slots than messages there is no backlog in which a retry could be far behind.
+        if not 0 < batch.room.free <= len(batch.waiting):
+            return
         here = {message.key for message, _ in batch.waiting}
         claims = self._due(batch.stage, batch.room.free, but=here)
         if not claims:
@@ -151,20 +125,26 @@ class Claimer:
         found.sort(key=lambda claim: claim.lease.retry_at or now)
         return found[:most]
 
-    def _put_back(self, batch: Batch) -> None:
+    def put_back(self, batch: Batch) -> None:
         """Hide the messages without a slot until they are to be looked at again."""
         without_slot = _taken(batch.waiting, len(batch.waiting))
+        if not without_slot:
+            return
         waiting = [message for message, _ in without_slot]
         self.messages.defer(batch, waiting, self._marked(batch, waiting))
-        batch.deferred_s += [self._waited_s(message, row) for message, row in without_slot]
+        batch.deferred_s += [
+            self._waited_s(message, claim.replaces) for message, claim in without_slot
+        ]
         batch.rarely_seen += [
             message.message_id
             for message in waiting
             if message.comes_rarely(self.timing, self.clock.now())
         ]
-        rows = {message.key: row for message, row in without_slot}
-
-        self.guard.each(batch, waiting, lambda each: self._note_seen(rows[each.key]))
+        tasks = [
+            partial(self._note_seen, message, claim.replaces, batch)
+            for message, claim in without_slot
+        ]
+        self.background.run_all(tasks, at_once=len(tasks))
 
     def _marked(self, batch: Batch, waiting: Collection[JobMessage]) -> set[str]:
         """Mark the tenants that wait beside others; the ids of the messages that keep the marks."""
@@ -181,16 +161,17 @@ class Claimer:
                 logger.exception("could not mark who waits", extra={"stage": batch.stage.name})
         return set(keepers.values())
 
-    def _note_seen(self, row: Lease | None) -> None:
+    def _note_seen(self, message: JobMessage, row: Lease | None, batch: Batch) -> None:
         """Note that the message of a released job is there, or the sweeper would send a copy.
 
         Not at every receive, because the message may wait for a slot for days.
         """
         now = self.clock.now()
-        if row is None or row.state is not State.RELEASED:
+        if row is None or row.state is not State.RELEASED or batch.is_over(now):
             return
         if row.unseen_for(now) >= timedelta(seconds=self.timing.missing_after_s / 2):
-            with suppress(LeaseChangedError):  # claimed or cancelled a moment ago
+            # Suppressed: it was claimed or cancelled a moment ago.
+            with self.guard.message(batch, message), suppress(LeaseChangedError):
                 self.leases.note_seen(row, now)
 
     def _waited_s(self, message: JobMessage, row: Lease | None) -> float:

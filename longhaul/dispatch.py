@@ -1,19 +1,22 @@
-"""Handle a batch of deliveries: claim the jobs, and start their executions.
+"""Handle a batch of deliveries: read all, decide on all, then act in parallel.
 
 Every record is kept (reported as a batch item failure) until its message is meant to be deleted:
 the mapping must never delete a message whose job runs. So any failure here, a timeout included,
 costs at most another receive.
+
+What claims and what is slow is put aside while the batch acts, and done last: claims take the free
+slots, and beside them jobs are finished, one after the other.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 
 from aws_lambda_powertools import Logger
 
 from longhaul.ancestry import Ancestry
-from longhaul.batch import Batch, Messages, Slow
+from longhaul.batch import Batch, Closed, Known, Messages
 from longhaul.claiming import Claimer
 from longhaul.deadline import left_s
 from longhaul.domain.claim import (
@@ -21,6 +24,7 @@ from longhaul.domain.claim import (
     CancelWaiting,
     Claim,
     Conflict,
+    Decision,
     Duplicate,
     Finish,
     Postpone,
@@ -29,23 +33,28 @@ from longhaul.domain.claim import (
     decide_claim,
 )
 from longhaul.domain.dead_letter import refusal
-from longhaul.domain.errors import InvalidRequestError, LeaseChangedError, UnreadableRowError
+from longhaul.domain.errors import InvalidRequestError, LeaseChangedError
 from longhaul.domain.lease import Lease, with_handle
 from longhaul.domain.message import Delivery, JobMessage, believed, read, require_room
 from longhaul.domain.outcome import cancel_waiting
 from longhaul.domain.policy import check_policy
+from longhaul.domain.verdict import Evidence
 from longhaul.finish import Finisher
 from longhaul.guard import Guard
 from longhaul.log_context import about
-from longhaul.ports import Background, Clock, Leases, Metrics, Rows, Slots
+from longhaul.ports import Background, Clock, Leases, Metrics, Slots
 from longhaul.settings import RuntimeSettings, Stage
+from longhaul.settle import Settler
 from longhaul.starting import Starter
 
 logger = Logger(child=True)
 
+Decided = tuple[JobMessage, Lease | None, Decision]
+"""A message, its row, and what it means for its job."""
+
 _TRIES = 5
 
-_UNREADABLE_S = 300
+_UNREADABLE = timedelta(seconds=300)
 """Wait for the version that can read the row."""
 
 _OWED_S = 60
@@ -64,6 +73,7 @@ class Dispatcher:
     messages: Messages
     starter: Starter
     claimer: Claimer
+    settler: Settler
     finisher: Finisher
     ancestry: Ancestry
     guard: Guard
@@ -94,87 +104,112 @@ class Dispatcher:
         return [delivery.message_id for delivery in deliveries if delivery.message_id in batch.kept]
 
     def _dispatch(self, deliveries: Iterable[Delivery], batch: Batch) -> None:
-        messages: list[JobMessage] = []
-        for delivery in deliveries:
-            self.guard.reading(batch, delivery, partial(self._read, delivery, batch, messages))
+        messages = self._read(deliveries, batch)
         try:
             if messages:
-                self._look_up_all(messages, batch)
+                self._handle(self._look_up(messages, batch), batch)
             self._claim_and_finish(batch)
         finally:
             # In an outage the claims end early, and what was dead-lettered before is told still.
             notices = self.messages.notices(batch)
             self.background.run_all(notices, at_once=max(1, len(notices)))
 
-    def _look_up_all(self, messages: Sequence[JobMessage], batch: Batch) -> None:
-        leases, batch.room = self.leases.survey(
-            [each.key for each in messages], batch.stage, self.clock.now()
-        )
-        # Of several messages with one key the first goes on; the others come again after its claim.
-        firsts = {each.key: each for each in reversed(messages)}.values()
-        self.guard.each(batch, firsts, lambda each: self._look_up(each, leases, batch))
+    def _read(self, deliveries: Iterable[Delivery], batch: Batch) -> list[JobMessage]:
+        """The deliveries that are requests. A body that is none is dead-lettered at once."""
+        messages: list[JobMessage] = []
+        for delivery in deliveries:
+            now = self.clock.now()
+            if batch.is_over(now):
+                break
+            with self.guard.delivery(batch, delivery):
+                try:
+                    messages.append(read(delivery, batch.stage, now))
+                except InvalidRequestError as error:
+                    reason = refusal("invalid_request", str(error), delivery.sent_at)
+                    self.messages.dead_letter(batch, delivery.message_id, delivery.content, reason)
+        return messages
 
-    def _read(self, delivery: Delivery, batch: Batch, messages: list[JobMessage]) -> None:
-        """Read the delivery's request. A body that is none is dead-lettered at once."""
-        try:
-            messages.append(read(delivery, batch.stage, self.clock.now()))
-        except InvalidRequestError as error:
-            reason = refusal("invalid_request", str(error), delivery.sent_at)
-            self.messages.dead_letter(batch, delivery.message_id, delivery.content, reason)
+    def _look_up(self, messages: Sequence[JobMessage], batch: Batch) -> list[Known]:
+        """The messages to handle, with their rows.
 
-    def _look_up(self, message: JobMessage, rows: Rows, batch: Batch) -> None:
-        """Decide, given the message's row.
-
-        A row that cannot be read belongs to a version that is no longer deployed, or not yet. Its
+        Of several messages with one key the first goes on; the others come again after its claim. A
+        row that cannot be read belongs to a version that is no longer deployed, or not yet. Its
         message waits for that version, and is renewed as often as that takes.
         """
-        try:
-            row = rows.get(message.key)
-        except UnreadableRowError:
-            self.messages.postpone(batch, message, _UNREADABLE_S)
-        else:
-            self._decide(message, row, batch)
-
-    def _decide(self, message: JobMessage, lease: Lease | None, batch: Batch) -> None:
-        """Decide and act; decide again when the row changed meanwhile."""
-        for _ in range(_TRIES):
-            try:
-                lease = self._act(message, lease, batch)
-            except LeaseChangedError as error:
-                lease = error.current
-            else:
-                if lease is None:
-                    return
-        logger.warning(
-            "the lease keeps changing; the message stays in the queue",
-            extra={"lease": message.key},
+        rows, batch.room = self.leases.survey(
+            [each.key for each in messages], batch.stage, self.clock.now()
         )
+        firsts = {each.key: each for each in reversed(messages)}.values()
+        later = Postpone(self.clock.now() + _UNREADABLE)
+        unreadable = [(each, None, later) for each in firsts if each.key in rows.unreadable]
+        self._act_on_all(unreadable, batch)
+        return [(each, rows.get(each.key)) for each in firsts if each.key not in rows.unreadable]
 
-    def _act(self, message: JobMessage, lease: Lease | None, batch: Batch) -> Lease | None:
-        """Do what the decision says.
+    def _handle(self, messages: Sequence[Known], batch: Batch) -> None:
+        """Decide on all and act on all; again where a row has changed meanwhile."""
+        for _ in range(_TRIES):
+            decided = [self._decide(message, row, batch) for message, row in messages]
+            messages = self._act_on_all([each for each in decided if each is not None], batch)
+            if not messages:
+                return
+        for message, _row in messages:
+            logger.warning(
+                "the lease keeps changing; the message stays in the queue",
+                extra={"lease": message.key},
+            )
+
+    def _decide(self, message: JobMessage, row: Lease | None, batch: Batch) -> Decided | None:
+        """What the message means for its job; None when that cannot be decided."""
+        with self.guard.message(batch, message):
+            message = believed(message, row)
+            now = self.clock.now()
+            decision = decide_claim(row, message, batch.stage, self.settings.lease, now)
+            return message, row, decision
+        return None
+
+    def _act_on_all(self, decided: Sequence[Decided], batch: Batch) -> list[Known]:
+        """Act in parallel; returns the messages to decide on again, with the rows of now."""
+        tasks = [partial(self._act, *each, batch) for each in decided]
+        changed = self.background.run_all(tasks, at_once=max(1, len(tasks)))
+        return [known for known in changed if known is not None]
+
+    def _act(
+        self, message: JobMessage, row: Lease | None, decision: Decision, batch: Batch
+    ) -> Known | None:
+        if batch.is_over(self.clock.now()):
+            return None
+        with self.guard.message(batch, message):
+            try:
+                again = self._do(message, row, decision, batch)
+            except LeaseChangedError as error:
+                return message, error.current
+            return None if again is None else (message, again)
+        return None
+
+    def _do(
+        self, message: JobMessage, row: Lease | None, decision: Decision, batch: Batch
+    ) -> Lease | None:
+        """Do what the decision says, or put it aside.
 
         Returns a row that must be decided on again, None when nothing is left to do.
         """
-        message = believed(message, lease)
-        decision = decide_claim(lease, message, batch.stage, self.settings.lease, self.clock.now())
         # The message of a running job comes back after half a day, which may be too late.
         if isinstance(decision, Claim | Probe) and self.messages.renew_if_worn_out(batch, message):
             return None
         match decision:
             case Claim():
-                if not decision.starts_run or self._is_allowed(message, lease, batch):
-                    batch.waiting.append((message, lease))
+                if not decision.starts_run or self._is_allowed(message, row, batch):
+                    batch.waiting.append((message, decision))
             case Probe(lease=probed):
                 with about(probed.id):
                     self.starter.probe(message, probed, batch)
-            case Finish(lease=ended):
-                finish = self._finish_own if decision.own else self._finish_first
-                batch.slow.append((message, partial(finish, ended=ended, batch=batch)))
+            case Finish():
+                batch.slow.append((message, decision))
             case CancelWaiting(lease=waiting, covers=covers):
                 ended = self._end_waiting(waiting, message if covers else None)
                 if not covers:
                     return ended
-                batch.slow.append((message, partial(self._finish_own, ended=ended, batch=batch)))
+                batch.slow.append((message, Finish(ended, own=True)))
             case Cancelled():
                 logger.info(
                     "cancelled before it was claimed: deleted",
@@ -212,6 +247,75 @@ class Dispatcher:
         self.leases.end_waiting(waiting, ended)
         return ended
 
+    def _is_allowed(self, message: JobMessage, row: Lease | None, batch: Batch) -> bool:
+        """Whether a run may start; dead-letters the message if not.
+
+        At once, so that the reason does not wait for a slot.
+        """
+        try:
+            require_room(message.content)
+            request = self.ancestry.proven(message, batch.stage, row)
+            check_policy(request, self.settings, batch.stage)
+        except InvalidRequestError as error:
+            reason = refusal("invalid_request", str(error), message.sent_at, message.key)
+            self.messages.dead_letter(batch, message.message_id, message.content, reason)
+            return False
+        return True
+
+    def _claim_and_finish(self, batch: Batch) -> None:
+        """Claim what waits, and beside it do what is slow.
+
+        A publication may take minutes, and a notice hang: no claim waits for it. What had to be
+        finished before its claim is claimed in the next round.
+        """
+        while (batch.waiting or batch.slow) and not batch.is_over(self.clock.now()):
+            slow, batch.slow = batch.slow, []
+            tasks: list[Callable[[], None]] = [
+                partial(self._claim, batch),
+                *([partial(self._do_slowly, slow, batch)] if slow else []),
+                *self.messages.notices(batch),
+            ]
+            self.background.run_all(tasks, at_once=len(tasks))
+            if batch.waiting:
+                batch.room = self.slots.room(batch.stage, self.clock.now())
+
+    def _claim(self, batch: Batch) -> None:
+        """Claim what waits while slots are free; put the rest back at once."""
+        try:
+            self.claimer.claim_retries(batch)
+            while not batch.is_over(self.clock.now()):
+                claims = self.claimer.in_turn(batch)
+                # Nothing waits, no slot is free, or the free ones are left to other tenants.
+                if not claims:
+                    break
+                self._handle(self.claimer.claim(claims, batch), batch)
+                if batch.waiting:
+                    batch.room = self.slots.room(batch.stage, self.clock.now())
+            self.claimer.put_back(batch)
+        except Exception:
+            # Any error of a call for all of them: they come again when their visibility lapses.
+            logger.exception("the messages without a slot stay in the queue")
+            batch.waiting.clear()
+
+    def _do_slowly(self, slow: Iterable[tuple[JobMessage, Finish | Closed]], batch: Batch) -> None:
+        """Finish and settle one job after the other.
+
+        Each may read a list and a manifest that a task wrote: two of the largest do not fit into a
+        function's memory.
+        """
+        for message, what in slow:
+            if batch.is_over(self.clock.now()):
+                return
+            with self.guard.message(batch, message):
+                match what:
+                    case Closed(attempt=attempt, status=status):
+                        closed = Evidence.execution_closed(status)
+                        self.settler.settle(attempt, closed, batch.until)
+                    case Finish(lease=ended, own=True):
+                        self._finish_own(message, ended, batch)
+                    case Finish(lease=ended):
+                        self._finish_first(message, ended, batch)
+
     def _finish_own(self, message: JobMessage, ended: Lease, batch: Batch) -> None:
         # The handle in hand is newer than the row's.
         own = with_handle(ended, message.receipt_handle)
@@ -232,47 +336,6 @@ class Dispatcher:
     def _finish_first(self, message: JobMessage, ended: Lease, batch: Batch) -> None:
         finished = self.finisher.finish(ended, batch.until)
         if finished.is_finished:
-            self._decide(message, finished, batch)
+            self._handle([(message, finished)], batch)
         else:
             self.messages.postpone(batch, message, _OWED_S)
-
-    def _is_allowed(self, message: JobMessage, row: Lease | None, batch: Batch) -> bool:
-        """Whether a run may start; dead-letters the message if not.
-
-        At once, so that the reason does not wait for a slot.
-        """
-        try:
-            require_room(message.content)
-            request = self.ancestry.proven(message, batch.stage, row)
-            check_policy(request, self.settings, batch.stage)
-        except InvalidRequestError as error:
-            reason = refusal("invalid_request", str(error), message.sent_at, message.key)
-            self.messages.dead_letter(batch, message.message_id, message.content, reason)
-            return False
-        return True
-
-    def _do_slowly(self, slow: Slow, batch: Batch) -> None:
-        """Finish and settle one job after the other.
-
-        Each may read a list and a manifest that a task wrote: two of the largest do not fit into a
-        function's memory.
-        """
-        for message, do in slow:
-            self.guard.one(batch, message, do)
-
-    def _claim_and_finish(self, batch: Batch) -> None:
-        """Claim what waits, and beside it do what is slow.
-
-        A publication may take minutes, and a notice hang: no claim waits for it. What had to be
-        finished before its claim is claimed in the next round.
-        """
-        while (batch.waiting or batch.slow) and not batch.is_over(self.clock.now()):
-            slow, batch.slow = batch.slow, []
-            tasks: list[Callable[[], None]] = [
-                partial(self.claimer.claim_waiting, batch, self._decide),
-                *([partial(self._do_slowly, slow, batch)] if slow else []),
-                *self.messages.notices(batch),
-            ]
-            self.background.run_all(tasks, at_once=len(tasks))
-            if batch.waiting:
-                batch.room = self.slots.room(batch.stage, self.clock.now())

@@ -3,9 +3,9 @@
 A message that fails again and again becomes a dead letter.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 
 from aws_lambda_powertools import Logger
 
@@ -17,59 +17,44 @@ from longhaul.domain.message import Delivery, JobMessage, Message
 from longhaul.finish import Finisher
 from longhaul.giving_up import GivingUp
 from longhaul.log_context import about
-from longhaul.ports import Background, Clock, Leases
+from longhaul.ports import Leases
 
 logger = Logger(child=True)
+
+_STAYS = "this message stays in the queue"
+_NOT_GIVEN_UP = "not given up: the next error does"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Guard:
-    clock: Clock
     leases: Leases
     finisher: Finisher
     giving_up: GivingUp
-    background: Background
 
-    def each(
-        self, batch: Batch, messages: Iterable[JobMessage], do: Callable[[JobMessage], None]
-    ) -> None:
-        """Do it for the messages, in parallel."""
-        tasks = [partial(self.one, batch, each, do) for each in messages]
-        self.background.run_all(tasks, at_once=len(tasks))
-
-    def one(self, batch: Batch, message: JobMessage, do: Callable[[JobMessage], None]) -> None:
+    @contextmanager
+    def message(self, batch: Batch, message: JobMessage) -> Iterator[None]:
+        """Any error in the block: the message stays in the queue and comes again."""
         with about(message.key):
-            self._unless_it_fails(
-                batch,
-                message.message_id,
-                lambda: do(message),
-                partial(self._failed, message, batch),
-            )
-
-    def reading(self, batch: Batch, delivery: Delivery, do: Callable[[], None]) -> None:
-        """The same before the job of a message is known."""
-        self._unless_it_fails(
-            batch, delivery.message_id, do, partial(self._failed_to_read, delivery, batch)
-        )
-
-    def _unless_it_fails(
-        self,
-        batch: Batch,
-        message_id: str,
-        do: Callable[[], None],
-        give_up: Callable[[Exception], None],
-    ) -> None:
-        if batch.is_over(self.clock.now()):
-            return
-        try:
-            do()
-        except Exception as error:
-            # Any error: the message stays in the queue and comes again; the others go on.
-            logger.exception("this message stays in the queue", extra={"message_id": message_id})
             try:
-                give_up(error)
+                yield
+            except Exception as error:
+                logger.exception(_STAYS, extra={"message_id": message.message_id})
+                try:
+                    self._failed(message, batch, error)
+                except Exception:
+                    logger.exception(_NOT_GIVEN_UP, extra={"id": message.message_id})
+
+    @contextmanager
+    def delivery(self, batch: Batch, delivery: Delivery) -> Iterator[None]:
+        """The same before the job of a message is known."""
+        try:
+            yield
+        except Exception as error:
+            logger.exception(_STAYS, extra={"message_id": delivery.message_id})
+            try:
+                self._failed_to_read(delivery, batch, error)
             except Exception:
-                logger.exception("not given up: the next error does", extra={"id": message_id})
+                logger.exception(_NOT_GIVEN_UP, extra={"id": delivery.message_id})
 
     def _failed_to_read(self, delivery: Delivery, batch: Batch, error: Exception) -> None:
         """Count an error before the job of a message was known."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from aws_lambda_powertools import Logger
 
-from longhaul.batch import Batch, Messages
+from longhaul.batch import Batch, Closed, Messages
 from longhaul.domain import schedule
 from longhaul.domain.claim import Claim
 from longhaul.domain.errors import LeaseChangedError
@@ -12,10 +12,8 @@ from longhaul.domain.follow_ons import with_joins, with_next
 from longhaul.domain.lease import Lease
 from longhaul.domain.message import JobMessage
 from longhaul.domain.pace import Pace
-from longhaul.domain.verdict import Evidence
 from longhaul.ports import Clock, Executions, Leases, Requests, Tasks
 from longhaul.settings import RuntimeSettings
-from longhaul.settle import Settler
 
 logger = Logger(child=True)
 
@@ -35,7 +33,6 @@ class Starter:
     executions: Executions
     tasks: Tasks
     requests: Requests
-    settler: Settler
 
     def start(self, message: JobMessage, claim: Claim, batch: Batch, pace: Pace) -> None:
         if self._is_task_left(claim):
@@ -48,7 +45,7 @@ class Starter:
         lease = claim.lease
         closed_as = self.claim_and_start(claim, batch, pace)
         if closed_as is not None:
-            self._settle_later(message, lease, closed_as, batch)
+            batch.slow.append((message, Closed(lease.id, closed_as)))
         else:
             self._hold_until_first_beat(message, lease, batch)
 
@@ -76,7 +73,7 @@ class Starter:
         closed_as = self.executions.ensure_started(lease.id.execution_name, lease.execution_input)
         row = self._adopt(lease, message)
         if closed_as is not None:
-            self._settle_later(message, lease, closed_as, batch)
+            batch.slow.append((message, Closed(lease.id, closed_as)))
             return
         if row is None:
             return
@@ -104,14 +101,6 @@ class Starter:
                 raise
             logger.info("a later receive was adopted first", extra={"lease": lease.key})
             return None
-
-    def _settle_later(
-        self, message: JobMessage, lease: Lease, closed_as: str, batch: Batch
-    ) -> None:
-        def settle(_: JobMessage) -> None:
-            self.settler.settle(lease.id, Evidence.execution_closed(closed_as), batch.until)
-
-        batch.slow.append((message, settle))
 
     def _hold_until_first_beat(self, message: JobMessage, lease: Lease, batch: Batch) -> None:
         """Extend the message where the queue's visibility ends before the first beat."""

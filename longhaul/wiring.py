@@ -264,13 +264,7 @@ class Wiring:
             announcer=self.announcer,
             most_hidden=self.most_hidden,
         )
-        guard = Guard(
-            clock=self.clock,
-            leases=self.leases,
-            finisher=self.finisher,
-            giving_up=self.giving_up,
-            background=self.background,
-        )
+        guard = Guard(leases=self.leases, finisher=self.finisher, giving_up=self.giving_up)
         starter = Starter(
             settings=self.settings,
             clock=self.clock,
@@ -279,7 +273,6 @@ class Wiring:
             executions=self.executions,
             tasks=self.tasks,
             requests=self.requests,
-            settler=self.settler,
         )
         claimer = Claimer(
             timing=timing,
@@ -300,6 +293,7 @@ class Wiring:
             messages=messages,
             starter=starter,
             claimer=claimer,
+            settler=self.settler,
             finisher=self.finisher,
             ancestry=Ancestry(
                 settings=self.settings,

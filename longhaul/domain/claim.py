@@ -229,6 +229,16 @@ def new_run(
     )
 
 
+def claimed_at(
+    claim: Claim, message: JobMessage, stage: Stage, timing: LeaseSettings, now: datetime
+) -> Claim:
+    """A claim that waited for a slot, as of `now`: the wait does not count as the attempt's age."""
+    old = claim.replaces
+    if old is None or claim.starts_run:
+        return Claim(new_run(old, message, stage, timing, now), replaces=old)
+    return Claim(next_attempt(old, message, timing, now), replaces=old)
+
+
 def _dead_runs(old: Lease) -> tuple[DeadRun, ...]:
     """The runs that died, the replaced one among them; of each work the latest.
 

@@ -1,6 +1,5 @@
 """How a claim goes on when it loses a race, and what a message without a slot leaves behind."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -10,13 +9,16 @@ import pytest
 
 from longhaul.batch import Batch
 from longhaul.claiming import Claimer
-from longhaul.domain.claim import Claim
+from longhaul.dispatch import Dispatcher
+from longhaul.domain.claim import Claim, new_run, next_attempt
 from longhaul.domain.errors import LeaseChangedError, NoFreeSlotError
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.message import JobMessage, Message
 from longhaul.domain.pace import Pace, Room
 from longhaul.domain.turns import Turns, tenant_of
+from longhaul.guard import Guard
 from longhaul.settings import LeaseSettings
+from simulation.aws.clock import VirtualClock
 from tests.builders import NOW, changed, message, running, stage
 from tests.unit.use_cases import alone
 
@@ -24,27 +26,34 @@ SECOND = timedelta(seconds=1)
 MISSING = LeaseSettings().missing_after_s * SECOND
 
 
-def each(_: Batch, messages: Sequence[JobMessage], do: Callable[[JobMessage], None]) -> None:
-    for one in messages:
-        do(one)
-
-
 def claimer(**parts: Any) -> Claimer:
-    guard = Mock()
-    guard.each.side_effect = each
-    index = Mock()
+    """Everything runs at once, in this thread."""
+    index, leases, background = Mock(), Mock(), Mock()
     index.open_keys.return_value = iter(())
-    leases = Mock()
     leases.load_many.return_value = {}
-    return alone(Claimer, **{"guard": guard, "index": index, "leases": leases, **parts})
+    background.run_all.side_effect = lambda tasks, **_: [task() for task in tasks]
+    given = {"index": index, "leases": leases, "background": background}
+    guard = alone(Guard, leases=leases)
+    return alone(Claimer, **{**given, "guard": guard, **parts})
+
+
+def claim_waiting(found: Claimer, here: Batch) -> None:
+    """What the dispatcher does with what waits."""
+    given = {"slots": found.slots, "background": found.background, "guard": found.guard}
+    alone(Dispatcher, claimer=found, **given)._claim(here)
 
 
 def batch(
     *waiting: tuple[JobMessage, Lease | None], room: Room, until: datetime | None = None
 ) -> Batch:
-    return Batch(
-        stage(), {one.message_id for one, _ in waiting}, until, waiting=list(waiting), room=room
-    )
+    claims = [(one, _claim_of(one, row)) for one, row in waiting]
+    return Batch(stage(), {one.message_id for one, _ in waiting}, until, waiting=claims, room=room)
+
+
+def _claim_of(one: JobMessage, row: Lease | None) -> Claim:
+    if row is not None and row.state is State.RELEASED:
+        return Claim(next_attempt(row, one, LeaseSettings(), NOW), replaces=row)
+    return Claim(new_run(row, one, stage(), LeaseSettings(), NOW), replaces=row)
 
 
 def released(**changes: Any) -> Lease:
@@ -72,7 +81,7 @@ def test_a_message_whose_slot_was_taken_meanwhile_waits_with_its_row() -> None:
     messages = Mock()
     found = claimer(starter=starter, slots=slots, messages=messages)
 
-    found.claim_waiting(here, Mock())
+    claim_waiting(found, here)
 
     messages.defer.assert_called_once_with(here, [sent], set())
     assert here.deferred_s == [60.0]  # since its last attempt ended
@@ -82,7 +91,7 @@ def test_a_message_whose_slot_was_taken_meanwhile_waits_with_its_row() -> None:
 @pytest.mark.parametrize("row", [None, running(state=State.DEAD, settled_at=NOW - 999 * SECOND)])
 def test_a_new_run_has_waited_since_it_was_sent(row: Lease | None) -> None:
     here = batch((message(first_sent_at=NOW - 70 * SECOND), row), room=free(0))
-    claimer().claim_waiting(here, Mock())
+    claim_waiting(claimer(), here)
     assert here.deferred_s == [70.0]
 
 
@@ -90,23 +99,32 @@ def test_a_new_run_has_waited_since_it_was_sent(row: Lease | None) -> None:
 def test_a_batch_that_is_over_claims_no_more(ends_at: datetime | None) -> None:
     starter = Mock()
     here = batch((message(), None), room=free(2), until=ends_at)
-    claimer(starter=starter).claim_waiting(here, Mock())
+    claim_waiting(claimer(starter=starter), here)
     assert starter.start.call_count == (1 if ends_at is None else 0)
 
 
-def test_a_row_that_changed_before_or_at_its_claim_is_decided_again() -> None:
-    now_running, ended = running(), running(state=State.SUCCEEDED)
-    starter, decide = Mock(), Mock()
+def test_a_row_that_changed_at_its_claim_is_returned_to_be_decided_again() -> None:
+    ended = running(state=State.SUCCEEDED)
+    starter = Mock()
     starter.start.side_effect = LeaseChangedError(ended)
-    here = batch((message(), now_running), (message("other", "m-2"), None), room=free(2))
+    here = batch((message("other", "m-2"), None), room=free(2))
 
-    claimer(starter=starter).claim_waiting(here, decide)
+    changed = claimer(starter=starter).claim(here.waiting, here)
 
-    assert [call.args for call in decide.call_args_list] == [
-        (message(), now_running, here),
-        (message("other", "m-2"), ended, here),
-    ]
-    assert starter.start.call_count == 1
+    assert changed == [(message("other", "m-2"), ended)]
+
+
+def test_a_claim_that_waited_for_a_slot_is_as_old_as_its_start() -> None:
+    """Its wait must not count as the attempt's age."""
+    starter = Mock()
+    here = batch((message(), None), (message("other", "m-2"), released()), room=free(2))
+    found = claimer(starter=starter, clock=VirtualClock(NOW + 60 * SECOND))
+
+    found.claim(here.waiting, here)
+
+    claims = [call.args[1] for call in starter.start.call_args_list]
+    assert [each.lease.attempt.claimed_at for each in claims] == [NOW + 60 * SECOND] * 2
+    assert [each.starts_run for each in claims] == [True, False]
 
 
 def test_after_an_error_of_a_call_for_all_no_message_waits_in_the_function() -> None:
@@ -115,7 +133,7 @@ def test_after_an_error_of_a_call_for_all_no_message_waits_in_the_function() -> 
     starter = Mock()
     starter.start.side_effect = NoFreeSlotError
     here = batch((message(), None), room=free(1))
-    claimer(slots=slots, starter=starter).claim_waiting(here, Mock())
+    claim_waiting(claimer(slots=slots, starter=starter), here)
     assert here.waiting == []
     assert here.kept == {"m-1"}
 
@@ -134,7 +152,7 @@ def test_the_free_slots_go_to_retries_and_then_to_new_jobs_in_turn() -> None:
     slots = Mock()
     slots.room.return_value = free(0, turns=turns)
 
-    claimer(starter=starter, slots=slots).claim_waiting(here, Mock())
+    claim_waiting(claimer(starter=starter, slots=slots), here)
 
     started = [call.args[0].message_id for call in starter.start.call_args_list]
     assert started == ["m-1", "m-2"]  # the retry's message is also called m-1
@@ -147,7 +165,7 @@ def test_slots_that_are_left_to_others_stay_free() -> None:
     turns = Turns({"none": NOW - SECOND}, {"07": NOW})
     slots.room.side_effect = AssertionError("nothing was claimed")
     here = batch((message(), None), room=free(1, turns=turns))
-    claimer(slots=slots, starter=starter).claim_waiting(here, Mock())
+    claim_waiting(claimer(slots=slots, starter=starter), here)
     assert not starter.start.called
 
 
@@ -158,10 +176,9 @@ def test_a_retry_that_another_dispatcher_started_stops_no_other(
         released(key=f"main#{name}", retry_at=NOW - 600 * SECOND)
         for name in ("slot", "row", "mine")
     ]
-    index, leases, starter, background = Mock(), Mock(), Mock(), Mock()
+    index, leases, starter = Mock(), Mock(), Mock()
     index.open_keys.return_value = iter([row.key for row in rows])
     leases.load_many.return_value = {row.key: row for row in rows}
-    background.run_all.side_effect = lambda tasks, **_: [task() for task in tasks]
     refusals = {"main#slot": NoFreeSlotError(), "main#row": LeaseChangedError(None)}
     started: list[str] = []
 
@@ -174,9 +191,9 @@ def test_a_retry_that_another_dispatcher_started_stops_no_other(
     slots = Mock()
     slots.room.return_value = free(0)
     here = batch(*((message(str(n), f"m-{n}"), None) for n in range(3)), room=free(3))
-    found = claimer(index=index, leases=leases, starter=starter, background=background, slots=slots)
+    found = claimer(index=index, leases=leases, starter=starter, slots=slots)
 
-    found.claim_waiting(here, Mock())
+    claim_waiting(found, here)
 
     assert started == ["main#mine"]
     assert "could not start this retry" not in caplog.text
@@ -200,7 +217,7 @@ def test_that_a_released_jobs_message_was_seen_is_noted_well_before_it_counts_as
         retry_at=NOW - unseen_for,
     )
     here = batch((message(), row), room=free(0))
-    claimer(leases=leases).claim_waiting(here, Mock())
+    claim_waiting(claimer(leases=leases), here)
     assert leases.note_seen.called is is_noted
     if is_noted:
         leases.note_seen.assert_called_once_with(row, NOW)
@@ -221,7 +238,7 @@ def test_a_claim_notes_its_tenant_where_tenants_share_the_stage(
     starter = Mock()
     content = Message("{}", {}, group)
     here = batch((message(content=content), None), room=free(1, turns=turns))
-    claimer(starter=starter).claim_waiting(here, Mock())
+    claim_waiting(claimer(starter=starter), here)
     pace = starter.start.call_args.args[3]
     assert isinstance(pace, Pace)
     assert pace.tenant == tenant

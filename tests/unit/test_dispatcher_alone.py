@@ -1,7 +1,6 @@
 """What the dispatcher makes of a batch, whatever its parts do."""
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,7 +13,8 @@ from longhaul.batch import Batch
 from longhaul.dispatch import Dispatcher
 from longhaul.domain.claim import CancelWaiting, Claim, Finish
 from longhaul.domain.lease import Lease, Owed, State
-from longhaul.domain.message import Delivery, JobMessage, Message
+from longhaul.domain.message import Delivery, Message
+from longhaul.guard import Guard
 from longhaul.ports import Rows
 from tests.builders import NOW, message, running, stage
 from tests.unit.use_cases import alone
@@ -29,20 +29,14 @@ def delivery(body: str) -> Delivery:
 
 def dispatcher(row: Lease | None = None, **parts: Any) -> Dispatcher:
     """Everything runs at once, in this thread."""
-
-    def each(_: Batch, messages: list[JobMessage], do: Callable[[JobMessage], None]) -> None:
-        for one in messages:
-            do(one)
-
-    leases, guard, background = Mock(), Mock(), Mock()
+    leases, background = Mock(), Mock()
     messages = parts.setdefault("messages", Mock())
     messages.notices.return_value = []
     leases.survey.return_value = (Rows({row.key: row} if row else {}), Mock())
-    guard.each.side_effect = each
-    guard.reading.side_effect = lambda _batch, _delivery, do: do()
-    guard.one.side_effect = lambda _batch, one, do: do(one)
     background.run_all.side_effect = lambda tasks, **_: [task() for task in tasks]
-    given = {"leases": leases, "guard": guard, "background": background}
+    claimer = parts.setdefault("claimer", Mock())
+    claimer.in_turn.return_value = []
+    given = {"leases": leases, "background": background, "guard": alone(Guard, leases=leases)}
     return alone(Dispatcher, **{**given, **parts})
 
 
@@ -165,11 +159,12 @@ def test_what_waits_behind_something_slow_sees_the_slots_of_then() -> None:
     decisions = iter([Finish(ENDED, own=False), Claim(running(), replaces=ENDED)])
     rooms = []
 
-    def claim_waiting(batch: Batch, _: object) -> None:
+    def in_turn(batch: Batch) -> list[object]:
         rooms.append(batch.room)
         batch.waiting.clear()
+        return []
 
-    claimer.claim_waiting.side_effect = claim_waiting
+    claimer.in_turn.side_effect = in_turn
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("longhaul.dispatch.read", lambda *_: message())
         patch.setattr("longhaul.dispatch.decide_claim", lambda *_: next(decisions))

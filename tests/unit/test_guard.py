@@ -1,6 +1,5 @@
 """One message's error leaves the others of its batch alone, and ends in a dead letter at last."""
 
-from datetime import datetime, timedelta
 from typing import Any
 from unittest.mock import Mock
 
@@ -9,7 +8,7 @@ import pytest
 from longhaul.batch import Batch
 from longhaul.domain.lease import Lease, State
 from longhaul.guard import Guard
-from tests.builders import NOW, message, running, stage
+from tests.builders import message, running, stage
 from tests.unit.use_cases import alone
 
 
@@ -19,7 +18,8 @@ def failing(batch: Batch, row: Lease | None, **parts: Any) -> Guard:
     leases.load.return_value = row
     giving_up.is_due.return_value = True
     guard = alone(Guard, **{"leases": leases, "giving_up": giving_up, **parts})
-    guard.one(batch, message(), Mock(side_effect=ValueError))
+    with guard.message(batch, message()):
+        raise ValueError
     return guard
 
 
@@ -52,10 +52,3 @@ def test_a_running_job_is_left_to_the_sweeper() -> None:
     assert not giving_up.end.called
     assert not giving_up.send.called
     assert batch.kept == {"m-1"}
-
-
-@pytest.mark.parametrize(("ends_at", "is_done"), [(NOW, False), (NOW + timedelta(seconds=1), True)])
-def test_nothing_begins_when_the_batch_is_over(ends_at: datetime, *, is_done: bool) -> None:
-    do = Mock()
-    alone(Guard).one(Batch(stage(), {"m-1"}, ends_at), message(), do)
-    assert do.called is is_done

@@ -5,7 +5,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from longhaul.batch import Batch
+from longhaul.batch import Batch, Closed
 from longhaul.domain.claim import Claim
 from longhaul.domain.errors import LeaseChangedError
 from longhaul.domain.lease import Lease, State
@@ -62,30 +62,25 @@ def test_a_receive_that_no_later_one_replaced_comes_again(current: Lease | None)
 def test_an_execution_that_closed_unsettled_is_settled_after_all_claims(
     *, is_adopted: bool
 ) -> None:
-    executions, leases, settler, messages = Mock(), Mock(), Mock(), Mock()
+    executions, leases, messages = Mock(), Mock(), Mock()
     executions.ensure_started.return_value = "TIMED_OUT"
     if not is_adopted:
         leases.adopt.side_effect = LeaseChangedError(running(receive_count=3))
-    found = starter(executions=executions, leases=leases, settler=settler, messages=messages)
+    found = starter(executions=executions, leases=leases, messages=messages)
 
     here = probe(found, running())
 
-    assert not settler.settle.called
     assert not messages.hold.called
-    ((of, settle),) = here.slow
-    settle(of)
-    assert settler.settle.call_args.args[0] == running().id
+    assert here.slow == [(message(receive_count=2), Closed(running().id, "TIMED_OUT"))]
 
 
 def test_a_claim_whose_execution_has_closed_is_settled_after_all_claims() -> None:
-    executions, settler = Mock(), Mock()
+    executions = Mock()
     executions.ensure_started.return_value = "FAILED"
     here = batch()
     claim = Claim(running(), replaces=None)
-    starter(executions=executions, settler=settler).start(message(), claim, here, PACE)
-    ((of, settle),) = here.slow
-    settle(of)
-    assert settler.settle.call_args.args[0] == running().id
+    starter(executions=executions).start(message(), claim, here, PACE)
+    assert here.slow == [(message(), Closed(running().id, "FAILED"))]
 
 
 @pytest.mark.parametrize(
