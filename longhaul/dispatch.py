@@ -161,10 +161,8 @@ class Dispatcher:
     def _decide(self, message: JobMessage, row: Lease | None, batch: Batch) -> Decided | None:
         """What the message means for its job; None when that cannot be decided."""
         with self.guard.message(batch, message):
-            message = believed(message, row)
-            now = self.clock.now()
-            decision = decide_claim(row, message, batch.stage, self.settings.lease, now)
-            return message, row, decision
+            sent, now = believed(message, row), self.clock.now()
+            return message, row, decide_claim(row, sent, batch.stage, self.settings.lease, now)
         return None
 
     def _act_on_all(self, decided: Sequence[Decided], batch: Batch) -> list[Known]:
@@ -180,7 +178,7 @@ class Dispatcher:
             return None
         with self.guard.message(batch, message):
             try:
-                again = self._do(message, row, decision, batch)
+                again = self._do(believed(message, row), row, decision, batch)
             except LeaseChangedError as error:
                 return message, error.current
             return None if again is None else (message, again)
