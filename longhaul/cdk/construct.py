@@ -3,7 +3,7 @@
 Another app's stack may hold it, beside parts of its own; `longhaul.cdk.stack` is it with outputs.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, Unpack, cast
@@ -401,11 +401,8 @@ class Longhaul(Construct):
         queues = list(self._queues.values())
         table = self._leases.table
         machine = self._workflow.machine
-        inputs = [self._bucket("In", name) for name in self._settings.input_buckets]
-        outputs = [
-            self._data,
-            *(self._bucket("Out", name) for name in self._settings.output_buckets),
-        ]
+        inputs = self._buckets("In", self._settings.input_buckets)
+        outputs = [self._data, *self._buckets("Out", self._settings.output_buckets)]
         settings = self._settings
         input_keys = settings.keys_of((*settings.input_buckets, *settings.code_buckets))
         own_key = [settings.kms_key] if settings.kms_key else []
@@ -452,8 +449,9 @@ class Longhaul(Construct):
             if engine.meaning.has_tables:
                 grants.write_tables(role, self._databases.names)
 
-    def _bucket(self, prefix: str, name: str) -> s3.IBucket:
-        return s3.Bucket.from_bucket_name(self, f"{prefix}-{name}", name)
+    def _buckets(self, id_: str, names: Sequence[str]) -> list[s3.IBucket]:
+        # Counted, because a name may be a token, which no id can have.
+        return [s3.Bucket.from_bucket_name(self, f"{id_}{n}", name) for n, name in enumerate(names)]
 
 
 _T = TypeVar("_T")

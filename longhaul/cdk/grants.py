@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from aws_cdk import ArnFormat, Stack
+from aws_cdk import ArnFormat, Stack, Token
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
@@ -233,22 +233,33 @@ def read_code(role: iam.IRole, prefixes: Sequence[str]) -> None:
 def use_keys(role: iam.IRole, *, read: Sequence[str], write: Sequence[str]) -> None:
     """Read and write objects that S3 encrypts with these KMS keys, given by ARN.
 
+    A key whose ARN is a token is one of the role's region.
+
     Uploading a part needs GenerateDataKey; completing the upload needs Decrypt.
     https://docs.aws.amazon.com/AmazonS3/latest/userguide/mpuAndPermissions.html
     """
+    stack = Stack.of(role)
+
+    def region_of(key: str) -> str:
+        return stack.region if Token.is_unresolved(key) else key.split(":")[3]
+
     for name, actions, keys in (
         ("WriteEncrypted", ["kms:Decrypt", "kms:GenerateDataKey"], write),
         ("ReadEncrypted", ["kms:Decrypt"], [key for key in read if key not in write]),
     ):
-        for region in sorted({key.split(":")[3] for key in keys}):
+        for region in sorted({region_of(key) for key in keys}):
             # A bucket and its key are in one region. Without the condition the role could use the
             # key for anything else.
-            domain = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
+            if Token.is_unresolved(region):
+                suffix, domain = "Here", stack.url_suffix
+            else:
+                suffix = "".join(part.capitalize() for part in region.split("-"))
+                domain = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
             allow(
                 role,
-                name + "".join(part.capitalize() for part in region.split("-")),
+                f"{name}{suffix}",
                 actions,
-                [key for key in keys if key.split(":")[3] == region],
+                [key for key in keys if region_of(key) == region],
                 conditions={"StringEquals": {"kms:ViaService": f"s3.{region}.{domain}"}},
             )
 

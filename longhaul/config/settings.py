@@ -29,10 +29,16 @@ MAX_QUEUE_NAME: Final = 80
 MAX_SCHEDULE_NAME: Final = 64
 
 LogRetention = Literal[1, 3, 5, 7, 14, 30, 60, 90, 180, 365, 731]
-BucketName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")]
+# What the CDK has in the place of a name that CloudFormation will give.
+_TO_COME: Final = r"\$\{Token\[[^\]]+\]\}"
+
+BucketName = Annotated[str, Field(pattern=rf"^([a-z0-9][a-z0-9.-]{{1,61}}[a-z0-9]|{_TO_COME})$")]
 
 # A key's ARN, and no alias: a policy on an alias grants nothing.
-KeyArn = Annotated[str, Field(pattern=r"^arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+$")]
+KeyArn = Annotated[
+    str,
+    Field(pattern=rf"^(arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{{12}}:key/[A-Za-z0-9-]+|{_TO_COME})$"),
+]
 
 DatabaseName = Annotated[str, Field(pattern=f"^{DATABASE_NAME}$")]
 

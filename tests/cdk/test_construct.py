@@ -20,6 +20,8 @@ from aws_cdk import (
 )  # after `longhaul.cdk`, which tells jsii where Node is
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_s3 as s3
 from aws_cdk.assertions import Template
 
 NAMES = {
@@ -164,6 +166,38 @@ def test_a_wrong_argument_is_named(arguments: Any, message: str) -> None:
         Longhaul(theirs(), "Longhaul", **arguments)
 
     assert str(raised.value).startswith(f"Theirs/Longhaul: {message}")
+
+
+def test_buckets_and_keys_that_the_same_app_makes_need_no_names() -> None:
+    stack = theirs()
+    key = kms.Key(stack, "Key")
+    raw, clean = s3.Bucket(stack, "Raw"), s3.Bucket(stack, "Clean", encryption_key=key)
+    Longhaul(
+        stack,
+        "Longhaul",
+        input_buckets=[raw.bucket_name],
+        output_buckets=[clean.bucket_name],
+        kms_keys={clean.bucket_name: [key.key_arn]},
+    )
+    template = Template.from_stack(stack).to_json()
+
+    (variables,) = (
+        function["Environment"]["Variables"]
+        for function in resources(template, "AWS::Lambda::Function").values()
+        if function["Handler"] == "functions.dispatcher.lambda_handler"
+    )
+    for bucket in (raw, clean):
+        assert json.dumps(stack.resolve(bucket.bucket_name)) in json.dumps(variables)
+    rights = {
+        statement.get("Sid"): statement
+        for policy in resources(template, "AWS::IAM::Policy").values()
+        for statement in policy["PolicyDocument"]["Statement"]
+    }
+    assert json.dumps(stack.resolve(raw.bucket_name)) in json.dumps(rights["ReadObjects"])
+    encrypt = rights["WriteEncryptedEuCentral1"]
+    assert encrypt["Resource"] == stack.resolve(key.key_arn)
+    via = encrypt["Condition"]["StringEquals"]["kms:ViaService"]
+    assert via == "s3.eu-central-1.amazonaws.com"
 
 
 def test_every_setting_is_an_argument() -> None:
