@@ -80,7 +80,7 @@ def longhaul(
     """Run PySpark jobs of any length from a queue.
 
     In a project (a folder with longhaul.toml) commands are for its stack and its jobs, elsewhere
-    for those of this checkout.
+    for the stack Longhaul.
 
     Commands go to the embedded AWS of this machine while one runs (`longhaul up`), else to AWS with
     the usual credentials. --profile or --region means AWS; AWS_ENDPOINT_URL means that endpoint.

@@ -14,16 +14,27 @@ _MODULES: Final[dict[Extra, tuple[str, ...]]] = {
 }
 
 
-def require(extra: Extra) -> None:
+def require(extra: Extra, *modules: str) -> None:
     """End the command before it does anything if the extra is not installed.
+
+    `modules`: those of the extra that the command needs; by default all.
 
     Raises:
         CommandError: which extra it needs, and the line that installs it.
     """
-    missing = next((each for each in _MODULES[extra] if find_spec(each) is None), None)
-    if missing:
-        raise CommandError(
-            f"this needs {missing}, which is not installed; install Longhaul with the extra "
-            f"{extra}: pip install 'longhaul[{extra}]'",
-            ExitStatus.USAGE,
-        )
+    if why := lacking(extra, *modules):
+        raise CommandError(f"this {why}", ExitStatus.USAGE)
+
+
+def lacking(extra: Extra, *modules: str) -> str | None:
+    """What is not installed, and the line that installs it; None if all of it is.
+
+    It continues a sentence: `this needs moto, which is not installed; …`.
+    """
+    first = next((each for each in modules or _MODULES[extra] if find_spec(each) is None), None)
+    if first is None:
+        return None
+    return (
+        f"needs {first}, which is not installed; install Longhaul with the extra {extra}: "
+        f"pip install 'longhaul[{extra}]'"
+    )

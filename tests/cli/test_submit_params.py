@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from longhaul.cli import extras
 from tests.builders import body
 from tests.cli.conftest import World
 from tests.projects import make_project
@@ -82,6 +83,16 @@ def test_a_job_that_cannot_be_imported_here_is_sent_unchecked_with_a_word(
     assert done.exit_code == 0, done.stderr
     why = "job: early.py:1: RuntimeError: no session"
     assert done.stderr.count(f"parameters of early are checked by its task alone: {why}") == 1
+
+
+def test_parameters_that_no_spark_is_here_to_check_are_sent_with_the_line_that_installs_it(
+    knowing: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(extras, "find_spec", lambda name: name != "pyspark" or None)
+    done = knowing.run("--project", project(tmp_path / "p"), "submit", input=lines({}))
+    assert done.exit_code == 0, done.stderr
+    assert "parameters are checked by the tasks alone" in done.stderr
+    assert "pip install 'longhaul[local]'" in done.stderr
 
 
 def test_another_stacks_jobs_are_not_the_projects(knowing: World, tmp_path: Path) -> None:

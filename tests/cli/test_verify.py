@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from longhaul.cli import extras
 from longhaul.cli.acceptance.cases import CASES
 from longhaul.domain.lease import job_key
 from longhaul.wiring import Wiring
@@ -34,6 +35,15 @@ def test_an_older_stack_is_refused_with_the_way_out(world: World) -> None:
     assert done.exit_code == 1
     assert "deploy this one first" in done.stderr
     assert not world.queued()
+
+
+def test_without_what_reads_a_table_it_names_the_extra_before_anything_is_sent(
+    probed: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(extras, "find_spec", lambda name: name != "pyiceberg" or None)
+    done = probed.run("verify")
+    assert (done.exit_code, "pip install 'longhaul[tables]'" in done.stderr) == (2, True)
+    assert not probed.queued()
 
 
 def test_nothing_is_sent_while_the_mapping_is_off(probed: World, tmp_path: Path) -> None:

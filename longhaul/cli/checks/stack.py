@@ -1,4 +1,4 @@
-"""The stack: whether it is complete, runs, and is the one of this checkout."""
+"""The stack: whether it is complete, runs, and is the one that would be deployed from here."""
 
 import json
 import re
@@ -10,10 +10,12 @@ from typing import Any
 from longhaul.cli.checks.finding import Finding, ok, problem, skipped, warning
 from longhaul.cli.display.slots import paused_since, set_by_operator
 from longhaul.cli.display.text import counted
+from longhaul.cli.extras import lacking
 from longhaul.cli.project import chosen, local_synth
 from longhaul.cli.synth import synth
 from longhaul.cli.target import Target
 from longhaul.config.settings import CONTEXT_KEY
+from longhaul.config.sources import is_installed
 from longhaul.operations.mappings import ON
 
 OUTPUTS = (
@@ -138,7 +140,10 @@ def rules(target: Target) -> Iterator[Finding]:
 
 
 def drift(target: Target) -> Iterator[Finding]:
-    """The deployed template against the one of the project, or of this checkout."""
+    """The deployed template against the one that would be deployed from here."""
+    if why := lacking("deploy", "aws_cdk"):
+        yield skipped(f"template: a comparison {why}")
+        return
     body = _template(
         target.client("cloudformation").get_template(StackName=target.stack)["TemplateBody"]
     )
@@ -158,7 +163,7 @@ def drift(target: Target) -> Iterator[Finding]:
             )
         )
         here = json.loads((assembly / f"{target.stack}.template.json").read_text())
-    ours = "this project" if project else "this checkout"
+    ours = "this project" if project else "this version" if is_installed() else "this checkout"
     if target.place.embedded:
         # An edited job runs from its next attempt on, whatever its asset was called at the start.
         body, here = _without_hashes(body), _without_hashes(here)

@@ -59,7 +59,7 @@ def deploy(arguments: Arguments = None) -> None:
     """Check what a deployment needs, build the image of the jobs, and deploy the stack.
 
     In a project it deploys the project's settings (longhaul.toml), jobs and requirements; elsewhere
-    those of the checkout, as `make deploy` does. Needs AWS credentials and Docker.
+    those of Longhaul itself. Needs AWS credentials and Docker.
 
     Example: longhaul deploy --profile production
     """

@@ -46,10 +46,11 @@ def doctor(target: Target, *, as_json: AsJson = False) -> None:
 
     It checks credentials, permissions (by simulation), quotas, the stack and its outputs,
     functions, mappings, slots (a paused stage is named) and rules, the sweeper, stuck jobs, dead
-    letters and alarms, whether the stack is the one of this project or checkout, whether stack,
-    project and tool are of one version, and what the next deployment needs: the CDK's bootstrap,
-    the role of ECS, and Docker for the image's architecture. It changes nothing; dead letters are
-    invisible to others while they are counted. The exit code is 1 if there is a problem.
+    letters and alarms, whether the stack is the one that would be deployed from here, whether
+    stack, project and tool are of one version, and what the next deployment needs: the CDK's
+    bootstrap, the role of ECS, and Docker for the image's architecture. It changes nothing; dead
+    letters are invisible to others while they are counted. The exit code is 1 if there is a
+    problem.
 
     Example: longhaul doctor --profile production
     """

@@ -13,6 +13,7 @@ from longhaul.cli.extras import require
 from longhaul.cli.project import NO_PROJECT, chosen, make_ready, python_environment
 from longhaul.config.known import known_in_tests
 from longhaul.config.project import is_of_another_user
+from longhaul.config.sources import is_installed
 from longhaul.settings import VARIABLE
 
 _NO_TESTS = 5  # pytest's exit code
@@ -46,9 +47,8 @@ def run_tests(
     """
     project = chosen()
     if project is None:
-        raise CommandError(
-            f"{NO_PROJECT}; the checkout's own tests are `make test`", ExitStatus.USAGE
-        )
+        own = "" if is_installed() else "; the checkout's own tests are `make test`"
+        raise CommandError(f"{NO_PROJECT}{own}", ExitStatus.USAGE)
     require("local")
     _require_own_above(project.folder)
     make_ready(project)

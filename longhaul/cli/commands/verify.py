@@ -19,6 +19,7 @@ from longhaul.cli.acceptance.watcher import Hands, Observed, Watcher
 from longhaul.cli.checks.finding import Level
 from longhaul.cli.checks.stack import mappings, slots
 from longhaul.cli.errors import CommandError, ExitStatus
+from longhaul.cli.extras import require
 from longhaul.cli.tables.reader import TableReader
 from longhaul.cli.target import Target
 from longhaul.cli.terminal.options import AsJson, StageOption, age, on_target
@@ -65,6 +66,7 @@ def verify(
 
     Example: longhaul verify --soak 30m -o after-deployment.html
     """
+    require("tables", "pyiceberg")  # for the one job whose output is a table
     out = Output(as_json=as_json)
     if not file.parent.is_dir():
         raise CommandError(f"there is no folder {file.parent}", ExitStatus.USAGE)
