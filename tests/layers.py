@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
+DEMO_JOBS: Final = ROOT / "examples" / "demo" / "jobs"
 # Folders of the package that are layers of their own. All else is the core, which functions and
 # tasks share: use cases, domain, adapters.
 FOLDERS: Final = (

@@ -5,6 +5,7 @@ write into them.
 """
 
 import fcntl
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -12,12 +13,19 @@ from pathlib import Path
 
 import pytest
 
-from longhaul.cli.synth import synth
+from longhaul.cli.synth import PROFILE, synth
+from longhaul.config.project import load_project
+from longhaul.config.settings import CONTEXT_KEY
+from tests.layers import ROOT
 
 
 def local_profile(factory: pytest.TempPathFactory) -> Path:
-    """The assembly that `longhaul up` deploys."""
-    return once(factory, "local-profile", synth)
+    """The assembly that `longhaul up` deploys, with the trigger of the demo."""
+    local = json.loads(PROFILE.read_text())[CONTEXT_KEY]
+    demo = load_project(ROOT / "examples" / "demo")
+    local["stages"][0]["on_object"] = demo.settings["stages"][0]["on_object"]
+    context = {CONTEXT_KEY: local}
+    return once(factory, "local-profile", lambda folder: synth(folder, context=context))
 
 
 def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:

@@ -41,11 +41,12 @@ def _run_there(work_dir: Path) -> int:
     from rich.console import Console
 
     from examples.demo.run import run
+    from longhaul.config.settings import SettingsError
     from longhaul.local.assembly import DeployError
 
     try:
         return run(Console(), work_dir)
-    except (DeployError, SynthError) as error:
+    except (DeployError, SettingsError, SynthError) as error:
         return _failed(error)
 
 

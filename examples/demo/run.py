@@ -25,17 +25,22 @@ from longhaul.adapters.dynamodb.leases import DynamoLeases
 from longhaul.cli.local.aws import embedded_aws
 from longhaul.cli.local.training import BackgroundTraining
 from longhaul.cli.place import Place
+from longhaul.cli.project import local_context, make_ready
 from longhaul.cli.synth import synth
 from longhaul.cli.tables.query import query
 from longhaul.cli.tables.reader import TableReader
 from longhaul.cli.target import Target
+from longhaul.config.project import load_project
+from longhaul.config.settings import CONTEXT_KEY
 from longhaul.domain.lease import State
 from longhaul.local.cloud import EmbeddedAws
 from longhaul.local.credentials import aws_client, child_environment
 from longhaul.settings import LeaseSettings
 
 STACK = "Longhaul"
-FLIGHTS = Path(__file__).resolve().parents[2] / ".cache" / "flights"
+FOLDER = Path(__file__).resolve().parent
+"""The project whose stack and jobs are run."""
+FLIGHTS = FOLDER.parents[1] / ".cache" / "flights"
 _LONGHAUL = (sys.executable, "-P", "-m", "longhaul.cli.cli")
 STAGES = ("main", "months", "clean", "delays")
 # Generous, for slow machines: they only end a demo that hangs.
@@ -73,6 +78,7 @@ def run(console: Console, work_dir: Path, cache: Path = FLIGHTS) -> int:
         the exit code: 0 when every check passed, else 1, with the reason on the console.
 
     Raises:
+        SettingsError: the project's settings or jobs are wrong.
         SynthError: the stack could not be synthesized.
         DeployError: the stack could not be deployed.
     """
@@ -81,11 +87,15 @@ def run(console: Console, work_dir: Path, cache: Path = FLIGHTS) -> int:
         with BackgroundTraining(), show_on(console) as show:
             show.say("preparing 336,776 flights, synthesizing the stack")
             inputs = scenario.prepare(cache)
-            assembly = synth(work_dir / "cdk.out", context=scenario.context())
-            with embedded_aws(work_dir) as aws:
+            project = load_project(FOLDER)
+            make_ready(project)
+            context = local_context(project)
+            assembly = synth(work_dir / "cdk.out", context=context, project=FOLDER)
+            timing = LeaseSettings.model_validate(context[CONTEXT_KEY]["lease"])
+            with embedded_aws(work_dir, project=project) as aws:
                 outputs = aws.deploy(assembly, STACK)
                 show.say(f"stack {STACK} deployed to {aws.endpoint}; logs under {_short(work_dir)}")
-                lines = _Demo(aws, outputs, inputs, show).run()
+                lines = _Demo(aws, outputs, inputs, show, timing).run()
                 file = _report(aws, work_dir / "report.html")
             left = kill.processes_of(aws.endpoint)
             check.require(not left, f"processes left after the end: {list(left)}")
@@ -122,7 +132,12 @@ def _report(aws: EmbeddedAws, file: Path) -> Path:
 
 class _Demo:
     def __init__(
-        self, aws: EmbeddedAws, outputs: dict[str, str], inputs: scenario.Inputs, show: Show
+        self,
+        aws: EmbeddedAws,
+        outputs: dict[str, str],
+        inputs: scenario.Inputs,
+        show: Show,
+        timing: LeaseSettings,
     ) -> None:
         def client(service: str) -> Any:  # noqa: ANN401 - one of boto3's clients
             return aws_client(service, endpoint=aws.endpoint, region=aws.region)
@@ -138,7 +153,7 @@ class _Demo:
         self._bucket = outputs["DataBucketName"]
         self._inputs = inputs
         self._show = show
-        self._timing = LeaseSettings.model_validate(scenario.context()["longhaul"]["lease"])
+        self._timing = timing
         self._target = Target(Place(aws.endpoint, aws.region, None, embedded=True), None)
         self._tables = TableReader(client("glue"), self._s3, (scenario.FLIGHTS.database,))
         clock = SystemClock()

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from examples.demo.flights import Spoiled, months, spoil
-from longhaul.cli.synth import PROFILE
 from longhaul.domain.lease import job_key
 from longhaul.domain.tables import TablePath
 
@@ -44,19 +43,6 @@ class Inputs:
     spoiled: Spoiled
 
 
-def context() -> dict[str, Any]:
-    """The local profile, with tables as the outputs of two stages."""
-    found: dict[str, Any] = json.loads(PROFILE.read_text())
-    outputs = {
-        "clean": {"output": str(FLIGHTS)},
-        "delays": {"output": str(DELAYS), "mode": "overwrite"},
-    }
-    for stage in found["longhaul"]["stages"]:
-        if stage["name"] in outputs:
-            stage["follow_on"] = outputs[stage["name"]]
-    return found
-
-
 def prepare(cache: Path) -> Inputs:
     """The input files. Missing files are downloaded into `cache`.
 
@@ -72,10 +58,9 @@ def year(bucket: str) -> SampleJob:
     """The whole pipeline.
 
     The job `months` emits a request per month for the stage `clean`. The stage `delays` starts when
-    all twelve are done. Both write to tables: see `context`.
+    all twelve are done. Both write to tables, as `longhaul.toml` has it.
     """
     request = {
-        "job": "months",
         "output": f"s3://{bucket}/months/",
         "params": {"year": 2013, "source": f"s3://{bucket}/raw/flights-{{year}}-{{month}}.csv"},
     }

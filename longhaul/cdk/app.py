@@ -18,7 +18,7 @@ from longhaul.cdk.layer import LayerError
 from longhaul.cdk.stack import LonghaulStack
 from longhaul.config.context import load
 from longhaul.config.job_files import check
-from longhaul.config.project import VARIABLE, Project, load_project
+from longhaul.config.project import VARIABLE, Project, demo, load_project
 from longhaul.config.settings import CONTEXT_KEY, SettingsError
 from longhaul.config.sources import sources
 
@@ -35,7 +35,7 @@ def build(
     """The app with its one stack, ready to synth into `outdir`.
 
     `context` overrides that of `cdk.json`, key by key. A project's settings stand in the place of
-    `cdk.json`'s, and its jobs in that of the catalogue.
+    `cdk.json`'s. Without a project a checkout deploys the jobs of its demo.
 
     Raises:
         SettingsError: the context holds a wrong setting, or a job of the project could never run.
@@ -59,7 +59,7 @@ def build(
             app,
             settings.stack_name,
             settings=settings,
-            project=project,
+            project=project or demo(),
             env=Environment(account=settings.account, region=settings.region),
         )
     except SettingsError as error:

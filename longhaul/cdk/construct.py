@@ -33,7 +33,7 @@ from longhaul.cdk.tables import TableDatabases
 from longhaul.cdk.triggers import Triggers
 from longhaul.cdk.workflow import Workflow
 from longhaul.config.arguments import SettingsArguments, from_arguments, project_in
-from longhaul.config.project import Project
+from longhaul.config.project import BUILT_IN, Project
 from longhaul.config.settings import SettingsError
 from longhaul.config.sources import sources
 from longhaul.config.stages import pascal, queue_prefix
@@ -281,7 +281,7 @@ class Longhaul(Construct):
         self._engines: list[EngineConstruct] = [self._spark, *others]
         self._runtime_settings = deployed.runtime_settings(
             settings=settings,
-            jobs=project.job_names if project else deployed.catalogue(repository),
+            jobs=project.job_names if project else BUILT_IN,
             queues=self._queues,
             leases=self._leases,
             data=self._data,

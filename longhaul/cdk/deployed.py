@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
 
 from aws_cdk import ArnFormat, Stack
@@ -11,10 +10,9 @@ from aws_cdk import ArnFormat, Stack
 from longhaul.cdk.data_bucket import DataBucket
 from longhaul.cdk.leases import Leases
 from longhaul.cdk.queues import StageQueues
-from longhaul.config.known import known_paths, known_stage
+from longhaul.config.known import known_paths, known_stage, task_sizes
 from longhaul.config.schedule import DATA_BUCKET, EXAMPLES
 from longhaul.config.settings import CONTEXT_KEY, Settings, SettingsError
-from longhaul.config.sizes import Sizes
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.pipeline import Pipeline
 from longhaul.domain.policy import parse_request
@@ -24,9 +22,7 @@ from longhaul.engines.fargate.construct import SparkRuntime
 from longhaul.settings import (
     EmrApplication,
     RuntimeSettings,
-    SizeName,
     TaskSettings,
-    TaskSize,
 )
 
 # Lambda allows 4 KiB for all variables of a function; Powertools' variables take the rest.
@@ -75,7 +71,7 @@ def runtime_settings(
         tasks=TaskSettings(
             architecture=settings.architecture,
             public_ip=spark.network.assign_public_ip,
-            sizes=_task_sizes(settings.sizes),
+            sizes=task_sizes(settings.sizes),
             reuse=settings.sizes.tiny is None or settings.sizes.tiny.reuse,
         ),
         # By name: the machine itself names functions that need these settings.
@@ -96,21 +92,6 @@ def runtime_settings(
     content = known.model_dump(mode="json", exclude_defaults=True)
     _check_length(content)
     return stack.to_json_string(content)
-
-
-def catalogue(repository: Path) -> tuple[str, ...]:
-    """The names of the jobs: the modules of `longhaul/catalogue/`, and `sql`."""
-    modules = (repository / "longhaul/catalogue").glob("*.py")
-    return tuple(
-        sorted({"sql", *(module.stem for module in modules if not module.stem.startswith("_"))})
-    )
-
-
-def _task_sizes(sizes: Sizes) -> dict[SizeName, TaskSize]:
-    found = {name: TaskSize(**size.model_dump()) for name, size in sizes.by_name().items()}
-    if tiny := sizes.tiny:
-        found["tiny"] = TaskSize(cpu=tiny.cpu, memory_mib=tiny.memory_mib, disk_gib=tiny.disk_gib)
-    return found
 
 
 def _emr_application(emr: EmrServerless) -> EmrApplication:

@@ -21,7 +21,7 @@ class LonghaulStack(Stack):
         project: Project | None,
         env: Environment,
     ) -> None:
-        """`project`: whose jobs are deployed; None for the catalogue of the checkout."""
+        """`project`: whose jobs are deployed; None for the catalogue alone."""
         super().__init__(
             scope,
             id_,

@@ -41,7 +41,7 @@ def choose(named: Path | None) -> None:
 
 
 def chosen() -> Project | None:
-    """The chosen project; None for the checkout's own catalogue and settings."""
+    """The chosen project; None for the settings of `cdk.json`."""
     folder = os.environ.get(VARIABLE)
     return load_project(Path(folder)) if folder else None
 
@@ -89,7 +89,7 @@ def python_environment(project: Project) -> dict[str, str]:
 
 
 def local_synth(folder: Path, host: str = LOOPBACK) -> Path:
-    """The assembly that `longhaul up --host` deploys: the chosen project's, or the checkout's.
+    """The assembly that `longhaul up --host` deploys: the chosen project's, or `cdk.json`'s.
 
     On loopback its layer is empty: functions run in this environment. On Docker's bridge the layer
     is built, because there `sam local invoke` mounts it.

@@ -54,7 +54,7 @@ def synth(
         output_dir: where the assembly is written.
         context: CDK context that replaces the local profile's, key by key.
         profile: a JSON file of CDK context, or None.
-        project: the folder of a project, or None for the checkout's own settings and jobs.
+        project: the folder of a project, or None for the settings of `cdk.json`.
 
     Returns:
         the directory of the assembly.

@@ -5,9 +5,20 @@ from typing import Final
 
 from longhaul.config.project import Project
 from longhaul.config.settings import Settings, own_database
+from longhaul.config.sizes import Sizes
 from longhaul.config.stages import StageDeployment
 from longhaul.domain.pipeline import Pipeline
-from longhaul.settings import PathPolicy, RequestLimits, RuntimeSettings, Stage, StageSettings
+from longhaul.settings import (
+    EmrApplication,
+    PathPolicy,
+    RequestLimits,
+    RuntimeSettings,
+    SizeName,
+    Stage,
+    StageSettings,
+    TaskSettings,
+    TaskSize,
+)
 
 TEST_BUCKET: Final = "data"
 """In tests of a project, the data bucket of its stack; its real name comes with the deployment."""
@@ -45,8 +56,15 @@ def known_paths(settings: Settings, bucket: str, absolute: Callable[[str], str])
     )
 
 
+def task_sizes(sizes: Sizes) -> dict[SizeName, TaskSize]:
+    found = {name: TaskSize(**size.model_dump()) for name, size in sizes.by_name().items()}
+    if tiny := sizes.tiny:
+        found["tiny"] = TaskSize(cpu=tiny.cpu, memory_mib=tiny.memory_mib, disk_gib=tiny.disk_gib)
+    return found
+
+
 def known_in_tests(project: Project) -> RuntimeSettings:
-    """The project's stages and paths, with names for what a deployment makes.
+    """The project's stages, paths, sizes and engines, with names for what a deployment makes.
 
     Raises:
         SettingsError: its settings are wrong.
@@ -57,11 +75,16 @@ def known_in_tests(project: Project) -> RuntimeSettings:
     def absolute(prefix: str) -> str:
         return prefix if prefix.startswith("s3://") else f"s3://{TEST_BUCKET}/{prefix}"
 
+    work_area = f"s3://{TEST_BUCKET}/longhaul/work/"
+    has_emr = settings.emr_serverless is not None
+    emr = EmrApplication(application_arn="application", work_area=work_area) if has_emr else None
     return RuntimeSettings(
         leases_table="leases",
         stages=tuple(known_stage(each, pipeline, absolute) for each in settings.stages),
         paths=known_paths(settings, TEST_BUCKET, absolute),
         jobs=project.job_names,
+        tasks=TaskSettings(sizes=task_sizes(settings.sizes)),
+        emr_serverless=emr,
         state_machine_arn="machine",
         cluster_arn="cluster",
         job_log_group="logs",

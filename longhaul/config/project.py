@@ -10,21 +10,22 @@ import re
 import stat
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
 from longhaul.config.context import Problem, merged, read
 from longhaul.config.settings import CONTEXT_KEY, Settings, SettingsError
+from longhaul.config.sources import is_installed, sources
 
 FILE: Final = "longhaul.toml"
 VARIABLE: Final = "LONGHAUL_PROJECT"
 """Names the project's folder to the CDK app; the `longhaul` command sets it."""
 VERSION_KEY: Final = "version"
 
-# The built-in jobs that every project has: `longhaul verify` sends the second.
-BUILT_IN: Final = ("sql", "probe")
+# The jobs of `longhaul/catalogue/`, which every project has: `longhaul verify` sends the first.
+BUILT_IN: Final = ("probe", "sql")
 # The package that is beside a project's jobs in the image.
 PACKAGE: Final = "longhaul"
 
@@ -189,6 +190,16 @@ def load_project(folder: Path) -> Project:
             f'{file}:{line_of(text, (VERSION_KEY,))}: version: write it as a text, such as "0.1.0"'
         )
     return Project(file.parent, text, version, content)
+
+
+def demo() -> Project | None:
+    """The jobs of `examples/demo`, which a checkout has where no project is chosen.
+
+    Without its settings: those are then of `cdk.json`. None in a package, which has no examples.
+    """
+    if is_installed():
+        return None
+    return replace(load_project(sources() / "examples" / "demo"), text="", settings={})
 
 
 def line_of(text: str, location: Sequence[int | str]) -> int | None:

@@ -123,7 +123,12 @@ def install(
                 )
         (folder / _STAMP).write_text(stamp)
         shutil.rmtree(target, ignore_errors=True)
-        folder.rename(target)
+        try:
+            folder.rename(target)
+        except OSError:
+            # Another process installed the same meanwhile.
+            if not (target / _STAMP).is_file() or (target / _STAMP).read_text() != stamp:
+                raise
 
 
 def _resolved(

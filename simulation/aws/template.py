@@ -133,8 +133,8 @@ class _Template:
             for each in self._all("AWS::Lambda::Function")
             if _name_of_function(each) == "dispatcher"
         ]
-        modules = (_ROOT / "longhaul" / "catalogue").glob("[!_]*.py")
-        jobs = sorted({"sql", *(module.stem for module in modules)})
+        folders = (_ROOT / "longhaul" / "catalogue", _ROOT / "examples" / "demo" / "jobs")
+        jobs = sorted({file.stem for folder in folders for file in folder.glob("[!_]*.py")})
         return self._text(variables[VARIABLE]).replace("[<jobs>]", json.dumps(jobs))
 
     def _queues(self) -> list[tuple[str, dict[str, str]]]:

@@ -218,7 +218,7 @@ def test_the_driver_has_the_code_and_the_functions_packages_with_all_services_of
     words = job["States"]["RunOnEmrServerless"]["Parameters"]["JobDriver"]["SparkSubmit"][
         "SparkSubmitParameters.$"
     ]
-    packages = re.search(r"/(\w{64})\.zip#packages ", words)
+    packages = re.search(r"/(\w{64})\.zip#packages,", words)
     assert packages
     with zipfile.ZipFile(with_emr.folder / f"asset.{packages[1]}.zip") as archive:
         names = archive.namelist()
@@ -226,7 +226,8 @@ def test_the_driver_has_the_code_and_the_functions_packages_with_all_services_of
 
     assert {"secretsmanager", "athena", "s3"} <= services
     assert words.startswith("States.Format('--conf spark.archives=s3://cdk-hnb659fds-assets-")
-    assert "spark.emr-serverless.driverEnv.PYTHONPATH=./code:./packages/python " in words
+    path = "./code:./packages/python:./project/jobs:./project-packages"
+    assert f"spark.emr-serverless.driverEnv.PYTHONPATH={path} " in words
     assert "spark.emr-serverless.driverEnv.PYSPARK_DRIVER_PYTHON=python3.13 " in words
     (code,) = (
         {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
@@ -285,7 +286,7 @@ def test_all_code_is_below_a_prefix_of_the_stacks_own(
         r"s3://cdk-[^/]*/([^#, ]*)", run["EntryPoint"] + run["SparkSubmitParameters.$"]
     )
 
-    assert len(keys) == 3
+    assert len(keys) == 5
     functions = with_emr.resources("AWS::Lambda::Function").values()
     for key in [*keys, *(function["Code"]["S3Key"] for function in functions)]:
         assert key.startswith("longhaul/Longhaul/")

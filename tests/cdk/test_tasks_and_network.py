@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.cdk.synthesis import Synthesis
-from tests.layers import ROOT, engine_files
+from tests.layers import DEMO_JOBS, ROOT, engine_files
 
 
 @pytest.mark.parametrize(
@@ -97,6 +97,7 @@ def test_a_stopped_task_has_the_stop_timeout_of_the_settings(
 
 def test_the_image_is_built_from_the_jobs_code_alone(usual: Synthesis) -> None:
     files = usual.asset_files("longhaul/runner/Dockerfile")
+    demo = {f"project/jobs/{each.name}" for each in DEMO_JOBS.glob("*.py")}
 
     assert {
         "longhaul/runner/__init__.py",
@@ -106,8 +107,9 @@ def test_the_image_is_built_from_the_jobs_code_alone(usual: Synthesis) -> None:
     } <= files
     others = {file for file in files if not re.fullmatch(r"longhaul/(?!engines).*\.py", file)}
     # Nothing that makes the stack: a change of it leaves the image alone.
-    assert others == engine_files("core", "runner") | {
+    assert others == engine_files("core", "runner") | demo | {
         ".dockerignore",
+        "Dockerfile",
         "longhaul/runner/Dockerfile",
         "longhaul/runner/requirements.lock",
         "longhaul/runner/build-requirements.lock",

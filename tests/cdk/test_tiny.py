@@ -78,7 +78,7 @@ def test_sam_builds_the_image_with_a_user_that_can_add_the_emulator(
 
     # sam looks for an image's Dockerfile only where the CDK gives the property this name.
     assert metadata["aws:asset:property"] == "Code.ImageUri"
-    assert metadata["aws:asset:dockerfile-path"] == "longhaul/runner/Dockerfile"
+    assert metadata["aws:asset:dockerfile-path"] == "Dockerfile"
     assert metadata["aws:asset:docker-build-args"] == {"RUN_AS": "root"}
     assert metadata["SamResourceId"] == "LambdaFunction"
 

@@ -1,8 +1,6 @@
 """`longhaul verify` against the embedded AWS: every case, and a page about them."""
 
 import json
-import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +8,8 @@ from typing import Any
 import pytest
 
 from longhaul.cli.local.aws import embedded_aws
+from longhaul.cli.synth import PROFILE, synth
+from longhaul.config.settings import CONTEXT_KEY
 from tests.e2e.conftest import STAND_IN, Stack
 
 CASES = {
@@ -28,16 +28,17 @@ CASES = {
 
 
 @pytest.fixture(scope="module")
-def with_probes(tmp_path_factory: pytest.TempPathFactory, assembly: Path) -> Path:
-    """The local profile, where the join of the last stage is the probe."""
-    copy = tmp_path_factory.mktemp("with-probes") / "cdk.out"
-    shutil.copytree(assembly, copy)
-    file = copy / "Longhaul.template.json"
-    # In the functions' variables as JSON in JSON, in the state machine once more as deep.
-    text, count = re.subn(r'((\\+)"job\2":\2")daily_delays(\2")', r"\1probe\3", file.read_text())
-    assert count
-    file.write_text(text)
-    return copy
+def with_probes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The local profile with a pipeline, where the join of the last stage is the probe."""
+    local = json.loads(PROFILE.read_text())[CONTEXT_KEY]
+    shared = {"timeout_s": 600, "stall_timeout_s": 60}
+    local["stages"] += [
+        {"name": "months", "slots": 1, "next": ["clean"], **shared},
+        {"name": "clean", "slots": 2, "size": "tiny", "job": "sql", "next": ["delays"], **shared},
+        {"name": "delays", "slots": 1, "job": "probe", "join": True, **shared},
+    ]
+    folder = tmp_path_factory.mktemp("with-probes") / "cdk.out"
+    return synth(folder, context={CONTEXT_KEY: local})
 
 
 @pytest.fixture

@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import daily_delays
+import flights_clean
 import pyspark
 from pyspark import StorageLevel
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
 
-from longhaul.catalogue import daily_delays, flights_clean, probe, sql
+from longhaul.catalogue import probe, sql
 from longhaul.job import Params
 from longhaul.runner.emitting import Emitter
 from longhaul.runner.io.staged import StagedInput

@@ -13,7 +13,6 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from longhaul import catalogue as package
 from longhaul.adapters.publisher import read_manifest
 from longhaul.cli.cli import app
 from longhaul.config.settings import Settings
@@ -21,6 +20,7 @@ from longhaul.config.sizes import FARGATE_FREE_DISK_GIB
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.policy import parse_request
 from longhaul.domain.verdict import ExitCode
+from longhaul.runner.loading import JOBS_VARIABLE
 from longhaul.settings import LeaseSettings, PathPolicy, RuntimeSettings
 from tests.builders import BUCKET, settings, stage
 from tests.layers import ROOT
@@ -50,20 +50,21 @@ def known(*names: str) -> RuntimeSettings:
 
 
 @pytest.fixture
-def catalogue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Put the page's jobs into the catalogue; returns their names."""
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Put the page's jobs into a project; returns their names."""
     names = []
     for place, code in FILES.items():
-        if place.startswith("longhaul/catalogue/"):
+        if place.startswith("jobs/"):
             (tmp_path / Path(place).name).write_text(code)
             names.append(Path(place).stem)
-            monkeypatch.delitem(sys.modules, f"longhaul.catalogue.{names[-1]}", raising=False)
-    monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path)])
+            monkeypatch.delitem(sys.modules, names[-1], raising=False)
+    monkeypatch.setenv(JOBS_VARIABLE, str(tmp_path))
+    monkeypatch.syspath_prepend(tmp_path)
     return names
 
 
 @pytest.fixture
-def run(cloud: Cloud, make_attempt: MakeAttempt, catalogue: list[str]) -> Callable[[str], ExitCode]:
+def run(cloud: Cloud, make_attempt: MakeAttempt, project: list[str]) -> Callable[[str], ExitCode]:
     """Runs the page's message for a job, with flights and code where it says."""
 
     def run_(job: str) -> ExitCode:
@@ -73,7 +74,7 @@ def run(cloud: Cloud, make_attempt: MakeAttempt, catalogue: list[str]) -> Callab
                 Bucket=BUCKET, Key=job.partition(f"{BUCKET}/")[2], Body=FILES[job].encode()
             )
         cloud.claim(**MESSAGES[job])
-        return make_attempt(settings=known(*catalogue)).run()
+        return make_attempt(settings=known(*project)).run()
 
     return run_
 
@@ -96,13 +97,13 @@ def test_the_page_has_the_snippets_that_are_tested_here() -> None:
     brought_along = {job for job in MESSAGES if job.startswith("s3://")}
     assert set(FILES) == brought_along | {
         "any reader",
-        "longhaul/catalogue/busy_days.py",
-        "tests/runner/test_busy_days.py",
+        "jobs/busy_days.py",
+        "tests/test_busy_days.py",
     }
     assert {kind for kind, _ in SNIPPETS} == {"console", "json", "python"}
 
 
-def test_the_job_of_the_catalogue(cloud: Cloud, run: Callable[[str], ExitCode]) -> None:
+def test_the_job_of_a_project(cloud: Cloud, run: Callable[[str], ExitCode]) -> None:
     assert run("busy_days") is ExitCode.OK
     manifest, _ = read_manifest(cloud.s3, BUCKET, "busy/2013/")
     assert manifest is not None
@@ -130,12 +131,12 @@ def test_the_ordinary_script(cloud: Cloud, run: Callable[[str], ExitCode]) -> No
     ]
 
 
-@pytest.mark.usefixtures("catalogue")
+@pytest.mark.usefixtures("project")
 def test_the_test_of_a_job(
     spark: SparkSession, make_job: Any, written: Any, tmp_path: Path
 ) -> None:
     module = ModuleType("test_of_the_page")
-    exec(FILES["tests/runner/test_busy_days.py"], vars(module))  # noqa: S102 - our own page
+    exec(FILES["tests/test_busy_days.py"], vars(module))  # noqa: S102 - our own page
     (test,) = (value for name, value in vars(module).items() if name.startswith("test_"))
     test(spark, make_job, written, tmp_path)
 

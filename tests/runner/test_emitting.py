@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from longhaul.catalogue import months
 from longhaul.config.known import known_in_tests
 from longhaul.domain.lineage import MAX_DEPTH, MAX_FAMILY, MAX_GROUP, Group, Lineage
 from longhaul.domain.message import MAX_JOB_BYTES
@@ -141,6 +140,10 @@ def test_fan_outs_are_only_so_deep() -> None:
 
 
 STAGES_OF_A_PROJECT = """
+emr_serverless = {}
+
+[sizes.tiny]
+
 [[stages]]
 name = "main"
 next = ["clean"]
@@ -167,20 +170,12 @@ def test_in_a_project_a_job_emits_into_the_projects_own_stages(
     assert emitted(first) == {}
 
     first.emit(request)
+    assert emitted(first) == {"clean": [request]}
     second.emit({"output": "s3://data/x/"}, stage="other")
 
-    assert emitted(first) == {"clean": [request]}
+    first.emit({**request, "size": "tiny"}, {**request, "engine": "emr-serverless"})
+
+    assert len(emitted(first)["clean"]) == 3
     assert emitted(second) == {"other": [{"output": "s3://data/x/"}]}
     with pytest.raises(EmitError, match="clean reads only below s3://data/raw/"):
         first.emit({"inputs": {"rows": "s3://data/other/1.csv"}})
-
-
-def test_months_emits_a_request_for_each_month(make_job: MakeJob) -> None:
-    params = months.Params(year=2013, source=f"s3://{BUCKET}/raw/flights-{{year}}-{{month}}.csv")
-    job = make_job({}, params, emitter("main"))
-    job.emitter.stage = stage(name="main", next=("clean",))
-    months.run(None, job)  # type: ignore[arg-type]  # no Spark is used
-    assert job.emitter.requests
-    found = [request["inputs"] for request in job.emitter.requests["clean"]]
-    assert found[0] == {"flights": f"s3://{BUCKET}/raw/flights-2013-01.csv"}
-    assert (len(found), found[-1]) == (12, {"flights": f"s3://{BUCKET}/raw/flights-2013-12.csv"})

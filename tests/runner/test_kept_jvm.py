@@ -42,7 +42,7 @@ sys.exit(1 if stop.requested else 0)
 """
 LEAVE = """
 import atexit, subprocess, threading, time
-import longhaul.catalogue.months as module
+import longhaul.catalogue.probe as module
 module.left = 1
 os.environ["LEFT"] = "1"
 threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
@@ -68,7 +68,7 @@ Path(tmpdir, "left_file").write_text("1")
 """
 LOOK = """
 import threading
-import longhaul.catalogue.months as module
+import longhaul.catalogue.probe as module
 hadoop = java.hadoopConfiguration()
 seen |= {
     "module": hasattr(module, "left"),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from longhaul.cli.project import python_environment
 from longhaul.config.project import Project
+from tests.layers import ROOT
 
 JOB = """
 from pyspark.sql.functions import col, udf
@@ -68,3 +69,17 @@ def test_a_job_that_makes_udfs_at_its_top_is_tested_as_a_task_runs_it(tmp_path: 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 passed" in done.stdout
     assert [each.name for each in scratch.iterdir() if each.name.startswith("spark-")] == []
+
+
+def test_the_tests_of_the_demo_pass_as_those_of_any_project() -> None:
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "longhaul.cli.cli", "test", "-p", "no:cacheprovider"],
+        cwd=ROOT / "examples" / "demo",
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " passed" in done.stdout

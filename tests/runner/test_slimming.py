@@ -15,6 +15,7 @@ import pytest
 from longhaul.runner import slimming
 from longhaul.runner.slimming import NATIVE, UNUSED_JARS, UnknownJarsError, slim
 from longhaul.runner.spark.jars import spark_home
+from tests.layers import DEMO_JOBS
 
 REPOSITORY = Path(__file__).parents[2]
 # Jars are packed already, so this is nearly what a task pulls. Spark comes with 462 MB of them.
@@ -133,7 +134,7 @@ def test_jobs_sql_mllib_and_every_format_run_on_what_is_left(
         cwd=REPOSITORY,
         env={
             **os.environ,
-            "PYTHONPATH": os.pathsep.join((str(packages), str(REPOSITORY))),
+            "PYTHONPATH": os.pathsep.join(map(str, (packages, REPOSITORY, DEMO_JOBS))),
             "LONGHAUL_ATTEMPT": "1",
         },
         text=True,

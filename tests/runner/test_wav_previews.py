@@ -1,22 +1,28 @@
 """Files that are no table: rows about them, and files made from them, in one output."""
 
 import hashlib
+import importlib
 import io
 import json
+import sys
 import wave
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
+from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
 from longhaul.adapters.publisher import read_manifest
-from longhaul.catalogue import wav_previews
 from longhaul.domain.verdict import ExitCode
 from longhaul.job import Job, PermanentJobError
 from longhaul.runner.io.written import S3Folder
+from longhaul.runner.loading import JOBS_VARIABLE
 from longhaul.testing import MakeJob
 from tests.builders import BUCKET, settings
+from tests.layers import DEMO_JOBS
 from tests.runner.conftest import Cloud, MakeAttempt
 
 
@@ -30,6 +36,20 @@ def tone(seconds: int, rate: int = 8_000) -> bytes:
     return file.getvalue()
 
 
+@pytest.fixture
+def wav_previews(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """The demo's job, which tasks find by its name."""
+    monkeypatch.setenv(JOBS_VARIABLE, str(DEMO_JOBS))
+    monkeypatch.syspath_prepend(DEMO_JOBS)
+    module = importlib.import_module("wav_previews")
+    # Spark's Python workers were started without that path.
+    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+    yield module
+    cloudpickle.unregister_pickle_by_value(module)  # type: ignore[no-untyped-call]
+    del sys.modules[module.__name__]
+
+
+@pytest.mark.usefixtures("wav_previews")
 def test_rows_and_previews_are_published_by_one_commit(
     cloud: Cloud, make_attempt: MakeAttempt
 ) -> None:
@@ -74,7 +94,9 @@ def test_rows_and_previews_are_published_by_one_commit(
     assert good["sha256"] in manifest.of_dataset("previews")[0].path
 
 
-def test_a_file_that_ends_within_its_data_is_told_apart(tmp_path: Path) -> None:
+def test_a_file_that_ends_within_its_data_is_told_apart(
+    wav_previews: ModuleType, tmp_path: Path
+) -> None:
     file = tmp_path / "00000-cut.wav"
     file.write_bytes(tone(1)[:30])
 

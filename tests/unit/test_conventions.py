@@ -56,7 +56,7 @@ ARROWS: dict[str, set[str]] = {
     "cli": {"cdk", "config", "core", "local", "operations"},
     "functions": {"core"},
     "infra": {"cdk"},
-    "examples": {"cdk", "cli", "core", "local", "operations", "runner"},
+    "examples": {"cdk", "cli", "config", "core", "local", "operations", "runner"},
     "simulation": {
         "cdk.definition",
         "cli.entry",

@@ -14,7 +14,7 @@ PAGES = sorted(
 )
 LINK = re.compile(r"\]\((?!https?://)([^)#]+)(?:#[^)]*)?\)")
 # docs/jobs.md invents these; the tests of that page run them.
-INVENTED = {"longhaul/catalogue/busy_days.py", "tests/runner/test_busy_days.py"}
+INVENTED = {"jobs/busy_days.py", "tests/test_busy_days.py"}
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 

@@ -34,7 +34,7 @@ def files_of(name: str) -> dict[str, str]:
     }
     return texts | {
         f"jobs/{_EXAMPLE}.py": job_text(),
-        f"tests/test_{_EXAMPLE}.py": test_text(_EXAMPLE, package=None),
+        f"tests/test_{_EXAMPLE}.py": test_text(_EXAMPLE),
     }
 
 

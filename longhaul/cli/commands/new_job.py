@@ -14,7 +14,6 @@ from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.project import NO_PROJECT, chosen
 from longhaul.config.job_files import taken
 from longhaul.config.project import Project
-from longhaul.config.sources import is_installed, sources
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
@@ -59,7 +58,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-$imports
+import $name
+from longhaul.job import PermanentJobError
 
 
 @pytest.fixture
@@ -91,17 +91,12 @@ def job_text() -> str:
     return _JOB.substitute()
 
 
-def test_text(name: str, package: str | None) -> str:
-    """The job's test; `package` has the job, where it is not at the top level."""
-    ours = "from longhaul.job import PermanentJobError"
-    module = f"from {package} import {name}\n{ours}" if package else f"import {name}\n{ours}"
-    return _TEST.substitute(name=name, imports=module)
+def test_text(name: str) -> str:
+    return _TEST.substitute(name=name)
 
 
-def write_job(name: str, repository: Path, project: Project | None = None) -> tuple[Path, Path]:
+def write_job(name: str, project: Project) -> tuple[Path, Path]:
     """Write the job and its test, and return both files. Nothing is overwritten.
-
-    Without a project they go into the checkout's catalogue and its tests.
 
     Raises:
         CommandError: the name is invalid, or taken.
@@ -117,20 +112,14 @@ def write_job(name: str, repository: Path, project: Project | None = None) -> tu
             "beginning with a letter",
             ExitStatus.USAGE,
         )
-    if project is not None:
-        top, jobs, tests, package = project.folder, project.jobs, project.tests, None
-    else:
-        top, package = repository, "longhaul.catalogue"
-        jobs, tests = repository / "longhaul/catalogue", repository / "tests/runner"
-    job, test = jobs / f"{name}.py", tests / f"test_{name}.py"
+    job, test = project.jobs / f"{name}.py", project.tests / f"test_{name}.py"
     for file in (job, test):
         if file.exists():
-            raise CommandError(
-                f"{file.relative_to(top)} exists already: choose another name, or delete it"
-            )
-    if project is not None and (why := taken(job)):
+            place = file.relative_to(project.folder)
+            raise CommandError(f"{place} exists already: choose another name, or delete it")
+    if why := taken(job):
         raise CommandError(why, ExitStatus.USAGE)
-    for file, text in ((job, job_text()), (test, test_text(name, package))):
+    for file, text in ((job, job_text()), (test, test_text(name))):
         file.parent.mkdir(exist_ok=True)
         file.write_text(text)
     return job, test
@@ -139,19 +128,15 @@ def write_job(name: str, repository: Path, project: Project | None = None) -> tu
 def new_job(
     name: Annotated[str, typer.Argument(help="The job's name in messages.", metavar="NAME")],
 ) -> None:
-    """Write a new job into the project, or else into the catalogue, with a test that passes.
+    """Write a new job into the project, with a test that passes.
 
     Example: longhaul new-job count_rows
     """
     project = chosen()
-    if project is None and is_installed():
-        raise CommandError(NO_PROJECT, ExitStatus.USAGE)
-    top = project.folder if project else sources()
-    job, test = write_job(name, sources(), project)
-    # `make demo` and `make up` install no pytest.
-    run = f"longhaul test {test.relative_to(top)}"
     if project is None:
-        run = f"make setup && .venv/bin/pytest {test.relative_to(top)}"
+        raise CommandError(NO_PROJECT, ExitStatus.USAGE)
+    top = project.folder
+    job, test = write_job(name, project)
     example = {
         "job": name,
         "inputs": {"rows": "s3://BUCKET/raw/rows.csv"},
@@ -161,6 +146,6 @@ def new_job(
     say = Console(stderr=True, soft_wrap=True, highlight=False).print
     say(f"written: {job.relative_to(top)}")
     say(f"         {test.relative_to(top)}", markup=False)
-    say(f"test it: {run}", markup=False)
+    say(f"test it: longhaul test {test.relative_to(top)}", markup=False)
     say("a message for it, once `longhaul up` is restarted or the stack deployed:")
     typer.echo(json.dumps(example))

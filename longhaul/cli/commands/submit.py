@@ -46,7 +46,7 @@ def submit(  # noqa: PLR0913 - one option for each field of a request
         ),
     ] = None,
     job: Annotated[
-        str | None, typer.Option("--job", help="A job of the catalogue.", rich_help_panel=_REQUEST)
+        str | None, typer.Option("--job", help="A job of the stack.", rich_help_panel=_REQUEST)
     ] = None,
     inputs: Annotated[
         list[str] | None,

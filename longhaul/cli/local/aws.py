@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Final
 
 from longhaul.cli.project import python_environment
-from longhaul.config.project import Project
+from longhaul.config.project import Project, demo
 from longhaul.config.sources import sources
 from longhaul.local.cloud import EmbeddedAws
 from longhaul.local.http_services import LOOPBACK
@@ -24,13 +24,15 @@ def embedded_aws(
 ) -> EmbeddedAws:
     """An embedded AWS for Longhaul's stack, not yet started.
 
-    Tasks run in `task_dir`, by default in `sources()`.
+    Tasks run in `task_dir`, by default in `sources()`. Without a project they find the jobs of a
+    checkout's demo.
     """
+    jobs = project or demo()
     return EmbeddedAws(
         work_dir=work_dir,
         task_dir=task_dir or sources(),
         port=port,
         host=host,
         provided_archives=(_PACKAGES,),
-        task_environment=python_environment(project) if project else {},
+        task_environment=python_environment(jobs) if jobs else {},
     )

@@ -6,13 +6,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import flights_clean
 import pytest
+from flights_clean import TYPES, Params
 from pyspark.sql import SparkSession
 
 from examples.demo.flights import spoil
-from longhaul.catalogue import flights_clean
-from longhaul.catalogue.flights_clean import TYPES, Params
-from longhaul.domain.errors import PermanentJobError
+from longhaul.job import PermanentJobError
 
 HEADER = ",".join(TYPES)
 GOOD = "2013,1,1,517,515,2,830,819,11,UA,1545,N14228,EWR,IAH,227,1400,5,15,2013-01-01T10:00:00Z"

@@ -4,12 +4,12 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import daily_delays
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.testing import assertDataFrameEqual
 
-from longhaul.catalogue import daily_delays
-from longhaul.domain.errors import PermanentJobError
+from longhaul.job import PermanentJobError
 
 COLUMNS = "year int, month int, day int, carrier string, dep_time int, dep_delay int"
 RESULT = (

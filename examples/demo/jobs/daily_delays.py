@@ -6,10 +6,10 @@ delay.
 
 from functools import reduce
 
+from flights_clean import SCHEMA
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
 
-from longhaul.catalogue.flights_clean import SCHEMA
 from longhaul.job import Job, Params, PermanentJobError
 
 
