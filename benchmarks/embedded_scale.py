@@ -17,9 +17,8 @@ from typing import Any
 
 import psutil
 
-from benchmarks.peers.cloud import Call, watched
-from benchmarks.peers.consumers import EVENTS_FILE, Longhaul
-from benchmarks.peers.workers.work import Work, events
+from benchmarks.embedded_stack import Call, running_stack
+from benchmarks.timed_work import Work
 from longhaul.settings import LeaseSettings
 
 _LOOKS_EVERY_S = 1
@@ -33,29 +32,25 @@ def scaled(jobs: int, for_s: float) -> dict[str, Any]:
     Raises:
         TimeoutError: they did not all begin.
     """
-    consumer = Longhaul(slots=jobs)
     with (
-        tempfile.TemporaryDirectory(prefix="scale-") as name,
-        consumer.aws(Path(name)) as aws,
-        watched(aws) as cloud,
+        tempfile.TemporaryDirectory(prefix="scale-") as folder,
+        running_stack(Path(folder), slots=jobs) as stack,
     ):
-        folder = Path(name)
-        consumer.start(cloud, folder)
         before = _memory()
-        sent = time.time()
-        queue = consumer.open("main", jobs)
-        consumer.send(queue, *(Work(f"job-{n}", _PATIENCE_S) for n in range(jobs)))
-        while len(begun := events(folder / EVENTS_FILE)) < jobs:
-            if time.time() - sent > _PATIENCE_S:
+        sent_at = time.time()
+        stack.send(*(Work(f"job-{n}", _PATIENCE_S) for n in range(jobs)))
+        while len(begun := stack.events()) < jobs:
+            if time.time() - sent_at > _PATIENCE_S:
                 raise TimeoutError(f"{len(begun)} of {jobs} jobs began")
             time.sleep(_LOOKS_EVERY_S)
         time.sleep(for_s)
-        starts = [call.at for call in list(cloud.calls) if call.operation == "StartExecution"]
-        late = lateness(cloud.calls_since(sent, queue))
+        calls = list(stack.calls)
+        starts = [call.at for call in calls if call.operation == "StartExecution"]
+        late = lateness(call for call in calls if call.queue == stack.queue)
         return {
             "jobs": jobs,
-            "last_execution_s": round(starts[jobs - 1] - sent, 1),
-            "last_task_s": round(max(each["at"] for each in begun) - sent, 1),
+            "last_execution_s": round(starts[jobs - 1] - sent_at, 1),
+            "last_task_s": round(max(each["at"] for each in begun) - sent_at, 1),
             "beats": len(late),
             "beats_later_than_their_interval": sum(each > 1 for each in late),
             "latest_beat_of_interval": round(max(late), 2),

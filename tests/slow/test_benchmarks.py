@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,26 @@ LIMIT_S = 900
     ],
 )
 def test_benchmark_prints_one_object_with_its_ratios_only(arguments: list[str]) -> None:
+    found = printed_by(arguments)
+    assert found["runs"] == 1
+    assert 0 < found["ratio_min"] <= found["ratio_median"] <= found["ratio_max"]
+
+
+def test_longhaul_and_a_loop_make_another_attempt_after_a_kill_and_after_a_failure() -> None:
+    found = printed_by(["-m", "benchmarks.peers", "--ages", "5"])
+
+    assert found.keys() == {"Longhaul", "a loop"}
+    for seconds in found.values():
+        assert seconds.keys() == {"killed at 5 s", "failed"}
+
+
+def test_all_jobs_of_a_stack_begin_and_have_beats() -> None:
+    found = printed_by(["-m", "benchmarks.embedded_scale", "--jobs", "2", "--for-s", "40"])
+
+    assert found["beats"] > 0
+
+
+def printed_by(arguments: list[str]) -> dict[str, Any]:
     done = subprocess.run(
         [sys.executable, *arguments, "--json"],
         capture_output=True,
@@ -32,6 +53,5 @@ def test_benchmark_prints_one_object_with_its_ratios_only(arguments: list[str]) 
     )
     assert done.returncode == 0, done.stderr
     (line,) = done.stdout.splitlines()
-    found = json.loads(line)
-    assert found["runs"] == 1
-    assert 0 < found["ratio_min"] <= found["ratio_median"] <= found["ratio_max"]
+    found: dict[str, Any] = json.loads(line)
+    return found

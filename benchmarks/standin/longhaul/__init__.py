@@ -3,4 +3,4 @@
 from pathlib import Path
 
 # What is not here is the checkout's.
-__path__.append(str(Path(__file__).parents[4] / "longhaul"))
+__path__.append(str(Path(__file__).parents[3] / "longhaul"))

@@ -1,4 +1,4 @@
-"""Longhaul's runner without Spark: the real attempt, whose job is the work of all consumers."""
+"""Longhaul's runner without Spark: the real attempt, whose job is `benchmarks.timed_work`."""
 
 import sys
 import tempfile
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.peers.workers import work
+from benchmarks import timed_work
 from longhaul.adapters.background import Threads
 from longhaul.job import Params
 from longhaul.runner.io.work_area import DiskArea
@@ -35,7 +35,7 @@ class WithoutSpark:
         _await_session: Callable[[], None],
     ) -> LoadedJob:
         def run(_session: object, job: RunningJob[Any]) -> None:
-            work.do(params["work"], self._sleep)
+            timed_work.do(params["work"], self._sleep)
             folder = Path(str(job.folder_of(".")))
             folder.mkdir(parents=True)
             (folder / "part-00000.json").write_text("{}\n")
@@ -56,7 +56,7 @@ class WithoutSpark:
         return Effort(seconds=1.0, cpu_s=0.0 if self._hangs else 1.0, io_bytes=0)
 
     def _sleep(self, seconds: float) -> None:
-        self._hangs = seconds >= work.FOREVER_S
+        self._hangs = seconds >= timed_work.FOREVER_S
         self._stop.wait(seconds)
         self._stop.check()
 

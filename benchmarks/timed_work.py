@@ -1,6 +1,6 @@
-"""The work that every consumer does: it waits, and says when it begins and ends.
+"""Work without Spark, for benchmarks of what is around it: it waits, and notes when.
 
-The events go to the file that `PEERS_EVENTS` names, a line of JSON each.
+The events go to the file that `TIMED_WORK_EVENTS` names, a line of JSON each.
 """
 
 import json
@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-EVENTS = "PEERS_EVENTS"
+EVENTS = "TIMED_WORK_EVENTS"
 FOREVER_S = 3600
 """How long an attempt that never ends sleeps at a time."""
 
@@ -49,15 +49,15 @@ def do(body: str, sleep: Callable[[float], object] = time.sleep) -> None:
     """
     work = Work(**json.loads(body))
     is_first = not any(each["id"] == work.id for each in events(Path(os.environ[EVENTS])))
-    _say("begin", work)
+    _note("begin", work)
     if is_first and work.hangs:
         while True:
             sleep(FOREVER_S)
     sleep(work.first_s if is_first and work.first_s is not None else work.seconds)
     if is_first and work.fails:
-        _say("fail", work)
+        _note("fail", work)
         raise WorkError(work.id)
-    _say("end", work)
+    _note("end", work)
 
 
 def events(file: Path) -> list[dict[str, Any]]:
@@ -69,7 +69,7 @@ def events(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-def _say(event: str, work: Work) -> None:
+def _note(event: str, work: Work) -> None:
     line = {"id": work.id, "event": event, "pid": os.getpid(), "at": time.time()}
     # One write of a short line is never mixed with another process's.
     with Path(os.environ[EVENTS]).open("a") as file:

@@ -1,1 +1,0 @@
-"""Longhaul beside other consumers of SQS, on the same work."""

@@ -1,3 +1,0 @@
-from pathlib import Path
-
-__path__.append(str(Path(__file__).parents[5] / "longhaul" / "engines"))

@@ -1,4 +1,0 @@
-from pathlib import Path
-
-# What is not here is the checkout's.
-__path__.append(str(Path(__file__).parents[6] / "longhaul" / "engines" / "fargate"))

@@ -1,1 +1,0 @@
-"""What runs in the workers' own processes. Needs the standard library, and the consumer's own."""
