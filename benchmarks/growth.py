@@ -11,7 +11,6 @@ would rise from line to line.
 import argparse
 import json
 import logging
-import re
 import sys
 import time
 from collections import Counter
@@ -27,7 +26,6 @@ from simulation.worlds.world import World
 
 _WORK_S = 600.0
 _LAUNCHES_PER_S = 20  # of Fargate
-_CALL = re.compile(r"  ([a-z0-9]+\.[A-Za-z0-9]+)")
 
 
 def grown(jobs: int) -> tuple[Counter[str], float]:
@@ -39,24 +37,21 @@ def grown(jobs: int) -> tuple[Counter[str], float]:
         slots=jobs,
     )
     began = time.process_time()
-    _, calls = played(plan)
-    return calls, time.process_time() - began
+    world = run_to_end(plan)
+    return world.sdk.counts, time.process_time() - began
 
 
-def played(plan: Plan) -> tuple[World, Counter[str]]:
-    """The world of a plan at its end, and its calls of AWS by `service.Operation`."""
-    calls: Counter[str] = Counter()
+def run_to_end(plan: Plan) -> World:
+    """The world of a plan at its end.
 
-    def count(text: str) -> None:
-        if found := _CALL.search(text):
-            calls[found[1]] += 1
-
+    Raises:
+        RuntimeError: an invariant does not hold.
+    """
     world = World(plan)
-    world.trace = count
     play(world)
     if world.seen.violated is not None:
         raise RuntimeError(str(world.seen.violated))
-    return world, calls
+    return world
 
 
 def compared(sizes: Sequence[int]) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 Its clients are the fakes. Calls take time, fail, and are retried as in botocore's standard mode.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from email.utils import format_datetime
 from typing import Any
@@ -52,6 +53,8 @@ class Sdk:
         self.injector = injector
         self.saw = saw
         self.refused = refused
+        self.counts: Counter[str] = Counter()
+        """Answered and refused calls, by `service.Operation`."""
 
     def client(self, service_name: str, *, config: Config | None = None, **_: str | None) -> Any:
         """Stands in for `boto3.client`; there is one endpoint, of one region."""
@@ -124,6 +127,7 @@ class SdkGate:
 
     def _through(self, call: Call, proceed: Proceed, host: Host) -> Answer:
         here()  # a process that was left behind tries nothing again
+        self._sdk.counts[f"{call.service}.{call.operation}"] += 1
         try:
             answer = proceed()
         except ClientError as error:
