@@ -4,7 +4,7 @@ import pytest
 
 from longhaul.settings import LeaseSettings
 from simulation.aws.sqs.queues import MAX_IN_FLIGHT
-from simulation.scale_in.backlog import Backlog
+from simulation.worlds.backlog import Backlog
 
 DAY_S = 86_400
 HOUR_S = 3_600

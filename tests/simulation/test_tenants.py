@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from simulation.scale_in.tenants import Shared
+from simulation.worlds.tenants import Shared
 
 JOB_S = 60.0
 SLOTS = 10  # the template's

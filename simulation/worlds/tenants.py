@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from heapq import heappop, heappush
 
 from longhaul.domain.lease import State
-from simulation.scale_in.backlog import Backlog
+from simulation.worlds.backlog import Backlog
 
 
 class Shared(Backlog):
