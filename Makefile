@@ -74,9 +74,21 @@ preflight: .venv/.set-up ## Check what `make deploy` needs, and build nothing
 pin-base: .venv/.set-up ## Ask the registry for the digest of the image's base, and write it down
 	@$(BIN)/python -m longhaul.cli.pin_base
 
+LOCKED := functions/requirements longhaul/runner/requirements longhaul/runner/build-requirements
+
+# For both architectures, with the Python and the glibc of Lambda's runtime. What is locked already
+# stays where no pin moves it. PySpark is published as a source archive alone.
 .PHONY: lock
-lock: .venv/.set-up ## Write the hashes of what the layer and the image install, after a new pin
-	@$(BIN)/python -m longhaul.cdk.locking
+lock: .venv/.set-up-dev ## Write the hashes of what the layer and the image install, after a new pin
+	@for name in $(LOCKED); do \
+	  for machine in aarch64 x86_64; do \
+	    $(BIN)/uv pip compile --quiet --generate-hashes --no-header --no-annotate \
+	      --only-binary :all: --no-binary pyspark --python-platform $$machine-manylinux_2_34 \
+	      --python-version 3.13 --no-python-downloads $$name.txt --output-file $$name.lock || exit; \
+	  done; \
+	  { echo "# Written by \`make lock\` from $${name##*/}.txt. Change that file, and run it again."; \
+	    cat $$name.lock; } > $$name.new && mv $$name.new $$name.lock || exit; \
+	done
 
 .PHONY: deploy
 deploy: preflight ## Deploy with the Node of .venv; needs AWS credentials and Docker

@@ -9,7 +9,6 @@ from statelint.config import Config
 from statelint.linter import Linter
 from statelint.problem import ProblemType
 
-from longhaul.cdk.locking import pins
 from longhaul.config.context import load
 from longhaul.config.settings import SettingsError
 from longhaul.engines.aws_lambda.meaning import MAX_TIMEOUT_S
@@ -17,6 +16,7 @@ from longhaul.settings import VARIABLE, RuntimeSettings
 from tests.cdk.calls import calls_of
 from tests.cdk.synthesis import Synthesis
 from tests.cdk.test_grants import ATTEMPT, LOGS, TABLE, WRITES_OBJECTS
+from tests.cdk.test_locking import pins
 from tests.layers import ROOT
 
 FUNCTION = "LambdaFunction"
