@@ -51,8 +51,8 @@ from longhaul.operations.submission import (
     submissions,
 )
 from longhaul.operations.submit import SubmitReport
-from longhaul.operations.view import QUEUED, JobStatus, job_status
-from longhaul.operations.wait import Awaited, Standing, conflicting
+from longhaul.operations.view import JobStatus, job_status
+from longhaul.operations.wait import Awaited, Standing, conflicting, standing, unclaimed
 from longhaul.settings import Stage
 
 __all__ = [
@@ -210,13 +210,13 @@ class Client:
             JobIdConflictError: The id belonged to another request: this one is a dead letter.
         """
         awaited = self._awaited(job, stage)
-        standing = self._stack.waiter.look(awaited)
-        if standing.lease is None and isinstance(job, str):
+        found = self._stack.waiter.look(awaited)
+        if found.lease is None and isinstance(job, str):
             raise NoSuchJobError(
                 f"nothing is known of job {job}: it may still be queued, its message may have been "
                 "invalid, or it was never sent"
             )
-        return self._status(standing)
+        return self._status(found)
 
     def wait(
         self, job: SubmittedJob | str, *, stage: str | None = None, timeout: float | None = None
@@ -283,11 +283,14 @@ class Client:
             NoSuchJobError: Nothing is known of a job id, and the stack has several stages: name
                 the one in whose queue it may be.
             AmbiguousJobError: Several stages have a job of that id.
+            JobIdConflictError: The id belonged to another request. That one is not cancelled.
         """
         awaited = self._awaited(job, stage)
+        if isinstance(job, SubmittedJob):
+            self._status(self._stack.waiter.look(awaited))  # not the job of another request
         name, _, job_id = awaited.key.partition("#")
         row = self._stack.canceller.cancel(name, job_id)
-        return self._status(Standing(awaited.key, row, done=row.is_finished))
+        return self._status(standing(awaited, row))
 
     def _document(self, place: str, request: Mapping[str, JsonValue]) -> Document | Problem:
         if not isinstance(request, Mapping):
@@ -354,17 +357,16 @@ class Client:
             f"nothing is known of job {job_id}, which may be queued in one of the stages {there}"
         )
 
-    def _status(self, standing: Standing) -> JobStatus:
-        name, _, job_id = standing.key.partition("#")
-        if standing.conflict:
+    def _status(self, found: Standing) -> JobStatus:
+        if found.conflict:
             raise JobIdConflictError(
-                f"job_id {job_id!r} belongs to a different request: this one went to the "
-                "dead-letter queue"
+                f"job_id {found.key.partition('#')[2]!r} belongs to a different request: this one "
+                "went to the dead-letter queue"
             )
-        if standing.lease is None:
-            return JobStatus(job_id=job_id, stage=name, state=QUEUED)
+        if found.lease is None:
+            return unclaimed(found)
         parts = self._stack.parts
-        return job_status(standing.lease, parts.settings, parts.executions, parts.clock.now())
+        return job_status(found.lease, parts.settings, parts.executions, parts.clock.now())
 
     def _files(self, output: str) -> tuple[OutputFile, ...]:
         if is_table(output):

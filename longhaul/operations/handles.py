@@ -16,12 +16,12 @@ class SubmittedJob:
         job_id: Its id, also where the request had none.
         stage: The stage whose queue it was sent to.
         message_id: Of its message in SQS.
+        awaited: What a wait compares the job's row with.
     """
 
     job_id: str
     stage: str
     message_id: str
-    # Where the same id was used before, only a newer run is this job's.
     awaited: Awaited = field(repr=False, compare=False)
 
 

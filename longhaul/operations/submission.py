@@ -19,6 +19,7 @@ from longhaul.domain.quoting import with_values
 from longhaul.domain.request import JobRequest
 from longhaul.settings import RuntimeSettings, Stage
 
+_MAX_NAME: Final = 64  # of the 128 characters of a job id
 _GROUP: Final = re.compile(r"[!-~]{1,128}")  # what SQS takes as a MessageGroupId
 
 
@@ -125,7 +126,9 @@ def new_ids(now: datetime, rng: Random, count: int) -> Callable[[str], str]:
 
     def new_id(job: str) -> str:
         number = f"-{next(numbers):0{len(str(count))}}" if count > 1 else ""
-        return f"{job}-{prefix}{number}"
+        # A file may have a name that is long, or has what no id may have.
+        name = re.sub(r"[^A-Za-z0-9_-]+", "-", job)[:_MAX_NAME]
+        return f"{name}-{prefix}{number}"
 
     return new_id
 

@@ -152,8 +152,12 @@ def job_status(
 def job_record(
     lease: Lease, settings: RuntimeSettings, executions: Executions, now: datetime
 ) -> dict[str, Any]:
-    """`job_status` as JSON. Times are ISO 8601 in UTC."""
-    status = job_status(lease, settings, executions, now)
+    """`job_status` as a flat JSON object."""
+    return as_json(job_status(lease, settings, executions, now))
+
+
+def as_json(status: JobStatus) -> dict[str, Any]:
+    """A status as a flat JSON object. Times are ISO 8601 in UTC."""
     values = {each.name: getattr(status, each.name) for each in fields(status)}
     return {
         "class" if name == "kind" else name: iso(value) if isinstance(value, datetime) else value

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from longhaul.domain.lease import Lease, State, job_key
 from longhaul.operations.submission import Problem, Submission
+from longhaul.operations.view import QUEUED, JobStatus
 from longhaul.ports import Clock, Leases
 
 _MIN_PERIOD_S = 1.0
@@ -29,7 +30,10 @@ class Awaited:
 
 @dataclass(frozen=True)
 class Standing:
-    """The standing of a job. `done` and `succeeded` are final."""
+    """The standing of a job. `done` and `succeeded` are final.
+
+    A done one without a row was cancelled before it ran.
+    """
 
     key: str
     lease: Lease | None
@@ -102,10 +106,18 @@ def standing(awaited: Awaited, row: Lease | None) -> Standing:
     if row is None:
         return Standing(awaited.key, None, done=False)
     if before is not None and row.run == before.run and _is_to_be_rerun(before, row):
-        return Standing(awaited.key, None, done=False)  # still the old run; the new one is queued
+        # Still the old run. The new one is queued, unless a cancel has covered its message: then
+        # the row stays as it is.
+        return Standing(awaited.key, None, done=row.cancelled_at != before.cancelled_at)
     if not row.is_mark and _is_of_other_work(awaited, row):
         return Standing(awaited.key, row, done=True, conflict=True)
     return Standing(awaited.key, row, done=row.is_finished)
+
+
+def unclaimed(found: Standing) -> JobStatus:
+    """The status of a job that no row is about."""
+    stage, _, job_id = found.key.partition("#")
+    return JobStatus(job_id=job_id, stage=stage, state="CANCELLED" if found.done else QUEUED)
 
 
 def _is_of_other_work(awaited: Awaited, row: Lease) -> bool:

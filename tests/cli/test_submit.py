@@ -13,7 +13,7 @@ from longhaul.domain.request import JobRequest
 from longhaul.domain.verdict import OutcomeClass
 from simulation.aws.service import Call, Proceed, client_error
 from simulation.aws.sqs.batch import EntryFault
-from tests.builders import QUEUE_URL, body, message
+from tests.builders import BODY, QUEUE_URL, body, message
 from tests.cli.conftest import World
 
 FLAGS = (
@@ -366,6 +366,17 @@ def test_wait_refuses_an_id_of_another_request_before_it_sends(world: World) -> 
         "line 1: job_id 'taken' belongs to a different request that was sent before" in done.stderr
     )
     assert world.queued() == []
+
+
+def test_a_cancel_of_what_was_sent_again_ends_the_wait(world: World) -> None:
+    world.end(world.claim("again", fingerprint=JobRequest.model_validate(BODY).fingerprint()))
+    world.clock.meanwhile.append(lambda: world.run("cancel", "again"))
+    done = world.run("submit", "--wait", input=body(job_id="again"))
+    assert (done.exit_code, "again: CANCELLED before it ran" in done.stderr) == (1, True)
+    world.clock.meanwhile.append(lambda: world.run("cancel", "again"))
+    done = world.run("submit", "--wait", "--json", input=body(job_id="again"))
+    last = json.loads(done.stdout.splitlines()[-1])
+    assert (last["job_id"], last["state"], last["attempt"]) == ("again", "CANCELLED", 0)
 
 
 def test_an_interrupt_while_waiting_says_that_the_jobs_go_on(world: World) -> None:

@@ -32,7 +32,7 @@ from longhaul.client import (
 )
 from longhaul.domain.lease import Lease
 from longhaul.domain.manifest import Manifest, ManifestFile
-from longhaul.domain.request import JobRequest
+from longhaul.domain.request import JobRequest, parse_job_id
 from longhaul.domain.verdict import OutcomeClass
 from longhaul.settings import VARIABLE
 from simulation.aws.service import Call, Proceed, client_error
@@ -324,6 +324,43 @@ def test_a_handle_of_a_job_that_is_sent_again_means_the_new_run(
     assert client.wait("again").state == "DEAD"
     with pytest.raises(WaitTimeoutError):
         client.wait(job, timeout=1)
+
+
+def test_a_cancel_of_a_job_that_was_sent_again_ends_the_wait_for_it(
+    world: World, client: Client
+) -> None:
+    request = {**BODY, "job_id": "again"}
+    world.end(run(world, client.submit(request)))
+    job = client.submit(request)
+    world.clock.advance(1)
+
+    # Its message will be deleted when it comes, and its row stays that of the run before.
+    assert client.cancel(job).state == "CANCELLED"
+
+    assert client.wait(job).state == "CANCELLED"
+    with pytest.raises(JobCancelledError):
+        client.result(job)
+    assert client.status("again").state == "DEAD"
+
+
+def test_the_job_of_another_request_is_not_cancelled_by_a_handle(
+    world: World, client: Client
+) -> None:
+    job = client.submit({**BODY, "job_id": "taken"})
+    world.claim("taken", fingerprint="another")
+    with pytest.raises(JobIdConflictError):
+        client.cancel(job)
+    assert client.status("taken").state == "RUNNING"
+
+
+def test_an_id_that_is_given_is_one_whatever_the_code_is_called(bare: World) -> None:
+    paths = bare.settings.paths.model_copy(update={"job_prefixes": (f"s3://{BUCKET}/jobs/",)})
+    bare.settings = bare.settings.model_copy(update={"paths": paths})
+    bare.deploy()
+    client = connected(bare)
+    for name in ("a b", "x(1)", "é", "y" * 140, "..", "v1.2"):
+        job = client.submit({**BODY, "job": f"s3://{BUCKET}/jobs/{name}.py"})
+        assert parse_job_id(job.job_id) == job.job_id
 
 
 def test_an_id_that_another_request_took_first_is_a_conflict(world: World, client: Client) -> None:

@@ -58,7 +58,9 @@ def test_the_page_names_every_error() -> None:
     assert set(re.findall(r"`(\w+Error)`", PAGE)) == errors
 
 
-def test_the_page_names_every_right_that_the_calls_take(world: World, client: Client) -> None:
+def test_the_page_names_every_right_that_the_calls_take(
+    world: World, client: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
     taken: set[str] = set()
 
     def ask(call: Callable[..., Any], *arguments: Any) -> Any:
@@ -74,5 +76,7 @@ def test_the_page_names_every_right_that_the_calls_take(world: World, client: Cl
     ask(client.cancel, "queued")
     world.end(world.claim("released"), OutcomeClass.FAILED)
     assert ask(client.cancel, "released").state == "CANCELLED"
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err) == ("", "")
     # S3 refuses to read what is not there, unless one may list.
     assert set(re.findall(r"`(\w+:\w+)`", PAGE)) == taken | {"s3:ListBucket"}

@@ -16,8 +16,8 @@ from longhaul.cli.target import Target
 from longhaul.cli.terminal.output import STYLES, Output, table_of
 from longhaul.domain.lease import Lease
 from longhaul.domain.quoting import with_values
-from longhaul.operations.view import QUEUED, job_record, shown_state
-from longhaul.operations.wait import Awaited, Standing, moved
+from longhaul.operations.view import as_json, job_record, shown_state
+from longhaul.operations.wait import Awaited, Standing, moved, unclaimed
 
 _MAX_ROWS = 15
 _SHOWN_STATES = tuple(STYLES)
@@ -109,8 +109,11 @@ def _tell(
     for each in standings.values():
         lease = each.lease
         if lease is None:
-            continue
-        if out.as_json:
+            if each.done and out.as_json:
+                out.record(as_json(unclaimed(each)))
+            elif each.done:
+                out.note(f"{each.key.partition('#')[2]}: CANCELLED before it ran", style="red")
+        elif out.as_json:
             out.record(
                 job_record(
                     lease, target.settings, target.parts.executions, target.parts.clock.now()
@@ -138,4 +141,4 @@ def _said(lease: Lease, sent: Mapping[str, JsonValue]) -> str:
 
 
 def _state(standing: Standing) -> str:
-    return shown_state(standing.lease) if standing.lease else QUEUED
+    return shown_state(standing.lease) if standing.lease else unclaimed(standing).state
