@@ -34,6 +34,8 @@ ParamsT_co = TypeVar("ParamsT_co", bound=BaseModel, covariant=True)
 
 
 class Input(Protocol):
+    """One input of the request."""
+
     @property
     def path(self) -> str:
         """Where its files are, as they came: local, or on a cluster `s3://…`."""

@@ -1,0 +1,31 @@
+"""What CDK apps may import. A change here is one that they notice."""
+
+import longhaul.cdk
+from tests.public_names import members, undocumented
+
+
+def test_every_public_name_is_documented() -> None:
+    assert longhaul.cdk.__doc__
+    assert undocumented(longhaul.cdk) == []
+
+
+def test_what_a_cdk_app_imports() -> None:
+    assert members(longhaul.cdk) == {
+        "EmrSettings": "",
+        "FollowOnSettings": "",
+        "LeaseSettings": "",
+        "Longhaul": (
+            "data_bucket leases_table state_machine alarms_topic name job_roles job_role queue "
+            "dead_letter_queue grant_submit metric metric_jobs_started metric_jobs_succeeded "
+            "metric_jobs_dead_lettered metric_backlog metric_oldest_waiting add_outputs"
+        ),
+        "NetworkSettings": "",
+        "Schedule": "",
+        "SettingsError": "",
+        "Size": "",
+        "Sizes": "",
+        "StageDeployment": "",
+        "StageLimits": "",
+        "TinySize": "",
+        "Trigger": "",
+    }

@@ -1,0 +1,71 @@
+"""What jobs, their tests and producers may import. A change here is one that they notice."""
+
+from types import ModuleType
+
+import pytest
+
+import longhaul.client
+import longhaul.job
+import longhaul.testing
+from tests.public_names import members, undocumented
+
+MODULES = (longhaul.client, longhaul.job, longhaul.testing)
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+def test_every_public_name_is_documented(module: ModuleType) -> None:
+    assert module.__doc__
+    assert undocumented(module) == []
+
+
+def test_what_a_job_imports() -> None:
+    assert members(longhaul.job) == {
+        "Format": "",
+        "Input": "path extensions",
+        "Job": "params inputs input read write files progress quiet emit",
+        "Params": "",
+        "PermanentJobError": "",
+        "Request": "",
+    }
+
+
+def test_what_tests_of_jobs_import() -> None:
+    assert members(longhaul.testing) == {
+        "Emitted": "",
+        "MakeJob": "",
+        "Written": "",
+        "emitted": "",
+        "make_job": "",
+        "spark": "",
+        "written": "",
+    }
+
+
+def test_what_a_producer_imports() -> None:
+    assert members(longhaul.client) == {
+        "AmbiguousJobError": "",
+        "Client": "submit submit_many status wait result cancel",
+        "ForeignStackError": "",
+        "InvalidRequestError": "",
+        "JobCancelledError": "",
+        "JobDeadError": "",
+        "JobIdConflictError": "",
+        "JobResult": "status output files",
+        "JobStatus": (
+            "job_id stage state root parent run attempt failures max_attempts interruptions "
+            "run_began attempt_began seconds size engine timeout_s progress progress_at beats "
+            "lease_expires_at kind error settled_at retry_at cancel_requested_at owed output "
+            "published_at message_id receive_count execution_arn log_group log_stream is_finished"
+        ),
+        "LonghaulError": "",
+        "NoSuchJobError": "",
+        "NoSuchStackError": "",
+        "NoSuchStageError": "",
+        "NotSentError": "",
+        "OtherVersionError": "",
+        "OutputFile": "url size dataset",
+        "RetiredStageError": "",
+        "SubmittedJob": "job_id stage message_id awaited",
+        "UnsentRequest": "request reason",
+        "WaitTimeoutError": "",
+    }
