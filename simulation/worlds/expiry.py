@@ -55,5 +55,5 @@ def _is_over(world: "World", key: str) -> bool:
         for each in world.aws.stepfunctions.executions.values()
     ):
         return False
-    held = chain.from_iterable(each.held.values() for each in world.mappings.values())
+    held = chain.from_iterable(each.held for each in world.mappings.values())
     return not any(world.seen.sent[id_].key == key for id_ in chain.from_iterable(held))

@@ -35,7 +35,7 @@ class EventSourceMapping:
         deleting: Called with each message id before it is deleted.
         late: What happens to the delivery of a batch, by its name: one of `LATE`, or None.
         is_on: A mapping that is off receives nothing. What it holds is delivered.
-        held: By batch, the ids of messages that it has received and not yet been answered for.
+        held: The ids of messages that it has received and not yet been answered for, by batch.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class EventSourceMapping:
         self.deleting: list[Callable[[str], None]] = []
         self.late: Callable[[str], str | None] = lambda _batch: None
         self.is_on = True
-        self.held: dict[str, list[str]] = {}
+        self.held: list[list[str]] = []
 
     def switch(self, *, on: bool) -> None:
         self.is_on = on
@@ -118,10 +118,11 @@ class EventSourceMapping:
             return
         records = [record_of(message, self._queue.arn) for message in messages]
         batch = f"{self._label}m{self._batches}"
-        self.held[batch] = [message["MessageId"] for message in messages]
+        ids = [message["MessageId"] for message in messages]
+        self.held.append(ids)
 
         def answered(result: InvocationResult) -> None:
-            del self.held[batch]
+            self.held.remove(ids)
             self._invoked(host, messages, result)
 
         def deliver() -> None:
