@@ -14,7 +14,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from longhaul.cdk.layer import platforms
-from longhaul.cdk.locking import LOCKED, SOURCE_ONLY, pins
+from tests.cdk.test_locking import LOCKED, pins
 from tests.layers import ROOT
 
 pytestmark = pytest.mark.slow
@@ -23,6 +23,9 @@ LINUX: Final = {"Linux x86-64": platforms("x86_64"), "Linux arm64": platforms("a
 MACHINES: Final = LINUX | {
     "macOS arm64": [*platforms("arm64")[:2], "--platform=macosx_15_0_arm64"],
 }
+SOURCE_ONLY: Final = frozenset({"pyspark"})
+"""Published without a wheel: pure Python, and jars."""
+
 ANSWERED_WITHIN_S: Final = 900
 _PIP: Final = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input")
 
