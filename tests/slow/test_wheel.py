@@ -119,7 +119,7 @@ def test_the_base_is_small_and_says_what_else_a_command_needs(base: Installation
 
     assert size(base.site) - size(base.site / "pip") < BASE_LIMIT
     assert base.run("longhaul", "--version").stdout == f"longhaul {version()}\n"
-    assert base.run("python", "-c", "import longhaul.job").returncode == 0
+    assert base.run("python", "-c", "import longhaul.client, longhaul.job").returncode == 0
     asked = base.run("longhaul", "status", AWS_ENDPOINT_URL="http://127.0.0.1:9")
     assert asked.returncode == 4, asked.stderr
     for command, extra in (("up", "local"), ("deploy", "deploy")):
