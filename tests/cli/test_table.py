@@ -18,6 +18,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, StringType
 from typer.testing import CliRunner, Result
 
+from longhaul.cli import extras
 from longhaul.cli.cli import app
 from longhaul.cli.place import Place
 from longhaul.cli.target import Target
@@ -95,6 +96,17 @@ def make_world(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Calla
 @pytest.fixture
 def world(make_world: Callable[..., World]) -> World:
     return make_world()
+
+
+def test_what_a_command_does_not_import_need_not_be_installed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.flights((1, "JFK", 10))
+    monkeypatch.setattr(extras, "find_spec", lambda name: name != "duckdb" or None)
+
+    assert world.run("list").exit_code == 0
+    refused = world.run("query", "FROM flights")
+    assert (refused.exit_code, "pip install 'longhaul[tables]'" in refused.stderr) == (2, True)
 
 
 def test_a_query_reads_what_another_program_wrote(world: World) -> None:

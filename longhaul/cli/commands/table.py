@@ -42,7 +42,7 @@ def list_tables(target: Target, *, as_json: AsJson = False) -> None:
     Example: longhaul table list
     """
     out = Output(as_json=as_json)
-    reader = _reader(target)
+    reader = _reader(target, "pyiceberg")
     found = [(entry, current(reader.metadata(entry))) for entry in reader.all()]
     if as_json:
         for entry, version in found:
@@ -72,7 +72,7 @@ def show(
     Example: longhaul table show flights
     """
     out = Output(as_json=as_json)
-    reader = _reader(target)
+    reader = _reader(target, "pyiceberg")
     entry = reader.find(name)
     metadata = reader.metadata(entry)
     changes = versions(metadata)[-limit:]
@@ -126,7 +126,7 @@ def run_query(
     """
     out = Output(as_json=as_json)
     # One more than is shown, to say that there are more.
-    answer = query(target, _reader(target), sql, limit + 1, as_json=as_json)
+    answer = query(target, _reader(target, "pyiceberg", "duckdb"), sql, limit + 1, as_json=as_json)
     shown = [["" if each is None else each for each in row] for row in answer.rows[:limit]]
     if as_json:
         for (record,) in shown:
@@ -157,7 +157,7 @@ def check_bounds(
 
     Example: longhaul table check flights --dry-run
     """
-    reader = _reader(target)
+    reader = _reader(target, "pyiceberg", "pyarrow")
     # They take a third of a second, which other commands should not.
     from longhaul.adapters.iceberg.catalog import OccupiedError, Tables  # noqa: PLC0415
     from longhaul.cli.tables.bounds import BoundsCheck  # noqa: PLC0415
@@ -185,8 +185,9 @@ def check_bounds(
         raise typer.Exit(ExitStatus.FAILED)
 
 
-def _reader(target: Target) -> TableReader:
-    require("tables")
+def _reader(target: Target, *modules: str) -> TableReader:
+    """`modules`: what the command imports of the extra; some of it comes with `[local]` too."""
+    require("tables", *modules)
     databases = target.settings.paths.table_databases
     return TableReader(target.client("glue"), target.client("s3"), databases)
 
