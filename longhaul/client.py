@@ -18,6 +18,7 @@ from random import SystemRandom
 from typing import Final, TypeVar
 
 import boto3
+from botocore.exceptions import ClientError
 from pydantic import JsonValue
 
 from longhaul.adapters.publisher import read_manifest
@@ -39,6 +40,7 @@ from longhaul.operations.errors import (
     OtherVersionError,
     RetiredStageError,
     WaitTimeoutError,
+    is_gone,
 )
 from longhaul.operations.handles import SubmittedJob, UnsentRequest
 from longhaul.operations.stack import Stack
@@ -80,7 +82,7 @@ __all__ = [
 
 T = TypeVar("T")
 
-# Refusals are judged by settings that are no older: a deploy may have changed them.
+# A refusal, or a part that is gone, is judged by a look at the stack that is no older.
 _FRESH_FOR: Final = timedelta(minutes=1)
 
 
@@ -210,7 +212,7 @@ class Client:
             JobIdConflictError: The id belonged to another request: this one is a dead letter.
         """
         awaited = self._awaited(job, stage)
-        found = self._stack.waiter.look(awaited)
+        found = self._fresh(lambda stack: stack.waiter.look(awaited))
         if found.lease is None and isinstance(job, str):
             raise NoSuchJobError(
                 f"nothing is known of job {job}: it may still be queued, its message may have been "
@@ -234,8 +236,7 @@ class Client:
             LonghaulError: As `status`.
         """
         awaited = self._awaited(job, stage)
-        watch = self._stack.waiter.watch([awaited], math.inf if timeout is None else timeout)
-        *_, last = (standings[awaited.key] for standings in watch)
+        last = self._fresh(lambda stack: _last_look(stack, awaited, timeout))
         status = self._status(last)
         if not last.done:
             raise WaitTimeoutError(
@@ -287,9 +288,9 @@ class Client:
         """
         awaited = self._awaited(job, stage)
         if isinstance(job, SubmittedJob):
-            self._status(self._stack.waiter.look(awaited))  # not the job of another request
+            self.status(job)  # not the job of another request
         name, _, job_id = awaited.key.partition("#")
-        row = self._stack.canceller.cancel(name, job_id)
+        row = self._fresh(lambda stack: stack.canceller.cancel(name, job_id))
         return self._status(standing(awaited, row))
 
     def _document(self, place: str, request: Mapping[str, JsonValue]) -> Document | Problem:
@@ -305,12 +306,10 @@ class Client:
     ) -> list[SubmittedJob]:
         if group is not None and (problem := group_problem(group)):
             raise InvalidRequestError([f"group {problem}"])
-        where, sendable = self._fresh(lambda stack: _checked(stack, read, stage))
-        stack = self._stack
-        awaited = stack.waiter.before(where.name, sendable)
+        where, sendable, awaited = self._fresh(lambda stack: _checked(stack, read, stage))
         if conflicts := conflicting(awaited, sendable):
             raise JobIdConflictError("; ".join(map(str, conflicts)))
-        report = stack.submitter.submit(where.queue_url, sendable, group_id=group)
+        report = self._stack.submitter.submit(where.queue_url, sendable, group_id=group)
         by_key = {each.key: each for each in awaited}
         message_ids = {id(each.submission): each.message_id for each in report.sent}
         jobs = [
@@ -327,10 +326,12 @@ class Client:
         return jobs
 
     def _fresh(self, ask: Callable[[Stack], T]) -> T:
-        """What `ask` returns. What the settings refuse is asked again with those of now."""
+        """What `ask` returns. It is asked again where a deploy since may have changed that."""
         try:
             return ask(self._stack)
-        except (InvalidRequestError, NoSuchStageError, RetiredStageError):
+        except (InvalidRequestError, NoSuchStageError, RetiredStageError, ClientError) as error:
+            if isinstance(error, ClientError) and not is_gone(error):
+                raise
             now = self._stack.parts.clock.now()
             if self._looked_at is not None and now - self._looked_at < _FRESH_FOR:
                 raise
@@ -346,7 +347,7 @@ class Client:
         except InvalidRequestError:
             raise InvalidRequestError([f"{job!r} is no job id: {JOB_ID_RULE}"]) from None
         names = [each.name for each in self._fresh(lambda stack: stack.stages(stage))]
-        rows = self._stack.jobs.find(names, job_id)
+        rows = self._fresh(lambda stack: stack.jobs.find(names, job_id))
         known = [row.stage for row in rows if not row.is_mark] or names
         if len(known) == 1:
             return Awaited(job_key(known[0], job_id), None, None)
@@ -381,8 +382,8 @@ class Client:
 
 def _checked(
     stack: Stack, read: Sequence[Document | Problem], stage: str | None
-) -> tuple[Stage, list[Submission]]:
-    """The stage, and the requests as they are sent.
+) -> tuple[Stage, list[Submission], list[Awaited]]:
+    """The stage, the requests as they are sent, and what to wait for.
 
     Raises:
         InvalidRequestError: some can never run.
@@ -400,7 +401,13 @@ def _checked(
     problems += [each for each in read if isinstance(each, Problem)]
     if problems:
         raise InvalidRequestError([str(each) for each in problems])
-    return where, sendable
+    return where, sendable, stack.waiter.before(where.name, sendable)
+
+
+def _last_look(stack: Stack, awaited: Awaited, timeout: float | None) -> Standing:
+    watch = stack.waiter.watch([awaited], math.inf if timeout is None else timeout)
+    *_, last = (standings[awaited.key] for standings in watch)
+    return last
 
 
 def _require_all_sent(report: SubmitReport, jobs: Sequence[SubmittedJob]) -> None:

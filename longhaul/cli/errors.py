@@ -9,7 +9,12 @@ from botocore import exceptions as aws
 from longhaul.adapters.errors import code_of, is_throttle, message_of
 from longhaul.cli.project import default_work_dir
 from longhaul.domain.errors import LonghaulError
-from longhaul.operations.errors import NoSuchStackError, NoSuchStageError, RetiredStageError
+from longhaul.operations.errors import (
+    NoSuchStackError,
+    NoSuchStageError,
+    RetiredStageError,
+    is_gone,
+)
 
 
 class ExitStatus(IntEnum):
@@ -34,7 +39,7 @@ class CommandError(Exception):
 def is_elsewhere(error: Exception) -> bool:
     """Whether what was found before is gone: deployed anew, or an embedded AWS was restarted."""
     if isinstance(error, aws.ClientError):
-        return _code(error) in _GONE
+        return is_gone(error)
     return isinstance(error, aws.EndpointConnectionError)
 
 
@@ -138,13 +143,6 @@ _UNKNOWN = {
     "AuthFailure",
 }
 _DENIED = {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "AuthorizationError"}
-_GONE = {
-    "ResourceNotFoundException",
-    "NonExistentQueue",
-    "QueueDoesNotExist",
-    "NoSuchBucket",
-    "StateMachineDoesNotExist",
-}
 _BUSY = {"TooManyRequestsException", "SlowDown", "RequestLimitExceeded"}
 
 
@@ -162,7 +160,7 @@ def _refused(error: aws.ClientError, *, on_aws: bool) -> CommandError:
         say = f"AWS does not know these credentials ({code}): {way_out}"
     elif code in _DENIED:
         say = f"not allowed: {what}: {text}; `longhaul doctor` says what the commands need"
-    elif code in _GONE:
+    elif is_gone(error):
         say = (
             f"{what}: {text or 'it is not there'}: a part of the stack is missing; "
             "`longhaul doctor` looks for it"

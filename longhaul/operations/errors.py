@@ -19,13 +19,30 @@ Errors of AWS itself, such as missing credentials, are botocore's own.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from botocore.exceptions import ClientError
+
+from longhaul.adapters.errors import code_of
 from longhaul.domain.errors import LonghaulError
 
 if TYPE_CHECKING:
     from longhaul.operations.handles import SubmittedJob, UnsentRequest
     from longhaul.operations.view import JobStatus
+
+
+_GONE: Final = (
+    "ResourceNotFoundException",
+    "NonExistentQueue",
+    "QueueDoesNotExist",
+    "NoSuchBucket",
+    "StateMachineDoesNotExist",
+)
+
+
+def is_gone(error: ClientError) -> bool:
+    """Whether a part of the stack is not there, or not any more: it was deployed anew."""
+    return code_of(error).endswith(_GONE)
 
 
 class NoSuchStackError(LonghaulError):

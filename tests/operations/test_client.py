@@ -12,6 +12,8 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError, NoCredentialsError, NoRegionError
 
+from longhaul.adapters.dynamodb.reads import BATCH_GET
+from longhaul.adapters.dynamodb.table import creation
 from longhaul.client import (
     AmbiguousJobError,
     Client,
@@ -35,6 +37,7 @@ from longhaul.domain.manifest import Manifest, ManifestFile
 from longhaul.domain.request import JobRequest, parse_job_id
 from longhaul.domain.verdict import OutcomeClass
 from longhaul.settings import VARIABLE
+from longhaul.wiring import Wiring
 from simulation.aws.service import Call, Proceed, client_error
 from simulation.aws.sqs.batch import EntryFault
 from tests.builders import BODY, BUCKET, OUTPUT, QUEUE_URL, stage
@@ -442,6 +445,23 @@ def test_a_deploy_that_allows_more_is_seen_and_refusals_read_the_settings_once_a
     world.clock.advance(60)
     assert client.submit(request).job_id.startswith("new_job-")
     assert world.aws.gate.counts[reads] == 3
+
+
+@pytest.mark.parametrize("name", ["submit", "status", "wait", "cancel"])
+def test_a_stack_that_is_deployed_anew_is_found_again(
+    world: World, client: Client, name: str
+) -> None:
+    client.submit({**BODY, "job_id": "before"})
+    del world.aws.dynamodb.tables[world.settings.leases_table]
+    world.aws.dynamodb.create_table(**creation("others"))
+    world.settings = world.settings.model_copy(update={"leases_table": "others"})
+    world.parts = Wiring(world.settings, world.aws.client, most_rows=BATCH_GET)
+    world.deploy()
+    world.end(world.claim("x"))
+
+    ask: Any = getattr(client, name)
+    answer = ask(BODY) if name == "submit" else ask("x")
+    assert name == "submit" or answer.state == "DEAD"
 
 
 def test_nothing_is_sent_to_a_retired_stage(bare: World) -> None:
