@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from longhaul.config.context import Problem, merged, read
 from longhaul.config.settings import CONTEXT_KEY, Settings, SettingsError
-from longhaul.config.sources import is_installed, sources
+from longhaul.config.sources import sources
 
 FILE: Final = "longhaul.toml"
 VARIABLE: Final = "LONGHAUL_PROJECT"
@@ -197,9 +197,10 @@ def demo() -> Project | None:
 
     Without its settings: those are then of `cdk.json`. None in a package, which has no examples.
     """
-    if is_installed():
+    folder = sources() / "examples" / "demo"
+    if not (folder / FILE).is_file():
         return None
-    return replace(load_project(sources() / "examples" / "demo"), text="", settings={})
+    return replace(load_project(folder), text="", settings={})
 
 
 def line_of(text: str, location: Sequence[int | str]) -> int | None:

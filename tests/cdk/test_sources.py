@@ -9,6 +9,7 @@ import pytest
 
 from longhaul.cdk.functions import NOT_CODE
 from longhaul.config import sources as module
+from longhaul.config.project import demo
 from longhaul.config.sources import SHIPPED, sources, work_dir
 from tests.layers import ROOT
 
@@ -55,6 +56,17 @@ def test_an_installed_package_keeps_its_files_in_a_folder_of_the_user(
     assert sorted(each.name for each in laid_out.iterdir()) == sorted(["longhaul", *BESIDE])
     assert sorted(installed.rglob("*")) == before
     assert not (laid_out / "longhaul" / SHIPPED).exists()
+
+
+@pytest.mark.usefixtures("installed")
+def test_what_is_laid_out_has_no_demo_and_so_no_jobs_but_the_packages_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert demo() is None
+    # The CDK app runs there, and takes it for a checkout.
+    monkeypatch.setattr(module, "_PACKAGE", sources() / "longhaul")
+    sources.cache_clear()
+    assert demo() is None
 
 
 def test_another_build_of_the_same_version_is_laid_out_anew(installed: Path) -> None:

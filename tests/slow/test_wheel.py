@@ -148,6 +148,17 @@ def test_the_functions_are_those_of_a_checkout_to_the_byte(
     assert _files(tmp_path / "wheel") == _files(tmp_path / "checkout")
 
 
+def test_without_a_project_the_jobs_of_the_package_are_deployed(
+    local: Installation, tmp_path: Path
+) -> None:
+    synth = "import sys; from pathlib import Path; from longhaul.cli.synth import synth; "
+    made = local.run("python", "-c", f"{synth}synth(Path(sys.argv[1]))", str(tmp_path))
+
+    assert made.returncode == 0, made.stderr
+    template = (tmp_path / "Longhaul.template.json").read_text()
+    assert r"\"jobs\":[\"probe\",\"sql\"]" in template
+
+
 def _files(folder: Path) -> dict[str, bytes]:
     found = {str(file.relative_to(folder)): file for file in folder.rglob("*") if file.is_file()}
     kept = {name: file for name, file in found.items() if _is_content(name)}
