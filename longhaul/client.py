@@ -405,8 +405,10 @@ def _checked(
 
 
 def _last_look(stack: Stack, awaited: Awaited, timeout: float | None) -> Standing:
-    watch = stack.waiter.watch([awaited], math.inf if timeout is None else timeout)
-    *_, last = (standings[awaited.key] for standings in watch)
+    last = Standing(awaited.key, None, done=False)
+    # No unpacking of `*_, last`: that keeps every look of a wait of days.
+    for standings in stack.waiter.watch([awaited], math.inf if timeout is None else timeout):
+        last = standings[awaited.key]
     return last
 
 

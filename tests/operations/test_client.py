@@ -1,5 +1,6 @@
 """What a program gets from `longhaul.client`: handles, statuses, results, and errors by type."""
 
+import gc
 import json
 import os
 import pickle
@@ -36,6 +37,7 @@ from longhaul.domain.lease import Lease
 from longhaul.domain.manifest import Manifest, ManifestFile
 from longhaul.domain.request import JobRequest, parse_job_id
 from longhaul.domain.verdict import OutcomeClass
+from longhaul.operations.wait import Standing
 from longhaul.settings import VARIABLE
 from longhaul.wiring import Wiring
 from simulation.aws.service import Call, Proceed, client_error
@@ -293,6 +295,19 @@ def test_a_wait_gives_up_in_time_and_says_how_the_job_stands(world: World, clien
     with pytest.raises(WaitTimeoutError, match="it is RUNNING") as late:
         client.result(job, timeout=1)
     assert late.value.status.attempt == 1
+
+
+def test_a_long_wait_keeps_no_earlier_look(world: World, client: Client) -> None:
+    job = client.submit(BODY)
+    kept = []
+
+    def count() -> None:
+        kept.append(sum(isinstance(each, Standing) for each in gc.get_objects()))
+
+    world.clock.meanwhile.extend([count, *[lambda: None] * 50, count])
+    with pytest.raises(WaitTimeoutError):
+        client.wait(job, timeout=60)
+    assert kept[0] == kept[1]
 
 
 def test_an_interrupted_wait_leaves_the_job_alone(world: World, client: Client) -> None:
