@@ -56,19 +56,13 @@ synth: .venv/.set-up ## Write the CloudFormation template to cdk.out/
 # More arguments for the CDK CLI, such as -c 'longhaul={"stages": …}' or --profile.
 CDK_ARGS ?=
 
-# The CDK CLI through the Node of .venv, so that none need be installed.
-RUN_CDK = $(BIN)/python -m longhaul.cli.cdk
-# Checks before anything is built; `make deploy PREFLIGHT=:` deploys without them.
-PREFLIGHT ?= $(BIN)/python -m longhaul.cli.preflight
-
 .PHONY: bootstrap
 bootstrap: .venv/.set-up ## Prepare an account and region for deployments, once
-	@$(BIN)/python -m longhaul.cli.bootstrap $(CDK_ARGS)
-	@$(RUN_CDK) bootstrap $(CDK_ARGS)
+	@$(BIN)/longhaul bootstrap $(CDK_ARGS)
 
 .PHONY: preflight
 preflight: .venv/.set-up ## Check what `make deploy` needs, and build nothing
-	@$(PREFLIGHT) $(CDK_ARGS)
+	@$(BIN)/longhaul preflight $(CDK_ARGS)
 
 .PHONY: pin-base
 pin-base: .venv/.set-up ## Ask the registry for the digest of the image's base, and write it down
@@ -91,16 +85,12 @@ lock: .venv/.set-up-dev ## Write the hashes of what the layer and the image inst
 	done
 
 .PHONY: deploy
-deploy: preflight ## Deploy with the Node of .venv; needs AWS credentials and Docker
-	@$(RUN_CDK) deploy $(CDK_ARGS)
-
-# `make destroy TEARDOWN=:` deletes without the checks.
-TEARDOWN ?= $(BIN)/python -m longhaul.cli.teardown
+deploy: .venv/.set-up ## Deploy with the Node of .venv; needs AWS credentials and Docker
+	@$(BIN)/longhaul deploy $(CDK_ARGS)
 
 .PHONY: destroy
 destroy: .venv/.set-up ## Take a drained stack down; table and bucket stay
-	@$(TEARDOWN) $(CDK_ARGS)
-	@$(RUN_CDK) destroy $(CDK_ARGS)
+	@$(BIN)/longhaul destroy $(CDK_ARGS)
 
 .PHONY: lint
 lint: .venv/.set-up-dev ## Check style and types, with ruff and mypy

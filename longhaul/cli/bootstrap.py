@@ -1,7 +1,7 @@
-"""Makes the service-linked role of ECS: `python -m longhaul.cli.bootstrap [CDK's arguments]`.
+"""Makes the service-linked role of ECS.
 
-`make bootstrap` runs it before the CDK's own bootstrap. An account that has used ECS has the role;
-in one that has not, the first cluster with capacity providers fails for want of it.
+`longhaul bootstrap` does so before the CDK's own bootstrap. An account that has used ECS has the
+role; in one that has not, the first cluster with capacity providers fails for want of it.
 https://docs.aws.amazon.com/AmazonECS/latest/developerguide/using-service-linked-roles.html
 """
 
@@ -21,7 +21,7 @@ SERVICE = "ecs.amazonaws.com"
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(prog="make bootstrap", allow_abbrev=False, add_help=False)
+    parser = argparse.ArgumentParser(prog="longhaul bootstrap", allow_abbrev=False, add_help=False)
     parser.add_argument("--profile")
     profile = parser.parse_known_args(arguments)[0].profile
     try:
@@ -44,7 +44,3 @@ def make_service_role(iam: Any) -> bool:  # noqa: ANN401 - one of boto3's client
             return False
         raise
     return True
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

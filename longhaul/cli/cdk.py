@@ -1,4 +1,4 @@
-"""The CDK's CLI, through the Node of this environment: `python -m longhaul.cli.cdk deploy …`.
+"""The CDK's CLI, through the Node of this environment, so that none need be installed.
 
 It runs where `cdk.json` is; a chosen project gives settings and jobs.
 """
@@ -36,7 +36,3 @@ def run(arguments: Sequence[str]) -> int:
         ["--yes", CLI, command, *app, *options], cwd=sources(), env=environment
     )
     return done
-
-
-if __name__ == "__main__":
-    sys.exit(run(sys.argv[1:]))

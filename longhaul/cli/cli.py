@@ -13,7 +13,7 @@ from longhaul.cli.commands.cancel import cancel
 from longhaul.cli.commands.console import console
 from longhaul.cli.commands.cost import cost
 from longhaul.cli.commands.demo import demo
-from longhaul.cli.commands.deploy import bootstrap, deploy, destroy, diff, synth
+from longhaul.cli.commands.deploy import bootstrap, deploy, destroy, diff, preflight, synth
 from longhaul.cli.commands.doctor import doctor
 from longhaul.cli.commands.drain import drain
 from longhaul.cli.commands.history import history
@@ -119,7 +119,7 @@ app.command(rich_help_panel=_PROJECT)(new_job)
 _PASSED_ON = {"ignore_unknown_options": True}
 app.command("test", rich_help_panel=_PROJECT, context_settings=_PASSED_ON)(run_tests)
 app.command(rich_help_panel=_PROJECT)(synth)
-for each in (bootstrap, diff, deploy, destroy):
+for each in (bootstrap, preflight, diff, deploy, destroy):
     app.command(rich_help_panel=_PROJECT, context_settings=_PASSED_ON)(each)
 
 

@@ -1,4 +1,4 @@
-"""Checks before `make deploy` builds anything: `make preflight`.
+"""Checks before `longhaul deploy` builds anything: `longhaul preflight`.
 
 The exit code is 1 if the deployment would fail or lose something, and 2 if a setting is wrong.
 """
@@ -57,7 +57,7 @@ def with_settings(command: str) -> Callable[[_Checks], Callable[[Sequence[str]],
     return decorated
 
 
-@with_settings("make deploy")
+@with_settings("longhaul deploy")
 def main(settings: Settings, profile: str | None) -> int:
     problems = tell(findings(settings, profile))
     if problems:
@@ -124,7 +124,7 @@ def place(settings: Settings, profile: str | None) -> Generator[Finding, None, P
         yield problem(
             f"credentials: {error}",
             "log in (`aws sso login`, `aws configure`), and choose a profile with AWS_PROFILE, or "
-            "with --profile (in CDK_ARGS for make)",
+            "with --profile",
         )
         return None
     except (ClientError, BotoCoreError) as error:
@@ -170,7 +170,3 @@ def parsed(arguments: Sequence[str], prog: str) -> argparse.Namespace:
     parser.add_argument("--profile")
     parser.add_argument("-c", "--context", action="append", default=[])
     return parser.parse_known_args(arguments)[0]
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

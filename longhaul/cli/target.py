@@ -82,7 +82,7 @@ class Target(Stack):
             return "name one with --stack"
         if self.place.embedded:
             return "`longhaul up` deploys it"
-        return "deploy it with `make deploy`, or give --region, --profile or --stack"
+        return "deploy it with `longhaul deploy`, or give --region, --profile or --stack"
 
 
 def connect(profile: str | None, region: str | None, stack: str | None) -> Target:

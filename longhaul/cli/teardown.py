@@ -1,4 +1,4 @@
-"""Checks before `make destroy` deletes anything.
+"""Checks before `longhaul destroy` deletes anything.
 
 The exit code is 1 if the deletion would hang, or lose messages, and 2 if a setting is wrong.
 """
@@ -18,7 +18,7 @@ from longhaul.config.settings import Settings
 from longhaul.domain.errors import LonghaulError
 
 
-@with_settings("make destroy")
+@with_settings("longhaul destroy")
 def main(settings: Settings, profile: str | None) -> int:
     if misplaced(settings, profile):
         return 1
@@ -41,7 +41,7 @@ def main(settings: Settings, profile: str | None) -> int:
         return 1
     except (CommandError, LonghaulError) as error:
         # No such stack, or not one of Longhaul's.
-        tell([problem(f"stack: {error}", "name it in the setting stack_name, or in CDK_ARGS")])
+        tell([problem(f"stack: {error}", "name it in the setting stack_name")])
         return 1
     return 0
 
@@ -50,7 +50,3 @@ def findings(target: Target) -> Iterator[Finding]:
     drainer = target.drainer()
     yield from teardown.rest(drainer)
     yield from teardown.queues(drainer)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""`longhaul drain`, its way back, and the checks of `make destroy`, against the strict fakes."""
+"""`longhaul drain`, its way back, and the checks of `destroy`, against the strict fakes."""
 
 from dataclasses import replace
 from typing import Any

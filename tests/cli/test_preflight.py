@@ -1,4 +1,4 @@
-"""What `make deploy` checks before it builds anything, and `make bootstrap` makes."""
+"""What `longhaul deploy` checks before it builds anything, and `longhaul bootstrap` makes."""
 
 import re
 import subprocess
@@ -92,7 +92,7 @@ def test_an_account_without_bootstrap_is_told_to_run_make_bootstrap(account: Wor
     finding = only(look(), Level.PROBLEM)
 
     assert "there is no parameter /cdk-bootstrap/hnb659fds/version" in finding.what
-    assert "make bootstrap" in finding.do
+    assert "longhaul bootstrap" in finding.do
 
 
 def test_an_old_bootstrap_is_refused(account: World) -> None:

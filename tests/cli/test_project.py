@@ -11,6 +11,7 @@ import yaml
 from typer.testing import CliRunner
 
 from longhaul.cli import cdk
+from longhaul.cli.checks.finding import problem
 from longhaul.cli.cli import app
 from longhaul.cli.errors import ExitStatus
 from longhaul.cli.project import (
@@ -235,6 +236,22 @@ def test_the_cdk_runs_in_the_checkout_with_the_project_and_says_that_checks_were
     assert ran["cwd"] == ROOT
     assert ran["env"][VARIABLE] == str(folder)
     assert ran["env"][cdk.CHECKED_VARIABLE] == "1"
+
+
+@pytest.mark.parametrize("command", ["deploy", "destroy"])
+def test_the_checks_of_a_command_stop_it_unless_they_are_left_out(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    ran: list[list[str]] = []
+    monkeypatch.setattr(cdk, "run", lambda arguments: ran.append(arguments) or 0)
+    monkeypatch.setattr("longhaul.cli.preflight.findings", lambda *_: [problem("no", "do")])
+    monkeypatch.setattr("longhaul.cli.preflight.place", lambda *_: iter([problem("no", "do")]))
+
+    assert run("--project", str(folder), command)[0] == 1
+    assert run("--project", str(folder), "preflight", "--profile", "production")[0] == 1
+    assert ran == []
+    assert run("--project", str(folder), command, "--unchecked", "--profile", "production")[0] == 0
+    assert ran == [[command, "--profile", "production"]]
 
 
 def test_on_this_machine_a_project_has_its_stages_and_buckets_and_short_times(

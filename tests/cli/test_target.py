@@ -222,7 +222,7 @@ def test_an_account_without_a_stack_is_told_how_to_deploy_one(bare: World) -> No
     done = bare.run("status")
     assert done.exit_code == 3
     assert done.stderr == (
-        "longhaul: no stack Longhaul on us-east-1: deploy it with `make deploy`, "
+        "longhaul: no stack Longhaul on us-east-1: deploy it with `longhaul deploy`, "
         "or give --region, --profile or --stack\n"
     )
 

@@ -1,7 +1,7 @@
 """Whether a deployment can work: the account that it goes to, and the stack that it changes.
 
-`make deploy` runs these before anything is built (`longhaul.cli.preflight`), and `longhaul doctor`
-those that stay of interest.
+`longhaul deploy` runs these before anything is built (`longhaul.cli.preflight`), and `longhaul
+doctor` those that stay of interest.
 """
 
 from collections.abc import Callable, Iterator
@@ -66,7 +66,7 @@ def bootstrap(target: Target) -> Iterator[Finding]:
             raise
         yield problem(
             f"bootstrap: {where} has none: there is no parameter {VERSION_PARAMETER}",
-            "run `make bootstrap` once for each account and region; it needs the rights of an "
+            "run `longhaul bootstrap` once for each account and region; it needs the rights of an "
             "administrator",
         )
         return
@@ -74,7 +74,7 @@ def bootstrap(target: Target) -> Iterator[Finding]:
     if version < LEAST_VERSION:
         yield problem(
             f"bootstrap: {where} has version {version}, and {LEAST_VERSION} is the least",
-            "run `make bootstrap` again: it upgrades",
+            "run `longhaul bootstrap` again: it upgrades",
         )
     else:
         yield ok(f"bootstrap: version {version}")
@@ -93,7 +93,7 @@ def service_role(target: Target) -> Iterator[Finding]:
             raise
         yield problem(
             f"ecs: the account has no role {SERVICE_ROLE}, so its first cluster may fail",
-            "run `make bootstrap`, or `aws iam create-service-linked-role --aws-service-name "
+            "run `longhaul bootstrap`, or `aws iam create-service-linked-role --aws-service-name "
             "ecs.amazonaws.com`",
         )
     else:

@@ -41,7 +41,7 @@ def deployment(target: Target) -> Iterator[Finding]:
     missing = [name for name in OUTPUTS if name not in stack.outputs]
     if missing:
         yield problem(
-            f"stack: has no output {', '.join(missing)}", "deploy it again with `make deploy`"
+            f"stack: has no output {', '.join(missing)}", "deploy it again with `longhaul deploy`"
         )
     settings = target.settings
     stages = ", ".join(
@@ -103,7 +103,7 @@ def slots(target: Target) -> Iterator[Finding]:
     if all(use.paused_at for _, use in uses):
         yield problem(
             "slots: all stages are paused, as in a drained stack: no job starts",
-            "`longhaul drain --undo` lets jobs start, `make destroy` takes the stack down",
+            "`longhaul drain --undo` lets jobs start, `longhaul destroy` takes the stack down",
         )
         return
     for stage, use in uses:

@@ -1,4 +1,4 @@
-"""`longhaul synth`, `bootstrap`, `diff`, `deploy` and `destroy`: the CDK, with checks before it."""
+"""`longhaul synth`, `preflight`, and the CDK with checks before it: `deploy` and others."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from longhaul.cli import bootstrap as service_role
-from longhaul.cli import cdk, preflight, teardown
+from longhaul.cli import cdk, teardown
+from longhaul.cli import preflight as preflight_checks
 from longhaul.cli import synth as synthesis
 from longhaul.cli.extras import require
 from longhaul.cli.project import chosen, make_ready
@@ -19,6 +20,12 @@ Arguments = Annotated[
     list[str] | None,
     typer.Argument(help="For the CDK's CLI, such as --profile NAME.", metavar="CDK-ARGS"),
 ]
+
+
+Checks = Callable[[Sequence[str]], int]
+"""Gets the CDK's arguments; returns an exit code, 0 where the CDK may run."""
+
+Unchecked = Annotated[bool, typer.Option("--unchecked", help="Leave the checks out.")]
 
 
 def synth(
@@ -52,10 +59,18 @@ def diff(arguments: Arguments = None) -> None:
     Example: longhaul diff --profile production
     """
     _checked_project()
-    _run("diff", preflight.before_diff, arguments)
+    _run("diff", preflight_checks.before_diff, arguments)
 
 
-def deploy(arguments: Arguments = None) -> None:
+def preflight(arguments: Arguments = None) -> None:
+    """Check what a deployment needs, and build nothing. Exit code 1 if there is a problem.
+
+    Example: longhaul preflight --profile production
+    """
+    _check(preflight_checks.main, arguments)
+
+
+def deploy(arguments: Arguments = None, *, unchecked: Unchecked = False) -> None:
     """Check what a deployment needs, build the image of the jobs, and deploy the stack.
 
     In a project it deploys the project's settings (longhaul.toml), jobs and requirements; elsewhere
@@ -64,15 +79,15 @@ def deploy(arguments: Arguments = None) -> None:
     Example: longhaul deploy --profile production
     """
     _checked_project()
-    _run("deploy", preflight.main, arguments)
+    _run("deploy", None if unchecked else preflight_checks.main, arguments)
 
 
-def destroy(arguments: Arguments = None) -> None:
+def destroy(arguments: Arguments = None, *, unchecked: Unchecked = False) -> None:
     """Take a drained stack down; its table and its bucket stay.
 
     Example: longhaul destroy --profile production
     """
-    _run("destroy", teardown.main, arguments)
+    _run("destroy", None if unchecked else teardown.main, arguments)
 
 
 def _checked_project() -> Project | None:
@@ -84,10 +99,15 @@ def _checked_project() -> Project | None:
     return project
 
 
-def _run(command: str, before: Callable[[Sequence[str]], int], arguments: list[str] | None) -> None:
+def _run(command: str, before: Checks | None, arguments: list[str] | None) -> None:
+    if before is not None:
+        _check(before, arguments)
     require("deploy")
-    given = arguments or []
-    if code := before(given):
+    if code := cdk.run([command, *(arguments or ())]):
         raise typer.Exit(code)
-    if code := cdk.run([command, *given]):
+
+
+def _check(checks: Checks, arguments: list[str] | None) -> None:
+    require("deploy")
+    if code := checks(arguments or ()):
         raise typer.Exit(code)

@@ -56,7 +56,7 @@ def drain(
     for each in queues(drainer):
         if each.level is not Level.OK:
             out.line(each.what)
-    out.line("`make destroy` takes the stack down; what stays then:")
+    out.line("`longhaul destroy` takes the stack down; what stays then:")
     for kept in stored(target.settings, target.client("dynamodb"), target.client("s3")):
         out.line(f"  {kept}")
     out.line("`longhaul drain --undo` goes back")
