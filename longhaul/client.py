@@ -45,7 +45,9 @@ from longhaul.operations.errors import (
 from longhaul.operations.handles import SubmittedJob, UnsentRequest
 from longhaul.operations.stack import Stack
 from longhaul.operations.submission import (
+    WHOLE,
     Document,
+    Position,
     Problem,
     Submission,
     group_problem,
@@ -165,7 +167,7 @@ class Client:
             RetiredStageError: Nothing starts in the stage any more.
             OtherVersionError: The stack is of a version that this client cannot read.
         """
-        (job,) = self._submit([self._document("", request)], stage, group)
+        (job,) = self._submit([self._document(WHOLE, request)], stage, group)
         return job
 
     def submit_many(
@@ -194,7 +196,8 @@ class Client:
             LonghaulError: As `submit`. A problem names its request, such as `requests[3]`.
         """
         documents = [
-            self._document(f"requests[{n}]", request) for n, request in enumerate(requests)
+            self._document(Position(f"requests[{n}]", n), request)
+            for n, request in enumerate(requests)
         ]
         return self._submit(documents, stage, group) if documents else []
 
@@ -293,13 +296,13 @@ class Client:
         row = self._fresh(lambda stack: stack.canceller.cancel(name, job_id))
         return self._status(standing(awaited, row))
 
-    def _document(self, place: str, request: Mapping[str, JsonValue]) -> Document | Problem:
+    def _document(self, position: Position, request: Mapping[str, JsonValue]) -> Document | Problem:
         if not isinstance(request, Mapping):
-            return Problem(place, f"a request is a mapping, not {type(request).__name__}")
+            return Problem(position, f"a request is a mapping, not {type(request).__name__}")
         try:
-            return Document(place, json.loads(json.dumps({**request})))
+            return Document(position, json.loads(json.dumps({**request})))
         except (TypeError, ValueError, RecursionError) as error:
-            return Problem(place, f"is no JSON: {error}")
+            return Problem(position, f"is no JSON: {error}")
 
     def _submit(
         self, read: Sequence[Document | Problem], stage: str | None, group: str | None

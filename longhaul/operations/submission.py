@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.message import Message, in_batches, size_problem
@@ -23,11 +23,25 @@ _MAX_NAME: Final = 64  # of the 128 characters of a job id
 _GROUP: Final = re.compile(r"[!-~]{1,128}")  # what SQS takes as a MessageGroupId
 
 
+class Position(NamedTuple):
+    """Where a request stands in an input: in words, such as `line 3`, and its number there."""
+
+    text: str
+    number: int
+
+    def __str__(self) -> str:
+        return self.text
+
+
+WHOLE: Final = Position("", 0)
+"""Of a request that is all of the input."""
+
+
 @dataclass(frozen=True)
 class Document:
-    """One JSON object of an input. `place` is where it stands, such as `line 3`."""
+    """One JSON object of an input."""
 
-    place: str
+    position: Position
     fields: Mapping[str, Any]
 
 
@@ -35,7 +49,7 @@ class Document:
 class Submission:
     """A valid request, as it is sent."""
 
-    place: str
+    position: Position
     job_id: str
     body: str
     request: JobRequest
@@ -43,35 +57,39 @@ class Submission:
 
 @dataclass(frozen=True)
 class Problem:
-    place: str
+    position: Position
     text: str
 
     def __str__(self) -> str:
-        return f"{self.place}: {self.text}" if self.place else self.text
+        return self.text if self.position is WHOLE else f"{self.position}: {self.text}"
 
 
 def documents(text: str) -> tuple[list[Document], list[Problem]]:
     """The JSON objects in a text: one, an array of them, or one a line."""
     # Not `splitlines`: that also splits at characters that JSON text may hold, such as U+2028.
-    lines = [(f"line {n}", line) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
+    lines = [
+        (Position(f"line {n}", n), line)
+        for n, line in enumerate(text.split("\n"), 1)
+        if line.strip()
+    ]
     if not lines:
         return [], [
-            Problem("", "the input is empty: one JSON object, an array of them, or one a line")
+            Problem(WHOLE, "the input is empty: one JSON object, an array of them, or one a line")
         ]
     if _is_json(lines[0][1]):
-        read = [_parsed(place, line) for place, line in lines]
+        read = [_parsed(position, line) for position, line in lines]
     else:  # a document over several lines
-        whole = _parsed("", text)
+        whole = _parsed(WHOLE, text)
         if isinstance(whole, Document | Problem):
             read = [whole]
         else:
-            read = [_object(f"entry {n}", value) for n, value in enumerate(whole, 1)]
+            read = [_object(Position(f"entry {n}", n), value) for n, value in enumerate(whole, 1)]
     flat: list[Document | Problem] = []
     for each in read:
         flat += (
             [each]
             if isinstance(each, Document | Problem)
-            else [_object(f"entry {n}", v) for n, v in enumerate(each, 1)]
+            else [_object(Position(f"entry {n}", n), v) for n, v in enumerate(each, 1)]
         )
     return [each for each in flat if isinstance(each, Document)], [
         each for each in flat if isinstance(each, Problem)
@@ -102,16 +120,16 @@ def submissions(
             each = _submission(document, settings, stage, new_id)
         except InvalidRequestError as error:
             said = (_with_values(text, document.fields) for text in error.problems)
-            problems += [Problem(document.place, text) for text in said]
+            problems += [Problem(document.position, text) for text in said]
             continue
         first = by_id.setdefault(each.job_id, each)
         if problem := size_problem(Message(each.body, {}), max_bytes):
-            problems.append(Problem(each.place, problem))
+            problems.append(Problem(each.position, problem))
         elif first.request.fingerprint() != each.request.fingerprint():
             problems.append(
                 Problem(
-                    each.place,
-                    f"job_id {each.job_id!r} belongs to a different request at {first.place}",
+                    each.position,
+                    f"job_id {each.job_id!r} belongs to a different request at {first.position}",
                 )
             )
         else:
@@ -151,12 +169,12 @@ def _submission(
     body = json.dumps(document.fields)
     request = parse_request(body, settings, stage)
     if request.job_id is not None:
-        return Submission(document.place, request.job_id, body, request)
+        return Submission(document.position, request.job_id, body, request)
     # A job may be the path of code that comes with the request: take the name of its file.
     job = str(request.job or stage.job).rpartition("/")[2].removesuffix(".py")
     job_id = new_id(job)
     return Submission(
-        document.place, job_id, json.dumps({**document.fields, "job_id": job_id}), request
+        document.position, job_id, json.dumps({**document.fields, "job_id": job_id}), request
     )
 
 
@@ -181,20 +199,20 @@ def _is_json(line: str) -> bool:
     return True
 
 
-def _parsed(place: str, text: str) -> Document | Problem | list[Any]:
+def _parsed(position: Position, text: str) -> Document | Problem | list[Any]:
     try:
         value = json.loads(text)
     except RecursionError:
-        return Problem(place, "is nested too deeply")
+        return Problem(position, "is nested too deeply")
     except json.JSONDecodeError as error:
-        where = place or f"line {error.lineno}"
-        return Problem(where, f"is not valid JSON at column {error.colno}: {error.msg}")
+        line = Position(f"line {error.lineno}", error.lineno) if position is WHOLE else position
+        return Problem(line, f"is not valid JSON at column {error.colno}: {error.msg}")
     except ValueError:
-        return Problem(place, "has a number with more digits than can be read")
-    return value if isinstance(value, list) else _object(place, value)
+        return Problem(position, "has a number with more digits than can be read")
+    return value if isinstance(value, list) else _object(position, value)
 
 
-def _object(place: str, value: object) -> Document | Problem:
+def _object(position: Position, value: object) -> Document | Problem:
     if not isinstance(value, dict):
-        return Problem(place, 'is no JSON object: a request looks like {"job": …, "output": …}')
-    return Document(place, value)
+        return Problem(position, 'is no JSON object: a request looks like {"job": …, "output": …}')
+    return Document(position, value)

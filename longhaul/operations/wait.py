@@ -129,7 +129,7 @@ def conflicting(awaited: Sequence[Awaited], submissions: Sequence[Submission]) -
     bad = {each.key.partition("#")[2] for each in awaited if conflicts(each)}
     return [
         Problem(
-            each.place,
+            each.position,
             f"job_id {each.job_id!r} belongs to a different request that was sent before: "
             "give this one another",
         )

@@ -12,7 +12,7 @@ from longhaul.domain.giving_up import MAX_ERRORS
 from longhaul.domain.lease import Lease, Owed, State
 from longhaul.domain.message import MAX_DEAD_LETTER_BYTES, MAX_JOB_BYTES, Message, size_of
 from longhaul.metrics import SweeperMetric
-from longhaul.operations.submission import Document, submissions
+from longhaul.operations.submission import WHOLE, Document, submissions
 from simulation.aws.errors import unavailable
 from simulation.aws.service import Answer, Call, Proceed, client_error
 from simulation.aws.sqs.batch import Entry, EntryFault
@@ -130,7 +130,7 @@ def test_a_body_that_could_not_be_renewed_is_refused_at_its_claim(
 
 
 def test_submit_refuses_the_same_before_it_sends(pipeline: Stack) -> None:
-    found = [Document("line 1", json.loads(large(0))), Document("line 2", json.loads(large(1_000)))]
+    found = [Document(WHOLE, json.loads(large(size))) for size in (0, 1_000)]
     good, (problem,) = submissions(
         found[:1], pipeline.settings, MAIN, MAX_JOB_BYTES, lambda job: job
     )

@@ -50,7 +50,7 @@ def check_params(
     problems, unchecked = [], {}
     for (each, job), answer in zip(own, answers, strict=True):
         if "wrong" in answer:
-            problems.append(Problem(each.place, answer["wrong"]))
+            problems.append(Problem(each.position, answer["wrong"]))
         elif "unchecked" in answer:
             unchecked[job] = answer["unchecked"]
     notes = [

@@ -19,6 +19,7 @@ from longhaul.cli.terminal.output import Output
 from longhaul.cli.terminal.selection import job_id
 from longhaul.domain.lease import job_key
 from longhaul.operations.submission import (
+    WHOLE,
     Document,
     Problem,
     Submission,
@@ -167,34 +168,34 @@ def submit(  # noqa: PLR0913 - one option for each field of a request
         stall_timeout=stall_timeout,
         max_attempts=max_attempts,
     )
-    found, problems = ([Document("", fields)], []) if fields else _read(file)
+    found, problems = ([Document(WHOLE, fields)], []) if fields else _read(file)
     if fields and file is not None:
         raise CommandError("give a file or the options of one request, not both", ExitStatus.USAGE)
     if wanted_id is not None:
         found = [_named(found, problems, job_id(wanted_id))]
     if group is not None and (unfit := group_problem(group)):
         raise CommandError(f"--group {unfit}", ExitStatus.USAGE)
-    where = target.open_stage(stage)
+    to_stage = target.open_stage(stage)
     now = target.parts.clock.now()
     sendable, more = submissions(
         found,
         target.settings,
-        where,
-        target.max_bytes(where),
+        to_stage,
+        target.max_bytes(to_stage),
         new_ids(now, target.parts.rng, len(found)),
     )
     project = chosen()
     if project is not None and project.stack_name == target.stack:
-        wrong, notes = check_params(project, sendable, where)
+        wrong, notes = check_params(project, sendable, to_stage)
         more += wrong
         for note in notes:
             out.note(note, style="yellow")
     _refuse(out, [*problems, *more])
     out.say_where(target)
-    awaited = target.waiter.before(where.name, sendable) if wait else []
+    awaited = target.waiter.before(to_stage.name, sendable) if wait else []
     _refuse(out, conflicting(awaited, sendable))
 
-    report = _send(out, target, where.queue_url, sendable, group)
+    report = _send(out, target, to_stage.queue_url, sendable, group)
     # Before the printing, which may be interrupted.
     _keep_unsent(out, report, unsent or Path(f"unsent-{now:%Y%m%d-%H%M%S}.jsonl"))
     for each in report.sent:
@@ -202,7 +203,7 @@ def submit(  # noqa: PLR0913 - one option for each field of a request
             out.record(
                 {
                     "job_id": each.submission.job_id,
-                    "stage": where.name,
+                    "stage": to_stage.name,
                     "message_id": each.message_id,
                 }
             )
@@ -213,7 +214,7 @@ def submit(  # noqa: PLR0913 - one option for each field of a request
     if report.unsent:
         raise CommandError(f"{len(report.unsent)} requests were not sent")
     if wait:
-        sent = {job_key(where.name, each.job_id): {**each.request.params} for each in sendable}
+        sent = {job_key(to_stage.name, each.job_id): {**each.request.params} for each in sendable}
         wait_for(out, target, awaited, sent)
 
 
@@ -269,16 +270,14 @@ def _named(found: Sequence[Document], problems: Sequence[Problem], wanted: str) 
         )
     if problems:
         raise CommandError(str(problems[0]), ExitStatus.USAGE)
-    return Document(found[0].place, {**found[0].fields, "job_id": wanted})
+    return Document(found[0].position, {**found[0].fields, "job_id": wanted})
 
 
 def _refuse(out: Output, problems: Sequence[Problem]) -> None:
     """Show the problems, and raise CommandError if there are any."""
     if not problems:
         return
-    for problem in sorted(
-        problems, key=lambda each: int("".join(filter(str.isdigit, each.place)) or 0)
-    )[:_MAX_SHOWN]:
+    for problem in sorted(problems, key=lambda each: each.position.number)[:_MAX_SHOWN]:
         out.note(str(problem), style="red")
     if len(problems) > _MAX_SHOWN:
         out.note(f"… and {len(problems) - _MAX_SHOWN} more", style="red")

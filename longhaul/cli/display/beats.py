@@ -7,8 +7,8 @@ from longhaul.cli.display.text import moment_text
 from longhaul.domain.history import AttemptRecord
 
 _HEIGHT = 3  # px; the free space of a lane below its bars
-_ROOM = 0.5
-"""Percent of the plot's width that a tick takes at zoom 1: six pixels of 1200."""
+TICK_WIDTH_PERCENT = 0.5
+"""Of the plot's width at zoom 1: six pixels of 1200."""
 
 
 def beats_svg(
@@ -67,17 +67,22 @@ def _ticks(
     # beat's distance for it.
     before = max(0, 2 * ages[0] - ages[1]) if first > 1 and len(ages) > 1 else 0
     rooms = [
-        (age - last) * (n & -n) * percent_per_s  # n & -n: the largest power of two that divides n
+        (age - last) * largest_power_of_two(n) * percent_per_s
         for n, (last, age) in enumerate(pairwise((before, *ages)), start=first)
     ]
     drawn_from = float("inf")
     for zoom in zooms:
-        wanted = _ROOM / zoom
+        wanted = TICK_WIDTH_PERCENT / zoom
         yield (
             zoom,
             [age for age, room in zip(ages, rooms, strict=True) if wanted <= room < drawn_from],
         )
         drawn_from = wanted
+
+
+def largest_power_of_two(n: int) -> int:
+    """The largest power of two that divides `n`: its lowest bit that is set."""
+    return n & -n
 
 
 def beats_in_words(attempts: Sequence[AttemptRecord]) -> str:

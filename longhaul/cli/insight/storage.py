@@ -15,7 +15,7 @@ _PAGES: Final = 10
 
 @dataclass(frozen=True)
 class Stored:
-    """`items` and `size_bytes` are the least: `is_all` says whether they are everything."""
+    """Lower bounds unless `is_all`."""
 
     what: str
     items: int

@@ -20,7 +20,7 @@ from longhaul.operations.retry import why_not
 from longhaul.operations.view import shown_state
 
 _HERE = Path(__file__).parent
-_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
+_UNITS = ("KiB", "MiB", "GiB", "TiB")
 _KIB = 1024
 
 
@@ -95,9 +95,7 @@ def _clock(moment: datetime | None) -> str:
 
 
 def _size(count: int) -> str:
-    number, unit = float(count), _UNITS[0]
-    for unit in _UNITS:  # noqa: B007 - the last one is used
-        if number < _KIB:
-            break
-        number /= _KIB
-    return f"{number:.0f} {unit}" if unit == _UNITS[0] else f"{number:.1f} {unit}"
+    if count < _KIB:
+        return f"{count} bytes"
+    power = min((count.bit_length() - 1) // 10, len(_UNITS))  # ten bits each
+    return f"{count / _KIB**power:.1f} {_UNITS[power - 1]}"

@@ -37,7 +37,7 @@ def engine(
     label_of: Callable[[str, int | str], str],
 ) -> Interpreter:
     """The interpreter of this world's executions."""
-    made = Interpreter(
+    return Interpreter(
         timeline,
         stepfunctions,
         {
@@ -45,9 +45,8 @@ def engine(
             "arn:aws:states:::ecs:runTask.sync": RunTask(plan, timeline, sdk, injector, label_of),
         },
         rng_of(plan.seed, "states"),
+        timeout_stops_sync=lambda: plan.mix.timeout_stops_task,
     )
-    made.timeout_stops_sync = lambda: plan.mix.timeout_stops_task
-    return made
 
 
 class LambdaInvoke:

@@ -23,10 +23,6 @@ class Interpreter:
     """`simulation.aws.stepfunctions.client.Engine`.
 
     Attributes:
-        transition_s: Called at each transition: seconds from the end of one state to the entry
-            into the next.
-        timeout_stops_sync: Called at each timeout of a `.sync` task: whether Step Functions stops
-            the task. AWS does not say.
         observers: Called with each event of the histories.
         runs: The running executions, by ARN.
     """
@@ -37,6 +33,9 @@ class Interpreter:
         stepfunctions: FakeStepFunctions,
         integrations: Mapping[str, Integration],
         rng: random.Random,
+        *,
+        transition_s: Callable[[], float] = lambda: 0.02,
+        timeout_stops_sync: Callable[[], bool] = lambda: False,
     ) -> None:
         """Machines that exist are loaded now, others at their first start.
 
@@ -45,6 +44,10 @@ class Interpreter:
             stepfunctions: The API whose executions it runs.
             integrations: By resource, such as `arn:aws:states:::lambda:invoke`.
             rng: For the jitter of retries.
+            transition_s: Called at each transition: seconds from the end of one state to the entry
+                into the next.
+            timeout_stops_sync: Called at each timeout of a `.sync` task: whether Step Functions
+                stops the task. AWS does not say.
 
         Raises:
             UnsupportedError: A machine's definition has something that is not interpreted.
@@ -53,8 +56,8 @@ class Interpreter:
         self.stepfunctions = stepfunctions
         self.integrations = integrations
         self.rng = rng
-        self.transition_s: Callable[[], float] = lambda: 0.02
-        self.timeout_stops_sync: Callable[[], bool] = lambda: False
+        self.transition_s = transition_s
+        self.timeout_stops_sync = timeout_stops_sync
         self.observers: list[Observer] = []
         self.runs: dict[str, RunningExecution] = {}
         for machine in stepfunctions.machines.values():

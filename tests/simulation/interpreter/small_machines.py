@@ -59,8 +59,13 @@ class World:
             "stateMachineArn"
         ]
         integrations = {resource: self.integration(resource) for resource in (LAMBDA, RUN_TASK)}
-        self.engine = Interpreter(self.timeline, self.sfn, integrations, random.Random(self.seed))
-        self.engine.transition_s = lambda: 0
+        self.engine = Interpreter(
+            self.timeline,
+            self.sfn,
+            integrations,
+            random.Random(self.seed),
+            transition_s=lambda: 0,
+        )
         self.engine.observers.append(
             lambda _execution, event, state: self.history.append(f"{event} {state}".strip())
         )
