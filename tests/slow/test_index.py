@@ -14,7 +14,6 @@ import pytest
 from packaging.requirements import Requirement
 
 from longhaul.cdk.layer import platforms
-from tests.cdk.test_locking import LOCKED, pins
 from tests.layers import ROOT
 
 pytestmark = pytest.mark.slow
@@ -26,6 +25,11 @@ MACHINES: Final = LINUX | {
 SOURCE_ONLY: Final = frozenset({"pyspark"})
 """Published without a wheel: pure Python, and jars."""
 
+LOCKS: Final = (
+    "functions/requirements",
+    "longhaul/runner/requirements",
+    "longhaul/runner/build-requirements",
+)
 ANSWERED_WITHIN_S: Final = 900
 _PIP: Final = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input")
 
@@ -87,12 +91,12 @@ def test_every_requirement_has_a_wheel(machine: str) -> None:
 
 @pytest.mark.usefixtures("_index")
 @pytest.mark.parametrize("machine", LINUX)
-@pytest.mark.parametrize("file", LOCKED)
+@pytest.mark.parametrize("lock", LOCKS)
 def test_every_locked_package_has_a_wheel_with_a_hash_of_the_lock(
-    file: str, machine: str, tmp_path: Path
+    lock: str, machine: str, tmp_path: Path
 ) -> None:
-    lock = (ROOT / file).with_suffix(".lock").read_text("utf-8").replace("\\\n", " ")
-    wheels = [line for line in lock.splitlines() if line.partition("==")[0] not in SOURCE_ONLY]
+    text = (ROOT / f"{lock}.lock").read_text("utf-8").replace("\\\n", " ")
+    wheels = [line for line in text.splitlines() if line.partition("==")[0] not in SOURCE_ONLY]
     asked = tmp_path / "wheels.lock"
     asked.write_text("\n".join(wheels))
 
@@ -109,8 +113,8 @@ def test_every_locked_package_has_a_wheel_with_a_hash_of_the_lock(
 @pytest.mark.usefixtures("_index")
 def test_what_has_no_wheel_is_published_as_source(tmp_path: Path) -> None:
     """It is of Python and jars, and pip builds it on any machine."""
-    wanted = pins(ROOT / "longhaul/runner/requirements.txt")
-    sources = [f"{name}=={wanted[name]}" for name in sorted(SOURCE_ONLY)]
+    wanted = stated(ROOT / "longhaul/runner/requirements.txt")
+    sources = [str(each) for each in wanted if each.name in SOURCE_ONLY]
 
     fetched = pip(
         "download", "--quiet", "--no-deps", "--no-binary=:all:", f"-d{tmp_path}", *sources
