@@ -52,6 +52,12 @@ def module(file: Path) -> str:
     return layered(".".join(parts))
 
 
+def python_files(folder: Path) -> list[Path]:
+    """All below the folder, without copies in a hidden one, such as `.longhaul` of the demo."""
+    files = (file for file in folder.rglob("*.py") if "/." not in str(file.relative_to(ROOT)))
+    return sorted(files)
+
+
 def engine_files(*layers: str) -> set[str]:
     """The paths of the files of `longhaul/engines/` in these layers."""
     files = (file for layer in layers for file in files_of(layer))
@@ -62,5 +68,5 @@ def engine_files(*layers: str) -> set[str]:
 def files_of(layer: str) -> list[Path]:
     """All Python files of a layer, such as `core.domain`, or of a package beside `longhaul`."""
     folders = [ROOT / "longhaul", ROOT / layer.partition(".")[0]]
-    files = {file for folder in folders for file in folder.rglob("*.py")}
+    files = {file for folder in folders for file in python_files(folder)}
     return sorted(each for each in files if f"{module(each)}.".startswith(f"{layer}."))

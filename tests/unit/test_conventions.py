@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from longhaul.engines.listed import ENGINES
-from tests.layers import OF_FILE, ROOT, files_of, layered, module
+from tests.layers import OF_FILE, ROOT, files_of, layered, module, python_files
 
 
 def imports(file: Path) -> set[str]:
@@ -115,7 +115,7 @@ def test_modules_of_the_core_know_each_other_in_no_circle_and_in_no_annotation()
 MODULES = {
     ".".join(file.relative_to(ROOT).with_suffix("").parts): file
     for folder in ("benchmarks", "examples", "functions", "infra", "longhaul", "simulation")
-    for file in sorted((ROOT / folder).rglob("*.py"))
+    for file in python_files(ROOT / folder)
 }
 IMPORTED = {name: runtime_imports(file) & MODULES.keys() for name, file in MODULES.items()}
 

@@ -11,6 +11,7 @@ PAGES = sorted(
     page
     for page in (*ROOT.glob("*.md"), *ROOT.glob("[a-z]*/**/*.md"))
     if page.relative_to(ROOT).parts[0] not in GENERATED
+    and "/." not in str(page.relative_to(ROOT))  # of a project: what a run left there
 )
 LINK = re.compile(r"\]\((?!https?://)([^)#]+)(?:#[^)]*)?\)")
 # docs/jobs.md invents these; the tests of that page run them.
