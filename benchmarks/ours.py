@@ -16,6 +16,7 @@ from longhaul.adapters.dynamodb.leases import DynamoLeases
 from longhaul.adapters.dynamodb.table import creation
 from longhaul.adapters.s3 import S3Requests
 from longhaul.config.sources import sources
+from longhaul.domain import transitions
 from longhaul.domain.claim import Claim, new_run
 from longhaul.domain.lease import job_key
 from longhaul.domain.message import JobMessage, Message
@@ -126,7 +127,7 @@ class TaskRunner:
         )
         lease = new_run(None, message, _STAGE, _SETTINGS.lease, now)
         S3Requests(self.s3, BUCKET).put(lease.request_ref, message.content)
-        self.leases.claim(Claim(lease, replaces=None), _STAGE)
+        self.leases.write(transitions.claim(Claim(lease, replaces=None), _STAGE))
         return {
             "LONGHAUL_KEY": lease.key,
             "LONGHAUL_RUN": str(lease.run),

@@ -41,7 +41,11 @@ class Stamps:
             spark = attempt.spark
             # The JVM answers after the imports, so nothing here comes too late.
             spark._build = self._after("session", spark._build)  # noqa: SLF001 - has no other seam
-            attempt.leases.register_task = self._after("registered", attempt.leases.register_task)
+            write = attempt.leases.write
+            register = self._after("registered", write)
+            attempt.leases.write = lambda report: (
+                register(report) if "task_arn" in report.sets else write(report)
+            )
             attempt.area.stage = self._after("staged", attempt.area.stage)
             run = spark.run
             spark.run = lambda loaded, job: run(

@@ -6,7 +6,7 @@ from typing import Literal, TypedDict
 
 from aws_lambda_powertools import Logger
 
-from longhaul.domain import schedule
+from longhaul.domain import schedule, transitions
 from longhaul.domain.beat import End, Extend, HandOver, Kill, decide_beat
 from longhaul.domain.errors import LeaseChangedError
 from longhaul.domain.lease import AttemptId, Lease, State
@@ -74,7 +74,9 @@ class Heartbeat:
                 logger.info("the handle no longer holds the message", extra={"lease": lease.key})
         now = self.clock.now()
         try:
-            self.leases.beat(lease, now, now + timedelta(seconds=decision.visibility_s))
+            self.leases.write(
+                transitions.beat(lease, now, now + timedelta(seconds=decision.visibility_s))
+            )
         except LeaseChangedError as error:
             self._undo(lease, handle, error.current)
             return BeatResult(next="end", wait_s=0, cause="")
@@ -90,7 +92,7 @@ class Heartbeat:
             visibility_s = schedule.visibility_s(decision.wait_s, 0, self.settings.lease)
             return self._extend(lease, Extend(None, visibility_s, decision.wait_s))
         try:
-            self.leases.hand_over(lease.id, decision.receipt_handle)
+            self.leases.write(transitions.hand_over(lease.id, decision.receipt_handle))
         except LeaseChangedError:
             # It was adopted or settled a moment ago: the next beat decides.
             return BeatResult(next="wait", wait_s=self.settings.lease.beat_floor_s, cause="")

@@ -14,6 +14,7 @@ from typing import TypeVar
 from aws_lambda_powertools import Logger
 
 from longhaul.batch import Batch, Known, Messages
+from longhaul.domain import transitions
 from longhaul.domain.claim import Claim, claimed_at
 from longhaul.domain.errors import LeaseChangedError, NoFreeSlotError
 from longhaul.domain.lease import Lease, State
@@ -172,7 +173,7 @@ class Claimer:
         if row.unseen_for(now) >= timedelta(seconds=self.timing.missing_after_s / 2):
             # Suppressed: it was claimed or cancelled a moment ago.
             with self.guard.message(batch, message), suppress(LeaseChangedError):
-                self.leases.note_seen(row, now)
+                self.leases.write(transitions.note_seen(row, now))
 
     def _waited_s(self, message: JobMessage, row: Lease | None) -> float:
         """Seconds since the job was sent, or since its last attempt ended."""

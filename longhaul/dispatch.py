@@ -19,6 +19,7 @@ from longhaul.ancestry import Ancestry
 from longhaul.batch import Batch, Closed, Known, Messages
 from longhaul.claiming import Claimer
 from longhaul.deadline import left_s
+from longhaul.domain import transitions
 from longhaul.domain.claim import (
     Cancelled,
     CancelWaiting,
@@ -242,7 +243,7 @@ class Dispatcher:
             stage = self.settings.stage(waiting.stage)
             lineage = waiting.lineage or self.ancestry.lineage_of(covered, stage, waiting)
             ended = replace(adopted(ended, covered), lineage=lineage)
-        self.leases.end_waiting(waiting, ended)
+        self.leases.write(transitions.end_waiting(waiting, ended))
         return ended
 
     def _is_allowed(self, message: JobMessage, row: Lease | None, batch: Batch) -> bool:

@@ -16,6 +16,7 @@ from aws_lambda_powertools import Logger
 
 from longhaul.announcing import Announcer
 from longhaul.deadline import left_s
+from longhaul.domain import transitions
 from longhaul.domain.dead_letter import Reason, dead_letter, reason_of
 from longhaul.domain.errors import (
     LeaseChangedError,
@@ -80,7 +81,7 @@ class Finisher:
             refused: Refusals = []
             try:
                 self._do(owed, lease, until, refused)
-                lease = self.leases.strike(lease, owed, self.clock.now())
+                lease = self.leases.write(transitions.strike(lease, owed, self.clock.now()))
             except NotNotifiedError:
                 return self._untold(lease, until)
             except UnfinishedError as error:
@@ -121,7 +122,7 @@ class Finisher:
         if lease.untold_at is not None:
             return lease
         try:
-            return self.leases.note_untold(lease, self.clock.now())
+            return self.leases.write(transitions.note_untold(lease, self.clock.now()))
         except LeaseChangedError as error:
             return self._changed(lease, error.current, until)
 
@@ -160,7 +161,7 @@ class Finisher:
         if owed is Owed.DEAD_LETTER:
             self._send_in_part(lease)
         # A message that cannot be deleted comes again, and the dispatcher's answer deletes it.
-        return self.leases.strike(lease, owed, self.clock.now())
+        return self.leases.write(transitions.strike(lease, owed, self.clock.now()))
 
     def _send_in_part(self, lease: Lease) -> None:
         queue_url = self.settings.stage(lease.stage).dead_letter_queue_url

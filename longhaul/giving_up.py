@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from aws_lambda_powertools import Logger
 
-from longhaul.domain import attributes
+from longhaul.domain import attributes, transitions
 from longhaul.domain.dead_letter import Reason, dead_letter
 from longhaul.domain.errors import LeaseChangedError
 from longhaul.domain.giving_up import given_up
@@ -40,9 +40,9 @@ class GivingUp:
         after = given_up(lease, error, self.leases.aws_time())
         try:
             if lease.state is State.RUNNING:
-                self.leases.settle(lease, after)
+                self.leases.write(transitions.settle(lease, after))
             else:
-                self.leases.end_waiting(lease, after)
+                self.leases.write(transitions.end_waiting(lease, after))
         except LeaseChangedError as changed:
             return changed.current or lease
         logger.error("job given up", extra={"lease": lease.key, "error": type(error).__name__})

@@ -8,9 +8,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Literal, Protocol, TypeVar
 
-from longhaul.domain.claim import Claim
 from longhaul.domain.errors import UnreadableRowError
 from longhaul.domain.follow_ons import Complete, Emitted, Replaced
 from longhaul.domain.history import AttemptRecord
@@ -19,14 +18,13 @@ from longhaul.domain.lease import (
     CommittedOutput,
     Lease,
     OpenKind,
-    Owed,
-    RecordedResult,
     State,
 )
 from longhaul.domain.lineage import Lineage
-from longhaul.domain.message import JobMessage, Message
+from longhaul.domain.message import Message
 from longhaul.domain.notice import Notice
-from longhaul.domain.pace import Pace, Room, SlotUse
+from longhaul.domain.pace import Room, SlotUse
+from longhaul.domain.transitions import Transition
 from longhaul.domain.verdict import StoppedTask
 from longhaul.metrics import Metric
 from longhaul.settings import Stage
@@ -94,11 +92,7 @@ class Rows(Mapping[str, Lease]):
 
 
 class Leases(Protocol):
-    """The rows. Each method that writes is one conditional write.
-
-    All of those raise LeaseChangedError, with the row that won, when the condition fails; those
-    that return a lease return the row after the write.
-    """
+    """The rows."""
 
     def load(self, key: str) -> Lease | None:
         """Raises UnreadableRowError for a row of another version."""
@@ -115,92 +109,16 @@ class Leases(Protocol):
         Those that another version wrote in a form of its own are left out.
         """
 
-    def claim(self, claim: Claim, stage: Stage, pace: Pace | None = None) -> None:
-        """Take the job and a slot, and note the stage's pace after it.
+    def write(self, transition: Transition) -> Lease:
+        """One conditional write; returns the row after it.
 
-        Raises NoFreeSlotError when the stage is full, and then nothing is written.
-        """
-
-    def adopt(self, lease: Lease, message: JobMessage) -> Lease:
-        """Store a newer receive of the row's message, or of the copy that renews it.
-
-        Iff the attempt owns the lease and the row has no newer receive.
-        """
-
-    def beat(self, lease: Lease, now: datetime, lease_expires_at: datetime) -> Lease:
-        """Write a beat of the row's attempt, iff it owns the lease."""
-
-    def hand_over(self, attempt: AttemptId, receipt_handle: str) -> Lease:
-        """Clear the handle, iff the attempt owns the lease and the row still has that handle."""
-
-    def register_task(self, attempt: AttemptId, task_arn: str, now: datetime) -> Lease:
-        """The runner's first write.
-
-        Iff the attempt owns the lease and no other task has registered.
-        """
-
-    def report_progress(
-        self,
-        attempt: AttemptId,
-        progress: Mapping[str, Any],
-        progress_at: datetime,
-        reported_at: datetime | None = None,
-    ) -> Lease:
-        """Store the runner's progress, iff the attempt owns the lease.
-
-        `progress_at`: when the work last advanced. `reported_at`: the time of this report,
-        unless it is the same.
-
-        The row that is returned shows a cancel mark.
-        """
-
-    def record_result(self, attempt: AttemptId, result: RecordedResult) -> Lease:
-        """Store the runner's failure, iff the attempt owns the lease and nothing is committed."""
-
-    def commit(self, attempt: AttemptId, output: CommittedOutput) -> Lease:
-        """Make the pending uploads the job's output.
-
-        Iff the attempt owns the lease, is not cancelled, and nothing is committed yet.
-        """
-
-    def mark_published(self, attempt: AttemptId, now: datetime) -> Lease:
-        """Note that the committed output is visible, iff the attempt owns the lease.
-
-        After a settle, `strike` notes it.
-        """
-
-    def settle(self, before: Lease, after: Lease) -> None:
-        """End the attempt, give its slot back, and keep its record.
-
-        Iff it owns the lease, and what is committed is as in `before`.
-        """
-
-    def end_waiting(self, before: Lease, after: Lease) -> None:
-        """End a job without an attempt, iff the row still is as in `before`.
-
-        A released one; or one that has ended, and what it owes is given up.
-        """
-
-    def strike(self, lease: Lease, done: Owed, now: datetime) -> Lease:
-        """Strike off what was owed, iff the row still owes the same; repeatable."""
-
-    def note_gone(self, lease: Lease, now: datetime) -> Lease:
-        """Note that uploads of the committed output were looked for, and were gone.
-
-        Iff it is not published, and nobody has noted that since `lease` was read.
+        Raises:
+            LeaseChangedError: the row does not meet a clause; with the row that won.
+            NoFreeSlotError: the stage is full. Nothing is written.
         """
 
     def keep(self, key: str, now: datetime) -> None:
         """Let an ended row live for as long as one whose job ended now; nothing for other rows."""
-
-    def note_untold(self, lease: Lease, now: datetime) -> Lease:
-        """Note that the notice of an end could not be sent, iff the row still owes the same.
-
-        The first time stays.
-        """
-
-    def reopen(self, lease: Lease, after: Lease) -> Lease:
-        """Write the row after its commit was void, iff not published."""
 
     def request_cancel(self, key: str, stage: str) -> Lease:
         """Cancel what was sent up to now, by AWS's clock.
@@ -213,12 +131,6 @@ class Leases(Protocol):
         """Now, by the clock of the service that answered `load` last: right within two seconds.
 
         SQS's times of sending can be compared with it, which a host's own clock is no match for.
-        """
-
-    def note_seen(self, lease: Lease, now: datetime) -> Lease:
-        """Note that a released job's message was received, or that a copy was sent.
-
-        Iff the row still waits for the same attempt.
         """
 
 

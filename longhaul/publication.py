@@ -16,6 +16,7 @@ from datetime import datetime, timedelta
 
 from aws_lambda_powertools import Logger
 
+from longhaul.domain import transitions
 from longhaul.domain.errors import UploadsGoneError, VoidCommitError
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.outcome import reopened
@@ -55,12 +56,12 @@ class Publication:
         rests = gone_at is not None and now - gone_at < LOOK_AGAIN_AFTER
         if gone_at is not None and not rests:
             # Before the first completion: if this publisher dies, S3 may be at work again.
-            lease = self.leases.note_gone(lease, now)
+            lease = self.leases.write(transitions.note_gone(lease, now))
         try:
             self.publisher.publish(output, until, looks_only=rests)
         except UploadsGoneError as error:
             if gone_at is None:
-                self.leases.note_gone(lease, self.clock.now())
+                self.leases.write(transitions.note_gone(lease, self.clock.now()))
                 logger.warning("uploads of a committed output are gone", extra={"lease": lease.key})
             elif not rests:
                 raise VoidCommitError(str(error)) from error
@@ -73,7 +74,7 @@ class Publication:
             LeaseChangedError: it was published after all, or another function came first.
         """
         after = reopened(lease, self.timing, self.leases.aws_time(), self.rng)
-        after = self.leases.reopen(lease, after)
+        after = self.leases.write(transitions.reopen(lease, after))
         logger.warning(
             "a committed output is void", extra={"lease": lease.key, "state": after.state.value}
         )

@@ -7,6 +7,7 @@ from typing import Literal
 
 from aws_lambda_powertools import Logger
 
+from longhaul.domain import transitions
 from longhaul.domain.errors import LeaseChangedError
 from longhaul.domain.lease import AttemptId, Lease, State
 from longhaul.domain.settlement import Settlement, decide_settle, why_stop
@@ -71,7 +72,7 @@ class Settler:
                 self.rng,
             )
             try:
-                self.leases.settle(lease, settlement.lease)
+                self.leases.write(transitions.settle(lease, settlement.lease))
             except LeaseChangedError as error:
                 lease = error.current  # it committed, or another settle came first
                 continue

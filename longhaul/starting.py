@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from aws_lambda_powertools import Logger
 
 from longhaul.batch import Batch, Closed, Messages
-from longhaul.domain import schedule
+from longhaul.domain import schedule, transitions
 from longhaul.domain.claim import Claim
 from longhaul.domain.errors import LeaseChangedError
 from longhaul.domain.follow_ons import with_joins, with_next
@@ -52,7 +52,7 @@ class Starter:
     def claim_and_start(self, claim: Claim, batch: Batch, pace: Pace) -> str | None:
         """Returns the status in which the execution has closed already; None while it runs."""
         lease = claim.lease
-        self.leases.claim(claim, batch.stage, pace)
+        self.leases.write(transitions.claim(claim, batch.stage, pace))
         batch.started.append(lease.receive.message_id)
         logger.info(
             "job claimed",
@@ -91,7 +91,7 @@ class Starter:
         Then the row has the later receive's handle, and ours no longer holds the message.
         """
         try:
-            return self.leases.adopt(lease, message)
+            return self.leases.write(transitions.adopt(lease, message))
         except LeaseChangedError as error:
             if (
                 error.current is None

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from aws_lambda_powertools import Logger
 
+from longhaul.domain import transitions
 from longhaul.domain.errors import LeaseChangedError
 from longhaul.domain.lease import AttemptId, ExecutionInput, Lease, OpenKind, State
 from longhaul.domain.message import renewal
@@ -213,7 +214,7 @@ class Sweeper:
         now = self.clock.now()
         stage = self.settings.stage_or_removed(lease.stage)
         if stage.is_removed:
-            self.leases.end_waiting(lease, ended(lease, self.leases.aws_time()))
+            self.leases.write(transitions.end_waiting(lease, ended(lease, self.leases.aws_time())))
             report.finished += 1
             logger.warning("a released job's stage was removed: dead", extra={"lease": lease.key})
             return
@@ -225,14 +226,14 @@ class Sweeper:
         copy = renewal(content, lease.receive.chain, lease.key, sent_at)
         # Before the copy is sent: another sweep may look at the same row.
         try:
-            noted = self.leases.note_seen(lease, now)
+            noted = self.leases.write(transitions.note_seen(lease, now))
         except LeaseChangedError:
             return  # its message came a moment ago, or another sweep was first
         try:
             self.queue.send(stage.queue_url, copy)
         except Exception:
             with suppress(LeaseChangedError):  # the next sweep tries again, and not in six hours
-                self.leases.note_seen(noted, now - unseen_for)
+                self.leases.write(transitions.note_seen(noted, now - unseen_for))
             raise
         report.renewed += 1
         logger.warning(

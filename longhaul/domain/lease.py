@@ -12,8 +12,7 @@ One row per job key, one attempt at a time, and a fencing token (`attempt`) that
                          └──────────────────────── claim ◄───────────────────────┘
 
 What a received message means for a row is in `domain.claim`, what a beat does in `domain.beat`,
-how an attempt ends in `domain.settlement`: all pure. `adapters.dynamodb.leases` makes one
-conditional write of each.
+how an attempt ends in `domain.settlement`: all pure. `domain.transitions` has each write.
 """
 
 import hashlib

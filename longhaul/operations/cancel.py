@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from longhaul.domain import transitions
 from longhaul.domain.errors import LeaseChangedError
 from longhaul.domain.lease import Lease, State, job_key
 from longhaul.domain.outcome import cancel_waiting
@@ -28,7 +29,7 @@ class Canceller:
             return row
         cancelled = cancel_waiting(row, self.leases.aws_time())
         try:
-            self.leases.end_waiting(row, cancelled)
+            self.leases.write(transitions.end_waiting(row, cancelled))
         except LeaseChangedError as error:
             return error.current or row  # claimed meanwhile: its runner sees the mark
         return self.finisher.finish(cancelled)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import JsonValue
 
+from longhaul.domain import transitions
 from longhaul.domain.durations import parse_duration_s
 from longhaul.domain.errors import LeaseChangedError, PermanentJobError
 from longhaul.domain.follow_ons import with_stored
@@ -122,7 +123,9 @@ class AttemptRunner:
         Nothing is raised: a failure is recorded in the row, and its class is in the exit code.
         """
         try:
-            lease = self.leases.register_task(self.id, self.task.arn, self.clock.now())
+            lease = self.leases.write(
+                transitions.register_task(self.id, self.task.arn, self.clock.now())
+            )
         except LeaseChangedError:
             logger.warning("another task or attempt owns this job: nothing to do")
             return ExitCode.SUPERSEDED
@@ -146,8 +149,10 @@ class AttemptRunner:
         if failure.kind is OutcomeClass.SUPERSEDED:
             return
         try:
-            self.leases.record_result(
-                self.id, RecordedResult(self.id.attempt, failure.kind.value, failure.error)
+            self.leases.write(
+                transitions.record_result(
+                    self.id, RecordedResult(self.id.attempt, failure.kind.value, failure.error)
+                )
             )
         except LeaseChangedError:
             logger.info("result not recorded: the output is committed, or the lease is lost")
@@ -277,7 +282,7 @@ class AttemptRunner:
         destination.require_room()
         self._may_be_committed = True
         try:
-            self.leases.commit(self.id, output)
+            self.leases.write(transitions.commit(self.id, output))
         except LeaseChangedError as error:
             self._may_be_committed = False
             if (
@@ -293,7 +298,7 @@ class AttemptRunner:
         self._may_be_committed = True
         self.publisher.publish(output)
         try:
-            self.leases.mark_published(self.id, self.clock.now())
+            self.leases.write(transitions.mark_published(self.id, self.clock.now()))
         except LeaseChangedError:
             logger.info(
                 "published; the lease was settled meanwhile, and settle publishes what is committed"

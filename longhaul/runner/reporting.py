@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from longhaul.domain import transitions
 from longhaul.domain.errors import LeaseChangedError
 from longhaul.domain.lease import AttemptId
 from longhaul.ports import Background, Clock, Leases, Timer
@@ -152,7 +153,9 @@ class Reporter:
             "io_bytes_per_s": round(effort.io_bytes / effort.seconds) if effort.seconds else 0,
         }
         try:
-            lease = self.leases.report_progress(self.attempt, document, self._advanced_at, now)
+            lease = self.leases.write(
+                transitions.report_progress(self.attempt, document, self._advanced_at, now)
+            )
         except LeaseChangedError:
             self.stop.request(StopReason.SUPERSEDED, "this attempt does not own the job any more")
         except (ClientError, BotoCoreError) as error:

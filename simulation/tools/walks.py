@@ -28,6 +28,7 @@ from functions import dispatcher, settle
 from longhaul.cli.entry import main as longhaul
 from longhaul.cli.place import Place
 from longhaul.config.version import version
+from longhaul.domain import transitions
 from longhaul.domain.lease import CommittedOutput, Lease
 from longhaul.domain.pending import pending_ref
 from longhaul.settings import VARIABLE, runtime_settings
@@ -206,9 +207,9 @@ class Story:
             files=1,
             size_bytes=1,
         )
-        self._parts.leases.register_task(row.id, task, self._parts.clock.now())
-        self._parts.leases.commit(row.id, output)
-        self._parts.leases.mark_published(row.id, self._parts.clock.now())
+        self._parts.leases.write(transitions.register_task(row.id, task, self._parts.clock.now()))
+        self._parts.leases.write(transitions.commit(row.id, output))
+        self._parts.leases.write(transitions.mark_published(row.id, self._parts.clock.now()))
         event = {**self._execution, "task": _succeeded(task)}
         settle.build()
         walk = self._follow("ended → deleted", lambda: settle.lambda_handler(event, self._context))

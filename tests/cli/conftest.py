@@ -17,6 +17,7 @@ from longhaul.cli.place import Place
 from longhaul.cli.target import Target
 from longhaul.config import project
 from longhaul.config.version import version
+from longhaul.domain import transitions
 from longhaul.domain.claim import Claim, next_attempt
 from longhaul.domain.classify import with_task
 from longhaul.domain.dead_letter import Reason, dead_letter
@@ -177,7 +178,7 @@ class World:
             message_id=f"m-{job_id}",
             **changes,
         )
-        self.parts.leases.claim(Claim(lease, replaces=None), where)
+        self.parts.leases.write(transitions.claim(Claim(lease, replaces=None), where))
         self.parts.requests.put(lease.request_ref, Message(json.dumps(BODY), {}))
         return lease
 
@@ -191,7 +192,9 @@ class World:
             "key": released.key,
         }
         claimed = next_attempt(released, message(**changes), self.settings.lease, now)
-        self.parts.leases.claim(Claim(claimed, replaces=released), self.settings.stages[0])
+        self.parts.leases.write(
+            transitions.claim(Claim(claimed, replaces=released), self.settings.stages[0])
+        )
         return claimed
 
     def end(
@@ -211,16 +214,18 @@ class World:
             now,
             self.parts.rng,
         ).lease
-        self.parts.leases.settle(lease, after)
+        self.parts.leases.write(transitions.settle(lease, after))
         for owed in after.owed:
-            after = self.parts.leases.strike(after, Owed(owed), now)
+            after = self.parts.leases.write(transitions.strike(after, Owed(owed), now))
         return after
 
     def claim_tiny(self, job_id: str, until: datetime) -> tuple[Lease, str]:
         """A job in an invocation, which has ended for certain `until` then; and its reference."""
         task = reference("arn:aws:lambda:us-east-1:1:function:tiny", "request", until)
         lease = self.claim(job_id)
-        return self.parts.leases.register_task(lease.id, task, self.clock.now()), task
+        return self.parts.leases.write(
+            transitions.register_task(lease.id, task, self.clock.now())
+        ), task
 
     def bury(self, job_id: str, kind: str = "failed", why: str = "why", **attributes: Any) -> str:
         """Send a dead letter as Longhaul does, and return its message id."""

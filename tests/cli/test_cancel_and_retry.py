@@ -3,6 +3,7 @@ from dataclasses import replace
 
 import pytest
 
+from longhaul.domain import transitions
 from longhaul.domain.lease import State
 from longhaul.domain.verdict import OutcomeClass
 from longhaul.operations.retry import Retrier
@@ -13,8 +14,10 @@ from tests.cli.conftest import World
 def test_cancel_reports_its_effect_on_each_job(world: World) -> None:
     world.claim("running")
     lease = world.claim("released")
-    world.parts.leases.settle(
-        lease, changed(lease, state=State.RELEASED, settled_attempt=1, receipt_handle=None)
+    world.parts.leases.write(
+        transitions.settle(
+            lease, changed(lease, state=State.RELEASED, settled_attempt=1, receipt_handle=None)
+        )
     )
     done = world.run("cancel", "running", "released", "queued")
     assert done.exit_code == 0

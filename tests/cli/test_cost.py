@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from longhaul.cli.insight.prices import USUAL
+from longhaul.domain import transitions
 from longhaul.domain.lease import Lease
 from longhaul.domain.verdict import OutcomeClass
 from longhaul.settings import TaskSettings, TaskSize
@@ -37,7 +38,7 @@ def ran(world: World, job_id: str, kind: OutcomeClass, hours: float = 1.0) -> Le
 
 def _worked(world: World, lease: Lease, hours: float) -> Lease:
     arn = f"arn:aws:ecs:us-east-1:1:task/Longhaul/{lease.attempt.number}"
-    row = world.parts.leases.register_task(lease.id, arn, world.clock.now())
+    row = world.parts.leases.write(transitions.register_task(lease.id, arn, world.clock.now()))
     world.clock.advance(hours * 3600)
     return row
 

@@ -10,6 +10,7 @@ from longhaul.cli import preflight, teardown
 from longhaul.cli.checks.finding import Level
 from longhaul.cli.checks.stack import slots
 from longhaul.cli.target import Target
+from longhaul.domain import transitions
 from longhaul.domain.lease import Owed, State
 from longhaul.domain.verdict import OutcomeClass
 from tests.builders import QUEUE_URL
@@ -91,7 +92,7 @@ def test_a_deletion_that_is_owed_does_not_hold_the_drain_up(stack: World) -> Non
     ended = replace(
         lease, state=State.SUCCEEDED, owed=(Owed.DELETE,), settled_attempt=1, settled_at=now
     )
-    stack.parts.leases.settle(lease, ended)
+    stack.parts.leases.write(transitions.settle(lease, ended))
     assert stack.run("drain").exit_code == 0
 
 

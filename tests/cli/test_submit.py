@@ -6,6 +6,7 @@ import pytest
 import typer.main
 
 from longhaul.cli.cli import app
+from longhaul.domain import transitions
 from longhaul.domain.claim import Claim, decide_claim
 from longhaul.domain.lease import State
 from longhaul.domain.quoting import without_values
@@ -345,7 +346,7 @@ def test_wait_behind_a_run_that_is_being_cancelled_is_for_the_next_one(
             world.clock.now(),
         )
         assert isinstance(claim, Claim)
-        world.parts.leases.claim(claim, world.settings.stages[0])
+        world.parts.leases.write(transitions.claim(claim, world.settings.stages[0]))
         world.end(claim.lease, OutcomeClass.SUCCEEDED)
 
     world.clock.meanwhile.extend([lambda: None, end, lambda: None, claim_again])

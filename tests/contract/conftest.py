@@ -14,6 +14,7 @@ from longhaul.adapters.dynamodb.index import DynamoIndex
 from longhaul.adapters.dynamodb.leases import DynamoLeases
 from longhaul.adapters.dynamodb.slots import DynamoSlots
 from longhaul.adapters.dynamodb.table import creation
+from longhaul.domain import transitions
 from longhaul.domain.claim import Claim
 from longhaul.domain.lease import Lease
 from longhaul.ports import Clock
@@ -83,5 +84,5 @@ def index(aws: Aws, table: str) -> DynamoIndex:
 @pytest.fixture
 def claimed(leases: DynamoLeases) -> Lease:
     """The row of a running job."""
-    leases.claim(Claim(running(), replaces=None), STAGE)
+    leases.write(transitions.claim(Claim(running(), replaces=None), STAGE))
     return running()

@@ -7,6 +7,7 @@ import pytest
 
 from longhaul.adapters.dynamodb.index import DynamoIndex
 from longhaul.adapters.dynamodb.leases import DynamoLeases
+from longhaul.domain import transitions
 from longhaul.domain.claim import Claim
 from longhaul.domain.lease import Lease, Owed, State
 from longhaul.domain.verdict import OutcomeClass
@@ -20,10 +21,14 @@ def test_open_index_holds_a_job_until_nothing_is_owed(
 ) -> None:
     assert list(index.open_keys("main", "RUNNING")) == [claimed.key]
     dead = after(claimed, OutcomeClass.PERMANENT)
-    leases.settle(claimed, dead)
+    leases.write(transitions.settle(claimed, dead))
     assert list(index.open_keys("main", "RUNNING")) == []
     assert list(index.open_keys("main", "OWED")) == [claimed.key]
-    leases.strike(leases.strike(dead, Owed.DEAD_LETTER, NOW), Owed.DELETE, NOW)
+    leases.write(
+        transitions.strike(
+            leases.write(transitions.strike(dead, Owed.DEAD_LETTER, NOW)), Owed.DELETE, NOW
+        )
+    )
     assert list(index.open_keys("main", "OWED")) == []
     key = {"key": {"S": claimed.key}, "item": {"S": "lease"}}
     item = aws.client("dynamodb").get_item(TableName="leases", Key=key)["Item"]
@@ -35,23 +40,29 @@ def test_ended_jobs_are_found_latest_first_until_a_new_run_begins(
 ) -> None:
     later = NOW + timedelta(minutes=1)
     other = running(key="main#february")
-    leases.claim(Claim(other, replaces=None), stage())
+    leases.write(transitions.claim(Claim(other, replaces=None), stage()))
     dead = after(claimed, OutcomeClass.PERMANENT)
-    leases.settle(claimed, dead)
-    leases.settle(other, replace(after(other, OutcomeClass.PERMANENT), settled_at=later))
+    leases.write(transitions.settle(claimed, dead))
+    leases.write(
+        transitions.settle(other, replace(after(other, OutcomeClass.PERMANENT), settled_at=later))
+    )
     assert list(index.ended_keys("main", State.DEAD, later)) == [
         (later, other.key),
         (NOW, claimed.key),
     ]
     assert list(index.ended_keys("main", State.DEAD, NOW)) == [(NOW, claimed.key)]
     assert list(index.ended_keys("main", State.SUCCEEDED, later)) == []
-    done = leases.strike(leases.strike(dead, Owed.DEAD_LETTER, NOW), Owed.DELETE, NOW)
+    done = leases.write(
+        transitions.strike(
+            leases.write(transitions.strike(dead, Owed.DEAD_LETTER, NOW)), Owed.DELETE, NOW
+        )
+    )
     assert [key for _, key in index.ended_keys("main", State.DEAD, later)] == [
         other.key,
         claimed.key,
     ]
     again = changed(claimed, run=claimed.run + 1, attempt=2, settled_attempt=1)
-    leases.claim(Claim(again, replaces=done), stage())
+    leases.write(transitions.claim(Claim(again, replaces=done), stage()))
     assert [key for _, key in index.ended_keys("main", State.DEAD, later)] == [other.key]
 
 
@@ -62,9 +73,11 @@ def test_ended_jobs_are_read_in_pages_without_gap_or_repetition(
     ends = []
     for n in range(5):
         lease = running(key=f"main#job-{n}")
-        leases.claim(Claim(lease, replaces=None), stage())
+        leases.write(transitions.claim(Claim(lease, replaces=None), stage()))
         at = NOW + timedelta(seconds=n // 2)  # two end at the same moment
-        leases.settle(lease, replace(after(lease, OutcomeClass.PERMANENT), settled_at=at))
+        leases.write(
+            transitions.settle(lease, replace(after(lease, OutcomeClass.PERMANENT), settled_at=at))
+        )
         ends.append((at, lease.key))
     found = list(index.ended_keys("main", State.DEAD, NOW + timedelta(hours=1)))
     assert sorted(found) == ends

@@ -11,6 +11,7 @@ from longhaul.adapters.dynamodb.index import DynamoIndex
 from longhaul.adapters.dynamodb.item import lease_key
 from longhaul.adapters.dynamodb.leases import DynamoLeases
 from longhaul.adapters.dynamodb.slots import DynamoSlots
+from longhaul.domain import transitions
 from longhaul.domain.claim import Claim
 from longhaul.domain.lease import CommittedOutput, Lease
 from simulation.aws.cloud import FakeAws
@@ -55,7 +56,7 @@ def repeats_the_call(call: Call, proceed: Proceed) -> Answer:
 def test_unprocessed_keys_are_requested_again(fake: FakeAws, leases: DynamoLeases) -> None:
     rows = [running(key=f"main#job-{n}") for n in range(5)]
     for row in rows:
-        leases.claim(Claim(row, replaces=None), stage(slots=9))
+        leases.write(transitions.claim(Claim(row, replaces=None), stage(slots=9)))
     fake.dynamodb.batch_size = 2
     before = fake.clock.now()
     assert leases.load_many([row.key for row in rows]) == {row.key: row for row in rows}
@@ -70,7 +71,7 @@ def test_index_is_read_in_pages_and_lags_behind_the_table(
     fake.dynamodb.index_lag_s = lambda: 1.0
     keys = [f"main#job-{n}" for n in range(5)]
     for key in keys:
-        leases.claim(Claim(running(key=key), replaces=None), stage(slots=9))
+        leases.write(transitions.claim(Claim(running(key=key), replaces=None), stage(slots=9)))
     assert list(index.open_keys("main", "RUNNING")) == []
     fake.clock.advance(1)
     assert list(index.open_keys("main", "RUNNING")) == keys
@@ -80,7 +81,7 @@ def test_claim_that_conflicts_on_the_slot_counter_is_tried_again(
     fake: FakeAws, leases: DynamoLeases
 ) -> None:
     fake.dynamodb.make_busy("leases", SLOTS, times=3)
-    leases.claim(Claim(running(), replaces=None), STAGE)
+    leases.write(transitions.claim(Claim(running(), replaces=None), STAGE))
     assert leases.load(running().key) == running()
     assert fake.gate.counts["dynamodb.TransactWriteItems"] == 4
 
@@ -104,7 +105,7 @@ def test_claim_that_keeps_conflicting_gives_up_and_writes_nothing(
 ) -> None:
     fake.dynamodb.make_busy("leases", SLOTS, times=1000)
     with pytest.raises(ClientError, match="TransactionConflict"):
-        leases.claim(Claim(running(), replaces=None), STAGE)
+        leases.write(transitions.claim(Claim(running(), replaces=None), STAGE))
     assert leases.load(running().key) is None
 
 
@@ -113,9 +114,9 @@ def test_claim_with_a_lost_response_succeeds_when_repeated_and_takes_one_slot(
 ) -> None:
     checks, fake.gate.around = fake.gate.around, loses_the_response
     with pytest.raises(ReadTimeoutError):
-        leases.claim(Claim(running(), replaces=None), STAGE)
+        leases.write(transitions.claim(Claim(running(), replaces=None), STAGE))
     fake.gate.around = checks
-    leases.claim(Claim(running(), replaces=None), STAGE)
+    leases.write(transitions.claim(Claim(running(), replaces=None), STAGE))
     assert slots.free(STAGE, NOW) == 1
 
 
@@ -123,7 +124,7 @@ def test_claim_that_the_sdk_repeats_takes_one_slot(
     fake: FakeAws, leases: DynamoLeases, slots: DynamoSlots
 ) -> None:
     fake.gate.around = repeats_the_call
-    leases.claim(Claim(running(), replaces=None), STAGE)
+    leases.write(transitions.claim(Claim(running(), replaces=None), STAGE))
     assert slots.free(STAGE, NOW) == 1
 
 
@@ -134,14 +135,14 @@ def test_commit_that_the_sdk_repeats_is_one_commit(
         attempt=1, pending_ref="longhaul/pending/x", prefix="s3://b/o/", files=2, size_bytes=10
     )
     fake.gate.around = repeats_the_call
-    assert leases.commit(claimed.id, output).attempt.output == output
+    assert leases.write(transitions.commit(claimed.id, output)).attempt.output == output
 
 
 def test_write_beyond_the_item_size_is_refused_and_changes_nothing(
     fake: FakeAws, leases: DynamoLeases, claimed: Lease
 ) -> None:
     with pytest.raises(ClientError, match="Item size"):
-        leases.report_progress(claimed.id, {"text": "x" * 410_000}, NOW)
+        leases.write(transitions.report_progress(claimed.id, {"text": "x" * 410_000}, NOW))
     assert leases.load(claimed.key) == claimed
     item = fake.dynamodb.get_item(TableName="leases", Key=lease_key(claimed.key))["Item"]
     assert item["open"] == {"S": "main#RUNNING"}
@@ -153,16 +154,16 @@ def test_free_slots_are_read_strongly(
     """After a weak read, a dispatcher would claim a slot again that is taken."""
     fake.dynamodb.weak_read_lag_s = 1
     assert slots.free(STAGE, NOW) == 1
-    leases.claim(Claim(replace(claimed, key="main#job-2"), replaces=None), STAGE)
+    leases.write(transitions.claim(Claim(replace(claimed, key="main#job-2"), replaces=None), STAGE))
     assert slots.free(STAGE, NOW) == 0
 
 
 def test_beat_that_the_sdk_repeats_is_one_beat(
     fake: FakeAws, leases: DynamoLeases, claimed: Lease
 ) -> None:
-    row = leases.beat(claimed, NOW + timedelta(seconds=15), NOW)
+    row = leases.write(transitions.beat(claimed, NOW + timedelta(seconds=15), NOW))
     fake.gate.around = repeats_the_call
-    row = leases.beat(row, NOW + timedelta(seconds=31), NOW)
+    row = leases.write(transitions.beat(row, NOW + timedelta(seconds=31), NOW))
     assert (row.attempt.beats, row.attempt.beat_ages_s) == (2, (15, 31))
 
 
@@ -171,7 +172,7 @@ def test_adoption_that_the_sdk_repeats_succeeds(
 ) -> None:
     again = message(receipt_handle="handle-2", receive_count=2)
     fake.gate.around = repeats_the_call
-    adopted = leases.adopt(claimed, again)
+    adopted = leases.write(transitions.adopt(claimed, again))
     assert (adopted.receive.receipt_handle, adopted.receive.receive_count) == ("handle-2", 2)
 
 
@@ -180,7 +181,9 @@ def test_hand_over_that_the_sdk_repeats_succeeds(
 ) -> None:
     fake.gate.around = repeats_the_call
     assert (
-        leases.hand_over(claimed.id, str(claimed.receive.receipt_handle)).receive.receipt_handle
+        leases.write(
+            transitions.hand_over(claimed.id, str(claimed.receive.receipt_handle))
+        ).receive.receipt_handle
         is None
     )
 
@@ -190,7 +193,7 @@ def test_write_to_a_row_in_a_transaction_is_tried_again(
 ) -> None:
     fake.dynamodb.make_busy("leases", lease_key(claimed.key))
     before = fake.clock.now()
-    assert leases.report_progress(claimed.id, {"fraction": 0.5}, NOW).attempt.progress == {
-        "fraction": 0.5
-    }
+    assert leases.write(
+        transitions.report_progress(claimed.id, {"fraction": 0.5}, NOW)
+    ).attempt.progress == {"fraction": 0.5}
     assert fake.clock.now() > before

@@ -9,6 +9,7 @@ import pytest
 
 from longhaul.adapters.dynamodb.leases import DynamoLeases
 from longhaul.adapters.dynamodb.table import INDEXES, NAMED_BY_TASKS, TTL
+from longhaul.domain import transitions
 from longhaul.domain.lease import AttemptId, CommittedOutput, RecordedResult
 from tests.builders import NOW
 
@@ -26,11 +27,13 @@ def named(request: dict[str, Any]) -> set[str]:
 
 
 WRITES: list[Callable[[DynamoLeases], object]] = [
-    lambda leases: leases.register_task(ATTEMPT, "arn:task", NOW),
-    lambda leases: leases.report_progress(ATTEMPT, {"done": 1}, NOW, NOW),
-    lambda leases: leases.record_result(ATTEMPT, RecordedResult(1, "failed", "why")),
-    lambda leases: leases.commit(ATTEMPT, OUTPUT),
-    lambda leases: leases.mark_published(ATTEMPT, NOW),
+    lambda leases: leases.write(transitions.register_task(ATTEMPT, "arn:task", NOW)),
+    lambda leases: leases.write(transitions.report_progress(ATTEMPT, {"done": 1}, NOW, NOW)),
+    lambda leases: leases.write(
+        transitions.record_result(ATTEMPT, RecordedResult(1, "failed", "why"))
+    ),
+    lambda leases: leases.write(transitions.commit(ATTEMPT, OUTPUT)),
+    lambda leases: leases.write(transitions.mark_published(ATTEMPT, NOW)),
 ]
 
 

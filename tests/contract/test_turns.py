@@ -4,6 +4,7 @@ from datetime import timedelta
 
 from longhaul.adapters.dynamodb.leases import DynamoLeases
 from longhaul.adapters.dynamodb.slots import DynamoSlots
+from longhaul.domain import transitions
 from longhaul.domain.claim import Claim
 from longhaul.domain.pace import Pace
 from tests.builders import NOW, running
@@ -16,7 +17,11 @@ def test_a_claim_notes_its_tenant_and_keeps_its_mark(
     later = NOW + timedelta(seconds=5)
     slots.mark_waiting(STAGE, ["03", "07"], NOW)
     claim = Claim(running(), replaces=None)
-    leases.claim(claim, STAGE, Pace(later, 1.0, tenant="07", waited_at=NOW - timedelta(seconds=1)))
+    leases.write(
+        transitions.claim(
+            claim, STAGE, Pace(later, 1.0, tenant="07", waited_at=NOW - timedelta(seconds=1))
+        )
+    )
 
     turns = slots.room(STAGE, later).turns
 
@@ -25,7 +30,7 @@ def test_a_claim_notes_its_tenant_and_keeps_its_mark(
 
 
 def test_a_claim_without_a_tenant_notes_none(leases: DynamoLeases, slots: DynamoSlots) -> None:
-    leases.claim(Claim(running(), replaces=None), STAGE, Pace(NOW, 1.0))
+    leases.write(transitions.claim(Claim(running(), replaces=None), STAGE, Pace(NOW, 1.0)))
 
     room = slots.room(STAGE, NOW)
 

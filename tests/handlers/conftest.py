@@ -17,6 +17,7 @@ import boto3
 import pytest
 
 from functions import dispatcher, heartbeat, settle, sweeper
+from longhaul.domain import transitions
 from longhaul.domain.claim import Claim
 from longhaul.domain.follow_ons import with_joins
 from longhaul.domain.lease import Lease
@@ -78,7 +79,7 @@ class Stack:
         ]
         task = self.aws.ecs.clusters[self.settings.cluster_arn].tasks[started["taskArn"]]
         self.aws.ecs.run(task)
-        self.parts.leases.register_task(lease.id, task.arn, self.aws.clock.now())
+        self.parts.leases.write(transitions.register_task(lease.id, task.arn, self.aws.clock.now()))
         return task
 
     def dead_letters(self) -> list[tuple[str, dict[str, Any]]]:
@@ -177,7 +178,9 @@ class Stack:
                 **changes,
             },
         )
-        self.parts.leases.claim(Claim(lease, replaces=None), self.settings.stages[0])
+        self.parts.leases.write(
+            transitions.claim(Claim(lease, replaces=None), self.settings.stages[0])
+        )
         self.aws.s3.put_object(
             Bucket=BUCKET, Key=lease.request_ref, Body=json.dumps({"body": "{}", "attributes": {}})
         )

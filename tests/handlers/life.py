@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from functions import dispatcher, heartbeat, settle, sweeper
+from longhaul.domain import transitions
 from longhaul.domain.lease import CommittedOutput, Lease
 from longhaul.operations.cancel import Canceller
 from longhaul.runner.io.publisher import Uploader
@@ -131,8 +132,10 @@ class Life:
     def start_work(self, row: Lease) -> None:
         """The runner's first write, which registers its task, and its first report."""
         leases, now = self.stack.parts.leases, self.stack.aws.clock.now
-        leases.register_task(
-            row.id, f"arn:aws:ecs:us-east-1:123456789012:task/Longhaul/{row.id.token}", now()
+        leases.write(
+            transitions.register_task(
+                row.id, f"arn:aws:ecs:us-east-1:123456789012:task/Longhaul/{row.id.token}", now()
+            )
         )
         self.report(row)
 
@@ -140,7 +143,9 @@ class Life:
         """The runner reports that its work has not advanced for so long."""
         now = self.stack.aws.clock.now()
         progress = {"phase": "running", "fraction": 0.5}
-        return self.stack.parts.leases.report_progress(row.id, progress, now - hung_for, now)
+        return self.stack.parts.leases.write(
+            transitions.report_progress(row.id, progress, now - hung_for, now)
+        )
 
     def upload(self, row: Lease, output: str | None = None) -> CommittedOutput:
         """Upload with the product's own uploader, and do not commit.
@@ -155,7 +160,7 @@ class Life:
 
     def commit(self, row: Lease, output: str | None = None) -> CommittedOutput:
         committed = self.upload(row, output)
-        self.stack.parts.leases.commit(row.id, committed)
+        self.stack.parts.leases.write(transitions.commit(row.id, committed))
         return committed
 
     def complete(self, row: Lease) -> None:
@@ -167,7 +172,9 @@ class Life:
         """The same after the first report: upload, commit, publish."""
         output = self.commit(row)
         self.stack.parts.publisher.publish(output)
-        self.stack.parts.leases.mark_published(row.id, self.stack.aws.clock.now())
+        self.stack.parts.leases.write(
+            transitions.mark_published(row.id, self.stack.aws.clock.now())
+        )
 
     def beat(self, row: Lease) -> dict[str, Any]:
         return dict(heartbeat.lambda_handler(json.loads(row.execution_input), self.context))

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from longhaul.domain import transitions
 from longhaul.domain.lease import CommittedOutput, ExecutionInput, State
 from longhaul.domain.pending import pending_ref
 from simulation.aws.clock import START, VirtualClock
@@ -63,8 +64,8 @@ class Burst:
         output = CommittedOutput(
             row.attempt.number, pending_ref(row.id), f"s3://{BUCKET}/out/{job_id}/", 0, 0
         )
-        leases.commit(row.id, output)
-        leases.mark_published(row.id, self.now())
+        leases.write(transitions.commit(row.id, output))
+        leases.write(transitions.mark_published(row.id, self.now()))
         assert self.life.settle(row) == "SUCCEEDED"
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from longhaul.domain import transitions
 from longhaul.domain.lease import Lease, State
 from simulation.aws.service import Answer, Call, Proceed
 from simulation.aws.sqs.receipts import Policy, Stale
@@ -219,7 +220,9 @@ def test_job_is_the_same_when_the_sdk_repeats_every_call(life: Life) -> None:
     second = life.row(JOB)
     assert (second.state, second.attempt.number, second.failures) == (State.RUNNING, 2, 1)
     life.start_work(second)
-    life.stack.parts.leases.hand_over(second.id, str(second.receive.receipt_handle))
+    life.stack.parts.leases.write(
+        transitions.hand_over(second.id, str(second.receive.receipt_handle))
+    )
     life.complete_work(second)
     assert life.settle(second) == "SUCCEEDED"
     assert life.slots_taken() == 0

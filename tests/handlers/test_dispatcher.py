@@ -6,7 +6,9 @@ import pytest
 
 from functions.dispatcher import lambda_handler
 from longhaul.config.schedule import SCHEDULED_TIME, Schedule
+from longhaul.domain import transitions
 from longhaul.domain.lease import Lease, Owed, State
+from longhaul.domain.transitions import Change
 from tests.builders import BODY, BUCKET, body
 from tests.events import cases, event
 from tests.handlers.conftest import Context, Stack
@@ -121,14 +123,14 @@ def test_invalid_message_that_cannot_be_dead_lettered_stays_in_the_queue(
 def test_message_that_fails_is_kept_and_delays_no_other(
     stack: Stack, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    claim = type(stack.parts.leases).claim
+    write = type(stack.parts.leases).write
 
-    def failing(self: Any, wanted: Any, *others: Any) -> None:
-        if wanted.lease.key.endswith("02"):
+    def failing(self: Any, change: Change) -> Lease:
+        if change.after.key.endswith("02"):
             raise TimeoutError
-        claim(self, wanted, *others)
+        return write(self, change)
 
-    monkeypatch.setattr("longhaul.adapters.dynamodb.leases.DynamoLeases.claim", failing)
+    monkeypatch.setattr("longhaul.adapters.dynamodb.leases.DynamoLeases.write", failing)
     assert len(dispatch("mixed-batch", context)) == 2
     assert [json.loads(each)["job_id"] for each in stack.executions()] == ["flights-2013-03"]
 
@@ -162,7 +164,7 @@ def ended(stack: Stack, state: State, *owed: Owed) -> Lease:
         last_class="failed",
         last_error="exit code 1",
     )
-    stack.parts.leases.settle(claimed, after)
+    stack.parts.leases.write(transitions.settle(claimed, after))
     return after
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from longhaul.domain import transitions
 from longhaul.domain.lease import CommittedOutput, Lease, RecordedResult, joined_ref
 from longhaul.domain.lineage import MAX_FAMILY, Group, Lineage, child_id
 from tests.builders import BUCKET, body
@@ -231,8 +232,10 @@ def test_a_redriven_child_keeps_its_place_when_its_parent_has_expired(
 
 
 def settle_badly(stack: Stack, row: Lease, context: Context) -> None:
-    stack.parts.leases.record_result(
-        row.id, RecordedResult(row.attempt.number, "permanent", "no such column")
+    stack.parts.leases.write(
+        transitions.record_result(
+            row.id, RecordedResult(row.attempt.number, "permanent", "no such column")
+        )
     )
     assert settled(row, context) == "DEAD"
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from longhaul.domain import transitions
 from longhaul.domain.lease import Lease, Owed, State
 from tests.builders import changed
 from tests.handlers.conftest import Stack
@@ -47,7 +48,7 @@ def ended(life: Life, state: State, *owed: Owed) -> Lease:
         settled_at=now(life),
         last_class="failed",
     )
-    life.stack.parts.leases.settle(row, after)
+    life.stack.parts.leases.write(transitions.settle(row, after))
     life.close(row, "ABORTED")
     return after
 
@@ -63,7 +64,7 @@ def released(life: Life, retry_in_s: int = 300) -> Lease:
         failures=1,
         retry_at=retry_at,
     )
-    life.stack.parts.leases.settle(row, after)
+    life.stack.parts.leases.write(transitions.settle(row, after))
     life.close(row, "FAILED")
     return after
 
@@ -89,8 +90,8 @@ def later(life: Life, state: State) -> Lease:
     if state is State.SUCCEEDED:
         life.complete(row)
     after = replace(row, state=state, settled_attempt=2, settled_at=now(life), retry_at=now(life))
-    life.stack.parts.leases.settle(
-        life.row(JOB), changed(after, output=life.row(JOB).attempt.output)
+    life.stack.parts.leases.write(
+        transitions.settle(life.row(JOB), changed(after, output=life.row(JOB).attempt.output))
     )
     return before
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from botocore.exceptions import ClientError
 
+from longhaul.domain import transitions
 from longhaul.domain.lease import Lease, Owed, State
 from simulation.aws.service import Answer, Call, Proceed
 from tests.handlers.conftest import deployed
@@ -182,7 +183,9 @@ def test_job_is_retried_although_its_message_is_gone(life: Life, *, hold: bool) 
     if hold:
         life.run_for(row, 2 * HOUR)
     else:
-        life.stack.parts.leases.hand_over(row.id, str(row.receive.receipt_handle))
+        life.stack.parts.leases.write(
+            transitions.hand_over(row.id, str(row.receive.receipt_handle))
+        )
         pass_time(life, 2 * HOUR)
     assert life.settle(row, "exit-1") == "RELEASED"
     assert (messages(life), life.sweep()) == (0, {"looked_at": 1})
@@ -237,7 +240,9 @@ def test_ended_job_is_finished_although_retention_took_its_message(
     if owing:
         die_at(life, "DeleteMessage", lambda: life.settle(row, end))
     else:
-        life.stack.parts.leases.hand_over(row.id, str(row.receive.receipt_handle))
+        life.stack.parts.leases.write(
+            transitions.hand_over(row.id, str(row.receive.receipt_handle))
+        )
         life.settle(row, end)
     assert (life.row(JOB).state, life.row(JOB).owed) == (state, owing)
     taken_by_retention(life)

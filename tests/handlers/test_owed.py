@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from functions import sweeper
+from longhaul.domain import transitions
 from longhaul.domain.giving_up import MAX_ERRORS
 from longhaul.domain.lease import Lease, Owed, State
 from longhaul.domain.message import MAX_DEAD_LETTER_BYTES, MAX_JOB_BYTES, Message, size_of
@@ -78,7 +79,7 @@ def test_a_follow_on_sent_twice_is_a_duplicate_of_a_job_that_has_ended(
         settled(parent, context)
     children = dispatched(pipeline, CLEAN, context)
     for each in children:
-        pipeline.parts.leases.settle(each, _dead(each))
+        pipeline.parts.leases.write(transitions.settle(each, _dead(each)))
     row = pipeline.row()
     pipeline.parts.finisher._follow_on(row, [])
     assert dispatched(pipeline, CLEAN, context) == []

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from functions.settle import lambda_handler
+from longhaul.domain import transitions
 from longhaul.domain.errors import LeaseChangedError
-from longhaul.domain.lease import CommittedOutput, RecordedResult, State
+from longhaul.domain.lease import CommittedOutput, Lease, RecordedResult, State
 from longhaul.domain.pending import pending_ref
+from longhaul.domain.transitions import Change
 from tests.builders import BUCKET
 from tests.events import cases, event
 from tests.handlers.conftest import Context, Stack
@@ -93,9 +95,11 @@ def settle(case: str, context: Context) -> str:
 def started(stack: Stack, reported_after: timedelta = timedelta(hours=6), **changes: Any) -> None:
     """A task that has made no progress since its start, and reported that until then."""
     lease = stack.claim(**changes)
-    stack.parts.leases.register_task(lease.id, TASK, lease.attempt.claimed_at)
+    stack.parts.leases.write(transitions.register_task(lease.id, TASK, lease.attempt.claimed_at))
     at = lease.attempt.claimed_at
-    stack.parts.leases.report_progress(lease.id, {"phase": "running"}, at, at + reported_after)
+    stack.parts.leases.write(
+        transitions.report_progress(lease.id, {"phase": "running"}, at, at + reported_after)
+    )
 
 
 @pytest.mark.parametrize("case", cases("settle"))
@@ -173,9 +177,11 @@ def test_last_failure_is_dead_lettered_with_its_reason(stack: Stack, context: Co
 
 def test_recorded_result_overrides_the_exit_code(stack: Stack, context: Context) -> None:
     started(stack)
-    stack.parts.leases.record_result(
-        stack.row().id,
-        RecordedResult(1, "permanent", "input 'flights' is missing: s3://longhaul-data/raw/"),
+    stack.parts.leases.write(
+        transitions.record_result(
+            stack.row().id,
+            RecordedResult(1, "permanent", "input 'flights' is missing: s3://longhaul-data/raw/"),
+        )
     )
     assert settle("exit-1", context) == "DEAD"
     ((_, why),) = stack.dead_letters()
@@ -187,8 +193,10 @@ def test_stall_or_timeout_overrides_what_the_stopped_runner_recorded(
     stack: Stack, context: Context, case: str, kind: str
 ) -> None:
     started(stack)
-    stack.parts.leases.record_result(
-        stack.row().id, RecordedResult(1, "interrupted", "asked to stop (SIGTERM)")
+    stack.parts.leases.write(
+        transitions.record_result(
+            stack.row().id, RecordedResult(1, "interrupted", "asked to stop (SIGTERM)")
+        )
     )
     assert settle(case, context) == "RELEASED"
     assert (stack.row().last_class, stack.row().failures, stack.row().interruptions) == (kind, 1, 0)
@@ -205,28 +213,32 @@ def committed(stack: Stack) -> CommittedOutput:
     stack.parts._s3.put_object(
         Bucket=BUCKET, Key=output.pending_ref, Body=json.dumps(pending).encode()
     )
-    stack.parts.leases.commit(row.id, output)
+    stack.parts.leases.write(transitions.commit(row.id, output))
     return output
+
+
+def is_settle(change: Any) -> bool:
+    return isinstance(change, Change) and change.gives_slot_back
 
 
 def test_commit_between_read_and_write_wins(
     stack: Stack, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started(stack)
-    write = type(stack.parts.leases).settle
+    write = type(stack.parts.leases).write
     calls: list[str] = []
 
-    def commit_meanwhile(leases: Any, before: Any, after: Any) -> None:
-        calls.append(after.state)
-        if len(calls) == 1:
+    def commit_meanwhile(leases: Any, change: Any) -> Lease:
+        if is_settle(change):
+            calls.append(change.after.state)
+        if calls == ["RELEASED"]:
             row = stack.row()
-            leases.commit(
-                row.id, CommittedOutput(1, pending_ref(row.id), f"s3://{BUCKET}/out/", 0, 0)
-            )
-            leases.mark_published(row.id, row.attempt.claimed_at)
-        write(leases, before, after)
+            output = CommittedOutput(1, pending_ref(row.id), f"s3://{BUCKET}/out/", 0, 0)
+            write(leases, transitions.commit(row.id, output))
+            write(leases, transitions.mark_published(row.id, row.attempt.claimed_at))
+        return write(leases, change)
 
-    monkeypatch.setattr("longhaul.adapters.dynamodb.leases.DynamoLeases.settle", commit_meanwhile)
+    monkeypatch.setattr("longhaul.adapters.dynamodb.leases.DynamoLeases.write", commit_meanwhile)
     assert settle("exit-1", context) == "SUCCEEDED"
     assert calls == ["RELEASED", "SUCCEEDED"]
 
@@ -235,16 +247,18 @@ def test_output_that_its_runner_published_during_settle_is_valid_without_its_lis
     stack: Stack, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     output = committed(stack)
-    write = type(stack.parts.leases).settle
+    write = type(stack.parts.leases).write
 
-    def published_meanwhile(leases: Any, before: Any, after: Any) -> None:
-        leases.mark_published(before.id, before.attempt.claimed_at)
-        write(leases, before, after)
+    def published_meanwhile(leases: Any, change: Any) -> Lease:
+        if not is_settle(change):
+            return write(leases, change)
+        row = change.before
+        write(leases, transitions.mark_published(row.id, row.attempt.claimed_at))
+        after = write(leases, change)
         stack.aws.s3.delete_object(Bucket=BUCKET, Key=output.pending_ref)  # as the sweeper does
+        return after
 
-    monkeypatch.setattr(
-        "longhaul.adapters.dynamodb.leases.DynamoLeases.settle", published_meanwhile
-    )
+    monkeypatch.setattr("longhaul.adapters.dynamodb.leases.DynamoLeases.write", published_meanwhile)
     assert settle("timed-out", context) == "SUCCEEDED"
     assert stack.row().is_finished
     assert stack.messages() == (0, 0)
@@ -258,7 +272,7 @@ def test_settle_raises_when_the_row_keeps_changing(
     def changed(*_: Any) -> None:
         raise LeaseChangedError(stack.row())
 
-    monkeypatch.setattr("longhaul.adapters.dynamodb.leases.DynamoLeases.settle", changed)
+    monkeypatch.setattr("longhaul.adapters.dynamodb.leases.DynamoLeases.write", changed)
     with pytest.raises(RuntimeError, match="keeps changing"):
         settle("exit-1", context)
 

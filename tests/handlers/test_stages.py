@@ -12,6 +12,7 @@ from botocore.exceptions import ClientError
 from functions import dispatcher, settle, sweeper
 from longhaul.adapters.publisher import Manifest, PendingOutput
 from longhaul.adapters.sqs import SendError
+from longhaul.domain import transitions
 from longhaul.domain.lease import CommittedOutput, Lease, Owed, State, emitted_ref
 from longhaul.domain.message import Message
 from longhaul.domain.pending import pending_ref
@@ -63,7 +64,7 @@ def commit(stack: Stack, lease: Lease, emitted: Any = None, seal: str | None = N
         ref = emitted_ref(lease.id)
         stack.parts.requests.put_emitted(ref, emitted)
     output = CommittedOutput(lease.attempt.number, pending_ref(lease.id), prefix, 0, 0, ref)
-    stack.parts.leases.commit(lease.id, replace(output, seal=seal))
+    stack.parts.leases.write(transitions.commit(lease.id, replace(output, seal=seal)))
 
 
 def begun(stack: Stack, context: Context, emitted: Any = None, **row: Any) -> Lease:
@@ -283,7 +284,9 @@ def test_join_waits_until_a_dead_member_is_corrected_and_succeeds(
     good, bad = dispatched(pipeline, STAGES[1], context)
     commit(pipeline, good)
     settled(good, context)
-    pipeline.parts.leases.settle(bad, replace(bad, state=State.DEAD, settled_attempt=1))
+    pipeline.parts.leases.write(
+        transitions.settle(bad, replace(bad, state=State.DEAD, settled_attempt=1))
+    )
     assert jobs_in(pipeline, STAGES[2]) == []
     assert joined_after_correction(pipeline, bad.job_id, context).root == months.key
 
@@ -343,7 +346,7 @@ def test_deploy_that_removes_the_next_stage_leaves_nothing_owed(pipeline: Stack)
     )
     known = pipeline.settings.model_copy(update={"stages": (stage(),)})
     finisher = replace(pipeline.parts.finisher, settings=known)
-    pipeline.parts.leases.settle(
-        pipeline.row(), changed(owing, output=pipeline.row().attempt.output)
+    pipeline.parts.leases.write(
+        transitions.settle(pipeline.row(), changed(owing, output=pipeline.row().attempt.output))
     )
     assert finisher.finish(pipeline.row()).is_finished

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from functions.sweeper import lambda_handler
+from longhaul.domain import transitions
 from longhaul.domain.claim import Claim
 from longhaul.domain.lease import Lease, State
 from longhaul.ports import RunningTask
@@ -44,7 +45,7 @@ def test_event_of_an_execution_that_settled_before_it_failed_changes_nothing(
         failures=1,
         retry_at=lease.attempt.claimed_at,
     )
-    stack.parts.leases.settle(lease, ended)
+    stack.parts.leases.write(transitions.settle(lease, ended))
     assert sweep(context, "execution-failed") == {"outcome": "RELEASED"}
     assert stack.row() == ended
 
@@ -55,7 +56,9 @@ def test_event_of_a_release_does_not_set_the_back_off_again(
     lease = stack.claim()
     now = stack.parts.clock.now()
     released = replace(lease, state=State.RELEASED, settled_attempt=1, failures=1, settled_at=now)
-    stack.parts.leases.settle(lease, replace(released, retry_at=now + timedelta(seconds=150)))
+    stack.parts.leases.write(
+        transitions.settle(lease, replace(released, retry_at=now + timedelta(seconds=150)))
+    )
     given: list[int] = []
     monkeypatch.setattr(
         "longhaul.adapters.sqs.SqsQueue.set_visibility", lambda *asked: given.append(asked[-1])
@@ -72,8 +75,10 @@ def test_row_that_fails_does_not_block_the_others(
     stack: Stack, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lease = overdue(stack)
-    stack.parts.leases.claim(
-        Claim(replace(lease, key="main#bad"), replaces=None), stack.settings.stages[0]
+    stack.parts.leases.write(
+        transitions.claim(
+            Claim(replace(lease, key="main#bad"), replaces=None), stack.settings.stages[0]
+        )
     )
     status = type(stack.parts.executions).status
 
@@ -91,10 +96,16 @@ def test_sweep_stops_each_task_that_no_running_lease_names(
     stack: Stack, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lease = stack.claim()
-    stack.parts.leases.register_task(lease.id, "arn:task/registered", lease.attempt.claimed_at)
+    stack.parts.leases.write(
+        transitions.register_task(lease.id, "arn:task/registered", lease.attempt.claimed_at)
+    )
     released = changed(lease, key="main#released", task_arn="arn:task/released")
-    stack.parts.leases.claim(Claim(released, replaces=None), stack.settings.stages[0])
-    stack.parts.leases.settle(released, replace(released, state=State.RELEASED, settled_attempt=1))
+    stack.parts.leases.write(
+        transitions.claim(Claim(released, replaces=None), stack.settings.stages[0])
+    )
+    stack.parts.leases.write(
+        transitions.settle(released, replace(released, state=State.RELEASED, settled_attempt=1))
+    )
     tasks = [
         RunningTask("arn:task/released", released.id),
         RunningTask("arn:task/registered", lease.id),

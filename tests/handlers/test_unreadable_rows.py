@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from longhaul.adapters.dynamodb.item import lease_key
+from longhaul.domain import transitions
 from longhaul.domain.errors import UnreadableRowError
 from longhaul.domain.lease import RecordedResult, State
 from longhaul.domain.lineage import Group, Lineage
+from longhaul.domain.transitions import Change, Clause
 from tests.builders import changed
 from tests.handlers.conftest import Context, Stack, deployed
 from tests.handlers.life import Life
@@ -57,19 +59,14 @@ def test_unknown_fields_are_ignored_at_every_depth(life: Life) -> None:
     )
     stack = life.stack
     row = changed(stack.claim(), lineage=lineage)
-    stack.parts.leases._writes.update(
-        stack.parts.leases._change(stack.row(), row, ["run = :run"], {":run": {"N": str(row.run)}})
-    )
+    mine = {Clause.MINE: row.id}
+    stack.parts.leases.write(Change(before=stack.row(), after=row, requires=mine))
     life.start_work(row)
-    stack.parts.leases.record_result(row.id, RecordedResult(1, "failed", "the job says so"))
-    stack.parts.leases._writes.update(
-        stack.parts.leases._change(
-            stack.row(),
-            changed(stack.row(), output=life.upload(row)),
-            ["run = :run"],
-            {":run": {"N": str(row.run)}},
-        )
+    stack.parts.leases.write(
+        transitions.record_result(row.id, RecordedResult(1, "failed", "the job says so"))
     )
+    committed = changed(stack.row(), output=life.upload(row))
+    stack.parts.leases.write(Change(before=stack.row(), after=committed, requires=mine))
     before = stack.row()
     found = item(stack, row.job_id)
     nested = {

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from longhaul.domain import transitions
 from longhaul.domain.lease import Lease, Owed, State
 from longhaul.publication import LOOK_AGAIN_AFTER
 from simulation.aws.s3.completion import AT_ONCE, Completion, Meanwhile
@@ -97,7 +98,7 @@ def test_publication_does_what_the_table_says(
     row = owing_its_publish(life)
     prepare_uploads(life, row, uploads)
     if noted != "not noted":
-        row = life.stack.parts.leases.note_gone(row, life.stack.aws.clock.now())
+        row = life.stack.parts.leases.write(transitions.note_gone(row, life.stack.aws.clock.now()))
     life.stack.aws.clock.advance(HALF_AN_HOUR_S if noted == "noted half an hour ago" else 60)
     life.sweep()
     assert outcome(life, row) == wanted

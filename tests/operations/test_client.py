@@ -33,6 +33,7 @@ from longhaul.client import (
     SubmittedJob,
     WaitTimeoutError,
 )
+from longhaul.domain import transitions
 from longhaul.domain.lease import Lease
 from longhaul.domain.manifest import Manifest, ManifestFile
 from longhaul.domain.request import JobRequest, parse_job_id
@@ -257,7 +258,7 @@ def test_a_result_has_the_files_that_the_manifest_names(world: World, client: Cl
 
 
 def succeed(world: World, row: Lease) -> None:
-    world.parts.leases.commit(row.id, OUTPUT)
+    world.parts.leases.write(transitions.commit(row.id, OUTPUT))
     committed = world.parts.leases.load(row.key)
     assert committed is not None
     world.end(committed, OutcomeClass.SUCCEEDED)

@@ -9,6 +9,7 @@ import pytest
 
 import longhaul.client
 from longhaul.client import Client, LonghaulError
+from longhaul.domain import transitions
 from longhaul.domain.manifest import Manifest, ManifestFile
 from longhaul.domain.request import JobRequest
 from longhaul.domain.verdict import OutcomeClass
@@ -31,7 +32,7 @@ def run_to_success(world: World, job_id: str) -> None:
     world.aws.s3.put_object(
         Bucket=BUCKET, Key="out/_SUCCESS", Body=manifest.model_dump_json().encode()
     )
-    world.parts.leases.commit(row.id, OUTPUT)
+    world.parts.leases.write(transitions.commit(row.id, OUTPUT))
     committed = world.parts.leases.load(row.key)
     assert committed is not None
     world.end(committed, OutcomeClass.SUCCEEDED)

@@ -21,6 +21,7 @@ from longhaul.adapters.dynamodb.leases import DynamoLeases
 from longhaul.adapters.dynamodb.table import creation
 from longhaul.adapters.publisher import S3Publisher
 from longhaul.adapters.s3 import S3Requests
+from longhaul.domain import transitions
 from longhaul.domain.claim import Claim
 from longhaul.domain.lease import Lease
 from longhaul.domain.message import Message
@@ -61,7 +62,7 @@ class Cloud:
             lease, execution_input=lease.input.model_copy(update={"job": job}).model_dump_json()
         )
         S3Requests(self.s3, BUCKET).put(lease.request_ref, Message(body(**request), {}))
-        self.leases.claim(Claim(lease, replaces=None), stage())
+        self.leases.write(transitions.claim(Claim(lease, replaces=None), stage()))
         return lease
 
     def objects(self, prefix: str) -> list[str]:

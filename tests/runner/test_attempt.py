@@ -9,6 +9,7 @@ from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.publisher import read_manifest
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.manifest import Manifest, ManifestFile
+from longhaul.domain.transitions import Report
 from longhaul.domain.verdict import ExitCode
 from longhaul.job import Job
 from tests.builders import BUCKET, settings
@@ -56,9 +57,9 @@ def test_progress_shows_phase_tasks_and_a_fraction_that_never_goes_back(
         def __getattr__(self, name: str) -> Any:
             return getattr(cloud.leases, name)
 
-        def report_progress(self, attempt: Any, progress: dict[str, Any], *times: Any) -> Any:
-            seen.append(progress)
-            return cloud.leases.report_progress(attempt, progress, *times)
+        def write(self, report: Report) -> Any:
+            seen.append(report.sets["progress"])
+            return cloud.leases.write(report)
 
     assert make_attempt(reports=Listening()).run() is ExitCode.OK
 

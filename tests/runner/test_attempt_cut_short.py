@@ -14,7 +14,9 @@ from pyspark.sql import SparkSession
 
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.publisher import S3Publisher
+from longhaul.domain import transitions
 from longhaul.domain.lease import CommittedOutput, State
+from longhaul.domain.transitions import Report
 from longhaul.domain.verdict import ExitCode
 from longhaul.job import Job
 from longhaul.runner import attempt as attempt_module
@@ -35,7 +37,7 @@ def test_a_second_task_of_the_same_attempt_withdraws(
     cloud: Cloud, make_attempt: MakeAttempt
 ) -> None:
     lease = cloud.claim()
-    cloud.leases.register_task(lease.id, "arn:task/other", SystemClock().now())
+    cloud.leases.write(transitions.register_task(lease.id, "arn:task/other", SystemClock().now()))
     before = cloud.lease()
 
     assert make_attempt().run() is ExitCode.SUPERSEDED
@@ -50,9 +52,11 @@ def test_losing_the_lease_while_the_job_runs_ends_it_and_writes_nothing(
     stop = Stop()
 
     def lose(_spark: SparkSession, _job: Job[Any]) -> None:
-        cloud.leases.settle(
-            cloud.lease(),
-            replace(cloud.lease(), state=State.RELEASED, settled_attempt=lease.attempt.number),
+        cloud.leases.write(
+            transitions.settle(
+                cloud.lease(),
+                replace(cloud.lease(), state=State.RELEASED, settled_attempt=lease.attempt.number),
+            )
         )
         work_until_stopped(stop)
 
@@ -71,13 +75,17 @@ def test_losing_the_lease_before_the_commit_publishes_nothing_and_leaves_no_uplo
         def __getattr__(self, name: str) -> Any:
             return getattr(cloud.leases, name)
 
-        def commit(self, *arguments: Any) -> Any:
+        def write(self, report: Report) -> Any:
+            if "output" not in report.sets:
+                return cloud.leases.write(report)
             assert len(cloud.pending_uploads()) > 0
             row = cloud.lease()
-            cloud.leases.settle(
-                row, replace(row, state=State.RELEASED, settled_attempt=lease.attempt.number)
+            cloud.leases.write(
+                transitions.settle(
+                    row, replace(row, state=State.RELEASED, settled_attempt=lease.attempt.number)
+                )
             )
-            return cloud.leases.commit(*arguments)
+            return cloud.leases.write(report)
 
     assert make_attempt(write_one_row, leases=LostAtCommit()).run() is ExitCode.SUPERSEDED
 
@@ -180,7 +188,9 @@ def test_an_attempt_that_cannot_report_for_longer_than_the_stall_timeout_works_o
         def __getattr__(self, name: str) -> Any:
             return getattr(cloud.leases, name)
 
-        def report_progress(self, *_: object) -> Any:
+        def write(self, report: Report) -> Any:
+            if "progress" not in report.sets:
+                return cloud.leases.write(report)
             failures.append(1)
             raise ClientError({"Error": {"Code": "ThrottlingException"}}, "UpdateItem")
 

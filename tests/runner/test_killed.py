@@ -37,6 +37,7 @@ from longhaul.runner.io.written import Dataset
 from longhaul.runner.stopping import Stop
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.dynamodb.leases import DynamoLeases
+from longhaul.domain import transitions
 from longhaul.adapters.publisher import S3Publisher
 from longhaul.domain.lease import AttemptId
 
@@ -60,7 +61,7 @@ leases = DynamoLeases(boto3.client("dynamodb"), "leases", clock, random.Random(1
 id_ = AttemptId(key, leases.load(key).run, int(attempt))
 uploader = Uploader(s3, bucket, Stop(), begin=lambda _: None, advance=lambda _: None)
 output = uploader.upload(id_, f"s3://{bucket}/{prefix}", [Dataset(".", Path(folder))])
-leases.commit(id_, output)
+leases.write(transitions.commit(id_, output))
 S3Publisher(s3, bucket).publish(output)
 """
 

@@ -9,6 +9,7 @@ from unittest.mock import Mock
 import pytest
 
 from longhaul.domain.lease import Lease, State
+from longhaul.domain.transitions import Change
 from longhaul.domain.verdict import Evidence, OutcomeClass, StoppedTask, Verdict
 from longhaul.metrics import StageMetric
 from longhaul.settle import Settler
@@ -40,9 +41,9 @@ def settled(found: Settler, kind: OutcomeClass, own: OutcomeClass = OutcomeClass
         )
         found.settle(ATTEMPT, Evidence("any"))
     leases: Any = found.leases
-    (_, after), _ = leases.settle.call_args
-    assert isinstance(after, Lease)
-    return after
+    ((change,), _) = leases.write.call_args
+    assert isinstance(change, Change)
+    return change.after
 
 
 @pytest.mark.parametrize(

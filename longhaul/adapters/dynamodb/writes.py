@@ -34,10 +34,9 @@ class ConditionalWrites:
         self._table = table
         self._conflicts = Conflicts(clock, rng)
 
-    def put(self, lease: Lease, clauses: Iterable[str]) -> None:
-        request: dict[str, Any] = condition(clauses, {}, {})
-        item = items.to_item(lease)
-        self._outlast(lambda: self._client.put_item(TableName=self._table, Item=item, **request))
+    def put(self, request: Mapping[str, Any]) -> None:
+        """One conditional put."""
+        self._outlast(lambda: self._client.put_item(**request))
 
     def update(self, request: Mapping[str, Any], returns: str = "NONE") -> Mapping[str, Any]:
         """One conditional update; returns the attributes that were asked for."""

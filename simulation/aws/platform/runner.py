@@ -6,7 +6,6 @@ written is a folder of small files.
 
 import errno
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -15,10 +14,11 @@ from greenlet import getcurrent
 from pydantic import JsonValue
 
 from longhaul.domain.errors import PermanentJobError
-from longhaul.domain.lease import AttemptId, CommittedOutput, Lease
+from longhaul.domain.lease import Lease
 from longhaul.domain.manifest import MAIN
 from longhaul.domain.paths import DataPath
 from longhaul.domain.tables import InputPath
+from longhaul.domain.transitions import Report, Transition
 from longhaul.job import Params
 from longhaul.ports import Leases, Publisher
 from longhaul.runner.io.listing import InputListing
@@ -152,21 +152,25 @@ class PlannedLeases:
         found: object = getattr(self._leases, name)
         return found
 
-    def register_task(self, attempt: AttemptId, task_arn: str, now: datetime) -> Lease:
-        lease = self._leases.register_task(attempt, task_arn, now)
-        self._container.has_worked = True
-        if self._container.job.work_s >= lease.input.timeout_s:
-            self._container.outlasts_timeout = True
+    def write(self, transition: Transition) -> Lease:
+        writes = transition.sets if isinstance(transition, Report) else {}
+        if "output" in writes:
+            return self._commit(transition)
+        lease = self._leases.write(transition)
+        if "task_arn" in writes:
+            self._container.has_worked = True
+            if self._container.job.work_s >= lease.input.timeout_s:
+                self._container.outlasts_timeout = True
         return lease
 
-    def commit(self, attempt: AttemptId, output: CommittedOutput) -> Lease:
+    def _commit(self, commit: Transition) -> Lease:
         kind = self._container.ending.kind
         if kind == "dies_before_commit":
             self._container.fault_of_job = kind
             self._container.end_as(kind, _KILLED)
-        lease = self._leases.commit(attempt, output)
+        lease = self._leases.write(commit)
         if kind == "uploads_end":
-            self._publisher.discard(attempt)
+            self._publisher.discard(lease.id)
         if kind in ("dies_after_commit", "uploads_end"):
             self._container.end_as(kind, _KILLED)
         return lease

@@ -5,6 +5,7 @@ from typing import Final
 from simulation.tools.mutants.mutant import Mutant
 
 _LEASES: Final = "longhaul/adapters/dynamodb/leases.py"
+_TRANSITIONS: Final = "longhaul/domain/transitions.py"
 _SLOTS: Final = "longhaul/adapters/dynamodb/slots.py"
 _STARTING: Final = "longhaul/starting.py"
 
@@ -12,8 +13,8 @@ FENCE: Final = (
     Mutant(
         "an older attempt writes to the row",
         _LEASES,
-        'MINE = "run = :run AND attempt = :attempt"',
-        'MINE = "run = :run AND attempt >= :attempt"',
+        'Clause.MINE: "run = :run AND attempt = :attempt"',
+        'Clause.MINE: "run = :run AND attempt >= :attempt"',
     ),
     Mutant(
         "two tasks work on one attempt",
@@ -23,15 +24,15 @@ FENCE: Final = (
     ),
     Mutant(
         "a failure overrules a commit",
-        _LEASES,
-        "clauses = [RUNNING, MINE] if before.attempt.output else [RUNNING, MINE, UNCOMMITTED]",
-        "clauses = [RUNNING, MINE]",
+        _TRANSITIONS,
+        "    if before.attempt.output is None:\n        requires[Clause.UNCOMMITTED] = None\n",
+        "",
     ),
     Mutant(
         "a commit succeeds after the cancel mark",
-        _LEASES,
-        "clauses = [UNCOMMITTED, NOT_CANCELLED]",
-        "clauses: list[str] = []",
+        _TRANSITIONS,
+        "also={Clause.UNCOMMITTED: None, Clause.NOT_CANCELLED: None}",
+        "also={}",
     ),
     Mutant(
         "the execution name lacks the attempt",
@@ -47,9 +48,9 @@ FENCE: Final = (
     ),
     Mutant(
         "the end of an attempt is not recorded",
-        _LEASES,
-        ", self._keep(ended(before, after))",
-        "",
+        _TRANSITIONS,
+        "record=ended(before, after)",
+        "record=None",
     ),
     Mutant(
         "a settled attempt keeps its slot",

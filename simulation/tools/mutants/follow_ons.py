@@ -187,7 +187,7 @@ FOLLOW_ONS: Final = (
     Mutant(
         "slots are returned to the wrong stage",
         _LEASES,
-        "self._slots.given_back(before.stage)",
+        "self._slots.given_back(change.after.stage)",
         'self._slots.given_back("main")',
     ),
     Mutant(

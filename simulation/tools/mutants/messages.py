@@ -7,7 +7,7 @@ from simulation.tools.mutants.mutant import Mutant
 _BEAT: Final = "longhaul/domain/beat.py"
 _CLAIM: Final = "longhaul/domain/claim.py"
 _DISPATCH: Final = "longhaul/dispatch.py"
-_LEASES: Final = "longhaul/adapters/dynamodb/leases.py"
+_TRANSITIONS: Final = "longhaul/domain/transitions.py"
 _SCHEDULE: Final = "longhaul/domain/schedule.py"
 
 MESSAGES: Final = (
@@ -19,9 +19,9 @@ MESSAGES: Final = (
     ),
     Mutant(
         "an adoption keeps the old receipt handle",
-        _LEASES,
-        "items.attributes_of(after, names)",
-        'items.attributes_of(after, names) | items.attributes_of(lease, ["receipt_handle"])',
+        _TRANSITIONS,
+        '"receipt_handle": after.receipt_handle',
+        '"receipt_handle": before.receipt_handle',
     ),
     Mutant(
         "the 12 hour limit of SQS is ignored",

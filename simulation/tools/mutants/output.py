@@ -5,7 +5,7 @@ from typing import Final
 from simulation.tools.mutants.mutant import Mutant
 
 _FINISH: Final = "longhaul/finish.py"
-_LEASES: Final = "longhaul/adapters/dynamodb/leases.py"
+_TRANSITIONS: Final = "longhaul/domain/transitions.py"
 _PUBLICATION: Final = "longhaul/publication.py"
 _PUBLISHER: Final = "longhaul/adapters/publisher.py"
 
@@ -33,7 +33,7 @@ OUTPUT: Final = (
     Mutant(
         "uploads that look gone once make a commit void",
         _PUBLICATION,
-        "self.leases.note_gone(lease, self.clock.now())",
+        "self.leases.write(transitions.note_gone(lease, self.clock.now()))",
         "raise VoidCommitError(str(error)) from error",
     ),
     Mutant(
@@ -45,7 +45,7 @@ OUTPUT: Final = (
     Mutant(
         "the second look does not start the half hour again",
         _PUBLICATION,
-        "lease = self.leases.note_gone(lease, now)",
+        "lease = self.leases.write(transitions.note_gone(lease, now))",
         "",
     ),
     Mutant(
@@ -56,9 +56,9 @@ OUTPUT: Final = (
     ),
     Mutant(
         "a published output is voided",
-        _LEASES,
-        "        clauses = [SAME_STATE, MINE, UNPUBLISHED]\n",
-        "        clauses = [SAME_STATE, MINE]\n",
+        _TRANSITIONS,
+        "requires=_same(lease) | {Clause.UNPUBLISHED: None}, is_own=lambda row: row.id",
+        "requires=_same(lease), is_own=lambda row: row.id",
     ),
     Mutant(
         "the list of an unpublished output is struck off",
@@ -68,9 +68,9 @@ OUTPUT: Final = (
     ),
     Mutant(
         "one's own commit that comes back is taken for lost",
-        _LEASES,
-        "            return own_write(error, lambda row: row.id == attempt and row.attempt.output == output)",
-        "            raise error",
+        _TRANSITIONS,
+        "is_own=lambda row: row.id == attempt and row.attempt.output == output",
+        "is_own=lambda _: False",
     ),
     Mutant(
         "the uploads of a failed attempt stay",

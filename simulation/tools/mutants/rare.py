@@ -69,9 +69,9 @@ RARE: Final = (
     ),
     Mutant(
         "of two sweeps that miss a message both note it",
-        "longhaul/adapters/dynamodb/leases.py",
-        "self._replace(lease, after, [look], values)",
-        "self._replace(lease, after)",
+        "longhaul/domain/transitions.py",
+        "look = {Clause.NEVER_SEEN: None} if seen_at is None else {Clause.SAME_SEEN: seen_at}",
+        "look: dict[Clause, Any] = {}",
         test="tests/contract/test_leases.py::test_of_two_that_miss_a_message_one_notes_it",
     ),
     Mutant(

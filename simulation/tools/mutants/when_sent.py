@@ -6,7 +6,7 @@ from simulation.tools.mutants.mutant import Mutant
 
 _CLAIM: Final = "longhaul/domain/claim.py"
 _LEASE: Final = "longhaul/domain/lease.py"
-_LEASES: Final = "longhaul/adapters/dynamodb/leases.py"
+_TRANSITIONS: Final = "longhaul/domain/transitions.py"
 _DISPATCH: Final = "longhaul/dispatch.py"
 
 WHEN_SENT: Final = (
@@ -81,16 +81,21 @@ WHEN_SENT: Final = (
     ),
     Mutant(
         "an older receive is adopted over a newer one",
-        _LEASES,
-        "clauses.append(NEWER_RECEIVE)\n"
-        '            values[":receive_count"] = message.receive_count',
-        "values.update()",
+        _TRANSITIONS,
+        "also[Clause.NEWER_RECEIVE] = message.receive_count",
+        "also.update()",
     ),
     Mutant(
         "nothing notes that a released job's message was seen",
-        _LEASES,
-        "self._replace(lease, after, [look], values)",
+        "longhaul/claiming.py",
+        "self.leases.write(transitions.note_seen(row, now))",
         "pass",
+        also=Mutant(
+            "nor does a sweep",
+            "longhaul/sweep.py",
+            "noted = self.leases.write(transitions.note_seen(lease, now))",
+            "noted = transitions.note_seen(lease, now).after",
+        ),
     ),
     Mutant(
         "a worn-out message of a running job is not renewed",
@@ -112,9 +117,9 @@ WHEN_SENT: Final = (
     ),
     Mutant(
         "a cancel that is repeated takes back the time of a later one",
-        _LEASES,
-        "self._replace(before, after, [same_cancel], values)",
-        "self._replace(before, after)",
+        _TRANSITIONS,
+        "requires=_same(before) | _same_cancel(before), is_own=lambda row: row.cancelled_at",
+        "requires=_same(before), is_own=lambda row: row.cancelled_at",
     ),
     Mutant(
         "a deploy that leads elsewhere makes what followed before it a forgery",

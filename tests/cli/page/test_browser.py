@@ -10,6 +10,7 @@ import pytest
 
 from longhaul.cli.page.serve import serving
 from longhaul.cli.target import Target
+from longhaul.domain import transitions
 from longhaul.domain.verdict import OutcomeClass
 from tests.chromium import MARKS, chromium, playwright
 from tests.cli.conftest import World
@@ -83,8 +84,10 @@ def test_progress_moves_without_a_reload_and_an_ended_job_moves_to_its_table(
     page = opened()
     page.evaluate("window.mark = 1")
     assert page.locator("#running progress").get_attribute("value") == "25.0"
-    world.parts.leases.report_progress(
-        lease.id, {"fraction": 0.75, "phase": "writing"}, world.clock.now()
+    world.parts.leases.write(
+        transitions.report_progress(
+            lease.id, {"fraction": 0.75, "phase": "writing"}, world.clock.now()
+        )
     )
     world.clock.advance(2)
     page.wait_for_selector("#running progress[value='75.0']")

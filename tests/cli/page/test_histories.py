@@ -1,6 +1,7 @@
 """Attempts are read only when they change, and always equal a fresh read."""
 
 from longhaul.cli.page.histories import Histories
+from longhaul.domain import transitions
 from longhaul.domain.lease import CommittedOutput, State
 from longhaul.domain.outcome import reopened
 from longhaul.domain.settlement import after_verdict
@@ -26,7 +27,7 @@ def test_the_history_equals_the_table_at_every_step_of_a_job(world: World) -> No
     check()
     second = started(world, world.retry(released))
     check()
-    leases.beat(second, world.clock.now(), world.clock.now())
+    leases.write(transitions.beat(second, world.clock.now(), world.clock.now()))
     check()
     world.end(second, OutcomeClass.PERMANENT, "no")
     check()
@@ -34,17 +35,19 @@ def test_the_history_equals_the_table_at_every_step_of_a_job(world: World) -> No
 
 def test_a_voided_commit_changes_the_remembered_attempt(world: World) -> None:
     lease, leases = started(world, world.claim("job")), world.parts.leases
-    committed = leases.commit(
-        lease.id, CommittedOutput(1, "pending", "s3://longhaul-data/clean/", 1, 1)
+    committed = leases.write(
+        transitions.commit(
+            lease.id, CommittedOutput(1, "pending", "s3://longhaul-data/clean/", 1, 1)
+        )
     )
     numbers, rng = world.settings.lease, world.parts.rng
     row = after_verdict(
         committed, Verdict(OutcomeClass.SUCCEEDED, ""), stage(), numbers, world.clock.now(), rng
     ).lease
-    leases.settle(committed, row)
+    leases.write(transitions.settle(committed, row))
     histories = Histories(leases)
     assert histories.of([row])[row.key][0].state is State.SUCCEEDED
-    void = leases.reopen(row, reopened(row, numbers, world.clock.now(), rng))
+    void = leases.write(transitions.reopen(row, reopened(row, numbers, world.clock.now(), rng)))
     assert histories.of([void])[row.key][0].state is State.RELEASED
     assert histories.of([void]) == leases.history([void])
 

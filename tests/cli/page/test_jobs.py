@@ -6,6 +6,7 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 
 from longhaul.cli.page.board import MAX_JOBS
+from longhaul.domain import transitions
 from longhaul.domain.verdict import OutcomeClass
 from simulation.aws.service import Answer, Call, Proceed
 from tests.builders import QUEUE_URL
@@ -102,7 +103,9 @@ def test_a_refresh_reads_only_the_index_and_the_changed_rows(
     # Running; succeeded, twice; histories of 122 jobs with 123 attempts, twice.
     assert first["dynamodb.BatchGetItem"] == 5
     world.clock.advance(2)
-    world.parts.leases.report_progress(lease.id, {"fraction": 0.9}, world.clock.now())
+    world.parts.leases.write(
+        transitions.report_progress(lease.id, {"fraction": 0.9}, world.clock.now())
+    )
     calls(world)
     assert "90 %" in visitor.read("/")
     assert calls(world) == {

@@ -184,9 +184,11 @@ class PlannedLeases:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._leases, name)
 
-    def commit(self, *arguments: Any) -> Any:
+    def write(self, transition: Any) -> Any:
+        if "output" not in transition.sets:
+            return self._leases.write(transition)
         self._plan.die_at("killed with uploads")
-        row = self._leases.commit(*arguments)
+        row = self._leases.write(transition)
         self._plan.die_at("killed after its commit")
         return row
 
