@@ -6,7 +6,7 @@ from typing import Literal, TypedDict
 
 from aws_lambda_powertools import Logger
 
-from longhaul.domain import schedule, transitions
+from longhaul.domain import beat, transitions
 from longhaul.domain.beat import End, Extend, HandOver, Kill, decide_beat
 from longhaul.domain.errors import LeaseChangedError
 from longhaul.domain.lease import AttemptId, Lease, State
@@ -89,7 +89,7 @@ class Heartbeat:
         """
         stage = self.settings.stage_or_removed(lease.stage)
         if stage.is_removed:  # its queue is gone: keep up the row alone
-            visibility_s = schedule.visibility_s(decision.wait_s, 0, self.settings.lease)
+            visibility_s = beat.visibility_s(decision.wait_s, 0, self.settings.lease)
             return self._extend(lease, Extend(None, visibility_s, decision.wait_s))
         try:
             self.leases.write(transitions.hand_over(lease.id, decision.receipt_handle))

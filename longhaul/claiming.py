@@ -15,12 +15,11 @@ from aws_lambda_powertools import Logger
 
 from longhaul.batch import Batch, Known, Messages
 from longhaul.domain import transitions
-from longhaul.domain.claim import Claim, claimed_at
+from longhaul.domain.claim import Claim, claim_without_message, claimed_at
 from longhaul.domain.errors import LeaseChangedError, NoFreeSlotError
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.message import JobMessage
 from longhaul.domain.pace import Pace
-from longhaul.domain.retry import decide_retry
 from longhaul.domain.turns import tenant_of
 from longhaul.guard import Guard
 from longhaul.log_context import about
@@ -122,7 +121,7 @@ class Claimer:
         keys = islice(self.index.open_keys(stage.name, "RELEASED"), _LOOKED_AT)
         rows = self.leases.load_many([key for key in keys if key not in but]).values()
         now = self.clock.now()
-        found = [claim for row in rows if (claim := decide_retry(row, self.timing, now))]
+        found = [claim for row in rows if (claim := claim_without_message(row, self.timing, now))]
         found.sort(key=lambda claim: claim.lease.retry_at or now)
         return found[:most]
 

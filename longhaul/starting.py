@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from aws_lambda_powertools import Logger
 
 from longhaul.batch import Batch, Closed, Messages
-from longhaul.domain import schedule, transitions
+from longhaul.domain import beat, transitions
 from longhaul.domain.claim import Claim
 from longhaul.domain.errors import LeaseChangedError
 from longhaul.domain.follow_ons import with_joins, with_next
@@ -78,8 +78,8 @@ class Starter:
         if row is None:
             return
         age_s = (self.clock.now() - row.attempt.claimed_at).total_seconds()
-        wait_s = schedule.interval_s(age_s, self.settings.lease)
-        self.messages.hold(batch, message, schedule.visibility_s(wait_s, 0, self.settings.lease))
+        wait_s = beat.interval_s(age_s, self.settings.lease)
+        self.messages.hold(batch, message, beat.visibility_s(wait_s, 0, self.settings.lease))
         logger.info(
             "running job adopted",
             extra={"lease": lease.key, "receive_count": message.receive_count},
@@ -106,8 +106,8 @@ class Starter:
         """Extend the message where the queue's visibility ends before the first beat."""
         wait_s = lease.input.first_wait_s
         held_s = (self.clock.now() - message.received_at).total_seconds()
-        if schedule.must_extend(wait_s, held_s):
-            seconds = schedule.visibility_s(wait_s, held_s, self.settings.lease)
+        if beat.must_extend(wait_s, held_s):
+            seconds = beat.visibility_s(wait_s, held_s, self.settings.lease)
             self.messages.hold(batch, message, seconds)
 
     def _is_task_left(self, claim: Claim) -> bool:

@@ -34,11 +34,11 @@ from longhaul.beat import Heartbeat
 from longhaul.claiming import Claimer
 from longhaul.dispatch import Dispatcher
 from longhaul.domain.pace import MAX_HIDDEN
-from longhaul.engines.aws_lambda.meaning import LAMBDA
+from longhaul.engines.aws_lambda.ends import LAMBDA
 from longhaul.engines.aws_lambda.tasks import Invocations
-from longhaul.engines.emr_serverless.meaning import EMR_SERVERLESS
+from longhaul.engines.emr_serverless.ends import EMR_SERVERLESS
 from longhaul.engines.emr_serverless.tasks import EmrJobRuns
-from longhaul.engines.fargate.meaning import FARGATE
+from longhaul.engines.fargate.ends import FARGATE
 from longhaul.engines.fargate.tasks import EcsTasks
 from longhaul.finish import Finisher
 from longhaul.giving_up import GivingUp

@@ -22,7 +22,7 @@ OF_FILE: Final = {
     "__init__": "core.domain",
     "engine": "core.domain",
     "listed": "core.domain",
-    "meaning": "core.domain",
+    "ends": "core.domain",
     "tasks": "core.adapters",
     "runner": "runner",
     "states": "cdk",

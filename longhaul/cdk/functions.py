@@ -19,7 +19,7 @@ ARCHITECTURE: Final = {"arm64": lambda_.Architecture.ARM_64, "x86_64": lambda_.A
 # Of the engines: what makes the stack and what begins in a task are no part of it.
 ENGINE_CODE: Final = [
     f"!longhaul/engines/{file}.py"
-    for file in ("__init__", "engine", "listed", "*/__init__", "*/meaning", "*/tasks")
+    for file in ("__init__", "engine", "listed", "*/__init__", "*/ends", "*/tasks")
 ]
 # Of the package, what functions and jobs share: use cases, domain and adapters.
 CORE_CODE: Final = [

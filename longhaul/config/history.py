@@ -2,8 +2,8 @@
 
 from typing import Final
 
+from longhaul.domain.beat import MAX_VISIBILITY_S, interval_s, visibility_s
 from longhaul.domain.request import MAX_TIMEOUT_S
-from longhaul.domain.schedule import MAX_VISIBILITY_S, interval_s, visibility_s
 from longhaul.settings import LeaseSettings
 
 EVENTS_OF_A_BEAT: Final = 9

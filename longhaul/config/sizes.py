@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from pydantic import Field, model_validator
 
-from longhaul.engines.aws_lambda.meaning import MIB_PER_VCPU
+from longhaul.engines.aws_lambda.ends import MIB_PER_VCPU
 from longhaul.settings import Model, SizeName
 
 FARGATE_MEMORY_MIB: Mapping[int, Sequence[int]] = {

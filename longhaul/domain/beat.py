@@ -1,13 +1,13 @@
-"""One beat of the heartbeat: look at the lease, decide. Pure."""
+"""The heartbeat: the wait between beats, and what one beat decides. Pure; in seconds."""
 
+import math
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
-from longhaul.domain import schedule
 from longhaul.domain.durations import format_duration
 from longhaul.domain.lease import Attempt, AttemptId, Lease
-from longhaul.settings import LeaseSettings
+from longhaul.settings import QUEUE_VISIBILITY_S, SQS_VISIBILITY_CAP_S, LeaseSettings
 
 KillReason = Literal["JobStalled", "JobCancelled", "LeaseLost"]
 """Errors with which the heartbeat branch fails; the Parallel state catches exactly these."""
@@ -64,6 +64,41 @@ BEATS_KEPT = 60
 """Beats whose times an attempt keeps: five hours of them at one every five minutes."""
 
 
+# Clocks differ, and a record of the mapping has no exact time of its receive.
+_CAP_MARGIN_S = 5
+
+MAX_VISIBILITY_S = SQS_VISIBILITY_CAP_S - _CAP_MARGIN_S
+"""What we ask SQS for at most, counted from the receive."""
+
+# The start of an execution, and a cold heartbeat.
+_FIRST_BEAT_MARGIN_S = 30
+
+
+def interval_s(age_s: float, timing: LeaseSettings) -> int:
+    """Seconds until the next beat of an attempt that is `age_s` old.
+
+    In proportion to what a crash would lose, within floor and ceiling. Whole seconds, because Step
+    Functions' Wait takes no fractions.
+    """
+    return min(
+        max(math.ceil(timing.beat_fraction * age_s), timing.beat_floor_s), timing.beat_ceiling_s
+    )
+
+
+def visibility_s(interval: int, held_s: float, timing: LeaseSettings) -> int:
+    """Visibility timeout that covers the wait `interval`, for a message received `held_s` ago.
+
+    Never past SQS's cap, which counts from the receive: SQS rejects a longer one.
+    """
+    wanted = math.ceil(timing.visibility_factor * interval + timing.visibility_margin_s)
+    return max(0, min(wanted, math.floor(MAX_VISIBILITY_S - held_s)))
+
+
+def must_extend(first_wait: int, held_s: float) -> bool:
+    """Whether a message that was received `held_s` ago would show before its job's first beat."""
+    return held_s + first_wait + _FIRST_BEAT_MARGIN_S > QUEUE_VISIBILITY_S
+
+
 def decide_beat(
     lease: Lease | None, attempt: AttemptId, timing: LeaseSettings, now: datetime
 ) -> Beat:
@@ -89,7 +124,7 @@ def decide_beat(
             "JobStalled",
             f"the task gave no sign of life within {format_duration(timing.start_timeout_s)}",
         )
-    wait_s = schedule.interval_s(age_s, timing)
+    wait_s = interval_s(age_s, timing)
     if progress_at and (now - progress_at).total_seconds() >= lease.stall_timeout_s:
         cause = _stall(lease, progress_at, now)
         if cause is not None:
@@ -97,11 +132,11 @@ def decide_beat(
         wait_s = timing.beat_floor_s
     receive = lease.receive
     if receive.receipt_handle is None or receive.received_at is None:
-        return Extend(None, schedule.visibility_s(wait_s, 0, timing), wait_s)
+        return Extend(None, visibility_s(wait_s, 0, timing), wait_s)
     held_s = (now - receive.received_at).total_seconds()
     if held_s >= timing.hand_over_age_s:
         return HandOver(receive.receipt_handle, wait_s)
-    return Extend(receive.receipt_handle, schedule.visibility_s(wait_s, held_s, timing), wait_s)
+    return Extend(receive.receipt_handle, visibility_s(wait_s, held_s, timing), wait_s)
 
 
 def _beats_for_s(attempt: Attempt, age_s: float) -> float:

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from longhaul.domain import schedule
+from longhaul.domain import beat
 from longhaul.domain.lease import Attempt, DeadRun, ExecutionInput, Lease, Receive, State
 from longhaul.domain.lineage import is_child_id
 from longhaul.domain.message import JobMessage
 from longhaul.domain.request import JobRequest
-from longhaul.engines.aws_lambda import meaning as aws_lambda
+from longhaul.engines.aws_lambda import ends as aws_lambda
 from longhaul.engines.listed import engine_for
 from longhaul.settings import LeaseSettings, Stage
 
@@ -20,6 +20,13 @@ _STOPPING = timedelta(seconds=15)
 """How often a message that was sent after a cancel looks whether the cancelled run has ended.
 
 Most end within seconds: the runner sees the mark at its next report.
+"""
+
+_MESSAGE_FIRST = timedelta(seconds=150)
+"""After the back-off. In a queue without a backlog the message itself comes within seconds.
+
+Also longer than the clocks of two functions differ: `retry_at` was written by another's, and the
+stopped task of the last attempt may run until then.
 """
 
 _DEAD_RUNS = 4
@@ -181,6 +188,19 @@ def _decide_retry(
     return Claim(next_attempt(lease, message, timing, now), replaces=lease)
 
 
+def claim_without_message(lease: Lease, timing: LeaseSettings, now: datetime) -> Claim | None:
+    """The claim of a released job's next attempt, if it is time and nothing speaks against it.
+
+    Its message comes again among all others that wait, and SQS gives out none of them first. So
+    where jobs wait for slots, a dispatcher claims the next attempt from the row alone.
+    """
+    if lease.state is not State.RELEASED or lease.is_mark or lease.is_cancelled:
+        return None
+    if lease.retry_at is None or now < lease.retry_at + _MESSAGE_FIRST:
+        return None
+    return Claim(next_attempt(lease, None, timing, now), replaces=lease)
+
+
 def new_run(
     old: Lease | None, message: JobMessage, stage: Stage, timing: LeaseSettings, now: datetime
 ) -> Lease:
@@ -204,7 +224,7 @@ def new_run(
         job=request.job or stage.job,
         size=size,
         timeout_s=timeout_s,
-        first_wait_s=schedule.interval_s(0, timing),
+        first_wait_s=beat.interval_s(0, timing),
     )
     return Lease(
         key=message.key,
@@ -270,7 +290,7 @@ def next_attempt(
     """
     changes: dict[str, Any] = {
         "attempt": old.attempt.number + 1,
-        "first_wait_s": schedule.interval_s(0, timing),
+        "first_wait_s": beat.interval_s(0, timing),
     }
     unplaced_since = _without_the_wait(old, now)
     without_spot_s = (now - (unplaced_since or now)).total_seconds()
@@ -367,7 +387,7 @@ def _started(
     now: datetime,
 ) -> Attempt:
     held_s = (now - message.received_at).total_seconds() if message else 0.0
-    visibility_s = schedule.visibility_s(execution.first_wait_s, held_s, timing)
+    visibility_s = beat.visibility_s(execution.first_wait_s, held_s, timing)
     return Attempt(
         number=number, claimed_at=now, lease_expires_at=now + timedelta(seconds=visibility_s)
     )

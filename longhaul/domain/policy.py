@@ -21,7 +21,7 @@ from longhaul.domain.paths import (
 from longhaul.domain.quoting import cut, name_of
 from longhaul.domain.request import MAX_PROBLEMS, JobRequest, read_request
 from longhaul.domain.tables import is_table, parse_table, parse_table_input
-from longhaul.engines.aws_lambda import meaning as aws_lambda
+from longhaul.engines.aws_lambda import ends as aws_lambda
 from longhaul.engines.listed import engine_named
 from longhaul.settings import RuntimeSettings, SizeName, Stage
 

@@ -1,28 +1,35 @@
-"""A retry that does not wait for its message. Pure.
+"""How long a job waits for its next attempt. Pure; in seconds."""
 
-The message of a released job comes again among all others that wait, and SQS gives out none of them
-first. So where jobs wait for slots, a dispatcher claims the next attempt of a job from its row,
-without a message in hand.
-"""
+import math
+import random
 
-from datetime import datetime, timedelta
-
-from longhaul.domain.claim import Claim, next_attempt
-from longhaul.domain.lease import Lease, State
 from longhaul.settings import LeaseSettings
 
-_MESSAGE_FIRST = timedelta(seconds=150)
-"""After the back-off. In a queue without a backlog the message itself comes within seconds.
 
-Also longer than the clocks of two functions differ: `retry_at` was written by another's, and the
-stopped task of the last attempt may run until then.
-"""
+def back_off_s(tries: int, timing: LeaseSettings, rng: random.Random) -> int:
+    """Seconds until the next attempt after `tries` unsuccessful ones: exponential with full jitter.
+
+    None after 0, as for the first interruption. Source: AWS Architecture Blog, "Exponential Backoff
+    And Jitter".
+    """
+    if tries == 0:
+        return 0
+    ceiling = min(timing.backoff_cap_s, timing.backoff_base_s * 2 ** min(tries - 1, 20))
+    return math.ceil(rng.uniform(0, ceiling))
 
 
-def decide_retry(lease: Lease, timing: LeaseSettings, now: datetime) -> Claim | None:
-    """The claim of a released job's next attempt, if it is time and nothing speaks against it."""
-    if lease.state is not State.RELEASED or lease.is_mark or lease.is_cancelled:
-        return None
-    if lease.retry_at is None or now < lease.retry_at + _MESSAGE_FIRST:
-        return None
-    return Claim(next_attempt(lease, None, timing, now), replaces=lease)
+def unplaced_wait_s(waited_s: float, timing: LeaseSettings, rng: random.Random) -> int:
+    """Seconds until the next attempt of a job that could not be placed for `waited_s`.
+
+    Exponential with full jitter like `back_off_s`, by the time instead of a number of tries.
+    """
+    ceiling = min(timing.backoff_cap_s, max(timing.backoff_base_s, waited_s))
+    return math.ceil(rng.uniform(0, ceiling))
+
+
+def stop_clearance_s(timing: LeaseSettings) -> int:
+    """Seconds after which a stopped task is gone.
+
+    Its successor starts no sooner, so that attempts never overlap.
+    """
+    return timing.stop_timeout_s + timing.stop_margin_s

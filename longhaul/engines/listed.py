@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from longhaul.engines.aws_lambda.meaning import LAMBDA, SIZE
-from longhaul.engines.emr_serverless.meaning import EMR_SERVERLESS
+from longhaul.engines.aws_lambda.ends import LAMBDA, SIZE
+from longhaul.engines.emr_serverless.ends import EMR_SERVERLESS
 from longhaul.engines.engine import Engine
-from longhaul.engines.fargate.meaning import FARGATE
+from longhaul.engines.fargate.ends import FARGATE
 
 ENGINES: tuple[Engine, ...] = (FARGATE, LAMBDA, EMR_SERVERLESS)
 

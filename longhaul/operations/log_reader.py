@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from longhaul.domain.history import AttemptRecord, log_stream
-from longhaul.engines.aws_lambda.meaning import LAMBDA, request_id
+from longhaul.engines.aws_lambda.ends import LAMBDA, request_id
 from longhaul.engines.listed import engine_of
 from longhaul.operations.ports import JobLogs, LogEvent
 from longhaul.ports import Clock

@@ -20,7 +20,7 @@ from longhaul.adapters.publisher import S3Publisher
 from longhaul.adapters.s3 import S3Requests
 from longhaul.adapters.tables import publisher_of, tables_of
 from longhaul.domain.lease import AttemptId
-from longhaul.engines.emr_serverless.meaning import reference
+from longhaul.engines.emr_serverless.ends import reference
 from longhaul.ports import Background, Clock
 from longhaul.runner import json_logs
 from longhaul.runner.attempt import AttemptRunner, Load, Spark

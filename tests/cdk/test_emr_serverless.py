@@ -17,7 +17,7 @@ from longhaul.config.context import load
 from longhaul.config.settings import SettingsError
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.request import MAX_TIMEOUT_S
-from longhaul.engines.emr_serverless.meaning import attempt_of, name_of
+from longhaul.engines.emr_serverless.ends import attempt_of, name_of
 from longhaul.settings import VARIABLE, RuntimeSettings
 from tests.cdk.synthesis import Synthesis, synthesize
 from tests.cdk.test_grants import ARN, TABLE, WRITES_OBJECTS

@@ -11,7 +11,7 @@ from statelint.problem import ProblemType
 
 from longhaul.config.context import load
 from longhaul.config.settings import SettingsError
-from longhaul.engines.aws_lambda.meaning import MAX_TIMEOUT_S
+from longhaul.engines.aws_lambda.ends import MAX_TIMEOUT_S
 from longhaul.settings import VARIABLE, RuntimeSettings
 from tests.cdk.calls import calls_of
 from tests.cdk.synthesis import Synthesis

@@ -25,7 +25,7 @@ from longhaul.domain.lease import Lease, Owed, State
 from longhaul.domain.message import Message
 from longhaul.domain.settlement import after_verdict
 from longhaul.domain.verdict import Evidence, OutcomeClass, Verdict
-from longhaul.engines.aws_lambda.meaning import reference
+from longhaul.engines.aws_lambda.ends import reference
 from longhaul.settings import VARIABLE, RuntimeSettings, Stage
 from longhaul.wiring import Wiring
 from simulation.aws.account import (

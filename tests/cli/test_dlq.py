@@ -8,7 +8,7 @@ from longhaul.domain import attributes
 from longhaul.domain.attributes import text
 from longhaul.domain.message import Message
 from longhaul.domain.verdict import Evidence
-from longhaul.engines.aws_lambda.meaning import ended, ends_by
+from longhaul.engines.aws_lambda.ends import ended, ends_by
 from longhaul.operations.letter import explanation_of
 from simulation.aws.service import Call, Proceed, client_error
 from simulation.aws.sqs.batch import EntryFault

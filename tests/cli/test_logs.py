@@ -5,7 +5,7 @@ import pytest
 from longhaul.domain import transitions
 from longhaul.domain.lease import Lease
 from longhaul.domain.verdict import OutcomeClass
-from longhaul.engines.aws_lambda.meaning import reference
+from longhaul.engines.aws_lambda.ends import reference
 from tests.cli.conftest import World
 
 GROUP = "/longhaul/jobs"

@@ -10,7 +10,7 @@ from longhaul.domain import transitions
 from longhaul.domain.lease import Owed, State
 from longhaul.domain.lineage import Group, Lineage
 from longhaul.domain.verdict import OutcomeClass
-from longhaul.engines.aws_lambda.meaning import ends_by
+from longhaul.engines.aws_lambda.ends import ends_by
 from tests.builders import QUEUE_URL, stage
 from tests.cli.conftest import World
 

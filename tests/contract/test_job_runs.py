@@ -14,7 +14,7 @@ from moto.backends import get_backend
 from longhaul.adapters.tasks import AllTasks
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.verdict import StoppedTask
-from longhaul.engines.emr_serverless.meaning import name_of, reference
+from longhaul.engines.emr_serverless.ends import name_of, reference
 from longhaul.engines.emr_serverless.tasks import EmrJobRuns
 from longhaul.local.emr_driver import JobRunObserver, JobRunSpec
 from longhaul.local.moto_repairs import emr_job_runs

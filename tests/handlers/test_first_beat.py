@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from longhaul.domain import schedule
+from longhaul.domain import beat
 from longhaul.settings import LeaseSettings
 from tests.handlers.conftest import deployed
 from tests.handlers.life import Life
@@ -21,7 +21,7 @@ def test_the_message_stays_invisible_until_the_first_beat_has_come(
         row = life.row("january")
         life.start_work(row)
         # A beat that is as late as the margin allows.
-        stack.aws.clock.advance(schedule.interval_s(0, stack.settings.lease) + 30)
+        stack.aws.clock.advance(beat.interval_s(0, stack.settings.lease) + 30)
         assert stack.messages() == (0, 1)
         life.beat(row)
         stack.aws.clock.advance(floor_s + 30)
@@ -41,4 +41,4 @@ def test_a_claim_extends_only_where_the_queues_visibility_would_not_do(
 
 
 def test_the_usual_first_beat_comes_in_time_after_a_slow_batch() -> None:
-    assert not schedule.must_extend(schedule.interval_s(0, LeaseSettings()), 60)
+    assert not beat.must_extend(beat.interval_s(0, LeaseSettings()), 60)

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from longhaul.engines.aws_lambda import runner
-from longhaul.engines.aws_lambda.meaning import ends_by
+from longhaul.engines.aws_lambda.ends import ends_by
 from longhaul.engines.aws_lambda.runner import (
     ExecutionEnvironment,
     JobEnded,

@@ -190,12 +190,12 @@ FOLDERS = sorted(each.parent for each in (ROOT / "longhaul" / "engines").glob("*
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_every_engine_has_the_same_files(folder: Path) -> None:
     files = {file.stem for file in folder.glob("*.*")} - {"settings"}
-    assert files == {"__init__", "construct", "meaning", "runner", "states", "tasks"}
+    assert files == {"__init__", "construct", "ends", "runner", "states", "tasks"}
 
 
 def test_every_engine_is_listed() -> None:
     listed = {each.classify.__module__ for each in ENGINES}
-    assert listed == {f"longhaul.engines.{folder.name}.meaning" for folder in FOLDERS}
+    assert listed == {f"longhaul.engines.{folder.name}.ends" for folder in FOLDERS}
 
 
 def test_the_name_of_every_file_of_engines_tells_its_layer() -> None:

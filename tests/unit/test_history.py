@@ -8,8 +8,8 @@ import pytest
 from longhaul.domain import history
 from longhaul.domain.history import KEPT, ended, latest, log_stream, remembered
 from longhaul.domain.lease import AttemptId, State
-from longhaul.engines.aws_lambda import meaning as aws_lambda
-from longhaul.engines.emr_serverless.meaning import (
+from longhaul.engines.aws_lambda import ends as aws_lambda
+from longhaul.engines.emr_serverless.ends import (
     attempt_of,
     exit_code_in,
     name_in,

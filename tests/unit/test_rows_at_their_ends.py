@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from longhaul.domain.claim import Claim
+from longhaul.domain.claim import Claim, claim_without_message
 from longhaul.domain.giving_up import IN_A_ROW, MAX_ERRORS, explained, given_up
 from longhaul.domain.lease import Lease, Owed, State
 from longhaul.domain.removed_stage import ended, without_retry
-from longhaul.domain.retry import decide_retry
 from longhaul.domain.verdict import OutcomeClass, Verdict
 from longhaul.settings import LeaseSettings
 from tests.builders import NOW, changed, running
@@ -21,7 +20,7 @@ DUE = NOW + timedelta(seconds=150)
 
 
 def test_retry_is_claimed_from_its_row_when_its_message_had_time_to_come() -> None:
-    claim = decide_retry(RELEASED, TIMING, DUE)
+    claim = claim_without_message(RELEASED, TIMING, DUE)
 
     assert isinstance(claim, Claim)
     assert claim.replaces == RELEASED
@@ -44,7 +43,7 @@ def test_retry_is_claimed_from_its_row_when_its_message_had_time_to_come() -> No
 def test_retry_waits_for_its_message_while_it_is_early_or_anything_speaks_against_it(
     changes: dict[str, Any],
 ) -> None:
-    assert decide_retry(changed(RELEASED, **changes), TIMING, DUE) is None
+    assert claim_without_message(changed(RELEASED, **changes), TIMING, DUE) is None
 
 
 @pytest.mark.parametrize(

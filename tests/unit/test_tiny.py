@@ -19,7 +19,7 @@ from longhaul.domain.policy import parse_request
 from longhaul.domain.request import read_request
 from longhaul.domain.settlement import after_verdict, without_tiny
 from longhaul.domain.verdict import Evidence, OutcomeClass, Verdict
-from longhaul.engines.aws_lambda.meaning import (
+from longhaul.engines.aws_lambda.ends import (
     LAMBDA,
     MAX_RUN_S,
     MAX_TIMEOUT_S,

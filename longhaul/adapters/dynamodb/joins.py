@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any
 from aws_lambda_powertools import Logger
 from botocore.exceptions import ClientError
 
-from longhaul.adapters.dynamodb.conflicts import Conflicts, has_failed
 from longhaul.adapters.dynamodb.item import (
     Item,
     deserialize,
@@ -34,6 +33,7 @@ from longhaul.adapters.dynamodb.item import (
     serialized,
 )
 from longhaul.adapters.dynamodb.table import PARTITION_KEY, SORT_KEY, TTL
+from longhaul.adapters.dynamodb.writes import Conflicts, has_failed
 from longhaul.adapters.errors import code_of
 from longhaul.domain.follow_ons import Complete, Replaced
 from longhaul.domain.lineage import Lineage

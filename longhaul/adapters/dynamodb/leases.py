@@ -7,12 +7,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from longhaul.adapters.dynamodb import item as items
-from longhaul.adapters.dynamodb.conflicts import TRIES
 from longhaul.adapters.dynamodb.item import mine, serialize, update_expression
 from longhaul.adapters.dynamodb.reads import BATCH_GET, Reads, rows_of
 from longhaul.adapters.dynamodb.slots import DynamoSlots, slots_key
 from longhaul.adapters.dynamodb.table import TTL
-from longhaul.adapters.dynamodb.writes import ConditionalWrites, condition, own_write
+from longhaul.adapters.dynamodb.writes import TRIES, ConditionalWrites, condition, own_write
 from longhaul.domain import transitions
 from longhaul.domain.claim import cancelled, cancelled_before_claim
 from longhaul.domain.errors import LeaseChangedError, UnreadableRowError

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from longhaul.adapters.dynamodb.conflicts import Conflicts
 from longhaul.adapters.dynamodb.item import (
     deserialize,
     milliseconds,
@@ -22,6 +21,7 @@ from longhaul.adapters.dynamodb.item import (
     time_of,
     update_expression,
 )
+from longhaul.adapters.dynamodb.writes import Conflicts
 from longhaul.adapters.errors import code_of
 from longhaul.domain.pace import Pace, Room, SlotUse
 from longhaul.domain.turns import Turns

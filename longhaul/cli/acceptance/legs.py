@@ -14,7 +14,7 @@ from typing import Final
 from longhaul.cli.acceptance.cases import Case, Disturbance
 from longhaul.domain.history import AttemptRecord
 from longhaul.domain.lease import State
-from longhaul.domain.schedule import stop_clearance_s
+from longhaul.domain.retry import stop_clearance_s
 from longhaul.settings import LeaseSettings
 
 # What AWS takes, in seconds. Long polls return at once; a dispatcher that starts cold loads for two

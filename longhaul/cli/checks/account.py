@@ -5,7 +5,7 @@ from typing import Any
 
 from longhaul.cli.checks.finding import Finding, ok, problem, skipped, warning
 from longhaul.cli.target import Target
-from longhaul.engines.aws_lambda import meaning as aws_lambda
+from longhaul.engines.aws_lambda import ends as aws_lambda
 from longhaul.settings import StageSettings
 
 NEEDED: Mapping[str, Sequence[str]] = {

@@ -6,7 +6,7 @@ from longhaul.cli.display.text import age, moment_text
 from longhaul.domain.durations import format_duration
 from longhaul.domain.history import log_stream
 from longhaul.domain.lease import Lease, State
-from longhaul.engines.aws_lambda.meaning import LAMBDA, ends_by
+from longhaul.engines.aws_lambda.ends import LAMBDA, ends_by
 from longhaul.engines.listed import engine_of
 from longhaul.operations.find import moment_of
 from longhaul.operations.view import shown_state

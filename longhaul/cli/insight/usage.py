@@ -10,7 +10,7 @@ from datetime import datetime
 from longhaul.domain.history import AttemptRecord
 from longhaul.domain.lease import CommittedOutput
 from longhaul.domain.pace import LOOKS, MEAN_JITTER
-from longhaul.engines.aws_lambda.meaning import SIZE
+from longhaul.engines.aws_lambda.ends import SIZE
 from longhaul.settings import LeaseSettings, RuntimeSettings, TaskSize
 
 # Each state entered is a transition: RunUnderLease, RunOnFargate, FirstWait, Settle, Outcome, Done,

@@ -13,7 +13,7 @@ from longhaul.cdk.functions import ARCHITECTURE, named_for_sam
 from longhaul.cdk.grants import allow
 from longhaul.config.settings import Settings
 from longhaul.config.sizes import TinySize
-from longhaul.engines.aws_lambda.meaning import LAMBDA, MAX_RUN_S
+from longhaul.engines.aws_lambda.ends import LAMBDA, MAX_RUN_S
 from longhaul.engines.aws_lambda.states import lambda_states
 from longhaul.engines.states import JobStates
 from longhaul.settings import VARIABLE

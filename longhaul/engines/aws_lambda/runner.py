@@ -25,7 +25,7 @@ from uuid import uuid4
 import psutil
 
 from longhaul.domain.lease import AttemptId
-from longhaul.engines.aws_lambda.meaning import MIB_PER_VCPU, ended, reference
+from longhaul.engines.aws_lambda.ends import MIB_PER_VCPU, ended, reference
 from longhaul.runner import json_logs
 from longhaul.runner.resources import Resources, resources
 from longhaul.runner.spark.gateway import CONNECTION, ENDED, Gateway, printable

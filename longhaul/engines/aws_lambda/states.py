@@ -1,6 +1,6 @@
 """A job on Lambda: one invocation. Imports no CDK."""
 
-from longhaul.engines.aws_lambda.meaning import LAMBDA
+from longhaul.engines.aws_lambda.ends import LAMBDA
 from longhaul.engines.states import JobStates, run_job
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 
 from longhaul.domain.verdict import StoppedTask
-from longhaul.engines.aws_lambda.meaning import ends_by
+from longhaul.engines.aws_lambda.ends import ends_by
 from longhaul.ports import RunningTask
 
 

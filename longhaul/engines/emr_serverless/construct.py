@@ -19,7 +19,7 @@ from longhaul.config import requirements
 from longhaul.config.project import Project
 from longhaul.config.settings import Settings, SettingsError
 from longhaul.config.sizes import Size
-from longhaul.engines.emr_serverless.meaning import EMR_SERVERLESS
+from longhaul.engines.emr_serverless.ends import EMR_SERVERLESS
 from longhaul.engines.emr_serverless.settings import EmrSettings
 from longhaul.engines.emr_serverless.states import EmrJobRun, emr_states
 from longhaul.engines.states import JobStates

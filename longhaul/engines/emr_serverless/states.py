@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from longhaul.domain.request import MAX_TIMEOUT_S
-from longhaul.engines.emr_serverless.meaning import EMR_SERVERLESS
+from longhaul.engines.emr_serverless.ends import EMR_SERVERLESS
 from longhaul.engines.states import JobStates, run_job, when
 from longhaul.settings import SizeName
 
@@ -39,7 +39,7 @@ def emr_states(emr: EmrJobRun, partition: str) -> JobStates:
         "ExecutionRoleArn": run["ExecutionRoleArn"],
         # One attempt has one execution and one job run, even if StartJobRun is repeated.
         "ClientToken.$": "$$.Execution.Name",
-        # The form that `longhaul.engines.emr_serverless.meaning` reads: the driver does not know
+        # The form that `longhaul.engines.emr_serverless.ends` reads: the driver does not know
         # its id.
         "Name.$": "States.Format('{} {} {}', $.key, $.run, $.attempt)",
         "ExecutionTimeoutMinutes": JOB_RUN_TIMEOUT_MINUTES,

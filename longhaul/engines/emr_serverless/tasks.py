@@ -7,7 +7,7 @@ from botocore.exceptions import ClientError
 
 from longhaul.adapters.errors import code_of
 from longhaul.domain.verdict import StoppedTask
-from longhaul.engines.emr_serverless.meaning import attempt_of, name_in, reference
+from longhaul.engines.emr_serverless.ends import attempt_of, name_in, reference
 from longhaul.ports import RunningTask
 
 # States of a job run that runs, or will run.

@@ -16,7 +16,7 @@ from longhaul.cdk.network import Network
 from longhaul.config.project import Project
 from longhaul.config.settings import Settings
 from longhaul.config.sizes import FARGATE_FREE_DISK_GIB, Size
-from longhaul.engines.fargate.meaning import CONTAINER, FARGATE
+from longhaul.engines.fargate.ends import CONTAINER, FARGATE
 from longhaul.engines.fargate.states import fargate_states
 from longhaul.engines.states import JobStates
 from longhaul.settings import VARIABLE, SizeName

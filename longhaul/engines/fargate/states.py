@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from longhaul.engines.fargate.meaning import CONTAINER, FARGATE
+from longhaul.engines.fargate.ends import CONTAINER, FARGATE
 from longhaul.engines.states import JobStates, run_job
 
 

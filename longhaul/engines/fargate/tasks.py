@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 from longhaul.adapters.errors import code_of, message_of
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.verdict import Evidence, StoppedTask
-from longhaul.engines.fargate.meaning import job_container
+from longhaul.engines.fargate.ends import job_container
 from longhaul.ports import RunningTask
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ _BEAT: Final = "longhaul/domain/beat.py"
 _CLAIM: Final = "longhaul/domain/claim.py"
 _DISPATCH: Final = "longhaul/dispatch.py"
 _TRANSITIONS: Final = "longhaul/domain/transitions.py"
-_SCHEDULE: Final = "longhaul/domain/schedule.py"
 
 MESSAGES: Final = (
     Mutant(
@@ -25,7 +24,7 @@ MESSAGES: Final = (
     ),
     Mutant(
         "the 12 hour limit of SQS is ignored",
-        _SCHEDULE,
+        _BEAT,
         "return max(0, min(wanted, math.floor(MAX_VISIBILITY_S - held_s)))",
         "return wanted",
         also=Mutant(
@@ -37,7 +36,7 @@ MESSAGES: Final = (
     ),
     Mutant(
         "extensions grow with the age of the receive",
-        _SCHEDULE,
+        _BEAT,
         "timing.visibility_factor * interval + timing.visibility_margin_s)",
         "timing.visibility_factor * interval + timing.visibility_margin_s + 20 * held_s)",
     ),

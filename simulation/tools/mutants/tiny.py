@@ -4,7 +4,7 @@ from typing import Final
 
 from simulation.tools.mutants.mutant import Mutant
 
-_LAMBDA: Final = "longhaul/engines/aws_lambda/meaning.py"
+_LAMBDA: Final = "longhaul/engines/aws_lambda/ends.py"
 _SETTLEMENT: Final = "longhaul/domain/settlement.py"
 
 TINY: Final = (
@@ -41,7 +41,7 @@ TINY: Final = (
     Mutant(
         "an invocation is called gone while it may run",
         "longhaul/engines/aws_lambda/tasks.py",
-        "is_gone=self._clock.now() >= gone_by",
+        "is_gone=self._aws_time() >= gone_by",
         "is_gone=True",
     ),
     Mutant(

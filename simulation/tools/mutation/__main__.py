@@ -39,7 +39,7 @@ _MODULES = (
     "longhaul/adapters/*/*.py",
     "longhaul/engines/listed.py",
     # Its constructs and states make the template. A snapshot notices any change of that.
-    "longhaul/engines/*/meaning.py",
+    "longhaul/engines/*/ends.py",
     "longhaul/engines/*/runner.py",
     "longhaul/engines/*/settings.py",
     "longhaul/engines/*/tasks.py",

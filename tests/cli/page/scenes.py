@@ -3,11 +3,11 @@
 import random
 from datetime import timedelta
 
-from longhaul.domain import schedule, transitions
+from longhaul.domain import beat, transitions
 from longhaul.domain.lease import CommittedOutput, Lease
 from longhaul.domain.lineage import Group, Lineage
 from longhaul.domain.verdict import OutcomeClass
-from longhaul.engines.fargate.meaning import FARGATE
+from longhaul.engines.fargate.ends import FARGATE
 from longhaul.operations.cancel import Canceller
 from tests.cli.conftest import World
 
@@ -45,11 +45,11 @@ def started(
 
 
 def works(world: World, lease: Lease, seconds: float) -> Lease:
-    """Advance the clock, with the beats of the schedule."""
+    """Advance the clock, with the beats of the beat."""
     until, leases = world.clock.now() + timedelta(seconds=seconds), world.parts.leases
     while True:
         age_s = (world.clock.now() - lease.attempt.claimed_at).total_seconds()
-        wait_s = schedule.interval_s(age_s, world.settings.lease)
+        wait_s = beat.interval_s(age_s, world.settings.lease)
         if world.clock.now() + timedelta(seconds=wait_s) >= until:
             break
         world.clock.advance(wait_s)

@@ -11,7 +11,7 @@ from longhaul.cli.target import Target
 from longhaul.domain.lineage import Lineage
 from longhaul.domain.message import Message
 from longhaul.domain.verdict import OutcomeClass
-from longhaul.engines.fargate.meaning import FARGATE
+from longhaul.engines.fargate.ends import FARGATE
 from simulation.aws.service import Answer, Call, Proceed
 from tests.builders import stage
 from tests.cli.conftest import PLACE, World
