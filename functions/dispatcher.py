@@ -31,7 +31,7 @@ def handle(
     An unknown queue or a malformed record raises, so that the mapping deletes nothing.
     """
     records = event["Records"]
-    stage = dispatcher.settings.stage_of_queue(records[0]["eventSourceARN"])
+    stage = dispatcher.context.settings.stage_of_queue(records[0]["eventSourceARN"])
     kept = dispatcher.dispatch(stage, [_delivery(record) for record in records], until)
     return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in kept]}
 
@@ -39,7 +39,7 @@ def handle(
 @logger.inject_lambda_context
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     dispatcher = build()
-    until = deadline(context.get_remaining_time_in_millis(), dispatcher.clock)
+    until = deadline(context.get_remaining_time_in_millis(), dispatcher.context.clock)
     return handle(event, dispatcher, until)
 
 

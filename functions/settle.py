@@ -45,4 +45,6 @@ def handle(
 @logger.inject_lambda_context
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, str]:
     settler = build()
-    return handle(event, settler, deadline(context.get_remaining_time_in_millis(), settler.clock))
+    return handle(
+        event, settler, deadline(context.get_remaining_time_in_millis(), settler.context.clock)
+    )

@@ -41,4 +41,6 @@ def handle(
 @logger.inject_lambda_context
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     sweeper = build()
-    return handle(event, sweeper, deadline(context.get_remaining_time_in_millis(), sweeper.clock))
+    return handle(
+        event, sweeper, deadline(context.get_remaining_time_in_millis(), sweeper.context.clock)
+    )

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from longhaul.context import Context
 from longhaul.domain.ancestry import is_child, is_noted
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.follow_ons import join_key, seal_of, with_stored
@@ -10,8 +11,7 @@ from longhaul.domain.lease import Lease
 from longhaul.domain.lineage import Lineage, fan_out_problem, is_child_id
 from longhaul.domain.message import JobMessage
 from longhaul.domain.request import JobRequest
-from longhaul.ports import Joins, Leases, Requests
-from longhaul.settings import RuntimeSettings, Stage
+from longhaul.settings import Stage
 
 _FORGED = "lineage: is Longhaul's own, and no success led to this job: leave it out"
 _RESERVED = (
@@ -22,10 +22,7 @@ _RESERVED = (
 
 @dataclass(frozen=True, kw_only=True)
 class Ancestry:
-    settings: RuntimeSettings
-    leases: Leases
-    joins: Joins
-    requests: Requests
+    context: Context
 
     def proven(self, message: JobMessage, stage: Stage, row: Lease | None) -> JobRequest:
         """A message's request, with the inputs of a join, if its lineage may enter the job's row.
@@ -47,7 +44,7 @@ class Ancestry:
             self._check(request.lineage, message, stage)
         if request.lineage.inputs_ref is None:
             return request
-        stored = self.requests.get_inputs(request.lineage.inputs_ref)
+        stored = self.context.requests.get_inputs(request.lineage.inputs_ref)
         if stored is None:
             # Written when the last member has arrived. Before that, nothing sends this job.
             raise InvalidRequestError([_FORGED])
@@ -78,10 +75,10 @@ class Ancestry:
         if lineage.inputs_ref is None or not lineage.groups:
             return None
         key = join_key(stage.name, lineage.parent, lineage.groups[-1].run)
-        return self.joins.noted_lineage(key)
+        return self.context.joins.noted_lineage(key)
 
     def _is_child(self, lineage: Lineage, job_id: str, stage: Stage) -> bool:
-        parent = self.leases.load(lineage.parent)
+        parent = self.context.leases.load(lineage.parent)
         if parent is None or not self._may_lead_to(parent, stage):
             return False
         return is_child(lineage, job_id, stage, parent, self._emitted(parent))
@@ -93,7 +90,9 @@ class Ancestry:
             return {}
         if output.emitted is not None:
             return output.emitted
-        return self.requests.count_emitted(output.emitted_ref)  # of the version before the field
+        return self.context.requests.count_emitted(
+            output.emitted_ref
+        )  # of the version before the field
 
     def _may_lead_to(self, parent: Lease, stage: Stage) -> bool:
         """Whether the parent's stage leads to this one, or did when the job was sent.
@@ -102,5 +101,7 @@ class Ancestry:
         """
         if seal_of(parent) is not None or stage.join:
             return True
-        next_stages = (each.next for each in self.settings.stages if each.name == parent.stage)
+        next_stages = (
+            each.next for each in self.context.settings.stages if each.name == parent.stage
+        )
         return stage.name in next(next_stages, (stage.name,))

@@ -9,12 +9,12 @@ from datetime import datetime, timedelta
 
 from aws_lambda_powertools import Logger
 
+from longhaul.context import Context
 from longhaul.domain import notice
 from longhaul.domain.dead_letter import Reason
 from longhaul.domain.errors import NoticeRefusedError, NotNotifiedError, TimeUpError
 from longhaul.domain.lease import Lease
 from longhaul.metrics import NoticeMetric
-from longhaul.ports import Clock, Metrics, Notices
 from longhaul.settings import Stage
 
 logger = Logger(child=True)
@@ -38,9 +38,7 @@ nothing else.
 
 @dataclass(frozen=True, kw_only=True)
 class Announcer:
-    clock: Clock
-    notices: Notices
-    metrics: Metrics
+    context: Context
     hung: dict[str, datetime] = field(default_factory=dict)  # when a target did not answer, by ARN
 
     def ended(self, lease: Lease, stage: Stage, until: datetime | None = None) -> None:
@@ -61,7 +59,7 @@ class Announcer:
             raise
         except Exception as error:
             # Any error: a mistake of the target's must not keep the job's message for ever.
-            now = self.clock.now()
+            now = self.context.clock.now()
             tried_for = now - (lease.untold_at or now)
             most = REFUSED_FOR if isinstance(error, NoticeRefusedError) else UNREACHED_FOR
             if tried_for < most:
@@ -87,7 +85,7 @@ class Announcer:
         """
         if stage.notify is None:
             return
-        told = notice.refused(stage.name, reason, message_id, self.clock.now())
+        told = notice.refused(stage.name, reason, message_id, self.context.clock.now())
         try:
             self._send(stage.notify, told, until)
         except Exception:
@@ -101,19 +99,19 @@ class Announcer:
             TimeUpError: `until` has passed, and the target was not asked.
             NotNotifiedError: nor was it asked, because it did not answer a moment ago.
         """
-        began_at = self.clock.now()
+        began_at = self.context.clock.now()
         if until is not None and began_at >= until:
             raise TimeUpError
         hung_at = self.hung.get(target)
         if hung_at is not None and began_at - hung_at < _SPARED_FOR:
             raise NotNotifiedError("the target did not answer a moment ago")
         try:
-            self.notices.send(target, told)
+            self.context.notices.send(target, told)
         except Exception:
-            ended_at = self.clock.now()
+            ended_at = self.context.clock.now()
             if ended_at - began_at >= _HANGS:
                 self.hung[target] = ended_at
             raise
 
     def _count(self, stage: Stage) -> None:
-        self.metrics.put({NoticeMetric.LOST: 1}, stage=stage.name)
+        self.context.metrics.put({NoticeMetric.LOST: 1}, stage=stage.name)

@@ -1,6 +1,5 @@
 """A batch of deliveries, and what happens to its messages."""
 
-import random
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -9,6 +8,7 @@ from functools import partial
 from aws_lambda_powertools import Logger
 
 from longhaul.announcing import Announcer
+from longhaul.context import Context
 from longhaul.domain.claim import Claim, Finish
 from longhaul.domain.dead_letter import Reason, dead_letter
 from longhaul.domain.lease import AttemptId, Lease, joined_ref
@@ -16,8 +16,7 @@ from longhaul.domain.message import JobMessage, Message, renewal
 from longhaul.domain.pace import MAX_HIDDEN, Room, deferrals_s
 from longhaul.domain.turns import tenant_of
 from longhaul.metrics import Metric, StageMetric
-from longhaul.ports import Clock, JobQueue, Leases, Requests
-from longhaul.settings import LeaseSettings, Stage
+from longhaul.settings import Stage
 
 logger = Logger(child=True)
 
@@ -89,18 +88,13 @@ class Messages:
     The mapping deletes every message that is not kept.
     """
 
-    timing: LeaseSettings
-    clock: Clock
-    rng: random.Random
-    queue: JobQueue
-    leases: Leases
-    requests: Requests
+    context: Context
     announcer: Announcer
     most_hidden: int = MAX_HIDDEN
 
     def hold(self, batch: Batch, message: JobMessage, seconds: int) -> None:
         """Make the message visible after these seconds."""
-        self.queue.set_visibility(batch.stage.queue_url, message.receipt_handle, seconds)
+        self.context.queue.set_visibility(batch.stage.queue_url, message.receipt_handle, seconds)
 
     def postpone(self, batch: Batch, message: JobMessage, seconds: int) -> None:
         """As `hold`, for a message that may come so often that it wears out."""
@@ -114,11 +108,11 @@ class Messages:
         after the send leaves both: they are of one chain, in which a later message replaces an
         earlier one. Returns whether there is a copy.
         """
-        if not message.wears_out(self.timing, self.clock.now()):
+        if not message.wears_out(self.context.timing, self.context.clock.now()):
             return False
         self._keep_proof(message)
         copy = renewal(message.content, message.chain, message.key, message.first_sent_at)
-        self.queue.send(batch.stage.queue_url, copy)
+        self.context.queue.send(batch.stage.queue_url, copy)
         batch.kept.discard(message.message_id)
         logger.info(
             "message renewed",
@@ -137,14 +131,17 @@ class Messages:
             return
         openers = (group.of for group in lineage.groups if group.opens)  # they prove joins to come
         for key in dict.fromkeys((lineage.parent, *openers)):
-            self.leases.keep(key, self.clock.now())
+            self.context.leases.keep(key, self.context.clock.now())
         ref = joined_ref(message.key)
-        if lineage.inputs_ref == ref and (inputs := self.requests.get_inputs(ref)) is not None:
-            self.requests.put_inputs(ref, inputs)
+        if (
+            lineage.inputs_ref == ref
+            and (inputs := self.context.requests.get_inputs(ref)) is not None
+        ):
+            self.context.requests.put_inputs(ref, inputs)
 
     def dead_letter(self, batch: Batch, message_id: str, content: Message, reason: Reason) -> None:
         """Send first, delete afterwards: a crash in between sends it twice, and loses nothing."""
-        self.queue.send(batch.stage.dead_letter_queue_url, dead_letter(content, reason))
+        self.context.queue.send(batch.stage.dead_letter_queue_url, dead_letter(content, reason))
         batch.struck_off(message_id, reason)
         logger.warning(
             "dead-lettered",
@@ -168,20 +165,24 @@ class Messages:
         waited, because its turn may come long before the backlog is done; those with the ids
         `soon` as soon as can be.
         """
-        depth = self.queue.depth(batch.stage.queue_url)
+        depth = self.context.queue.depth(batch.stage.queue_url)
         waiting = max(len(messages), depth.visible + depth.hidden - batch.room.running)
-        likely_wait_s = waiting * batch.room.gap_s(self.clock.now())
+        likely_wait_s = waiting * batch.room.gap_s(self.context.clock.now())
         if depth.hidden >= self.most_hidden:
             likely_wait_s = 0
-        seconds = list(deferrals_s(len(messages), likely_wait_s, self.timing, self.rng))
-        now = self.clock.now()
+        seconds = list(
+            deferrals_s(len(messages), likely_wait_s, self.context.timing, self.context.rng)
+        )
+        now = self.context.clock.now()
         for n, message in enumerate(messages):
             tenant = tenant_of(message.content.group_id)
             if batch.room.turns.has_others(tenant, now):
                 waited_s = (now - message.first_sent_at).total_seconds()
                 due_s = 0 if message.message_id in soon else waited_s
-                seconds[n] = min(seconds[n], *deferrals_s(1, due_s, self.timing, self.rng))
+                seconds[n] = min(
+                    seconds[n], *deferrals_s(1, due_s, self.context.timing, self.context.rng)
+                )
         handles = [message.receipt_handle for message in messages]
-        self.queue.set_visibility_many(
+        self.context.queue.set_visibility_many(
             batch.stage.queue_url, dict(zip(handles, seconds, strict=True))
         )

@@ -6,13 +6,12 @@ from typing import Literal, TypedDict
 
 from aws_lambda_powertools import Logger
 
+from longhaul.context import Context
 from longhaul.domain import beat, transitions
 from longhaul.domain.beat import End, Extend, HandOver, Kill, decide_beat
 from longhaul.domain.errors import LeaseChangedError
 from longhaul.domain.lease import AttemptId, Lease, State
 from longhaul.metrics import StageMetric
-from longhaul.ports import Clock, JobQueue, Leases, Metrics
-from longhaul.settings import RuntimeSettings
 
 logger = Logger(child=True)
 
@@ -30,11 +29,7 @@ class BeatResult(TypedDict):
 
 @dataclass(frozen=True, kw_only=True)
 class Heartbeat:
-    settings: RuntimeSettings
-    clock: Clock
-    leases: Leases
-    queue: JobQueue
-    metrics: Metrics
+    context: Context
 
     def beat(self, attempt: AttemptId) -> BeatResult:
         """Extend the lease of a job that lives.
@@ -42,9 +37,9 @@ class Heartbeat:
         Errors of AWS are raised: the state machine retries, then skips the beat. Neither harms the
         job.
         """
-        lease = self.leases.load(attempt.key)
-        now = self.clock.now()
-        decision = decide_beat(lease, attempt, self.settings.lease, now)
+        lease = self.context.leases.load(attempt.key)
+        now = self.context.clock.now()
+        decision = decide_beat(lease, attempt, self.context.timing, now)
         if isinstance(decision, Kill):
             logger.warning(
                 "beat ends the job", extra={"reason": decision.reason, "cause": decision.cause}
@@ -55,7 +50,7 @@ class Heartbeat:
             return BeatResult(next="end", wait_s=0, cause="")
         if expires_at := lease.attempt.lease_expires_at:
             left_s = (expires_at - now).total_seconds()
-            self.metrics.put({StageMetric.LEASE_LEFT: left_s}, stage=lease.stage)
+            self.context.metrics.put({StageMetric.LEASE_LEFT: left_s}, stage=lease.stage)
         if isinstance(decision, Extend):
             return self._extend(lease, decision)
         return self._hand_over(lease, decision)
@@ -63,8 +58,10 @@ class Heartbeat:
     def _extend(self, lease: Lease, decision: Extend) -> BeatResult:
         handle = decision.receipt_handle
         if handle is not None:
-            visibility = self.queue.set_visibility(
-                self.settings.stage_or_removed(lease.stage).queue_url, handle, decision.visibility_s
+            visibility = self.context.queue.set_visibility(
+                self.context.settings.stage_or_removed(lease.stage).queue_url,
+                handle,
+                decision.visibility_s,
             )
             if visibility == "beyond_limit":
                 return self._hand_over(lease, HandOver(handle, decision.wait_s))
@@ -72,9 +69,9 @@ class Heartbeat:
                 # The visibility lapsed, or the message was received again: the dispatcher finds
                 # this live lease and adopts the receive. The job runs on.
                 logger.info("the handle no longer holds the message", extra={"lease": lease.key})
-        now = self.clock.now()
+        now = self.context.clock.now()
         try:
-            self.leases.write(
+            self.context.leases.write(
                 transitions.beat(lease, now, now + timedelta(seconds=decision.visibility_s))
             )
         except LeaseChangedError as error:
@@ -87,16 +84,16 @@ class Heartbeat:
 
         The dispatcher receives it, finds the live lease, and adopts the new receive.
         """
-        stage = self.settings.stage_or_removed(lease.stage)
+        stage = self.context.settings.stage_or_removed(lease.stage)
         if stage.is_removed:  # its queue is gone: keep up the row alone
-            visibility_s = beat.visibility_s(decision.wait_s, 0, self.settings.lease)
+            visibility_s = beat.visibility_s(decision.wait_s, 0, self.context.timing)
             return self._extend(lease, Extend(None, visibility_s, decision.wait_s))
         try:
-            self.leases.write(transitions.hand_over(lease.id, decision.receipt_handle))
+            self.context.leases.write(transitions.hand_over(lease.id, decision.receipt_handle))
         except LeaseChangedError:
             # It was adopted or settled a moment ago: the next beat decides.
-            return BeatResult(next="wait", wait_s=self.settings.lease.beat_floor_s, cause="")
-        self.queue.set_visibility(stage.queue_url, decision.receipt_handle, 0)
+            return BeatResult(next="wait", wait_s=self.context.timing.beat_floor_s, cause="")
+        self.context.queue.set_visibility(stage.queue_url, decision.receipt_handle, 0)
         return BeatResult(next="wait", wait_s=decision.wait_s, cause="")
 
     def _undo(self, lease: Lease, handle: str | None, current: Lease | None) -> None:
@@ -111,6 +108,6 @@ class Heartbeat:
             # Restore the full back-off: `retry_at` was written by settle's clock, so the elapsed
             # part is unknown.
             seconds = round((current.retry_at - current.settled_at).total_seconds())
-            self.queue.set_visibility(
-                self.settings.stage_or_removed(lease.stage).queue_url, handle, seconds
+            self.context.queue.set_visibility(
+                self.context.settings.stage_or_removed(lease.stage).queue_url, handle, seconds
             )

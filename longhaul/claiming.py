@@ -14,6 +14,7 @@ from typing import TypeVar
 from aws_lambda_powertools import Logger
 
 from longhaul.batch import Batch, Known, Messages
+from longhaul.context import Context
 from longhaul.domain import transitions
 from longhaul.domain.claim import Claim, claim_without_message, claimed_at
 from longhaul.domain.errors import LeaseChangedError, NoFreeSlotError
@@ -23,8 +24,7 @@ from longhaul.domain.pace import Pace
 from longhaul.domain.turns import tenant_of
 from longhaul.guard import Guard
 from longhaul.log_context import about
-from longhaul.ports import Background, Clock, LeaseIndex, Leases, Slots
-from longhaul.settings import LeaseSettings, Stage
+from longhaul.settings import Stage
 from longhaul.starting import Starter
 
 logger = Logger(child=True)
@@ -37,15 +37,10 @@ _LOOKED_AT = 100
 
 @dataclass(frozen=True, kw_only=True)
 class Claimer:
-    timing: LeaseSettings
-    clock: Clock
-    leases: Leases
-    slots: Slots
-    index: LeaseIndex
+    context: Context
     messages: Messages
     starter: Starter
     guard: Guard
-    background: Background
 
     def in_turn(self, batch: Batch) -> list[tuple[JobMessage, Claim]]:
         """The claims that may take the free slots, taken out of those that wait.
@@ -58,7 +53,7 @@ class Claimer:
         places = [place for place in range(len(waiting)) if place not in retries]
         tenants = [tenant_of(waiting[place][0].content.group_id) for place in places]
         free = batch.room.free - len(chosen)
-        turns = batch.room.turns.in_turn(tenants, free, batch.room.slots, self.clock.now())
+        turns = batch.room.turns.in_turn(tenants, free, batch.room.slots, self.context.clock.now())
         chosen += [places[n] for n in turns]
         for place in sorted(chosen, reverse=True):  # other threads may append meanwhile
             del batch.waiting[place]
@@ -69,17 +64,17 @@ class Claimer:
 
         A message whose slot another dispatcher took waits again.
         """
-        pace = batch.room.after(len(claims), self.clock.now())
+        pace = batch.room.after(len(claims), self.context.clock.now())
         tasks = [partial(self._claim, message, claim, batch, pace) for message, claim in claims]
-        changed = self.background.run_all(tasks, at_once=len(tasks))
+        changed = self.context.background.run_all(tasks, at_once=len(tasks))
         return [known for known in changed if known is not None]
 
     def _claim(self, message: JobMessage, claim: Claim, batch: Batch, pace: Pace) -> Known | None:
-        now = self.clock.now()
+        now = self.context.clock.now()
         if batch.is_over(now):
             return None
         with self.guard.message(batch, message):
-            timed = claimed_at(claim, message, batch.stage, self.timing, now)
+            timed = claimed_at(claim, message, batch.stage, self.context.timing, now)
             try:
                 with about(timed.lease.id):
                     self.starter.start(message, timed, batch, _of(message, batch, pace))
@@ -98,7 +93,7 @@ class Claimer:
         claims = self._due(batch.stage, batch.room.free, but=here)
         if not claims:
             return
-        pace = batch.room.after(len(claims), self.clock.now())
+        pace = batch.room.after(len(claims), self.context.clock.now())
 
         def start(claim: Claim) -> None:
             with about(claim.lease.id):
@@ -110,18 +105,22 @@ class Claimer:
                     # Any error: the sweeper starts what was claimed, and the others go on.
                     logger.exception("could not start this retry")
 
-        self.background.run_all([partial(start, claim) for claim in claims], at_once=len(claims))
-        batch.room = self.slots.room(batch.stage, self.clock.now())
+        self.context.background.run_all(
+            [partial(start, claim) for claim in claims], at_once=len(claims)
+        )
+        batch.room = self.context.slots.room(batch.stage, self.context.clock.now())
 
     def _due(self, stage: Stage, most: int, *, but: Collection[str]) -> list[Claim]:
         """The claims of at most `most` jobs, the longest due first.
 
         `but`: keys of jobs whose messages are in hand.
         """
-        keys = islice(self.index.open_keys(stage.name, "RELEASED"), _LOOKED_AT)
-        rows = self.leases.load_many([key for key in keys if key not in but]).values()
-        now = self.clock.now()
-        found = [claim for row in rows if (claim := claim_without_message(row, self.timing, now))]
+        keys = islice(self.context.index.open_keys(stage.name, "RELEASED"), _LOOKED_AT)
+        rows = self.context.leases.load_many([key for key in keys if key not in but]).values()
+        now = self.context.clock.now()
+        found = [
+            claim for row in rows if (claim := claim_without_message(row, self.context.timing, now))
+        ]
         found.sort(key=lambda claim: claim.lease.retry_at or now)
         return found[:most]
 
@@ -138,17 +137,17 @@ class Claimer:
         batch.rarely_seen += [
             message.message_id
             for message in waiting
-            if message.comes_rarely(self.timing, self.clock.now())
+            if message.comes_rarely(self.context.timing, self.context.clock.now())
         ]
         tasks = [
             partial(self._note_seen, message, claim.replaces, batch)
             for message, claim in without_slot
         ]
-        self.background.run_all(tasks, at_once=len(tasks))
+        self.context.background.run_all(tasks, at_once=len(tasks))
 
     def _marked(self, batch: Batch, waiting: Collection[JobMessage]) -> set[str]:
         """Mark the tenants that wait beside others; the ids of the messages that keep the marks."""
-        turns, now = batch.room.turns, self.clock.now()
+        turns, now = batch.room.turns, self.context.clock.now()
         keepers: dict[str, str] = {}
         for message in waiting:
             tenant = tenant_of(message.content.group_id)
@@ -156,7 +155,7 @@ class Claimer:
                 keepers.setdefault(tenant, message.message_id)
         if keepers:
             try:
-                self.slots.mark_waiting(batch.stage, keepers.keys(), now)
+                self.context.slots.mark_waiting(batch.stage, keepers.keys(), now)
             except Exception:  # a hint: the next look gives it
                 logger.exception("could not mark who waits", extra={"stage": batch.stage.name})
         return set(keepers.values())
@@ -166,18 +165,18 @@ class Claimer:
 
         Not at every receive, because the message may wait for a slot for days.
         """
-        now = self.clock.now()
+        now = self.context.clock.now()
         if row is None or row.state is not State.RELEASED or batch.is_over(now):
             return
-        if row.unseen_for(now) >= timedelta(seconds=self.timing.missing_after_s / 2):
+        if row.unseen_for(now) >= timedelta(seconds=self.context.timing.missing_after_s / 2):
             # Suppressed: it was claimed or cancelled a moment ago.
             with self.guard.message(batch, message), suppress(LeaseChangedError):
-                self.leases.write(transitions.note_seen(row, now))
+                self.context.leases.write(transitions.note_seen(row, now))
 
     def _waited_s(self, message: JobMessage, row: Lease | None) -> float:
         """Seconds since the job was sent, or since its last attempt ended."""
         ended_at = row.settled_at if row and row.state is State.RELEASED else None
-        return (self.clock.now() - (ended_at or message.first_sent_at)).total_seconds()
+        return (self.context.clock.now() - (ended_at or message.first_sent_at)).total_seconds()
 
 
 def _is_retry(row: Lease | None) -> bool:

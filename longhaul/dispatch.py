@@ -18,6 +18,7 @@ from aws_lambda_powertools import Logger
 from longhaul.ancestry import Ancestry
 from longhaul.batch import Batch, Closed, Known, Messages
 from longhaul.claiming import Claimer
+from longhaul.context import Context
 from longhaul.deadline import left_s
 from longhaul.domain import transitions
 from longhaul.domain.claim import (
@@ -43,8 +44,7 @@ from longhaul.domain.verdict import Evidence
 from longhaul.finish import Finisher
 from longhaul.guard import Guard
 from longhaul.log_context import about
-from longhaul.ports import Background, Clock, Leases, Metrics, Slots
-from longhaul.settings import RuntimeSettings, Stage
+from longhaul.settings import Stage
 from longhaul.settle import Settler
 from longhaul.starting import Starter
 
@@ -67,10 +67,7 @@ _UNTOLD_S = 900
 
 @dataclass(frozen=True, kw_only=True)
 class Dispatcher:
-    settings: RuntimeSettings
-    clock: Clock
-    leases: Leases
-    slots: Slots
+    context: Context
     messages: Messages
     starter: Starter
     claimer: Claimer
@@ -78,8 +75,6 @@ class Dispatcher:
     finisher: Finisher
     ancestry: Ancestry
     guard: Guard
-    metrics: Metrics
-    background: Background
 
     def dispatch(
         self, stage: Stage, deliveries: Sequence[Delivery], until: datetime | None = None
@@ -91,17 +86,17 @@ class Dispatcher:
         """
         batch = Batch(stage, {delivery.message_id for delivery in deliveries}, until)
         try:
-            self.background.run_all(
+            self.context.background.run_all(
                 [partial(self._dispatch, deliveries, batch)],
                 at_once=1,
-                within_s=left_s(until, self.clock),
+                within_s=left_s(until, self.context.clock),
             )
         except Exception:
             # Any error of a call for all of them, as in an outage, or the end of the time. The
             # answer still says what may be deleted.
             logger.exception("the rest of this batch stays in the queue")
         if values := batch.measured():
-            self.metrics.put(values, stage=stage.name)
+            self.context.metrics.put(values, stage=stage.name)
         return [delivery.message_id for delivery in deliveries if delivery.message_id in batch.kept]
 
     def _dispatch(self, deliveries: Iterable[Delivery], batch: Batch) -> None:
@@ -113,13 +108,13 @@ class Dispatcher:
         finally:
             # In an outage the claims end early, and what was dead-lettered before is told still.
             notices = self.messages.notices(batch)
-            self.background.run_all(notices, at_once=max(1, len(notices)))
+            self.context.background.run_all(notices, at_once=max(1, len(notices)))
 
     def _read(self, deliveries: Iterable[Delivery], batch: Batch) -> list[JobMessage]:
         """The deliveries that are requests. A body that is none is dead-lettered at once."""
         messages: list[JobMessage] = []
         for delivery in deliveries:
-            now = self.clock.now()
+            now = self.context.clock.now()
             if batch.is_over(now):
                 break
             with self.guard.delivery(batch, delivery):
@@ -137,11 +132,11 @@ class Dispatcher:
         row that cannot be read belongs to a version that is no longer deployed, or not yet. Its
         message waits for that version, and is renewed as often as that takes.
         """
-        rows, batch.room = self.leases.survey(
-            [each.key for each in messages], batch.stage, self.clock.now()
+        rows, batch.room = self.context.leases.survey(
+            [each.key for each in messages], batch.stage, self.context.clock.now()
         )
         firsts = {each.key: each for each in reversed(messages)}.values()
-        later = Postpone(self.clock.now() + _UNREADABLE)
+        later = Postpone(self.context.clock.now() + _UNREADABLE)
         unreadable = [(each, None, later) for each in firsts if each.key in rows.unreadable]
         self._act_on_all(unreadable, batch)
         return [(each, rows.get(each.key)) for each in firsts if each.key not in rows.unreadable]
@@ -162,20 +157,20 @@ class Dispatcher:
     def _decide(self, message: JobMessage, row: Lease | None, batch: Batch) -> Decided | None:
         """What the message means for its job; None when that cannot be decided."""
         with self.guard.message(batch, message):
-            sent, now = believed(message, row), self.clock.now()
-            return message, row, decide_claim(row, sent, batch.stage, self.settings.lease, now)
+            sent, now = believed(message, row), self.context.clock.now()
+            return message, row, decide_claim(row, sent, batch.stage, self.context.timing, now)
         return None
 
     def _act_on_all(self, decided: Sequence[Decided], batch: Batch) -> list[Known]:
         """Act in parallel; returns the messages to decide on again, with the rows of now."""
         tasks = [partial(self._act, *each, batch) for each in decided]
-        changed = self.background.run_all(tasks, at_once=max(1, len(tasks)))
+        changed = self.context.background.run_all(tasks, at_once=max(1, len(tasks)))
         return [known for known in changed if known is not None]
 
     def _act(
         self, message: JobMessage, row: Lease | None, decision: Decision, batch: Batch
     ) -> Known | None:
-        if batch.is_over(self.clock.now()):
+        if batch.is_over(self.context.clock.now()):
             return None
         with self.guard.message(batch, message):
             try:
@@ -217,7 +212,7 @@ class Dispatcher:
                 batch.kept.discard(message.message_id)
             case Postpone(until=until):
                 self.messages.postpone(
-                    batch, message, round((until - self.clock.now()).total_seconds())
+                    batch, message, round((until - self.context.clock.now()).total_seconds())
                 )
             case Duplicate():
                 logger.info(
@@ -236,14 +231,14 @@ class Dispatcher:
 
     def _end_waiting(self, waiting: Lease, covered: JobMessage | None) -> Lease:
         """End a cancelled job; returns its row. `covered`: the message that ends with it."""
-        ended = cancel_waiting(waiting, self.clock.now())
+        ended = cancel_waiting(waiting, self.context.clock.now())
         if covered is not None:
             # A cancel mark made before the first claim has no lineage. Take the message's, so that
             # a correction keeps its place in the join.
-            stage = self.settings.stage(waiting.stage)
+            stage = self.context.settings.stage(waiting.stage)
             lineage = waiting.lineage or self.ancestry.lineage_of(covered, stage, waiting)
             ended = replace(adopted(ended, covered), lineage=lineage)
-        self.leases.write(transitions.end_waiting(waiting, ended))
+        self.context.leases.write(transitions.end_waiting(waiting, ended))
         return ended
 
     def _is_allowed(self, message: JobMessage, row: Lease | None, batch: Batch) -> bool:
@@ -254,7 +249,7 @@ class Dispatcher:
         try:
             require_room(message.content)
             request = self.ancestry.proven(message, batch.stage, row)
-            check_policy(request, self.settings, batch.stage)
+            check_policy(request, self.context.settings, batch.stage)
         except InvalidRequestError as error:
             reason = refusal("invalid_request", str(error), message.sent_at, message.key)
             self.messages.dead_letter(batch, message.message_id, message.content, reason)
@@ -267,29 +262,29 @@ class Dispatcher:
         A publication may take minutes, and a notice hang: no claim waits for it. What had to be
         finished before its claim is claimed in the next round.
         """
-        while (batch.waiting or batch.slow) and not batch.is_over(self.clock.now()):
+        while (batch.waiting or batch.slow) and not batch.is_over(self.context.clock.now()):
             slow, batch.slow = batch.slow, []
             tasks: list[Callable[[], None]] = [
                 partial(self._claim, batch),
                 *([partial(self._do_slowly, slow, batch)] if slow else []),
                 *self.messages.notices(batch),
             ]
-            self.background.run_all(tasks, at_once=len(tasks))
+            self.context.background.run_all(tasks, at_once=len(tasks))
             if batch.waiting:
-                batch.room = self.slots.room(batch.stage, self.clock.now())
+                batch.room = self.context.slots.room(batch.stage, self.context.clock.now())
 
     def _claim(self, batch: Batch) -> None:
         """Claim what waits while slots are free; put the rest back at once."""
         try:
             self.claimer.claim_retries(batch)
-            while not batch.is_over(self.clock.now()):
+            while not batch.is_over(self.context.clock.now()):
                 claims = self.claimer.in_turn(batch)
                 # Nothing waits, no slot is free, or the free ones are left to other tenants.
                 if not claims:
                     break
                 self._handle(self.claimer.claim(claims, batch), batch)
                 if batch.waiting:
-                    batch.room = self.slots.room(batch.stage, self.clock.now())
+                    batch.room = self.context.slots.room(batch.stage, self.context.clock.now())
             self.claimer.put_back(batch)
         except Exception:
             # Any error of a call for all of them: they come again when their visibility lapses.
@@ -303,7 +298,7 @@ class Dispatcher:
         function's memory.
         """
         for message, what in slow:
-            if batch.is_over(self.clock.now()):
+            if batch.is_over(self.context.clock.now()):
                 return
             with self.guard.message(batch, message):
                 match what:
@@ -329,7 +324,7 @@ class Dispatcher:
         """Seconds until a message looks again whether what its row owes is done."""
         if ended.untold_at is None:
             return _OWED_S
-        untold_s = round((self.clock.now() - ended.untold_at).total_seconds())
+        untold_s = round((self.context.clock.now() - ended.untold_at).total_seconds())
         return max(_OWED_S, min(_UNTOLD_S, untold_s))
 
     def _finish_first(self, message: JobMessage, ended: Lease, batch: Batch) -> None:

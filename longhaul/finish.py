@@ -15,6 +15,7 @@ from math import ceil
 from aws_lambda_powertools import Logger
 
 from longhaul.announcing import Announcer
+from longhaul.context import Context
 from longhaul.deadline import left_s
 from longhaul.domain import transitions
 from longhaul.domain.dead_letter import Reason, dead_letter, reason_of
@@ -41,9 +42,8 @@ from longhaul.domain.lease import Lease, Owed, State, job_key
 from longhaul.domain.message import Message, follow_on
 from longhaul.domain.verdict import shorten
 from longhaul.giving_up import GivingUp
-from longhaul.ports import Clock, Executions, JobQueue, Joins, Leases, Requests
 from longhaul.publication import Publication
-from longhaul.settings import RuntimeSettings, Stage
+from longhaul.settings import Stage
 
 logger = Logger(child=True)
 
@@ -58,14 +58,8 @@ class Finisher:
     State first, then SQS: a crash in between leaves the act owed, and it is repeated.
     """
 
-    settings: RuntimeSettings
-    clock: Clock
-    leases: Leases
-    joins: Joins
-    queue: JobQueue
-    requests: Requests
+    context: Context
     publication: Publication
-    executions: Executions
     announcer: Announcer
     giving_up: GivingUp
 
@@ -81,7 +75,9 @@ class Finisher:
             refused: Refusals = []
             try:
                 self._do(owed, lease, until, refused)
-                lease = self.leases.write(transitions.strike(lease, owed, self.clock.now()))
+                lease = self.context.leases.write(
+                    transitions.strike(lease, owed, self.context.clock.now())
+                )
             except NotNotifiedError:
                 return self._untold(lease, until)
             except UnfinishedError as error:
@@ -107,8 +103,8 @@ class Finisher:
         """
         handle = lease.receive.receipt_handle
         if handle is not None:
-            stage = self.settings.stage_or_removed(lease.stage)
-            self.queue.set_visibility(stage.queue_url, handle, seconds)
+            stage = self.context.settings.stage_or_removed(lease.stage)
+            self.context.queue.set_visibility(stage.queue_url, handle, seconds)
 
     def settled(self, lease: Lease, retry_in_s: int | None, until: datetime | None = None) -> Lease:
         """After the write that ended an attempt: release the message, or finish."""
@@ -122,7 +118,9 @@ class Finisher:
         if lease.untold_at is not None:
             return lease
         try:
-            return self.leases.write(transitions.note_untold(lease, self.clock.now()))
+            return self.context.leases.write(
+                transitions.note_untold(lease, self.context.clock.now())
+            )
         except LeaseChangedError as error:
             return self._changed(lease, error.current, until)
 
@@ -135,7 +133,7 @@ class Finisher:
             reopened = self.publication.reopen(lease)
         except LeaseChangedError as error:
             return self._changed(lease, error.current, until)
-        wait_s = left_s(reopened.retry_at, self.clock) or 0
+        wait_s = left_s(reopened.retry_at, self.context.clock) or 0
         settled = self.settled(reopened, ceil(max(0, wait_s)), until)
         self.publication.discard(lease)
         return settled
@@ -161,19 +159,19 @@ class Finisher:
         if owed is Owed.DEAD_LETTER:
             self._send_in_part(lease)
         # A message that cannot be deleted comes again, and the dispatcher's answer deletes it.
-        return self.leases.write(transitions.strike(lease, owed, self.clock.now()))
+        return self.context.leases.write(transitions.strike(lease, owed, self.context.clock.now()))
 
     def _send_in_part(self, lease: Lease) -> None:
-        queue_url = self.settings.stage(lease.stage).dead_letter_queue_url
-        content = partial(self.requests.get, lease.request_ref)
+        queue_url = self.context.settings.stage(lease.stage).dead_letter_queue_url
+        content = partial(self.context.requests.get, lease.request_ref)
         self.giving_up.send(queue_url, content, self._reason_of(lease))
 
     def _reason_of(self, lease: Lease) -> Reason:
-        arn = self.executions.arn(lease.id.execution_name)
+        arn = self.context.executions.arn(lease.id.execution_name)
         return reason_of(lease, arn, self._log_location(lease))
 
     def _do(self, owed: Owed, lease: Lease, until: datetime | None, refused: Refusals) -> None:
-        stage = self.settings.stage_or_removed(lease.stage)
+        stage = self.context.settings.stage_or_removed(lease.stage)
         match owed:
             case Owed.PUBLISH:
                 if lease.attempt.published_at is None:
@@ -185,15 +183,17 @@ class Finisher:
             case Owed.DEAD_LETTER if lease.last_class == INTERNAL_ERROR:
                 self._send_in_part(lease)
             case Owed.DEAD_LETTER:
-                letter = dead_letter(self.requests.get(lease.request_ref), self._reason_of(lease))
-                self.queue.send(stage.dead_letter_queue_url, letter)
+                letter = dead_letter(
+                    self.context.requests.get(lease.request_ref), self._reason_of(lease)
+                )
+                self.context.queue.send(stage.dead_letter_queue_url, letter)
             case Owed.DELETE:
                 # Every end owes this last, so the notice needs no debt of its own.
                 self.announcer.ended(lease, stage, until)
                 # Without a handle that holds the message, it comes again, and the dispatcher
                 # deletes it because its row has ended.
                 if lease.receive.receipt_handle is not None:
-                    self.queue.delete(stage.queue_url, lease.receive.receipt_handle)
+                    self.context.queue.delete(stage.queue_url, lease.receive.receipt_handle)
 
     def _follow_on(self, lease: Lease, refused: Refusals) -> None:
         """Send what follows a success, and start the joins that it completes.
@@ -202,11 +202,11 @@ class Finisher:
         """
         emitted, output = None, lease.attempt.output
         if output and output.emitted_ref:
-            emitted = self.requests.get_emitted(output.emitted_ref)
+            emitted = self.context.requests.get_emitted(output.emitted_ref)
         sent: Counter[str] = Counter()
 
         def messages(jobs: Iterable[FollowOn]) -> Iterator[Message]:
-            group_id = self.requests.get(lease.request_ref).group_id
+            group_id = self.context.requests.get(lease.request_ref).group_id
             for job in jobs:
                 sent[job.stage] += 1
                 yield follow_on(job.body, lease.ended_at, group_id)
@@ -218,11 +218,11 @@ class Finisher:
         # a function's memory.
         jobs_to_send = chain(self._jobs(lease, emitted, refused), started)
         for name, jobs in groupby(jobs_to_send, key=lambda job: job.stage):
-            stage = self.settings.stage_or_removed(name)
+            stage = self.context.settings.stage_or_removed(name)
             if stage.is_removed:
                 self._dead_letter_orphans(lease, name, messages(jobs), refused)
                 continue
-            for message, why in self.queue.send_many(stage.queue_url, messages(jobs)):
+            for message, why in self.context.queue.send_many(stage.queue_url, messages(jobs)):
                 reason = self._dead_letter_unsendable(
                     stage, message, f"SQS refuses this job: {why}"
                 )
@@ -230,7 +230,7 @@ class Finisher:
         logger.info("followed on", extra={"lease": lease.key, "jobs": dict(sent)})
 
     def _jobs(self, lease: Lease, emitted: Emitted | None, refused: Refusals) -> Iterator[FollowOn]:
-        for each in follow_ons(lease, emitted, self.settings):
+        for each in follow_ons(lease, emitted, self.context.settings):
             job = each if isinstance(each, FollowOn) else self._arrive(each, refused)
             if job:
                 yield job
@@ -239,7 +239,7 @@ class Finisher:
         self, lease: Lease, name: str, messages: Iterable[Message], refused: Refusals
     ) -> None:
         """Dead-letter what the job emitted for a stage that was taken out since, in its own."""
-        stage = self.settings.stage_or_removed(lease.stage)
+        stage = self.context.settings.stage_or_removed(lease.stage)
         why = (
             f"stage {name} was taken out: submit this request to another, without job_id and"
             " lineage (of a join, lineage.inputs_ref names the object with its inputs)"
@@ -262,8 +262,8 @@ class Finisher:
         self, lease: Lease, emitted: Emitted | None, refused: Refusals
     ) -> Iterator[FollowOn]:
         """The jobs of the joins that wait for nothing more."""
-        for each in replaced(lease, emitted, self.settings):
-            complete = self.joins.note_success(each, self.clock.now())
+        for each in replaced(lease, emitted, self.context.settings):
+            complete = self.context.joins.note_success(each, self.context.clock.now())
             if complete is not None:
                 outputs, noted = complete.outputs, complete.lineage
                 join = replace(each.join, lineage=noted) if noted else each.join
@@ -276,15 +276,17 @@ class Finisher:
         if isinstance(arrival, Join):
             return self._start(arrival, {}, 0, refused)
         join, size = arrival.join, arrival.size
-        outputs = self.joins.arrive(join.key, arrival.n, size, arrival.output, self.clock.now())
+        outputs = self.context.joins.arrive(
+            join.key, arrival.n, size, arrival.output, self.context.clock.now()
+        )
         return None if outputs is None else self._start(join, outputs, size, refused)
 
     def _start(
         self, join: Join, outputs: Mapping[int, str], size: int, refused: Refusals
     ) -> FollowOn | None:
-        opener = None if join.lineage.seal else self.leases.load(join.of)
-        found = joined(join, outputs, size, opener, self.settings)
-        self.requests.put_inputs(found.inputs_ref, found.inputs)
+        opener = None if join.lineage.seal else self.context.leases.load(join.of)
+        found = joined(join, outputs, size, opener, self.context.settings)
+        self.context.requests.put_inputs(found.inputs_ref, found.inputs)
         if problem := _problem_of(found):
             refused.append(self._refuse(found, problem))
             return None
@@ -293,8 +295,8 @@ class Finisher:
     def _refuse(self, join: Joined, why: str) -> tuple[Stage, Reason]:
         """Dead-letter a join that lacks inputs: it must neither start nor be forgotten."""
         reason = Reason(kind="incomplete_join", reason=why, key=join.key)
-        stage = self.settings.stage(join.job.stage)
-        self.queue.send(
+        stage = self.context.settings.stage(join.job.stage)
+        self.context.queue.send(
             stage.dead_letter_queue_url, dead_letter(Message(join.job.body, {}), reason)
         )
         logger.warning("a join cannot start: dead-lettered", extra={"lease": join.key})
@@ -307,8 +309,8 @@ class Finisher:
         """
         stream = log_stream(lease.attempt)
         if stream is None:
-            return self.settings.job_log_group if lease.attempt.task_arn else None
-        return f"{self.settings.job_log_group}:{stream}"
+            return self.context.settings.job_log_group if lease.attempt.task_arn else None
+        return f"{self.context.settings.job_log_group}:{stream}"
 
 
 def _problem_of(join: Joined) -> str | None:

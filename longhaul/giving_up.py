@@ -10,39 +10,36 @@ from dataclasses import dataclass, replace
 
 from aws_lambda_powertools import Logger
 
+from longhaul.context import Context
 from longhaul.domain import attributes, transitions
 from longhaul.domain.dead_letter import Reason, dead_letter
 from longhaul.domain.errors import LeaseChangedError
 from longhaul.domain.giving_up import given_up
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.message import Message
-from longhaul.ports import Clock, JobQueue, Leases, Troubles
 
 logger = Logger(child=True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class GivingUp:
-    clock: Clock
-    leases: Leases
-    queue: JobQueue
-    troubles: Troubles
+    context: Context
 
     def is_due(self, key: str, place: str, error: Exception) -> bool:
         """Count an error of a job; whether the job is to be given up."""
-        return self.troubles.is_hopeless(key, place, error, self.clock.now())
+        return self.context.troubles.is_hopeless(key, place, error, self.context.clock.now())
 
     def end(self, lease: Lease, error: Exception) -> Lease:
         """Make the row DEAD, with a dead letter owed; returns the row that `finish` then does.
 
         A row that changed meanwhile is left alone: something else went on with the job.
         """
-        after = given_up(lease, error, self.leases.aws_time())
+        after = given_up(lease, error, self.context.leases.aws_time())
         try:
             if lease.state is State.RUNNING:
-                self.leases.write(transitions.settle(lease, after))
+                self.context.leases.write(transitions.settle(lease, after))
             else:
-                self.leases.write(transitions.end_waiting(lease, after))
+                self.context.leases.write(transitions.end_waiting(lease, after))
         except LeaseChangedError as changed:
             return changed.current or lease
         logger.error("job given up", extra={"lease": lease.key, "error": type(error).__name__})
@@ -64,9 +61,9 @@ class GivingUp:
         parts = (content, lambda: _with_id_alone(content()), lambda: explanation)
         for part in parts:
             try:
-                self.queue.send(queue_url, dead_letter(part(), reason))
+                self.context.queue.send(queue_url, dead_letter(part(), reason))
             except Exception as error:
-                if part is parts[-1] or not self.troubles.counts(error):
+                if part is parts[-1] or not self.context.troubles.counts(error):
                     raise
                 logger.exception("dead letter not sent whole", extra={"lease": reason.key})
             else:

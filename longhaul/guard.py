@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from aws_lambda_powertools import Logger
 
 from longhaul.batch import Batch
+from longhaul.context import Context
 from longhaul.domain.dead_letter import Reason, refusal
 from longhaul.domain.giving_up import INTERNAL_ERROR, explained
 from longhaul.domain.lease import State, with_handle
@@ -17,7 +18,6 @@ from longhaul.domain.message import Delivery, JobMessage, Message
 from longhaul.finish import Finisher
 from longhaul.giving_up import GivingUp
 from longhaul.log_context import about
-from longhaul.ports import Leases
 
 logger = Logger(child=True)
 
@@ -27,7 +27,7 @@ _NOT_GIVEN_UP = "not given up: the next error does"
 
 @dataclass(frozen=True, kw_only=True)
 class Guard:
-    leases: Leases
+    context: Context
     finisher: Finisher
     giving_up: GivingUp
 
@@ -71,7 +71,7 @@ class Guard:
         """
         if not self.giving_up.is_due(message.key, message.message_id, error):
             return
-        row = self.leases.load(message.key)
+        row = self.context.leases.load(message.key)
         if row is None or not row.receive.is_of(message.message_id, message.chain):
             text = explained(error, "no run could be started")
             reason = refusal(INTERNAL_ERROR, text, message.sent_at, message.key)

@@ -10,19 +10,17 @@ gone then makes the commit void.
                0                                            30 min
 """
 
-import random
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from aws_lambda_powertools import Logger
 
+from longhaul.context import Context
 from longhaul.domain import transitions
 from longhaul.domain.errors import UploadsGoneError, VoidCommitError
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.outcome import reopened
 from longhaul.metrics import Metric, StageMetric
-from longhaul.ports import Clock, Leases, Metrics, Publisher
-from longhaul.settings import LeaseSettings
 
 logger = Logger(child=True)
 
@@ -34,12 +32,7 @@ LOOK_AGAIN_AFTER = timedelta(minutes=30)
 class Publication:
     """Publishes what ended rows owe, in any function."""
 
-    timing: LeaseSettings
-    clock: Clock
-    rng: random.Random
-    leases: Leases
-    publisher: Publisher
-    metrics: Metrics
+    context: Context
 
     def publish(self, lease: Lease, until: datetime | None) -> None:
         """Publish the row's committed output; repeatable.
@@ -52,16 +45,16 @@ class Publication:
         output, gone_at = lease.attempt.output, lease.attempt.gone_at
         if output is None:
             raise AssertionError(f"{lease.key} owes a publish without a commit")
-        now = self.clock.now()
+        now = self.context.clock.now()
         rests = gone_at is not None and now - gone_at < LOOK_AGAIN_AFTER
         if gone_at is not None and not rests:
             # Before the first completion: if this publisher dies, S3 may be at work again.
-            lease = self.leases.write(transitions.note_gone(lease, now))
+            lease = self.context.leases.write(transitions.note_gone(lease, now))
         try:
-            self.publisher.publish(output, until, looks_only=rests)
+            self.context.publisher.publish(output, until, looks_only=rests)
         except UploadsGoneError as error:
             if gone_at is None:
-                self.leases.write(transitions.note_gone(lease, self.clock.now()))
+                self.context.leases.write(transitions.note_gone(lease, self.context.clock.now()))
                 logger.warning("uploads of a committed output are gone", extra={"lease": lease.key})
             elif not rests:
                 raise VoidCommitError(str(error)) from error
@@ -73,17 +66,19 @@ class Publication:
         Raises:
             LeaseChangedError: it was published after all, or another function came first.
         """
-        after = reopened(lease, self.timing, self.leases.aws_time(), self.rng)
-        after = self.leases.write(transitions.reopen(lease, after))
+        after = reopened(
+            lease, self.context.timing, self.context.leases.aws_time(), self.context.rng
+        )
+        after = self.context.leases.write(transitions.reopen(lease, after))
         logger.warning(
             "a committed output is void", extra={"lease": lease.key, "state": after.state.value}
         )
-        self.metrics.put(_measured(lease, after), stage=lease.stage)
+        self.context.metrics.put(_measured(lease, after), stage=lease.stage)
         return after
 
     def discard(self, lease: Lease) -> None:
         """Remove what the row's attempt left."""
-        self.publisher.discard(lease.id)
+        self.context.publisher.discard(lease.id)
 
 
 def _measured(before: Lease, after: Lease) -> dict[Metric, float]:

@@ -1,12 +1,12 @@
 """End an attempt: decide how it ended, write the outcome, then release or finish."""
 
-import random
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
 from aws_lambda_powertools import Logger
 
+from longhaul.context import Context
 from longhaul.domain import transitions
 from longhaul.domain.errors import LeaseChangedError
 from longhaul.domain.lease import AttemptId, Lease, State
@@ -15,8 +15,7 @@ from longhaul.domain.verdict import Evidence, OutcomeClass, StoppedTask
 from longhaul.finish import Finisher
 from longhaul.giving_up import GivingUp
 from longhaul.metrics import Metric, StageMetric
-from longhaul.ports import Clock, Leases, Metrics, Publisher, Slots, Tasks
-from longhaul.settings import RuntimeSettings, Stage
+from longhaul.settings import Stage
 
 logger = Logger(child=True)
 
@@ -26,16 +25,9 @@ _TRIES = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Settler:
-    settings: RuntimeSettings
-    clock: Clock
-    rng: random.Random
-    leases: Leases
-    slots: Slots
-    tasks: Tasks
-    publisher: Publisher
+    context: Context
     finisher: Finisher
     giving_up: GivingUp
-    metrics: Metrics
 
     def settle(
         self, attempt: AttemptId, evidence: Evidence, until: datetime | None = None
@@ -51,13 +43,13 @@ class Settler:
         except Exception as error:
             if not self.giving_up.is_due(attempt.key, f"{attempt.token} settle", error):
                 raise
-            lease = self.leases.load(attempt.key)
+            lease = self.context.leases.load(attempt.key)
             if lease is None or not lease.owns(attempt):
                 raise
             return _settled_as(self.finisher.finish(self.giving_up.end(lease, error)))
 
     def _settle(self, attempt: AttemptId, evidence: Evidence, until: datetime | None) -> SettledAs:
-        lease = self.leases.load(attempt.key)
+        lease = self.context.leases.load(attempt.key)
         for _ in range(_TRIES):
             if lease is None:
                 return "SUPERSEDED"
@@ -67,19 +59,19 @@ class Settler:
                 lease,
                 evidence,
                 self._stop_task(lease, evidence),
-                self.settings,
-                self.leases.aws_time(),  # compared with when messages were sent
-                self.rng,
+                self.context.settings,
+                self.context.leases.aws_time(),  # compared with when messages were sent
+                self.context.rng,
             )
             try:
-                self.leases.write(transitions.settle(lease, settlement.lease))
+                self.context.leases.write(transitions.settle(lease, settlement.lease))
             except LeaseChangedError as error:
                 lease = error.current  # it committed, or another settle came first
                 continue
             self._report(lease, settlement)
             settled = self.finisher.settled(settlement.lease, settlement.retry_in_s, until)
             if settlement.lease.attempt.output is None:
-                self.publisher.discard(attempt)
+                self.context.publisher.discard(attempt)
             return _settled_as(settled)
         raise RuntimeError(f"{attempt.key} keeps changing: settled by the next try or the sweeper")
 
@@ -90,12 +82,16 @@ class Settler:
         """
         task_arn = lease.attempt.task_arn
         reason = why_stop(lease, evidence) if task_arn else None
-        return self.tasks.stop(task_arn, f"Longhaul: {reason}") if task_arn and reason else None
+        return (
+            self.context.tasks.stop(task_arn, f"Longhaul: {reason}")
+            if task_arn and reason
+            else None
+        )
 
     def _report(self, before: Lease, settlement: Settlement) -> None:
         """Tell the stage's limit, the log and the metrics how the attempt ended."""
         if settlement.verdict.kind in (OutcomeClass.NOT_PLACED, OutcomeClass.REFUSED):
-            self._lower_limit(self.settings.stage_or_removed(before.stage))
+            self._lower_limit(self.context.settings.stage_or_removed(before.stage))
         logger.info(
             "attempt settled",
             # The error's name, not its text: a job's text may quote its data. It is in the row.
@@ -107,11 +103,11 @@ class Settler:
             },
         )
         if values := _measured(before, settlement):
-            self.metrics.put(values, stage=before.stage)
+            self.context.metrics.put(values, stage=before.stage)
 
     def _lower_limit(self, stage: Stage) -> None:
         try:
-            self.slots.throttled(stage, self.clock.now())
+            self.context.slots.throttled(stage, self.context.clock.now())
         except Exception:  # a hint: the next refusal gives it again, and the settle must go on
             logger.exception("could not lower the stage's limit", extra={"stage": stage.name})
 
@@ -123,7 +119,7 @@ class Settler:
             return "SUPERSEDED"
         if lease.state is State.RELEASED and lease.retry_at:
             self.finisher.release(
-                lease, max(0, round((lease.retry_at - self.clock.now()).total_seconds()))
+                lease, max(0, round((lease.retry_at - self.context.clock.now()).total_seconds()))
             )
             return "RELEASED"
         return _settled_as(self.finisher.finish(lease, until))

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from aws_lambda_powertools import Logger
 
 from longhaul.batch import Batch, Closed, Messages
+from longhaul.context import Context
 from longhaul.domain import beat, transitions
 from longhaul.domain.claim import Claim
 from longhaul.domain.errors import LeaseChangedError
@@ -12,8 +13,6 @@ from longhaul.domain.follow_ons import with_joins, with_next
 from longhaul.domain.lease import Lease
 from longhaul.domain.message import JobMessage
 from longhaul.domain.pace import Pace
-from longhaul.ports import Clock, Executions, Leases, Requests, Tasks
-from longhaul.settings import RuntimeSettings
 
 logger = Logger(child=True)
 
@@ -26,22 +25,17 @@ Most end within seconds, one that ignores SIGTERM after `stop_timeout_s`.
 
 @dataclass(frozen=True, kw_only=True)
 class Starter:
-    settings: RuntimeSettings
-    clock: Clock
-    leases: Leases
+    context: Context
     messages: Messages
-    executions: Executions
-    tasks: Tasks
-    requests: Requests
 
     def start(self, message: JobMessage, claim: Claim, batch: Batch, pace: Pace) -> None:
         if self._is_task_left(claim):
             self.messages.postpone(batch, message, _STOPPING_S)
             return
         if claim.starts_run:
-            lease = with_next(with_joins(claim.lease, self.settings), self.settings)
+            lease = with_next(with_joins(claim.lease, self.context.settings), self.context.settings)
             claim = replace(claim, lease=lease)
-            self.requests.put(claim.lease.request_ref, message.content)
+            self.context.requests.put(claim.lease.request_ref, message.content)
         lease = claim.lease
         closed_as = self.claim_and_start(claim, batch, pace)
         if closed_as is not None:
@@ -52,7 +46,7 @@ class Starter:
     def claim_and_start(self, claim: Claim, batch: Batch, pace: Pace) -> str | None:
         """Returns the status in which the execution has closed already; None while it runs."""
         lease = claim.lease
-        self.leases.write(transitions.claim(claim, batch.stage, pace))
+        self.context.leases.write(transitions.claim(claim, batch.stage, pace))
         batch.started.append(lease.receive.message_id)
         logger.info(
             "job claimed",
@@ -62,7 +56,9 @@ class Starter:
                 "receive_count": lease.receive.receive_count,
             },
         )
-        return self.executions.ensure_started(lease.id.execution_name, lease.execution_input)
+        return self.context.executions.ensure_started(
+            lease.id.execution_name, lease.execution_input
+        )
 
     def probe(self, message: JobMessage, lease: Lease, batch: Batch) -> None:
         """The row says RUNNING: start its execution again, with the row's name and input.
@@ -70,16 +66,18 @@ class Starter:
         It runs, or starts now because a dispatcher died between claim and start: adopt this
         receive. It has closed without a settle: settle it.
         """
-        closed_as = self.executions.ensure_started(lease.id.execution_name, lease.execution_input)
+        closed_as = self.context.executions.ensure_started(
+            lease.id.execution_name, lease.execution_input
+        )
         row = self._adopt(lease, message)
         if closed_as is not None:
             batch.slow.append((message, Closed(lease.id, closed_as)))
             return
         if row is None:
             return
-        age_s = (self.clock.now() - row.attempt.claimed_at).total_seconds()
-        wait_s = beat.interval_s(age_s, self.settings.lease)
-        self.messages.hold(batch, message, beat.visibility_s(wait_s, 0, self.settings.lease))
+        age_s = (self.context.clock.now() - row.attempt.claimed_at).total_seconds()
+        wait_s = beat.interval_s(age_s, self.context.timing)
+        self.messages.hold(batch, message, beat.visibility_s(wait_s, 0, self.context.timing))
         logger.info(
             "running job adopted",
             extra={"lease": lease.key, "receive_count": message.receive_count},
@@ -91,7 +89,7 @@ class Starter:
         Then the row has the later receive's handle, and ours no longer holds the message.
         """
         try:
-            return self.leases.write(transitions.adopt(lease, message))
+            return self.context.leases.write(transitions.adopt(lease, message))
         except LeaseChangedError as error:
             if (
                 error.current is None
@@ -105,9 +103,9 @@ class Starter:
     def _hold_until_first_beat(self, message: JobMessage, lease: Lease, batch: Batch) -> None:
         """Extend the message where the queue's visibility ends before the first beat."""
         wait_s = lease.input.first_wait_s
-        held_s = (self.clock.now() - message.received_at).total_seconds()
+        held_s = (self.context.clock.now() - message.received_at).total_seconds()
         if beat.must_extend(wait_s, held_s):
-            seconds = beat.visibility_s(wait_s, held_s, self.settings.lease)
+            seconds = beat.visibility_s(wait_s, held_s, self.context.timing)
             self.messages.hold(batch, message, seconds)
 
     def _is_task_left(self, claim: Claim) -> bool:
@@ -122,7 +120,7 @@ class Starter:
         same_message = claim.replaces.receive.message_id == claim.lease.receive.message_id
         if task_arn is None or same_message or claim.replaces.attempt.is_over:
             return False
-        stopped = self.tasks.stop(task_arn, "Longhaul: the job was submitted again")
+        stopped = self.context.tasks.stop(task_arn, "Longhaul: the job was submitted again")
         if not stopped.is_gone:
             logger.info(
                 "the task of the run before may still run: a new run waits for its end",

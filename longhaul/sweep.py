@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from aws_lambda_powertools import Logger
 
+from longhaul.context import Context
 from longhaul.domain import transitions
 from longhaul.domain.errors import LeaseChangedError
 from longhaul.domain.lease import AttemptId, ExecutionInput, Lease, OpenKind, State
@@ -27,17 +28,9 @@ from longhaul.giving_up import GivingUp
 from longhaul.log_context import about
 from longhaul.metrics import Metric, StageMetric, SweeperMetric
 from longhaul.ports import (
-    Clock,
-    Executions,
     JobQueue,
-    LeaseIndex,
-    Leases,
-    Metrics,
-    Publisher,
-    Requests,
     RunningTask,
     Slots,
-    Tasks,
 )
 from longhaul.settings import RuntimeSettings, Stage
 from longhaul.settle import Settler
@@ -85,20 +78,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Sweeper:
-    settings: RuntimeSettings
-    clock: Clock
-    leases: Leases
-    slots: Slots
-    index: LeaseIndex
-    queue: JobQueue
-    executions: Executions
-    requests: Requests
-    tasks: Tasks
-    publisher: Publisher
+    context: Context
     settler: Settler
     finisher: Finisher
     giving_up: GivingUp
-    metrics: Metrics
 
     def execution_ended(
         self, execution_input: str, status: str, error: str | None, until: datetime | None = None
@@ -122,7 +105,7 @@ class Sweeper:
         would keep each sweep from the same rows behind it.
         """
         report = SweepReport(publish_until=until and until - _OTHER_CHECKS)
-        order = Random(self.clock.now().isoformat())  # noqa: S311 - no secret
+        order = Random(self.context.clock.now().isoformat())  # noqa: S311 - no secret
         parts: list[Callable[[Random, SweepReport], None]] = [
             *(partial(self._check_stage, stage) for stage in self._stages()),
             self._stop_orphans,
@@ -132,7 +115,7 @@ class Sweeper:
         for part in parts:
             part(order, report)
         # An alarm watches these: nothing else notices a sweeper that does not run.
-        self.metrics.put(
+        self.context.metrics.put(
             {
                 SweeperMetric.SWEEPS: 1,
                 SweeperMetric.REPAIRS: report.repairs,
@@ -151,7 +134,7 @@ class Sweeper:
             ("OWED", self._check_owed),
         ]
         order.shuffle(checks)
-        gauges = StageGauges(self.settings, stage, self.clock.now())
+        gauges = StageGauges(self.context.settings, stage, self.context.clock.now())
         for what, check in checks:
             for lease in self._open(stage.name, what, order, report):
                 report.looked_at += 1
@@ -162,15 +145,15 @@ class Sweeper:
 
     def _stages(self) -> list[Stage]:
         """The stages, and those that were deployed once: a job of theirs may be unfinished."""
-        names = {stage.name for stage in self.settings.stages}
+        names = {stage.name for stage in self.context.settings.stages}
         try:
-            removed = self.index.stages(names) - names
+            removed = self.context.index.stages(names) - names
         except Exception:  # the next sweep finds them; those that are deployed must go on
             logger.exception("could not look for removed stages")
             removed = set()
         return [
-            *self.settings.stages,
-            *(self.settings.stage_or_removed(name) for name in sorted(removed)),
+            *self.context.settings.stages,
+            *(self.context.settings.stage_or_removed(name) for name in sorted(removed)),
         ]
 
     def _check(
@@ -191,15 +174,15 @@ class Sweeper:
 
     def _check_running(self, lease: Lease, report: SweepReport) -> None:
         """A lease that was not renewed in time: does its execution run?"""
-        grace = timedelta(seconds=self.settings.lease.visibility_margin_s)
-        if not lease.is_overdue(self.clock.now(), grace):
+        grace = timedelta(seconds=self.context.timing.visibility_margin_s)
+        if not lease.is_overdue(self.context.clock.now(), grace):
             return
-        status = self.executions.status(lease.id.execution_name)
+        status = self.context.executions.status(lease.id.execution_name)
         if status == "RUNNING":
             return  # its beats fail; they are retried, and the execution ends by itself
         if status is None:
             # Claimed and never started: start it now.
-            self.executions.ensure_started(lease.id.execution_name, lease.execution_input)
+            self.context.executions.ensure_started(lease.id.execution_name, lease.execution_input)
             report.started += 1
             return
         closed = Evidence.execution_closed(status)
@@ -211,29 +194,31 @@ class Sweeper:
 
         If the message comes after all, one of the two is the duplicate.
         """
-        now = self.clock.now()
-        stage = self.settings.stage_or_removed(lease.stage)
+        now = self.context.clock.now()
+        stage = self.context.settings.stage_or_removed(lease.stage)
         if stage.is_removed:
-            self.leases.write(transitions.end_waiting(lease, ended(lease, self.leases.aws_time())))
+            self.context.leases.write(
+                transitions.end_waiting(lease, ended(lease, self.context.leases.aws_time()))
+            )
             report.finished += 1
             logger.warning("a released job's stage was removed: dead", extra={"lease": lease.key})
             return
         unseen_for = lease.unseen_for(now)
-        if unseen_for < timedelta(seconds=self.settings.lease.missing_after_s):
+        if unseen_for < timedelta(seconds=self.context.timing.missing_after_s):
             return
-        content = self.requests.get(lease.request_ref)
+        content = self.context.requests.get(lease.request_ref)
         sent_at = lease.receive.first_sent_at or lease.attempt.claimed_at
         copy = renewal(content, lease.receive.chain, lease.key, sent_at)
         # Before the copy is sent: another sweep may look at the same row.
         try:
-            noted = self.leases.write(transitions.note_seen(lease, now))
+            noted = self.context.leases.write(transitions.note_seen(lease, now))
         except LeaseChangedError:
             return  # its message came a moment ago, or another sweep was first
         try:
-            self.queue.send(stage.queue_url, copy)
+            self.context.queue.send(stage.queue_url, copy)
         except Exception:
             with suppress(LeaseChangedError):  # the next sweep tries again, and not in six hours
-                self.leases.write(transitions.note_seen(noted, now - unseen_for))
+                self.context.leases.write(transitions.note_seen(noted, now - unseen_for))
             raise
         report.renewed += 1
         logger.warning(
@@ -248,20 +233,20 @@ class Sweeper:
         finally:
             # Not what this sweep could do: after an outage that is no trouble any more.
             if not is_finished:
-                owed_for = self.clock.now() - lease.ended_at
+                owed_for = self.context.clock.now() - lease.ended_at
                 report.oldest_owed_s = max(report.oldest_owed_s, owed_for.total_seconds())
         report.finished += is_finished
 
     def _turn_until(self, report: SweepReport) -> datetime:
         """End of one publication's turn: a long one goes on in the next sweep."""
-        turn = self.clock.now() + _TURN
+        turn = self.context.clock.now() + _TURN
         return min(turn, report.publish_until) if report.publish_until else turn
 
     def _stop_orphans(self, _: Random, report: SweepReport) -> None:
         """Stop tasks whose attempt no longer owns a lease: they publish nothing, and cost money."""
-        tasks = self.tasks.running()
+        tasks = self.context.tasks.running()
         while page := list(islice(tasks, _PAGE)):
-            rows = self.leases.load_many(task.attempt.key for task in page)
+            rows = self.context.leases.load_many(task.attempt.key for task in page)
             for task in page:
                 with self._guard(report, task.attempt):
                     self._stop_unless_leased(task, rows.get(task.attempt.key), report)
@@ -271,7 +256,7 @@ class Sweeper:
     ) -> None:
         leased = row is not None and row.owns(task.attempt)
         if row is None or not leased or row.attempt.task_arn not in (None, task.arn):
-            self.tasks.stop(task.arn, "Longhaul: this attempt holds no lease")
+            self.context.tasks.stop(task.arn, "Longhaul: this attempt holds no lease")
             report.stopped += 1
             logger.warning(
                 "stopped a task without a lease",
@@ -284,8 +269,8 @@ class Sweeper:
         One listing when there are none: the lists have a prefix of their own, and their names have
         the attempt.
         """
-        for page in _pages(self.publisher.listed(), order):
-            rows = self.leases.load_many(attempt.key for attempt in page)
+        for page in _pages(self.context.publisher.listed(), order):
+            rows = self.context.leases.load_many(attempt.key for attempt in page)
             cleared = []
             for attempt in page:
                 with self._guard(report, attempt):
@@ -293,22 +278,22 @@ class Sweeper:
                         cleared.append(attempt)
             if cleared:
                 with self._guard(report, cleared[0]):
-                    self.publisher.strike_off(cleared)
+                    self.context.publisher.strike_off(cleared)
 
     def _is_cleared(self, attempt: AttemptId, row: Lease | None, report: SweepReport) -> bool:
-        decision = decide_pending(attempt, row, self.settings.lease, self.clock.now())
+        decision = decide_pending(attempt, row, self.context.timing, self.context.clock.now())
         if decision == "abort":
-            self.publisher.discard(attempt)
+            self.context.publisher.discard(attempt)
             report.discarded += 1
         return decision != "keep"
 
     def _measure(self, stage: Stage, gauges: "StageGauges") -> None:
         try:
-            values = gauges.values(self.queue, self.slots)
+            values = gauges.values(self.context.queue, self.context.slots)
         except Exception:  # a missing value leaves its alarm as it is; the repairs must go on
             logger.exception("could not measure this stage", extra={"stage": stage.name})
         else:
-            self.metrics.put(values, stage=stage.name)
+            self.context.metrics.put(values, stage=stage.name)
 
     @contextmanager
     def _guard(self, report: SweepReport, attempt: AttemptId) -> Iterator[None]:
@@ -326,8 +311,8 @@ class Sweeper:
 
         Those that cannot be read are counted and passed over.
         """
-        for page in _pages(self.index.open_keys(stage, what), order):
-            rows = self.leases.load_many(page)
+        for page in _pages(self.context.index.open_keys(stage, what), order):
+            rows = self.context.leases.load_many(page)
             report.unreadable += len(rows.unreadable)
             readable = dict(rows)
             for key in page:

@@ -32,6 +32,7 @@ from longhaul.announcing import Announcer
 from longhaul.batch import Messages
 from longhaul.beat import Heartbeat
 from longhaul.claiming import Claimer
+from longhaul.context import Context
 from longhaul.dispatch import Dispatcher
 from longhaul.domain.pace import MAX_HIDDEN
 from longhaul.engines.aws_lambda.ends import LAMBDA
@@ -197,142 +198,86 @@ class Wiring:
         return S3Publisher(self._s3, paths.data_bucket, self.clock, self.background, make_tables)
 
     @cached_property
-    def publication(self) -> Publication:
-        return Publication(
-            timing=self.settings.lease,
-            clock=self.clock,
-            rng=self.rng,
-            leases=self.leases,
-            publisher=self.publisher,
-            metrics=self.metrics,
-        )
-
-    @cached_property
-    def finisher(self) -> Finisher:
-        return Finisher(
-            settings=self.settings,
-            clock=self.clock,
-            leases=self.leases,
-            joins=self.joins,
-            queue=self.queue,
-            requests=self.requests,
-            publication=self.publication,
-            executions=self.executions,
-            announcer=self.announcer,
-            giving_up=self.giving_up,
-        )
-
-    @cached_property
-    def announcer(self) -> Announcer:
-        return Announcer(
-            clock=self.clock, notices=AwsNotices(cache(self._notifier)), metrics=self.metrics
-        )
+    def notices(self) -> AwsNotices:
+        return AwsNotices(cache(self._notifier))
 
     def _notifier(self, service: str, region: str) -> Any:  # noqa: ANN401 - any client
         return self._client(service, _NOTIFYING, region_name=region)
 
     @cached_property
-    def giving_up(self) -> GivingUp:
-        troubles = DynamoTroubles(self._dynamodb, self.settings.leases_table)
-        return GivingUp(clock=self.clock, leases=self.leases, queue=self.queue, troubles=troubles)
+    def troubles(self) -> DynamoTroubles:
+        return DynamoTroubles(self._dynamodb, self.settings.leases_table)
 
     @cached_property
-    def settler(self) -> Settler:
-        return Settler(
+    def context(self) -> Context:
+        return Context(
             settings=self.settings,
             clock=self.clock,
             rng=self.rng,
+            background=self.background,
             leases=self.leases,
             slots=self.slots,
-            tasks=self.tasks,
-            publisher=self.publisher,
-            finisher=self.finisher,
-            giving_up=self.giving_up,
-            metrics=self.metrics,
-        )
-
-    @cached_property
-    def dispatcher(self) -> Dispatcher:
-        timing = self.settings.lease
-        messages = Messages(
-            timing=timing,
-            clock=self.clock,
-            rng=self.rng,
+            joins=self.joins,
+            index=self.index,
+            troubles=self.troubles,
             queue=self.queue,
-            leases=self.leases,
-            requests=self.requests,
-            announcer=self.announcer,
-            most_hidden=self.most_hidden,
-        )
-        guard = Guard(leases=self.leases, finisher=self.finisher, giving_up=self.giving_up)
-        starter = Starter(
-            settings=self.settings,
-            clock=self.clock,
-            leases=self.leases,
-            messages=messages,
             executions=self.executions,
             tasks=self.tasks,
             requests=self.requests,
+            publisher=self.publisher,
+            notices=self.notices,
+            metrics=self.metrics,
         )
-        claimer = Claimer(
-            timing=timing,
-            clock=self.clock,
-            leases=self.leases,
-            slots=self.slots,
-            index=self.index,
-            messages=messages,
-            starter=starter,
-            guard=guard,
-            background=self.background,
+
+    @cached_property
+    def giving_up(self) -> GivingUp:
+        return GivingUp(context=self.context)
+
+    @cached_property
+    def announcer(self) -> Announcer:
+        return Announcer(context=self.context)
+
+    @cached_property
+    def finisher(self) -> Finisher:
+        return Finisher(
+            context=self.context,
+            publication=Publication(context=self.context),
+            announcer=self.announcer,
+            giving_up=self.giving_up,
         )
+
+    @cached_property
+    def settler(self) -> Settler:
+        return Settler(context=self.context, finisher=self.finisher, giving_up=self.giving_up)
+
+    @cached_property
+    def dispatcher(self) -> Dispatcher:
+        context = self.context
+        messages = Messages(context=context, announcer=self.announcer, most_hidden=self.most_hidden)
+        starter = Starter(context=context, messages=messages)
+        guard = Guard(context=context, finisher=self.finisher, giving_up=self.giving_up)
         return Dispatcher(
-            settings=self.settings,
-            clock=self.clock,
-            leases=self.leases,
-            slots=self.slots,
+            context=context,
             messages=messages,
             starter=starter,
-            claimer=claimer,
+            claimer=Claimer(context=context, messages=messages, starter=starter, guard=guard),
             settler=self.settler,
             finisher=self.finisher,
-            ancestry=Ancestry(
-                settings=self.settings,
-                leases=self.leases,
-                joins=self.joins,
-                requests=self.requests,
-            ),
+            ancestry=Ancestry(context=context),
             guard=guard,
-            metrics=self.metrics,
-            background=self.background,
         )
 
     @cached_property
     def heartbeat(self) -> Heartbeat:
-        return Heartbeat(
-            settings=self.settings,
-            clock=self.clock,
-            leases=self.leases,
-            queue=self.queue,
-            metrics=self.metrics,
-        )
+        return Heartbeat(context=self.context)
 
     @cached_property
     def sweeper(self) -> Sweeper:
         return Sweeper(
-            settings=self.settings,
-            clock=self.clock,
-            leases=self.leases,
-            slots=self.slots,
-            index=self.index,
-            queue=self.queue,
-            executions=self.executions,
-            requests=self.requests,
-            tasks=self.tasks,
-            publisher=self.publisher,
+            context=self.context,
             settler=self.settler,
             finisher=self.finisher,
             giving_up=self.giving_up,
-            metrics=self.metrics,
         )
 
 

@@ -345,7 +345,8 @@ def test_deploy_that_removes_the_next_stage_leaves_nothing_owed(pipeline: Stack)
         lease, state=State.SUCCEEDED, settled_attempt=1, owed=(Owed.FOLLOW_ONS, Owed.DELETE)
     )
     known = pipeline.settings.model_copy(update={"stages": (stage(),)})
-    finisher = replace(pipeline.parts.finisher, settings=known)
+    before = pipeline.parts.finisher
+    finisher = replace(before, context=replace(before.context, settings=known))
     pipeline.parts.leases.write(
         transitions.settle(pipeline.row(), changed(owing, output=pipeline.row().attempt.output))
     )

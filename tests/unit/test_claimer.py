@@ -39,8 +39,7 @@ def claimer(**parts: Any) -> Claimer:
 
 def claim_waiting(found: Claimer, here: Batch) -> None:
     """What the dispatcher does with what waits."""
-    given = {"slots": found.slots, "background": found.background, "guard": found.guard}
-    alone(Dispatcher, claimer=found, **given)._claim(here)
+    alone(Dispatcher, context=found.context, claimer=found, guard=found.guard)._claim(here)
 
 
 def batch(

@@ -56,7 +56,7 @@ def test_a_batch_without_a_request_reads_no_rows() -> None:
     messages = Mock()
     found = dispatcher(messages=messages)
     found.dispatch(stage(), [delivery("no request")])
-    leases: Any = found.leases
+    leases: Any = found.context.leases
     assert messages.dead_letter.call_count == 1
     assert not leases.survey.called
 
@@ -71,7 +71,7 @@ def test_a_cancelled_wait_ends_and_takes_the_message_that_it_covers(
     waiting = running(state=State.RELEASED, lineage=None)
     found = dispatcher(waiting, finisher=finisher)
     assert decided(found, CancelWaiting(waiting, covers=covers)) == kept
-    leases: Any = found.leases
+    leases: Any = found.context.leases
     (change,) = leases.write.call_args.args
     assert (change.before, change.after.state) == (waiting, State.CANCELLED)
     assert finisher.finish.called is covers
@@ -84,7 +84,7 @@ def test_a_cancelled_job_keeps_its_place_in_the_join(*, has_place: bool) -> None
     waiting = running(state=State.RELEASED, lineage=place if has_place else None)
     found = dispatcher(waiting, ancestry=ancestry)
     decided(found, CancelWaiting(waiting, covers=True))
-    leases: Any = found.leases
+    leases: Any = found.context.leases
     assert leases.write.call_args.args[0].after.lineage is (place if has_place else sent)
 
 

@@ -40,7 +40,7 @@ def settled(found: Settler, kind: OutcomeClass, own: OutcomeClass = OutcomeClass
             lambda _, evidence: Verdict(own if evidence is OWN_END else kind, "x", stop_task=True),
         )
         found.settle(ATTEMPT, Evidence("any"))
-    leases: Any = found.leases
+    leases: Any = found.context.leases
     ((change,), _) = leases.write.call_args
     assert isinstance(change, Change)
     return change.after

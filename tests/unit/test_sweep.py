@@ -83,7 +83,7 @@ def test_copy_is_noted_before_it_is_sent() -> None:
     calls.queue.depth.return_value = Depth(visible=0, hidden=0)
     row = released()
     found = sweeper(row, queue=calls.queue, requests=Mock(get=Mock(return_value=Message("{}", {}))))
-    found.leases.write = calls.write  # type: ignore[method-assign]
+    found.context.leases.write = calls.write  # type: ignore[method-assign]
 
     assert found.sweep().renewed == 1
 
@@ -99,7 +99,7 @@ def test_copy_that_another_sweep_sends_is_not_sent_twice() -> None:
     found = sweeper(
         released(), queue=queue, requests=Mock(get=Mock(return_value=Message("{}", {})))
     )
-    found.leases.write.side_effect = LeaseChangedError(None)  # type: ignore[attr-defined]
+    found.context.leases.write.side_effect = LeaseChangedError(None)  # type: ignore[attr-defined]
 
     report = found.sweep()
 
@@ -114,11 +114,11 @@ def test_copy_that_cannot_be_sent_is_tried_again_by_the_next_sweep() -> None:
     giving_up.end_if_due.side_effect = lambda lease, *_: lease  # one error is not too many
     row = released()
     found = sweeper(row, queue=queue, requests=requests, giving_up=giving_up)
-    found.leases.write.side_effect = lambda change: change.after  # type: ignore[attr-defined]
+    found.context.leases.write.side_effect = lambda change: change.after  # type: ignore[attr-defined]
 
     assert found.sweep().failed == 1
 
-    calls = found.leases.write.call_args_list  # type: ignore[attr-defined]
+    calls = found.context.leases.write.call_args_list  # type: ignore[attr-defined]
     noted, back = (call.args[0] for call in calls)
     assert (noted.before, noted.after.receive.seen_at) == (row, NOW)
     assert back.after.unseen_for(NOW) == row.unseen_for(NOW)
@@ -143,10 +143,10 @@ def test_a_waiting_job_of_a_removed_stage_is_ended_and_not_sent_again() -> None:
     found = sweeper(row, removed=("old",))
     report = found.sweep()
     assert (report.finished, report.failed) == (1, 0)
-    leases: Any = found.leases
-    queue: Any = found.queue
-    slots: Any = found.slots
-    requests: Any = found.requests
+    leases: Any = found.context.leases
+    queue: Any = found.context.queue
+    slots: Any = found.context.slots
+    requests: Any = found.context.requests
     assert leases.write.call_count == 1
     assert not requests.get.called
     assert not queue.send.called
@@ -265,7 +265,7 @@ def test_a_row_or_a_list_at_which_the_function_is_killed_does_not_end_every_swee
     for _ in range(60):
         with suppress(Killed):
             late.sweep()
-        late.clock.advance(300)  # type: ignore[attr-defined]
+        late.context.clock.advance(300)  # type: ignore[attr-defined]
     poison = "main#3" if where == "row" else "list of main#3"
     assert done == {*keys, *(f"list of {key}" for key in keys)} - {poison}
     assert tasks.stop.called

@@ -212,7 +212,7 @@ class Invocation:
         if self._function == "heartbeat":
             return self._handler.handle(event, runtime)
         left = self._ends_at - self._platform.timeline.clock.now()
-        until = deadline(round(left.total_seconds() * 1_000), runtime.clock)
+        until = deadline(round(left.total_seconds() * 1_000), runtime.context.clock)
         return self._handler.handle(event, runtime, until)
 
     def _ended(self, error: BaseException | None, text: Any) -> None:

@@ -148,7 +148,7 @@ class Cells:
 
     def _sweep(self, sweep: Callable[..., Any]) -> Callable[..., Any]:
         def watched(sweeper: Sweeper, until: datetime | None = None) -> Any:
-            now = sweeper.clock.now()
+            now = sweeper.context.clock.now()
             for key in list(self.world.seen.rows if self.world else ()):
                 row = self._row(key)
                 if row is not None:
@@ -282,7 +282,7 @@ def cancelled_row(row: Lease | None) -> str:
 
 
 def swept_row(row: Lease, status: str | None, sweeper: Sweeper, now: datetime) -> str:
-    lease = sweeper.settings.lease
+    lease = sweeper.context.settings.lease
     if _is_waiting_mark(row):
         return "cancel mark before any claim"
     if row.state is State.RUNNING:

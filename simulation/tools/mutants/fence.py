@@ -43,8 +43,8 @@ FENCE: Final = (
     Mutant(
         "the probe sends another input than the row's",
         _STARTING,
-        "closed_as = self.executions.ensure_started(lease.id.execution_name, lease.execution_input)\n        row =",
-        'closed_as = self.executions.ensure_started(lease.id.execution_name, lease.execution_input + " ") or "ABORTED"\n        row =',
+        "closed_as = self.context.executions.ensure_started(lease.id.execution_name, lease.execution_input)\n        row =",
+        'closed_as = self.context.executions.ensure_started(lease.id.execution_name, lease.execution_input + " ") or "ABORTED"\n        row =',
     ),
     Mutant(
         "the end of an attempt is not recorded",

@@ -61,7 +61,7 @@ MESSAGES: Final = (
     Mutant(
         "a worn-out message is deleted without a copy",
         "longhaul/batch.py",
-        "            self.queue.send(batch.stage.queue_url, copy)\n",
+        "            self.context.queue.send(batch.stage.queue_url, copy)\n",
         "",
     ),
     Mutant(

@@ -19,9 +19,9 @@ NOTICES: Final = (
     Mutant(
         "a death is told before its dead letter",
         _FINISH,
-        "self.queue.send(stage.dead_letter_queue_url, letter)",
+        "self.context.queue.send(stage.dead_letter_queue_url, letter)",
         "self.announcer.ended(lease, stage, until)\n"
-        "self.queue.send(stage.dead_letter_queue_url, letter)",
+        "self.context.queue.send(stage.dead_letter_queue_url, letter)",
     ),
     Mutant(
         "a notice that cannot be sent is forgotten",

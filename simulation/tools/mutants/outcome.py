@@ -150,7 +150,7 @@ OUTCOME: Final = (
     Mutant(
         "the sweeper does not replace lost messages",
         _SWEEP,
-        "if unseen_for < timedelta(seconds=self.settings.lease.missing_after_s):",
+        "if unseen_for < timedelta(seconds=self.context.timing.missing_after_s):",
         "if lease.key:",
     ),
     Mutant(

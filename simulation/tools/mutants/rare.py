@@ -26,7 +26,7 @@ RARE: Final = (
     Mutant(
         "the sweeper forgets a stage that was taken out",
         "longhaul/sweep.py",
-        "removed = self.index.stages(names) - names",
+        "removed = self.context.index.stages(names) - names",
         "removed = set()",
     ),
     Mutant(
