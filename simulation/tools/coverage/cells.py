@@ -11,7 +11,6 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import longhaul.beat
-import longhaul.claiming
 import longhaul.dispatch
 import longhaul.sweep
 from longhaul.adapters.dynamodb.item import from_item
@@ -72,7 +71,6 @@ class Cells:
         """For as long as worlds run; `world` is the one that runs."""
         watchers: Sequence[tuple[Any, str, Callable[[Any], Any]]] = (
             (longhaul.dispatch, "decide_claim", self._received),
-            (longhaul.claiming, "decide_claim", self._received),
             (longhaul.beat, "decide_beat", self._beat),
             (longhaul.sweep, "decide_pending", self._pending),
             (Settler, "settle", self._settle),
