@@ -127,7 +127,7 @@ class TaskRunner:
         )
         lease = new_run(None, message, _STAGE, _SETTINGS.lease, now)
         S3Requests(self.s3, BUCKET).put(lease.request_ref, message.content)
-        self.leases.write(transitions.claim(Claim(lease, replaces=None), _STAGE))
+        self.leases.apply(transitions.claim(Claim(lease, replaces=None), _STAGE))
         return {
             "LONGHAUL_KEY": lease.key,
             "LONGHAUL_RUN": str(lease.run),

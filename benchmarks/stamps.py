@@ -41,10 +41,10 @@ class Stamps:
             spark = attempt.spark
             # The JVM answers after the imports, so nothing here comes too late.
             spark._build = self._after("session", spark._build)  # noqa: SLF001 - has no other seam
-            write = attempt.leases.write
-            register = self._after("registered", write)
-            attempt.leases.write = lambda report: (
-                register(report) if "task_arn" in report.sets else write(report)
+            report = attempt.leases.report
+            register = self._after("registered", report)
+            attempt.leases.report = lambda given: (
+                register(given) if "task_arn" in given.sets else report(given)
             )
             attempt.area.stage = self._after("staged", attempt.area.stage)
             run = spark.run

@@ -71,7 +71,7 @@ class Heartbeat:
                 logger.info("the handle no longer holds the message", extra={"lease": lease.key})
         now = self.context.clock.now()
         try:
-            self.context.leases.write(
+            self.context.leases.report(
                 transitions.beat(lease, now, now + timedelta(seconds=decision.visibility_s))
             )
         except LeaseChangedError as error:
@@ -89,7 +89,7 @@ class Heartbeat:
             visibility_s = beat.visibility_s(decision.wait_s, 0, self.context.timing)
             return self._extend(lease, Extend(None, visibility_s, decision.wait_s))
         try:
-            self.context.leases.write(transitions.hand_over(lease.id, decision.receipt_handle))
+            self.context.leases.report(transitions.hand_over(lease.id, decision.receipt_handle))
         except LeaseChangedError:
             # It was adopted or settled a moment ago: the next beat decides.
             return BeatResult(next="wait", wait_s=self.context.timing.beat_floor_s, cause="")

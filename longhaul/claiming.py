@@ -171,7 +171,7 @@ class Claimer:
         if row.unseen_for(now) >= timedelta(seconds=self.context.timing.missing_after_s / 2):
             # Suppressed: it was claimed or cancelled a moment ago.
             with self.guard.message(batch, message), suppress(LeaseChangedError):
-                self.context.leases.write(transitions.note_seen(row, now))
+                self.context.leases.apply(transitions.note_seen(row, now))
 
     def _waited_s(self, message: JobMessage, row: Lease | None) -> float:
         """Seconds since the job was sent, or since its last attempt ended."""

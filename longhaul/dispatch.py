@@ -238,7 +238,7 @@ class Dispatcher:
             stage = self.context.settings.stage(waiting.stage)
             lineage = waiting.lineage or self.ancestry.lineage_of(covered, stage, waiting)
             ended = replace(adopted(ended, covered), lineage=lineage)
-        self.context.leases.write(transitions.end_waiting(waiting, ended))
+        self.context.leases.apply(transitions.end_waiting(waiting, ended))
         return ended
 
     def _is_allowed(self, message: JobMessage, row: Lease | None, batch: Batch) -> bool:

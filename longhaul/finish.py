@@ -75,7 +75,7 @@ class Finisher:
             refused: Refusals = []
             try:
                 self._do(owed, lease, until, refused)
-                lease = self.context.leases.write(
+                lease = self.context.leases.apply(
                     transitions.strike(lease, owed, self.context.clock.now())
                 )
             except NotNotifiedError:
@@ -118,7 +118,7 @@ class Finisher:
         if lease.untold_at is not None:
             return lease
         try:
-            return self.context.leases.write(
+            return self.context.leases.apply(
                 transitions.note_untold(lease, self.context.clock.now())
             )
         except LeaseChangedError as error:
@@ -159,7 +159,7 @@ class Finisher:
         if owed is Owed.DEAD_LETTER:
             self._send_in_part(lease)
         # A message that cannot be deleted comes again, and the dispatcher's answer deletes it.
-        return self.context.leases.write(transitions.strike(lease, owed, self.context.clock.now()))
+        return self.context.leases.apply(transitions.strike(lease, owed, self.context.clock.now()))
 
     def _send_in_part(self, lease: Lease) -> None:
         queue_url = self.context.settings.stage(lease.stage).dead_letter_queue_url

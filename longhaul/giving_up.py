@@ -37,9 +37,9 @@ class GivingUp:
         after = given_up(lease, error, self.context.leases.aws_time())
         try:
             if lease.state is State.RUNNING:
-                self.context.leases.write(transitions.settle(lease, after))
+                self.context.leases.apply(transitions.settle(lease, after))
             else:
-                self.context.leases.write(transitions.end_waiting(lease, after))
+                self.context.leases.apply(transitions.end_waiting(lease, after))
         except LeaseChangedError as changed:
             return changed.current or lease
         logger.error("job given up", extra={"lease": lease.key, "error": type(error).__name__})

@@ -24,7 +24,7 @@ from longhaul.domain.lineage import Lineage
 from longhaul.domain.message import Message
 from longhaul.domain.notice import Notice
 from longhaul.domain.pace import Room, SlotUse
-from longhaul.domain.transitions import Transition
+from longhaul.domain.transitions import Change, Report
 from longhaul.domain.verdict import StoppedTask
 from longhaul.metrics import Metric
 from longhaul.settings import Stage
@@ -109,12 +109,18 @@ class Leases(Protocol):
         Those that another version wrote in a form of its own are left out.
         """
 
-    def write(self, transition: Transition) -> Lease:
-        """One conditional write; returns the row after it.
+    def apply(self, change: Change) -> Lease:
+        """One conditional write of a row that was read; returns the row after it.
 
         Raises:
             LeaseChangedError: the row does not meet a clause; with the row that won.
             NoFreeSlotError: the stage is full. Nothing is written.
+        """
+
+    def report(self, report: Report) -> Lease:
+        """One conditional write by the attempt that owns the lease; returns the row after it.
+
+        Raises LeaseChangedError like `write`.
         """
 
     def keep(self, key: str, now: datetime) -> None:

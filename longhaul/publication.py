@@ -49,12 +49,12 @@ class Publication:
         rests = gone_at is not None and now - gone_at < LOOK_AGAIN_AFTER
         if gone_at is not None and not rests:
             # Before the first completion: if this publisher dies, S3 may be at work again.
-            lease = self.context.leases.write(transitions.note_gone(lease, now))
+            lease = self.context.leases.apply(transitions.note_gone(lease, now))
         try:
             self.context.publisher.publish(output, until, looks_only=rests)
         except UploadsGoneError as error:
             if gone_at is None:
-                self.context.leases.write(transitions.note_gone(lease, self.context.clock.now()))
+                self.context.leases.apply(transitions.note_gone(lease, self.context.clock.now()))
                 logger.warning("uploads of a committed output are gone", extra={"lease": lease.key})
             elif not rests:
                 raise VoidCommitError(str(error)) from error
@@ -69,7 +69,7 @@ class Publication:
         after = reopened(
             lease, self.context.timing, self.context.leases.aws_time(), self.context.rng
         )
-        after = self.context.leases.write(transitions.reopen(lease, after))
+        after = self.context.leases.apply(transitions.reopen(lease, after))
         logger.warning(
             "a committed output is void", extra={"lease": lease.key, "state": after.state.value}
         )

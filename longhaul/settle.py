@@ -64,7 +64,7 @@ class Settler:
                 self.context.rng,
             )
             try:
-                self.context.leases.write(transitions.settle(lease, settlement.lease))
+                self.context.leases.apply(transitions.settle(lease, settlement.lease))
             except LeaseChangedError as error:
                 lease = error.current  # it committed, or another settle came first
                 continue

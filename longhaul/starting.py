@@ -46,7 +46,7 @@ class Starter:
     def claim_and_start(self, claim: Claim, batch: Batch, pace: Pace) -> str | None:
         """Returns the status in which the execution has closed already; None while it runs."""
         lease = claim.lease
-        self.context.leases.write(transitions.claim(claim, batch.stage, pace))
+        self.context.leases.apply(transitions.claim(claim, batch.stage, pace))
         batch.started.append(lease.receive.message_id)
         logger.info(
             "job claimed",
@@ -89,7 +89,7 @@ class Starter:
         Then the row has the later receive's handle, and ours no longer holds the message.
         """
         try:
-            return self.context.leases.write(transitions.adopt(lease, message))
+            return self.context.leases.report(transitions.adopt(lease, message))
         except LeaseChangedError as error:
             if (
                 error.current is None

@@ -197,7 +197,7 @@ class Sweeper:
         now = self.context.clock.now()
         stage = self.context.settings.stage_or_removed(lease.stage)
         if stage.is_removed:
-            self.context.leases.write(
+            self.context.leases.apply(
                 transitions.end_waiting(lease, ended(lease, self.context.leases.aws_time()))
             )
             report.finished += 1
@@ -211,14 +211,14 @@ class Sweeper:
         copy = renewal(content, lease.receive.chain, lease.key, sent_at)
         # Before the copy is sent: another sweep may look at the same row.
         try:
-            noted = self.context.leases.write(transitions.note_seen(lease, now))
+            noted = self.context.leases.apply(transitions.note_seen(lease, now))
         except LeaseChangedError:
             return  # its message came a moment ago, or another sweep was first
         try:
             self.context.queue.send(stage.queue_url, copy)
         except Exception:
             with suppress(LeaseChangedError):  # the next sweep tries again, and not in six hours
-                self.context.leases.write(transitions.note_seen(noted, now - unseen_for))
+                self.context.leases.apply(transitions.note_seen(noted, now - unseen_for))
             raise
         report.renewed += 1
         logger.warning(

@@ -1,4 +1,4 @@
-"""The transitions of a row, as values: `Leases.write` makes one conditional write of each. Pure.
+"""The transitions of a row, as values: each is one conditional write. Pure.
 
 `docs/lease.md` has the protocol as tables. What decides on a transition is in `domain.claim`,
 `domain.beat` and `domain.settlement`.
@@ -107,9 +107,6 @@ class Report:
     @property
     def requires(self) -> Requires:
         return {Clause.RUNNING: None, Clause.MINE: self.attempt, **self.also}
-
-
-Transition = Change | Report
 
 
 def claim(claim: Claim, stage: Stage, pace: Pace | None = None) -> Change:

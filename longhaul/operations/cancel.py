@@ -29,7 +29,7 @@ class Canceller:
             return row
         cancelled = cancel_waiting(row, self.leases.aws_time())
         try:
-            self.leases.write(transitions.end_waiting(row, cancelled))
+            self.leases.apply(transitions.end_waiting(row, cancelled))
         except LeaseChangedError as error:
             return error.current or row  # claimed meanwhile: its runner sees the mark
         return self.finisher.finish(cancelled)

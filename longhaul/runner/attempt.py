@@ -123,7 +123,7 @@ class AttemptRunner:
         Nothing is raised: a failure is recorded in the row, and its class is in the exit code.
         """
         try:
-            lease = self.leases.write(
+            lease = self.leases.report(
                 transitions.register_task(self.id, self.task.arn, self.clock.now())
             )
         except LeaseChangedError:
@@ -149,7 +149,7 @@ class AttemptRunner:
         if failure.kind is OutcomeClass.SUPERSEDED:
             return
         try:
-            self.leases.write(
+            self.leases.report(
                 transitions.record_result(
                     self.id, RecordedResult(self.id.attempt, failure.kind.value, failure.error)
                 )
@@ -282,7 +282,7 @@ class AttemptRunner:
         destination.require_room()
         self._may_be_committed = True
         try:
-            self.leases.write(transitions.commit(self.id, output))
+            self.leases.report(transitions.commit(self.id, output))
         except LeaseChangedError as error:
             self._may_be_committed = False
             if (
@@ -298,7 +298,7 @@ class AttemptRunner:
         self._may_be_committed = True
         self.publisher.publish(output)
         try:
-            self.leases.write(transitions.mark_published(self.id, self.clock.now()))
+            self.leases.report(transitions.mark_published(self.id, self.clock.now()))
         except LeaseChangedError:
             logger.info(
                 "published; the lease was settled meanwhile, and settle publishes what is committed"

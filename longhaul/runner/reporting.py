@@ -153,7 +153,7 @@ class Reporter:
             "io_bytes_per_s": round(effort.io_bytes / effort.seconds) if effort.seconds else 0,
         }
         try:
-            lease = self.leases.write(
+            lease = self.leases.report(
                 transitions.report_progress(self.attempt, document, self._advanced_at, now)
             )
         except LeaseChangedError:

@@ -207,9 +207,9 @@ class Story:
             files=1,
             size_bytes=1,
         )
-        self._parts.leases.write(transitions.register_task(row.id, task, self._parts.clock.now()))
-        self._parts.leases.write(transitions.commit(row.id, output))
-        self._parts.leases.write(transitions.mark_published(row.id, self._parts.clock.now()))
+        self._parts.leases.report(transitions.register_task(row.id, task, self._parts.clock.now()))
+        self._parts.leases.report(transitions.commit(row.id, output))
+        self._parts.leases.report(transitions.mark_published(row.id, self._parts.clock.now()))
         event = {**self._execution, "task": _succeeded(task)}
         settle.build()
         walk = self._follow("ended → deleted", lambda: settle.lambda_handler(event, self._context))

@@ -79,7 +79,7 @@ class Shared(Backlog):
             raise AssertionError(f"{key} ends, and its row is {row}")
         number, now = row.attempt.number, self.aws.clock.now()
         ended = replace(row, state=State.SUCCEEDED, settled_attempt=number, settled_at=now)
-        self._leases.write(transitions.settle(row, ended))
+        self._leases.apply(transitions.settle(row, ended))
         self.aws.stepfunctions.close(self.aws.stepfunctions.executions[arn], "SUCCEEDED")
         self.aws.sqs.delete_message(
             QueueUrl=self._queue.url, ReceiptHandle=row.receive.receipt_handle

@@ -178,7 +178,7 @@ class World:
             message_id=f"m-{job_id}",
             **changes,
         )
-        self.parts.leases.write(transitions.claim(Claim(lease, replaces=None), where))
+        self.parts.leases.apply(transitions.claim(Claim(lease, replaces=None), where))
         self.parts.requests.put(lease.request_ref, Message(json.dumps(BODY), {}))
         return lease
 
@@ -192,7 +192,7 @@ class World:
             "key": released.key,
         }
         claimed = next_attempt(released, message(**changes), self.settings.lease, now)
-        self.parts.leases.write(
+        self.parts.leases.apply(
             transitions.claim(Claim(claimed, replaces=released), self.settings.stages[0])
         )
         return claimed
@@ -214,16 +214,16 @@ class World:
             now,
             self.parts.rng,
         ).lease
-        self.parts.leases.write(transitions.settle(lease, after))
+        self.parts.leases.apply(transitions.settle(lease, after))
         for owed in after.owed:
-            after = self.parts.leases.write(transitions.strike(after, Owed(owed), now))
+            after = self.parts.leases.apply(transitions.strike(after, Owed(owed), now))
         return after
 
     def claim_tiny(self, job_id: str, until: datetime) -> tuple[Lease, str]:
         """A job in an invocation, which has ended for certain `until` then; and its reference."""
         task = reference("arn:aws:lambda:us-east-1:1:function:tiny", "request", until)
         lease = self.claim(job_id)
-        return self.parts.leases.write(
+        return self.parts.leases.report(
             transitions.register_task(lease.id, task, self.clock.now())
         ), task
 

@@ -14,7 +14,7 @@ from tests.cli.conftest import World
 def test_cancel_reports_its_effect_on_each_job(world: World) -> None:
     world.claim("running")
     lease = world.claim("released")
-    world.parts.leases.write(
+    world.parts.leases.apply(
         transitions.settle(
             lease, changed(lease, state=State.RELEASED, settled_attempt=1, receipt_handle=None)
         )

@@ -38,7 +38,7 @@ def ran(world: World, job_id: str, kind: OutcomeClass, hours: float = 1.0) -> Le
 
 def _worked(world: World, lease: Lease, hours: float) -> Lease:
     arn = f"arn:aws:ecs:us-east-1:1:task/Longhaul/{lease.attempt.number}"
-    row = world.parts.leases.write(transitions.register_task(lease.id, arn, world.clock.now()))
+    row = world.parts.leases.report(transitions.register_task(lease.id, arn, world.clock.now()))
     world.clock.advance(hours * 3600)
     return row
 

@@ -92,7 +92,7 @@ def test_a_deletion_that_is_owed_does_not_hold_the_drain_up(stack: World) -> Non
     ended = replace(
         lease, state=State.SUCCEEDED, owed=(Owed.DELETE,), settled_attempt=1, settled_at=now
     )
-    stack.parts.leases.write(transitions.settle(lease, ended))
+    stack.parts.leases.apply(transitions.settle(lease, ended))
     assert stack.run("drain").exit_code == 0
 
 

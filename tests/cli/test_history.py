@@ -10,14 +10,14 @@ from tests.cli.conftest import World
 
 def test_every_attempt_has_a_line_with_its_wait_duration_and_reason(world: World) -> None:
     first = world.claim("flights", first_sent_at=world.clock.now() - timedelta(seconds=42))
-    world.parts.leases.write(
+    world.parts.leases.report(
         transitions.register_task(
             first.id, "arn:aws:ecs:us-east-1:1:task/Longhaul/t1", world.clock.now()
         )
     )
     world.clock.advance(90)
-    world.parts.leases.write(transitions.beat(first, world.clock.now(), world.clock.now()))
-    row = world.parts.leases.write(
+    world.parts.leases.report(transitions.beat(first, world.clock.now(), world.clock.now()))
+    row = world.parts.leases.report(
         transitions.report_progress(
             first.id, {"phase": "running", "fraction": 0.4}, world.clock.now()
         )
@@ -65,12 +65,12 @@ def test_every_attempt_has_a_line_with_its_wait_duration_and_reason(world: World
 
 def test_a_successful_attempt_is_done_whatever_it_reported_last(world: World) -> None:
     lease = world.claim("quick")
-    world.parts.leases.write(
+    world.parts.leases.report(
         transitions.register_task(
             lease.id, "arn:aws:ecs:us-east-1:1:task/Longhaul/t1", world.clock.now()
         )
     )
-    row = world.parts.leases.write(
+    row = world.parts.leases.report(
         transitions.report_progress(
             lease.id, {"phase": "running", "fraction": 0.1}, world.clock.now()
         )
@@ -81,7 +81,7 @@ def test_a_successful_attempt_is_done_whatever_it_reported_last(world: World) ->
 
 def test_hand_overs_and_adoptions_are_shown_with_the_beats(world: World) -> None:
     lease = world.claim("long")
-    world.parts.leases.write(transitions.hand_over(lease.id, str(lease.receive.receipt_handle)))
+    world.parts.leases.report(transitions.hand_over(lease.id, str(lease.receive.receipt_handle)))
     assert world.run("history", "long").stdout.split("\t")[5] == "0, handed over 1x"
 
 

@@ -13,7 +13,7 @@ GROUP = "/longhaul/jobs"
 
 def began(world: World, job_id: str = "flights", task: str = "t1") -> Lease:
     lease = world.claim(job_id)
-    return world.parts.leases.write(
+    return world.parts.leases.report(
         transitions.register_task(
             lease.id, f"arn:aws:ecs:us-east-1:1:task/Longhaul/{task}", world.clock.now()
         )
@@ -97,7 +97,7 @@ def test_of_a_lambda_environments_stream_only_the_attempts_invocation_is_shown(
 ) -> None:
     lease = world.claim("flights")
     task = reference("arn:aws:lambda:us-east-1:1:function:tiny", "id-2", world.clock.now())
-    world.parts.leases.write(transitions.register_task(lease.id, task, world.clock.now()))
+    world.parts.leases.report(transitions.register_task(lease.id, task, world.clock.now()))
     world.aws.logs.write(GROUP, "job/job/t1", "a task's")
     assert "has not begun to write" in world.run("logs", "flights").stderr
     world.aws.logs.write(
@@ -143,7 +143,7 @@ def test_an_earlier_attempts_log_is_found_through_the_history(world: World) -> N
     first = world.parts.leases.load(first.key) or first
     second = world.retry(world.end(first, OutcomeClass.FAILED))
     never = world.retry(world.end(second, OutcomeClass.INTERRUPTED))
-    world.parts.leases.write(
+    world.parts.leases.report(
         transitions.register_task(
             never.id, "arn:aws:ecs:us-east-1:1:task/Longhaul/t3", world.clock.now()
         )

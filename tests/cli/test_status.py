@@ -92,7 +92,7 @@ def test_a_tiny_job_that_is_released_says_which_invocation_it_waits_for(
     released = replace(
         lease, state=State.RELEASED, settled_attempt=1, retry_at=retry_at, last_class="stalled"
     )
-    world.parts.leases.write(transitions.settle(lease, released))
+    world.parts.leases.apply(transitions.settle(lease, released))
 
     page = " ".join(world.run("status", "flights").stdout.split())
 
@@ -109,19 +109,19 @@ def test_an_ended_job_that_owes_something_is_shown_once_with_its_debts(world: Wo
         settled_at=world.clock.now(),
         owed=(Owed.DELETE,),
     )
-    world.parts.leases.write(transitions.settle(lease, dead))
+    world.parts.leases.apply(transitions.settle(lease, dead))
     (line,) = world.run("status").stdout.splitlines()
     assert line.split("\t") == ["owing", "DEAD", "main", "1", "0s", "", "still owes: delete"]
 
 
 def test_the_details_of_a_job_are_shown(world: World) -> None:
     lease = world.claim("flights")
-    world.parts.leases.write(
+    world.parts.leases.report(
         transitions.register_task(
             lease.id, "arn:aws:ecs:us-east-1:123456789012:task/Longhaul/0123", world.clock.now()
         )
     )
-    world.parts.leases.write(
+    world.parts.leases.report(
         transitions.report_progress(
             lease.id, {"fraction": 0.5, "phase": "running"}, world.clock.now()
         )
@@ -216,7 +216,7 @@ def test_a_released_job_shows_the_time_of_its_next_attempt(world: World) -> None
         last_error="exit code 1",
         retry_at=world.clock.now() + timedelta(seconds=90),
     )
-    world.parts.leases.write(transitions.settle(lease, released))
+    world.parts.leases.apply(transitions.settle(lease, released))
     assert "again in 1m30s; failed: exit code 1" in world.run("status").stdout
 
 

@@ -346,7 +346,7 @@ def test_wait_behind_a_run_that_is_being_cancelled_is_for_the_next_one(
             world.clock.now(),
         )
         assert isinstance(claim, Claim)
-        world.parts.leases.write(transitions.claim(claim, world.settings.stages[0]))
+        world.parts.leases.apply(transitions.claim(claim, world.settings.stages[0]))
         world.end(claim.lease, OutcomeClass.SUCCEEDED)
 
     world.clock.meanwhile.extend([lambda: None, end, lambda: None, claim_again])

@@ -84,5 +84,5 @@ def index(aws: Aws, table: str) -> DynamoIndex:
 @pytest.fixture
 def claimed(leases: DynamoLeases) -> Lease:
     """The row of a running job."""
-    leases.write(transitions.claim(Claim(running(), replaces=None), STAGE))
+    leases.apply(transitions.claim(Claim(running(), replaces=None), STAGE))
     return running()

@@ -23,14 +23,14 @@ def test_times_of_the_latest_beats_are_kept_and_all_beats_are_counted(
 ) -> None:
     row, minute = claimed, timedelta(minutes=1)
     for n in range(1, BEATS_KEPT + 6):
-        row = leases.write(transitions.beat(row, NOW + n * minute, NOW + (n + 1) * minute))
+        row = leases.report(transitions.beat(row, NOW + n * minute, NOW + (n + 1) * minute))
     assert (row.attempt.beats, row.attempt.lease_expires_at) == (
         BEATS_KEPT + 5,
         NOW + (BEATS_KEPT + 6) * minute,
     )
     assert row.attempt.beat_ages_s == tuple(60 * n for n in range(6, BEATS_KEPT + 6))
     assert leases.load(claimed.key) == row
-    leases.write(transitions.settle(row, after(row, OutcomeClass.FAILED)))
+    leases.apply(transitions.settle(row, after(row, OutcomeClass.FAILED)))
     (attempt,) = leases.history([after(row, OutcomeClass.FAILED)])[claimed.key]
     assert (attempt.attempt.beats, attempt.beat_times[0], attempt.beat_times[-1]) == (
         65,
@@ -40,10 +40,10 @@ def test_times_of_the_latest_beats_are_kept_and_all_beats_are_counted(
 
 
 def test_history_keeps_a_void_commit(leases: DynamoLeases, claimed: Lease) -> None:
-    committed = leases.write(transitions.commit(claimed.id, OUTPUT))
-    leases.write(transitions.settle(committed, after(committed, OutcomeClass.SUCCEEDED)))
+    committed = leases.report(transitions.commit(claimed.id, OUTPUT))
+    leases.apply(transitions.settle(committed, after(committed, OutcomeClass.SUCCEEDED)))
     ended = after(committed, OutcomeClass.SUCCEEDED)
-    row = leases.write(transitions.reopen(ended, reopened(ended, NUMBERS, NOW, random.Random(1))))
+    row = leases.apply(transitions.reopen(ended, reopened(ended, NUMBERS, NOW, random.Random(1))))
     (void,) = leases.history([row])[claimed.key]
     assert (void.state, void.kind, void.ended_at) == (State.RELEASED, "interrupted", NOW)
     assert void.reason == "the committed output was void"
@@ -52,19 +52,19 @@ def test_history_keeps_a_void_commit(leases: DynamoLeases, claimed: Lease) -> No
 def test_history_keeps_the_wait_the_end_and_the_events_of_every_attempt(
     leases: DynamoLeases, claimed: Lease
 ) -> None:
-    leases.write(transitions.register_task(claimed.id, "arn:task/1", NOW + timedelta(seconds=40)))
-    leases.write(transitions.beat(claimed, NOW + timedelta(seconds=15), NOW))
-    leases.write(
+    leases.report(transitions.register_task(claimed.id, "arn:task/1", NOW + timedelta(seconds=40)))
+    leases.report(transitions.beat(claimed, NOW + timedelta(seconds=15), NOW))
+    leases.report(
         transitions.report_progress(claimed.id, {"phase": "running", "fraction": 0.4}, NOW)
     )
-    leases.write(transitions.hand_over(claimed.id, str(claimed.receive.receipt_handle)))
-    row = leases.write(
+    leases.report(transitions.hand_over(claimed.id, str(claimed.receive.receipt_handle)))
+    row = leases.report(
         transitions.adopt(claimed, message(receive_count=2, receipt_handle="handle-2"))
     )
     failed = after(row, OutcomeClass.FAILED)
-    leases.write(transitions.settle(row, failed))
+    leases.apply(transitions.settle(row, failed))
     again = next_attempt(failed, message(receive_count=3), NUMBERS, NOW + timedelta(minutes=2))
-    leases.write(transitions.claim(Claim(again, replaces=failed), STAGE))
+    leases.apply(transitions.claim(Claim(again, replaces=failed), STAGE))
 
     first, second = leases.history([again])[claimed.key]
     assert (first.attempt.number, first.kind, first.reason, first.state) == (
@@ -97,7 +97,7 @@ def test_history_keeps_the_size_that_ran_out_of_memory_and_not_the_next(
     leases: DynamoLeases, claimed: Lease
 ) -> None:
     released = after(claimed, OutcomeClass.OUT_OF_MEMORY)
-    leases.write(transitions.settle(claimed, released))
+    leases.apply(transitions.settle(claimed, released))
     assert (leases.history([released])[claimed.key][0].size, released.input.size) == (
         "small",
         "medium",
@@ -110,9 +110,9 @@ def test_latest_attempts_replace_the_earliest_in_the_history(
     row = claimed
     for _ in range(KEPT + 2):
         ended = after(row, OutcomeClass.INTERRUPTED)
-        leases.write(transitions.settle(row, ended))
+        leases.apply(transitions.settle(row, ended))
         row = next_attempt(replace(ended, interruptions=0), message(), NUMBERS, NOW)
-        leases.write(transitions.claim(Claim(row, replaces=ended), STAGE))
+        leases.apply(transitions.claim(Claim(row, replaces=ended), STAGE))
     attempts = leases.history([row])[claimed.key]
     assert [each.attempt.number for each in attempts] == list(range(3, KEPT + 4))
     found = aws.client("dynamodb").query(
@@ -157,7 +157,7 @@ def test_histories_of_a_hundred_jobs_are_read_in_one_call(fake: FakeAws) -> None
     )
     rows = [replace(running(), key=f"main#job-{n}") for n in range(100)]
     for row in rows:
-        leases.write(transitions.claim(Claim(row, replaces=None), stage(slots=1000)))
+        leases.apply(transitions.claim(Claim(row, replaces=None), stage(slots=1000)))
     fake.gate.counts.clear()
     assert len(leases.history(rows)) == 100
     assert fake.gate.counts == {"dynamodb.BatchGetItem": 1}

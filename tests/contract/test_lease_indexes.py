@@ -21,12 +21,12 @@ def test_open_index_holds_a_job_until_nothing_is_owed(
 ) -> None:
     assert list(index.open_keys("main", "RUNNING")) == [claimed.key]
     dead = after(claimed, OutcomeClass.PERMANENT)
-    leases.write(transitions.settle(claimed, dead))
+    leases.apply(transitions.settle(claimed, dead))
     assert list(index.open_keys("main", "RUNNING")) == []
     assert list(index.open_keys("main", "OWED")) == [claimed.key]
-    leases.write(
+    leases.apply(
         transitions.strike(
-            leases.write(transitions.strike(dead, Owed.DEAD_LETTER, NOW)), Owed.DELETE, NOW
+            leases.apply(transitions.strike(dead, Owed.DEAD_LETTER, NOW)), Owed.DELETE, NOW
         )
     )
     assert list(index.open_keys("main", "OWED")) == []
@@ -40,10 +40,10 @@ def test_ended_jobs_are_found_latest_first_until_a_new_run_begins(
 ) -> None:
     later = NOW + timedelta(minutes=1)
     other = running(key="main#february")
-    leases.write(transitions.claim(Claim(other, replaces=None), stage()))
+    leases.apply(transitions.claim(Claim(other, replaces=None), stage()))
     dead = after(claimed, OutcomeClass.PERMANENT)
-    leases.write(transitions.settle(claimed, dead))
-    leases.write(
+    leases.apply(transitions.settle(claimed, dead))
+    leases.apply(
         transitions.settle(other, replace(after(other, OutcomeClass.PERMANENT), settled_at=later))
     )
     assert list(index.ended_keys("main", State.DEAD, later)) == [
@@ -52,9 +52,9 @@ def test_ended_jobs_are_found_latest_first_until_a_new_run_begins(
     ]
     assert list(index.ended_keys("main", State.DEAD, NOW)) == [(NOW, claimed.key)]
     assert list(index.ended_keys("main", State.SUCCEEDED, later)) == []
-    done = leases.write(
+    done = leases.apply(
         transitions.strike(
-            leases.write(transitions.strike(dead, Owed.DEAD_LETTER, NOW)), Owed.DELETE, NOW
+            leases.apply(transitions.strike(dead, Owed.DEAD_LETTER, NOW)), Owed.DELETE, NOW
         )
     )
     assert [key for _, key in index.ended_keys("main", State.DEAD, later)] == [
@@ -62,7 +62,7 @@ def test_ended_jobs_are_found_latest_first_until_a_new_run_begins(
         claimed.key,
     ]
     again = changed(claimed, run=claimed.run + 1, attempt=2, settled_attempt=1)
-    leases.write(transitions.claim(Claim(again, replaces=done), stage()))
+    leases.apply(transitions.claim(Claim(again, replaces=done), stage()))
     assert [key for _, key in index.ended_keys("main", State.DEAD, later)] == [other.key]
 
 
@@ -73,9 +73,9 @@ def test_ended_jobs_are_read_in_pages_without_gap_or_repetition(
     ends = []
     for n in range(5):
         lease = running(key=f"main#job-{n}")
-        leases.write(transitions.claim(Claim(lease, replaces=None), stage()))
+        leases.apply(transitions.claim(Claim(lease, replaces=None), stage()))
         at = NOW + timedelta(seconds=n // 2)  # two end at the same moment
-        leases.write(
+        leases.apply(
             transitions.settle(lease, replace(after(lease, OutcomeClass.PERMANENT), settled_at=at))
         )
         ends.append((at, lease.key))

@@ -31,7 +31,7 @@ def test_second_claim_of_a_new_job_fails_and_carries_the_row_that_won(
     leases: DynamoLeases, slots: DynamoSlots, claimed: Lease
 ) -> None:
     with pytest.raises(LeaseChangedError) as lost:
-        leases.write(
+        leases.apply(
             transitions.claim(Claim(changed(claimed, message_id="m-2"), replaces=None), STAGE)
         )
     assert lost.value.current == claimed
@@ -41,16 +41,16 @@ def test_second_claim_of_a_new_job_fails_and_carries_the_row_that_won(
 def test_repeated_claim_succeeds_and_takes_one_slot(
     leases: DynamoLeases, slots: DynamoSlots, claimed: Lease
 ) -> None:
-    leases.write(transitions.claim(Claim(claimed, replaces=None), STAGE))
+    leases.apply(transitions.claim(Claim(claimed, replaces=None), STAGE))
     assert slots.free(STAGE, NOW) == 1
 
 
 def test_claim_without_a_free_slot_is_refused_and_writes_nothing(
     leases: DynamoLeases, slots: DynamoSlots, claimed: Lease
 ) -> None:
-    leases.write(transitions.claim(Claim(other(claimed, 2), replaces=None), STAGE))
+    leases.apply(transitions.claim(Claim(other(claimed, 2), replaces=None), STAGE))
     with pytest.raises(NoFreeSlotError):
-        leases.write(transitions.claim(Claim(other(claimed, 3), replaces=None), STAGE))
+        leases.apply(transitions.claim(Claim(other(claimed, 3), replaces=None), STAGE))
     assert leases.load("main#job-3") is None
     assert slots.free(STAGE, NOW) == 0
 
@@ -59,9 +59,9 @@ def test_repeated_settle_frees_one_slot(
     leases: DynamoLeases, slots: DynamoSlots, claimed: Lease
 ) -> None:
     released = after(claimed, OutcomeClass.FAILED)
-    leases.write(transitions.settle(claimed, released))
+    leases.apply(transitions.settle(claimed, released))
     with pytest.raises(LeaseChangedError) as lost:
-        leases.write(transitions.settle(claimed, released))
+        leases.apply(transitions.settle(claimed, released))
     assert lost.value.current == released
     assert slots.free(STAGE, NOW) == 2
 
@@ -70,9 +70,9 @@ def test_released_job_is_claimed_again_and_takes_a_slot(
     leases: DynamoLeases, slots: DynamoSlots, claimed: Lease
 ) -> None:
     released = after(claimed, OutcomeClass.FAILED)
-    leases.write(transitions.settle(claimed, released))
+    leases.apply(transitions.settle(claimed, released))
     retry = next_attempt(released, message(receive_count=2), NUMBERS, NOW)
-    leases.write(transitions.claim(Claim(retry, replaces=released), STAGE))
+    leases.apply(transitions.claim(Claim(retry, replaces=released), STAGE))
     assert leases.load(claimed.key) == retry
     assert slots.free(STAGE, NOW) == 1
 
@@ -81,8 +81,8 @@ def test_only_one_of_two_claims_of_a_released_job_succeeds(
     leases: DynamoLeases, slots: DynamoSlots, claimed: Lease
 ) -> None:
     released = after(claimed, OutcomeClass.FAILED)
-    leases.write(transitions.settle(claimed, released))
-    leases.write(
+    leases.apply(transitions.settle(claimed, released))
+    leases.apply(
         transitions.claim(
             Claim(
                 next_attempt(released, message(receive_count=2), NUMBERS, NOW), replaces=released
@@ -91,7 +91,7 @@ def test_only_one_of_two_claims_of_a_released_job_succeeds(
         )
     )
     with pytest.raises(LeaseChangedError):
-        leases.write(
+        leases.apply(
             transitions.claim(
                 Claim(
                     next_attempt(released, message(message_id="m-2"), NUMBERS, NOW),
@@ -104,12 +104,12 @@ def test_only_one_of_two_claims_of_a_released_job_succeeds(
 
 
 def test_only_a_newer_receive_is_adopted(leases: DynamoLeases, claimed: Lease) -> None:
-    adopted = leases.write(
+    adopted = leases.report(
         transitions.adopt(claimed, message(receipt_handle="handle-3", receive_count=3))
     )
     assert (adopted.receive.receipt_handle, adopted.receive.receive_count) == ("handle-3", 3)
     with pytest.raises(LeaseChangedError) as lost:
-        leases.write(
+        leases.report(
             transitions.adopt(claimed, message(receipt_handle="handle-2", receive_count=2))
         )
     assert lost.value.current == adopted
@@ -120,33 +120,33 @@ def test_hand_over_clears_only_the_handle_that_it_names(
 ) -> None:
     assert claimed.receive.receipt_handle is not None
     assert (
-        leases.write(
+        leases.report(
             transitions.hand_over(claimed.id, claimed.receive.receipt_handle)
         ).receive.receipt_handle
         is None
     )
-    leases.write(transitions.adopt(claimed, message(receipt_handle="handle-2", receive_count=2)))
+    leases.report(transitions.adopt(claimed, message(receipt_handle="handle-2", receive_count=2)))
     with pytest.raises(LeaseChangedError):
-        leases.write(transitions.hand_over(claimed.id, claimed.receive.receipt_handle))
+        leases.report(transitions.hand_over(claimed.id, claimed.receive.receipt_handle))
 
 
 def test_first_task_to_register_keeps_the_job_and_may_register_again(
     leases: DynamoLeases, claimed: Lease
 ) -> None:
-    leases.write(transitions.register_task(claimed.id, "arn:task/1", NOW))
+    leases.report(transitions.register_task(claimed.id, "arn:task/1", NOW))
     assert (
-        leases.write(transitions.register_task(claimed.id, "arn:task/1", NOW)).attempt.task_arn
+        leases.report(transitions.register_task(claimed.id, "arn:task/1", NOW)).attempt.task_arn
         == "arn:task/1"
     )
     with pytest.raises(LeaseChangedError):
-        leases.write(transitions.register_task(claimed.id, "arn:task/2", NOW))
+        leases.report(transitions.register_task(claimed.id, "arn:task/2", NOW))
 
 
 def test_progress_and_beats_of_the_owner_are_stored(leases: DynamoLeases, claimed: Lease) -> None:
-    leases.write(
+    leases.report(
         transitions.report_progress(claimed.id, {"fraction": 0.25, "phase": "running"}, NOW)
     )
-    beaten = leases.write(
+    beaten = leases.report(
         transitions.beat(claimed, NOW + timedelta(seconds=15), NOW + timedelta(minutes=2))
     )
     assert (beaten.attempt.progress, beaten.attempt.progress_at, beaten.attempt.beats) == (
@@ -154,7 +154,7 @@ def test_progress_and_beats_of_the_owner_are_stored(leases: DynamoLeases, claime
         NOW,
         1,
     )
-    assert leases.write(transitions.report_progress(claimed.id, {}, NOW)).attempt.progress == {}
+    assert leases.report(transitions.report_progress(claimed.id, {}, NOW)).attempt.progress == {}
 
 
 @pytest.mark.parametrize("stale", ["older attempt", "older run", "settled"])
@@ -168,22 +168,22 @@ def test_attempt_without_the_lease_writes_nothing(
         case "older run":
             attempt = AttemptId(claimed.key, claimed.run - 1, claimed.attempt.number)
         case _:
-            leases.write(transitions.settle(claimed, after(claimed, OutcomeClass.FAILED)))
+            leases.apply(transitions.settle(claimed, after(claimed, OutcomeClass.FAILED)))
     before = leases.load(claimed.key)
     writes = (
-        lambda: leases.write(
+        lambda: leases.report(
             transitions.beat(changed(claimed, run=attempt.run, attempt=attempt.attempt), NOW, NOW)
         ),
-        lambda: leases.write(
+        lambda: leases.report(
             transitions.adopt(
                 changed(claimed, run=attempt.run, attempt=attempt.attempt), message(receive_count=9)
             )
         ),
-        lambda: leases.write(transitions.register_task(attempt, "arn:task", NOW)),
-        lambda: leases.write(transitions.report_progress(attempt, {"fraction": 1}, NOW)),
-        lambda: leases.write(transitions.record_result(attempt, RecordedResult(1, "failed", "x"))),
-        lambda: leases.write(transitions.commit(attempt, OUTPUT)),
-        lambda: leases.write(transitions.mark_published(attempt, NOW)),
+        lambda: leases.report(transitions.register_task(attempt, "arn:task", NOW)),
+        lambda: leases.report(transitions.report_progress(attempt, {"fraction": 1}, NOW)),
+        lambda: leases.report(transitions.record_result(attempt, RecordedResult(1, "failed", "x"))),
+        lambda: leases.report(transitions.commit(attempt, OUTPUT)),
+        lambda: leases.report(transitions.mark_published(attempt, NOW)),
     )
     for write in writes:
         with pytest.raises(LeaseChangedError) as lost:
@@ -193,29 +193,29 @@ def test_attempt_without_the_lease_writes_nothing(
 
 
 def test_run_takes_one_commit(leases: DynamoLeases, claimed: Lease) -> None:
-    assert leases.write(transitions.commit(claimed.id, OUTPUT)).attempt.output == OUTPUT
+    assert leases.report(transitions.commit(claimed.id, OUTPUT)).attempt.output == OUTPUT
     assert (
-        leases.write(transitions.commit(claimed.id, OUTPUT)).attempt.output == OUTPUT
+        leases.report(transitions.commit(claimed.id, OUTPUT)).attempt.output == OUTPUT
     )  # a repetition
     with pytest.raises(LeaseChangedError):
-        leases.write(transitions.commit(claimed.id, replace(OUTPUT, files=3)))
+        leases.report(transitions.commit(claimed.id, replace(OUTPUT, files=3)))
 
 
 def test_failure_does_not_overrule_a_commit(leases: DynamoLeases, claimed: Lease) -> None:
-    leases.write(transitions.commit(claimed.id, OUTPUT))
+    leases.report(transitions.commit(claimed.id, OUTPUT))
     with pytest.raises(LeaseChangedError) as lost:
-        leases.write(transitions.settle(claimed, after(claimed, OutcomeClass.FAILED)))
+        leases.apply(transitions.settle(claimed, after(claimed, OutcomeClass.FAILED)))
     assert lost.value.current is not None
     assert lost.value.current.attempt.output == OUTPUT
     with pytest.raises(LeaseChangedError):
-        leases.write(transitions.record_result(claimed.id, RecordedResult(1, "failed", "late")))
+        leases.report(transitions.record_result(claimed.id, RecordedResult(1, "failed", "late")))
 
 
 def test_progress_written_between_look_and_settle_is_kept(
     leases: DynamoLeases, claimed: Lease
 ) -> None:
-    leases.write(transitions.report_progress(claimed.id, {"fraction": 0.5}, NOW))
-    leases.write(transitions.settle(claimed, after(claimed, OutcomeClass.FAILED)))
+    leases.report(transitions.report_progress(claimed.id, {"fraction": 0.5}, NOW))
+    leases.apply(transitions.settle(claimed, after(claimed, OutcomeClass.FAILED)))
     row = leases.load(claimed.key)
     assert row is not None
     assert (row.state, row.attempt.progress) == (State.RELEASED, {"fraction": 0.5})
@@ -225,13 +225,13 @@ def test_debts_are_struck_off_in_order_and_a_repetition_changes_nothing(
     leases: DynamoLeases, claimed: Lease
 ) -> None:
     ended = succeeded(leases, claimed)
-    published = leases.write(transitions.strike(ended, Owed.PUBLISH, NOW))
+    published = leases.apply(transitions.strike(ended, Owed.PUBLISH, NOW))
     assert (published.owed, published.attempt.published_at) == ((Owed.DELETE,), NOW)
-    assert leases.write(transitions.strike(ended, Owed.PUBLISH, NOW)) == published
+    assert leases.apply(transitions.strike(ended, Owed.PUBLISH, NOW)) == published
     with pytest.raises(LeaseChangedError):  # it is still owed, and this row is an earlier one
-        leases.write(transitions.strike(ended, Owed.DELETE, NOW))
-    assert leases.write(transitions.strike(published, Owed.DELETE, NOW)).owed == ()
-    assert leases.load(claimed.key) == leases.write(transitions.strike(published, Owed.DELETE, NOW))
+        leases.apply(transitions.strike(ended, Owed.DELETE, NOW))
+    assert leases.apply(transitions.strike(published, Owed.DELETE, NOW)).owed == ()
+    assert leases.load(claimed.key) == leases.apply(transitions.strike(published, Owed.DELETE, NOW))
 
 
 def test_what_the_next_run_of_a_job_does_not_owe_was_not_struck_off_of_the_one_before(
@@ -239,37 +239,37 @@ def test_what_the_next_run_of_a_job_does_not_owe_was_not_struck_off_of_the_one_b
 ) -> None:
     ended = after(claimed, OutcomeClass.FAILED)
     owing = changed(ended, owed=(Owed.DELETE,))
-    leases.write(transitions.settle(claimed, owing))
-    done = leases.write(transitions.strike(owing, Owed.DELETE, NOW))
+    leases.apply(transitions.settle(claimed, owing))
+    done = leases.apply(transitions.strike(owing, Owed.DELETE, NOW))
     following = running(run=claimed.run + 1)
-    leases.write(transitions.claim(Claim(following, replaces=done), STAGE))
+    leases.apply(transitions.claim(Claim(following, replaces=done), STAGE))
     failed_again = changed(after(following, OutcomeClass.FAILED), owed=())
-    leases.write(transitions.settle(following, failed_again))
+    leases.apply(transitions.settle(following, failed_again))
     assert failed_again.state is owing.state
     with pytest.raises(LeaseChangedError) as lost:
-        leases.write(transitions.strike(owing, Owed.DELETE, NOW))
+        leases.apply(transitions.strike(owing, Owed.DELETE, NOW))
     assert lost.value.current == failed_again
 
 
 def test_of_two_that_miss_a_message_one_notes_it(leases: DynamoLeases, claimed: Lease) -> None:
-    leases.write(transitions.settle(claimed, after(claimed, OutcomeClass.FAILED)))
+    leases.apply(transitions.settle(claimed, after(claimed, OutcomeClass.FAILED)))
     row = leases.load(claimed.key)
     assert row is not None
     second = timedelta(seconds=1)
     for n in range(2):  # without an earlier note, and with one
         at = NOW + 2 * n * second
-        noted = leases.write(transitions.note_seen(row, at))
-        assert leases.write(transitions.note_seen(row, at)) == noted  # the SDK's second try
+        noted = leases.apply(transitions.note_seen(row, at))
+        assert leases.apply(transitions.note_seen(row, at)) == noted  # the SDK's second try
         with pytest.raises(LeaseChangedError):
-            leases.write(transitions.note_seen(row, at + second))
+            leases.apply(transitions.note_seen(row, at + second))
         row = noted
 
 
 def succeeded(leases: DynamoLeases, claimed: Lease) -> Lease:
     """The row once its attempt has committed and settled; it owes the rest."""
-    committed = leases.write(transitions.commit(claimed.id, OUTPUT))
+    committed = leases.report(transitions.commit(claimed.id, OUTPUT))
     ended = after(committed, OutcomeClass.SUCCEEDED)
-    leases.write(transitions.settle(committed, ended))
+    leases.apply(transitions.settle(committed, ended))
     return ended
 
 
@@ -278,7 +278,7 @@ def test_new_run_is_refused_when_the_job_was_cancelled_since_its_row_was_read(
     aws: Aws, leases: DynamoLeases, claimed: Lease, cancels: int
 ) -> None:
     cancelled = after(claimed, OutcomeClass.PERMANENT)
-    leases.write(transitions.settle(claimed, cancelled))
+    leases.apply(transitions.settle(claimed, cancelled))
     for _ in range(cancels):
         read = cancelled
         aws.clock.sleep(0.002)
@@ -286,10 +286,10 @@ def test_new_run_is_refused_when_the_job_was_cancelled_since_its_row_was_read(
     assert (cancelled.state, cancelled.cancel_requested_at) == (State.DEAD, None)
     rerun = changed(claimed, run=claimed.run + 1, attempt=2, cancelled_at=read.cancelled_at)
     with pytest.raises(LeaseChangedError) as lost:
-        leases.write(transitions.claim(Claim(rerun, replaces=read), STAGE))
+        leases.apply(transitions.claim(Claim(rerun, replaces=read), STAGE))
     assert lost.value.current == cancelled
     rerun = replace(rerun, cancelled_at=cancelled.cancelled_at)
-    leases.write(transitions.claim(Claim(rerun, replaces=cancelled), STAGE))
+    leases.apply(transitions.claim(Claim(rerun, replaces=cancelled), STAGE))
     assert leases.load(claimed.key) == rerun
 
 
@@ -298,7 +298,7 @@ def test_void_commit_is_cleared_and_the_job_is_released(
 ) -> None:
     ended = succeeded(leases, claimed)
     void = reopened(ended, NUMBERS, NOW, random.Random(1))
-    assert leases.write(transitions.reopen(ended, void)) == void
+    assert leases.apply(transitions.reopen(ended, void)) == void
     assert leases.load(claimed.key) == void
 
 
@@ -306,16 +306,16 @@ def test_of_two_publishers_that_look_again_one_goes_on(
     leases: DynamoLeases, claimed: Lease
 ) -> None:
     ended = succeeded(leases, claimed)
-    first = leases.write(transitions.note_gone(ended, NOW))
+    first = leases.apply(transitions.note_gone(ended, NOW))
     assert first.attempt.gone_at == NOW
     assert leases.load(claimed.key) == first
     with pytest.raises(LeaseChangedError):
-        leases.write(transitions.note_gone(ended, NOW + timedelta(seconds=1)))
+        leases.apply(transitions.note_gone(ended, NOW + timedelta(seconds=1)))
     later = NOW + timedelta(minutes=30)
-    second = leases.write(transitions.note_gone(first, later))
-    assert leases.write(transitions.note_gone(first, later)) == second  # a repetition
+    second = leases.apply(transitions.note_gone(first, later))
+    assert leases.apply(transitions.note_gone(first, later)) == second  # a repetition
     with pytest.raises(LeaseChangedError):
-        leases.write(transitions.note_gone(first, later + timedelta(seconds=1)))
+        leases.apply(transitions.note_gone(first, later + timedelta(seconds=1)))
 
 
 def test_kept_row_lives_as_long_as_one_that_ended_now_and_an_unfinished_one_for_good(
@@ -330,11 +330,11 @@ def test_kept_row_lives_as_long_as_one_that_ended_now_and_an_unfinished_one_for_
     leases.keep(claimed.key, later)
     leases.keep("main#nobody", later)
     assert (ttl(), ttl("main#nobody")) == (None, None)
-    leases.write(transitions.settle(claimed, after(claimed, OutcomeClass.PERMANENT)))
+    leases.apply(transitions.settle(claimed, after(claimed, OutcomeClass.PERMANENT)))
     for owed in (Owed.DEAD_LETTER, Owed.DELETE):
         row = leases.load(claimed.key)
         assert row
-        leases.write(transitions.strike(row, owed, NOW))
+        leases.apply(transitions.strike(row, owed, NOW))
     before = leases.load(claimed.key)
     leases.keep(claimed.key, later)
     assert ttl() == int((later + TERMINAL_TTL).timestamp())
@@ -348,28 +348,28 @@ def test_the_first_vain_try_of_a_notice_stays_while_its_delete_is_owed(
 ) -> None:
     ended = succeeded(leases, claimed)
     for owed in ended.owed[:-1]:
-        ended = leases.write(transitions.strike(ended, owed, NOW))
-    first = leases.write(transitions.note_untold(ended, NOW))
+        ended = leases.apply(transitions.strike(ended, owed, NOW))
+    first = leases.apply(transitions.note_untold(ended, NOW))
     assert first.untold_at == NOW
     assert leases.load(claimed.key) == first
-    assert leases.write(transitions.note_untold(ended, NOW + timedelta(hours=1))) == first
-    done = leases.write(transitions.strike(first, Owed.DELETE, NOW))
+    assert leases.apply(transitions.note_untold(ended, NOW + timedelta(hours=1))) == first
+    done = leases.apply(transitions.strike(first, Owed.DELETE, NOW))
     with pytest.raises(LeaseChangedError) as lost:
-        leases.write(transitions.note_untold(first, NOW + timedelta(hours=1)))
+        leases.apply(transitions.note_untold(first, NOW + timedelta(hours=1)))
     assert lost.value.current == done
 
 
 def test_published_output_is_neither_noted_as_gone_nor_cleared(
     leases: DynamoLeases, claimed: Lease
 ) -> None:
-    committed = leases.write(transitions.commit(claimed.id, OUTPUT))
-    leases.write(transitions.mark_published(claimed.id, NOW))
+    committed = leases.report(transitions.commit(claimed.id, OUTPUT))
+    leases.report(transitions.mark_published(claimed.id, NOW))
     ended = after(committed, OutcomeClass.SUCCEEDED)  # the mark came after it was read
-    leases.write(transitions.settle(committed, ended))
+    leases.apply(transitions.settle(committed, ended))
     void = reopened(ended, NUMBERS, NOW, random.Random(1))
     for change in (transitions.note_gone(ended, NOW), transitions.reopen(ended, void)):
         with pytest.raises(LeaseChangedError) as lost:
-            leases.write(change)
+            leases.apply(change)
         assert lost.value.current is not None
         assert lost.value.current.attempt.published_at == NOW
 
@@ -378,13 +378,13 @@ def test_job_cancelled_between_attempts_ends_without_another_attempt(
     leases: DynamoLeases, claimed: Lease
 ) -> None:
     released = after(claimed, OutcomeClass.FAILED)
-    leases.write(transitions.settle(claimed, released))
+    leases.apply(transitions.settle(claimed, released))
     cancelled = replace(released, state=State.CANCELLED, owed=(Owed.DELETE,))
-    leases.write(transitions.end_waiting(released, cancelled))
+    leases.apply(transitions.end_waiting(released, cancelled))
     assert leases.load(claimed.key) == cancelled
-    leases.write(transitions.end_waiting(released, cancelled))  # a repetition
+    leases.apply(transitions.end_waiting(released, cancelled))  # a repetition
     with pytest.raises(LeaseChangedError):
-        leases.write(transitions.end_waiting(released, replace(cancelled, owed=())))
+        leases.apply(transitions.end_waiting(released, replace(cancelled, owed=())))
 
 
 def test_throttle_halves_the_limit_once_a_minute_and_each_calm_minute_adds_one(
@@ -414,18 +414,18 @@ def test_limit_never_falls_below_one_and_binds_claims(
 ) -> None:
     for n in range(5):
         slots.throttled(STAGE, NOW + n * timedelta(seconds=60))
-    leases.write(transitions.claim(Claim(running(), replaces=None), STAGE))
+    leases.apply(transitions.claim(Claim(running(), replaces=None), STAGE))
     with pytest.raises(NoFreeSlotError):
-        leases.write(transitions.claim(Claim(other(running(), 2), replaces=None), STAGE))
+        leases.apply(transitions.claim(Claim(other(running(), 2), replaces=None), STAGE))
 
 
 def test_only_a_copy_that_renews_the_message_is_adopted_with_a_lower_count(
     leases: DynamoLeases, claimed: Lease
 ) -> None:
-    worn_out = leases.write(
+    worn_out = leases.report(
         transitions.adopt(claimed, message(receipt_handle="handle-900", receive_count=900))
     )
-    renewed = leases.write(transitions.adopt(worn_out, message(message_id="m-2", renews="m-1")))
+    renewed = leases.report(transitions.adopt(worn_out, message(message_id="m-2", renews="m-1")))
     assert (
         renewed.receive.message_id,
         renewed.receive.receive_count,
@@ -436,7 +436,7 @@ def test_only_a_copy_that_renews_the_message_is_adopted_with_a_lower_count(
         "m-1",
     )
     with pytest.raises(LeaseChangedError):
-        leases.write(
+        leases.report(
             transitions.adopt(worn_out, message(message_id="m-3", renews="m-1"))
         )  # a second copy
 
@@ -444,11 +444,11 @@ def test_only_a_copy_that_renews_the_message_is_adopted_with_a_lower_count(
 def test_cancel_mark_refuses_claims_and_commits(leases: DynamoLeases, claimed: Lease) -> None:
     assert leases.request_cancel(claimed.key, "main").cancel_requested_at
     with pytest.raises(LeaseChangedError):
-        leases.write(transitions.commit(claimed.id, OUTPUT))
+        leases.report(transitions.commit(claimed.id, OUTPUT))
     released = replace(after(claimed, OutcomeClass.FAILED), cancel_requested_at=None)
-    leases.write(transitions.settle(claimed, released))
+    leases.apply(transitions.settle(claimed, released))
     with pytest.raises(LeaseChangedError):
-        leases.write(
+        leases.apply(
             transitions.claim(
                 Claim(
                     next_attempt(released, message(receive_count=2), NUMBERS, NOW),
@@ -481,7 +481,7 @@ def test_of_two_cancels_at_once_the_later_time_stays(
 def test_claim_that_meets_a_cancel_mark_fails_with_the_mark(leases: DynamoLeases) -> None:
     mark = leases.request_cancel(running().key, "main")
     with pytest.raises(LeaseChangedError) as lost:
-        leases.write(transitions.claim(Claim(running(), replaces=None), STAGE))
+        leases.apply(transitions.claim(Claim(running(), replaces=None), STAGE))
     assert lost.value.current == mark
 
 
@@ -493,7 +493,7 @@ def test_blocked_time_runs_from_free_slots_with_messages_to_a_claim_or_an_empty_
 
     assert [blocked_at(0), blocked_at(5), blocked_at(20)] == [0, 300, 1200]
     assert [blocked_at(25, waiting=False), blocked_at(30), blocked_at(35)] == [0, 0, 300]
-    leases.write(transitions.claim(Claim(replace(claimed, key="main#other"), replaces=None), STAGE))
+    leases.apply(transitions.claim(Claim(replace(claimed, key="main#other"), replaces=None), STAGE))
     assert [blocked_at(40), blocked_at(45)] == [0, 0]  # no slot is free, so nothing is blocked
 
 
@@ -505,13 +505,13 @@ def test_paused_stage_starts_nothing_until_it_is_resumed(
     assert (slots.free(STAGE, NOW), slots.use(STAGE).paused_at) == (0, NOW)
     assert slots.blocked_s(STAGE, waiting=True, now=NOW) == 0
     with pytest.raises(NoFreeSlotError):
-        leases.write(transitions.claim(Claim(other(claimed, 2), replaces=None), STAGE))
-    leases.write(transitions.settle(claimed, after(claimed, OutcomeClass.FAILED)))
+        leases.apply(transitions.claim(Claim(other(claimed, 2), replaces=None), STAGE))
+    leases.apply(transitions.settle(claimed, after(claimed, OutcomeClass.FAILED)))
     assert slots.use(STAGE).running == 0
 
     slots.resume(STAGE, NOW)
     slots.resume(STAGE, NOW)
-    leases.write(transitions.claim(Claim(other(claimed, 2), replaces=None), STAGE))
+    leases.apply(transitions.claim(Claim(other(claimed, 2), replaces=None), STAGE))
     assert slots.use(STAGE) == SlotUse(running=1, slots=2)
 
 
@@ -519,7 +519,7 @@ def test_a_pause_is_no_gap_between_claims(
     leases: DynamoLeases, slots: DynamoSlots, claimed: Lease
 ) -> None:
     pace = Pace(NOW, gap_s=20)
-    leases.write(transitions.claim(Claim(other(claimed, 2), replaces=None), STAGE, pace))
+    leases.apply(transitions.claim(Claim(other(claimed, 2), replaces=None), STAGE, pace))
     slots.pause(STAGE, NOW)
     assert slots.room(STAGE, NOW).pace == pace
     later = NOW + timedelta(hours=1)
@@ -533,7 +533,7 @@ def test_stage_may_be_paused_before_its_first_claim(
 ) -> None:
     slots.pause(STAGE, NOW)
     with pytest.raises(NoFreeSlotError):
-        leases.write(transitions.claim(Claim(running(), replaces=None), STAGE))
+        leases.apply(transitions.claim(Claim(running(), replaces=None), STAGE))
     # Messages that wait are looked at less often the longer it lasts.
     assert slots.room(STAGE, NOW).pace == Pace(NOW, gap_s=0)
 
@@ -553,15 +553,15 @@ def test_operators_slots_bind_claims_until_the_deployed_number_is_set(
     slots.set_slots(STAGE, 3)
     assert (slots.use(STAGE), slots.free(STAGE, NOW)) == (SlotUse(1, 3, is_by_hand=True), 2)
     for n in (2, 3):
-        leases.write(transitions.claim(Claim(other(claimed, n), replaces=None), STAGE))
+        leases.apply(transitions.claim(Claim(other(claimed, n), replaces=None), STAGE))
     with pytest.raises(NoFreeSlotError):
-        leases.write(transitions.claim(Claim(other(claimed, 4), replaces=None), stage(slots=9)))
+        leases.apply(transitions.claim(Claim(other(claimed, 4), replaces=None), stage(slots=9)))
     assert slots.use(stage(slots=9)).slots == 3, "whatever is deployed"
 
     slots.set_slots(STAGE, STAGE.slots)
     assert slots.use(STAGE) == SlotUse(running=3, slots=2)
     with pytest.raises(NoFreeSlotError):
-        leases.write(transitions.claim(Claim(other(claimed, 4), replaces=None), STAGE))
+        leases.apply(transitions.claim(Claim(other(claimed, 4), replaces=None), STAGE))
 
 
 def test_throttles_lower_the_operators_slots_too(slots: DynamoSlots) -> None:

@@ -56,7 +56,7 @@ def repeats_the_call(call: Call, proceed: Proceed) -> Answer:
 def test_unprocessed_keys_are_requested_again(fake: FakeAws, leases: DynamoLeases) -> None:
     rows = [running(key=f"main#job-{n}") for n in range(5)]
     for row in rows:
-        leases.write(transitions.claim(Claim(row, replaces=None), stage(slots=9)))
+        leases.apply(transitions.claim(Claim(row, replaces=None), stage(slots=9)))
     fake.dynamodb.batch_size = 2
     before = fake.clock.now()
     assert leases.load_many([row.key for row in rows]) == {row.key: row for row in rows}
@@ -71,7 +71,7 @@ def test_index_is_read_in_pages_and_lags_behind_the_table(
     fake.dynamodb.index_lag_s = lambda: 1.0
     keys = [f"main#job-{n}" for n in range(5)]
     for key in keys:
-        leases.write(transitions.claim(Claim(running(key=key), replaces=None), stage(slots=9)))
+        leases.apply(transitions.claim(Claim(running(key=key), replaces=None), stage(slots=9)))
     assert list(index.open_keys("main", "RUNNING")) == []
     fake.clock.advance(1)
     assert list(index.open_keys("main", "RUNNING")) == keys
@@ -81,7 +81,7 @@ def test_claim_that_conflicts_on_the_slot_counter_is_tried_again(
     fake: FakeAws, leases: DynamoLeases
 ) -> None:
     fake.dynamodb.make_busy("leases", SLOTS, times=3)
-    leases.write(transitions.claim(Claim(running(), replaces=None), STAGE))
+    leases.apply(transitions.claim(Claim(running(), replaces=None), STAGE))
     assert leases.load(running().key) == running()
     assert fake.gate.counts["dynamodb.TransactWriteItems"] == 4
 
@@ -105,7 +105,7 @@ def test_claim_that_keeps_conflicting_gives_up_and_writes_nothing(
 ) -> None:
     fake.dynamodb.make_busy("leases", SLOTS, times=1000)
     with pytest.raises(ClientError, match="TransactionConflict"):
-        leases.write(transitions.claim(Claim(running(), replaces=None), STAGE))
+        leases.apply(transitions.claim(Claim(running(), replaces=None), STAGE))
     assert leases.load(running().key) is None
 
 
@@ -114,9 +114,9 @@ def test_claim_with_a_lost_response_succeeds_when_repeated_and_takes_one_slot(
 ) -> None:
     checks, fake.gate.around = fake.gate.around, loses_the_response
     with pytest.raises(ReadTimeoutError):
-        leases.write(transitions.claim(Claim(running(), replaces=None), STAGE))
+        leases.apply(transitions.claim(Claim(running(), replaces=None), STAGE))
     fake.gate.around = checks
-    leases.write(transitions.claim(Claim(running(), replaces=None), STAGE))
+    leases.apply(transitions.claim(Claim(running(), replaces=None), STAGE))
     assert slots.free(STAGE, NOW) == 1
 
 
@@ -124,7 +124,7 @@ def test_claim_that_the_sdk_repeats_takes_one_slot(
     fake: FakeAws, leases: DynamoLeases, slots: DynamoSlots
 ) -> None:
     fake.gate.around = repeats_the_call
-    leases.write(transitions.claim(Claim(running(), replaces=None), STAGE))
+    leases.apply(transitions.claim(Claim(running(), replaces=None), STAGE))
     assert slots.free(STAGE, NOW) == 1
 
 
@@ -135,14 +135,14 @@ def test_commit_that_the_sdk_repeats_is_one_commit(
         attempt=1, pending_ref="longhaul/pending/x", prefix="s3://b/o/", files=2, size_bytes=10
     )
     fake.gate.around = repeats_the_call
-    assert leases.write(transitions.commit(claimed.id, output)).attempt.output == output
+    assert leases.report(transitions.commit(claimed.id, output)).attempt.output == output
 
 
 def test_write_beyond_the_item_size_is_refused_and_changes_nothing(
     fake: FakeAws, leases: DynamoLeases, claimed: Lease
 ) -> None:
     with pytest.raises(ClientError, match="Item size"):
-        leases.write(transitions.report_progress(claimed.id, {"text": "x" * 410_000}, NOW))
+        leases.report(transitions.report_progress(claimed.id, {"text": "x" * 410_000}, NOW))
     assert leases.load(claimed.key) == claimed
     item = fake.dynamodb.get_item(TableName="leases", Key=lease_key(claimed.key))["Item"]
     assert item["open"] == {"S": "main#RUNNING"}
@@ -154,16 +154,16 @@ def test_free_slots_are_read_strongly(
     """After a weak read, a dispatcher would claim a slot again that is taken."""
     fake.dynamodb.weak_read_lag_s = 1
     assert slots.free(STAGE, NOW) == 1
-    leases.write(transitions.claim(Claim(replace(claimed, key="main#job-2"), replaces=None), STAGE))
+    leases.apply(transitions.claim(Claim(replace(claimed, key="main#job-2"), replaces=None), STAGE))
     assert slots.free(STAGE, NOW) == 0
 
 
 def test_beat_that_the_sdk_repeats_is_one_beat(
     fake: FakeAws, leases: DynamoLeases, claimed: Lease
 ) -> None:
-    row = leases.write(transitions.beat(claimed, NOW + timedelta(seconds=15), NOW))
+    row = leases.report(transitions.beat(claimed, NOW + timedelta(seconds=15), NOW))
     fake.gate.around = repeats_the_call
-    row = leases.write(transitions.beat(row, NOW + timedelta(seconds=31), NOW))
+    row = leases.report(transitions.beat(row, NOW + timedelta(seconds=31), NOW))
     assert (row.attempt.beats, row.attempt.beat_ages_s) == (2, (15, 31))
 
 
@@ -172,7 +172,7 @@ def test_adoption_that_the_sdk_repeats_succeeds(
 ) -> None:
     again = message(receipt_handle="handle-2", receive_count=2)
     fake.gate.around = repeats_the_call
-    adopted = leases.write(transitions.adopt(claimed, again))
+    adopted = leases.report(transitions.adopt(claimed, again))
     assert (adopted.receive.receipt_handle, adopted.receive.receive_count) == ("handle-2", 2)
 
 
@@ -181,7 +181,7 @@ def test_hand_over_that_the_sdk_repeats_succeeds(
 ) -> None:
     fake.gate.around = repeats_the_call
     assert (
-        leases.write(
+        leases.report(
             transitions.hand_over(claimed.id, str(claimed.receive.receipt_handle))
         ).receive.receipt_handle
         is None
@@ -193,7 +193,7 @@ def test_write_to_a_row_in_a_transaction_is_tried_again(
 ) -> None:
     fake.dynamodb.make_busy("leases", lease_key(claimed.key))
     before = fake.clock.now()
-    assert leases.write(
+    assert leases.report(
         transitions.report_progress(claimed.id, {"fraction": 0.5}, NOW)
     ).attempt.progress == {"fraction": 0.5}
     assert fake.clock.now() > before

@@ -27,13 +27,13 @@ def named(request: dict[str, Any]) -> set[str]:
 
 
 WRITES: list[Callable[[DynamoLeases], object]] = [
-    lambda leases: leases.write(transitions.register_task(ATTEMPT, "arn:task", NOW)),
-    lambda leases: leases.write(transitions.report_progress(ATTEMPT, {"done": 1}, NOW, NOW)),
-    lambda leases: leases.write(
+    lambda leases: leases.report(transitions.register_task(ATTEMPT, "arn:task", NOW)),
+    lambda leases: leases.report(transitions.report_progress(ATTEMPT, {"done": 1}, NOW, NOW)),
+    lambda leases: leases.report(
         transitions.record_result(ATTEMPT, RecordedResult(1, "failed", "why"))
     ),
-    lambda leases: leases.write(transitions.commit(ATTEMPT, OUTPUT)),
-    lambda leases: leases.write(transitions.mark_published(ATTEMPT, NOW)),
+    lambda leases: leases.report(transitions.commit(ATTEMPT, OUTPUT)),
+    lambda leases: leases.report(transitions.mark_published(ATTEMPT, NOW)),
 ]
 
 

@@ -17,7 +17,7 @@ def test_a_claim_notes_its_tenant_and_keeps_its_mark(
     later = NOW + timedelta(seconds=5)
     slots.mark_waiting(STAGE, ["03", "07"], NOW)
     claim = Claim(running(), replaces=None)
-    leases.write(
+    leases.apply(
         transitions.claim(
             claim, STAGE, Pace(later, 1.0, tenant="07", waited_at=NOW - timedelta(seconds=1))
         )
@@ -30,7 +30,7 @@ def test_a_claim_notes_its_tenant_and_keeps_its_mark(
 
 
 def test_a_claim_without_a_tenant_notes_none(leases: DynamoLeases, slots: DynamoSlots) -> None:
-    leases.write(transitions.claim(Claim(running(), replaces=None), STAGE, Pace(NOW, 1.0)))
+    leases.apply(transitions.claim(Claim(running(), replaces=None), STAGE, Pace(NOW, 1.0)))
 
     room = slots.room(STAGE, NOW)
 

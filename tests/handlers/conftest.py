@@ -79,7 +79,9 @@ class Stack:
         ]
         task = self.aws.ecs.clusters[self.settings.cluster_arn].tasks[started["taskArn"]]
         self.aws.ecs.run(task)
-        self.parts.leases.write(transitions.register_task(lease.id, task.arn, self.aws.clock.now()))
+        self.parts.leases.report(
+            transitions.register_task(lease.id, task.arn, self.aws.clock.now())
+        )
         return task
 
     def dead_letters(self) -> list[tuple[str, dict[str, Any]]]:
@@ -178,7 +180,7 @@ class Stack:
                 **changes,
             },
         )
-        self.parts.leases.write(
+        self.parts.leases.apply(
             transitions.claim(Claim(lease, replaces=None), self.settings.stages[0])
         )
         self.aws.s3.put_object(

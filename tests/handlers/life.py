@@ -132,7 +132,7 @@ class Life:
     def start_work(self, row: Lease) -> None:
         """The runner's first write, which registers its task, and its first report."""
         leases, now = self.stack.parts.leases, self.stack.aws.clock.now
-        leases.write(
+        leases.report(
             transitions.register_task(
                 row.id, f"arn:aws:ecs:us-east-1:123456789012:task/Longhaul/{row.id.token}", now()
             )
@@ -143,7 +143,7 @@ class Life:
         """The runner reports that its work has not advanced for so long."""
         now = self.stack.aws.clock.now()
         progress = {"phase": "running", "fraction": 0.5}
-        return self.stack.parts.leases.write(
+        return self.stack.parts.leases.report(
             transitions.report_progress(row.id, progress, now - hung_for, now)
         )
 
@@ -160,7 +160,7 @@ class Life:
 
     def commit(self, row: Lease, output: str | None = None) -> CommittedOutput:
         committed = self.upload(row, output)
-        self.stack.parts.leases.write(transitions.commit(row.id, committed))
+        self.stack.parts.leases.report(transitions.commit(row.id, committed))
         return committed
 
     def complete(self, row: Lease) -> None:
@@ -172,7 +172,7 @@ class Life:
         """The same after the first report: upload, commit, publish."""
         output = self.commit(row)
         self.stack.parts.publisher.publish(output)
-        self.stack.parts.leases.write(
+        self.stack.parts.leases.report(
             transitions.mark_published(row.id, self.stack.aws.clock.now())
         )
 

@@ -64,8 +64,8 @@ class Burst:
         output = CommittedOutput(
             row.attempt.number, pending_ref(row.id), f"s3://{BUCKET}/out/{job_id}/", 0, 0
         )
-        leases.write(transitions.commit(row.id, output))
-        leases.write(transitions.mark_published(row.id, self.now()))
+        leases.report(transitions.commit(row.id, output))
+        leases.report(transitions.mark_published(row.id, self.now()))
         assert self.life.settle(row) == "SUCCEEDED"
 
 

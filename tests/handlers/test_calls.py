@@ -70,9 +70,9 @@ def test_beat_takes_three_calls(stack: Stack, context: Context, calls: Any) -> N
 def test_success_takes_four_calls_to_settle(stack: Stack, context: Context, calls: Any) -> None:
     lease = stack.claim()
     output = CommittedOutput(1, pending_ref(lease.id), "s3://longhaul-data/out/", 0, 0)
-    stack.parts.leases.write(transitions.commit(lease.id, output))
+    stack.parts.leases.report(transitions.commit(lease.id, output))
     # The runner publishes what it commits.
-    stack.parts.leases.write(transitions.mark_published(lease.id, lease.attempt.claimed_at))
+    stack.parts.leases.report(transitions.mark_published(lease.id, lease.attempt.claimed_at))
     with calls() as counted:
         settle(event("settle", "exit-0"), context)
     assert counted == {

@@ -220,7 +220,7 @@ def test_job_is_the_same_when_the_sdk_repeats_every_call(life: Life) -> None:
     second = life.row(JOB)
     assert (second.state, second.attempt.number, second.failures) == (State.RUNNING, 2, 1)
     life.start_work(second)
-    life.stack.parts.leases.write(
+    life.stack.parts.leases.report(
         transitions.hand_over(second.id, str(second.receive.receipt_handle))
     )
     life.complete_work(second)

@@ -123,14 +123,14 @@ def test_invalid_message_that_cannot_be_dead_lettered_stays_in_the_queue(
 def test_message_that_fails_is_kept_and_delays_no_other(
     stack: Stack, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write = type(stack.parts.leases).write
+    write = type(stack.parts.leases).apply
 
     def failing(self: Any, change: Change) -> Lease:
         if change.after.key.endswith("02"):
             raise TimeoutError
         return write(self, change)
 
-    monkeypatch.setattr("longhaul.adapters.dynamodb.leases.DynamoLeases.write", failing)
+    monkeypatch.setattr("longhaul.adapters.dynamodb.leases.DynamoLeases.apply", failing)
     assert len(dispatch("mixed-batch", context)) == 2
     assert [json.loads(each)["job_id"] for each in stack.executions()] == ["flights-2013-03"]
 
@@ -164,7 +164,7 @@ def ended(stack: Stack, state: State, *owed: Owed) -> Lease:
         last_class="failed",
         last_error="exit code 1",
     )
-    stack.parts.leases.write(transitions.settle(claimed, after))
+    stack.parts.leases.apply(transitions.settle(claimed, after))
     return after
 
 

@@ -232,7 +232,7 @@ def test_a_redriven_child_keeps_its_place_when_its_parent_has_expired(
 
 
 def settle_badly(stack: Stack, row: Lease, context: Context) -> None:
-    stack.parts.leases.write(
+    stack.parts.leases.report(
         transitions.record_result(
             row.id, RecordedResult(row.attempt.number, "permanent", "no such column")
         )

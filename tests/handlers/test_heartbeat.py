@@ -54,7 +54,7 @@ def test_beat_of_an_attempt_that_has_settled_ends_its_branch(
     stack: Stack, context: Context
 ) -> None:
     lease = stack.claim()
-    stack.parts.leases.write(
+    stack.parts.leases.apply(
         transitions.settle(lease, replace(lease, state=State.RELEASED, settled_attempt=1))
     )
     assert beat(context) == {"next": "end", "wait_s": 0, "cause": ""}
@@ -69,7 +69,7 @@ def test_message_that_sqs_holds_no_longer_is_handed_over_whatever_the_row_says(
     stack.aws.clock.advance(43_180)
     now = stack.parts.clock.now()
     lease = replace(lease, receive=replace(lease.receive, receipt_handle=None))
-    stack.parts.leases.write(
+    stack.parts.leases.report(
         transitions.adopt(
             lease,
             message(
@@ -81,7 +81,7 @@ def test_message_that_sqs_holds_no_longer_is_handed_over_whatever_the_row_says(
             ),
         )
     )
-    stack.parts.leases.write(transitions.report_progress(lease.id, {}, now, now))
+    stack.parts.leases.report(transitions.report_progress(lease.id, {}, now, now))
 
     assert beat(context) == {"next": "wait", "wait_s": 300, "cause": ""}
     assert stack.row().receive.receipt_handle is None
@@ -94,7 +94,7 @@ def test_message_that_was_adopted_a_moment_ago_is_not_handed_over(
     now = stack.parts.clock.now()
     before = stack.claim(received_at=now - timedelta(hours=11, minutes=30))
     newer = message("x", before.receive.message_id, receive_count=2, receipt_handle="newer")
-    stack.parts.leases.write(transitions.adopt(before, newer))
+    stack.parts.leases.report(transitions.adopt(before, newer))
     monkeypatch.setattr(type(stack.parts.leases), "load", lambda *_: before)
 
     assert beat(context) == {"next": "wait", "wait_s": 15, "cause": ""}
@@ -127,8 +127,8 @@ def test_beat_that_overwrites_the_back_off_of_a_settle_restores_it(
             after = replace(after, retry_at=now + timedelta(seconds=7))
             if receives > 1:
                 newer = message("x", lease.receive.message_id, receive_count=receives)
-                stack.parts.leases.write(transitions.adopt(lease, newer))
-            stack.parts.leases.write(transitions.settle(lease, after))
+                stack.parts.leases.report(transitions.adopt(lease, newer))
+            stack.parts.leases.apply(transitions.settle(lease, after))
         return answer
 
     monkeypatch.setattr("longhaul.adapters.sqs.SqsQueue.set_visibility", settle_meanwhile)

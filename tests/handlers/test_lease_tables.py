@@ -48,7 +48,7 @@ def ended(life: Life, state: State, *owed: Owed) -> Lease:
         settled_at=now(life),
         last_class="failed",
     )
-    life.stack.parts.leases.write(transitions.settle(row, after))
+    life.stack.parts.leases.apply(transitions.settle(row, after))
     life.close(row, "ABORTED")
     return after
 
@@ -64,7 +64,7 @@ def released(life: Life, retry_in_s: int = 300) -> Lease:
         failures=1,
         retry_at=retry_at,
     )
-    life.stack.parts.leases.write(transitions.settle(row, after))
+    life.stack.parts.leases.apply(transitions.settle(row, after))
     life.close(row, "FAILED")
     return after
 
@@ -90,7 +90,7 @@ def later(life: Life, state: State) -> Lease:
     if state is State.SUCCEEDED:
         life.complete(row)
     after = replace(row, state=state, settled_attempt=2, settled_at=now(life), retry_at=now(life))
-    life.stack.parts.leases.write(
+    life.stack.parts.leases.apply(
         transitions.settle(life.row(JOB), changed(after, output=life.row(JOB).attempt.output))
     )
     return before

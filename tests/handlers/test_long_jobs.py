@@ -183,7 +183,7 @@ def test_job_is_retried_although_its_message_is_gone(life: Life, *, hold: bool) 
     if hold:
         life.run_for(row, 2 * HOUR)
     else:
-        life.stack.parts.leases.write(
+        life.stack.parts.leases.report(
             transitions.hand_over(row.id, str(row.receive.receipt_handle))
         )
         pass_time(life, 2 * HOUR)
@@ -240,7 +240,7 @@ def test_ended_job_is_finished_although_retention_took_its_message(
     if owing:
         die_at(life, "DeleteMessage", lambda: life.settle(row, end))
     else:
-        life.stack.parts.leases.write(
+        life.stack.parts.leases.report(
             transitions.hand_over(row.id, str(row.receive.receipt_handle))
         )
         life.settle(row, end)

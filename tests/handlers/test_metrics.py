@@ -170,7 +170,7 @@ def test_released_job_waits_since_the_end_of_its_attempt(
         settled_at=now - timedelta(hours=30),
         retry_at=now,
     )
-    stack.parts.leases.write(transitions.settle(lease, ended))
+    stack.parts.leases.apply(transitions.settle(lease, ended))
     sweep(context)
     assert metrics.new()[StageMetric.OLDEST_WAITING] == 108_000
 
@@ -195,14 +195,14 @@ def test_gauges_are_of_all_leases_and_messages_of_a_stage(
     first = stack.claim(lease_expires_at=now + hour)
     for n, waited in enumerate((20 * hour, 30 * hour, 10 * hour)):
         other = replace(first, key=f"main#other-{n}")
-        stack.parts.leases.write(
+        stack.parts.leases.apply(
             transitions.claim(Claim(other, replaces=None), stack.settings.stages[0])
         )
         ended = replace(other, state=State.RELEASED, settled_attempt=1, settled_at=now - waited)
-        stack.parts.leases.write(transitions.settle(other, replace(ended, retry_at=now)))
+        stack.parts.leases.apply(transitions.settle(other, replace(ended, retry_at=now)))
     for n in range(2):
         overdue = replace(changed(first, lease_expires_at=now - hour), key=f"main#overdue-{n}")
-        stack.parts.leases.write(
+        stack.parts.leases.apply(
             transitions.claim(Claim(overdue, replaces=None), stack.settings.stages[0])
         )
     for _ in range(4):
@@ -224,7 +224,7 @@ def test_job_without_room_waits_from_its_first_refusal_until_a_task_registers(
     lease = stack.claim(unplaced_since=clock.now() - timedelta(hours=1))
     sweep(context)
     assert metrics.new()[StageMetric.OLDEST_WAITING] == 3_600
-    stack.parts.leases.write(transitions.register_task(lease.id, "arn:task", clock.now()))
+    stack.parts.leases.report(transitions.register_task(lease.id, "arn:task", clock.now()))
     sweep(context)
     assert metrics.new()[StageMetric.OLDEST_WAITING] == 0
 
@@ -251,7 +251,7 @@ def test_job_that_has_found_a_place_is_no_longer_refused(
     )
     sweep(context)
     assert metrics.new()[StageMetric.OLDEST_REFUSED] == 3_600
-    stack.parts.leases.write(transitions.register_task(lease.id, "arn:task", now))
+    stack.parts.leases.report(transitions.register_task(lease.id, "arn:task", now))
     sweep(context)
     assert StageMetric.OLDEST_REFUSED not in metrics.new()
 
@@ -323,8 +323,8 @@ def test_handlers_together_emit_every_metric(
     output = CommittedOutput(
         lease.attempt.number, pending_ref(lease.id), f"s3://{BUCKET}/out/", 0, 0
     )
-    stack.parts.leases.write(transitions.commit(lease.id, output))
-    stack.parts.leases.write(transitions.mark_published(lease.id, stack.parts.clock.now()))
+    stack.parts.leases.report(transitions.commit(lease.id, output))
+    stack.parts.leases.report(transitions.mark_published(lease.id, stack.parts.clock.now()))
     settle.lambda_handler(execution | {"task": {}}, context)
     sweep(context)
     emitted |= metrics.new().keys()

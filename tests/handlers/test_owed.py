@@ -79,7 +79,7 @@ def test_a_follow_on_sent_twice_is_a_duplicate_of_a_job_that_has_ended(
         settled(parent, context)
     children = dispatched(pipeline, CLEAN, context)
     for each in children:
-        pipeline.parts.leases.write(transitions.settle(each, _dead(each)))
+        pipeline.parts.leases.apply(transitions.settle(each, _dead(each)))
     row = pipeline.row()
     pipeline.parts.finisher._follow_on(row, [])
     assert dispatched(pipeline, CLEAN, context) == []

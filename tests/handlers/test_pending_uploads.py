@@ -109,7 +109,7 @@ def test_uploads_of_an_older_attempt_are_aborted_while_the_next_one_keeps_its_ow
     after = replace(
         row, state=State.RELEASED, settled_attempt=1, settled_at=life.stack.aws.clock.now()
     )
-    life.stack.parts.leases.write(transitions.settle(row, after))  # settle died after this write
+    life.stack.parts.leases.apply(transitions.settle(row, after))  # settle died after this write
     wait(life, 200)
     life.deliver()
     second = life.row(JOB)

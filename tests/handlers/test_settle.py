@@ -95,9 +95,9 @@ def settle(case: str, context: Context) -> str:
 def started(stack: Stack, reported_after: timedelta = timedelta(hours=6), **changes: Any) -> None:
     """A task that has made no progress since its start, and reported that until then."""
     lease = stack.claim(**changes)
-    stack.parts.leases.write(transitions.register_task(lease.id, TASK, lease.attempt.claimed_at))
+    stack.parts.leases.report(transitions.register_task(lease.id, TASK, lease.attempt.claimed_at))
     at = lease.attempt.claimed_at
-    stack.parts.leases.write(
+    stack.parts.leases.report(
         transitions.report_progress(lease.id, {"phase": "running"}, at, at + reported_after)
     )
 
@@ -177,7 +177,7 @@ def test_last_failure_is_dead_lettered_with_its_reason(stack: Stack, context: Co
 
 def test_recorded_result_overrides_the_exit_code(stack: Stack, context: Context) -> None:
     started(stack)
-    stack.parts.leases.write(
+    stack.parts.leases.report(
         transitions.record_result(
             stack.row().id,
             RecordedResult(1, "permanent", "input 'flights' is missing: s3://longhaul-data/raw/"),
@@ -193,7 +193,7 @@ def test_stall_or_timeout_overrides_what_the_stopped_runner_recorded(
     stack: Stack, context: Context, case: str, kind: str
 ) -> None:
     started(stack)
-    stack.parts.leases.write(
+    stack.parts.leases.report(
         transitions.record_result(
             stack.row().id, RecordedResult(1, "interrupted", "asked to stop (SIGTERM)")
         )
@@ -213,7 +213,7 @@ def committed(stack: Stack) -> CommittedOutput:
     stack.parts._s3.put_object(
         Bucket=BUCKET, Key=output.pending_ref, Body=json.dumps(pending).encode()
     )
-    stack.parts.leases.write(transitions.commit(row.id, output))
+    stack.parts.leases.report(transitions.commit(row.id, output))
     return output
 
 
@@ -225,7 +225,7 @@ def test_commit_between_read_and_write_wins(
     stack: Stack, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started(stack)
-    write = type(stack.parts.leases).write
+    write = type(stack.parts.leases).apply
     calls: list[str] = []
 
     def commit_meanwhile(leases: Any, change: Any) -> Lease:
@@ -234,11 +234,11 @@ def test_commit_between_read_and_write_wins(
         if calls == ["RELEASED"]:
             row = stack.row()
             output = CommittedOutput(1, pending_ref(row.id), f"s3://{BUCKET}/out/", 0, 0)
-            write(leases, transitions.commit(row.id, output))
-            write(leases, transitions.mark_published(row.id, row.attempt.claimed_at))
+            leases.report(transitions.commit(row.id, output))
+            leases.report(transitions.mark_published(row.id, row.attempt.claimed_at))
         return write(leases, change)
 
-    monkeypatch.setattr("longhaul.adapters.dynamodb.leases.DynamoLeases.write", commit_meanwhile)
+    monkeypatch.setattr("longhaul.adapters.dynamodb.leases.DynamoLeases.apply", commit_meanwhile)
     assert settle("exit-1", context) == "SUCCEEDED"
     assert calls == ["RELEASED", "SUCCEEDED"]
 
@@ -247,18 +247,18 @@ def test_output_that_its_runner_published_during_settle_is_valid_without_its_lis
     stack: Stack, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     output = committed(stack)
-    write = type(stack.parts.leases).write
+    write = type(stack.parts.leases).apply
 
     def published_meanwhile(leases: Any, change: Any) -> Lease:
         if not is_settle(change):
             return write(leases, change)
         row = change.before
-        write(leases, transitions.mark_published(row.id, row.attempt.claimed_at))
+        leases.report(transitions.mark_published(row.id, row.attempt.claimed_at))
         after = write(leases, change)
         stack.aws.s3.delete_object(Bucket=BUCKET, Key=output.pending_ref)  # as the sweeper does
         return after
 
-    monkeypatch.setattr("longhaul.adapters.dynamodb.leases.DynamoLeases.write", published_meanwhile)
+    monkeypatch.setattr("longhaul.adapters.dynamodb.leases.DynamoLeases.apply", published_meanwhile)
     assert settle("timed-out", context) == "SUCCEEDED"
     assert stack.row().is_finished
     assert stack.messages() == (0, 0)
@@ -272,7 +272,7 @@ def test_settle_raises_when_the_row_keeps_changing(
     def changed(*_: Any) -> None:
         raise LeaseChangedError(stack.row())
 
-    monkeypatch.setattr("longhaul.adapters.dynamodb.leases.DynamoLeases.write", changed)
+    monkeypatch.setattr("longhaul.adapters.dynamodb.leases.DynamoLeases.apply", changed)
     with pytest.raises(RuntimeError, match="keeps changing"):
         settle("exit-1", context)
 

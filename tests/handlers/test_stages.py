@@ -64,7 +64,7 @@ def commit(stack: Stack, lease: Lease, emitted: Any = None, seal: str | None = N
         ref = emitted_ref(lease.id)
         stack.parts.requests.put_emitted(ref, emitted)
     output = CommittedOutput(lease.attempt.number, pending_ref(lease.id), prefix, 0, 0, ref)
-    stack.parts.leases.write(transitions.commit(lease.id, replace(output, seal=seal)))
+    stack.parts.leases.report(transitions.commit(lease.id, replace(output, seal=seal)))
 
 
 def begun(stack: Stack, context: Context, emitted: Any = None, **row: Any) -> Lease:
@@ -284,7 +284,7 @@ def test_join_waits_until_a_dead_member_is_corrected_and_succeeds(
     good, bad = dispatched(pipeline, STAGES[1], context)
     commit(pipeline, good)
     settled(good, context)
-    pipeline.parts.leases.write(
+    pipeline.parts.leases.apply(
         transitions.settle(bad, replace(bad, state=State.DEAD, settled_attempt=1))
     )
     assert jobs_in(pipeline, STAGES[2]) == []
@@ -347,7 +347,7 @@ def test_deploy_that_removes_the_next_stage_leaves_nothing_owed(pipeline: Stack)
     known = pipeline.settings.model_copy(update={"stages": (stage(),)})
     before = pipeline.parts.finisher
     finisher = replace(before, context=replace(before.context, settings=known))
-    pipeline.parts.leases.write(
+    pipeline.parts.leases.apply(
         transitions.settle(pipeline.row(), changed(owing, output=pipeline.row().attempt.output))
     )
     assert finisher.finish(pipeline.row()).is_finished

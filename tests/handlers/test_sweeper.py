@@ -45,7 +45,7 @@ def test_event_of_an_execution_that_settled_before_it_failed_changes_nothing(
         failures=1,
         retry_at=lease.attempt.claimed_at,
     )
-    stack.parts.leases.write(transitions.settle(lease, ended))
+    stack.parts.leases.apply(transitions.settle(lease, ended))
     assert sweep(context, "execution-failed") == {"outcome": "RELEASED"}
     assert stack.row() == ended
 
@@ -56,7 +56,7 @@ def test_event_of_a_release_does_not_set_the_back_off_again(
     lease = stack.claim()
     now = stack.parts.clock.now()
     released = replace(lease, state=State.RELEASED, settled_attempt=1, failures=1, settled_at=now)
-    stack.parts.leases.write(
+    stack.parts.leases.apply(
         transitions.settle(lease, replace(released, retry_at=now + timedelta(seconds=150)))
     )
     given: list[int] = []
@@ -75,7 +75,7 @@ def test_row_that_fails_does_not_block_the_others(
     stack: Stack, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lease = overdue(stack)
-    stack.parts.leases.write(
+    stack.parts.leases.apply(
         transitions.claim(
             Claim(replace(lease, key="main#bad"), replaces=None), stack.settings.stages[0]
         )
@@ -96,14 +96,14 @@ def test_sweep_stops_each_task_that_no_running_lease_names(
     stack: Stack, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lease = stack.claim()
-    stack.parts.leases.write(
+    stack.parts.leases.report(
         transitions.register_task(lease.id, "arn:task/registered", lease.attempt.claimed_at)
     )
     released = changed(lease, key="main#released", task_arn="arn:task/released")
-    stack.parts.leases.write(
+    stack.parts.leases.apply(
         transitions.claim(Claim(released, replaces=None), stack.settings.stages[0])
     )
-    stack.parts.leases.write(
+    stack.parts.leases.apply(
         transitions.settle(released, replace(released, state=State.RELEASED, settled_attempt=1))
     )
     tasks = [

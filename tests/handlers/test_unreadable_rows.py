@@ -60,13 +60,13 @@ def test_unknown_fields_are_ignored_at_every_depth(life: Life) -> None:
     stack = life.stack
     row = changed(stack.claim(), lineage=lineage)
     mine = {Clause.MINE: row.id}
-    stack.parts.leases.write(Change(before=stack.row(), after=row, requires=mine))
+    stack.parts.leases.apply(Change(before=stack.row(), after=row, requires=mine))
     life.start_work(row)
-    stack.parts.leases.write(
+    stack.parts.leases.report(
         transitions.record_result(row.id, RecordedResult(1, "failed", "the job says so"))
     )
     committed = changed(stack.row(), output=life.upload(row))
-    stack.parts.leases.write(Change(before=stack.row(), after=committed, requires=mine))
+    stack.parts.leases.apply(Change(before=stack.row(), after=committed, requires=mine))
     before = stack.row()
     found = item(stack, row.job_id)
     nested = {

@@ -98,7 +98,7 @@ def test_publication_does_what_the_table_says(
     row = owing_its_publish(life)
     prepare_uploads(life, row, uploads)
     if noted != "not noted":
-        row = life.stack.parts.leases.write(transitions.note_gone(row, life.stack.aws.clock.now()))
+        row = life.stack.parts.leases.apply(transitions.note_gone(row, life.stack.aws.clock.now()))
     life.stack.aws.clock.advance(HALF_AN_HOUR_S if noted == "noted half an hour ago" else 60)
     life.sweep()
     assert outcome(life, row) == wanted

@@ -258,7 +258,7 @@ def test_a_result_has_the_files_that_the_manifest_names(world: World, client: Cl
 
 
 def succeed(world: World, row: Lease) -> None:
-    world.parts.leases.write(transitions.commit(row.id, OUTPUT))
+    world.parts.leases.report(transitions.commit(row.id, OUTPUT))
     committed = world.parts.leases.load(row.key)
     assert committed is not None
     world.end(committed, OutcomeClass.SUCCEEDED)

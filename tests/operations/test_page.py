@@ -32,7 +32,7 @@ def run_to_success(world: World, job_id: str) -> None:
     world.aws.s3.put_object(
         Bucket=BUCKET, Key="out/_SUCCESS", Body=manifest.model_dump_json().encode()
     )
-    world.parts.leases.write(transitions.commit(row.id, OUTPUT))
+    world.parts.leases.report(transitions.commit(row.id, OUTPUT))
     committed = world.parts.leases.load(row.key)
     assert committed is not None
     world.end(committed, OutcomeClass.SUCCEEDED)

@@ -51,7 +51,7 @@ def test_claims_at_once_take_as_many_slots_as_there_are_and_settles_free_them(
     def claim(n: int) -> Lease | None:
         wanted = other(running(), n)
         try:
-            leases.write(transitions.claim(Claim(wanted, replaces=None), STAGE))
+            leases.apply(transitions.claim(Claim(wanted, replaces=None), STAGE))
         except NoFreeSlotError:
             return None
         return wanted
@@ -63,7 +63,7 @@ def test_claims_at_once_take_as_many_slots_as_there_are_and_settles_free_them(
 
     def settle(lease: Lease) -> bool:
         try:
-            leases.write(transitions.settle(lease, after(lease, OutcomeClass.FAILED)))
+            leases.apply(transitions.settle(lease, after(lease, OutcomeClass.FAILED)))
         except LeaseChangedError:
             return False
         return True
@@ -81,7 +81,7 @@ def test_claims_of_one_job_at_once_have_one_winner(account: Account, leases: Dyn
     def claim(n: int) -> bool:
         rival = changed(running(), message_id=f"m-{n}")
         try:
-            leases.write(transitions.claim(Claim(rival, replaces=None), STAGE))
+            leases.apply(transitions.claim(Claim(rival, replaces=None), STAGE))
         except LeaseChangedError:
             return False
         return True

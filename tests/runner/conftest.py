@@ -62,7 +62,7 @@ class Cloud:
             lease, execution_input=lease.input.model_copy(update={"job": job}).model_dump_json()
         )
         S3Requests(self.s3, BUCKET).put(lease.request_ref, Message(body(**request), {}))
-        self.leases.write(transitions.claim(Claim(lease, replaces=None), stage()))
+        self.leases.apply(transitions.claim(Claim(lease, replaces=None), stage()))
         return lease
 
     def objects(self, prefix: str) -> list[str]:

@@ -57,9 +57,9 @@ def test_progress_shows_phase_tasks_and_a_fraction_that_never_goes_back(
         def __getattr__(self, name: str) -> Any:
             return getattr(cloud.leases, name)
 
-        def write(self, report: Report) -> Any:
+        def report(self, report: Report) -> Any:
             seen.append(report.sets["progress"])
-            return cloud.leases.write(report)
+            return cloud.leases.report(report)
 
     assert make_attempt(reports=Listening()).run() is ExitCode.OK
 

@@ -37,7 +37,7 @@ def test_a_second_task_of_the_same_attempt_withdraws(
     cloud: Cloud, make_attempt: MakeAttempt
 ) -> None:
     lease = cloud.claim()
-    cloud.leases.write(transitions.register_task(lease.id, "arn:task/other", SystemClock().now()))
+    cloud.leases.report(transitions.register_task(lease.id, "arn:task/other", SystemClock().now()))
     before = cloud.lease()
 
     assert make_attempt().run() is ExitCode.SUPERSEDED
@@ -52,7 +52,7 @@ def test_losing_the_lease_while_the_job_runs_ends_it_and_writes_nothing(
     stop = Stop()
 
     def lose(_spark: SparkSession, _job: Job[Any]) -> None:
-        cloud.leases.write(
+        cloud.leases.apply(
             transitions.settle(
                 cloud.lease(),
                 replace(cloud.lease(), state=State.RELEASED, settled_attempt=lease.attempt.number),
@@ -75,17 +75,17 @@ def test_losing_the_lease_before_the_commit_publishes_nothing_and_leaves_no_uplo
         def __getattr__(self, name: str) -> Any:
             return getattr(cloud.leases, name)
 
-        def write(self, report: Report) -> Any:
+        def report(self, report: Report) -> Any:
             if "output" not in report.sets:
-                return cloud.leases.write(report)
+                return cloud.leases.report(report)
             assert len(cloud.pending_uploads()) > 0
             row = cloud.lease()
-            cloud.leases.write(
+            cloud.leases.apply(
                 transitions.settle(
                     row, replace(row, state=State.RELEASED, settled_attempt=lease.attempt.number)
                 )
             )
-            return cloud.leases.write(report)
+            return cloud.leases.report(report)
 
     assert make_attempt(write_one_row, leases=LostAtCommit()).run() is ExitCode.SUPERSEDED
 
@@ -188,9 +188,9 @@ def test_an_attempt_that_cannot_report_for_longer_than_the_stall_timeout_works_o
         def __getattr__(self, name: str) -> Any:
             return getattr(cloud.leases, name)
 
-        def write(self, report: Report) -> Any:
+        def report(self, report: Report) -> Any:
             if "progress" not in report.sets:
-                return cloud.leases.write(report)
+                return cloud.leases.report(report)
             failures.append(1)
             raise ClientError({"Error": {"Code": "ThrottlingException"}}, "UpdateItem")
 

@@ -61,7 +61,7 @@ leases = DynamoLeases(boto3.client("dynamodb"), "leases", clock, random.Random(1
 id_ = AttemptId(key, leases.load(key).run, int(attempt))
 uploader = Uploader(s3, bucket, Stop(), begin=lambda _: None, advance=lambda _: None)
 output = uploader.upload(id_, f"s3://{bucket}/{prefix}", [Dataset(".", Path(folder))])
-leases.write(transitions.commit(id_, output))
+leases.report(transitions.commit(id_, output))
 S3Publisher(s3, bucket).publish(output)
 """
 

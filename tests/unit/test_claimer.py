@@ -217,9 +217,9 @@ def test_that_a_released_jobs_message_was_seen_is_noted_well_before_it_counts_as
     )
     here = batch((message(), row), room=free(0))
     claim_waiting(claimer(leases=leases), here)
-    assert leases.write.called is is_noted
+    assert leases.apply.called is is_noted
     if is_noted:
-        ((change,), _) = leases.write.call_args
+        ((change,), _) = leases.apply.call_args
         assert (change.before, change.after.receive.seen_at) == (row, NOW)
 
 

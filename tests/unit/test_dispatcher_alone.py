@@ -72,7 +72,7 @@ def test_a_cancelled_wait_ends_and_takes_the_message_that_it_covers(
     found = dispatcher(waiting, finisher=finisher)
     assert decided(found, CancelWaiting(waiting, covers=covers)) == kept
     leases: Any = found.context.leases
-    (change,) = leases.write.call_args.args
+    (change,) = leases.apply.call_args.args
     assert (change.before, change.after.state) == (waiting, State.CANCELLED)
     assert finisher.finish.called is covers
 
@@ -85,7 +85,7 @@ def test_a_cancelled_job_keeps_its_place_in_the_join(*, has_place: bool) -> None
     found = dispatcher(waiting, ancestry=ancestry)
     decided(found, CancelWaiting(waiting, covers=True))
     leases: Any = found.context.leases
-    assert leases.write.call_args.args[0].after.lineage is (place if has_place else sent)
+    assert leases.apply.call_args.args[0].after.lineage is (place if has_place else sent)
 
 
 @pytest.mark.parametrize("own", [True, False])

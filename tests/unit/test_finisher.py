@@ -31,7 +31,7 @@ HANDLE = ENDED.receive.receipt_handle
 def striking() -> Mock:
     """Leases that note what is done."""
     leases = Mock()
-    leases.write.side_effect = lambda change: replace(change.before, owed=change.after.owed)
+    leases.apply.side_effect = lambda change: replace(change.before, owed=change.after.owed)
     return leases
 
 
@@ -77,11 +77,11 @@ def test_a_job_whose_commit_is_void_is_visible_at_once_and_then_cleaned_up_after
 def test_what_another_finisher_has_done_meanwhile_is_not_done_again() -> None:
     leases, queue = Mock(), Mock()
     done = replace(PUBLISHED, owed=())
-    leases.write.return_value = done  # the answer was lost, and the other went on to the end
+    leases.apply.return_value = done  # the answer was lost, and the other went on to the end
 
     assert finisher(leases=leases, queue=queue).finish(ENDED) is done
 
-    assert leases.write.call_count == 1
+    assert leases.apply.call_count == 1
     queue.delete.assert_not_called()
 
 
@@ -104,13 +104,13 @@ def test_the_row_that_won_goes_on(
     before: Lease, current: Lease | None, after: Lease | None
 ) -> None:
     leases = striking()
-    strike = leases.write.side_effect
+    strike = leases.apply.side_effect
 
     def lost(*_: Any) -> None:
-        leases.write.side_effect = strike
+        leases.apply.side_effect = strike
         raise LeaseChangedError(current)
 
-    leases.write.side_effect = lost
+    leases.apply.side_effect = lost
     assert finisher(leases=leases).finish(before) == (after or current)
 
 
@@ -164,7 +164,7 @@ def test_a_follow_on_that_is_never_taken_is_told_as_refused_once_it_is_struck_of
     queue, announcer, giving_up, leases = Mock(), Mock(), Mock(), striking()
     queue.send_many.side_effect = lambda _, messages: [(each, "too long") for each in messages]
     row = replace(PUBLISHED, owed=(Owed.FOLLOW_ONS,))
-    announcer.refused.side_effect = lambda *_, **__: leases.write.assert_called_once()
+    announcer.refused.side_effect = lambda *_, **__: leases.apply.assert_called_once()
     follow(queue, row, announcer=announcer, giving_up=giving_up, leases=leases)
     ((told_of, reason), _) = announcer.refused.call_args
     assert (told_of, reason.kind, reason.key) == (stage(), "unsendable", "main#next")

@@ -39,7 +39,7 @@ def test_only_the_back_off_that_a_beat_has_overwritten_is_restored(
 ) -> None:
     leases, queue = Mock(), Mock()
     leases.load.return_value = row
-    leases.write.side_effect = LeaseChangedError(current)
+    leases.report.side_effect = LeaseChangedError(current)
     queue.set_visibility.return_value = "extended"
     beat = alone(Heartbeat, leases=leases, queue=queue)
 
@@ -57,4 +57,4 @@ def test_a_row_without_a_handle_is_kept_up_alone() -> None:
     answer = alone(Heartbeat, leases=leases, queue=queue, settings=given).beat(ROW.id)
     assert answer["next"] == "wait"
     assert not queue.set_visibility.called
-    assert leases.write.called
+    assert leases.report.called

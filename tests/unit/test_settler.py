@@ -41,7 +41,7 @@ def settled(found: Settler, kind: OutcomeClass, own: OutcomeClass = OutcomeClass
         )
         found.settle(ATTEMPT, Evidence("any"))
     leases: Any = found.context.leases
-    ((change,), _) = leases.write.call_args
+    ((change,), _) = leases.apply.call_args
     assert isinstance(change, Change)
     return change.after
 

@@ -35,7 +35,7 @@ def probe(found: Starter, row: Lease) -> Batch:
 
 def test_of_two_receives_the_later_one_holds_the_message() -> None:
     leases, messages = Mock(), Mock()
-    leases.write.side_effect = LeaseChangedError(running(receive_count=3))
+    leases.report.side_effect = LeaseChangedError(running(receive_count=3))
     here = probe(starter(leases=leases, messages=messages), running())
     assert not messages.hold.called
     assert here.kept == {"m-1"}
@@ -53,7 +53,7 @@ def test_of_two_receives_the_later_one_holds_the_message() -> None:
 )
 def test_a_receive_that_no_later_one_replaced_comes_again(current: Lease | None) -> None:
     leases = Mock()
-    leases.write.side_effect = LeaseChangedError(current)
+    leases.report.side_effect = LeaseChangedError(current)
     with pytest.raises(LeaseChangedError):
         probe(starter(leases=leases), running())
 
@@ -65,7 +65,7 @@ def test_an_execution_that_closed_unsettled_is_settled_after_all_claims(
     executions, leases, messages = Mock(), Mock(), Mock()
     executions.ensure_started.return_value = "TIMED_OUT"
     if not is_adopted:
-        leases.write.side_effect = LeaseChangedError(running(receive_count=3))
+        leases.report.side_effect = LeaseChangedError(running(receive_count=3))
     found = starter(executions=executions, leases=leases, messages=messages)
 
     here = probe(found, running())
@@ -102,7 +102,7 @@ def test_a_run_waits_for_the_task_of_the_one_before(
 
     assert tasks.stop.called is stopped
     assert messages.postpone.called is stopped
-    assert leases.write.called is not stopped
+    assert leases.apply.called is not stopped
 
 
 def test_a_run_does_not_wait_for_a_task_whose_end_is_proved() -> None:
@@ -111,7 +111,7 @@ def test_a_run_does_not_wait_for_a_task_whose_end_is_proved() -> None:
     claim = Claim(running(), replaces=before)
     starter(tasks=tasks, leases=leases).start(message(), claim, batch(), PACE)
     assert not tasks.stop.called
-    assert leases.write.called
+    assert leases.apply.called
 
 
 @pytest.mark.parametrize("before", [None, running(state=State.RELEASED)], ids=["new", "a retry"])

@@ -83,12 +83,12 @@ def test_copy_is_noted_before_it_is_sent() -> None:
     calls.queue.depth.return_value = Depth(visible=0, hidden=0)
     row = released()
     found = sweeper(row, queue=calls.queue, requests=Mock(get=Mock(return_value=Message("{}", {}))))
-    found.context.leases.write = calls.write  # type: ignore[method-assign]
+    found.context.leases.apply = calls.apply  # type: ignore[method-assign]
 
     assert found.sweep().renewed == 1
 
     assert [call[0] for call in calls.mock_calls if call[0] != "queue.depth"] == [
-        "write",
+        "apply",
         "queue.send",
     ]
 
@@ -99,7 +99,7 @@ def test_copy_that_another_sweep_sends_is_not_sent_twice() -> None:
     found = sweeper(
         released(), queue=queue, requests=Mock(get=Mock(return_value=Message("{}", {})))
     )
-    found.context.leases.write.side_effect = LeaseChangedError(None)  # type: ignore[attr-defined]
+    found.context.leases.apply.side_effect = LeaseChangedError(None)  # type: ignore[attr-defined]
 
     report = found.sweep()
 
@@ -114,11 +114,11 @@ def test_copy_that_cannot_be_sent_is_tried_again_by_the_next_sweep() -> None:
     giving_up.end_if_due.side_effect = lambda lease, *_: lease  # one error is not too many
     row = released()
     found = sweeper(row, queue=queue, requests=requests, giving_up=giving_up)
-    found.context.leases.write.side_effect = lambda change: change.after  # type: ignore[attr-defined]
+    found.context.leases.apply.side_effect = lambda change: change.after  # type: ignore[attr-defined]
 
     assert found.sweep().failed == 1
 
-    calls = found.context.leases.write.call_args_list  # type: ignore[attr-defined]
+    calls = found.context.leases.apply.call_args_list  # type: ignore[attr-defined]
     noted, back = (call.args[0] for call in calls)
     assert (noted.before, noted.after.receive.seen_at) == (row, NOW)
     assert back.after.unseen_for(NOW) == row.unseen_for(NOW)
@@ -147,7 +147,7 @@ def test_a_waiting_job_of_a_removed_stage_is_ended_and_not_sent_again() -> None:
     queue: Any = found.context.queue
     slots: Any = found.context.slots
     requests: Any = found.context.requests
-    assert leases.write.call_count == 1
+    assert leases.apply.call_count == 1
     assert not requests.get.called
     assert not queue.send.called
     assert [call.args[0].name for call in slots.blocked_s.call_args_list] == ["main"]

@@ -18,7 +18,7 @@ from longhaul.domain.errors import LeaseChangedError, UnreadableRowError
 from longhaul.domain.history import AttemptRecord, history, remembered
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.pace import Room
-from longhaul.domain.transitions import Change, Clause, Report, Requires, Transition
+from longhaul.domain.transitions import Change, Clause, Report, Requires
 from longhaul.ports import Clock, Rows
 from longhaul.settings import Stage
 
@@ -106,13 +106,24 @@ class DynamoLeases:
                 kept[items.key_of(item)].append(items.record_from(item))
         return {key: history(row, kept[key]) for key, row in wanted.items()}
 
-    def write(self, transition: Transition) -> Lease:
+    def apply(self, change: Change) -> Lease:
         try:
-            if isinstance(transition, Report):
-                return self._report(transition)
-            return self._change(transition)
+            self._change(change)
         except LeaseChangedError as error:
-            return own_write(error, transition.is_own)
+            return own_write(error, change.is_own)
+        return change.after
+
+    def report(self, report: Report) -> Lease:
+        update = update_expression(
+            items.attributes(report.sets),
+            [report.clears] if report.clears else [],
+            add={report.counts: 1} if report.counts else None,
+        )
+        request = self._request(report.attempt.key, update, *_condition(report.requires))
+        try:
+            return items.from_item(self._writes.update(request, returns="ALL_NEW"))
+        except LeaseChangedError as error:
+            return own_write(error, report.is_own)
 
     def keep(self, key: str, now: datetime) -> None:
         ttl = items.expiry(now)
@@ -129,27 +140,17 @@ class DynamoLeases:
             try:
                 if row is None:
                     after = cancelled_before_claim(key, stage, now)
-                    self.write(transitions.mark_before_claim(after))
+                    self.apply(transitions.mark_before_claim(after))
                 else:
                     after = cancelled(row, now)
                     if after != row:  # DynamoDB refuses an update that changes nothing
-                        self.write(transitions.cancel(row, after))
+                        self.apply(transitions.cancel(row, after))
             except LeaseChangedError:
                 continue  # it was claimed, settled or marked meanwhile
             return after
         raise LeaseChangedError(row)
 
-    def _report(self, report: Report) -> Lease:
-        """A write by the attempt that owns the lease; returns the row after it."""
-        update = update_expression(
-            items.attributes(report.sets),
-            [report.clears] if report.clears else [],
-            add={report.counts: 1} if report.counts else None,
-        )
-        request = self._request(report.attempt.key, update, *_condition(report.requires))
-        return items.from_item(self._writes.update(request, returns="ALL_NEW"))
-
-    def _change(self, change: Change) -> Lease:
+    def _change(self, change: Change) -> None:
         """Make the row `after`, and with it what is to be written in the same transaction."""
         others = []
         if change.takes_slot is not None:
@@ -170,7 +171,7 @@ class DynamoLeases:
                 self._writes.transact({"Put": put}, *others)
             else:
                 self._writes.put(put)
-            return change.after
+            return
         # It touches only what differs: a mark or a progress report written meanwhile stays.
         update = update_expression(*items.changes(change.before, change.after))
         request = self._request(change.after.key, update, clauses, values)
@@ -178,7 +179,6 @@ class DynamoLeases:
             self._writes.transact({"Update": request}, *others)
         else:
             self._writes.update(request)
-        return change.after
 
     def _request(
         self,

@@ -55,7 +55,7 @@ class NotCleanError(Exception):
     """What an earlier job left cannot be deleted."""
 
 
-class Context(Protocol):
+class InvocationContext(Protocol):
     aws_request_id: str
     invoked_function_arn: str
     memory_limit_in_mb: str
@@ -106,7 +106,7 @@ class ExecutionEnvironment:
     spared: frozenset[int] = field(default_factory=lambda: frozenset(_children()))
     _popen: Any = field(default=subprocess.Popen)
 
-    def run(self, event: dict[str, Any], context: Context) -> None:
+    def run(self, event: dict[str, Any], context: InvocationContext) -> None:
         """Run the job of an execution's input.
 
         Raises:
@@ -183,7 +183,7 @@ class ExecutionEnvironment:
 _ENVIRONMENT: Final = ExecutionEnvironment()
 
 
-def lambda_handler(event: dict[str, Any], context: Context) -> dict[str, str]:
+def lambda_handler(event: dict[str, Any], context: InvocationContext) -> dict[str, str]:
     """As `ExecutionEnvironment.run`; ends the process where an earlier job's files stay."""
     adopt_orphans()
     leave_job_ends_to_us()

@@ -18,7 +18,7 @@ from longhaul.domain.lease import Lease
 from longhaul.domain.manifest import MAIN
 from longhaul.domain.paths import DataPath
 from longhaul.domain.tables import InputPath
-from longhaul.domain.transitions import Report, Transition
+from longhaul.domain.transitions import Report
 from longhaul.job import Params
 from longhaul.ports import Leases, Publisher
 from longhaul.runner.io.listing import InputListing
@@ -152,23 +152,22 @@ class PlannedLeases:
         found: object = getattr(self._leases, name)
         return found
 
-    def write(self, transition: Transition) -> Lease:
-        writes = transition.sets if isinstance(transition, Report) else {}
-        if "output" in writes:
-            return self._commit(transition)
-        lease = self._leases.write(transition)
-        if "task_arn" in writes:
+    def report(self, report: Report) -> Lease:
+        if "output" in report.sets:
+            return self._commit(report)
+        lease = self._leases.report(report)
+        if "task_arn" in report.sets:
             self._container.has_worked = True
             if self._container.job.work_s >= lease.input.timeout_s:
                 self._container.outlasts_timeout = True
         return lease
 
-    def _commit(self, commit: Transition) -> Lease:
+    def _commit(self, commit: Report) -> Lease:
         kind = self._container.ending.kind
         if kind == "dies_before_commit":
             self._container.fault_of_job = kind
             self._container.end_as(kind, _KILLED)
-        lease = self._leases.write(commit)
+        lease = self._leases.report(commit)
         if kind == "uploads_end":
             self._publisher.discard(lease.id)
         if kind in ("dies_after_commit", "uploads_end"):

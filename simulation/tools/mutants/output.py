@@ -33,7 +33,7 @@ OUTPUT: Final = (
     Mutant(
         "uploads that look gone once make a commit void",
         _PUBLICATION,
-        "self.context.leases.write(transitions.note_gone(lease, self.context.clock.now()))",
+        "self.context.leases.apply(transitions.note_gone(lease, self.context.clock.now()))",
         "raise VoidCommitError(str(error)) from error",
     ),
     Mutant(
@@ -45,7 +45,7 @@ OUTPUT: Final = (
     Mutant(
         "the second look does not start the half hour again",
         _PUBLICATION,
-        "lease = self.context.leases.write(transitions.note_gone(lease, now))",
+        "lease = self.context.leases.apply(transitions.note_gone(lease, now))",
         "",
     ),
     Mutant(

@@ -88,12 +88,12 @@ WHEN_SENT: Final = (
     Mutant(
         "nothing notes that a released job's message was seen",
         "longhaul/claiming.py",
-        "self.context.leases.write(transitions.note_seen(row, now))",
+        "self.context.leases.apply(transitions.note_seen(row, now))",
         "pass",
         also=Mutant(
             "nor does a sweep",
             "longhaul/sweep.py",
-            "noted = self.context.leases.write(transitions.note_seen(lease, now))",
+            "noted = self.context.leases.apply(transitions.note_seen(lease, now))",
             "noted = transitions.note_seen(lease, now).after",
         ),
     ),

@@ -24,13 +24,13 @@ def started(
     """Let its task register, report and write a log."""
     task = f"task-{lease.job_id.replace('/', '-')}-{lease.attempt.number}"
     now = world.clock.now()
-    world.parts.leases.write(
+    world.parts.leases.report(
         transitions.register_task(
             lease.id, f"arn:aws:ecs:us-east-1:123456789012:task/Longhaul/{task}", now
         )
     )
     progress = {"phase": phase} | ({} if fraction is None else {"fraction": fraction})
-    after = world.parts.leases.write(transitions.report_progress(lease.id, progress, now))
+    after = world.parts.leases.report(transitions.report_progress(lease.id, progress, now))
     line = (
         f'{{"timestamp": "{now.isoformat()}", "level": "INFO", "message": "reading", '
         '"job_id": "x", "rows": 7}'
@@ -54,7 +54,7 @@ def works(world: World, lease: Lease, seconds: float) -> Lease:
             break
         world.clock.advance(wait_s)
         now = world.clock.now()
-        lease = leases.write(transitions.beat(lease, now, now + timedelta(seconds=wait_s + 60)))
+        lease = leases.report(transitions.beat(lease, now, now + timedelta(seconds=wait_s + 60)))
     world.clock.advance((until - world.clock.now()).total_seconds())
     return lease
 
@@ -70,7 +70,7 @@ def succeeded(world: World, job_id: str, seconds: float) -> Lease:
         3_400_000,
     )
     return world.end(
-        world.parts.leases.write(transitions.commit(row.id, output)), OutcomeClass.SUCCEEDED, ""
+        world.parts.leases.report(transitions.commit(row.id, output)), OutcomeClass.SUCCEEDED, ""
     )
 
 

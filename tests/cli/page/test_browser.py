@@ -84,7 +84,7 @@ def test_progress_moves_without_a_reload_and_an_ended_job_moves_to_its_table(
     page = opened()
     page.evaluate("window.mark = 1")
     assert page.locator("#running progress").get_attribute("value") == "25.0"
-    world.parts.leases.write(
+    world.parts.leases.report(
         transitions.report_progress(
             lease.id, {"fraction": 0.75, "phase": "writing"}, world.clock.now()
         )

@@ -27,7 +27,7 @@ def test_the_history_equals_the_table_at_every_step_of_a_job(world: World) -> No
     check()
     second = started(world, world.retry(released))
     check()
-    leases.write(transitions.beat(second, world.clock.now(), world.clock.now()))
+    leases.report(transitions.beat(second, world.clock.now(), world.clock.now()))
     check()
     world.end(second, OutcomeClass.PERMANENT, "no")
     check()
@@ -35,7 +35,7 @@ def test_the_history_equals_the_table_at_every_step_of_a_job(world: World) -> No
 
 def test_a_voided_commit_changes_the_remembered_attempt(world: World) -> None:
     lease, leases = started(world, world.claim("job")), world.parts.leases
-    committed = leases.write(
+    committed = leases.report(
         transitions.commit(
             lease.id, CommittedOutput(1, "pending", "s3://longhaul-data/clean/", 1, 1)
         )
@@ -44,10 +44,10 @@ def test_a_voided_commit_changes_the_remembered_attempt(world: World) -> None:
     row = after_verdict(
         committed, Verdict(OutcomeClass.SUCCEEDED, ""), stage(), numbers, world.clock.now(), rng
     ).lease
-    leases.write(transitions.settle(committed, row))
+    leases.apply(transitions.settle(committed, row))
     histories = Histories(leases)
     assert histories.of([row])[row.key][0].state is State.SUCCEEDED
-    void = leases.write(transitions.reopen(row, reopened(row, numbers, world.clock.now(), rng)))
+    void = leases.apply(transitions.reopen(row, reopened(row, numbers, world.clock.now(), rng)))
     assert histories.of([void])[row.key][0].state is State.RELEASED
     assert histories.of([void]) == leases.history([void])
 

@@ -103,7 +103,7 @@ def test_a_refresh_reads_only_the_index_and_the_changed_rows(
     # Running; succeeded, twice; histories of 122 jobs with 123 attempts, twice.
     assert first["dynamodb.BatchGetItem"] == 5
     world.clock.advance(2)
-    world.parts.leases.write(
+    world.parts.leases.report(
         transitions.report_progress(lease.id, {"fraction": 0.9}, world.clock.now())
     )
     calls(world)

@@ -184,11 +184,11 @@ class PlannedLeases:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._leases, name)
 
-    def write(self, transition: Any) -> Any:
-        if "output" not in transition.sets:
-            return self._leases.write(transition)
+    def report(self, report: Any) -> Any:
+        if "output" not in report.sets:
+            return self._leases.report(report)
         self._plan.die_at("killed with uploads")
-        row = self._leases.write(transition)
+        row = self._leases.report(report)
         self._plan.die_at("killed after its commit")
         return row
 
