@@ -12,12 +12,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from longhaul.cdk.image import PROJECT_DOCKERFILE, lay_out
 from longhaul.cli.acceptance import cases
 from longhaul.cli.cli import app
 from longhaul.cli.errors import ExitStatus
 from longhaul.cli.synth import synth
-from longhaul.config.project import VARIABLE, load_project
+from longhaul.config.project import VARIABLE
 from tests.layers import ROOT
 from tests.projects import make_wheel
 from tests.slow.containers import build, docker
@@ -27,6 +26,16 @@ pytestmark = pytest.mark.slow
 _LIMIT_S = 600
 # As the installed command, whose folder of programs hides no package.
 _LONGHAUL = [sys.executable, "-P", "-m", "longhaul.cli.cli"]
+_DOCKERFILE = "Dockerfile"
+# In a process of its own: the CDK keeps a Node running in the one that imports it.
+_LAY_OUT = """
+import sys
+from pathlib import Path
+from longhaul.cdk.image import lay_out
+from longhaul.config.project import load_project
+folder, repository, project = map(Path, sys.argv[1:])
+lay_out(folder, repository, load_project(project))
+"""
 _SUBMIT = ("submit", "--job", "count_rows", "--param", "column=city", "--wait")
 
 
@@ -152,15 +161,16 @@ def test_the_stack_of_a_project_is_synthesized_for_a_deployment(
     template: dict[str, Any] = json.loads((assembly / "DailyFlights.template.json").read_text())
     kinds = [each["Type"] for each in template["Resources"].values()]
     assert kinds.count("AWS::ECS::TaskDefinition") == 4
-    (image,) = (each for each in assembly.glob("asset.*/") if (each / PROJECT_DOCKERFILE).exists())
+    (image,) = (each for each in assembly.glob("asset.*/") if (each / _DOCKERFILE).exists())
     assert (image / "project" / "jobs" / "count_rows.py").exists()
     assert not (image / "project" / "longhaul.toml").exists()
 
 
 def built(project: Path, folder: Path) -> str:
     """The image of the project's jobs."""
-    lay_out(folder, ROOT, load_project(project))
-    return build("longhaul-project:test", "--file", str(folder / PROJECT_DOCKERFILE), str(folder))
+    places = [str(each) for each in (folder, ROOT, project)]
+    subprocess.run([sys.executable, "-c", _LAY_OUT, *places], cwd=ROOT, check=True)
+    return build("longhaul-project:test", "--file", str(folder / _DOCKERFILE), str(folder))
 
 
 def layers_of(image: str) -> list[str]:
