@@ -2,6 +2,7 @@
 
 import json
 import random
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from http import HTTPStatus
@@ -30,7 +31,7 @@ from longhaul.local.moto_repairs import dynamodb_atomic
 from longhaul.local.moto_repairs.patching import Patches
 from longhaul.runner.attempt import AttemptRunner
 from longhaul.runner.io.work_area import DiskArea
-from longhaul.runner.loading import LoadedJob, load
+from longhaul.runner.loading import JOBS_VARIABLE, LoadedJob, load
 from longhaul.runner.running_job import RunningJob
 from longhaul.runner.spark.base import BaseSpark
 from longhaul.runner.spark.progress import ProcessTree
@@ -39,6 +40,7 @@ from longhaul.runner.task import Task
 from longhaul.settings import LeaseSettings
 from longhaul.testing.session import RESOURCES
 from tests.builders import BUCKET, body, running, settings, stage
+from tests.layers import DEMO_JOBS
 
 
 @dataclass
@@ -86,6 +88,16 @@ def build_cloud(endpoint: str | None = None) -> Cloud:
     s3.create_bucket(Bucket=BUCKET)
     dynamodb.create_table(**creation("leases"))
     return Cloud(s3, dynamodb, DynamoLeases(dynamodb, "leases", SystemClock(), random.Random(1)))
+
+
+@pytest.fixture
+def demo_jobs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Tasks find the demo's jobs by their names, as in the image of its project."""
+    monkeypatch.setenv(JOBS_VARIABLE, str(DEMO_JOBS))
+    monkeypatch.syspath_prepend(DEMO_JOBS)
+    yield
+    for file in DEMO_JOBS.glob("*.py"):
+        sys.modules.pop(file.stem, None)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from longhaul.adapters.clock import SystemClock
@@ -15,6 +16,8 @@ from longhaul.job import Job
 from tests.builders import BUCKET, settings
 from tests.runner.attempts import CSV, OUTPUT, NoSpark, write_one_row
 from tests.runner.conftest import Cloud, MakeAttempt
+
+pytestmark = pytest.mark.usefixtures("demo_jobs")
 
 ROW = b'{"n":1}\n'
 

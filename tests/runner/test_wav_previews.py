@@ -19,10 +19,8 @@ from longhaul.adapters.publisher import read_manifest
 from longhaul.domain.verdict import ExitCode
 from longhaul.job import Job, PermanentJobError
 from longhaul.runner.io.written import S3Folder
-from longhaul.runner.loading import JOBS_VARIABLE
 from longhaul.testing import MakeJob
 from tests.builders import BUCKET, settings
-from tests.layers import DEMO_JOBS
 from tests.runner.conftest import Cloud, MakeAttempt
 
 
@@ -37,10 +35,7 @@ def tone(seconds: int, rate: int = 8_000) -> bytes:
 
 
 @pytest.fixture
-def wav_previews(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """The demo's job, which tasks find by its name."""
-    monkeypatch.setenv(JOBS_VARIABLE, str(DEMO_JOBS))
-    monkeypatch.syspath_prepend(DEMO_JOBS)
+def wav_previews(demo_jobs: None) -> Iterator[ModuleType]:  # noqa: ARG001 - where it is
     module = importlib.import_module("wav_previews")
     # Spark's Python workers were started without that path.
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
