@@ -1,5 +1,7 @@
 """A deploy that allows less, between the claim of a run and one of its attempts."""
 
+import pytest
+
 from longhaul.domain.verdict import ExitCode
 from longhaul.settings import PathPolicy
 from tests.builders import BUCKET, settings
@@ -7,6 +9,7 @@ from tests.runner.attempts import CSV
 from tests.runner.conftest import Cloud, MakeAttempt
 
 
+@pytest.mark.usefixtures("demo_jobs")
 def test_an_attempt_reads_what_the_claim_of_its_run_was_allowed_to(
     cloud: Cloud, make_attempt: MakeAttempt
 ) -> None:

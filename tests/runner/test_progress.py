@@ -25,6 +25,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpa
 from longhaul.adapters.background import Threads
 from longhaul.adapters.clock import SystemClock
 from longhaul.domain.beat import Kill, beaten, decide_beat
+from longhaul.domain.transitions import Report
 from longhaul.runner.reporting import Phase, Progress, Reporter
 from longhaul.runner.resources import Resources, resources
 from longhaul.runner.spark.progress import Effort, ProcessTree, SparkSample, SparkWatch, StageCount
@@ -74,10 +75,8 @@ def watched() -> Watched:
     written: list[tuple[dict[str, Any], datetime]] = []
 
     class Leases:
-        def report_progress(
-            self, _attempt: Any, progress: dict[str, Any], progress_at: datetime, _now: datetime
-        ) -> Any:
-            written.append((progress, progress_at))
+        def report(self, report: Report) -> Any:
+            written.append((report.sets["progress"], report.sets["progress_at"]))
             return running()
 
     leases: Any = Leases()
@@ -296,11 +295,9 @@ def run_task(spark: SparkSession) -> Iterator[Callable[[str], WatchedTask]]:
     watch = SparkWatch(spark.sparkContext, period_s=0.5)
 
     class Leases:
-        def report_progress(
-            self, _attempt: Any, progress: dict[str, Any], at: datetime, _now: datetime
-        ) -> Any:
-            documents.append(progress)
-            advanced_at.append(at)
+        def report(self, report: Report) -> Any:
+            documents.append(report.sets["progress"])
+            advanced_at.append(report.sets["progress_at"])
             return running()
 
     def run(code: str) -> WatchedTask:
