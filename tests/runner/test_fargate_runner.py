@@ -19,6 +19,7 @@ from longhaul.runner.loading import JOBS_VARIABLE
 from longhaul.runner.wiring import REPORTING
 from longhaul.settings import VARIABLE, LeaseSettings
 from tests.builders import BUCKET, settings
+from tests.layers import DEMO_JOBS
 from tests.patience import DEADLINE_S
 from tests.runner.attempts import CSV, OUTPUT
 from tests.runner.conftest import Cloud
@@ -135,7 +136,7 @@ def test_a_job_runs_from_message_to_published_output(
 ) -> None:
     lease = remote.claim(params={"max_bad_fraction": 0.75})
     remote.s3.put_object(Bucket=BUCKET, Key="raw/2013-01.csv", Body=CSV)
-    process = start(lease)
+    process = start(lease, **{JOBS_VARIABLE: str(DEMO_JOBS), "PYTHONPATH": str(DEMO_JOBS)})
 
     _, log = process.communicate(timeout=DEADLINE_S)
 
