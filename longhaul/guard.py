@@ -3,9 +3,10 @@
 A message that fails again and again becomes a dead letter.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from aws_lambda_powertools import Logger
 
@@ -21,9 +22,6 @@ from longhaul.log_context import about
 
 logger = Logger(child=True)
 
-_STAYS = "this message stays in the queue"
-_NOT_GIVEN_UP = "not given up: the next error does"
-
 
 @dataclass(frozen=True, kw_only=True)
 class Guard:
@@ -34,27 +32,15 @@ class Guard:
     @contextmanager
     def message(self, batch: Batch, message: JobMessage) -> Iterator[None]:
         """Any error in the block: the message stays in the queue and comes again."""
-        with about(message.key):
-            try:
-                yield
-            except Exception as error:
-                logger.exception(_STAYS, extra={"message_id": message.message_id})
-                try:
-                    self._failed(message, batch, error)
-                except Exception:
-                    logger.exception(_NOT_GIVEN_UP, extra={"id": message.message_id})
+        failed = partial(self._failed, message, batch)
+        with about(message.key), _unless_it_fails(message.message_id, failed):
+            yield
 
     @contextmanager
     def delivery(self, batch: Batch, delivery: Delivery) -> Iterator[None]:
         """The same before the job of a message is known."""
-        try:
+        with _unless_it_fails(delivery.message_id, partial(self._failed_to_read, delivery, batch)):
             yield
-        except Exception as error:
-            logger.exception(_STAYS, extra={"message_id": delivery.message_id})
-            try:
-                self._failed_to_read(delivery, batch, error)
-            except Exception:
-                logger.exception(_NOT_GIVEN_UP, extra={"id": delivery.message_id})
 
     def _failed_to_read(self, delivery: Delivery, batch: Batch, error: Exception) -> None:
         """Count an error before the job of a message was known."""
@@ -84,3 +70,16 @@ class Guard:
     def _dead_letter(self, batch: Batch, message_id: str, content: Message, reason: Reason) -> None:
         self.giving_up.send(batch.stage.dead_letter_queue_url, lambda: content, reason)
         batch.struck_off(message_id, reason)
+
+
+@contextmanager
+def _unless_it_fails(message_id: str, failed: Callable[[Exception], None]) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        # Any error: the message stays in the queue and comes again; the others go on.
+        logger.exception("this message stays in the queue", extra={"message_id": message_id})
+        try:
+            failed(error)
+        except Exception:
+            logger.exception("not given up: the next error does", extra={"id": message_id})
