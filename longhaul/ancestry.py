@@ -90,9 +90,8 @@ class Ancestry:
             return {}
         if output.emitted is not None:
             return output.emitted
-        return self.context.requests.count_emitted(
-            output.emitted_ref
-        )  # of the version before the field
+        # Of the version before the field.
+        return self.context.requests.count_emitted(output.emitted_ref)
 
     def _may_lead_to(self, parent: Lease, stage: Stage) -> bool:
         """Whether the parent's stage leads to this one, or did when the job was sent.

@@ -1,6 +1,7 @@
 """Joins settings, clients, adapters and use cases: the one place that does.
 
-Built once per process, and only the parts that a function uses.
+Built once per process. Clients are made at their first call: a function makes only those that it
+uses.
 """
 
 import random

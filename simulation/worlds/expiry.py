@@ -6,7 +6,6 @@ months pass for one job alone.
 
 import random
 from collections.abc import Sequence
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from longhaul.adapters.dynamodb.table import TTL
@@ -55,5 +54,9 @@ def _is_over(world: "World", key: str) -> bool:
         for each in world.aws.stepfunctions.executions.values()
     ):
         return False
-    held = chain.from_iterable(each.held for each in world.mappings.values())
-    return not any(world.seen.sent[id_].key == key for id_ in chain.from_iterable(held))
+    return not any(
+        world.seen.sent[id_].key == key
+        for mapping in world.mappings.values()
+        for ids in mapping.held
+        for id_ in ids
+    )

@@ -21,7 +21,6 @@ Arguments = Annotated[
     typer.Argument(help="For the CDK's CLI, such as --profile NAME.", metavar="CDK-ARGS"),
 ]
 
-
 Checks = Callable[[Sequence[str]], int]
 """Gets the CDK's arguments; returns an exit code, 0 where the CDK may run."""
 
@@ -67,6 +66,7 @@ def preflight(arguments: Arguments = None) -> None:
 
     Example: longhaul preflight --profile production
     """
+    require("deploy")
     _check(preflight_checks.main, arguments)
 
 
@@ -100,14 +100,13 @@ def _checked_project() -> Project | None:
 
 
 def _run(command: str, before: Checks | None, arguments: list[str] | None) -> None:
+    require("deploy")
     if before is not None:
         _check(before, arguments)
-    require("deploy")
     if code := cdk.run([command, *(arguments or ())]):
         raise typer.Exit(code)
 
 
 def _check(checks: Checks, arguments: list[str] | None) -> None:
-    require("deploy")
     if code := checks(arguments or ()):
         raise typer.Exit(code)
