@@ -165,15 +165,22 @@ def as_json(status: JobStatus) -> dict[str, Any]:
     }
 
 
-def attempt_record(record: AttemptRecord, executions: Executions, now: datetime) -> dict[str, Any]:
-    """Everything about an attempt; as `job_record`."""
-    since, end = record.queued_at or record.attempt.claimed_at, record.ended_at or now
+def attempt_names(record: AttemptRecord) -> dict[str, Any]:
+    """Which attempt it is, and how it ended: the begin of each JSON object about one."""
     return {
         "job_id": record.key.partition("#")[2],
         "stage": record.stage,
         "run": record.run,
         "attempt": record.attempt.number,
         "class": record.kind,
+    }
+
+
+def attempt_record(record: AttemptRecord, executions: Executions, now: datetime) -> dict[str, Any]:
+    """Everything about an attempt; as `job_record`."""
+    since, end = record.queued_at or record.attempt.claimed_at, record.ended_at or now
+    return {
+        **attempt_names(record),
         "reason": record.reason,
         "state": record.state.value,
         "queued_at": iso(record.queued_at),

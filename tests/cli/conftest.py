@@ -4,6 +4,7 @@ import json
 from collections import deque
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from itertools import count
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -286,3 +287,15 @@ def no_project(monkeypatch: pytest.MonkeyPatch) -> None:
     """The command sets the variable; it must not reach other tests."""
     monkeypatch.setenv(project.VARIABLE, "")
     monkeypatch.delenv(project.VARIABLE)
+
+
+@pytest.fixture
+def ctrl_c_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C, twice, while a submission waits for its calls."""
+    calls = count(1)
+
+    def interrupted(_futures: Any) -> None:
+        if next(calls) < 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("longhaul.operations.submit.wait", interrupted)

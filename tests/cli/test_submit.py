@@ -192,15 +192,10 @@ def test_an_error_in_the_middle_loses_nothing(world: World, tmp_path: Path) -> N
     )
 
 
+@pytest.mark.usefixtures("ctrl_c_twice")
 def test_an_interrupt_in_the_middle_loses_nothing_and_exits_130(
-    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    world: World, tmp_path: Path
 ) -> None:
-    def interrupted(_futures: Any, calls: list[int] = []) -> None:  # noqa: B006 - counts its own calls
-        calls.append(1)
-        if len(calls) < 3:  # Ctrl-C twice
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr("longhaul.operations.submit.wait", interrupted)
     done = world.run("submit", "--unsent", "left.jsonl", input=lines(2_000))
     assert done.exit_code == 130
     kept = (

@@ -5,7 +5,13 @@ from typing import Any
 import pytest
 
 from longhaul.client import Client
-from tests.cli.conftest import Session, World, bare, world  # noqa: F401 - fixtures
+from tests.cli.conftest import (  # noqa: F401 - fixtures
+    Session,
+    World,
+    bare,
+    ctrl_c_twice,
+    world,
+)
 
 
 def connected(to: World, stack: str = "Longhaul") -> Client:

@@ -213,15 +213,8 @@ def test_an_error_of_aws_ends_a_submission_and_says_what_was_sent(
     assert ended.value.__cause__ is error
 
 
-def test_ctrl_c_ends_a_submission_after_the_calls_under_way(
-    world: World, client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupted(_futures: Any, calls: list[int] = []) -> None:  # noqa: B006 - counts its own calls
-        calls.append(1)
-        if len(calls) < 3:  # Ctrl-C twice
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr("longhaul.operations.submit.wait", interrupted)
+@pytest.mark.usefixtures("ctrl_c_twice")
+def test_ctrl_c_ends_a_submission_after_the_calls_under_way(world: World, client: Client) -> None:
     with pytest.raises(KeyboardInterrupt) as ended:
         client.submit_many({**BODY, "job_id": f"job-{n}"} for n in range(2_000))
 

@@ -23,6 +23,7 @@ from longhaul.cli.terminal.options import AsJson, NewerThan, OlderThan, StageOpt
 from longhaul.cli.terminal.output import Output
 from longhaul.cli.terminal.selection import Most, find_job, lanes_of, select_lanes
 from longhaul.domain.durations import format_duration
+from longhaul.operations.view import attempt_names
 
 ATTEMPTS = (
     "attempt",
@@ -144,11 +145,7 @@ def _attempt_row(each: AttemptCost) -> list[str]:
 def _attempt_record(each: AttemptCost) -> dict[str, Any]:
     record, used = each.record, each.usage
     return {
-        "job_id": record.key.partition("#")[2],
-        "stage": record.stage,
-        "run": record.run,
-        "attempt": record.attempt.number,
-        "class": record.kind,
+        **attempt_names(record),
         "fate": each.spent_on.value,
         "size": record.size,
         "spot": used.spot,
