@@ -4,8 +4,6 @@ import json
 
 import pytest
 
-from longhaul.cli.local.aws import embedded_aws
-from longhaul.cli.synth import synth
 from longhaul.domain.lease import State
 from tests.e2e.conftest import Stack
 
@@ -80,19 +78,3 @@ def test_a_running_job_is_cancelled_and_retried(stack: Stack) -> None:
     assert stack.longhaul("cancel", "endless")[0] == 0
     stack.until("endless", State.CANCELLED)
     stack.wait_for(stack.is_quiet, "no message, no execution and no slot left")
-
-
-@pytest.mark.slow  # synthesizes the app once more
-def test_doctor_finds_nothing_wrong_with_what_up_deploys(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    # The stack of the other tests has the demo's trigger besides.
-    assembly = synth(tmp_path_factory.mktemp("up") / "cdk.out")
-    with embedded_aws(tmp_path_factory.mktemp("embedded-aws")) as aws:
-        stack = Stack(aws, aws.deploy(assembly, "Longhaul"))
-        code, out, err = stack.longhaul("doctor", "--json")
-    levels = [json.loads(line)["level"] for line in out.splitlines()]
-    assert (code, "problem" in levels) == (0, False), out + err
-    assert any(
-        "template: the stack is the one of this checkout" in line for line in out.splitlines()
-    ), out
