@@ -7,8 +7,8 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from longhaul.adapters.log_format import LogFormat
-from longhaul.beat import BeatResult, Heartbeat
 from longhaul.domain.lease import ExecutionInput
+from longhaul.heartbeat import BeatResult, Heartbeat
 from longhaul.log_context import about
 from longhaul.wiring import wiring
 

@@ -15,7 +15,6 @@ from functools import partial
 
 from aws_lambda_powertools import Logger
 
-from longhaul.ancestry import Ancestry
 from longhaul.batch import Batch, Closed, Known, Messages
 from longhaul.claiming import Claimer
 from longhaul.context import Context
@@ -43,6 +42,7 @@ from longhaul.domain.policy import check_policy
 from longhaul.domain.verdict import Evidence
 from longhaul.finish import Finisher
 from longhaul.guard import Guard
+from longhaul.lineage_check import LineageCheck
 from longhaul.log_context import about
 from longhaul.settings import Stage
 from longhaul.settle import Settler
@@ -73,7 +73,7 @@ class Dispatcher:
     claimer: Claimer
     settler: Settler
     finisher: Finisher
-    ancestry: Ancestry
+    lineage_check: LineageCheck
     guard: Guard
 
     def dispatch(
@@ -236,7 +236,7 @@ class Dispatcher:
             # A cancel mark made before the first claim has no lineage. Take the message's, so that
             # a correction keeps its place in the join.
             stage = self.context.settings.stage(waiting.stage)
-            lineage = waiting.lineage or self.ancestry.lineage_of(covered, stage, waiting)
+            lineage = waiting.lineage or self.lineage_check.proven_lineage(covered, stage, waiting)
             ended = replace(adopted(ended, covered), lineage=lineage)
         self.context.leases.apply(transitions.end_waiting(waiting, ended))
         return ended
@@ -248,7 +248,7 @@ class Dispatcher:
         """
         try:
             require_room(message.content)
-            request = self.ancestry.proven(message, batch.stage, row)
+            request = self.lineage_check.proven(message, batch.stage, row)
             check_policy(request, self.context.settings, batch.stage)
         except InvalidRequestError as error:
             reason = refusal("invalid_request", str(error), message.sent_at, message.key)

@@ -36,10 +36,10 @@ from longhaul.domain.follow_ons import (
     joined,
     replaced,
 )
-from longhaul.domain.giving_up import INTERNAL_ERROR
 from longhaul.domain.history import log_stream
 from longhaul.domain.lease import Lease, Owed, State, job_key
 from longhaul.domain.message import Message, follow_on
+from longhaul.domain.poison import INTERNAL_ERROR
 from longhaul.domain.verdict import shorten
 from longhaul.giving_up import GivingUp
 from longhaul.publication import Publication

@@ -14,9 +14,9 @@ from longhaul.context import Context
 from longhaul.domain import attributes, transitions
 from longhaul.domain.dead_letter import Reason, dead_letter
 from longhaul.domain.errors import LeaseChangedError
-from longhaul.domain.giving_up import given_up
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.message import Message
+from longhaul.domain.poison import given_up
 
 logger = Logger(child=True)
 

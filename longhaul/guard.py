@@ -13,9 +13,9 @@ from aws_lambda_powertools import Logger
 from longhaul.batch import Batch
 from longhaul.context import Context
 from longhaul.domain.dead_letter import Reason, refusal
-from longhaul.domain.giving_up import INTERNAL_ERROR, explained
 from longhaul.domain.lease import State, with_handle
 from longhaul.domain.message import Delivery, JobMessage, Message
+from longhaul.domain.poison import INTERNAL_ERROR, explained
 from longhaul.finish import Finisher
 from longhaul.giving_up import GivingUp
 from longhaul.log_context import about

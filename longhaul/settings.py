@@ -82,7 +82,7 @@ class LeaseSettings(Model):
     hand_over_age_s: int = Field(default=41_400, ge=1, le=SQS_VISIBILITY_CAP_S - 300)
     # Fargate starts in 30-90 s; after ten minutes without a first report a task never starts.
     start_timeout_s: int = Field(default=600, ge=1)
-    # Full jitter over base * 2 ** failures, see `domain.retry.back_off_s`. A first interruption
+    # Full jitter over base * 2 ** failures, see `domain.backoff.back_off_s`. A first interruption
     # is tried again at once; with 0, everything is.
     backoff_base_s: int = Field(default=10, ge=0)
     # The longest back-off, however many attempts have failed.

@@ -21,17 +21,15 @@ from longhaul.adapters.dynamodb.leases import DynamoLeases
 from longhaul.adapters.dynamodb.slots import DynamoSlots
 from longhaul.adapters.dynamodb.troubles import DynamoTroubles
 from longhaul.adapters.emf import EmfMetrics
+from longhaul.adapters.lazy_tables import publisher_of, tables_of
 from longhaul.adapters.notices import AwsNotices
 from longhaul.adapters.publisher import S3Publisher
 from longhaul.adapters.s3 import S3Requests
 from longhaul.adapters.sqs import SqsQueue
 from longhaul.adapters.stepfunctions import SfnExecutions
-from longhaul.adapters.tables import publisher_of, tables_of
 from longhaul.adapters.tasks import AllTasks
-from longhaul.ancestry import Ancestry
 from longhaul.announcing import Announcer
 from longhaul.batch import Messages
-from longhaul.beat import Heartbeat
 from longhaul.claiming import Claimer
 from longhaul.context import Context
 from longhaul.dispatch import Dispatcher
@@ -45,6 +43,8 @@ from longhaul.engines.fargate.tasks import EcsTasks
 from longhaul.finish import Finisher
 from longhaul.giving_up import GivingUp
 from longhaul.guard import Guard
+from longhaul.heartbeat import Heartbeat
+from longhaul.lineage_check import LineageCheck
 from longhaul.ports import Tasks
 from longhaul.publication import Publication
 from longhaul.settings import RuntimeSettings, runtime_settings
@@ -264,7 +264,7 @@ class Wiring:
             claimer=Claimer(context=context, messages=messages, starter=starter, guard=guard),
             settler=self.settler,
             finisher=self.finisher,
-            ancestry=Ancestry(context=context),
+            lineage_check=LineageCheck(context=context),
             guard=guard,
         )
 

@@ -29,7 +29,7 @@ from longhaul.cdk.network import Network
 from longhaul.cdk.queues import StageQueues
 from longhaul.cdk.scheduling import Scheduling
 from longhaul.cdk.sweeping import Sweeping
-from longhaul.cdk.tables import TableDatabases
+from longhaul.cdk.table_databases import TableDatabases
 from longhaul.cdk.triggers import Triggers
 from longhaul.cdk.workflow import Workflow
 from longhaul.config.arguments import SettingsArguments, from_arguments, project_in

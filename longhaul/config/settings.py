@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, model_validator
 
-from longhaul.config.history import check_beats, check_hand_over
+from longhaul.config.beat_limits import check_beats, check_hand_over
 from longhaul.config.sizes import Sizes
 from longhaul.config.stages import Prefix, StageDeployment, check_pipelines, pascal, queue_prefix
 from longhaul.domain.tables import TablePath

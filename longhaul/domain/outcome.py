@@ -4,7 +4,7 @@ import random
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from longhaul.domain import retry
+from longhaul.domain import backoff
 from longhaul.domain.lease import Lease, Owed, State
 from longhaul.domain.verdict import OutcomeClass
 from longhaul.settings import LeaseSettings
@@ -63,5 +63,5 @@ def reopened(lease: Lease, timing: LeaseSettings, now: datetime, rng: random.Ran
         # Its end is now, and not when it seemed to have succeeded: what was sent in between is
         # older than its death.
         return dead(replace(row, settled_at=now))
-    wait = timedelta(seconds=retry.back_off_s(interruptions - 1, timing, rng))
+    wait = timedelta(seconds=backoff.back_off_s(interruptions - 1, timing, rng))
     return replace(row, state=State.RELEASED, owed=(), retry_at=now + wait)

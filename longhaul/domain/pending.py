@@ -9,7 +9,7 @@ import re
 from datetime import datetime, timedelta
 from typing import Literal
 
-from longhaul.domain import retry
+from longhaul.domain import backoff
 from longhaul.domain.lease import AttemptId, Lease, State, job_key
 from longhaul.domain.manifest import PendingOutput
 from longhaul.domain.paths import INTERNAL_PREFIX, DataPath
@@ -79,5 +79,5 @@ def decide_pending(
         return "strike off" if row.attempt.published_at else "keep"
     # Its task may still be sending while it stops: a part that arrives after the abort would stay,
     # and cost money.
-    still_stopping = timedelta(seconds=retry.stop_clearance_s(timing))
+    still_stopping = timedelta(seconds=backoff.stop_clearance_s(timing))
     return "keep" if row.settled_at and now - row.settled_at < still_stopping else "abort"

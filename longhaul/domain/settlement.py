@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from math import ceil
 from typing import get_args
 
-from longhaul.domain import retry
+from longhaul.domain import backoff
 from longhaul.domain.classify import classify, with_task
 from longhaul.domain.durations import format_duration
 from longhaul.domain.follow_ons import has_joins, with_next
@@ -147,7 +147,7 @@ def after_verdict(
         return Settlement(dead(row), verdict)
     if verdict.kind in (OutcomeClass.OUT_OF_MEMORY, OutcomeClass.OUT_OF_DISK):
         row = replace(row, execution_input=grown.model_dump_json())
-    return _released(row, verdict, retry.back_off_s(tries, timing, rng), timing, now)
+    return _released(row, verdict, backoff.back_off_s(tries, timing, rng), timing, now)
 
 
 def without_tiny(settlement: Settlement) -> Settlement:
@@ -173,14 +173,14 @@ def _not_placed(
     if waited_s >= timing.max_unplaced_s:
         text = f"not placed for {format_duration(waited_s)}, at last: {verdict.detail}"
         return Settlement(dead(replace(row, last_error=shorten(text))), verdict)
-    return _released(row, verdict, retry.unplaced_wait_s(waited_s, timing, rng), timing, now)
+    return _released(row, verdict, backoff.unplaced_wait_s(waited_s, timing, rng), timing, now)
 
 
 def _released(
     row: Lease, verdict: Verdict, wait: int, timing: LeaseSettings, now: datetime
 ) -> Settlement:
     if verdict.stop_task:
-        wait = max(wait, retry.stop_clearance_s(timing))
+        wait = max(wait, backoff.stop_clearance_s(timing))
     if verdict.gone_by:
         wait = max(wait, ceil((verdict.gone_by - now).total_seconds()))
     row = replace(row, state=State.RELEASED, retry_at=now + timedelta(seconds=wait))

@@ -8,8 +8,8 @@ from typing import Any
 from longhaul.domain import attributes
 from longhaul.domain.dead_letter import Reason, without_ours
 from longhaul.domain.errors import InvalidRequestError
-from longhaul.domain.giving_up import INTERNAL_ERROR
 from longhaul.domain.message import Message
+from longhaul.domain.poison import INTERNAL_ERROR
 from longhaul.domain.removed_stage import STAGE_REMOVED
 from longhaul.domain.request import parse_job_id
 from longhaul.domain.verdict import OutcomeClass

@@ -34,8 +34,8 @@ from longhaul.runner.emitting import Emitter
 from longhaul.runner.failures import Failure
 from longhaul.runner.io.destinations import Destination, PrefixDestination
 from longhaul.runner.io.listing import InputListing
-from longhaul.runner.io.publisher import Uploader
 from longhaul.runner.io.staged import StagedInput
+from longhaul.runner.io.uploader import Uploader
 from longhaul.runner.io.work_area import WorkArea
 from longhaul.runner.io.written import NoOutputError
 from longhaul.runner.loading import LoadedJob, fetch_code
@@ -207,7 +207,7 @@ class AttemptRunner:
             return PrefixDestination(self.s3, path, request.mode, self.id)
         if self.tables is None:
             raise PermanentJobError("output: this engine writes to prefixes alone")
-        from longhaul.runner.io.tables import TableDestination  # noqa: PLC0415 - takes a third of a second
+        from longhaul.runner.io.table_destination import TableDestination  # noqa: PLC0415 - takes a third of a second
 
         return TableDestination(
             self.tables(),

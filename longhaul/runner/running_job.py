@@ -21,7 +21,7 @@ from longhaul.runner.io.written import Dataset, Folder, TableLayout, count_files
 from longhaul.runner.spark.reading import columns_alone
 
 if TYPE_CHECKING:
-    from longhaul.runner.io.tables import TableDestination
+    from longhaul.runner.io.table_destination import TableDestination
 
 # Longer than boto3 goes on trying: eight times a minute.
 _CATALOG_ANSWERS_WITHIN: Final = "15m"

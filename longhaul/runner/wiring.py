@@ -16,9 +16,9 @@ from botocore.config import Config
 
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.dynamodb.leases import DynamoLeases
+from longhaul.adapters.lazy_tables import publisher_of, tables_of
 from longhaul.adapters.publisher import S3Publisher
 from longhaul.adapters.s3 import S3Requests
-from longhaul.adapters.tables import publisher_of, tables_of
 from longhaul.domain.lease import AttemptId
 from longhaul.engines.emr_serverless.ends import reference
 from longhaul.ports import Background, Clock

@@ -8,8 +8,8 @@ import pytest
 from pydantic import BaseModel
 
 from longhaul.config import settings_page
+from longhaul.config.beat_limits import check_beats, check_hand_over
 from longhaul.config.context import load
-from longhaul.config.history import check_beats, check_hand_over
 from longhaul.config.settings import Settings, SettingsError
 from longhaul.settings import LeaseSettings
 

@@ -19,8 +19,8 @@ from longhaul.domain.lease import AttemptId, CommittedOutput
 from longhaul.domain.request import Mode
 from longhaul.domain.tables import PartitionBy, TablePath
 from longhaul.runner.io.listing import InputListing
-from longhaul.runner.io.publisher import Uploader
-from longhaul.runner.io.tables import TableDestination
+from longhaul.runner.io.table_destination import TableDestination
+from longhaul.runner.io.uploader import Uploader
 from longhaul.runner.io.written import Dataset, TableLayout
 from longhaul.runner.stopping import Stop
 

@@ -15,7 +15,7 @@ from longhaul.domain.manifest import MANIFEST
 from longhaul.domain.paths import DataPath
 from longhaul.domain.request import Mode
 from longhaul.runner.io.existing import require_room
-from longhaul.runner.io.publisher import Uploader
+from longhaul.runner.io.uploader import Uploader
 from longhaul.runner.io.written import Dataset
 from longhaul.runner.stopping import Stop
 from simulation.aws.cloud import FakeAws

@@ -15,7 +15,7 @@ from longhaul.domain.errors import TimeUpError, UploadsGoneError
 from longhaul.domain.lease import AttemptId, CommittedOutput
 from longhaul.domain.manifest import MANIFEST, PendingOutput, Upload
 from longhaul.domain.pending import pending_ref
-from longhaul.runner.io.publisher import Uploader
+from longhaul.runner.io.uploader import Uploader
 from longhaul.runner.io.written import Dataset
 from longhaul.runner.stopping import Stop
 from simulation.aws.clock import VirtualClock

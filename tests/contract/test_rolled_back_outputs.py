@@ -10,7 +10,7 @@ from longhaul.adapters.publisher import S3Publisher, read_manifest
 from longhaul.domain.lease import AttemptId, CommittedOutput
 from longhaul.domain.manifest import MANIFEST
 from longhaul.domain.pending import pending_ref
-from longhaul.runner.io.publisher import Uploader
+from longhaul.runner.io.uploader import Uploader
 from longhaul.runner.io.written import Dataset
 from longhaul.runner.stopping import Stop
 from simulation.aws.clock import VirtualClock

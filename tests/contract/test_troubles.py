@@ -9,7 +9,7 @@ from longhaul.adapters.dynamodb.troubles import DynamoTroubles
 from longhaul.adapters.errors import is_raised_again
 from longhaul.adapters.sqs import SendError
 from longhaul.domain.errors import InvalidRequestError, LeaseChangedError, UnreadableRowError
-from longhaul.domain.giving_up import MAX_ERRORS
+from longhaul.domain.poison import MAX_ERRORS
 from longhaul.settings import UnknownStageError
 from simulation.aws.service import client_error
 from tests.builders import NOW

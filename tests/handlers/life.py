@@ -16,7 +16,7 @@ from functions import dispatcher, heartbeat, settle, sweeper
 from longhaul.domain import transitions
 from longhaul.domain.lease import CommittedOutput, Lease
 from longhaul.operations.cancel import Canceller
-from longhaul.runner.io.publisher import Uploader
+from longhaul.runner.io.uploader import Uploader
 from longhaul.runner.io.written import Dataset
 from longhaul.runner.stopping import Stop
 from longhaul.settings import Stage

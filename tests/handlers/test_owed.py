@@ -9,9 +9,9 @@ import pytest
 
 from functions import sweeper
 from longhaul.domain import transitions
-from longhaul.domain.giving_up import MAX_ERRORS
 from longhaul.domain.lease import Lease, Owed, State
 from longhaul.domain.message import MAX_DEAD_LETTER_BYTES, MAX_JOB_BYTES, Message, size_of
+from longhaul.domain.poison import MAX_ERRORS
 from longhaul.metrics import SweeperMetric
 from longhaul.operations.submission import WHOLE, Document, submissions
 from simulation.aws.errors import unavailable

@@ -30,10 +30,10 @@ from longhaul.local.credentials import aws_client
 from longhaul.local.moto_repairs import glue_versions
 from longhaul.local.moto_repairs.patching import Patches
 from longhaul.runner.io.listing import InputListing
-from longhaul.runner.io.publisher import Uploader
 from longhaul.runner.io.staging import Stager
+from longhaul.runner.io.table_destination import TableDestination
 from longhaul.runner.io.table_inputs import TablePlanner
-from longhaul.runner.io.tables import TableDestination
+from longhaul.runner.io.uploader import Uploader
 from longhaul.runner.stopping import Stop
 from longhaul.settings import PathPolicy
 from longhaul.testing import MakeJob

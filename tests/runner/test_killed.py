@@ -14,7 +14,7 @@ import pytest
 
 from longhaul.adapters.publisher import S3Publisher, read_manifest
 from longhaul.domain.lease import AttemptId
-from longhaul.runner.io.publisher import Uploader
+from longhaul.runner.io.uploader import Uploader
 from longhaul.runner.io.written import Dataset
 from longhaul.runner.stopping import Stop
 from tests.builders import BUCKET
@@ -32,7 +32,7 @@ import os, random, signal, sys
 from pathlib import Path
 import boto3
 from botocore.client import BaseClient
-from longhaul.runner.io.publisher import Uploader
+from longhaul.runner.io.uploader import Uploader
 from longhaul.runner.io.written import Dataset
 from longhaul.runner.stopping import Stop
 from longhaul.adapters.clock import SystemClock

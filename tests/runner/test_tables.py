@@ -18,8 +18,8 @@ from pyspark.sql import functions as F  # noqa: N812 - as PySpark's texts call i
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.iceberg.catalog import Tables
 from longhaul.adapters.iceberg.columns import evolve
+from longhaul.adapters.lazy_tables import publisher_of
 from longhaul.adapters.publisher import S3Publisher
-from longhaul.adapters.tables import publisher_of
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.tables import PartitionBy, TablePath
 from longhaul.domain.verdict import ExitCode

@@ -18,7 +18,7 @@ from longhaul.adapters.publisher import S3Publisher, read_manifest
 from longhaul.domain.errors import PermanentJobError
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.manifest import PendingOutput
-from longhaul.runner.io.publisher import Uploader
+from longhaul.runner.io.uploader import Uploader
 from longhaul.runner.io.written import Dataset, LocalFile, NotAFileError, final_name, local_files
 from longhaul.runner.stopping import Stop, StopReason, StopRequestedError
 

@@ -15,9 +15,9 @@ from longhaul.domain.manifest import Manifest, ManifestFile, Upload
 from longhaul.domain.paths import DataPath
 from longhaul.runner.io.cluster_staging import reads_alike
 from longhaul.runner.io.listing import InputListing, Source
-from longhaul.runner.io.publisher import Uploader
 from longhaul.runner.io.staged import StagedInput
 from longhaul.runner.io.transfer import InputChangingError
+from longhaul.runner.io.uploader import Uploader
 from longhaul.runner.io.work_area import BucketArea, DiskArea, area_at
 from longhaul.runner.io.written import Dataset, NoOutputError, S3File, S3Folder, files_of
 from longhaul.runner.stopping import Stop, StopReason, StopRequestedError

@@ -7,9 +7,9 @@ from unittest.mock import Mock
 
 import pytest
 
-from longhaul.beat import Heartbeat
 from longhaul.domain.errors import LeaseChangedError
 from longhaul.domain.lease import Lease, State
+from longhaul.heartbeat import Heartbeat
 from tests.builders import NOW, changed, running, settings, stage
 from tests.unit.use_cases import alone
 

@@ -7,10 +7,10 @@ import pytest
 from pydantic import ValidationError
 
 from longhaul.config.stages import StageDeployment, check_pipelines
-from longhaul.domain.ancestry import is_child
 from longhaul.domain.follow_ons import follow_ons, groups_behind, joined, replaced, with_joins
 from longhaul.domain.lease import CommittedOutput, Lease, State
 from longhaul.domain.lineage import Lineage
+from longhaul.domain.lineage_proof import is_child
 from longhaul.domain.pipeline import Pipeline
 from longhaul.domain.request import read_request
 from longhaul.settings import RuntimeSettings, Stage

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from longhaul.domain.claim import Claim, claim_without_message
-from longhaul.domain.giving_up import IN_A_ROW, MAX_ERRORS, explained, given_up
 from longhaul.domain.lease import Lease, Owed, State
+from longhaul.domain.poison import IN_A_ROW, MAX_ERRORS, explained, given_up
 from longhaul.domain.removed_stage import ended, without_retry
 from longhaul.domain.verdict import OutcomeClass, Verdict
 from longhaul.settings import LeaseSettings

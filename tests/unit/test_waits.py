@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longhaul.domain import beat, retry
+from longhaul.domain import backoff, beat
 from longhaul.settings import SQS_VISIBILITY_CAP_S, LeaseSettings
 
 NUMBERS = LeaseSettings()
@@ -53,7 +53,7 @@ def test_longest_job_stays_within_the_history_limit_of_step_functions() -> None:
 
 @given(st.integers(min_value=1, max_value=1_000), st.integers())
 def test_back_off_never_exceeds_its_ceiling(tries: int, seed: int) -> None:
-    wait = retry.back_off_s(tries, NUMBERS, random.Random(seed))
+    wait = backoff.back_off_s(tries, NUMBERS, random.Random(seed))
     assert 0 <= wait <= min(900, 10 * 2 ** min(tries - 1, 20))
 
 
@@ -67,18 +67,18 @@ class Highest(random.Random):
     ("tries", "most_s"), [(0, 0), (1, 10), (2, 20), (3, 40), (7, 640), (8, 900), (10_000, 900)]
 )
 def test_back_off_doubles_with_each_try_up_to_its_cap(tries: int, most_s: int) -> None:
-    assert retry.back_off_s(tries, NUMBERS, Highest()) == most_s
+    assert backoff.back_off_s(tries, NUMBERS, Highest()) == most_s
 
 
 def test_a_base_of_zero_is_no_back_off() -> None:
-    assert retry.back_off_s(9, LeaseSettings(backoff_base_s=0), Highest()) == 0
+    assert backoff.back_off_s(9, LeaseSettings(backoff_base_s=0), Highest()) == 0
 
 
 @pytest.mark.parametrize(
     ("waited_s", "most_s"), [(0, 10), (9, 10), (300, 300), (900, 900), (86_400, 900)]
 )
 def test_wait_for_a_place_is_at_most_the_time_waited_so_far(waited_s: float, most_s: int) -> None:
-    assert retry.unplaced_wait_s(waited_s, NUMBERS, Highest()) == most_s
+    assert backoff.unplaced_wait_s(waited_s, NUMBERS, Highest()) == most_s
 
 
 @pytest.mark.parametrize(("held_s", "extends"), [(0, False), (75, False), (75.1, True)])

@@ -14,7 +14,7 @@ from longhaul.adapters.dynamodb.item import (
 )
 from longhaul.adapters.dynamodb.table import TTL
 from longhaul.adapters.errors import code_of, is_raised_again
-from longhaul.domain.giving_up import IN_A_ROW, MAX_ERRORS
+from longhaul.domain.poison import IN_A_ROW, MAX_ERRORS
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile, OutputStream
 
 from longhaul.adapters.errors import code_of
-from longhaul.adapters.iceberg.bounds import MAX_BYTES, require_small, too_large
+from longhaul.adapters.iceberg.unpacked_size import MAX_BYTES, require_small, too_large
 from longhaul.adapters.objects import content_of
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from enum import StrEnum
 from typing import Final
 
 from longhaul.cli.acceptance.cases import Case, Disturbance
+from longhaul.domain.backoff import stop_clearance_s
 from longhaul.domain.history import AttemptRecord
 from longhaul.domain.lease import State
-from longhaul.domain.retry import stop_clearance_s
 from longhaul.settings import LeaseSettings
 
 # What AWS takes, in seconds. Long polls return at once; a dispatcher that starts cold loads for two

@@ -11,14 +11,14 @@ from longhaul.domain.lease import AttemptId, CommittedOutput
 from longhaul.domain.paths import DataPath
 from longhaul.runner.io.existing import require_room
 from longhaul.runner.io.listing import InputListing
-from longhaul.runner.io.publisher import Uploader
+from longhaul.runner.io.uploader import Uploader
 from longhaul.runner.io.written import Dataset
 from longhaul.settings import Mode
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-    from longhaul.runner.io.tables import TableDestination
+    from longhaul.runner.io.table_destination import TableDestination
 
 
 class Destination(Protocol):

@@ -50,8 +50,8 @@ from longhaul.domain.paths import DataPath
 from longhaul.domain.quoting import without_values
 from longhaul.domain.tables import TableInput, TablePath
 from longhaul.runner.io.listing import Source, TableVersion
+from longhaul.runner.io.table_destination import version_of
 from longhaul.runner.io.table_projection import UnreadableError, spark_columns
-from longhaul.runner.io.tables import version_of
 from longhaul.runner.io.transfer import VanishedError
 
 _ALL: Final = AlwaysTrue()

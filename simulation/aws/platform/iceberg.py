@@ -16,7 +16,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.utils.concurrent import ExecutorFactory
 
 from longhaul.domain.tables import PartitionBy, TableFile
-from longhaul.runner.io import tables
+from longhaul.runner.io import table_destination
 
 ROWS = 3  # in each file
 
@@ -38,7 +38,7 @@ def replacements(rng: random.Random) -> tuple[tuple[Any, str, Any], ...]:
         (uuid, "uuid4", lambda: uuid.UUID(int=rng.getrandbits(128), version=4)),
         (manifest._manifest_cache, "_cache", None),  # noqa: SLF001 - one for all of a process
         # Spark's files have no footers here.
-        (tables, "describe", _described),
+        (table_destination, "describe", _described),
     )
 
 

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import longhaul.beat
 import longhaul.dispatch
+import longhaul.heartbeat
 import longhaul.sweep
 from longhaul.adapters.dynamodb.item import from_item
 from longhaul.domain.beat import Beat, Extend, HandOver, Kill
@@ -71,7 +71,7 @@ class Cells:
         """For as long as worlds run; `world` is the one that runs."""
         watchers: Sequence[tuple[Any, str, Callable[[Any], Any]]] = (
             (longhaul.dispatch, "decide_claim", self._received),
-            (longhaul.beat, "decide_beat", self._beat),
+            (longhaul.heartbeat, "decide_beat", self._beat),
             (longhaul.sweep, "decide_pending", self._pending),
             (Settler, "settle", self._settle),
             (Canceller, "cancel", self._cancel),

@@ -117,7 +117,7 @@ FOLLOW_ONS: Final = (
     ),
     Mutant(
         "a join is proven by the row of its opener alone",
-        "longhaul/ancestry.py",
+        "longhaul/lineage_check.py",
         "if lineage.inputs_ref is None or not lineage.groups:",
         "if True:",
         test="tests/handlers/test_joins.py::test_join_starts_though_the_row_of_its_opener_has_expired",
@@ -172,7 +172,7 @@ FOLLOW_ONS: Final = (
         "if not covered and (until := None):",
         also=Mutant(
             "without a lineage",
-            "longhaul/ancestry.py",
+            "longhaul/lineage_check.py",
             "if is_child and (row is None or row.lineage is None):",
             "if is_child and row is None:",
         ),
@@ -192,19 +192,19 @@ FOLLOW_ONS: Final = (
     ),
     Mutant(
         "whoever names a parent follows from it",
-        "longhaul/domain/ancestry.py",
+        "longhaul/domain/lineage_proof.py",
         "return (lineage, job_id) == (true, made)",
         "return True",
         test="tests/handlers/test_forged_lineage.py::test_a_member_under_an_id_of_its_own_never_starts",
     ),
     Mutant(
         "a place beyond the group is in it",
-        "longhaul/domain/ancestry.py",
+        "longhaul/domain/lineage_proof.py",
         "return (lineage, job_id) == (true, made)",
         "return job_id == made",
         also=Mutant(
             "and any place counts",
-            "longhaul/domain/ancestry.py",
+            "longhaul/domain/lineage_proof.py",
             "if n >= size:",
             "if n > size:",
         ),
@@ -223,7 +223,7 @@ FOLLOW_ONS: Final = (
     ),
     Mutant(
         "a join may start before its members have arrived",
-        "longhaul/ancestry.py",
+        "longhaul/lineage_check.py",
         "if stored is None:\n    raise InvalidRequestError([_FORGED])",
         "if stored is None:\n    return request",
     ),

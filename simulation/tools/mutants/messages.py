@@ -42,7 +42,7 @@ MESSAGES: Final = (
     ),
     Mutant(
         "a late beat overrides the back-off",
-        "longhaul/beat.py",
+        "longhaul/heartbeat.py",
         "            self._undo(lease, handle, error.current)\n",
         "",
     ),
@@ -66,7 +66,7 @@ MESSAGES: Final = (
     ),
     Mutant(
         "what fails again and again is never given up",
-        "longhaul/domain/giving_up.py",
+        "longhaul/domain/poison.py",
         "MAX_ERRORS: Final = 10",
         "MAX_ERRORS: Final = 10**9",
     ),
@@ -83,7 +83,7 @@ MESSAGES: Final = (
         "False",
         also=Mutant(
             "and errors are never too many",
-            "longhaul/domain/giving_up.py",
+            "longhaul/domain/poison.py",
             "MAX_ERRORS: Final = 10",
             "MAX_ERRORS: Final = 10**9",
         ),

@@ -66,7 +66,7 @@ OUTCOME: Final = (
     Mutant(
         "the next attempt does not wait for a stop",
         _SETTLEMENT,
-        "        wait = max(wait, retry.stop_clearance_s(timing))",
+        "        wait = max(wait, backoff.stop_clearance_s(timing))",
         "        wait += 0",
     ),
     Mutant(

@@ -80,7 +80,7 @@ OUTPUT: Final = (
     ),
     Mutant(
         "a compaction takes away what was appended since it read",
-        "longhaul/runner/io/publisher.py",
+        "longhaul/runner/io/uploader.py",
         'replaced = (was_read or current) if mode == "overwrite" else None',
         'replaced = current if mode == "overwrite" else None',
     ),

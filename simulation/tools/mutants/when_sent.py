@@ -123,7 +123,7 @@ WHEN_SENT: Final = (
     ),
     Mutant(
         "a deploy that leads elsewhere makes what followed before it a forgery",
-        "longhaul/ancestry.py",
+        "longhaul/lineage_check.py",
         "if seal_of(parent) is not None or stage.join:",
         "if stage.join:",
     ),

@@ -47,7 +47,7 @@ _MODULES = (
     "longhaul/runner/*.py",
     "longhaul/runner/io/*.py",
     "longhaul/batch.py",
-    "longhaul/beat.py",
+    "longhaul/heartbeat.py",
     "longhaul/claiming.py",
     "longhaul/dispatch.py",
     "longhaul/finish.py",

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from longhaul.config.history import MAX_EVENTS_OF_BEATS
+from longhaul.config.beat_limits import MAX_EVENTS_OF_BEATS
 from longhaul.domain.request import MAX_TIMEOUT_S
 from simulation.aws.stepfunctions.integration import Done
 from simulation.aws.template import deployed

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from longhaul.context import Context
-from longhaul.domain.ancestry import is_child, is_noted
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.follow_ons import join_key, seal_of, with_stored
 from longhaul.domain.lease import Lease
 from longhaul.domain.lineage import Lineage, fan_out_problem, is_child_id
+from longhaul.domain.lineage_proof import is_child, is_noted
 from longhaul.domain.message import JobMessage
 from longhaul.domain.request import JobRequest
 from longhaul.settings import Stage
@@ -21,7 +21,7 @@ _RESERVED = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ancestry:
+class LineageCheck:
     context: Context
 
     def proven(self, message: JobMessage, stage: Stage, row: Lease | None) -> JobRequest:
@@ -50,7 +50,9 @@ class Ancestry:
             raise InvalidRequestError([_FORGED])
         return with_stored(request, stored)
 
-    def lineage_of(self, message: JobMessage, stage: Stage, row: Lease | None) -> Lineage | None:
+    def proven_lineage(
+        self, message: JobMessage, stage: Stage, row: Lease | None
+    ) -> Lineage | None:
         """The lineage of a message that starts no run; None when it is not proven."""
         try:
             return self.proven(message, stage, row).lineage

@@ -25,10 +25,10 @@ from longhaul.domain.tables import (
     data_folder,
 )
 from longhaul.runner.io.listing import InputListing, TableVersion
-from longhaul.runner.io.publisher import Uploader
 from longhaul.runner.io.table_columns import columns_of
 from longhaul.runner.io.table_files import describe, require_partitions
 from longhaul.runner.io.transfer import InputChangingError
+from longhaul.runner.io.uploader import Uploader
 from longhaul.runner.io.written import Dataset, LocalFile, TableLayout
 from longhaul.settings import Mode
 

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from longhaul.domain.ancestry import is_child
 from longhaul.domain.lease import CommittedOutput, Lease, State, job_key, joined_ref
 from longhaul.domain.lineage import (
     MAX_DEPTH,
@@ -17,6 +16,7 @@ from longhaul.domain.lineage import (
     fan_out_problem,
     is_child_id,
 )
+from longhaul.domain.lineage_proof import is_child
 from tests.builders import changed, running, stage
 
 CLEAN = stage(name="clean")

@@ -11,8 +11,8 @@ from pyiceberg.avro.codecs import KNOWN_CODECS
 from pyiceberg.avro.encoder import BinaryEncoder
 from pyiceberg.serializers import FromInputFile
 
-from longhaul.adapters.iceberg.bounds import MAX_BYTES, require_small
 from longhaul.adapters.iceberg.file_io import BotoFileIO
+from longhaul.adapters.iceberg.unpacked_size import MAX_BYTES, require_small
 from longhaul.domain.errors import TooLargeError
 from longhaul.domain.manifest import MAX_FILES
 
