@@ -1,7 +1,6 @@
-"""Which end of an attempt counts when there are two, and what a settle is called."""
+"""What a settle does beside the decision, and what it is called."""
 
 import random
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from unittest.mock import Mock
@@ -13,12 +12,11 @@ from longhaul.domain.transitions import Change
 from longhaul.domain.verdict import Evidence, OutcomeClass, StoppedTask, Verdict
 from longhaul.metrics import StageMetric
 from longhaul.settle import Settler
-from tests.builders import NOW, changed, running, settings
+from tests.builders import NOW, changed, running
 from tests.unit.use_cases import alone
 
 ATTEMPT = running().id
 AT_WORK = changed(running(), task_arn="arn:task", progress_at=NOW, progress={"phase": "running"})
-OWN_END = Evidence("States.TaskFailed", "the task's own end")
 LATER = NOW + timedelta(minutes=15)
 
 
@@ -32,12 +30,12 @@ def settler(row: Lease | None, **parts: Any) -> Settler:
     return alone(Settler, **{**given, **parts})
 
 
-def settled(found: Settler, kind: OutcomeClass, own: OutcomeClass = OutcomeClass.FAILED) -> Lease:
-    """The row that is written for an end of that kind. `own`: the kind of the task's own end."""
+def settled(found: Settler, kind: OutcomeClass) -> Lease:
+    """The row that is written for an end of that kind."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             "longhaul.domain.settlement.classify",
-            lambda _, evidence: Verdict(own if evidence is OWN_END else kind, "x", stop_task=True),
+            lambda *_: Verdict(kind, "x", stop_task=True),
         )
         found.settle(ATTEMPT, Evidence("any"))
     leases: Any = found.context.leases
@@ -46,38 +44,11 @@ def settled(found: Settler, kind: OutcomeClass, own: OutcomeClass = OutcomeClass
     return change.after
 
 
-@pytest.mark.parametrize(
-    ("kind", "counts"),
-    [
-        (OutcomeClass.STALLED, "interrupted"),
-        (OutcomeClass.TIMED_OUT, "interrupted"),
-        (OutcomeClass.FAILED, "failed"),
-    ],
-)
-def test_a_task_without_progress_may_have_ended_by_itself(kind: OutcomeClass, counts: str) -> None:
-    tasks = Mock()
-    tasks.stop.return_value = StoppedTask(is_gone=True, ended_as=OWN_END)
-    found = settler(AT_WORK, tasks=tasks)
-    assert settled(found, kind, OutcomeClass.INTERRUPTED).last_class == counts
-
-
 def test_the_next_attempt_waits_until_the_one_before_is_surely_gone() -> None:
     tasks = Mock()
     tasks.stop.return_value = StoppedTask(is_gone=False, gone_by=LATER)
     found = settler(AT_WORK, tasks=tasks)
     assert (settled(found, OutcomeClass.INTERRUPTED).retry_at or NOW) >= LATER
-
-
-@pytest.mark.parametrize(("sizes", "then"), [(("tiny", "small"), "tiny"), (("small",), "small")])
-def test_a_tiny_job_goes_on_as_tiny_while_the_stack_has_that_size(
-    sizes: tuple[str, ...], then: str
-) -> None:
-    given = settings()
-    given = given.model_copy(update={"tasks": given.tasks.model_copy(update={"sizes": sizes})})
-    execution = AT_WORK.input.model_copy(update={"size": "tiny", "engine": "lambda"})
-    tiny = replace(AT_WORK, execution_input=execution.model_dump_json())
-    found = settler(tiny, settings=given)
-    assert settled(found, OutcomeClass.INTERRUPTED).input.size == then
 
 
 def test_a_success_is_counted_once() -> None:

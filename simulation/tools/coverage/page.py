@@ -1,4 +1,4 @@
-"""The tables of `docs/lease.md`."""
+"""The tables of `docs/lease.md`, and of pages like it."""
 
 import re
 from pathlib import Path
@@ -6,9 +6,9 @@ from pathlib import Path
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "lease.md"
 
 
-def table(title: str) -> list[dict[str, str]]:
-    """The rows of the first table under a heading, by column."""
-    section = PAGE.read_text().split(f"## {title}\n", 1)[1].split("\n## ", 1)[0]
+def table(title: str, page: Path = PAGE) -> list[dict[str, str]]:
+    """The rows of the first table under a heading of a page, by column."""
+    section = page.read_text().split(f"## {title}\n", 1)[1].split("\n## ", 1)[0]
     lines = [line for line in section.splitlines() if line.startswith("|")]
     header, _, *rows = [
         [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines
