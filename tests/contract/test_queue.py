@@ -114,7 +114,7 @@ def test_sent_message_arrives_with_its_attributes_and_group(jobs: Jobs, queue: S
     }
 
 
-# Moto differs in the tests below; see `tests/local/moto_repairs/test_sqs_receipts.py`.
+# Moto cannot play these (docs/fidelity.md).
 
 
 @pytest.fixture

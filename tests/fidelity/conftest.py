@@ -1,45 +1,53 @@
 """The engines whose answers the table compares."""
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 import pytest
 
 from longhaul.adapters.clock import SystemClock
-from longhaul.local.cloud import EmbeddedAws
-from longhaul.local.credentials import aws_client
 from simulation.aws.cloud import FakeAws
 from simulation.aws.shapes import checked
 from tests.contract.conftest import Aws
-from tests.oracles.engines import REGION, Oracles
+from tests.fidelity.moto_engines import embedded, stock
+from tests.oracles.engines import Oracles
 
-ENGINES = (
-    "fake",
-    # Each of these starts servers.
-    pytest.param("embedded", marks=pytest.mark.slow),
-    pytest.param("oracle", marks=pytest.mark.slow),
-)
+Engine = Callable[[], AbstractContextManager[Aws]]
+"""From nothing to the engine without any state."""
 
 
-@pytest.fixture(params=ENGINES)
-def engine(request: pytest.FixtureRequest) -> str:
-    """The name of one of the engines."""
-    return str(request.param)
+@contextmanager
+def _fake() -> Iterator[Aws]:
+    fake = FakeAws(around=checked)
+    yield Aws(fake.client, fake.clock, fake)
+
+
+def _oracle(oracles: Oracles) -> Engine:
+    @contextmanager
+    def engine() -> Iterator[Aws]:
+        with oracles.account() as account:
+            yield Aws(account.client, SystemClock())
+
+    return engine
+
+
+@pytest.fixture(scope="module")
+def engine(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Engine]:
+    """The engine of this name. One that is a server serves all of its rules."""
+    folder = tmp_path_factory.mktemp(request.param)
+    if request.param == "fake":
+        yield _fake
+    elif request.param == "oracle":
+        yield _oracle(request.getfixturevalue("oracles"))
+    else:
+        with (stock if request.param == "stock" else embedded)(folder) as running:
+            yield running
 
 
 @pytest.fixture
-def aws(engine: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Aws]:
+def aws(engine: Engine) -> Iterator[Aws]:
     """The engine, without any state."""
-    if engine == "fake":
-        fake = FakeAws(around=checked)
-        yield Aws(fake.client, fake.clock, fake)
-    elif engine == "embedded":
-        with EmbeddedAws(work_dir=tmp_path / "work", task_dir=tmp_path) as running:
-            yield Aws(
-                lambda service: aws_client(service, endpoint=running.endpoint, region=REGION),
-                SystemClock(),
-            )
-    else:
-        oracles: Oracles = request.getfixturevalue("oracles")
-        with oracles.account() as account:
-            yield Aws(account.client, SystemClock())
+    with engine() as empty:
+        yield empty

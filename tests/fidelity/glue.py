@@ -4,7 +4,7 @@ from typing import Any
 
 from tests.contract.conftest import Aws
 from tests.contract.refusals import code_of
-from tests.fidelity.rule import NOT_ASKED, Rule
+from tests.fidelity.rule import Rule
 
 
 def catalog(aws: Aws) -> Any:
@@ -83,20 +83,13 @@ def read_of_a_missing_table(aws: Aws) -> str:
     return code_of(lambda: glue.get_table(DatabaseName="lake", Name="flights"))
 
 
-def _rule(probe: Any, aws: str, page: str) -> Rule:
-    return Rule(
-        probe, aws, page, oracle=NOT_ASKED,
-        why="LocalStack's free edition has no catalog",
-    )  # fmt: skip
-
-
 RULES = [
-    _rule(update_of_the_current_version, "new", "API_UpdateTable"),
-    _rule(update_of_an_older_version, "ConcurrentModificationException", "API_UpdateTable"),
-    _rule(table_after_an_update_of_an_older_version, "new", "API_UpdateTable"),
-    _rule(update_of_a_missing_table, "EntityNotFoundException", "API_UpdateTable"),
-    _rule(version_before_an_update_that_skips_the_archive, "gone", "API_UpdateTable"),
-    _rule(creation_of_a_table_that_is_there, "AlreadyExistsException", "API_CreateTable"),
-    _rule(creation_in_a_missing_database, "EntityNotFoundException", "API_CreateTable"),
-    _rule(read_of_a_missing_table, "EntityNotFoundException", "API_GetTable"),
+    Rule(update_of_the_current_version, "new", "API_UpdateTable"),
+    Rule(update_of_an_older_version, "ConcurrentModificationException", "API_UpdateTable"),
+    Rule(table_after_an_update_of_an_older_version, "new", "API_UpdateTable"),
+    Rule(update_of_a_missing_table, "EntityNotFoundException", "API_UpdateTable"),
+    Rule(version_before_an_update_that_skips_the_archive, "gone", "API_UpdateTable"),
+    Rule(creation_of_a_table_that_is_there, "AlreadyExistsException", "API_CreateTable"),
+    Rule(creation_in_a_missing_database, "EntityNotFoundException", "API_CreateTable"),
+    Rule(read_of_a_missing_table, "EntityNotFoundException", "API_GetTable"),
 ]

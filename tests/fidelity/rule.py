@@ -24,6 +24,19 @@ def recorded(test: str, date: str) -> str:
 
 
 @dataclass(frozen=True)
+class Repair:
+    """A repair that the embedded AWS needs to answer as it does.
+
+    Attributes:
+        module: Its name in `longhaul/local/moto_repairs`.
+        stock: Stock moto's answer.
+    """
+
+    module: str
+    stock: Answer
+
+
+@dataclass(frozen=True)
 class Rule:
     """A call whose answer matters to Longhaul.
 
@@ -35,6 +48,7 @@ class Rule:
         embedded: The answer of the embedded AWS (moto with its repairs), where it differs.
         oracle: The answer of DynamoDB Local or LocalStack, where it differs.
         why: Who is right where one differs, and what follows for Longhaul.
+        repair: What makes moto answer so. Stock moto is asked too.
     """
 
     probe: Callable[[Aws], Any]
@@ -44,6 +58,7 @@ class Rule:
     embedded: Answer | None = None
     oracle: Answer | None = None
     why: str = ""
+    repair: Repair | None = None
 
     @property
     def name(self) -> str:
@@ -51,8 +66,11 @@ class Rule:
         return self.probe.__name__.replace("_", " ")
 
     def expected(self, engine: str) -> tuple[str, ...]:
-        """The answers that the engine `fake`, `embedded` or `oracle` may give."""
-        answer: Answer | None = getattr(self, engine)
+        """The answers that the engine `fake`, `embedded`, `oracle` or `stock` may give."""
+        if engine == "stock":
+            answer: Answer | None = self.repair.stock if self.repair else NOT_ASKED
+        else:
+            answer = getattr(self, engine)
         if answer is None:
             answer = self.aws
         return (answer,) if isinstance(answer, str) else answer

@@ -1,9 +1,11 @@
 """Rules of SQS: calls for several messages."""
 
+from typing import Any
+
 from tests.contract.conftest import Aws
 from tests.contract.refusals import code_of
-from tests.fidelity.rule import Rule, recorded
-from tests.fidelity.sqs import held, queue
+from tests.fidelity.rule import Repair, Rule, recorded
+from tests.fidelity.sqs import NOT_IN_FLIGHT, held, queue, received
 
 BATCH = "API_SendMessageBatch"
 
@@ -60,6 +62,49 @@ def visibility_of_a_batch_of_eleven(aws: Aws) -> str:
     return code_of(lambda: sqs.change_message_visibility_batch(QueueUrl=url, Entries=entries))
 
 
+def batch_with_one_message_of_eleven_attributes(aws: Aws) -> str:
+    sqs, url = queue(aws)
+    many = {f"a{n}": {"DataType": "String", "StringValue": "v"} for n in range(11)}
+    entries = [
+        {"Id": "a", "MessageBody": "job", "MessageAttributes": many},
+        {"Id": "b", "MessageBody": "job"},
+    ]
+    return each_of(sqs.send_message_batch(QueueUrl=url, Entries=entries))
+
+
+def each_of(answer: dict[str, Any]) -> str:
+    """What became of each entry of a batch."""
+    failed = {each["Id"]: each["Code"] for each in answer.get("Failed", [])}
+    done = {each["Id"]: "ok" for each in answer.get("Successful", [])}
+    return ", ".join(f"{entry}: {code}" for entry, code in sorted((failed | done).items()))
+
+
+def batch_without_entries(aws: Aws) -> str:
+    sqs, url = queue(aws)
+    return code_of(lambda: sqs.send_message_batch(QueueUrl=url, Entries=[]))
+
+
+def queue_after_a_refused_batch(aws: Aws) -> str:
+    sqs, url = queue(aws)
+    batch_twice = [{"Id": "a", "MessageBody": "job"} for _ in range(2)]
+    code_of(lambda: sqs.send_message_batch(QueueUrl=url, Entries=batch_twice))
+    return received(sqs, url)
+
+
+def visibility_of_a_batch_with_one_message_that_is_visible_again(aws: Aws) -> str:
+    sqs, url = queue(aws)
+    lapsed = held(sqs, url, 1)
+    aws.clock.sleep(1.5)
+    entries = [{"Id": "a", "ReceiptHandle": lapsed, "VisibilityTimeout": 60}]
+    return each_of(sqs.change_message_visibility_batch(QueueUrl=url, Entries=entries))
+
+
+def deletion_of_a_batch(aws: Aws) -> str:
+    sqs, url = queue(aws)
+    entries = [{"Id": "a", "ReceiptHandle": held(sqs, url)}]
+    return each_of(sqs.delete_message_batch(QueueUrl=url, Entries=entries))
+
+
 RULES = [
     Rule(
         batch_of_eleven,
@@ -108,4 +153,23 @@ RULES = [
         embedded="ok",
         why="moto counts no entries. Longhaul extends ten at most",
     ),
+    Rule(
+        batch_with_one_message_of_eleven_attributes,
+        "a: InvalidParameterValue, b: ok",
+        BATCH,
+        oracle="a: ok, b: ok",
+        why="LocalStack does not count attributes",
+        repair=Repair("sqs_limits", "a: ok, b: ok"),
+    ),
+    Rule(batch_without_entries, "AWS.SimpleQueueService.EmptyBatchRequest", BATCH),
+    Rule(queue_after_a_refused_batch, "no message", BATCH),
+    Rule(
+        visibility_of_a_batch_with_one_message_that_is_visible_again,
+        ("a: ok", f"a: {NOT_IN_FLIGHT}"),
+        "API_ChangeMessageVisibilityBatch",
+        embedded=f"a: {NOT_IN_FLIGHT}",
+        why="AWS was seen to do either for a single message",
+        repair=Repair("sqs_receipts", "a: ok"),
+    ),
+    Rule(deletion_of_a_batch, "a: ok", "API_DeleteMessageBatch"),
 ]

@@ -250,4 +250,5 @@ def test_moto_repair_describes_aws_and_is_tested_on_stock_moto(repair: Path) -> 
     assert "AWS:" in docstring
     assert "Stock moto:" in docstring
     tests = (ROOT / "tests" / "local" / "moto_repairs").glob("test_*.py")
-    assert any(repair.stem in test.read_text() for test in tests)
+    rules = (ROOT / "tests" / "fidelity").glob("*.py")
+    assert any(repair.stem in test.read_text() for test in (*tests, *rules))

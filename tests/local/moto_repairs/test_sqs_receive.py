@@ -90,17 +90,3 @@ def test_closing_ends_a_long_poll(moto: Moto) -> None:
             sqs_receive.wake_long_polls()
 
         assert waiting.result(DEADLINE_S) == []
-
-
-def test_message_over_its_receives_goes_to_the_dead_letter_queue(moto: Moto) -> None:
-    sqs_receive.apply(moto.patches, Event())
-    backend: Any = models.sqs_backends["123456789012"]["us-east-1"]
-    dead = backend.create_queue("dead")
-    backend.create_queue(
-        "jobs", RedrivePolicy={"deadLetterTargetArn": dead.queue_arn, "maxReceiveCount": 1}
-    )
-    backend.send_message("jobs", "poison")
-    backend.receive_message("jobs", 1, 0, 0)
-
-    assert backend.receive_message("jobs", 1, 0, 0) == []
-    assert [message.body for message in backend.receive_message("dead", 1, 0, 0)] == ["poison"]
