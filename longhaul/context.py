@@ -15,6 +15,7 @@ from longhaul.ports import (
     Notices,
     Publisher,
     Requests,
+    SavedWork,
     Slots,
     Tasks,
     Troubles,
@@ -38,6 +39,7 @@ class Context:
     tasks: Tasks
     requests: Requests
     publisher: Publisher
+    saved: SavedWork
     notices: Notices
     metrics: Metrics
 

@@ -194,6 +194,15 @@ class Finisher:
                 # deletes it because its row has ended.
                 if lease.receive.receipt_handle is not None:
                     self.context.queue.delete(stage.queue_url, lease.receive.receipt_handle)
+                if lease.saved_ref is not None and lease.state is not State.DEAD:
+                    self._remove_saved(lease)
+
+    def _remove_saved(self, lease: Lease) -> None:
+        """Remove what the run had stored; what is left is the sweeper's."""
+        try:
+            self.context.saved.remove(lease.id)
+        except Exception as error:  # noqa: BLE001 - nothing waits for it
+            logger.warning("what it stored is left", extra={"error": type(error).__name__})
 
     def _follow_on(self, lease: Lease, refused: Refusals) -> None:
         """Send what follows a success, and start the joins that it completes.

@@ -4,8 +4,9 @@ A job is a module with `def run(spark, job) -> None`, and a model `Params` when 
 The import loads no Spark, so that editors, type checkers and tests of plain functions need none.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
@@ -85,6 +86,8 @@ class Job(Protocol[ParamsT_co]):
         format: Format = "parquet",  # noqa: A002 - Spark's own word for it
         partition_by: Sequence[str] = (),
         options: Mapping[str, str] | None = None,
+        part: str | None = None,
+        version: str | None = None,
     ) -> int:
         """Compute `df`, keep it for publication, and return its exact number of rows.
 
@@ -95,10 +98,88 @@ class Job(Protocol[ParamsT_co]):
         format, with Spark's `options` for Parquet, and `partition_by` also takes `year`, `month`,
         `day` or `hour` of a column, as in `day(at)`, for a table that is new.
 
+        `part` names a part of the dataset, which may have many. It is stored when the call
+        returns: in a later attempt the same call computes nothing, and returns the same number. The
+        output has the parts that the last attempt asked for, and no others. Name parts by what is
+        in the data, such as a month; `version` is that of `checkpoint`.
+
         Raises:
             ValueError: the name cannot be used, or was written already.
-            PermanentJobError: the table cannot hold it.
+            PermanentJobError: the table cannot hold it; or a part has other columns than the first.
         """
+
+    def checkpoint(
+        self, name: str, df: "DataFrame", /, *, version: str | None = None
+    ) -> "DataFrame":
+        """Compute `df` once for all attempts, and return a frame that reads what is stored.
+
+        A later attempt gets that frame, and computes nothing of `df`. It is stored for the same
+        request, the same inputs and the same code: the job's module, what it imports from its
+        folder, and requirements.txt. Who knows that a change of the code does not matter says
+        `version="1"` from the beginning, and another version when it does.
+
+        Raises:
+            ValueError: the name cannot be used, or was used already.
+        """
+
+    def folder(self, name: str, /, *, version: str | None = None) -> Path:
+        """A local folder that outlives the attempt, for a library's own checkpoints.
+
+        It holds what the last `save` stored. On a cluster it is on the driver's disk. `version` is
+        that of `checkpoint`.
+
+        Raises:
+            ValueError: the name cannot be used.
+        """
+
+    @property
+    def state(self) -> dict[str, JsonValue]:
+        """A small mapping that outlives the attempt, such as a cursor: at most 64 KiB of JSON.
+
+        It is stored at `save`, and with each part and checkpoint. Other code begins without it.
+        """
+
+    def save(self) -> None:
+        """Store the folders and the state as they are now, together.
+
+        Files that did not change are not sent again. A save that is cut off leaves the one before.
+        When S3 cannot be reached the job goes on, and the next call tries it again.
+
+        Raises:
+            PermanentJobError: the state is no JSON, or it is too much.
+        """
+
+    def on_stop(self, callback: Callable[[float], None], /) -> None:
+        """Have `callback` called when the platform asks the task to stop.
+
+        It gets the seconds that are left, runs in a thread of its own, and what it saves counts. It
+        is not called where the attempt has no time or no right: at a kill, a cancel, a stall, or a
+        lost lease.
+        """
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the task has been asked to stop."""
+
+    @property
+    def id(self) -> str:
+        """The job's id."""
+
+    @property
+    def run(self) -> int:
+        """The run: the same for all attempts until the job ends."""
+
+    @property
+    def attempt(self) -> int:
+        """The number of this attempt. It never goes down, not even in another run."""
+
+    @property
+    def key(self) -> str:
+        """The same in each attempt of a run: an idempotency key for effects outside the output."""
+
+    @property
+    def deadline(self) -> datetime:
+        """When the attempt's timeout is over, in aware UTC."""
 
     def files(self, name: str = MAIN) -> Path:
         """A local folder for files of any kind, which are published as `write`'s are.

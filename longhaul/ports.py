@@ -356,6 +356,16 @@ class Requests(Protocol):
         """None when nothing is stored there."""
 
 
+class SavedWork(Protocol):
+    """What jobs have stored for their next attempt (`domain.saved`), in the data bucket."""
+
+    def jobs(self) -> Iterator[str]:
+        """The keys of the jobs that have stored something."""
+
+    def remove(self, until: AttemptId) -> None:
+        """Remove what the attempt and those before it have stored; repeatable."""
+
+
 class Publisher(Protocol):
     def publish(
         self,

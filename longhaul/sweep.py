@@ -22,6 +22,7 @@ from longhaul.domain.lease import AttemptId, ExecutionInput, Lease, OpenKind, St
 from longhaul.domain.message import renewal
 from longhaul.domain.pending import decide_pending
 from longhaul.domain.removed_stage import ended
+from longhaul.domain.saved import decide_saved
 from longhaul.domain.verdict import Evidence, OutcomeClass
 from longhaul.finish import Finisher
 from longhaul.giving_up import GivingUp
@@ -39,13 +40,15 @@ logger = Logger(child=True)
 
 _PAGE = 100
 _TURN = timedelta(seconds=60)
+_ANY = 10**16
+"""Above the run and the number of each attempt."""
 _OTHER_CHECKS = timedelta(seconds=60)
 """What is left of a sweep's time when no more is published."""
 
 
 @dataclass
 class SweepReport:
-    """How many rows were checked, and what was done to leases, tasks and pending uploads.
+    """How many rows were checked, and what was done to leases, tasks, and what attempts left.
 
     `unreadable`: rows of unfinished jobs that another version wrote in a form of its own.
     `oldest_owed_s`: age of the oldest ended row that still owes something after the sweep.
@@ -58,6 +61,7 @@ class SweepReport:
     renewed: int = 0
     stopped: int = 0
     discarded: int = 0
+    removed: int = 0
     failed: int = 0
     unreadable: int = 0
     oldest_owed_s: float = 0
@@ -110,6 +114,7 @@ class Sweeper:
             *(partial(self._check_stage, stage) for stage in self._stages()),
             self._stop_orphans,
             self._clear_pending,
+            self._clear_saved,
         ]
         order.shuffle(parts)
         for part in parts:
@@ -286,6 +291,23 @@ class Sweeper:
             self.context.publisher.discard(attempt)
             report.discarded += 1
         return decision != "keep"
+
+    def _clear_saved(self, order: Random, report: SweepReport) -> None:
+        """Remove what jobs have stored for an attempt that does not come any more.
+
+        What an attempt stored that had lost its lease is there, too: no row names it.
+        """
+        for page in _pages(self.context.saved.jobs(), order):
+            rows = self.context.leases.load_many(page)
+            for key in page:
+                row = None if key in rows.unreadable else rows.get(key)
+                # Of a job without a row all that is there: none of its attempts can come back.
+                until = row.id if row else AttemptId(key, _ANY, _ANY)
+                is_known = key not in rows.unreadable
+                if is_known and decide_saved(row, self.context.clock.now()) == "remove":
+                    with self._guard(report, until):
+                        self.context.saved.remove(until)
+                        report.removed += 1
 
     def _measure(self, stage: Stage, gauges: "StageGauges") -> None:
         try:

@@ -25,6 +25,7 @@ from longhaul.adapters.lazy_tables import publisher_of, tables_of
 from longhaul.adapters.notices import AwsNotices
 from longhaul.adapters.publisher import S3Publisher
 from longhaul.adapters.s3 import S3Requests
+from longhaul.adapters.saved import S3SavedWork
 from longhaul.adapters.sqs import SqsQueue
 from longhaul.adapters.stepfunctions import SfnExecutions
 from longhaul.adapters.tasks import AllTasks
@@ -226,6 +227,7 @@ class Wiring:
             tasks=self.tasks,
             requests=self.requests,
             publisher=self.publisher,
+            saved=S3SavedWork(self._s3, self.settings.paths.data_bucket),
             notices=self.notices,
             metrics=self.metrics,
         )

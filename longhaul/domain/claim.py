@@ -12,6 +12,7 @@ from longhaul.domain.lease import Attempt, DeadRun, ExecutionInput, Lease, Recei
 from longhaul.domain.lineage import is_child_id
 from longhaul.domain.message import JobMessage
 from longhaul.domain.request import JobRequest
+from longhaul.domain.saved import goes_on
 from longhaul.engines.aws_lambda import ends as aws_lambda
 from longhaul.engines.listed import engine_for
 from longhaul.settings import LeaseSettings, Stage
@@ -226,7 +227,7 @@ def new_run(
         timeout_s=timeout_s,
         first_wait_s=beat.interval_s(0, timing),
     )
-    return Lease(
+    row = Lease(
         key=message.key,
         stage=stage.name,
         run=run,
@@ -246,6 +247,22 @@ def new_run(
         settled_attempt=old.settled_attempt if old else 0,
         cancelled_at=old.cancelled_at if old else None,
         dead_runs=_dead_runs(old) if old else (),
+    )
+    return _resuming(row, old) if old and _goes_on(old, request, now) else row
+
+
+def _goes_on(old: Lease, request: JobRequest, now: datetime) -> bool:
+    return not request.afresh and goes_on(old, request.fingerprint(), now)
+
+
+def _resuming(row: Lease, old: Lease) -> Lease:
+    """The row with what the job has stored before, from which its attempt begins."""
+    return replace(
+        row,
+        saved_ref=old.saved_ref,
+        saved_at=old.saved_at,
+        saved_bytes=old.saved_bytes,
+        attempt=replace(row.attempt, resumes=old.saved_ref),
     )
 
 
@@ -305,7 +322,9 @@ def next_attempt(
         receive=_received(old.receive, message)
         if message
         else replace(old.receive, receipt_handle=None),
-        attempt=_started(execution.attempt, message, execution, timing, now),
+        attempt=replace(
+            _started(execution.attempt, message, execution, timing, now), resumes=old.saved_ref
+        ),
     )
 
 

@@ -190,6 +190,7 @@ class Attempt:
     lease_expires_at: datetime | None = None
     beats: int = 0
     beat_ages_s: tuple[int, ...] = ()  # its age at the latest beats, see `domain.beat.beaten`
+    resumes: str | None = None  # the record that it began from, see `domain.saved`
     adoptions: int = 0  # receives of its message while it ran
     hand_overs: int = 0
     task_arn: str | None = None
@@ -251,8 +252,19 @@ class Lease:
     # when it succeeds. Of a stage that was taken out since, as they said when the run began. None:
     # by a version that did not say.
     leads_to: tuple[str, ...] | None = None
+    # What the job has stored for its next attempt (`domain.saved`): the record that counts, when it
+    # was written, and the bytes that it names.
+    saved_ref: str | None = None
+    saved_at: datetime | None = None
+    saved_bytes: int = 0
+    # Digest of the record from which the latest attempt failed that stored nothing new, and of how.
+    failed_from: str | None = None
+    # What was stored made the run fail twice in the same way, and it began afresh.
+    started_afresh: bool = False
     failures: int = 0
     interruptions: int = 0
+    # Interruptions of attempts that had stored something new: they do not count as such.
+    resumptions: int = 0
     # When the first of the attempts was claimed that since then all were not placed, moved on by
     # the time in which none was tried. Kept while the next attempt runs.
     unplaced_since: datetime | None = None
@@ -378,6 +390,11 @@ class Lease:
         return any(
             run.fingerprint == fingerprint and sent_at < run.ended_at for run in self.dead_runs
         )
+
+    @property
+    def has_saved(self) -> bool:
+        """Whether its latest attempt has stored something new."""
+        return self.saved_ref is not None and self.saved_ref != self.attempt.resumes
 
     def owns(self, attempt: AttemptId) -> bool:
         return self.state is State.RUNNING and self.id == attempt

@@ -152,6 +152,8 @@ class JobRequest(Model):
     timeout: Duration | None = None
     stall_timeout: Duration | None = None
     max_attempts: Annotated[int, Field(ge=1, le=100)] | None = None
+    # Leave what the job has stored in a run before (`docs/checkpoints.md`).
+    afresh: bool = False
     # Written by Longhaul on what a job's success sends; never by producers.
     lineage: Lineage | None = None
     # Written by triggers. It is in the inputs, the output and the job_id by then.
@@ -185,9 +187,9 @@ class JobRequest(Model):
 
         Over the request as sent, without the stage's defaults: a deploy that changes a default
         between two deliveries of one message does not make it another request. Without `job_id` and
-        `lineage`, which name the work and do not describe it.
+        `lineage`, which name the work and do not describe it, and `afresh`, which is about its way.
         """
-        asked = self.model_dump(exclude={"job_id", "lineage"}, exclude_defaults=True)
+        asked = self.model_dump(exclude={"job_id", "lineage", "afresh"}, exclude_defaults=True)
         return hashlib.sha256(
             json.dumps(asked, sort_keys=True, separators=(",", ":")).encode()
         ).hexdigest()[:32]

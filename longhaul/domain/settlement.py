@@ -1,10 +1,11 @@
 """How an attempt is settled: the row after it, and what follows. Pure."""
 
+import hashlib
 import random
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from math import ceil
-from typing import get_args
+from typing import Final, get_args
 
 from longhaul.domain import backoff
 from longhaul.domain.classify import classify, with_task
@@ -17,6 +18,12 @@ from longhaul.domain.verdict import Evidence, OutcomeClass, StoppedTask, Verdict
 from longhaul.engines.aws_lambda import ends as aws_lambda
 from longhaul.engines.listed import engine_for
 from longhaul.settings import LeaseSettings, RuntimeSettings, SizeName, Stage
+
+MAX_RESUMPTIONS: Final = 100
+"""Interruptions of attempts that had stored something new which do not count as interruptions.
+
+A job that stores what is no progress, again and again, comes to an end.
+"""
 
 
 @dataclass(frozen=True)
@@ -127,6 +134,10 @@ def after_verdict(
     if verdict.kind in (OutcomeClass.NOT_PLACED, OutcomeClass.REFUSED):
         return _not_placed(row, verdict, timing, now, rng)
     row = replace(row, unplaced_since=None)
+    if _is_cut_off(lease, verdict) and lease.has_saved and lease.resumptions < MAX_RESUMPTIONS:
+        # The next attempt goes on from what it has stored: nothing is counted against the job.
+        row = replace(row, resumptions=lease.resumptions + 1)
+        return _released(row, verdict, retry.back_off_s(0, timing, rng), timing, now)
     grown = _next_size(lease.input, stage.limits.max_size)
     if verdict.kind is OutcomeClass.OUT_OF_DISK and grown == lease.input:
         text = f"{_no_larger_disk(lease.input)} ({verdict.detail})"
@@ -140,14 +151,50 @@ def after_verdict(
         # Not counted: the sizes come to an end, and the largest may be four attempts away.
         hopeless, tries = False, 1
     else:
-        row = replace(row, failures=lease.failures + 1)
-        hopeless = verdict.kind is OutcomeClass.PERMANENT or row.failures >= lease.max_attempts
+        row = _after_failure(lease, replace(row, failures=lease.failures + 1))
+        is_last = row.failures >= lease.max_attempts
+        # Once more than it has attempts, if need be: what was stored may be at fault.
+        begins_afresh = row.started_afresh and not lease.started_afresh
+        hopeless = verdict.kind is OutcomeClass.PERMANENT or (is_last and not begins_afresh)
         tries = row.failures
     if hopeless:
         return Settlement(dead(row), verdict)
     if verdict.kind in (OutcomeClass.OUT_OF_MEMORY, OutcomeClass.OUT_OF_DISK):
         row = replace(row, execution_input=grown.model_dump_json())
     return _released(row, verdict, backoff.back_off_s(tries, timing, rng), timing, now)
+
+
+def _is_cut_off(lease: Lease, verdict: Verdict) -> bool:
+    """Whether the platform ended the attempt, by no fault of the job's.
+
+    A tiny job that comes to the end of the longest invocation is one that needs several of them.
+    """
+    if verdict.kind is OutcomeClass.TIMED_OUT:
+        execution = lease.input
+        is_tiny = execution.size == aws_lambda.SIZE
+        return is_tiny and execution.timeout_s == aws_lambda.MAX_TIMEOUT_S
+    return verdict.kind is OutcomeClass.INTERRUPTED
+
+
+def _after_failure(lease: Lease, row: Lease) -> Lease:
+    """The row after a failure, which what the attempt began from may have caused.
+
+    If two attempts fail in the same way from the same record, it is left: once in a run.
+    """
+    if lease.saved_ref is None or lease.has_saved:
+        return replace(row, failed_from=None)
+    how = f"{lease.saved_ref} {row.last_class} {row.last_error}"
+    failed_from = hashlib.sha256(how.encode()).hexdigest()[:32]
+    if failed_from != lease.failed_from or lease.started_afresh:
+        return replace(row, failed_from=failed_from)
+    return replace(
+        row,
+        saved_ref=None,
+        saved_at=None,
+        saved_bytes=0,
+        failed_from=None,
+        started_afresh=True,
+    )
 
 
 def without_tiny(settlement: Settlement) -> Settlement:

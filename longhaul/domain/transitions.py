@@ -60,6 +60,9 @@ class Clause(StrEnum):
     # Of two that miss a message one sends its copy.
     NEVER_SEEN = "never seen"
     SAME_SEEN = "same seen"
+    # What is stored on top of other things than it knew of would drop them.
+    NEVER_SAVED = "never saved"
+    SAME_SAVED = "same saved"
     SAME_OWED = "same owed"  # what another finisher has struck off is not owed again
 
 
@@ -201,6 +204,20 @@ def report_progress(
 def record_result(attempt: AttemptId, result: RecordedResult) -> Report:
     """Store the runner's failure."""
     return Report(attempt=attempt, sets={"result": result}, also={Clause.UNCOMMITTED: None})
+
+
+def save(attempt: AttemptId, known: str | None, ref: str, size_bytes: int, now: datetime) -> Report:
+    """Make a record the one that counts, in the place of the one that the attempt knows.
+
+    Its objects are there by then. `size_bytes` is what the record names.
+    """
+    unmoved = {Clause.NEVER_SAVED: None} if known is None else {Clause.SAME_SAVED: known}
+    return Report(
+        attempt=attempt,
+        sets={"saved_ref": ref, "saved_at": now, "saved_bytes": size_bytes},
+        also={Clause.UNCOMMITTED: None, Clause.NOT_CANCELLED: None, **unmoved},
+        is_own=lambda row: row.owns(attempt) and row.saved_ref == ref,
+    )
 
 
 def commit(attempt: AttemptId, output: CommittedOutput) -> Report:

@@ -15,9 +15,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+import pyspark
 from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import JsonValue
 
+from longhaul.adapters.saved import S3SavedWork
 from longhaul.domain import transitions
 from longhaul.domain.durations import parse_duration_s
 from longhaul.domain.errors import LeaseChangedError, PermanentJobError
@@ -26,6 +28,7 @@ from longhaul.domain.lease import AttemptId, CommittedOutput, Lease, RecordedRes
 from longhaul.domain.paths import DataPath
 from longhaul.domain.policy import require_file_readable, require_writable
 from longhaul.domain.request import JobRequest, read_request
+from longhaul.domain.saved import Work, job_prefix
 from longhaul.domain.tables import InputPath, TableInput, TablePath, input_of, is_table
 from longhaul.domain.verdict import ExitCode, OutcomeClass
 from longhaul.ports import Background, Clock, Leases, Publisher, Requests
@@ -34,15 +37,17 @@ from longhaul.runner.emitting import Emitter
 from longhaul.runner.failures import Failure
 from longhaul.runner.io.destinations import Destination, PrefixDestination
 from longhaul.runner.io.listing import InputListing
+from longhaul.runner.io.saved_files import S3Objects
 from longhaul.runner.io.staged import StagedInput
 from longhaul.runner.io.uploader import Uploader
 from longhaul.runner.io.work_area import WorkArea
 from longhaul.runner.io.written import NoOutputError
 from longhaul.runner.loading import LoadedJob, fetch_code
 from longhaul.runner.reporting import Phase, Progress, Reporter
-from longhaul.runner.running_job import RunningJob
+from longhaul.runner.running_job import About, RunningJob
+from longhaul.runner.saving import LeaseRecords, Saving
 from longhaul.runner.spark.progress import Effort, SparkSample
-from longhaul.runner.stopping import Stop, StopReason
+from longhaul.runner.stopping import TERMINATED, Stop, StopReason, unwind_s
 from longhaul.runner.task import Task
 from longhaul.settings import RuntimeSettings, Stage
 
@@ -115,6 +120,7 @@ class AttemptRunner:
     tables: "Callable[[], Tables] | None" = None
     new_seal: Callable[[], str] = _random_seal
     _may_be_committed: bool = False
+    _reporter: Reporter | None = None
     params: Mapping[str, JsonValue] = field(default_factory=dict)  # of the request, once read
 
     def run(self) -> ExitCode:
@@ -183,6 +189,7 @@ class AttemptRunner:
         staged = self._stage(listing, inputs)  # while Spark boots
         self.spark.await_session(sum(each.size_bytes for each in staged.values()))
         self.progress.enter(Phase.RUNNING)
+        saving = self._saving(lease, loaded.code, staged)
         job: RunningJob[Any] = RunningJob(
             loaded.params,
             staged,
@@ -191,7 +198,10 @@ class AttemptRunner:
             Emitter(self.settings, stage, lease),
             quiet=self._quiet,
             table=destination.table,
+            saving=saving,
+            about=self._about(lease),
         )
+        self.stop.before_end = lambda: self._save_before_end(job, saving)
         self.spark.run(loaded, job)
         self.stop.check()
         if not job.written and job.emitter.requests is None:
@@ -200,6 +210,64 @@ class AttemptRunner:
                 " {output}"
             )
         return self._commit(destination, job, listing)
+
+    def _saving(self, lease: Lease, code: str, staged: Mapping[str, StagedInput]) -> Saving:
+        """What is stored for the next attempt, with what is taken over from those before."""
+        bucket = self.settings.paths.data_bucket
+        objects = S3Objects(self.s3, bucket, job_prefix(self.id.key), self.background)
+        reads = {name: each.digest for name, each in staged.items()}
+        saving = Saving(
+            records=LeaseRecords(
+                self.leases, S3SavedWork(self.s3, bucket), self.id, lease.saved_ref, self.clock
+            ),
+            files=self.area.saved_files(objects),
+            objects=objects,
+            attempt=self.id,
+            work=Work(lease.fingerprint, pyspark.__version__, code, reads),
+            folder=self.scratch / "folders",
+            clock=self.clock,
+            stop=self.stop,
+            progress=self.progress,
+        )
+        saving.begin()
+        return saving
+
+    def _about(self, lease: Lease) -> About:
+        started_at = lease.attempt.started_at or self.clock.now()
+        return About(
+            job_id=lease.job_id,
+            run=self.id.run,
+            attempt=self.id.attempt,
+            key=f"{self.id.key_hash}-{self.id.run}",
+            deadline=started_at + timedelta(seconds=lease.input.timeout_s),
+        )
+
+    def _save_before_end(self, job: RunningJob[Any], saving: Saving) -> None:
+        """Finish what is being stored, and call what the job has for its end, if there is time.
+
+        An attempt that has lost its lease, or is cancelled, is stopped in the same way, and has no
+        use for it.
+        """
+        timeout_s = self.settings.lease.stop_timeout_s
+        left_s = timeout_s - 2 * unwind_s(timeout_s)
+        job.is_stopping = True
+        ends_at = self.clock.now() + timedelta(seconds=left_s)
+        # Whatever hangs: the end must be recorded in time.
+        guard = self.background.after(
+            left_s, lambda: self.stop.request(StopReason.TERMINATED, TERMINATED)
+        )
+        try:
+            saving.await_upload()
+            # It requests a stop if the row says so.
+            if job.stop_callbacks and self._reporter is not None:
+                self._reporter.report()
+            for callback in job.stop_callbacks:
+                if not self.stop.requested:
+                    callback(max(0.0, (ends_at - self.clock.now()).total_seconds()))
+        except Exception as error:
+            logger.warning("what the job does at its end failed", exc_info=error)
+        finally:
+            guard.cancel()
 
     def _destination(self, request: JobRequest, stage: Stage) -> Destination:
         if not is_table(request.output):
@@ -362,6 +430,7 @@ class AttemptRunner:
             sample=self.spark.sample,
             effort=self.spark.effort,
         )
+        self._reporter = reporter
         reporter.start()
         try:
             yield

@@ -24,6 +24,7 @@ from longhaul.domain.paths import DataPath
 from longhaul.domain.quoting import name_of, without_values
 from longhaul.domain.verdict import OutcomeClass
 from longhaul.job import Job, Params, PermanentJobError
+from longhaul.runner.code_digest import code_digest
 from longhaul.runner.failures import cause, of_error
 from longhaul.runner.running_job import RunningJob
 from longhaul.runner.script import ScriptParams, heeding_exits, run_script
@@ -54,8 +55,11 @@ class WrongParamsError(PermanentJobError):
 
 @dataclass(frozen=True)
 class LoadedJob:
+    """A job, ready to run. `code` is a digest of all that decides what it computes."""
+
     run: Run
     params: BaseModel
+    code: str = ""
 
 
 def load(
@@ -86,7 +90,9 @@ def load(
     file = fetched or _file_in_project(job) or _file_in_catalogue(job)
     if not _has_run(job, file):
         script_params = _checked(ScriptParams, params)
-        return LoadedJob(lambda _, running: run_script(file, running), script_params)
+        return LoadedJob(
+            lambda _, running: run_script(file, running), script_params, code_digest(file)
+        )
     if fetched:
         await_session()
         module = _import_file(job, fetched, params)
@@ -106,7 +112,7 @@ def load(
         with heeding_exits():
             run(spark, job)
 
-    return LoadedJob(run_module, _checked(model, params))
+    return LoadedJob(run_module, _checked(model, params), code_digest(file))
 
 
 def _checked(model: type[ModelT], params: Mapping[str, JsonValue]) -> ModelT:

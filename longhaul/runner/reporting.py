@@ -50,6 +50,8 @@ class Progress:
     total: int = 0
     ticks: int = 0  # one for each step, whatever its size
     quiet_until: datetime | None = None  # until then silence is no stall
+    # What the attempt took over from those before it, or why nothing, in words.
+    taken_over: str = ""
     _fraction: float = 0.0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -152,6 +154,8 @@ class Reporter:
             "cpu_s_per_s": round(effort.cpu_s / effort.seconds, 2) if effort.seconds else 0,
             "io_bytes_per_s": round(effort.io_bytes / effort.seconds) if effort.seconds else 0,
         }
+        if self.progress.taken_over:
+            document["taken_over"] = self.progress.taken_over
         try:
             lease = self.leases.report(
                 transitions.report_progress(self.attempt, document, self._advanced_at, now)

@@ -1,17 +1,22 @@
 """The job that a runner hands to `run(spark, job)`: `longhaul.job.Job`, over folders and Spark."""
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from pydantic import BaseModel
-from pyspark.sql import DataFrame, DataFrameReader, Observation
+from pydantic import BaseModel, JsonValue
+from pyspark.sql import DataFrame, DataFrameReader, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
+from pyspark.sql.types import StructType
 
 from longhaul.domain.manifest import MAIN
+from longhaul.domain.paths import has_controls
+from longhaul.domain.saved import SavedDataset
 from longhaul.job import Format, PermanentJobError, Request
 from longhaul.runner.emitting import Emitter
 from longhaul.runner.io.splitting import partition_of_nulls, quoted, require_columns, split
@@ -22,12 +27,26 @@ from longhaul.runner.spark.reading import columns_alone
 
 if TYPE_CHECKING:
     from longhaul.runner.io.table_destination import TableDestination
+    from longhaul.runner.saving import Saving
 
 # Longer than boto3 goes on trying: eight times a minute.
 _CATALOG_ANSWERS_WITHIN: Final = "15m"
+_MAX_PART_NAME: Final = 200
+_NO_END: Final = datetime.max.replace(tzinfo=UTC)
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 ParamsT = TypeVar("ParamsT", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class About:
+    """What a job knows of itself; see `longhaul.job.Job`."""
+
+    job_id: str
+    run: int
+    attempt: int
+    key: str
+    deadline: datetime
 
 
 @dataclass
@@ -44,7 +63,13 @@ class RunningJob(Generic[ParamsT]):
         nullcontext()
     )
     table: "TableDestination | None" = None  # where the output goes, if to a table
+    saving: "Saving | None" = None
+    about: About = field(default_factory=lambda: About("job", 1, 1, "job-1", _NO_END))
+    stop_callbacks: list[Callable[[float], None]] = field(default_factory=list)
+    is_stopping: bool = False
     _files: int = field(default=0, init=False)
+    _parts: dict[str, dict[str, str]] = field(default_factory=dict, init=False)
+    _checkpoints: set[str] = field(default_factory=set, init=False)
 
     def input(self, name: str) -> str:
         if name not in self.inputs:
@@ -71,8 +96,113 @@ class RunningJob(Generic[ParamsT]):
         format: Format = "parquet",  # noqa: A002 - Spark's own word for it
         partition_by: Sequence[str] = (),
         options: Mapping[str, str] | None = None,
+        part: str | None = None,
+        version: str | None = None,
     ) -> int:
-        folder = self._new_dataset(name)
+        if part is not None:
+            return self._write_part(df, name, part, version, format, partition_by, options)
+        if version is not None:
+            raise ValueError("version: only a part of an output has one")
+        dataset = self._written(df, name, self._new_dataset(name), format, partition_by, options)
+        self.written.append(dataset)
+        # Now, and not when all that comes after has been written for nothing.
+        self._count_files(count_files(dataset.folder))
+        return dataset.rows or 0
+
+    def _write_part(
+        self,
+        df: DataFrame,
+        name: str,
+        part: str,
+        version: str | None,
+        format_: Format,
+        partition_by: Sequence[str],
+        options: Mapping[str, str] | None,
+    ) -> int:
+        saving = self._saving()
+        _require_part(part)
+        if any(dataset.name == name for dataset in self.written) and name not in self._parts:
+            raise ValueError(f"dataset {name!r} was written already, and not in parts")
+        parts = self._parts.setdefault(name, {})
+        if part in parts:
+            raise ValueError(f"part {part!r} of dataset {name!r} was written already")
+        parts[part] = schema = df.schema.json()
+        first = next(iter(parts))
+        if parts[first] != schema:
+            raise PermanentJobError(
+                f"output: part {part!r} has other columns than part {first!r}:"
+                f" {', '.join(_differing(parts[first], schema))}"
+            )
+        self.folder_of(name)  # raises for a wrong name
+        stored = saving.part(name, part, version)
+        if stored is not None:
+            self._take(name, stored, saving)
+            return stored.rows
+        place = saving.new_place()
+        dataset = self._written(
+            df, name, saving.files.folder(place), format_, partition_by, options
+        )
+        kept = saving.keep_part(
+            name, part, lambda: _stored(dataset, place, saving, schema, version)
+        )
+        if kept is not None:
+            self._take(name, kept, saving, dataset.layout)
+        else:
+            self._add_part(dataset)
+        return dataset.rows or 0
+
+    def _take(
+        self, name: str, stored: SavedDataset, saving: "Saving", layout: TableLayout | None = None
+    ) -> None:
+        """Let the output have a stored part."""
+        by = stored.partition_by
+        if by is None:
+            folder = saving.files.published_from(stored.place)
+            self._add_part(Dataset(name, folder, stored.rows, stored=stored.files))
+            return
+        folder = saving.files.bring(stored.place, stored.files)
+        layout = layout or TableLayout(stored.columns, by, stored.required)
+        without_null = frozenset(stored.without_null)
+        self._add_part(Dataset(name, folder, stored.rows, layout, without_null))
+
+    def _add_part(self, dataset: Dataset) -> None:
+        files = len(dataset.stored) if dataset.stored is not None else count_files(dataset.folder)
+        self._count_files(files)
+        if dataset.layout is None or not isinstance(dataset.folder, Path):
+            self.written.append(dataset)
+            return
+        # Of a table all parts are one dataset: its files are numbered through.
+        whole = self.folder_of(dataset.name)
+        if not isinstance(whole, Path):
+            raise TypeError("a table is written on one machine's disk")
+        whole.mkdir(parents=True, exist_ok=True)
+        before = next((each for each in self.written if each.name == dataset.name), None)
+        number = len(self._parts[dataset.name])
+        dataset.folder.rename(whole / f"{number:05d}")
+        if before is None:
+            self.written.append(replace(dataset, folder=whole))
+            return
+        place = self.written.index(before)
+        self.written[place] = replace(
+            before,
+            rows=(before.rows or 0) + (dataset.rows or 0),
+            without_null=before.without_null & dataset.without_null,
+        )
+
+    def _count_files(self, count: int) -> None:
+        self._files += count
+        require_few(self._files)
+
+    def _written(
+        self,
+        df: DataFrame,
+        name: str,
+        folder: Folder,
+        format_: Format,
+        partition_by: Sequence[str],
+        options: Mapping[str, str] | None,
+    ) -> Dataset:
+        """Compute the frame, and write it into the folder."""
         # Counted while it is written: no second pass over the data.
         counted, rows = Observation(), F.count(F.lit(1)).alias("rows")
         layout, required, in_files = None, list[str](), list[str]()
@@ -81,8 +211,8 @@ class RunningJob(Generic[ParamsT]):
             require_columns(partition_by, df.columns)
             in_folders = {column.lower() for column in partition_by}
             in_files = [column for column in df.columns if column.lower() not in in_folders]
-            writer = observed.write.format(format).partitionBy(*partition_by)
-            writer = writer.options(**writing(format, in_files)).options(**(options or {}))
+            writer = observed.write.format(format_).partitionBy(*partition_by)
+            writer = writer.options(**writing(format_, in_files)).options(**(options or {}))
         else:
             layout = self.layout(self.table, name, df.schema.jsonValue(), partition_by)
             required = [column for column in layout.required if column in df.columns]
@@ -96,17 +226,78 @@ class RunningJob(Generic[ParamsT]):
         found = counted.get
         if not found["rows"] and self.table is None and partition_by:
             # Spark writes no file, and readers would have no columns.
-            empty = df.drop(*partition_by).limit(0).coalesce(1).write.format(format)
-            empty = empty.options(**writing(format, in_files)).options(**(options or {}))
+            empty = df.drop(*partition_by).limit(0).coalesce(1).write.format(format_)
+            empty = empty.options(**writing(format_, in_files)).options(**(options or {}))
             empty.save(f"{folder.as_uri().rstrip('/')}/{partition_of_nulls(partition_by)}")
         without_null = frozenset(
             column for n, column in enumerate(required) if found[f"nulls{n}"] == 0
         )
-        self.written.append(Dataset(name, folder, int(found["rows"]), layout, without_null))
-        # Now, and not when all that comes after has been written for nothing.
-        self._files += count_files(folder)
-        require_few(self._files)
-        return int(found["rows"])
+        return Dataset(name, folder, int(found["rows"]), layout, without_null)
+
+    def checkpoint(self, name: str, df: DataFrame, /, *, version: str | None = None) -> DataFrame:
+        if not _NAME.fullmatch(name):
+            raise ValueError(
+                f"{name!r} is no checkpoint name: letters, digits, _ and -, at most 64"
+            )
+        if name in self._checkpoints:
+            raise ValueError(f"checkpoint {name!r} was used already")
+        self._checkpoints.add(name)
+        saving, spark = self._saving(), df.sparkSession
+        stored = saving.checkpoint(name, version)
+        if stored is not None:
+            self.progress(f"going on from checkpoint {name}")
+            folder = saving.files.bring(stored.place, stored.files)
+            return _frame(spark, folder, stored.columns, is_empty=not stored.files)
+        place, columns = saving.new_place(), df.schema.json()
+        folder = saving.files.folder(place)
+        counted = Observation()
+        df.observe(counted, F.count(F.lit(1)).alias("rows")).write.parquet(folder.as_uri())
+        dataset = Dataset(MAIN, folder, int(counted.get["rows"]))
+        kept = saving.keep_checkpoint(
+            name, lambda: _stored(dataset, place, saving, columns, version)
+        )
+        is_empty = kept is not None and not kept.files
+        return _frame(spark, folder, columns, is_empty=is_empty)
+
+    def folder(self, name: str, /, *, version: str | None = None) -> Path:
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is no folder name: letters, digits, _ and -, at most 64")
+        return self._saving().job_folder(name, version)
+
+    @property
+    def state(self) -> dict[str, JsonValue]:
+        return self._saving().state
+
+    def save(self) -> None:
+        self._saving().save()
+
+    def on_stop(self, callback: Callable[[float], None], /) -> None:
+        self.stop_callbacks.append(callback)
+
+    @property
+    def id(self) -> str:
+        return self.about.job_id
+
+    @property
+    def run(self) -> int:
+        return self.about.run
+
+    @property
+    def attempt(self) -> int:
+        return self.about.attempt
+
+    @property
+    def key(self) -> str:
+        return self.about.key
+
+    @property
+    def deadline(self) -> datetime:
+        return self.about.deadline
+
+    def _saving(self) -> "Saving":
+        if self.saving is None:
+            raise PermanentJobError("this job has no place where it could store anything")
+        return self.saving
 
     def layout(
         self,
@@ -156,3 +347,50 @@ class RunningJob(Generic[ParamsT]):
 
     def emit(self, *requests: Request, stage: str | None = None) -> None:
         self.emitter.emit(requests, stage)
+
+
+def _require_part(part: str) -> None:
+    """Raises ValueError unless the text can be a part's name."""
+    if not part or len(part) > _MAX_PART_NAME or has_controls(part):
+        raise ValueError(
+            f"part: {part[:100]!r} cannot be a part's name: 1 to {_MAX_PART_NAME} characters that"
+            " can be printed"
+        )
+
+
+def _stored(
+    dataset: Dataset, place: str, saving: "Saving", columns: str, version: str | None
+) -> SavedDataset:
+    """Send what Spark wrote; returns what the record says of it."""
+    layout = dataset.layout
+    return SavedDataset(
+        place=place,
+        made_by=saving.made_by(version),
+        files=saving.files.send(place),
+        rows=dataset.rows or 0,
+        columns=columns,
+        partition_by=layout.partition_by if layout else None,
+        required=layout.required if layout else (),
+        without_null=tuple(sorted(dataset.without_null)),
+    )
+
+
+def _frame(spark: SparkSession, folder: Folder, columns: str, *, is_empty: bool) -> DataFrame:
+    schema = StructType.fromJson(json.loads(columns))
+    if is_empty:  # Spark wrote no file for a frame without partitions
+        return spark.createDataFrame([], schema)
+    return spark.read.schema(schema).parquet(folder.as_uri())
+
+
+def _differing(first: str, other: str) -> list[str]:
+    """The columns in which two schemas differ, with their types."""
+    schemas = [
+        {field["name"]: json.dumps(field["type"]) for field in json.loads(each)["fields"]}
+        for each in (first, other)
+    ]
+    before, now = schemas
+    return [
+        f"{name} is {now.get(name, 'missing')}, and was {before.get(name, 'missing')}"
+        for name in before | now
+        if before.get(name) != now.get(name)
+    ] or ["in what may be null, or in their order"]

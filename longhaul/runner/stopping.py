@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _UNWIND_S: Final = 5.0
 _UNWIND_FRACTION: Final = 0.5
 
+TERMINATED: Final = "the platform asked the task to stop (SIGTERM)"
+
 logger = logging.getLogger(__name__)
 
 
@@ -49,6 +51,8 @@ class Stop:
         self._lock = threading.Lock()
         self._requested = threading.Event()
         self._callbacks: list[Callable[[], None]] = []
+        # What may still be done when the platform asks for the end, before the stop is requested.
+        self.before_end: Callable[[], None] = lambda: None
 
     @property
     def requested(self) -> bool:
@@ -92,8 +96,14 @@ def stop_on_sigterm(stop: Stop, background: "Background") -> None:
 
 def hear_sigterm(stop: Stop, background: "Background") -> None:
     """Request the stop in the background: the main thread may hold the lock of `stop`."""
-    detail = "the platform asked the task to stop (SIGTERM)"
-    background.after(0, lambda: stop.request(StopReason.TERMINATED, detail))
+
+    def end() -> None:
+        try:
+            stop.before_end()
+        finally:
+            stop.request(StopReason.TERMINATED, TERMINATED)
+
+    background.after(0, end)
 
 
 class Stoppable(Protocol):
@@ -107,12 +117,17 @@ class Stoppable(Protocol):
         """Record that it was stopped; returns the exit code of its process."""
 
 
+def unwind_s(stop_timeout_s: float) -> float:
+    """How long a stopped attempt has to unwind by itself."""
+    return min(_UNWIND_S, stop_timeout_s * _UNWIND_FRACTION)
+
+
 def end_when_stopped(attempt: Stoppable, end_process: Callable[[int], None] = os._exit) -> None:
     """Once a stop is requested, end the process after a grace period.
 
     An attempt that unwinds in time has ended the process itself by then.
     """
-    grace_s = min(_UNWIND_S, attempt.settings.lease.stop_timeout_s * _UNWIND_FRACTION)
+    grace_s = unwind_s(attempt.settings.lease.stop_timeout_s)
 
     def end() -> None:
         end_process(attempt.record_stop())

@@ -22,7 +22,10 @@ def test_what_a_job_imports() -> None:
     assert members(longhaul.job) == {
         "Format": "",
         "Input": "path extensions",
-        "Job": "params inputs input read write files progress quiet emit",
+        "Job": (
+            "params inputs input read write checkpoint folder state save on_stop is_stopping"
+            " id run attempt key deadline files progress quiet emit"
+        ),
         "Params": "",
         "PermanentJobError": "",
         "Request": "",

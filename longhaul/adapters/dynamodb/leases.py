@@ -44,6 +44,8 @@ _CLAUSES: Final[Mapping[Clause, str]] = {
     Clause.SAME_MESSAGE: "message_id = :message_id",
     Clause.NEVER_SEEN: "attribute_not_exists(seen_at)",
     Clause.SAME_SEEN: "seen_at = :seen_at",
+    Clause.NEVER_SAVED: "attribute_not_exists(saved_ref)",
+    Clause.SAME_SAVED: "saved_ref = :saved_ref",
     Clause.SAME_OWED: "owed = :owed",
 }
 _COMPARED: Final[Mapping[Clause, str]] = {
@@ -55,6 +57,7 @@ _COMPARED: Final[Mapping[Clause, str]] = {
     Clause.SAME_HANDLE: "receipt_handle",
     Clause.SAME_MESSAGE: "message_id",
     Clause.SAME_SEEN: "seen_at",
+    Clause.SAME_SAVED: "saved_ref",
     Clause.SAME_OWED: "owed",
 }
 """The attribute that a clause compares; its value's placeholder has the same name."""

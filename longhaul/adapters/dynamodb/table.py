@@ -39,6 +39,7 @@ NAMED_BY_TASKS = (
     *(PARTITION_KEY, SORT_KEY, "state", "run", "attempt", "cancel_requested_at"),
     *("task_arn", "started_at", "progress", "progress_at", "reported_at"),
     *("result", "output", "published_at"),
+    *("saved_ref", "saved_at", "saved_bytes"),
 )
 """Attributes that an attempt's writes name, to set or to compare: its role may name no others."""
 

@@ -1,5 +1,6 @@
 """The files that an input path names: an object, a prefix, or a glob over either."""
 
+import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -49,6 +50,12 @@ class Source:
     @property
     def name(self) -> str:
         return self.key.rpartition("/")[2]
+
+
+def digest_of(sources: Iterable[Source]) -> str:
+    """Hex digits that are the same only for the same objects."""
+    each = sorted(f"{s.bucket}/{s.key} {s.size} {s.etag}" for s in sources)
+    return hashlib.sha256("\n".join(each).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 @dataclass(frozen=True)

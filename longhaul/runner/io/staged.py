@@ -27,6 +27,8 @@ class StagedInput:
     files: int
     size_bytes: int
     extensions: frozenset[str]
+    # Of the names, sizes and ETags of its files; the same means the same rows.
+    digest: str = ""
 
 
 def staged_name(number: int, name: str) -> str:

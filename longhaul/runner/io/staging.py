@@ -7,6 +7,7 @@ import logging
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -14,7 +15,7 @@ from boto3.s3.transfer import TransferConfig
 
 from longhaul.domain.errors import LonghaulError, PermanentJobError
 from longhaul.domain.tables import InputPath
-from longhaul.runner.io.listing import InputListing, Source, find, parted
+from longhaul.runner.io.listing import InputListing, Source, digest_of, find, parted
 from longhaul.runner.io.staged import StagedInput, extension_of, staged_name
 from longhaul.runner.io.transfer import look_twice, transfer
 from longhaul.runner.stopping import Stop
@@ -112,13 +113,19 @@ class Stager:
             self._download(remote)
         self._make_plain([file for each in staged.values() for file in each.files])
         return {
-            **{name: each.as_input() for name, each in staged.items()},
+            **{
+                name: replace(
+                    each.as_input(), digest=digest_of(source for _, source in each.downloads())
+                )
+                for name, each in staged.items()
+            },
             **{
                 name: StagedInput(
                     path=(self._folder / name).as_uri(),
                     files=len(files),
                     size_bytes=sum(source.size for source in files.values()),
                     extensions=frozenset(extension_of(source.name) for source in files.values()),
+                    digest=digest_of(files.values()),
                 )
                 for name, files in places.items()
             },

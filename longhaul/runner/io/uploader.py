@@ -1,5 +1,6 @@
 """What Spark wrote becomes pending multipart uploads: nothing is visible before the commit."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import islice
@@ -125,7 +126,7 @@ class Uploader:
             files=tuple(
                 ManifestFile(path=file.path, size=file.size, dataset=file.dataset) for file in files
             ),
-            rows={dataset.name: dataset.rows for dataset in datasets if dataset.rows is not None},
+            rows=_counted(datasets),
         )
         sent = self._send(bucket, key_prefix, files, uploads)
         self._list(
@@ -202,6 +203,15 @@ def _require_same_formats(current: Manifest, files: Sequence[WrittenFile]) -> No
                 f"output: mode is append, and dataset {dataset!r} holds {_named(there)} files, to"
                 f" which {_named(new)} files cannot be added"
             )
+
+
+def _counted(datasets: Sequence[Dataset]) -> dict[str, int]:
+    """Rows by dataset, which may come in parts; without those that are not counted."""
+    rows: Counter[str] = Counter()
+    for dataset in datasets:
+        rows[dataset.name] += dataset.rows or 0
+    unknown = {dataset.name for dataset in datasets if dataset.rows is None}
+    return {name: count for name, count in rows.items() if name not in unknown}
 
 
 def _is_of_spark(path: str) -> bool:

@@ -14,6 +14,7 @@ from longhaul.domain.paths import DataPath
 from longhaul.domain.tables import InputPath
 from longhaul.runner.io.cluster_staging import ClusterStager
 from longhaul.runner.io.listing import InputListing
+from longhaul.runner.io.saved_files import BucketFiles, DiskFiles, S3Objects, SavedFiles
 from longhaul.runner.io.staged import StagedInput
 from longhaul.runner.io.staging import Stager
 from longhaul.runner.io.written import Folder, S3Folder
@@ -45,6 +46,9 @@ class WorkArea(Protocol):
 
         `begin` gets the bytes to move, `advance` the bytes that were moved.
         """
+
+    def saved_files(self, objects: S3Objects) -> SavedFiles:
+        """Where the job's attempts store data frames for one another."""
 
     def clear(self) -> None:
         """Delete it."""
@@ -79,6 +83,9 @@ class DiskArea:
             advance=advance,
         ).stage(inputs)
 
+    def saved_files(self, objects: S3Objects) -> SavedFiles:
+        return DiskFiles(objects, self._folder / "saved")
+
     def clear(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -106,6 +113,9 @@ class BucketArea:
             self._s3, listing, self._folder / "inputs", stop, begin=begin, advance=advance
         )
         return stager.stage(inputs)
+
+    def saved_files(self, objects: S3Objects) -> SavedFiles:
+        return BucketFiles(self._s3, objects.bucket, objects.prefix)
 
     def clear(self) -> None:
         pages = self._s3.get_paginator("list_objects_v2").paginate(

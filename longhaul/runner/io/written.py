@@ -5,7 +5,7 @@ Files on disk are sent; objects in S3 are copied inside S3.
 
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from longhaul.domain.errors import PermanentError, PermanentJobError
 from longhaul.domain.manifest import MAX_FILES, Part, Upload
+from longhaul.domain.saved import SavedFile
 from longhaul.domain.tables import PartitionBy
 from longhaul.runner.io.listing import is_hidden
 
@@ -80,6 +81,8 @@ class Dataset:
     rows: int | None = None
     layout: TableLayout | None = None
     without_null: frozenset[str] = frozenset()
+    # Of a part that is stored (`domain.saved`): its files, below the folder. No list is needed.
+    stored: tuple[SavedFile, ...] | None = None
 
 
 class WrittenFile(Protocol):
@@ -194,6 +197,13 @@ def files_of(client: "S3Client", dataset: Dataset, token: str) -> "list[LocalFil
     Raises:
         NotAFileError: a local folder holds something besides regular files and folders.
     """
+    if dataset.stored is not None and isinstance(dataset.folder, S3Folder):
+        folder = dataset.folder
+        return [
+            S3File(folder.bucket, folder.prefix + file.path, path, dataset.name, file.size)
+            for file in dataset.stored
+            if (path := _final_path(dataset, file.path.split("/"), token)) is not None
+        ]
     if isinstance(dataset.folder, S3Folder):
         return _s3_files(client, dataset, dataset.folder, token)
     return local_files(dataset, dataset.folder, token)
@@ -205,7 +215,19 @@ def local_files(dataset: Dataset, folder: Path, token: str) -> list[LocalFile]:
     Raises:
         NotAFileError: there is something besides regular files and folders.
     """
-    found = []
+    return [
+        LocalFile(file, path, dataset.name, size)
+        for file, size in regular_files(folder)
+        if (path := _final_path(dataset, file.relative_to(folder).parts, token)) is not None
+    ]
+
+
+def regular_files(folder: Path) -> Iterator[tuple[Path, int]]:
+    """Each file below a local folder with its size in bytes, in the order of their paths.
+
+    Raises:
+        NotAFileError: there is something besides regular files and folders.
+    """
     if folder.is_symlink():
         raise NotAFileError("the output folder is a link: write into the folder itself")
     for file in sorted(folder.rglob("*")):
@@ -213,16 +235,13 @@ def local_files(dataset: Dataset, folder: Path, token: str) -> list[LocalFile]:
         status = file.lstat()
         if stat.S_ISDIR(status.st_mode):
             continue
-        parts = file.relative_to(folder).parts
         if not stat.S_ISREG(status.st_mode):
+            name = file.relative_to(folder).as_posix()[:100]
             raise NotAFileError(
-                f"the output holds {'/'.join(parts)[:100]!r}, which is no regular file but a link,"
-                " a pipe or a device: write the data itself"
+                f"the output holds {name!r}, which is no regular file but a link, a pipe or a"
+                " device: write the data itself"
             )
-        path = _final_path(dataset, parts, token)
-        if path is not None:
-            found.append(LocalFile(file, path, dataset.name, status.st_size))
-    return found
+        yield file, status.st_size
 
 
 def _open_itself(path: str, flags: int) -> int:

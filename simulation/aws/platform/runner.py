@@ -22,6 +22,7 @@ from longhaul.domain.transitions import Report
 from longhaul.job import Params
 from longhaul.ports import Leases, Publisher
 from longhaul.runner.io.listing import InputListing
+from longhaul.runner.io.saved_files import BucketFiles, S3Objects, SavedFiles
 from longhaul.runner.io.staged import StagedInput
 from longhaul.runner.io.written import Dataset
 from longhaul.runner.loading import LoadedJob
@@ -39,6 +40,8 @@ from simulation.worlds.requests import OWN_OUTPUT, emitted_of
 from simulation.worlds.stages import is_too_many, members_of
 
 if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
     from simulation.aws.platform.job_process import JobProcess, Surroundings
     from simulation.aws.platform.timeline import Event, Process
     from simulation.worlds.plan import Ending
@@ -85,7 +88,7 @@ class Runner:
             s3,
             task=Task(container.task_ref, _RESOURCES),
             scratch=_NO_SCRATCH,
-            area=PlannedArea(around.output, container),
+            area=PlannedArea(around.output, container, s3),
             spark=spark,
             stop=self._stop,
             background=self._background,
@@ -116,9 +119,10 @@ class PlannedArea:
     Of the inputs only the job's own output is looked at.
     """
 
-    def __init__(self, output: Path, container: "JobProcess") -> None:
+    def __init__(self, output: Path, container: "JobProcess", s3: "S3Client") -> None:
         self.output = output
         self._container = container
+        self._s3 = s3
 
     def stage(
         self,
@@ -135,6 +139,9 @@ class PlannedArea:
         if isinstance(own, DataPath) and listing.sources_of(own):
             self._container.read_own_at = self._container.host.timeline.clock.now()
         return {name: StagedInput(str(path), 1, 1, frozenset()) for name, path in inputs.items()}
+
+    def saved_files(self, objects: S3Objects) -> SavedFiles:
+        return BucketFiles(self._s3, objects.bucket, objects.prefix)
 
     def clear(self) -> None:
         """Others use it too."""

@@ -1,0 +1,69 @@
+"""A digest of a job's code: what it has stored is of no use to other code.
+
+It covers the job's module and those of its folder that it imports, and the project's requirements.
+Another job of the folder may change without a change of the digest.
+"""
+
+import ast
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+# The image puts it beside the folder of the jobs.
+_REQUIREMENTS: Final = "requirements.txt"
+
+
+def code_digest(file: Path) -> str:
+    """Hex digits that differ when the job in `file` may compute something else.
+
+    Modules that are imported by a computed name are not seen.
+    """
+    parts = {each.relative_to(file.parent).as_posix(): each for each in _modules(file)}
+    requirements = file.parent.parent / _REQUIREMENTS
+    if requirements.is_file():
+        parts[f"../{_REQUIREMENTS}"] = requirements
+    digest = hashlib.sha256()
+    for name, each in sorted(parts.items()):
+        digest.update(f"{name}\0".encode())
+        digest.update(hashlib.sha256(each.read_bytes()).digest())
+    return digest.hexdigest()[:32]
+
+
+def _modules(file: Path) -> set[Path]:
+    """The job's file, and those below its folder that it imports, over others too."""
+    found = {file}
+    waiting = [file]
+    while waiting:
+        for name in _imported(waiting.pop()):
+            for each in _files(file.parent, name):
+                if each not in found:
+                    found.add(each)
+                    waiting.append(each)
+    return found
+
+
+def _imported(file: Path) -> Iterator[str]:
+    """Names of modules that a file may import; a relative import is taken from the top, too."""
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (SyntaxError, ValueError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            if node.module:
+                yield node.module
+            for alias in node.names:
+                yield f"{node.module}.{alias.name}" if node.module else alias.name
+
+
+def _files(folder: Path, name: str) -> Iterator[Path]:
+    """The files of a module and of the packages around it."""
+    place = folder
+    for part in name.split("."):
+        place = place / part
+        for each in (place.with_suffix(".py"), place / "__init__.py"):
+            if each.is_file():
+                yield each

@@ -1,0 +1,217 @@
+"""The objects of what a job stores: from where the job has it, and to where it needs it.
+
+On a task's own disk they are sent, and brought back by the next attempt. On a cluster Spark writes
+them where they stay.
+"""
+
+import hashlib
+import shutil
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+
+from boto3.s3.transfer import TransferConfig
+
+from longhaul.domain.saved import FolderFile, SavedFile
+from longhaul.ports import Background
+from longhaul.runner.io.listing import is_hidden
+from longhaul.runner.io.written import Folder, S3Folder, regular_files
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+_AT_ONCE: Final = 8
+_MIB: Final = 1024 * 1024
+# A file up to this size is one call.
+_WHOLE: Final = 64 * _MIB
+_LARGE: Final = TransferConfig(
+    multipart_threshold=_WHOLE, multipart_chunksize=16 * _MIB, max_concurrency=4
+)
+
+
+class SavedFiles(Protocol):
+    """Files of datasets. A `place` is a folder of the job's prefix, of one attempt alone."""
+
+    def folder(self, place: str) -> Folder:
+        """Where Spark writes what is to be stored there."""
+
+    def send(self, place: str) -> tuple[SavedFile, ...]:
+        """Store what is in `folder(place)`; returns its data files."""
+
+    def bring(self, place: str, files: Sequence[SavedFile]) -> Folder:
+        """Where Spark reads these files, which an attempt has stored."""
+
+    def published_from(self, place: str) -> Folder:
+        """Where stored files are, for an output; a copy on the disk is not needed any more."""
+
+
+class Objects(Protocol):
+    """Objects below a job's prefix, sent from and brought to files on disk."""
+
+    def send(self, files: Mapping[str, Path]) -> None:
+        """Store files under these names."""
+
+    def bring(self, files: Mapping[str, Path]) -> None:
+        """Bring the objects of these names to these files."""
+
+
+class S3Objects:
+    """`Objects`, `prefix` being the job's."""
+
+    def __init__(
+        self, client: "S3Client", bucket: str, prefix: str, background: Background
+    ) -> None:
+        self.bucket = bucket
+        self.prefix = prefix
+        self._s3 = client
+        self._background = background
+
+    def send(self, files: Mapping[str, Path]) -> None:
+        tasks = [partial(self._send, name, file) for name, file in files.items()]
+        self._background.run_all(tasks, at_once=_AT_ONCE)
+
+    def bring(self, files: Mapping[str, Path]) -> None:
+        tasks = [partial(self._bring, name, file) for name, file in files.items()]
+        self._background.run_all(tasks, at_once=_AT_ONCE)
+
+    def _send(self, name: str, file: Path) -> None:
+        if file.stat().st_size > _WHOLE:
+            self._s3.upload_file(str(file), self.bucket, self.prefix + name, Config=_LARGE)
+            return
+        with file.open("rb") as opened:
+            self._s3.put_object(Bucket=self.bucket, Key=self.prefix + name, Body=opened)
+
+    def _bring(self, name: str, file: Path) -> None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        answer = self._s3.get_object(Bucket=self.bucket, Key=self.prefix + name)
+        with answer["Body"] as body, file.open("wb") as opened:
+            for chunk in iter(partial(body.read, _MIB), b""):
+                opened.write(chunk)
+
+
+class DiskFiles:
+    """`SavedFiles` of a task with a disk of its own."""
+
+    def __init__(self, objects: S3Objects, folder: Path) -> None:
+        self._objects = objects
+        self._folder = folder
+
+    def published_from(self, place: str) -> Folder:
+        shutil.rmtree(self.folder(place), ignore_errors=True)
+        return S3Folder(self._objects.bucket, self._objects.prefix + place)
+
+    def folder(self, place: str) -> Path:
+        return self._folder / place.rstrip("/").replace("/", "-")
+
+    def send(self, place: str) -> tuple[SavedFile, ...]:
+        folder = self.folder(place)
+        stored = {
+            SavedFile(path=path, size=size): file
+            for file, size in regular_files(folder)
+            if not any(map(is_hidden, (path := file.relative_to(folder).as_posix()).split("/")))
+        }
+        self._objects.send({place + each.path: file for each, file in stored.items()})
+        return tuple(stored)
+
+    def bring(self, place: str, files: Sequence[SavedFile]) -> Folder:
+        folder = self.folder(place)
+        if not folder.exists():
+            half = folder.with_name(f"{folder.name}.half")
+            self._objects.bring({place + file.path: half / file.path for file in files})
+            half.mkdir(parents=True, exist_ok=True)
+            half.rename(folder)
+        return folder
+
+
+class BucketFiles:
+    """`SavedFiles` of a cluster, whose machines share no disk: Spark writes the objects."""
+
+    def __init__(self, client: "S3Client", bucket: str, prefix: str) -> None:
+        self._s3 = client
+        self._bucket = bucket
+        self._prefix = prefix
+
+    def folder(self, place: str) -> Folder:
+        return S3Folder(self._bucket, self._prefix + place)
+
+    def send(self, place: str) -> tuple[SavedFile, ...]:
+        prefix = self._prefix + place
+        pages = self._s3.get_paginator("list_objects_v2").paginate(
+            Bucket=self._bucket, Prefix=prefix
+        )
+        return tuple(
+            SavedFile(path=path, size=item["Size"])
+            for page in pages
+            for item in page.get("Contents", [])
+            if (path := item["Key"].removeprefix(prefix))
+            and not path.endswith("/")
+            and not any(map(is_hidden, path.split("/")))
+        )
+
+    def bring(self, place: str, files: Sequence[SavedFile]) -> Folder:
+        del files  # what Spark left besides is hidden
+        return self.folder(place)
+
+    def published_from(self, place: str) -> Folder:
+        return self.folder(place)
+
+
+class JobFolder:
+    """A job's local folder, as it is and as it was last stored."""
+
+    def __init__(self, objects: Objects, folder: Path) -> None:
+        self._objects = objects
+        self.folder = folder
+        self._seen: dict[str, tuple[int, int, FolderFile]] = {}
+
+    def restore(self, files: Mapping[str, FolderFile]) -> None:
+        """Make the folder what was stored."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._objects.bring({file.object: self.folder / path for path, file in files.items()})
+        for path, file in files.items():
+            self._note(path, file)
+
+    def send(self, place: str) -> dict[str, FolderFile]:
+        """Store the files that changed below `place`; returns all files.
+
+        Raises:
+            NotAFileError: there is something besides regular files and folders.
+        """
+        now: dict[str, FolderFile] = {}
+        changed: dict[str, Path] = {}
+        for number, (file, _) in enumerate(regular_files(self.folder)):
+            path = file.relative_to(self.folder).as_posix()
+            now[path] = self._unchanged(path, file) or _described(file, place, number)
+            if now[path].object.startswith(place):
+                changed[now[path].object] = file
+        self._objects.send(changed)
+        self._seen = {}
+        for path, stored in now.items():
+            self._note(path, stored)
+        return now
+
+    def _note(self, path: str, file: FolderFile) -> None:
+        status = (self.folder / path).stat()
+        self._seen[path] = (status.st_size, status.st_mtime_ns, file)
+
+    def _unchanged(self, path: str, file: Path) -> FolderFile | None:
+        """The file as it was stored, if its content is the same."""
+        if path not in self._seen:
+            return None
+        size, modified, stored = self._seen[path]
+        status = file.stat()
+        if (status.st_size, status.st_mtime_ns) == (size, modified):
+            return stored
+        if status.st_size == size and _digest(file) == stored.sha256:
+            return stored
+        return None
+
+
+def _described(file: Path, place: str, number: int) -> FolderFile:
+    return FolderFile(object=f"{place}{number}", size=file.stat().st_size, sha256=_digest(file))
+
+
+def _digest(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()

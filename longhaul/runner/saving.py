@@ -1,0 +1,339 @@
+"""What an attempt stores for the next one, and what it takes over from those before it.
+
+Objects first, under names of this attempt; then a record that names all that counts; then one
+write, fenced, that makes the record the one that counts. See `longhaul.domain.saved`.
+"""
+
+import json
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from botocore.exceptions import BotoCoreError, ClientError
+from pydantic import JsonValue
+
+from longhaul.adapters.saved import S3SavedWork
+from longhaul.domain import transitions
+from longhaul.domain.errors import LeaseChangedError, NotDeletedError, PermanentJobError
+from longhaul.domain.lease import AttemptId
+from longhaul.domain.saved import (
+    MAX_FOLDER_FILES,
+    MAX_PARTS,
+    MAX_STATE_BYTES,
+    Record,
+    SavedDataset,
+    SavedFolder,
+    Work,
+    attempt_folder,
+    job_prefix,
+    record_ref,
+    why_not,
+)
+from longhaul.ports import Clock, Leases
+from longhaul.runner.io.saved_files import JobFolder, Objects, SavedFiles
+from longhaul.runner.reporting import Progress
+from longhaul.runner.stopping import Stop, StopReason
+
+_LOOK_AGAIN_S: Final = 0.05
+_TROUBLE: Final = (ClientError, BotoCoreError, OSError)
+
+logger = logging.getLogger(__name__)
+
+
+class Records(Protocol):
+    """Where the record is that counts."""
+
+    def load(self) -> Record | None:
+        """The record that counted when the attempt began; None: there is none, or it is gone."""
+
+    def put(self, record: Record) -> None:
+        """Make this the record that counts.
+
+        Raises:
+            LeaseChangedError: another attempt owns the job, it is committed, or cancelled.
+        """
+
+    def drop(self, objects: Mapping[str, int]) -> None:
+        """Remove objects, by their names below the job's prefix, that no record needs any more."""
+
+
+class LeaseRecords:
+    """`Records` in the data bucket, of which the lease's row names the one that counts."""
+
+    def __init__(
+        self,
+        leases: Leases,
+        store: S3SavedWork,
+        attempt: AttemptId,
+        known: str | None,
+        clock: Clock,
+    ) -> None:
+        self._leases = leases
+        self._store = store
+        self._attempt = attempt
+        self._known = known
+        self._clock = clock
+        self._numbers = count(1)
+
+    def load(self) -> Record | None:
+        return self._store.load(self._known) if self._known else None
+
+    def put(self, record: Record) -> None:
+        ref = record_ref(self._attempt, next(self._numbers))
+        self._store.put(ref, record)
+        before, self._known = self._known, self._moved(ref, record.size_bytes)
+        if before is not None and before != ref:
+            self._delete([before])
+
+    def drop(self, objects: Mapping[str, int]) -> None:
+        prefix = job_prefix(self._attempt.key)
+        self._delete([prefix + name for name in objects])
+
+    def _moved(self, ref: str, size_bytes: int) -> str:
+        """Move the row's pointer to the record.
+
+        An earlier write may have come through although its answer did not: its record is this
+        attempt's, and older than this one.
+        """
+        try:
+            self._report(self._known, ref, size_bytes)
+        except LeaseChangedError as error:
+            row = error.current
+            own = job_prefix(self._attempt.key) + attempt_folder(self._attempt)
+            if row is None or not row.owns(self._attempt) or row.saved_ref == self._known:
+                raise
+            if row.saved_ref is None or not row.saved_ref.startswith(own):
+                raise
+            self._report(row.saved_ref, ref, size_bytes)
+        return ref
+
+    def _report(self, known: str | None, ref: str, size_bytes: int) -> None:
+        now = self._clock.now()
+        self._leases.report(transitions.save(self._attempt, known, ref, size_bytes, now))
+
+    def _delete(self, names: list[str]) -> None:
+        try:
+            self._store.delete(names)
+        except (*_TROUBLE, NotDeletedError) as error:  # they go with the rest when the run ends
+            logger.warning("not removed yet", extra={"error": type(error).__name__})
+
+
+@dataclass
+class Saving:
+    """One at a time: a job may save from a thread of its own, and what it does at a stop does."""
+
+    records: Records
+    files: SavedFiles
+    objects: Objects
+    attempt: AttemptId
+    work: Work
+    folder: Path  # where the job's folders are
+    clock: Clock
+    stop: Stop
+    progress: Progress
+    state: dict[str, JsonValue] = field(default_factory=dict)
+    _taken: Counter[str] = field(default_factory=Counter)
+    _record: Record = field(init=False)
+    _folders: dict[str, tuple[str, JobFolder]] = field(default_factory=dict)
+    _late: dict[str, Callable[[], Record]] = field(default_factory=dict)
+    _places: Iterator[int] = field(default_factory=lambda: count(1))
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        work = self.work
+        self._record = Record(
+            fingerprint=work.fingerprint, spark=work.spark, code=work.code, reads=dict(work.reads)
+        )
+
+    def begin(self) -> None:
+        """Look at what was stored, and take over what is of use. Nothing is brought yet."""
+        before = self.records.load()
+        if before is None:
+            return
+        reason = why_not(before, self.work)
+        if reason is not None:
+            self._left(reason)
+            return
+        self._record = before.model_copy(update={"code": self.work.code})
+        if before.code == self.work.code:
+            self.state.update(before.state)
+        else:  # what names a version of its own is still of use
+            self._record = self._record.model_copy(update={"state": {}})
+            self._left("the job's code has changed")
+
+    def _left(self, reason: str) -> None:
+        logger.warning("what was stored is left: %s", reason)
+        self.progress.taken_over = f"nothing: {reason}"
+
+    def _took(self, kind: str) -> None:
+        self._taken[kind] += 1
+        self.progress.taken_over = ", ".join(
+            f"{count} {name}{'s' if count > 1 else ''}" for name, count in self._taken.items()
+        )
+
+    def checkpoint(self, name: str, version: str | None) -> SavedDataset | None:
+        """The frame of that name, if it is stored already."""
+        return self._usable(self._record.checkpoints.get(name), "checkpoint", version)
+
+    def part(self, dataset: str, part: str, version: str | None) -> SavedDataset | None:
+        """The part of a dataset, if it is stored already."""
+        stored = self._record.parts.get(dataset, {}).get(part)
+        return self._usable(stored, "part", version)
+
+    def new_place(self) -> str:
+        """A folder of the job's prefix that nothing has used."""
+        return f"{attempt_folder(self.attempt)}{next(self._places)}/"
+
+    def made_by(self, version: str | None) -> str:
+        """What a frame or folder is known by: the job's code, or a version in its place."""
+        return f"code {self.work.code}" if version is None else f"version {version}"
+
+    def keep_checkpoint(self, name: str, frame: Callable[[], SavedDataset]) -> SavedDataset | None:
+        """Store a checkpoint; `frame` sends its files. None: S3 does not take it now."""
+
+        def record() -> Record:
+            return self._record.model_copy(
+                update={"checkpoints": {**self._record.checkpoints, name: frame()}}
+            )
+
+        is_kept = self._keep(f"checkpoint {name}", record)
+        return self._record.checkpoints[name] if is_kept else None
+
+    def keep_part(
+        self, dataset: str, part: str, frame: Callable[[], SavedDataset]
+    ) -> SavedDataset | None:
+        """Store a part of an output; as `keep_checkpoint`.
+
+        Raises:
+            PermanentJobError: there are too many.
+        """
+        of_dataset = self._record.parts.get(dataset, {})
+        count_of_all = sum(map(len, self._record.parts.values()))
+        if part not in of_dataset and count_of_all >= MAX_PARTS:
+            raise PermanentJobError(
+                f"output: more than {MAX_PARTS:,} parts: let each part hold more of the data"
+            )
+
+        def record() -> Record:
+            parts = self._record.parts
+            of_dataset = {**parts.get(dataset, {}), part: frame()}
+            return self._record.model_copy(update={"parts": {**parts, dataset: of_dataset}})
+
+        is_kept = self._keep(f"part {part}", record)
+        return self._record.parts[dataset][part] if is_kept else None
+
+    def job_folder(self, name: str, version: str | None) -> Path:
+        """The job's folder of that name, with what was stored."""
+        with self._alone():
+            if name in self._folders:
+                return self._folders[name][1].folder
+            made_by = self.made_by(version)
+            folder = JobFolder(self.objects, self.folder / name)
+            stored = self._record.folders.get(name)
+            is_usable = stored is not None and stored.made_by == made_by
+            if stored is not None and is_usable:
+                self._took("folder")
+            folder.restore(stored.files if stored is not None and is_usable else {})
+            self._folders[name] = made_by, folder
+            return folder.folder
+
+    def save(self) -> bool:
+        """Store the folders and the state; whether it could be done now."""
+        return self._keep("folders and state", lambda: self._record)
+
+    def _usable(
+        self, stored: SavedDataset | None, kind: str, version: str | None
+    ) -> SavedDataset | None:
+        if stored is None or stored.made_by != self.made_by(version):
+            return None
+        self._took(kind)
+        return stored
+
+    def _keep(self, what: str, change: Callable[[], Record]) -> bool:
+        """Store a change of the record, with the folders and the state.
+
+        In an outage of S3 or DynamoDB the job goes on, and the next call tries it again.
+
+        Raises:
+            LeaseChangedError: this attempt may store nothing any more.
+        """
+        with self._alone():
+            self.stop.check()
+            self._late[what] = change
+            try:
+                self._send()
+            except LeaseChangedError:
+                self.stop.request(StopReason.SUPERSEDED, "this attempt may store nothing any more")
+                raise
+            except _TROUBLE as error:
+                logger.warning(
+                    "not stored yet", extra={"what": what, "error": type(error).__name__}
+                )
+                self.progress.say(f"{what} is not stored yet: {type(error).__name__}")
+                return False
+            return True
+
+    def _send(self) -> None:
+        record, before = self._record, self._record
+        for what in list(self._late):
+            self._record = self._late[what]()
+        record = self._with_folders(self._record)
+        self._record = before
+        self.records.put(record)
+        self._record = record
+        self._late.clear()
+        self.records.drop(
+            {name: size for name, size in before.objects.items() if name not in record.objects}
+        )
+
+    def _with_folders(self, record: Record) -> Record:
+        state = _checked(self.state)
+        folders = dict(record.folders)
+        for name, (made_by, folder) in self._folders.items():
+            folders[name] = SavedFolder(made_by=made_by, files=folder.send(self.new_place()))
+        if sum(len(each.files) for each in folders.values()) > MAX_FOLDER_FILES:
+            raise PermanentJobError(
+                f"the job's folders hold more than {MAX_FOLDER_FILES:,} files: pack them together"
+            )
+        return record.model_copy(update={"state": state, "folders": folders})
+
+    def await_upload(self) -> None:
+        """Wait until what is being stored is stored."""
+        with self._alone():
+            pass
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        while not self._lock.acquire(blocking=False):
+            self.clock.sleep(_LOOK_AGAIN_S)
+        try:
+            yield
+        finally:
+            self._lock.release()
+
+
+def _checked(state: Mapping[str, Any]) -> dict[str, JsonValue]:
+    """The state as JSON gives it back.
+
+    Raises:
+        PermanentJobError: it is no JSON, or too much.
+    """
+    try:
+        text = json.dumps(state, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise PermanentJobError(
+            f"job.state: {error}: it takes what JSON has (texts, numbers, lists, mappings)"
+        ) from error
+    if len(text.encode()) > MAX_STATE_BYTES:
+        raise PermanentJobError(
+            f"job.state: {len(text):,} characters of JSON are more than the {MAX_STATE_BYTES:,}"
+            " bytes that it may have: put them into job.folder"
+        )
+    found: dict[str, JsonValue] = json.loads(text)
+    return found
