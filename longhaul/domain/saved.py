@@ -45,7 +45,12 @@ _REMOVED_AFTER: Final = KEPT_FOR_REDRIVE + timedelta(days=1)
 _SEPARATOR: Final = "!"
 _JOB: Final = re.compile(rf"{re.escape(PREFIX)}([^/{_SEPARATOR}]+){_SEPARATOR}([^/]+)/")
 _ATTEMPT: Final = re.compile(r"(\d{1,16})-(\d{1,16})/")
-_PLACE = r"\d{1,16}-\d{1,16}/\d{1,9}/"
+_PLACE: Final = r"\d{1,16}-\d{1,16}/\d{1,9}/"
+
+Place = Annotated[str, Field(pattern=rf"^{_PLACE}$")]
+ObjectName = Annotated[str, Field(pattern=rf"^{_PLACE}\d{{1,9}}$")]
+Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+Columns = Annotated[str, Field(max_length=1_000_000)]
 
 
 def job_prefix(key: str) -> str:
@@ -89,11 +94,11 @@ class SavedDataset(Model):
     `made_by` is what the frame was computed by: the job's code, or a version that the job named.
     """
 
-    place: Annotated[str, Field(pattern=rf"^{_PLACE}$")]
+    place: Place
     made_by: Text
     files: Annotated[tuple[SavedFile, ...], Field(max_length=100_000, fail_fast=True)]
     rows: Count
-    columns: Annotated[str, Field(max_length=1_000_000)]  # Spark's schema as JSON
+    columns: Columns  # Spark's schema as JSON
     # Of a part for a table.
     partition_by: tuple[PartitionBy, ...] | None = None
     required: tuple[Text, ...] = ()
@@ -107,9 +112,9 @@ class SavedDataset(Model):
 class FolderFile(Model):
     """A file of a job's folder: the object with its bytes, below `job_prefix`."""
 
-    object: Annotated[str, Field(pattern=rf"^{_PLACE}\d{{1,9}}$")]
+    object: ObjectName
     size: FileSize
-    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    sha256: Digest
 
 
 class SavedFolder(Model):
@@ -140,7 +145,7 @@ class Record(Model):
     state: dict[Text, JsonValue] = Field(default_factory=dict)
 
     @property
-    def frames(self) -> "list[SavedDataset]":
+    def frames(self) -> list[SavedDataset]:
         """The checkpoints, and the parts of all datasets."""
         parts = [each for of_dataset in self.parts.values() for each in of_dataset.values()]
         return [*self.checkpoints.values(), *parts]

@@ -366,7 +366,7 @@ def _stored(
     return SavedDataset(
         place=place,
         made_by=saving.made_by(version),
-        files=saving.files.send(place),
+        files=saving.files.store(place),
         rows=dataset.rows or 0,
         columns=columns,
         partition_by=layout.partition_by if layout else None,

@@ -143,6 +143,7 @@ class Saving:
     _folders: dict[str, tuple[str, JobFolder]] = field(default_factory=dict)
     _late: dict[str, Callable[[], Record]] = field(default_factory=dict)
     _places: Iterator[int] = field(default_factory=lambda: count(1))
+    _is_busy: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -267,7 +268,7 @@ class Saving:
             self.stop.check()
             self._late[what] = change
             try:
-                self._send()
+                self._store()
             except LeaseChangedError:
                 self.stop.request(StopReason.SUPERSEDED, "this attempt may store nothing any more")
                 raise
@@ -279,7 +280,7 @@ class Saving:
                 return False
             return True
 
-    def _send(self) -> None:
+    def _store(self) -> None:
         record, before = self._record, self._record
         for what in list(self._late):
             self._record = self._late[what]()
@@ -296,7 +297,7 @@ class Saving:
         state = _checked(self.state)
         folders = dict(record.folders)
         for name, (made_by, folder) in self._folders.items():
-            folders[name] = SavedFolder(made_by=made_by, files=folder.send(self.new_place()))
+            folders[name] = SavedFolder(made_by=made_by, files=folder.store(self.new_place()))
         if sum(len(each.files) for each in folders.values()) > MAX_FOLDER_FILES:
             raise PermanentJobError(
                 f"the job's folders hold more than {MAX_FOLDER_FILES:,} files: pack them together"
@@ -310,12 +311,18 @@ class Saving:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        while not self._lock.acquire(blocking=False):
+        while self._is_taken():
             self.clock.sleep(_LOOK_AGAIN_S)
         try:
             yield
         finally:
-            self._lock.release()
+            self._is_busy = False
+
+    def _is_taken(self) -> bool:
+        """Whether another thread stores something now; if not, this one does."""
+        with self._lock:
+            was_busy, self._is_busy = self._is_busy, True
+        return was_busy
 
 
 def _checked(state: Mapping[str, Any]) -> dict[str, JsonValue]:

@@ -32,6 +32,7 @@ WRITES: list[Callable[[DynamoLeases], object]] = [
     lambda leases: leases.report(
         transitions.record_result(ATTEMPT, RecordedResult(1, "failed", "why"))
     ),
+    lambda leases: leases.report(transitions.save(ATTEMPT, "record-1", "record-2", 9, NOW)),
     lambda leases: leases.report(transitions.commit(ATTEMPT, OUTPUT)),
     lambda leases: leases.report(transitions.mark_published(ATTEMPT, NOW)),
 ]

@@ -1,6 +1,7 @@
 """What a sweep looks at, what it leaves alone, and what it counts."""
 
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from unittest.mock import Mock
@@ -24,7 +25,7 @@ LONG_AGO = NOW - timedelta(days=3)
 
 def sweeper(*rows: Lease, removed: tuple[str, ...] = (), **parts: Any) -> Sweeper:
     """A sweeper that sees these rows."""
-    index, leases, queue, tasks, publisher, slots = (Mock() for _ in range(6))
+    index, leases, queue, tasks, publisher, saved, slots = (Mock() for _ in range(7))
     index.stages.return_value = {"main", *removed}
     index.open_keys.side_effect = lambda stage, kind: iter(
         [row.key for row in rows if (row.stage, row.open_kind) == (stage, kind)]
@@ -38,12 +39,14 @@ def sweeper(*rows: Lease, removed: tuple[str, ...] = (), **parts: Any) -> Sweepe
     slots.room.return_value.running = slots.room.return_value.free = 0
     tasks.running.return_value = iter(())
     publisher.listed.return_value = iter(())
+    saved.jobs.return_value = iter(())
     given = {
         "index": index,
         "leases": leases,
         "queue": queue,
         "tasks": tasks,
         "publisher": publisher,
+        "saved": saved,
         "slots": slots,
     }
     return alone(Sweeper, **{**given, **parts})
@@ -269,3 +272,28 @@ def test_a_row_or_a_list_at_which_the_function_is_killed_does_not_end_every_swee
     poison = "main#3" if where == "row" else "list of main#3"
     assert done == {*keys, *(f"list of {key}" for key in keys)} - {poison}
     assert tasks.stop.called
+
+
+def test_what_jobs_have_stored_is_removed_when_their_runs_have_ended() -> None:
+    row = running(saved_ref="record", settled_at=NOW)
+    rows = {
+        state: replace(row, key=f"main#{state.value}", state=state)
+        for state in (State.RUNNING, State.SUCCEEDED, State.CANCELLED, State.DEAD)
+    }
+    saved = Mock()
+    saved.jobs.side_effect = lambda: iter(["main#gone", *(each.key for each in rows.values())])
+    report = sweeper(*rows.values(), saved=saved).sweep()
+    until = {call.args[0].key: call.args[0] for call in saved.remove.call_args_list}
+    assert until.keys() == {"main#gone", "main#SUCCEEDED", "main#CANCELLED"}
+    # A run that begins meanwhile keeps what it stores.
+    assert until["main#SUCCEEDED"] == rows[State.SUCCEEDED].id
+    assert until["main#gone"] > AttemptId("main#gone", 10**15, 10**9)
+    assert report.removed == 3
+
+
+def test_what_an_unreadable_row_may_need_is_kept() -> None:
+    leases, saved = Mock(), Mock()
+    saved.jobs.return_value = iter(["main#newer"])
+    leases.load_many.side_effect = lambda _: Rows({}, {"main#newer"})
+    sweeper(leases=leases, saved=saved).sweep()
+    saved.remove.assert_not_called()

@@ -36,7 +36,7 @@ class SavedFiles(Protocol):
     def folder(self, place: str) -> Folder:
         """Where Spark writes what is to be stored there."""
 
-    def send(self, place: str) -> tuple[SavedFile, ...]:
+    def store(self, place: str) -> tuple[SavedFile, ...]:
         """Store what is in `folder(place)`; returns its data files."""
 
     def bring(self, place: str, files: Sequence[SavedFile]) -> Folder:
@@ -49,7 +49,7 @@ class SavedFiles(Protocol):
 class Objects(Protocol):
     """Objects below a job's prefix, sent from and brought to files on disk."""
 
-    def send(self, files: Mapping[str, Path]) -> None:
+    def store(self, files: Mapping[str, Path]) -> None:
         """Store files under these names."""
 
     def bring(self, files: Mapping[str, Path]) -> None:
@@ -67,15 +67,15 @@ class S3Objects:
         self._s3 = client
         self._background = background
 
-    def send(self, files: Mapping[str, Path]) -> None:
-        tasks = [partial(self._send, name, file) for name, file in files.items()]
+    def store(self, files: Mapping[str, Path]) -> None:
+        tasks = [partial(self._store, name, file) for name, file in files.items()]
         self._background.run_all(tasks, at_once=_AT_ONCE)
 
     def bring(self, files: Mapping[str, Path]) -> None:
         tasks = [partial(self._bring, name, file) for name, file in files.items()]
         self._background.run_all(tasks, at_once=_AT_ONCE)
 
-    def _send(self, name: str, file: Path) -> None:
+    def _store(self, name: str, file: Path) -> None:
         if file.stat().st_size > _WHOLE:
             self._s3.upload_file(str(file), self.bucket, self.prefix + name, Config=_LARGE)
             return
@@ -104,14 +104,14 @@ class DiskFiles:
     def folder(self, place: str) -> Path:
         return self._folder / place.rstrip("/").replace("/", "-")
 
-    def send(self, place: str) -> tuple[SavedFile, ...]:
+    def store(self, place: str) -> tuple[SavedFile, ...]:
         folder = self.folder(place)
         stored = {
             SavedFile(path=path, size=size): file
             for file, size in regular_files(folder)
             if not any(map(is_hidden, (path := file.relative_to(folder).as_posix()).split("/")))
         }
-        self._objects.send({place + each.path: file for each, file in stored.items()})
+        self._objects.store({place + each.path: file for each, file in stored.items()})
         return tuple(stored)
 
     def bring(self, place: str, files: Sequence[SavedFile]) -> Folder:
@@ -135,7 +135,7 @@ class BucketFiles:
     def folder(self, place: str) -> Folder:
         return S3Folder(self._bucket, self._prefix + place)
 
-    def send(self, place: str) -> tuple[SavedFile, ...]:
+    def store(self, place: str) -> tuple[SavedFile, ...]:
         prefix = self._prefix + place
         pages = self._s3.get_paginator("list_objects_v2").paginate(
             Bucket=self._bucket, Prefix=prefix
@@ -172,7 +172,7 @@ class JobFolder:
         for path, file in files.items():
             self._note(path, file)
 
-    def send(self, place: str) -> dict[str, FolderFile]:
+    def store(self, place: str) -> dict[str, FolderFile]:
         """Store the files that changed below `place`; returns all files.
 
         Raises:
@@ -185,7 +185,7 @@ class JobFolder:
             now[path] = self._unchanged(path, file) or _described(file, place, number)
             if now[path].object.startswith(place):
                 changed[now[path].object] = file
-        self._objects.send(changed)
+        self._objects.store(changed)
         self._seen = {}
         for path, stored in now.items():
             self._note(path, stored)

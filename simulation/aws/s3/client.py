@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from io import BytesIO
-from itertools import count, islice, takewhile
+from itertools import count, groupby, islice, takewhile
 from typing import Any, ClassVar
 
 from botocore.response import StreamingBody
@@ -16,6 +16,7 @@ from simulation.aws.s3.uploads import Upload, content_of, crc32, digest
 from simulation.aws.service import Answer, Gate, Pages, RefusedError, Service, operation
 
 _MAX_KEYS = 1000
+_LAST = "\U0010ffff"  # behind each character of a name
 
 
 @dataclass(frozen=True)
@@ -177,12 +178,15 @@ class FakeS3(Service):
         *,
         Bucket: str,
         Prefix: str = "",
+        Delimiter: str = "",
         MaxKeys: int = _MAX_KEYS,
         StartAfter: str = "",
         ContinuationToken: str | None = None,
     ) -> Answer:
         objects = self._bucket(Bucket).objects
         keys = objects.listed(Prefix, ContinuationToken or StartAfter)
+        if Delimiter:
+            return self._folders(keys, Prefix, Delimiter, min(MaxKeys, self.page_size))
         page = list(islice(keys, min(MaxKeys, self.page_size)))
         answer: Answer = {"KeyCount": len(page), "IsTruncated": next(keys, None) is not None}
         if page:  # an empty listing has no Contents
@@ -197,6 +201,18 @@ class FakeS3(Service):
             ]
         if answer["IsTruncated"]:
             answer["NextContinuationToken"] = page[-1]
+        return answer
+
+    def _folders(self, keys: Iterator[str], prefix: str, delimiter: str, most: int) -> Answer:
+        """A listing of what is up to the next delimiter, where each key has one."""
+        folders = (_folder_of(key, prefix, delimiter) for key in keys)
+        different = (folder for folder, _ in groupby(folders))
+        page = list(islice(different, most))
+        answer: Answer = {"KeyCount": len(page), "IsTruncated": next(different, None) is not None}
+        if page:
+            answer["CommonPrefixes"] = [{"Prefix": folder} for folder in page]
+        if answer["IsTruncated"]:
+            answer["NextContinuationToken"] = page[-1] + _LAST
         return answer
 
     @operation
@@ -235,6 +251,26 @@ class FakeS3(Service):
     ) -> Answer:
         del ChecksumAlgorithm  # botocore sends a CRC32 in any case
         return self._upload(Bucket, Key, UploadId).add(PartNumber, content_of(Body))
+
+    @operation
+    def upload_part_copy(
+        self,
+        *,
+        Bucket: str,
+        Key: str,
+        UploadId: str,
+        PartNumber: int,
+        CopySource: Mapping[str, str],
+        CopySourceRange: str,
+    ) -> Answer:
+        upload = self._upload(Bucket, Key, UploadId)
+        source = self._bucket(CopySource["Bucket"]).objects.get(CopySource["Key"])
+        if source is None:
+            raise RefusedError("NoSuchKey", "The specified key does not exist.", status=404)
+        first, last = map(int, CopySourceRange.removeprefix("bytes=").split("-"))
+        if not first <= last < len(source.body):
+            raise RefusedError("InvalidRange", "The requested range is not satisfiable", status=416)
+        return {"CopyPartResult": upload.add(PartNumber, source.body[first : last + 1])}
 
     @operation
     def complete_multipart_upload(
@@ -302,7 +338,7 @@ class FakeS3(Service):
             for key, id_, upload in uploads
             if key.startswith(Prefix)
             and not upload.is_hidden
-            and ((key, id_) > (KeyMarker, UploadIdMarker or "\U0010ffff") or not KeyMarker)
+            and ((key, id_) > (KeyMarker, UploadIdMarker or _LAST) or not KeyMarker)
         ]
         page = found[: min(MaxUploads, self.page_size)]
         answer: Answer = {"IsTruncated": len(page) < len(found)}
@@ -326,6 +362,13 @@ class FakeS3(Service):
         if found is None or found.key != key:
             raise _no_such_upload()
         return found
+
+
+def _folder_of(key: str, prefix: str, delimiter: str) -> str:
+    end = key.find(delimiter, len(prefix))
+    if end < 0:
+        raise NotImplementedError(f"{key} is in no folder below {prefix}")
+    return key[: end + len(delimiter)]
 
 
 def _no_such_upload() -> RefusedError:

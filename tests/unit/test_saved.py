@@ -1,0 +1,289 @@
+"""What a job has stored: its names, what it is of use for, and how long it stays."""
+
+import random
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from longhaul.domain.claim import Claim, decide_claim, new_run, next_attempt
+from longhaul.domain.lease import AttemptId, Lease, Owed, State, job_key
+from longhaul.domain.request import JobRequest
+from longhaul.domain.saved import (
+    KEPT_FOR_REDRIVE,
+    FolderFile,
+    Record,
+    SavedDataset,
+    SavedFile,
+    SavedFolder,
+    Work,
+    attempt_folder,
+    attempt_of,
+    decide_saved,
+    job_prefix,
+    key_of,
+    record_ref,
+    why_not,
+)
+from longhaul.domain.settlement import MAX_RESUMPTIONS, after_verdict
+from longhaul.domain.verdict import OutcomeClass, Verdict
+from longhaul.settings import LeaseSettings
+from tests.builders import BODY, NOW, changed, message, running, stage
+
+KEYS = st.builds(
+    job_key,
+    st.from_regex(r"[a-z][a-z0-9-]{0,30}", fullmatch=True),
+    st.from_regex(r"(?!/)[A-Za-z0-9._/-]{1,128}", fullmatch=True),
+)
+DAY = timedelta(days=1)
+WORK = Work("fingerprint", "4.1.0", "code", {"trips": "etags"})
+
+
+def stored(**changes: Any) -> SavedDataset:
+    values = {"place": "1-1/1/", "made_by": "code c", "files": (), "rows": 0, "columns": "{}"}
+    return SavedDataset(**{**values, **changes})
+
+
+def record(**changes: Any) -> Record:
+    values = {"fingerprint": "fingerprint", "spark": "4.1.0", "code": "code"}
+    return Record(**{**values, "reads": {"trips": "etags"}, **changes})
+
+
+@given(KEYS, st.integers(0, 10**13), st.integers(1, 10_000))
+def test_job_and_attempt_are_read_back_from_names(key: str, run: int, attempt: int) -> None:
+    owner = AttemptId(key, run, attempt)
+    assert key_of(job_prefix(key)) == key
+    assert attempt_of(key, record_ref(owner, 7)) == owner
+    assert attempt_of(key, f"{job_prefix(key)}{attempt_folder(owner)}3/part-0.parquet") == owner
+
+
+def test_names_of_another_form_belong_to_nobody() -> None:
+    assert key_of("longhaul/saved/what/") is None
+    assert attempt_of("main#a", "longhaul/saved/main!a/what") is None
+
+
+@pytest.mark.parametrize("place", ["../1-1/1/", "1-1/", "/1-1/1/", "1-1/1", "1-1/1/../", "x"])
+def test_a_record_names_nothing_outside_of_its_job(place: str) -> None:
+    with pytest.raises(ValidationError):
+        stored(place=place)
+    with pytest.raises(ValidationError):
+        FolderFile(object=f"{place}0/..", size=1, sha256="0" * 64)
+
+
+def test_a_record_knows_the_objects_that_it_names() -> None:
+    part = stored(files=(SavedFile(path="day=1/a.parquet", size=3),))
+    file = FolderFile(object="1-2/4/0", size=5, sha256="0" * 64)
+    found = record(
+        parts={".": {"a": part}},
+        checkpoints={"c": stored(place="1-1/2/", files=(SavedFile(path="b", size=1),))},
+        folders={"model": SavedFolder(made_by="code c", files={"x": file, "y": file})},
+    )
+    assert found.objects == {"1-1/1/day=1/a.parquet": 3, "1-1/2/b": 1, "1-2/4/0": 5}
+    assert found.size_bytes == 9
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({}, None),
+        ({"code": "other"}, None),  # asked for each thing
+        ({"fingerprint": "other"}, "the request is another one"),
+        ({"spark": "4.0.0"}, "it was stored by Spark 4.0.0, and this is 4.1.0"),
+        ({"reads": {"trips": "others"}}, "input 'trips' has changed since"),
+        ({"reads": {}}, "input 'trips' has changed since"),
+        ({"reads": {"trips": "etags", "more": "x"}}, "input 'more' has changed since"),
+    ],
+)
+def test_a_record_is_of_use_for_the_same_work_alone(
+    changes: dict[str, Any], why: str | None
+) -> None:
+    assert why_not(record(**changes), WORK) == why
+
+
+@pytest.mark.parametrize(
+    ("state", "owed", "after", "decision"),
+    [
+        (State.RUNNING, (), 99 * DAY, "keep"),
+        (State.RELEASED, (), 99 * DAY, "keep"),
+        (State.SUCCEEDED, (Owed.PUBLISH, Owed.DELETE), 99 * DAY, "keep"),
+        (State.SUCCEEDED, (Owed.DELETE,), 0 * DAY, "remove"),
+        (State.CANCELLED, (Owed.DELETE,), 0 * DAY, "remove"),
+        (State.DEAD, (), 15 * DAY - timedelta(seconds=1), "keep"),
+        (State.DEAD, (), 15 * DAY, "remove"),
+    ],
+)
+def test_what_is_stored_stays_while_an_attempt_may_need_it(
+    state: State, owed: tuple[Owed, ...], after: timedelta, decision: str
+) -> None:
+    row = replace(running(), state=state, owed=owed, settled_at=NOW)
+    assert decide_saved(row, NOW + after) == decision
+
+
+def test_what_a_job_without_a_row_has_stored_is_removed() -> None:
+    assert decide_saved(None, NOW) == "remove"
+
+
+def dead(**changes: Any) -> Lease:
+    values = {"state": State.DEAD, "settled_attempt": 1, "settled_at": NOW}
+    values |= {"saved_ref": "record", "saved_at": NOW, "saved_bytes": 9}
+    return changed(running(), **{**values, **changes})
+
+
+def again(row: Lease, at: datetime = NOW + DAY, **request: Any) -> Lease:
+    asked = JobRequest.model_validate({**BODY, **request})
+    sent = message(message_id="m-2", sent_at=at, first_sent_at=at, received_at=at, request=asked)
+    return new_run(row, sent, stage(), LeaseSettings(), at)
+
+
+def test_a_redrive_goes_on_from_what_is_stored() -> None:
+    row = again(dead())
+    assert (row.saved_ref, row.saved_at, row.saved_bytes) == ("record", NOW, 9)
+    assert (row.attempt.resumes, row.has_saved) == ("record", False)
+
+
+@pytest.mark.parametrize(
+    ("row", "at", "request_"),
+    [
+        (dead(), NOW + DAY, {"afresh": True}),
+        (dead(), NOW + DAY, {"params": {"limit": 1}}),
+        (dead(), NOW + KEPT_FOR_REDRIVE, {}),
+        (dead(state=State.CANCELLED), NOW + DAY, {}),
+        (dead(state=State.SUCCEEDED), NOW + DAY, {}),
+    ],
+    ids=["afresh", "other work", "too late", "after a cancel", "after a success"],
+)
+def test_a_run_begins_with_nothing(row: Lease, at: datetime, request_: dict[str, Any]) -> None:
+    found = again(row, at, **request_)
+    assert (found.saved_ref, found.saved_at, found.saved_bytes) == (None, None, 0)
+    assert found.attempt.resumes is None
+
+
+def test_the_last_moment_of_a_redrive_finds_what_is_stored() -> None:
+    assert again(dead(), NOW + KEPT_FOR_REDRIVE - timedelta(seconds=1)).saved_ref == "record"
+
+
+def test_afresh_is_about_the_way_and_not_about_the_work() -> None:
+    plain, afresh = (JobRequest.model_validate({**BODY, "afresh": each}) for each in (False, True))
+    assert plain.fingerprint() == afresh.fingerprint()
+    # So the same message, sent with it after the end of the run, is no conflict.
+    claim = decide_claim(
+        dead(),
+        message(message_id="m-2", sent_at=NOW + DAY, first_sent_at=NOW + DAY, request=afresh),
+        stage(),
+        LeaseSettings(),
+        NOW + DAY,
+    )
+    assert isinstance(claim, Claim)
+    assert claim.lease.saved_ref is None
+
+
+def settled(row: Lease, kind: OutcomeClass, why: str = "why") -> Lease:
+    row = replace(row, state=State.RUNNING)
+    timing, rng = LeaseSettings(), random.Random(1)
+    return after_verdict(row, Verdict(kind, why), stage(), timing, NOW, rng).lease
+
+
+def next_of(row: Lease) -> Lease:
+    return next_attempt(row, None, LeaseSettings(), NOW)
+
+
+SAVED = changed(running(), saved_ref="record-2", resumes="record-1", task_arn="arn:task")
+"""It has stored something new."""
+STUCK = changed(running(), saved_ref="record-1", resumes="record-1", task_arn="arn:task")
+"""It has not."""
+
+
+def test_the_next_attempt_resumes_what_is_stored() -> None:
+    row = next_of(settled(SAVED, OutcomeClass.FAILED))
+    assert (row.attempt.resumes, row.saved_ref, row.has_saved) == ("record-2", "record-2", False)
+
+
+def test_an_interruption_after_something_new_is_not_counted() -> None:
+    row = SAVED
+    for n in range(1, MAX_RESUMPTIONS + 1):
+        row = settled(changed(row, resumes="record-1"), OutcomeClass.INTERRUPTED)
+        assert (row.state, row.interruptions, row.resumptions) == (State.RELEASED, 0, n)
+    row = settled(changed(row, resumes="record-1"), OutcomeClass.INTERRUPTED)
+    assert (row.interruptions, row.resumptions) == (1, MAX_RESUMPTIONS)
+
+
+def test_a_job_that_stores_something_stays_on_spot() -> None:
+    row = replace(
+        SAVED,
+        execution_input=SAVED.input.model_copy(
+            update={"capacity": "FARGATE_SPOT"}
+        ).model_dump_json(),
+    )
+    for _ in range(20):
+        row = next_of(settled(changed(row, resumes="record-1"), OutcomeClass.INTERRUPTED))
+        assert row.input.capacity == "FARGATE_SPOT"
+
+
+@pytest.mark.parametrize("row", [STUCK, running(task_arn="arn:task")], ids=["old", "nothing"])
+def test_an_interruption_without_anything_new_counts(row: Lease) -> None:
+    after = settled(row, OutcomeClass.INTERRUPTED)
+    assert (after.interruptions, after.resumptions) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("size", "timeout_s", "row", "failures"),
+    [
+        ("tiny", 840, SAVED, 0),
+        ("tiny", 840, STUCK, 1),
+        ("tiny", 60, SAVED, 1),
+        ("small", 840, SAVED, 1),
+    ],
+)
+def test_a_tiny_job_at_the_end_of_the_longest_invocation_goes_on(
+    size: str, timeout_s: int, row: Lease, failures: int
+) -> None:
+    execution = row.input.model_copy(update={"size": size, "timeout_s": timeout_s})
+    row = replace(row, execution_input=execution.model_dump_json())
+    after = settled(row, OutcomeClass.TIMED_OUT)
+    assert (after.state, after.failures) == (State.RELEASED, failures)
+
+
+def test_two_equal_failures_from_the_same_record_begin_afresh_once() -> None:
+    row = replace(STUCK, max_attempts=2)
+    first = settled(row, OutcomeClass.FAILED)
+    assert (first.saved_ref, first.started_afresh) == ("record-1", False)
+    second = settled(next_of(first), OutcomeClass.FAILED)
+    # Although it was the last attempt.
+    assert (second.state, second.failures, second.started_afresh) == (State.RELEASED, 2, True)
+    assert (second.saved_ref, second.saved_at, second.saved_bytes) == (None, None, 0)
+    third = settled(next_of(second), OutcomeClass.FAILED)
+    assert third.state is State.DEAD
+
+
+@pytest.mark.parametrize(
+    ("second", "kind", "why"),
+    [
+        ({}, OutcomeClass.FAILED, "other"),
+        ({}, OutcomeClass.OUT_OF_MEMORY, "why"),
+        ({"saved_ref": "record-2"}, OutcomeClass.FAILED, "why"),
+        ({"started_afresh": True}, OutcomeClass.FAILED, "why"),
+    ],
+    ids=["another error", "another class", "something new", "it began afresh before"],
+)
+def test_other_failures_leave_what_is_stored(
+    second: dict[str, Any], kind: OutcomeClass, why: str
+) -> None:
+    first = settled(replace(STUCK, max_attempts=9), OutcomeClass.FAILED)
+    after = settled(replace(next_of(first), **second), kind, why)
+    assert after.saved_ref is not None
+
+
+def test_an_interruption_between_two_equal_failures_hides_nothing() -> None:
+    row = settled(replace(STUCK, max_attempts=9), OutcomeClass.FAILED)
+    row = settled(next_of(row), OutcomeClass.INTERRUPTED)
+    row = settled(next_of(row), OutcomeClass.FAILED)
+    assert row.started_afresh
+
+
+def test_a_permanent_failure_is_the_last() -> None:
+    row = settled(replace(STUCK, max_attempts=9), OutcomeClass.PERMANENT)
+    assert row.state is State.DEAD
