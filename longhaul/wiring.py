@@ -25,7 +25,7 @@ from longhaul.adapters.lazy_tables import publisher_of, tables_of
 from longhaul.adapters.notices import AwsNotices
 from longhaul.adapters.publisher import S3Publisher
 from longhaul.adapters.s3 import S3Requests
-from longhaul.adapters.saved import S3SavedWork
+from longhaul.adapters.saved_work import S3SavedWork
 from longhaul.adapters.sqs import SqsQueue
 from longhaul.adapters.stepfunctions import SfnExecutions
 from longhaul.adapters.tasks import AllTasks

@@ -137,7 +137,7 @@ def after_verdict(
     if _is_cut_off(lease, verdict) and lease.has_saved and lease.resumptions < MAX_RESUMPTIONS:
         # The next attempt goes on from what it has stored: nothing is counted against the job.
         row = replace(row, resumptions=lease.resumptions + 1)
-        return _released(row, verdict, retry.back_off_s(0, timing, rng), timing, now)
+        return _released(row, verdict, backoff.back_off_s(0, timing, rng), timing, now)
     grown = _next_size(lease.input, stage.limits.max_size)
     if verdict.kind is OutcomeClass.OUT_OF_DISK and grown == lease.input:
         text = f"{_no_larger_disk(lease.input)} ({verdict.detail})"

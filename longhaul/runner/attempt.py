@@ -19,7 +19,7 @@ import pyspark
 from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import JsonValue
 
-from longhaul.adapters.saved import S3SavedWork
+from longhaul.adapters.saved_work import S3SavedWork
 from longhaul.domain import transitions
 from longhaul.domain.durations import parse_duration_s
 from longhaul.domain.errors import LeaseChangedError, PermanentJobError

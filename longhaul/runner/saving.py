@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import JsonValue
 
-from longhaul.adapters.saved import S3SavedWork
+from longhaul.adapters.saved_work import S3SavedWork
 from longhaul.domain import transitions
 from longhaul.domain.errors import LeaseChangedError, NotDeletedError, PermanentJobError
 from longhaul.domain.lease import AttemptId

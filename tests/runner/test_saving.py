@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
 
 from longhaul.adapters.publisher import S3Publisher, read_manifest
-from longhaul.adapters.saved import S3SavedWork
+from longhaul.adapters.saved_work import S3SavedWork
 from longhaul.domain import transitions
 from longhaul.domain.claim import Claim, next_attempt
 from longhaul.domain.lease import Lease, State
