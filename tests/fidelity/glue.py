@@ -4,7 +4,7 @@ from typing import Any
 
 from tests.contract.conftest import Aws
 from tests.contract.refusals import code_of
-from tests.fidelity.rule import Rule
+from tests.fidelity.rule import Repair, Rule
 
 
 def catalog(aws: Aws) -> Any:
@@ -83,13 +83,40 @@ def read_of_a_missing_table(aws: Aws) -> str:
     return code_of(lambda: glue.get_table(DatabaseName="lake", Name="flights"))
 
 
+def update_without_a_version(aws: Aws) -> str:
+    glue = with_table(aws)
+    update(glue, "new")
+    return str(found(glue)["Parameters"]["metadata_location"])
+
+
+def update_of_a_version_of_a_missing_table(aws: Aws) -> str:
+    return update(catalog(aws), "new", VersionId="1")
+
+
 RULES = [
     Rule(update_of_the_current_version, "new", "API_UpdateTable"),
-    Rule(update_of_an_older_version, "ConcurrentModificationException", "API_UpdateTable"),
-    Rule(table_after_an_update_of_an_older_version, "new", "API_UpdateTable"),
+    Rule(
+        update_of_an_older_version,
+        "ConcurrentModificationException",
+        "API_UpdateTable",
+        repair=Repair("glue_versions", "ok"),
+    ),
+    Rule(
+        table_after_an_update_of_an_older_version,
+        "new",
+        "API_UpdateTable",
+        repair=Repair("glue_versions", "newer"),
+    ),
     Rule(update_of_a_missing_table, "EntityNotFoundException", "API_UpdateTable"),
-    Rule(version_before_an_update_that_skips_the_archive, "gone", "API_UpdateTable"),
+    Rule(
+        version_before_an_update_that_skips_the_archive,
+        "gone",
+        "API_UpdateTable",
+        repair=Repair("glue_versions", "kept"),
+    ),
     Rule(creation_of_a_table_that_is_there, "AlreadyExistsException", "API_CreateTable"),
     Rule(creation_in_a_missing_database, "EntityNotFoundException", "API_CreateTable"),
     Rule(read_of_a_missing_table, "EntityNotFoundException", "API_GetTable"),
+    Rule(update_without_a_version, "new", "API_UpdateTable"),
+    Rule(update_of_a_version_of_a_missing_table, "EntityNotFoundException", "API_UpdateTable"),
 ]

@@ -81,7 +81,7 @@ def _section(service: str) -> str:
     rows = [head, ["---"] * len(head)]
     for rule in RULES[service]:
         answers = [_text(getattr(rule, engine)) for engine in engines]
-        rows.append([rule.name.capitalize(), _text(rule.aws), *answers, rule.source])
+        rows.append([_title(rule), _text(rule.aws), *answers, rule.source])
     table = [f"| {' | '.join(row)} |" for row in rows]
     notes = [
         fill(
@@ -102,10 +102,14 @@ def _notes(service: str) -> Iterator[str]:
             yield f"No {engine}: {LACKING[engine][service]}"
     for rule in RULES[service]:
         if rule.why:
-            yield f"{rule.name.capitalize()}: {rule.why}"
+            yield f"{_title(rule)}: {rule.why}"
         if rule.repair:
             stock = _text(rule.repair.stock)
-            yield f"{rule.name.capitalize()}: stock moto answers {stock} (`{rule.repair.module}`)"
+            yield f"{_title(rule)}: stock moto answers {stock} (`{rule.repair.module}`)"
+
+
+def _title(rule: Rule) -> str:
+    return rule.name[:1].upper() + rule.name[1:]
 
 
 def _text(answer: Answer | None) -> str:

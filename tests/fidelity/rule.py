@@ -63,7 +63,8 @@ class Rule:
     @property
     def name(self) -> str:
         """The rule in words."""
-        return self.probe.__name__.replace("_", " ")
+        name = self.probe.__name__
+        return name.replace("_", " ") if name.isidentifier() else name
 
     def expected(self, engine: str) -> tuple[str, ...]:
         """The answers that the engine `fake`, `embedded`, `oracle` or `stock` may give."""

@@ -1,5 +1,6 @@
 """Rules of S3: conditional writes, listings and deletions."""
 
+from io import BytesIO
 from typing import Any
 
 from tests.contract.conftest import Aws
@@ -119,6 +120,33 @@ def order_of_listed_keys(aws: Aws) -> str:
     return ", ".join(each["Key"] for each in [*page["Contents"], *rest["Contents"]])
 
 
+def put_with_the_etag_of_a_replaced_object(aws: Aws) -> str:
+    s3 = bucket(aws)
+    first = s3.put_object(Bucket="data", Key="a", Body=b"1")["ETag"]
+    s3.put_object(Bucket="data", Key="a", Body=b"2", IfMatch=first)
+    code = put(s3, IfMatch=first)
+    return f"{code}, {s3.get_object(Bucket='data', Key='a')['Body'].read().decode()}"
+
+
+def object_read_by_line(aws: Aws) -> str:
+    s3 = bucket(aws)
+    s3.put_object(Bucket="data", Key="a", Body=BytesIO(b"a\nb\n"), ContentType="text/plain")
+    found = s3.get_object(Bucket="data", Key="a")
+    lines = [line.decode() for line in found["Body"].iter_lines()]
+    return f"{', '.join(lines)}: {found['ContentLength']} bytes, {found['ContentType']}"
+
+
+def deletion_of_1001_keys(aws: Aws) -> str:
+    s3 = bucket(aws)
+    keys = [{"Key": f"a{n}"} for n in range(1001)]
+    return code_of(lambda: s3.delete_objects(Bucket="data", Delete={"Objects": keys}))
+
+
+def listing_of_a_missing_bucket(aws: Aws) -> str:
+    listed = aws.client("s3").list_objects_v2
+    return code_of(lambda: listed(Bucket="missing"))
+
+
 VERSIONS = "The fakes keep no versions. Conditions and reads see the newest version alone"
 RULES = [
     Rule(
@@ -222,4 +250,15 @@ RULES = [
             "2026-02",
         ),
     ),
+    Rule(put_with_the_etag_of_a_replaced_object, "PreconditionFailed, 2", "conditional-writes"),
+    Rule(object_read_by_line, "a, b: 4 bytes, text/plain", "API_GetObject"),
+    Rule(
+        deletion_of_1001_keys,
+        "MalformedXML",
+        "API_DeleteObjects",
+        embedded="ok",
+        oracle="ok",
+        why="Neither counts keys. Longhaul deletes a thousand at most",
+    ),
+    Rule(listing_of_a_missing_bucket, "NoSuchBucket", "API_ListObjectsV2"),
 ]

@@ -2,9 +2,11 @@
 
 from typing import Any
 
+from botocore.exceptions import ClientError
+
 from tests.contract.conftest import Aws
 from tests.contract.refusals import code_of
-from tests.fidelity.rule import Rule, recorded
+from tests.fidelity.rule import Repair, Rule, recorded
 from tests.fidelity.s3 import bucket
 
 UNCHECKED = "moto does not look at the checksums of parts; the fakes do"
@@ -26,8 +28,12 @@ def upload(aws: Aws, **more: Any) -> tuple[Any, dict[str, Any], dict[str, Any]]:
 
 def upload_completed_twice(aws: Aws) -> str:
     s3, named, completion = upload(aws, ChecksumAlgorithm="CRC32")
-    s3.complete_multipart_upload(**named, **completion)
-    return code_of(lambda: s3.complete_multipart_upload(**named, **completion))
+    first = s3.complete_multipart_upload(**named, **completion)["ETag"]
+    try:
+        again = s3.complete_multipart_upload(**named, **completion)["ETag"]
+    except ClientError as error:
+        return str(error.response["Error"]["Code"])
+    return "the same ETag" if again == first else "another ETag"
 
 
 def upload_completed_again_after_its_object_was_deleted(aws: Aws) -> str:
@@ -152,10 +158,58 @@ def etag_of_an_object_in_two_parts(aws: Aws) -> str:
     return "…" + str(done["ETag"]).strip('"')[32:]
 
 
+def object_before_its_upload_is_completed(aws: Aws) -> str:
+    s3, _, _ = upload(aws)
+    return code_of(lambda: s3.head_object(Bucket="data", Key="a"))
+
+
+def object_of_a_completed_upload(aws: Aws) -> str:
+    s3, named, completion = upload(aws, ChecksumAlgorithm="CRC32", Metadata={"kind": "t"})
+    s3.complete_multipart_upload(**named, **completion)
+    head = s3.head_object(Bucket="data", Key="a")
+    left = s3.list_multipart_uploads(Bucket="data").get("Uploads", [])
+    return f"{head['ContentLength']} byte, {head['Metadata']['kind']}, {len(left)} uploads"
+
+
+def upload_aborted_twice(aws: Aws) -> str:
+    s3, named, _ = upload(aws)
+    s3.abort_multipart_upload(**named)
+    return code_of(lambda: s3.abort_multipart_upload(**named))
+
+
+def part_of_a_completed_upload(aws: Aws) -> str:
+    s3, named, completion = upload(aws, ChecksumAlgorithm="CRC32")
+    s3.complete_multipart_upload(**named, **completion)
+    return code_of(lambda: s3.upload_part(**named, PartNumber=2, Body=b"x"))
+
+
+def upload_aborted_under_another_key(aws: Aws) -> str:
+    s3, named, _ = upload(aws)
+    return code_of(lambda: s3.abort_multipart_upload(**named | {"Key": "b"}))
+
+
+def upload_completed_with_an_empty_list_of_parts(aws: Aws) -> str:
+    s3, named, _ = upload(aws)
+    return code_of(lambda: s3.complete_multipart_upload(**named, MultipartUpload={"Parts": []}))
+
+
+def part_number_of_10_001(aws: Aws) -> str:
+    s3, named, _ = upload(aws)
+    return code_of(lambda: s3.upload_part(**named, PartNumber=10_001, Body=b"x"))
+
+
+def upload_completed_after_a_refused_completion(aws: Aws) -> str:
+    s3, named, completion = upload(aws, ChecksumAlgorithm="CRC32")
+    unknown = [{"PartNumber": 2, "ETag": '"d41d8cd98f00b204e9800998ecf8427e"'}]
+    code_of(lambda: s3.complete_multipart_upload(**named, MultipartUpload={"Parts": unknown}))
+    before = code_of(lambda: s3.head_object(Bucket="data", Key="a"))
+    return f"{before}, {code_of(lambda: s3.complete_multipart_upload(**named, **completion))}"
+
+
 RULES = [
     Rule(
         upload_completed_twice,
-        "ok",
+        "the same ETag",
         f"{COMPLETE}; recorded by LocalStack",
         oracle="NoSuchUpload",
         why="LocalStack forgets an upload that it has completed. The 200 says nothing about the"
@@ -198,11 +252,13 @@ RULES = [
         part_of_an_unknown_upload,
         "NoSuchUpload",
         recorded("s3/test_s3.py::test_multipart_no_such_upload", "2026-02"),
+        repair=Repair("s3_uploads", "500"),
     ),
     Rule(
         completion_of_an_aborted_upload,
         "NoSuchUpload",
         recorded("s3/test_s3.py::test_multipart_no_such_upload", "2026-02"),
+        repair=Repair("s3_uploads", "500"),
     ),
     Rule(
         part_number_of_zero,
@@ -259,4 +315,24 @@ RULES = [
         embedded="a, a, b",
         why="moto lists every upload on one page",
     ),
+    Rule(object_before_its_upload_is_completed, "404", COMPLETE),
+    Rule(object_of_a_completed_upload, "1 byte, t, 0 uploads", COMPLETE),
+    Rule(upload_aborted_twice, "NoSuchUpload", "API_AbortMultipartUpload"),
+    Rule(part_of_a_completed_upload, "NoSuchUpload", "API_UploadPart"),
+    Rule(
+        upload_aborted_under_another_key,
+        "NoSuchUpload",
+        "API_AbortMultipartUpload",
+        embedded="ok",
+        why="moto looks at the id alone",
+    ),
+    Rule(
+        upload_completed_with_an_empty_list_of_parts,
+        "MalformedXML",
+        COMPLETE,
+        oracle="InvalidRequest",
+        why="LocalStack takes it as no list",
+    ),
+    Rule(part_number_of_10_001, "InvalidArgument", "API_UploadPart"),
+    Rule(upload_completed_after_a_refused_completion, "404, ok", COMPLETE),
 ]

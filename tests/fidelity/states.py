@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.contract.conftest import Aws
 from tests.fidelity.machines import CALL, execute
-from tests.fidelity.rule import Rule, recorded
+from tests.fidelity.rule import NOT_ASKED, Repair, Rule, recorded
 from tests.simulation.conformance.scripts import Raises
 
 CATCH = {"ErrorEquals": ["States.ALL"], "ResultPath": "$.error", "Next": "Done"}
@@ -149,6 +149,69 @@ def execution_name_in_the_context_object(aws: Aws) -> str:
     return str(execute(aws, {"Call": {**CALL, "Parameters": parameters}}, {}).payloads[0]["x"])
 
 
+def wait_of_a_text(aws: Aws) -> str:
+    return execute(aws, {"Wait": WAIT}, {"s": "15"}).end
+
+
+def wait_of_null(aws: Aws) -> str:
+    return execute(aws, {"Wait": WAIT}, {"s": None}).end
+
+
+def cause_path_to_null(aws: Aws) -> str:
+    fail = {"Type": "Fail", "Error": "Bad", "CausePath": "$.why"}
+    return execute(aws, {"Fail": fail}, {"why": None}).end
+
+
+def timeout_path_to_zero(aws: Aws) -> str:
+    return timeout_from_input(aws, 0)
+
+
+def timeout_path_to_a_text(aws: Aws) -> str:
+    return timeout_from_input(aws, "1")
+
+
+def timeout_path_to_one_second(aws: Aws) -> str:
+    return timeout_from_input(aws, 1)
+
+
+def timeout_from_input(aws: Aws, timeout_s: object) -> str:
+    call = {key: value for key, value in CALL.items() if key != "TimeoutSeconds"}
+    states = {"Call": {**call, "TimeoutSecondsPath": "$.t"}}
+    return execute(aws, states, {"t": timeout_s}, function=lambda _: None).end
+
+
+LONG = {"Type": "Wait", "Seconds": 600, "End": True}
+
+
+def caught(aws: Aws, failing: dict[str, Any], *errors: str, **given: str) -> str:
+    """The end of a Parallel state with a failing branch and one that waits."""
+    catch = [{"ErrorEquals": list(errors), "ResultPath": "$.error", "Next": "Done"}]
+    states = {"Both": branches(failing, LONG, Catch=catch), "Done": DONE}
+    ended = execute(aws, states, given, function=lambda _: None)
+    if ended.end == "SUCCEEDED":
+        error = ended.output["error"]
+        return f"caught {error['Error']}, {error['Cause']}"
+    return ended.end
+
+
+def timeout_of_a_branch_in_a_catch(aws: Aws) -> str:
+    return caught(aws, {**CALL, "TimeoutSeconds": 1}, "States.Timeout")
+
+
+def error_of_a_branch_with_a_cause_from_the_input(aws: Aws) -> str:
+    fail = {"Type": "Fail", "Error": "Bad", "CausePath": "$.why"}
+    return caught(aws, fail, "Worse", "Bad", why="no luck")
+
+
+def error_of_a_branch_that_no_catch_names(aws: Aws) -> str:
+    return caught(aws, FAIL, "Worse")
+
+
+def runtime_error_of_a_branch_under_a_catch_of_all(aws: Aws) -> str:
+    return caught(aws, {"Type": "Wait", "SecondsPath": "$.why", "End": True}, "States.ALL", why="x")
+
+
+ERRORS = "concepts-error-handling"
 RULES = [
     Rule(
         error_and_cause_of_a_fail_state,
@@ -296,4 +359,34 @@ RULES = [
             "2023-11",
         ),
     ),
+    Rule(wait_of_a_text, "States.Runtime", "state-wait"),
+    Rule(wait_of_null, "States.Runtime", "state-wait"),
+    Rule(
+        cause_path_to_null,
+        "States.Runtime",
+        "state-fail",
+        embedded="Bad",
+        why="AWS wants a text. moto takes nothing as well, and Longhaul always names a cause",
+    ),
+    Rule(
+        timeout_path_to_zero,
+        "States.Runtime",
+        "state-task",
+        embedded="States.Timeout",
+        why="AWS wants a positive number. moto ends the task at once; a job's timeout is never 0",
+    ),
+    Rule(timeout_path_to_a_text, "States.Runtime", "state-task"),
+    Rule(timeout_path_to_one_second, "States.Timeout", "state-task"),
+    Rule(
+        timeout_of_a_branch_in_a_catch,
+        "caught States.Timeout, ",
+        ERRORS,
+        fake=NOT_ASKED,
+        why="The simulation's interpreter refuses a Catch that names an error of Step Functions,"
+        " since Longhaul's definition has none",
+        repair=Repair("sfn_errors", "States.Runtime"),
+    ),
+    Rule(error_of_a_branch_with_a_cause_from_the_input, "caught Bad, no luck", ERRORS),
+    Rule(error_of_a_branch_that_no_catch_names, "Bad", ERRORS),
+    Rule(runtime_error_of_a_branch_under_a_catch_of_all, "States.Runtime", ERRORS),
 ]

@@ -6,7 +6,7 @@ from tests.builders import MACHINE
 from tests.contract.conftest import Aws
 from tests.contract.refusals import code_of
 from tests.fidelity.machines import ROLE_ARN
-from tests.fidelity.rule import Rule, recorded
+from tests.fidelity.rule import Repair, Rule, recorded
 
 WAITING = '{"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 600, "End": true}}}'
 
@@ -89,11 +89,78 @@ def description_of_a_missing_execution(aws: Aws) -> str:
     return code_of(lambda: sfn.describe_execution(executionArn=missing))
 
 
+def execution_started_again_with_a_space_less_in_its_input(aws: Aws) -> str:
+    sfn, arn = machine(aws, WAITING)
+    sfn.start_execution(stateMachineArn=arn, name="a", input='{"b": 1}')
+    return code_of(lambda: sfn.start_execution(stateMachineArn=arn, name="a", input='{"b":1}'))
+
+
+def execution_name_with_a_space(aws: Aws) -> str:
+    sfn, arn = machine(aws)
+    return code_of(lambda: sfn.start_execution(stateMachineArn=arn, name="a b", input="{}"))
+
+
+def execution_name_with_a_slash(aws: Aws) -> str:
+    sfn, arn = machine(aws)
+    return code_of(lambda: sfn.start_execution(stateMachineArn=arn, name="a/b", input="{}"))
+
+
+def execution_name_with_punctuation(aws: Aws) -> str:
+    sfn, arn = machine(aws, WAITING)
+    return code_of(lambda: sfn.start_execution(stateMachineArn=arn, name="main-a_1.2", input="{}"))
+
+
+def longest_name_and_input_of_an_execution(aws: Aws) -> str:
+    sfn, arn = machine(aws, WAITING)
+    longest = {"name": "a" * 80, "input": f'"{"x" * 262_142}"'}
+    return code_of(lambda: sfn.start_execution(stateMachineArn=arn, **longest))
+
+
+def description_of_a_stopped_execution(aws: Aws) -> str:
+    sfn, arn = machine(aws, WAITING)
+    started = sfn.start_execution(stateMachineArn=arn, name="a", input="{}")["executionArn"]
+    sfn.stop_execution(executionArn=started, error="Operator", cause="by hand")
+    shown = sfn.describe_execution(executionArn=started)
+    return f"{shown['status']}: {shown.get('error')}, {shown.get('cause')}"
+
+
+def second_stop_of_an_execution(aws: Aws) -> str:
+    sfn, arn = machine(aws, WAITING)
+    started = sfn.start_execution(stateMachineArn=arn, name="a", input="{}")["executionArn"]
+    sfn.stop_execution(executionArn=started, error="first")
+    sfn.stop_execution(executionArn=started, error="second")
+    return str(sfn.describe_execution(executionArn=started)["error"])
+
+
+def executions_listed_by_status_and_in_pages(aws: Aws) -> str:
+    sfn, arn = machine(aws, WAITING)
+    started = []
+    for name in ("a", "b", "c", "d"):
+        answer = sfn.start_execution(stateMachineArn=arn, name=name, input="{}")
+        started.append(answer["executionArn"])
+        aws.clock.sleep(0.01)
+    sfn.stop_execution(executionArn=started[0])
+    pages = sfn.get_paginator("list_executions").paginate(
+        stateMachineArn=arn, statusFilter="RUNNING", maxResults=2
+    )
+    return ", then ".join(" ".join(each["name"] for each in page["executions"]) for page in pages)
+
+
 START = "API_StartExecution"
 RULES = [
-    Rule(execution_name_with_a_hash_sign, "InvalidName", START),
-    Rule(execution_name_of_81_characters, "ValidationException", START),
-    Rule(execution_input_beyond_256_kib, "ValidationException", START),
+    Rule(execution_name_with_a_hash_sign, "InvalidName", START, repair=Repair("sfn_limits", "ok")),
+    Rule(
+        execution_name_of_81_characters,
+        "ValidationException",
+        START,
+        repair=Repair("sfn_limits", "ok"),
+    ),
+    Rule(
+        execution_input_beyond_256_kib,
+        "ValidationException",
+        START,
+        repair=Repair("sfn_limits", "ok"),
+    ),
     Rule(execution_started_again_after_its_stop, "ExecutionAlreadyExists", START),
     Rule(
         execution_started_again_with_the_same_input_while_it_runs,
@@ -109,6 +176,7 @@ RULES = [
         input_that_is_no_json,
         "InvalidExecutionInput",
         recorded("stepfunctions/v2/test_sfn_api.py::test_invalid_start_execution_input", "2023-06"),
+        repair=Repair("sfn_limits", ""),
     ),
     Rule(
         stop_of_an_execution_that_does_not_exist,
@@ -142,4 +210,12 @@ RULES = [
             "2024-03",
         ),
     ),
+    Rule(execution_started_again_with_a_space_less_in_its_input, "ExecutionAlreadyExists", START),
+    Rule(execution_name_with_a_space, "InvalidName", START, repair=Repair("sfn_limits", "ok")),
+    Rule(execution_name_with_a_slash, "InvalidName", START, repair=Repair("sfn_limits", "ok")),
+    Rule(execution_name_with_punctuation, "ok", START),
+    Rule(longest_name_and_input_of_an_execution, "ok", START),
+    Rule(description_of_a_stopped_execution, "ABORTED: Operator, by hand", "API_StopExecution"),
+    Rule(second_stop_of_an_execution, "first", "API_StopExecution"),
+    Rule(executions_listed_by_status_and_in_pages, "d c, then b", "API_ListExecutions"),
 ]

@@ -94,37 +94,6 @@ def test_of_two_updates_of_one_version_one_wins(glue: Any, *, repaired: bool) ->
     assert (current(glue)[0] == str(int(version) + 1)) is repaired
 
 
-def test_update_without_a_version_always_wins(glue: Any) -> None:
-    make(glue)
-
-    glue.update_table(DatabaseName="lake", TableInput=table(1))
-
-    assert current(glue)[1] == "1.json"
-
-
-def test_update_of_a_missing_table_is_refused(glue: Any) -> None:
-    with pytest.raises(ClientError) as refused:
-        glue.update_table(DatabaseName="lake", TableInput=table(1), VersionId="1")
-
-    assert error_code(refused.value) == "EntityNotFoundException"
-
-
-def test_version_that_was_skipped_is_not_archived(glue: Any, *, repaired: bool) -> None:
-    make(glue)
-
-    for number, skip in ((1, False), (2, True)):
-        glue.update_table(
-            DatabaseName="lake",
-            TableInput=table(number),
-            VersionId=current(glue)[0],
-            SkipArchive=skip,
-        )
-
-    listed = glue.get_table_versions(DatabaseName="lake", TableName="flights")["TableVersions"]
-    kept = [each["Table"]["Parameters"]["metadata_location"] for each in listed]
-    assert kept == (["0.json", "2.json"] if repaired else ["0.json", "1.json", "2.json"])
-
-
 def test_of_two_creations_at_once_one_wins(
     glue: Any, monkeypatch: pytest.MonkeyPatch, *, repaired: bool
 ) -> None:

@@ -47,11 +47,3 @@ def test_of_two_writers_of_an_absent_key_one_wins(
         won = sorted(pool.map(wins, range(2)))
 
     assert won == ([False, True] if repaired else [True, True])
-
-
-def test_replaced_object_is_not_replaced_again(s3: Any) -> None:
-    first = s3.put_object(Bucket="data", Key="key", Body=b"1")["ETag"]
-    s3.put_object(Bucket="data", Key="key", Body=b"2", IfMatch=first)
-
-    with pytest.raises(ClientError, match="PreconditionFailed"):
-        s3.put_object(Bucket="data", Key="key", Body=b"3", IfMatch=first)

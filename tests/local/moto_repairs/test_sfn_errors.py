@@ -1,5 +1,3 @@
-from collections.abc import Callable
-from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
@@ -7,89 +5,9 @@ import pytest
 from moto.stepfunctions.parser.asl.component.common.error_name.error_equals_decl import (
     ErrorEqualsDecl,
 )
-from moto.stepfunctions.parser.asl.component.state.exec.state_task import lambda_eval_utils
 
 from longhaul.local.moto_repairs import sfn_errors
-from tests.local.support import Moto, branch
-
-INVOKE = {
-    "Type": "Task",
-    "Resource": "arn:aws:states:::lambda:invoke",
-    "Parameters": {"FunctionName": "f"},
-}
-# A state that fails with each error, in moto's interpreter as on AWS.
-FAILING = {
-    "States.Timeout": {**INVOKE, "TimeoutSeconds": 1, "End": True},
-    "States.Runtime": {"Type": "Wait", "SecondsPath": "$.why", "End": True},
-    "Stalled": {"Type": "Fail", "Error": "Stalled", "CausePath": "$.why"},
-}
-
-
-def parallel(error: str, caught: list[str]) -> dict[str, Any]:
-    return {
-        "Both": {
-            "Type": "Parallel",
-            "Branches": [
-                branch(Failing=FAILING[error]),
-                branch(Waits={"Type": "Wait", "Seconds": 600, "End": True}),
-            ],
-            "Catch": [{"ErrorEquals": caught, "ResultPath": "$.error", "Next": "Caught"}],
-            "Next": "NotCaught",
-        },
-        "Caught": {"Type": "Pass", "End": True},
-        "NotCaught": {"Type": "Fail"},
-    }
-
-
-@pytest.fixture(autouse=True)
-def _function_that_takes_long(monkeypatch: pytest.MonkeyPatch) -> Any:
-    end = Event()
-    monkeypatch.setattr(
-        lambda_eval_utils, "_invoke_lambda_function", lambda **_kwargs: end.wait(30)
-    )
-    yield
-    end.set()
-
-
-def test_states_error_of_a_branch_is_caught_at_the_parallel(
-    moto: Moto, machine: Callable[..., Any], *, repaired: bool
-) -> None:
-    if repaired:
-        sfn_errors.apply(moto.patches)
-
-    end = machine(**parallel("States.Timeout", ["States.Timeout"])).run(why="because")
-
-    assert (end["status"] == "SUCCEEDED") is repaired
-
-
-def test_custom_error_of_a_branch_is_caught_under_its_name_with_its_cause(
-    moto: Moto, machine: Callable[..., Any]
-) -> None:
-    sfn_errors.apply(moto.patches)
-
-    end = machine(**parallel("Stalled", ["Cancelled", "Stalled", "Lost"])).run(why="no progress")
-
-    assert '"error": {"Error": "Stalled", "Cause": "no progress"}' in end["output"]
-
-
-def test_uncaught_error_fails_the_execution_under_its_name(
-    moto: Moto, machine: Callable[..., Any]
-) -> None:
-    sfn_errors.apply(moto.patches)
-
-    end = machine(**parallel("Stalled", ["Lost"])).run(why="because")
-
-    assert (end["status"], end["error"], end["cause"]) == ("FAILED", "Stalled", "because")
-
-
-def test_runtime_error_of_a_branch_is_not_caught_by_states_all(
-    moto: Moto, machine: Callable[..., Any]
-) -> None:
-    sfn_errors.apply(moto.patches)
-
-    end = machine(**parallel("States.Runtime", ["States.ALL"])).run(why="not a number")
-
-    assert (end["status"], end["error"]) == ("FAILED", "States.Runtime")
+from tests.local.support import Moto
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from threading import Barrier, Event
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
 from moto.stepfunctions.models import StateMachine
 from moto.stepfunctions.parser.asl.component.state.exec.state_task import lambda_eval_utils
 from moto.stepfunctions.parser.models import StepFunctionsParserBackend
@@ -40,21 +39,6 @@ def test_two_starts_at_once_are_one_execution(
         waiting.client.stop_execution(executionArn=execution["executionArn"])
 
     assert len(executions) == (1 if repaired else 2)
-
-
-def test_second_start_with_the_same_input_is_the_execution_that_runs(
-    moto: Moto, machine: Callable[..., Any]
-) -> None:
-    sfn_start_stop.apply(moto.patches)
-    waiting = machine(Wait=WAIT)
-    first = waiting.start(name="one", a=1)
-
-    assert waiting.start(name="one", a=1) == first
-    with pytest.raises(ClientError, match="ExecutionAlreadyExists"):
-        waiting.start(name="one", a=2)
-    waiting.client.stop_execution(executionArn=first)
-    with pytest.raises(ClientError, match="ExecutionAlreadyExists"):
-        waiting.start(name="one", a=1)
 
 
 def test_stop_takes_effect_at_once_and_keeps_error_and_cause(
@@ -116,15 +100,3 @@ def test_stop_just_after_the_start_is_not_lost(
 
     assert waiting.describe(waiting.start())["status"] == "ABORTED"
     assert statuses == ["RUNNING", "ABORTED"]
-
-
-def test_stop_of_an_ended_execution_changes_nothing(
-    moto: Moto, machine: Callable[..., Any]
-) -> None:
-    sfn_start_stop.apply(moto.patches)
-    passing = machine(Pass={"Type": "Pass", "End": True})
-    end = passing.end_of(execution := passing.start())
-
-    passing.client.stop_execution(executionArn=execution)
-
-    assert passing.describe(execution)["status"] == end["status"] == "SUCCEEDED"

@@ -1,7 +1,7 @@
 """The simulation and moto's repaired interpreter do the same with the same script.
 
-Each difference, where AWS's documentation or a recording agrees with the simulation, has a test of
-its own below.
+Each difference, where AWS's documentation or a recording agrees with the simulation, has a rule in
+`tests/fidelity`, or a test of its own below where a task belongs to it.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -241,22 +241,3 @@ def test_moto_has_no_aborted_states_and_calls_a_stopped_task_a_success(in_moto: 
 
     assert in_moto(script).steps["job"][-1] == "TaskSucceeded RunOnFargate"
     assert in_simulation.play(script).steps["job"][-1] == "TaskStateAborted RunOnFargate"
-
-
-def test_moto_accepts_a_kill_without_a_cause(in_moto: Play) -> None:
-    """AWS: CausePath "must select a field that contains a string value".
-
-    https://docs.aws.amazon.com/step-functions/latest/dg/state-fail.html
-    """
-    script = Script(beats=(beat("JobStalled", None, None),), end=None)
-
-    assert in_moto(script).status == "SUCCEEDED"
-    assert in_simulation.play(script).error == "States.Runtime"
-
-
-def test_moto_accepts_a_timeout_of_zero(in_moto: Play) -> None:
-    """AWS: TimeoutSecondsPath "must select fields whose values are positive integers". https://docs.aws.amazon.com/step-functions/latest/dg/state-task.html."""
-    script = Script(end=None, beats=(), settles=(RELEASED,), changes={"timeout_s": 0})
-
-    assert in_moto(script).error == "RELEASED"
-    assert in_simulation.play(script).error == "States.Runtime"

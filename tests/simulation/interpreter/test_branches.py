@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 from simulation.aws.stepfunctions.integration import Done
 from tests.simulation.interpreter.small_machines import (
     CALL,
@@ -14,19 +12,6 @@ from tests.simulation.interpreter.small_machines import (
     chain,
     parallel,
 )
-
-
-@pytest.mark.parametrize(
-    ("seconds", "waits"),
-    [(0, True), (15, True), (-1, False), (1.5, False), ("15", False), (None, False)],
-)
-def test_wait_from_the_input_is_a_whole_number(seconds: object, *, waits: bool) -> None:
-    world = (
-        World(chain(Wait={"Type": "Wait", "SecondsPath": "$.s", "End": True}))
-        .start({"s": seconds})
-        .run(20)
-    )
-    assert world.outcome[:2] == (("SUCCEEDED", None) if waits else ("FAILED", "States.Runtime"))
 
 
 def test_choice_compares_strings_only() -> None:

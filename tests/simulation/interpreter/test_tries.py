@@ -199,18 +199,6 @@ def test_timeout_never_stops_a_function() -> None:
     assert not world.calls[0].cancelled
 
 
-@pytest.mark.parametrize(
-    ("seconds", "error"), [(5, "States.Timeout"), (0, "States.Runtime"), ("5", "States.Runtime")]
-)
-def test_timeout_from_the_input_is_a_positive_number(seconds: object, error: str) -> None:
-    do = {
-        **{name: value for name, value in CALL.items() if name != "TimeoutSeconds"},
-        "TimeoutSecondsPath": "$.t",
-    }
-    world = World(chain(Do={**do, "End": True})).start({"t": seconds}).run(6)
-    assert world.end["error"] == error
-
-
 def test_accepted_job_of_a_sync_task_is_in_the_history() -> None:
     def answer(call: Call) -> None:
         call.tell(Submitted())
