@@ -130,3 +130,37 @@ def test_objects_are_listed_in_order_and_in_pages(s3: FakeS3) -> None:
         ["b/1", "b/2"],
         ["b/3"],
     ]
+
+
+def test_folders_are_listed_in_order_and_in_pages(s3: FakeS3) -> None:
+    for key in ("a/1", "b/x/1", "b/x/2", "b/y/1", "c/1"):
+        s3.put_object(Bucket="data", Key=key)
+    s3.page_size = 1
+
+    pages = list(
+        s3.get_paginator("list_objects_v2").paginate(Bucket="data", Prefix="b/", Delimiter="/")
+    )
+
+    assert [page.get("CommonPrefixes") for page in pages] == [
+        [{"Prefix": "b/x/"}],
+        [{"Prefix": "b/y/"}],
+    ]
+
+
+def test_a_part_is_copied_from_a_range_of_an_object(s3: FakeS3) -> None:
+    s3.put_object(Bucket="data", Key="saved/a", Body=b"abcdef")
+    upload = begin(s3)
+    source = {"Bucket": "data", "Key": "saved/a"}
+
+    def copy(key: str, of: str) -> dict[str, Any]:
+        return s3.upload_part_copy(
+            **upload, PartNumber=1, CopySource={**source, "Key": key}, CopySourceRange=of
+        )["CopyPartResult"]
+
+    with refused("NoSuchKey"):
+        copy("saved/b", "bytes=0-1")
+    with refused("InvalidRange"):
+        copy("saved/a", "bytes=4-6")
+    part_ = copy("saved/a", "bytes=1-3")
+    complete(s3, upload, {"PartNumber": 1, **part_})
+    assert s3.get_object(Bucket="data", Key="out/a")["Body"].read() == b"bcd"

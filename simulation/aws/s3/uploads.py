@@ -18,8 +18,12 @@ _MIN_PART_BYTES = 5 * 1024 * 1024
 
 
 def content_of(body: Any) -> bytes:
-    """The bytes of a Body argument: bytes, a string or a file."""
-    content = body.read() if hasattr(body, "read") else body
+    """The bytes of a Body argument: bytes, a string, or a file, which a second try sends again."""
+    content = body
+    if hasattr(body, "read"):
+        begin = body.tell()
+        content = body.read()
+        body.seek(begin)
     return content.encode() if isinstance(content, str) else bytes(content)
 
 
