@@ -8,7 +8,6 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from longhaul.adapters.log_format import LogFormat
-from longhaul.deadline import deadline
 from longhaul.dispatch import Dispatcher
 from longhaul.domain.message import Delivery, Message
 from longhaul.wiring import wiring
@@ -39,7 +38,7 @@ def handle(
 @logger.inject_lambda_context
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     dispatcher = build()
-    until = deadline(context.get_remaining_time_in_millis(), dispatcher.context.clock)
+    until = dispatcher.context.deadline(context.get_remaining_time_in_millis())
     return handle(event, dispatcher, until)
 
 

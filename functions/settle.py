@@ -8,7 +8,6 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from longhaul.adapters.log_format import LogFormat
-from longhaul.deadline import deadline
 from longhaul.domain.lease import ExecutionInput
 from longhaul.domain.verdict import Evidence
 from longhaul.log_context import about
@@ -45,6 +44,5 @@ def handle(
 @logger.inject_lambda_context
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, str]:
     settler = build()
-    return handle(
-        event, settler, deadline(context.get_remaining_time_in_millis(), settler.context.clock)
-    )
+    until = settler.context.deadline(context.get_remaining_time_in_millis())
+    return handle(event, settler, until)

@@ -8,7 +8,6 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from longhaul.adapters.log_format import LogFormat
-from longhaul.deadline import deadline
 from longhaul.sweep import Sweeper
 from longhaul.wiring import wiring
 
@@ -41,6 +40,5 @@ def handle(
 @logger.inject_lambda_context
 def lambda_handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     sweeper = build()
-    return handle(
-        event, sweeper, deadline(context.get_remaining_time_in_millis(), sweeper.context.clock)
-    )
+    until = sweeper.context.deadline(context.get_remaining_time_in_millis())
+    return handle(event, sweeper, until)

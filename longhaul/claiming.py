@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from aws_lambda_powertools import Logger
 
-from longhaul.batch import Batch, Known, Messages
+from longhaul.batch import Batch, Guard, Known, Messages
 from longhaul.context import Context
 from longhaul.domain import transitions
 from longhaul.domain.claim import Claim, claim_without_message, claimed_at
@@ -22,7 +22,6 @@ from longhaul.domain.lease import Lease, State
 from longhaul.domain.message import JobMessage
 from longhaul.domain.pace import Pace
 from longhaul.domain.turns import tenant_of
-from longhaul.guard import Guard
 from longhaul.log_context import about
 from longhaul.settings import Stage
 from longhaul.starting import Starter

@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from longhaul.ports import (
     Background,
@@ -21,6 +22,9 @@ from longhaul.ports import (
     Troubles,
 )
 from longhaul.settings import LeaseSettings, RuntimeSettings
+
+_MARGIN = timedelta(seconds=10)
+"""For the answer of an invocation, and for what is short and comes after the long work."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,3 +50,15 @@ class Context:
     @property
     def timing(self) -> LeaseSettings:
         return self.settings.lease
+
+    def deadline(self, remaining_ms: int) -> datetime:
+        """The time by which an invocation with `remaining_ms` left stops its long work.
+
+        A function that Lambda ends repeats what it did. What is left at the deadline is still in
+        the queue, or owed in its row, and another invocation goes on with it.
+        """
+        return self.clock.now() + timedelta(milliseconds=remaining_ms) - _MARGIN
+
+    def left_s(self, until: datetime | None) -> float | None:
+        """Seconds until then; None where nothing ends the work."""
+        return None if until is None else (until - self.clock.now()).total_seconds()

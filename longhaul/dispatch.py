@@ -15,10 +15,9 @@ from functools import partial
 
 from aws_lambda_powertools import Logger
 
-from longhaul.batch import Batch, Closed, Known, Messages
+from longhaul.batch import Batch, Closed, Guard, Known, Messages
 from longhaul.claiming import Claimer
 from longhaul.context import Context
-from longhaul.deadline import left_s
 from longhaul.domain import transitions
 from longhaul.domain.claim import (
     Cancelled,
@@ -41,7 +40,6 @@ from longhaul.domain.outcome import cancel_waiting
 from longhaul.domain.policy import check_policy
 from longhaul.domain.verdict import Evidence
 from longhaul.finish import Finisher
-from longhaul.guard import Guard
 from longhaul.lineage_check import LineageCheck
 from longhaul.log_context import about
 from longhaul.settings import Stage
@@ -89,7 +87,7 @@ class Dispatcher:
             self.context.background.run_all(
                 [partial(self._dispatch, deliveries, batch)],
                 at_once=1,
-                within_s=left_s(until, self.context.clock),
+                within_s=self.context.left_s(until),
             )
         except Exception:
             # Any error of a call for all of them, as in an outage, or the end of the time. The

@@ -16,7 +16,6 @@ from aws_lambda_powertools import Logger
 
 from longhaul.announcing import Announcer
 from longhaul.context import Context
-from longhaul.deadline import left_s
 from longhaul.domain import transitions
 from longhaul.domain.dead_letter import Reason, dead_letter, reason_of
 from longhaul.domain.errors import (
@@ -133,7 +132,7 @@ class Finisher:
             reopened = self.publication.reopen(lease)
         except LeaseChangedError as error:
             return self._changed(lease, error.current, until)
-        wait_s = left_s(reopened.retry_at, self.context.clock) or 0
+        wait_s = self.context.left_s(reopened.retry_at) or 0
         settled = self.settled(reopened, ceil(max(0, wait_s)), until)
         self.publication.discard(lease)
         return settled

@@ -1,19 +1,12 @@
-"""Joins settings, clients, adapters and use cases: the one place that does.
-
-Built once per process. Clients are made at their first call: a function makes only those that it
-uses.
-"""
+"""Joins settings, clients, adapters and use cases: the one place that does, once per process."""
 
 import random
 from collections.abc import Callable
 from functools import cache, cached_property
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-import boto3
-from botocore.config import Config
-
 from longhaul.adapters.background import Threads
+from longhaul.adapters.clients import NOTIFYING, PUBLISHING, Clients
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.dynamodb.index import DynamoIndex
 from longhaul.adapters.dynamodb.joins import DynamoJoins
@@ -30,7 +23,7 @@ from longhaul.adapters.sqs import SqsQueue
 from longhaul.adapters.stepfunctions import SfnExecutions
 from longhaul.adapters.tasks import AllTasks
 from longhaul.announcing import Announcer
-from longhaul.batch import Messages
+from longhaul.batch import Guard, Messages
 from longhaul.claiming import Claimer
 from longhaul.context import Context
 from longhaul.dispatch import Dispatcher
@@ -43,7 +36,6 @@ from longhaul.engines.fargate.ends import FARGATE
 from longhaul.engines.fargate.tasks import EcsTasks
 from longhaul.finish import Finisher
 from longhaul.giving_up import GivingUp
-from longhaul.guard import Guard
 from longhaul.heartbeat import Heartbeat
 from longhaul.lineage_check import LineageCheck
 from longhaul.ports import Tasks
@@ -57,55 +49,12 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_s3 import S3Client
 
-_QUICK = Config(
-    connect_timeout=2,
-    read_timeout=5,
-    retries={"mode": "standard", "max_attempts": 4},
-    max_pool_connections=20,
-)
-"""Every call takes milliseconds: retry a hanging one within the function's own timeout."""
-
-_PUBLISHING = Config(
-    connect_timeout=2,
-    read_timeout=60,
-    retries={"mode": "standard", "max_attempts": 6},
-    max_pool_connections=20,
-)
-"""CompleteMultipartUpload of a large file takes S3 some time."""
-
 MOST_ROWS = 11
 """Rows in an answer to a function: of a batch of messages and its slots.
 
 A row may be forged: 400 KB of values of one byte take 75 MiB while they are parsed. Functions have
 1 GB, and only one answer is held at a time.
 """
-
-_NOTIFYING = Config(
-    connect_timeout=2,
-    read_timeout=5,
-    retries={"mode": "standard", "max_attempts": 2},
-    max_pool_connections=20,
-)
-"""A notice that is not taken stays owed: a target that hangs must not hold up a sweep."""
-
-
-class _Lazy:
-    """A client that is made at its first call: most cold starts need two or three of them.
-
-    boto3's default session must not make two at once, so all clients of a process share one lock.
-    """
-
-    def __init__(self, make: Callable[[], Any], lock: Lock) -> None:
-        self._make = make
-        self._lock = lock
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - any client's
-        with self._lock:
-            return getattr(self._client, name)
-
-    @cached_property
-    def _client(self) -> Any:  # noqa: ANN401 - any client
-        return self._make()
 
 
 class Wiring:
@@ -118,32 +67,23 @@ class Wiring:
         *,
         most_rows: int = MOST_ROWS,
     ) -> None:
-        """`client` makes boto3's clients; by default those of the process's own session."""
+        """`client` makes boto3's clients; `most_rows` bounds the rows in an answer of DynamoDB."""
         self.settings = settings
-        self._make_client: Callable[..., Any] = client or boto3.client
-        self._lock = Lock()
+        self._clients = Clients(settings.endpoint_url, client)
         self.clock = SystemClock()
         self.background = Threads()
         self.rng = random.Random()  # noqa: S311 - jitter, not secrets
-        self.metrics = EmfMetrics(settings.metrics_namespace)
         self.most_hidden = MAX_HIDDEN
         self._most_rows = most_rows
 
-    def _client(self, service: str, config: Config = _QUICK, **more: str) -> Any:  # noqa: ANN401 - any client
-        endpoint_url = self.settings.endpoint_url
-        return _Lazy(
-            lambda: self._make_client(service, config=config, endpoint_url=endpoint_url, **more),
-            self._lock,
-        )
-
     @cached_property
     def _dynamodb(self) -> "DynamoDBClient":
-        client: DynamoDBClient = self._client("dynamodb")
+        client: DynamoDBClient = self._clients.client("dynamodb")
         return client
 
     @cached_property
     def _s3(self) -> "S3Client":
-        client: S3Client = self._client("s3", _PUBLISHING)
+        client: S3Client = self._clients.client("s3", PUBLISHING)
         return client
 
     @cached_property
@@ -170,20 +110,20 @@ class Wiring:
 
     @cached_property
     def queue(self) -> SqsQueue:
-        return SqsQueue(self._client("sqs"))
+        return SqsQueue(self._clients.client("sqs"))
 
     @cached_property
     def executions(self) -> SfnExecutions:
-        return SfnExecutions(self._client("stepfunctions"), self.settings.state_machine_arn)
+        return SfnExecutions(self._clients.client("stepfunctions"), self.settings.state_machine_arn)
 
     @cached_property
     def tasks(self) -> Tasks:
         engines: dict[str, Tasks] = {
-            FARGATE.name: EcsTasks(self._client("ecs"), self.settings.cluster_arn),
+            FARGATE.name: EcsTasks(self._clients.client("ecs"), self.settings.cluster_arn),
             LAMBDA.name: Invocations(self.leases.aws_time),
         }
         if application := self.settings.emr_serverless:
-            client = self._client("emr-serverless")
+            client = self._clients.client("emr-serverless")
             engines[EMR_SERVERLESS.name] = EmrJobRuns(client, application.application_arn)
         return AllTasks(engines)
 
@@ -195,7 +135,7 @@ class Wiring:
     def publisher(self) -> S3Publisher:
         paths = self.settings.paths
         # Also without databases: an output may be older than the setting.
-        tables = tables_of(lambda: self._client("glue"), self._s3, paths.data_bucket)
+        tables = tables_of(lambda: self._clients.client("glue"), self._s3, paths.data_bucket)
         make_tables = publisher_of(tables, self.clock)
         return S3Publisher(self._s3, paths.data_bucket, self.clock, self.background, make_tables)
 
@@ -204,7 +144,11 @@ class Wiring:
         return AwsNotices(cache(self._notifier))
 
     def _notifier(self, service: str, region: str) -> Any:  # noqa: ANN401 - any client
-        return self._client(service, _NOTIFYING, region_name=region)
+        return self._clients.client(service, NOTIFYING, region_name=region)
+
+    @cached_property
+    def metrics(self) -> EmfMetrics:
+        return EmfMetrics(self.settings.metrics_namespace)
 
     @cached_property
     def troubles(self) -> DynamoTroubles:

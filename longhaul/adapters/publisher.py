@@ -29,7 +29,6 @@ from longhaul.adapters.background import Threads
 from longhaul.adapters.clock import SystemClock
 from longhaul.adapters.errors import code_of, retrying
 from longhaul.adapters.objects import json_of
-from longhaul.deadline import left_s
 from longhaul.domain.errors import (
     ContendedError,
     NotDeletedError,
@@ -238,9 +237,8 @@ class S3Publisher:
         missing = self._missing(pending)
         if missing and not looks_only:
             completions = [partial(self._complete, pending, upload) for upload in missing]
-            self._background.run_all(
-                completions, at_once=_AT_ONCE, within_s=left_s(until, self._clock)
-            )
+            left_s = None if until is None else (until - self._clock.now()).total_seconds()
+            self._background.run_all(completions, at_once=_AT_ONCE, within_s=left_s)
             missing = self._missing(pending)
         if missing:
             raise UploadsGoneError(

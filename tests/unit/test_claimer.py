@@ -7,7 +7,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from longhaul.batch import Batch
+from longhaul.batch import Batch, Guard
 from longhaul.claiming import Claimer
 from longhaul.dispatch import Dispatcher
 from longhaul.domain.claim import Claim, new_run, next_attempt
@@ -16,7 +16,6 @@ from longhaul.domain.lease import Lease, State
 from longhaul.domain.message import JobMessage, Message
 from longhaul.domain.pace import Pace, Room
 from longhaul.domain.turns import Turns, tenant_of
-from longhaul.guard import Guard
 from longhaul.settings import LeaseSettings
 from simulation.aws.clock import VirtualClock
 from tests.builders import NOW, changed, message, running, stage

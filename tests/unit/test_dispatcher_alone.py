@@ -9,12 +9,11 @@ from unittest.mock import Mock
 import pytest
 
 from longhaul.adapters.background import Threads
-from longhaul.batch import Batch
+from longhaul.batch import Batch, Guard
 from longhaul.dispatch import Dispatcher
 from longhaul.domain.claim import CancelWaiting, Claim, Finish
 from longhaul.domain.lease import Lease, Owed, State
 from longhaul.domain.message import Delivery, Message
-from longhaul.guard import Guard
 from longhaul.ports import Rows
 from tests.builders import NOW, message, running, stage
 from tests.unit.use_cases import alone

@@ -308,6 +308,7 @@ def test_a_cancelled_job_ends_however_its_task_did(evidence: Evidence) -> None:
         (COMMITTED, {}, (Owed.PUBLISH, Owed.DELETE)),
         (changed(COMMITTED, published_at=NOW), {}, (Owed.DELETE,)),
         (COMMITTED, {"next": ("other",)}, (Owed.PUBLISH, Owed.FOLLOW_ONS, Owed.DELETE)),
+        (COMMITTED, {"next": ("joined",)}, (Owed.PUBLISH, Owed.FOLLOW_ONS, Owed.DELETE)),
         (
             changed(COMMITTED, output=replace(OUTPUT, emitted_ref="longhaul/emitted/x.json")),
             {},
@@ -327,12 +328,21 @@ def test_a_cancelled_job_ends_however_its_task_did(evidence: Evidence) -> None:
             (Owed.PUBLISH, Owed.FOLLOW_ONS, Owed.DELETE),
         ),
     ],
-    ids=["plain", "published by the runner", "next", "emitted", "opens a join", "is in a join"],
+    ids=[
+        "plain",
+        "published by the runner",
+        "next",
+        "next is a join",
+        "emitted",
+        "opens a join",
+        "is in a join",
+    ],
 )
 def test_a_success_owes_its_publish_what_follows_and_the_delete_in_that_order(
     row: Lease, of_stage: dict[str, Any], owed: tuple[Owed, ...]
 ) -> None:
-    known = settings(stages=(stage(**of_stage), stage(name="other")))
+    joined = stage(name="joined", join=True)
+    known = settings(stages=(stage(**of_stage), stage(name="other"), joined))
     assert settled(row, Evidence(task=task(0)), known=known).lease.owed == owed
 
 

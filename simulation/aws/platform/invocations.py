@@ -8,7 +8,6 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from functions import dispatcher, heartbeat, settle, sweeper
-from longhaul.deadline import deadline
 from simulation.aws.platform.hosts import Host
 from simulation.aws.platform.timeline import Timeline
 from simulation.aws.template import Function
@@ -212,7 +211,7 @@ class Invocation:
         if self._function == "heartbeat":
             return self._handler.handle(event, runtime)
         left = self._ends_at - self._platform.timeline.clock.now()
-        until = deadline(round(left.total_seconds() * 1_000), runtime.context.clock)
+        until = runtime.context.deadline(round(left.total_seconds() * 1_000))
         return self._handler.handle(event, runtime, until)
 
     def _ended(self, error: BaseException | None, text: Any) -> None:

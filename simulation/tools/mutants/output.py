@@ -25,10 +25,9 @@ OUTPUT: Final = (
     Mutant(
         "what S3 answers counts, and not what is there",
         _PUBLISHER,
-        "run_all(completions, at_once=_AT_ONCE, within_s=left_s(until, self._clock))\n"
+        "run_all(completions, at_once=_AT_ONCE, within_s=left_s)\n"
         "            missing = self._missing(pending)\n",
-        "run_all(completions, at_once=_AT_ONCE, within_s=left_s(until, self._clock))\n"
-        "            missing = []\n",
+        "run_all(completions, at_once=_AT_ONCE, within_s=left_s)\n            missing = []\n",
     ),
     Mutant(
         "uploads that look gone once make a commit void",

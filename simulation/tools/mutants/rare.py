@@ -92,7 +92,9 @@ RARE: Final = (
     Mutant(
         "a dead letter is struck off when it has been told",
         "longhaul/batch.py",
+        "self.context.queue.send(batch.stage.dead_letter_queue_url, dead_letter(content, reason))\n"
         "        batch.struck_off(message_id, reason)\n",
+        "self.context.queue.send(batch.stage.dead_letter_queue_url, dead_letter(content, reason))\n"
         "        self.announcer.refused(batch.stage, reason, message_id)\n"
         "        batch.struck_off(message_id, reason)\n"
         "        batch.refused.pop()\n",

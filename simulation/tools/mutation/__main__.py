@@ -51,7 +51,6 @@ _MODULES = (
     "longhaul/claiming.py",
     "longhaul/dispatch.py",
     "longhaul/finish.py",
-    "longhaul/guard.py",
     "longhaul/settle.py",
     "longhaul/starting.py",
     "longhaul/sweep.py",

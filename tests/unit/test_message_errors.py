@@ -5,9 +5,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from longhaul.batch import Batch
+from longhaul.batch import Batch, Guard
 from longhaul.domain.lease import Lease, State
-from longhaul.guard import Guard
 from tests.builders import message, running, stage
 from tests.unit.use_cases import alone
 
