@@ -30,13 +30,12 @@ class ReportsStack(Stack):
         # Named zones: a look-up would need credentials at synth.
         zones = [f"{region}{letter}" for letter in "ab"]
         vpc = ec2.Vpc(self, "Vpc", availability_zones=zones, nat_gateways=1)
-        # The bus by its whole name: the settings are checked at synth, before anything is made.
-        bus = f"arn:aws:events:{region}:{account}:event-bus/default"
         longhaul = Longhaul(
             self,
             "Longhaul",
             vpc=vpc,
-            stages=[StageDeployment(name=STAGE, slots=2, max_attempts=3, notify=bus)],
+            stages=[StageDeployment(name=STAGE, slots=2, max_attempts=3)],
+            notify={STAGE: events.EventBus.from_event_bus_name(self, "DefaultBus", "default")},
         )
         # `longhaul --stack Reports status` finds it by these.
         longhaul.add_outputs()

@@ -19,13 +19,14 @@ from aws_cdk import aws_sqs as sqs
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from longhaul.cdk import deployed, grants, metrics
+from longhaul.cdk import deployed, grants, metrics, notify_targets
 from longhaul.cdk.alarms import Alarms
 from longhaul.cdk.dashboard import Dashboard
 from longhaul.cdk.data_bucket import DataBucket
 from longhaul.cdk.functions import PythonFunction, SharedCode
 from longhaul.cdk.leases import Leases
 from longhaul.cdk.network import Network
+from longhaul.cdk.notify_targets import NotifyTarget
 from longhaul.cdk.queues import StageQueues
 from longhaul.cdk.scheduling import Scheduling
 from longhaul.cdk.sweeping import Sweeping
@@ -76,6 +77,7 @@ class Longhaul(Construct):
         vpc: ec2.IVpc | None = None,
         vpc_subnets: ec2.SubnetSelection | None = None,
         permissions_boundary: iam.IManagedPolicy | None = None,
+        notify: Mapping[str, NotifyTarget] | None = None,
         **settings: Unpack[SettingsArguments],
     ) -> None:
         """Make the parts of a deployment in the stack of `scope`.
@@ -88,6 +90,8 @@ class Longhaul(Construct):
             vpc_subnets: of `vpc`; by default its private subnets if it has some. Tasks in public
                 ones get public IPs.
             permissions_boundary: of every role here.
+            notify: by a stage's name, the queue, topic or event bus that is told when a job of it
+                has ended, in the place of the stage's setting.
             settings: those of `longhaul.toml`, by the same names. They override the project's.
                 `stack_name` is how physical names begin; by default it is made of the stack's name
                 and the construct's path, so that no two constructs share one.
@@ -106,6 +110,8 @@ class Longhaul(Construct):
             env={name: value for name, value in env.items() if not Token.is_unresolved(value)},
             project=project,
         )
+        self._notify = notify or {}
+        self._settings = notify_targets.with_targets(self._settings, self._notify, self.node.path)
         self._take_name()
         if vpc is not None and "network" in self._settings.model_fields_set:
             raise SettingsError(f"{self.node.path}: vpc: network names one too; give one of them")
@@ -421,7 +427,10 @@ class Longhaul(Construct):
             grants.hold_leases(role, table)
             grants.join_leases(role, table)
             grants.finish_messages(role, queues)
-            grants.notify(role, (stage.notify for stage in settings.stages if stage.notify))
+            named = [each for each in settings.stages if each.name not in self._notify]
+            grants.notify(role, (stage.notify for stage in named if stage.notify))
+            for target in self._notify.values():
+                notify_targets.grant(target, role)
             grants.write_objects(role, outputs, never=code, kept=asked)
             grants.use_keys(role, read=(), write=output_keys)
             grants.write_tables(role, self._databases.names)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from longhaul.cdk import Longhaul, NetworkSettings, SettingsError, StageDeployment
+from longhaul.cdk import Longhaul, NetworkSettings, SettingsError, StageDeployment, Trigger
 from longhaul.config.arguments import OF_THE_STACK, SettingsArguments
 from longhaul.config.settings import Settings
 from longhaul.metrics import NoticeMetric, StageMetric, SweeperMetric
@@ -19,9 +19,12 @@ from aws_cdk import (
     Stack,
 )  # after `longhaul.cdk`, which tells jsii where Node is
 from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_events as events
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_sns as sns
+from aws_cdk import aws_sqs as sqs
 from aws_cdk.assertions import Template
 
 NAMES = {
@@ -38,6 +41,8 @@ NAMES = {
     "AWS::Scheduler::Schedule": "Name",
     "AWS::StepFunctions::StateMachine": "StateMachineName",
 }
+
+NOTIFYING = ("dispatcher", "settle", "sweeper")
 
 
 @pytest.fixture(scope="module")
@@ -198,6 +203,86 @@ def test_buckets_and_keys_that_the_same_app_makes_need_no_names() -> None:
     assert encrypt["Resource"] == stack.resolve(key.key_arn)
     via = encrypt["Condition"]["StringEquals"]["kms:ViaService"]
     assert via == "s3.eu-central-1.amazonaws.com"
+
+
+def test_queues_topics_and_buses_of_the_same_app_are_told_when_jobs_have_ended() -> None:
+    stack = theirs()
+    key = kms.Key(stack, "Key")
+    queue = sqs.Queue(stack, "Queue", encryption_master_key=key)
+    topic, bus = sns.Topic(stack, "Topic"), events.EventBus(stack, "Bus")
+    usual = events.EventBus.from_event_bus_name(stack, "Usual", "default")
+    arns = [queue.queue_arn, topic.topic_arn, bus.event_bus_arn, usual.event_bus_arn]
+    stages = ("queued", "published", "sent", "usual")
+    Longhaul(
+        stack,
+        "Longhaul",
+        stages=[{"name": name} for name in stages],
+        notify=dict(zip(stages, (queue, topic, bus, usual), strict=True)),
+    )
+    template = Template.from_stack(stack).to_json()
+
+    functions = [
+        each
+        for each in resources(template, "AWS::Lambda::Function").values()
+        if each["Handler"] in {f"functions.{name}.lambda_handler" for name in NOTIFYING}
+    ]
+    policies = resources(template, "AWS::IAM::Policy").values()
+    for function in functions:
+        variables = readable(function["Environment"]["Variables"]["LONGHAUL_SETTINGS"])
+        (role_id, _) = function["Role"]["Fn::GetAtt"]
+        statements = json.dumps(
+            [each["PolicyDocument"] for each in policies if {"Ref": role_id} in each["Roles"]]
+        )
+        for arn in arns:
+            assert readable(stack.resolve(arn)) in variables
+            assert json.dumps(stack.resolve(arn)) in statements
+        assert json.dumps(stack.resolve(key.key_arn)) in statements
+    assert len(functions) == len(NOTIFYING)
+    lost = [
+        each["Dimensions"]
+        for each in resources(template, "AWS::CloudWatch::Alarm").values()
+        if each.get("MetricName") == NoticeMetric.LOST
+    ]
+    assert sorted(each["Value"] for (each,) in lost) == sorted(stages)
+
+
+@pytest.mark.parametrize(
+    ("stage", "message"),
+    [
+        ("other", "there is no stage 'other'; there are: main"),
+        ("main", "the settings of stage 'main' name one too; give one of them"),
+    ],
+)
+def test_a_stage_that_notifies_is_known_and_notifies_one(stage: str, message: str) -> None:
+    stack = theirs()
+    told = StageDeployment(name="main", notify="arn:aws:sns:eu-central-1:123456789012:ended")
+    with pytest.raises(SettingsError, match=f"^Theirs/Longhaul: notify: {message}$"):
+        Longhaul(stack, "Longhaul", stages=[told], notify={stage: sns.Topic(stack, "Topic")})
+
+
+def test_a_bucket_of_the_same_app_starts_a_job_for_each_of_its_objects() -> None:
+    stack = theirs()
+    raw = s3.Bucket(stack, "Raw", event_bridge_enabled=True)
+    request = {
+        "job": "sql",
+        "params": {"query": "SELECT * FROM raw"},
+        "inputs": {"raw": "{object}"},
+        "output": "s3://<data-bucket>/clean/{object.id}/",
+    }
+    trigger = Trigger(bucket=raw.bucket_name, prefix="incoming/", request=request)
+    Longhaul(
+        stack,
+        "Longhaul",
+        input_buckets=[raw.bucket_name],
+        stages=[StageDeployment(on_object=trigger)],
+    )
+
+    (pattern,) = (
+        rule["EventPattern"]
+        for rule in resources(Template.from_stack(stack).to_json(), "AWS::Events::Rule").values()
+        if rule.get("EventPattern", {}).get("source") == ["aws.s3"]
+    )
+    assert pattern["detail"]["bucket"]["name"] == [stack.resolve(raw.bucket_name)]
 
 
 def test_every_setting_is_an_argument() -> None:

@@ -1,0 +1,55 @@
+"""Queues, topics and event buses of the same app that are told when jobs have ended."""
+
+from collections.abc import Mapping
+
+from aws_cdk import aws_events as events
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_sns as sns
+from aws_cdk import aws_sqs as sqs
+
+from longhaul.config.settings import Settings, SettingsError
+
+NotifyTarget = sqs.IQueue | sns.ITopic | events.IEventBus
+
+
+def with_targets(settings: Settings, targets: Mapping[str, NotifyTarget], where: str) -> Settings:
+    """The settings, in which each of these stages notifies its target.
+
+    Args:
+        settings: those of the construct.
+        targets: by the stage's name.
+        where: the construct's path, for messages.
+
+    Raises:
+        SettingsError: there is no such stage, or its settings name a target too.
+    """
+    stages = {stage.name: stage for stage in settings.stages}
+    for name, target in targets.items():
+        if name not in stages:
+            raise SettingsError(
+                f"{where}: notify: there is no stage {name!r}; there are: {', '.join(stages)}"
+            )
+        if stages[name].notify is not None:
+            raise SettingsError(
+                f"{where}: notify: the settings of stage {name!r} name one too; give one of them"
+            )
+        # Not checked again: CloudFormation's references are no names yet.
+        stages[name] = stages[name].model_copy(update={"notify": _arn(target)})
+    return settings.model_copy(update={"stages": tuple(stages.values())})
+
+
+def grant(target: NotifyTarget, role: iam.IRole) -> None:
+    """Let the role tell the target, and use its key where it has one."""
+    if hasattr(target, "grant_send_messages"):
+        target.grant_send_messages(role)
+    elif hasattr(target, "grant_publish"):
+        target.grant_publish(role)
+    else:
+        target.grant_put_events_to(role)
+
+
+def _arn(target: NotifyTarget) -> str:
+    # jsii's interfaces cannot be asked with `isinstance`.
+    if hasattr(target, "queue_arn"):
+        return target.queue_arn
+    return target.topic_arn if hasattr(target, "topic_arn") else target.event_bus_arn
