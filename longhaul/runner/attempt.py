@@ -200,6 +200,7 @@ class AttemptRunner:
             table=destination.table,
             saving=saving,
             about=self._about(lease),
+            every=self.background.every,
         )
         self.stop.before_end = lambda: self._save_before_end(job, saving)
         self.spark.run(loaded, job)

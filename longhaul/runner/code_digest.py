@@ -35,16 +35,18 @@ def _modules(file: Path) -> set[Path]:
     found = {file}
     waiting = [file]
     while waiting:
-        for name in _imported(waiting.pop()):
-            for each in _files(file.parent, name):
-                if each not in found:
-                    found.add(each)
-                    waiting.append(each)
+        importer = waiting.pop()
+        # An import may be relative to each of the packages around it.
+        folders = [each for each in importer.parents if each.is_relative_to(file.parent)]
+        for name in _imported(importer):
+            for each in {each for folder in folders for each in _files(folder, name)} - found:
+                found.add(each)
+                waiting.append(each)
     return found
 
 
 def _imported(file: Path) -> Iterator[str]:
-    """Names of modules that a file may import; a relative import is taken from the top, too."""
+    """Names of modules that a file may import, relative ones without their dots."""
     try:
         tree = ast.parse(file.read_bytes())
     except (SyntaxError, ValueError):

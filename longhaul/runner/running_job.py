@@ -14,10 +14,12 @@ from pyspark.sql import DataFrame, DataFrameReader, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
 from pyspark.sql.types import StructType
 
+from longhaul.adapters.background import Threads
 from longhaul.domain.manifest import MAIN
 from longhaul.domain.paths import has_controls
 from longhaul.domain.saved import SavedDataset
 from longhaul.job import Format, PermanentJobError, Request
+from longhaul.ports import Timer
 from longhaul.runner.emitting import Emitter
 from longhaul.runner.io.splitting import partition_of_nulls, quoted, require_columns, split
 from longhaul.runner.io.staged import UNREADABLE, StagedInput
@@ -65,6 +67,7 @@ class RunningJob(Generic[ParamsT]):
     table: "TableDestination | None" = None  # where the output goes, if to a table
     saving: "Saving | None" = None
     about: About = field(default_factory=lambda: About("job", 1, 1, "job-1", _NO_END))
+    every: Callable[[float, Callable[[], None]], Timer] = Threads().every
     stop_callbacks: list[Callable[[float], None]] = field(default_factory=list)
     is_stopping: bool = False
     _files: int = field(default=0, init=False)

@@ -20,7 +20,12 @@ from pydantic import JsonValue
 
 from longhaul.adapters.saved_work import S3SavedWork
 from longhaul.domain import transitions
-from longhaul.domain.errors import LeaseChangedError, NotDeletedError, PermanentJobError
+from longhaul.domain.errors import (
+    LeaseChangedError,
+    LonghaulError,
+    NotDeletedError,
+    PermanentJobError,
+)
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.saved import (
     MAX_FOLDER_FILES,
@@ -46,11 +51,19 @@ _TROUBLE: Final = (ClientError, BotoCoreError, OSError)
 logger = logging.getLogger(__name__)
 
 
+class UnusableRecordError(LonghaulError):
+    """What was stored is gone, or in a form that this version does not read."""
+
+
 class Records(Protocol):
     """Where the record is that counts."""
 
     def load(self) -> Record | None:
-        """The record that counted when the attempt began; None: there is none, or it is gone."""
+        """The record that counted when the attempt began; None: there was none.
+
+        Raises:
+            UnusableRecordError: there was one, and it cannot be used.
+        """
 
     def put(self, record: Record) -> None:
         """Make this the record that counts.
@@ -82,7 +95,12 @@ class LeaseRecords:
         self._numbers = count(1)
 
     def load(self) -> Record | None:
-        return self._store.load(self._known) if self._known else None
+        if self._known is None:
+            return None
+        record = self._store.load(self._known)
+        if record is None:
+            raise UnusableRecordError("it is gone, or of another version")
+        return record
 
     def put(self, record: Record) -> None:
         ref = record_ref(self._attempt, next(self._numbers))
@@ -154,7 +172,11 @@ class Saving:
 
     def begin(self) -> None:
         """Look at what was stored, and take over what is of use. Nothing is brought yet."""
-        before = self.records.load()
+        try:
+            before = self.records.load()
+        except UnusableRecordError as error:
+            self._left(str(error))
+            return
         if before is None:
             return
         reason = why_not(before, self.work)
@@ -269,8 +291,12 @@ class Saving:
             self._late[what] = change
             try:
                 self._store()
-            except LeaseChangedError:
-                self.stop.request(StopReason.SUPERSEDED, "this attempt may store nothing any more")
+            except LeaseChangedError as error:
+                row = error.current
+                if row is not None and row.owns(self.attempt) and row.cancel_requested_at:
+                    self.stop.request(StopReason.CANCELLED, "cancelled on request")
+                else:
+                    self.stop.request(StopReason.SUPERSEDED, "this attempt owns the job no more")
                 raise
             except _TROUBLE as error:
                 logger.warning(

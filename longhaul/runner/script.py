@@ -5,6 +5,8 @@ Its arguments may name places:
 {inputs.NAME}   the folder of an input
 {output}        the output: a local folder, or on a cluster an `s3://` path
 {output.NAME}   a folder below the output, as `job.write(df, NAME)` makes it
+{folder.NAME}   a folder that outlives the attempt, as `job.folder(NAME)`: it is stored every five
+                minutes, when the platform asks the task to stop, and when the script fails
 """
 
 import logging
@@ -13,7 +15,7 @@ import re
 import runpy
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlparse
@@ -28,7 +30,8 @@ from longhaul.runner.io.written import Dataset, Folder, S3Folder
 from longhaul.runner.running_job import RunningJob
 from longhaul.runner.stopping import end_process
 
-_PLACE: Final = re.compile(r"\{(inputs|output)(?:\.([A-Za-z0-9_-]+))?\}")
+_SAVE_EVERY_S: Final = 300.0
+_PLACE: Final = re.compile(r"\{(inputs|output|folder)(?:\.([A-Za-z0-9_-]+))?\}")
 
 logger = logging.getLogger(__name__)
 
@@ -54,12 +57,38 @@ def run_script(file: Path, job: RunningJob[ScriptParams]) -> None:
     job.require_prefix()
     places: dict[str, Folder] = {MAIN: job.folder_of(MAIN)}
     argv = [_filled(word, job, places) for word in job.params.argv]
-    with heeding_exits(), _as_main(file, argv):
+    with _keeping_folders(job), heeding_exits(), _as_main(file, argv):
         runpy.run_path(str(file), run_name="__main__")
     # Rows are not counted: they would have to be read once more.
     job.written.extend(
         Dataset(name, folder) for name, folder in places.items() if _may_hold_files(folder)
     )
+
+
+@contextmanager
+def _keeping_folders(job: RunningJob[Any]) -> Iterator[None]:
+    """Store the folders that the arguments name, again and again."""
+    if "{folder." not in " ".join(job.params.argv):
+        yield
+        return
+
+    runner = os.getpid()
+
+    def save() -> None:
+        # The script may be writing: a file that goes away meanwhile is there at the next time.
+        with suppress(OSError):
+            job.save()
+
+    job.on_stop(lambda _: save())
+    timer = job.every(_SAVE_EVERY_S, save)
+    try:
+        yield
+    except Exception:
+        if os.getpid() == runner:
+            save()
+        raise
+    finally:
+        timer.cancel()
 
 
 def _may_hold_files(folder: Folder) -> bool:
@@ -72,6 +101,10 @@ def _filled(word: str, job: RunningJob[Any], places: dict[str, Folder]) -> str:
 
     def path(match: re.Match[str]) -> str:
         kind, name = match[1], match[2]
+        if kind == "folder":
+            if name is None:
+                raise PermanentJobError("params.argv: {folder} needs a name: {folder.NAME}")
+            return str(job.folder(name))
         if kind == "inputs":
             if name not in job.inputs:
                 known = ", ".join(sorted(job.inputs)) or "none"

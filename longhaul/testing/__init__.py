@@ -44,6 +44,7 @@ class MakeJob(Protocol):
         params: "BaseModel | None" = None,
         emitter: "Emitter | None" = None,
         stage: str | None = None,
+        after: "RunningJob[Any] | None" = None,
     ) -> "RunningJob[Any]":
         """A job over local files.
 
@@ -52,6 +53,8 @@ class MakeJob(Protocol):
             params: The job's parameters.
             emitter: Takes what it emits; by default one of the stage.
             stage: The stage that it runs in; by default the project's first.
+            after: The attempt before, whose end this one goes on from: it finds the parts,
+                checkpoints, folders and state that the other has stored.
         """
 
 

@@ -1,27 +1,33 @@
 """A job over local files, and what it wrote."""
 
 import os
-from collections.abc import Mapping
-from datetime import UTC, datetime
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from glob import escape
 from itertools import count
 from pathlib import Path
+from shutil import copyfile
 from typing import Any, Final
 
 from pydantic import BaseModel
 from pyspark.sql import SparkSession
 
+from longhaul.adapters.clock import SystemClock
 from longhaul.domain.claim import new_run
-from longhaul.domain.lease import job_key
+from longhaul.domain.lease import AttemptId, job_key
 from longhaul.domain.message import JobMessage, Message
 from longhaul.domain.paths import DataPath
 from longhaul.domain.request import JobRequest
+from longhaul.domain.saved import Record, SavedFile, Work
 from longhaul.job import Params
 from longhaul.runner.emitting import Emitter
-from longhaul.runner.io.listing import InputListing
+from longhaul.runner.io.listing import InputListing, is_hidden
 from longhaul.runner.io.text_options import READ_CSV
 from longhaul.runner.io.work_area import DiskArea
-from longhaul.runner.running_job import RunningJob
+from longhaul.runner.io.written import Dataset, regular_files
+from longhaul.runner.reporting import Progress
+from longhaul.runner.running_job import About, RunningJob
+from longhaul.runner.saving import Saving
 from longhaul.runner.stopping import Stop
 from longhaul.settings import VARIABLE, LeaseSettings, PathPolicy, RuntimeSettings, Stage
 
@@ -41,9 +47,12 @@ class JobMaker:
         params: BaseModel | None = None,
         emitter: Emitter | None = None,
         stage: str | None = None,
+        after: RunningJob[Any] | None = None,
     ) -> RunningJob[Any]:
         # A test may make several jobs.
-        area = DiskArea(_NO_S3, self._folder / f"job-{next(self._numbers)}", disk_gib={})
+        number = next(self._numbers)
+        folder = self._folder / f"job-{number}"
+        area = DiskArea(_NO_S3, folder, disk_gib={})
         staged = area.stage(
             InputListing(_NO_S3, "data"),
             # A bracket of a folder's name is no glob.
@@ -58,6 +67,8 @@ class JobMaker:
             area.output,
             lambda _: None,
             emitter or _emitter(stage),
+            saving=_saving(folder, number, after),
+            about=About("test", 1, number, "test-1", datetime.now(UTC) + timedelta(hours=1)),
         )
 
 
@@ -70,12 +81,93 @@ class WrittenRows:
     def __call__(
         self, job: RunningJob[Any], name: str = ".", format_: str = "parquet"
     ) -> list[dict[str, Any]]:
-        (dataset,) = (dataset for dataset in job.written if dataset.name == name)
+        datasets = [dataset for dataset in job.written if dataset.name == name]
+        if not datasets:
+            raise ValueError(f"the job has written no dataset {name!r}")
+        return [row for dataset in datasets for row in self._rows(dataset, format_)]
+
+    def _rows(self, dataset: Dataset, format_: str) -> list[dict[str, Any]]:
         reader = self._spark.read.format(format_)
         if format_ == "csv":  # as `job.write` writes it
             reader = reader.options(**READ_CSV)
         frame = reader.load(dataset.folder.as_uri())
         return [row.asDict() for row in frame.collect()]
+
+
+class _LocalRecords:
+    """`longhaul.runner.saving.Records`, in memory."""
+
+    def __init__(self, record: Record | None) -> None:
+        self.record = record
+
+    def load(self) -> Record | None:
+        return self.record
+
+    def put(self, record: Record) -> None:
+        self.record = record
+
+    def drop(self, objects: Mapping[str, int]) -> None:
+        """The folder of the test goes as a whole."""
+
+
+class _LocalFiles:
+    """What S3 is to a task, in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def folder(self, place: str) -> Path:
+        return self._folder / place
+
+    def store(self, place: str) -> tuple[SavedFile, ...]:
+        folder = self.folder(place)
+        return tuple(
+            SavedFile(path=file.relative_to(folder).as_posix(), size=size)
+            for file, size in regular_files(folder)
+            if not is_hidden(file.name)
+        )
+
+    def bring(self, place: str, files: Sequence[SavedFile]) -> Path:
+        del files
+        return self.folder(place)
+
+    def published_from(self, place: str) -> Path:
+        return self.folder(place)
+
+
+class _LocalObjects:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def store(self, files: Mapping[str, Path]) -> None:
+        for name, file in files.items():
+            place = self._folder / name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            copyfile(file, place)
+
+    def bring(self, files: Mapping[str, Path]) -> None:
+        for name, file in files.items():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            copyfile(self._folder / name, file)
+
+
+def _saving(folder: Path, number: int, after: RunningJob[Any] | None) -> Saving:
+    """What a job stores stays in the test's folder, for the job that comes `after` it."""
+    before = after.saving.records.load() if after is not None and after.saving else None
+    stored = folder.parent / "stored"
+    saving = Saving(
+        records=_LocalRecords(before),
+        files=_LocalFiles(stored),
+        objects=_LocalObjects(stored),
+        attempt=AttemptId("main#test", 1, number),
+        work=Work("test", "", "", {}),
+        folder=folder / "folders",
+        clock=SystemClock(),
+        stop=Stop(),
+        progress=Progress(),
+    )
+    saving.begin()
+    return saving
 
 
 def _emitter(name: str | None) -> Emitter:

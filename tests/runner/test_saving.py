@@ -1,17 +1,23 @@
 """What an attempt stores, and what the next one takes over: with Spark, on moto."""
 
 import random
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import boto3
 import pytest
 from botocore.exceptions import ClientError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every PySpark text uses
 
+from longhaul.adapters.background import Threads
+from longhaul.adapters.clock import SystemClock
+from longhaul.adapters.iceberg.catalog import Tables
+from longhaul.adapters.lazy_tables import publisher_of
 from longhaul.adapters.publisher import S3Publisher, read_manifest
 from longhaul.adapters.saved_work import S3SavedWork
 from longhaul.domain import transitions
@@ -19,12 +25,20 @@ from longhaul.domain.claim import Claim, next_attempt
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.saved import PREFIX, decide_saved
 from longhaul.domain.settlement import after_verdict
+from longhaul.domain.tables import TablePath
 from longhaul.domain.verdict import ExitCode, OutcomeClass, Verdict
 from longhaul.job import Job, Params, PermanentJobError
+from longhaul.local.moto_repairs import glue_versions
+from longhaul.local.moto_repairs.patching import Patches
+from longhaul.runner.attempt import AttemptRunner
+from longhaul.runner.code_digest import code_digest
+from longhaul.runner.io.saved_files import JobFolder
 from longhaul.runner.io.work_area import DiskArea
 from longhaul.runner.loading import LoadedJob
+from longhaul.runner.script import ScriptParams, run_script
+from longhaul.runner.stopping import Stop, StopReason, hear_sigterm
 from longhaul.settings import LeaseSettings
-from tests.builders import BUCKET, stage
+from tests.builders import BUCKET, settings, stage
 from tests.runner.conftest import Cloud, MakeAttempt
 
 JobCode = Callable[[SparkSession, Job[Any]], None]
@@ -42,28 +56,37 @@ class Attempts:
         self._make = make
         self._folder = folder
         self.number = 0
+        self.parts: dict[str, Any] = {}
+        """Parts of the attempts, in the place of the usual ones."""
 
-    def run(self, job: JobCode, code: str = "1") -> ExitCode:
+    def run(self, job: JobCode, code: str = "1", **parts: Any) -> ExitCode:
+        return self.run_loaded(LoadedJob(job, Params(), code), **parts)
+
+    def make(self, job: JobCode, **parts: Any) -> AttemptRunner:
+        return self._make(load=lambda *_: LoadedJob(job, Params(), "1"), **parts)
+
+    def run_loaded(self, loaded: LoadedJob, **parts: Any) -> ExitCode:
         self.number += 1
         scratch = self._folder / str(self.number)
         attempt = self._make(
-            load=lambda *_: LoadedJob(job, Params(), code),
+            load=lambda *_: loaded,
             id=self._cloud.lease().id,
             scratch=scratch,
             area=DiskArea(self._cloud.s3, scratch, {}),
+            **self.parts,
+            **parts,
         )
         exit_code = attempt.run()
         if exit_code is not ExitCode.OK:
-            self.settle(exit_code)
+            self.settle()
         return exit_code
 
-    def settle(self, exit_code: ExitCode) -> None:
+    def settle(self) -> None:
         """Release the job, and claim its next attempt."""
         now, timing = datetime.now(UTC), LeaseSettings()
         before = self._cloud.lease()
         result = before.attempt.result
         verdict = Verdict(OutcomeClass(result.kind if result else "interrupted"), "it ended")
-        del exit_code
         after = after_verdict(before, verdict, stage(), timing, now, random.Random(1)).lease
         after = self._cloud.leases.apply(transitions.settle(before, after))
         assert after.state is State.RELEASED
@@ -75,6 +98,16 @@ class Attempts:
 def attempts(cloud: Cloud, make_attempt: MakeAttempt, tmp_path: Path) -> Attempts:
     cloud.claim(inputs={})
     return Attempts(cloud, make_attempt, tmp_path / "attempts")
+
+
+@pytest.fixture
+def tables(cloud: Cloud) -> Iterator[Tables]:
+    patches = Patches()
+    glue_versions.apply(patches)
+    glue = boto3.client("glue")
+    glue.create_database(DatabaseInput={"Name": "lake"})
+    yield Tables(lambda: glue, cloud.s3, BUCKET)
+    patches.undo()
 
 
 def computed(spark: SparkSession, name: str, n: int, counter: Path) -> DataFrame:
@@ -238,7 +271,7 @@ def test_other_code_begins_afresh_but_for_what_names_a_version(
 def test_a_zombie_stores_nothing_that_counts(cloud: Cloud, attempts: Attempts) -> None:
     def late(spark: SparkSession, job: Job[Any]) -> None:
         job.write(spark.range(1), part="a")
-        attempts.settle(ExitCode.INTERRUPTED)  # the lease is lost meanwhile
+        attempts.settle()  # the lease is lost meanwhile
         job.write(spark.range(2), part="b")
         pytest.fail("a part of a stale attempt was taken for durable")
 
@@ -308,3 +341,199 @@ def test_an_outage_of_s3_makes_a_save_late_and_not_lost(
 
     attempts.run(run)
     assert attempts.run(run) is ExitCode.OK
+
+
+def test_what_a_platform_asks_to_stop_may_save_in_the_time_that_is_left(
+    cloud: Cloud, attempts: Attempts
+) -> None:
+    stop, left, threads = Stop(), list[float](), list[bool]()
+
+    def run(spark: SparkSession, job: Job[Any]) -> None:
+        def last_words(seconds: float) -> None:
+            left.append(seconds)
+            threads.append(job.is_stopping)
+            job.state["epoch"] = 7
+            job.save()
+
+        if job.attempt == 1:
+            job.on_stop(last_words)
+            hear_sigterm(stop, Threads())
+            while True:
+                stop.check()
+                time.sleep(0.01)
+        assert job.state == {"epoch": 7}
+        job.write(spark.range(1))
+
+    assert attempts.run(run, stop=stop) is ExitCode.INTERRUPTED
+    assert attempts.run(run) is ExitCode.OK
+    assert threads == [True]
+    timeout_s = LeaseSettings().stop_timeout_s
+    assert 0 < left[0] < timeout_s
+    assert cloud.lease().attempt.number == 2
+
+
+@pytest.mark.parametrize("why", ["lost", "cancelled"])
+def test_an_attempt_that_may_not_go_on_has_no_last_words(
+    cloud: Cloud, attempts: Attempts, why: str
+) -> None:
+    stop, called = Stop(), list[float]()
+
+    def run(_: SparkSession, job: Job[Any]) -> None:
+        job.on_stop(called.append)
+        if why == "lost":
+            attempts.settle()
+        else:
+            cloud.leases.request_cancel(cloud.lease().key, "main")
+        hear_sigterm(stop, Threads())
+        while True:
+            stop.check()
+            time.sleep(0.01)
+
+    attempt = attempts.make(run, stop=stop, settings=settings())  # it reports every few seconds
+    assert attempt.run() is not ExitCode.OK
+    expected = StopReason.SUPERSEDED if why == "lost" else StopReason.CANCELLED
+    assert (stop.reason, called) == (expected, [])
+
+
+def test_a_script_has_folders_that_outlive_it(attempts: Attempts, tmp_path: Path) -> None:
+    file = tmp_path / "script.py"
+    file.write_text(
+        "import pathlib, sys\n"
+        "cursor = pathlib.Path(sys.argv[1]) / 'cursor'\n"
+        "done = int(cursor.read_text()) if cursor.exists() else 0\n"
+        "cursor.write_text(str(done + 1))\n"
+        "if done < 2: raise ValueError('dies')\n"
+        "pathlib.Path(sys.argv[2]).write_text(str(done))\n"
+    )
+    params = ScriptParams(argv=("{folder.progress}", "{output}/done.txt"))
+    loaded = LoadedJob(lambda _, job: run_script(file, job), params, code_digest(file))
+    for expected in (ExitCode.FAILED, ExitCode.FAILED, ExitCode.OK):
+        assert attempts.run_loaded(loaded) is expected
+
+
+def test_parts_of_a_table_are_one_output(
+    cloud: Cloud, make_attempt: MakeAttempt, tables: Tables, tmp_path: Path
+) -> None:
+    path = TablePath("lake", "events")
+    cloud.claim(inputs={}, output=str(path), mode="append")
+    attempts = Attempts(cloud, make_attempt, tmp_path / "attempts")
+    publisher = publisher_of(lambda: tables, SystemClock())
+    attempts.parts = {
+        "tables": lambda: tables,
+        "publisher": S3Publisher(cloud.s3, BUCKET, tables=publisher),
+    }
+    counter = tmp_path / "counter"
+
+    def run(spark: SparkSession, job: Job[Any]) -> None:
+        for n, month in enumerate(("2013-01", "2013-02", "2013-03"), 1):
+            frame = computed(spark, month, n, counter)
+            assert job.write(frame, part=month, partition_by=["month"]) == n
+            if job.attempt == n < 3:
+                raise DiesError
+
+    assert attempts.run(run) is ExitCode.FAILED
+    assert attempts.run(run) is ExitCode.FAILED
+    assert attempts.run(run) is ExitCode.OK
+    assert [times(counter, month) for month in ("2013-01", "2013-02", "2013-03")] == [1, 2, 3]
+    table = tables.load(path)
+    assert table is not None
+    rows = table.scan().to_arrow().to_pylist()
+    assert sorted((row["month"], row["n"]) for row in rows) == [
+        *[("2013-01", 0)],
+        *[("2013-02", n) for n in range(2)],
+        *[("2013-03", n) for n in range(3)],
+    ]
+    assert len(table.snapshots()) == 1
+
+
+def test_the_fixture_plays_the_second_attempt(
+    make_job: Any, written: Any, spark: SparkSession
+) -> None:
+    first = make_job({})
+    first.write(spark.range(1), part="a")
+    first.folder("model").joinpath("x").write_text("epoch 1")
+    first.state["next"] = 1
+    first.checkpoint("frame", spark.range(3))
+    second = make_job({}, after=first)
+    assert second.attempt > first.attempt
+    assert second.write(spark.range(9), part="a") == 1
+    assert second.write(spark.range(2), part="b") == 2
+    assert second.folder("model").joinpath("x").read_text() == "epoch 1"
+    assert second.state == {"next": 1}
+    assert second.checkpoint("frame", spark.range(9)).count() == 3
+    assert len(written(second)) == 3
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda job, frame: job.write(frame, part=""), "cannot be a part's name"),
+        (lambda job, frame: job.write(frame, part="x" * 201), "cannot be a part's name"),
+        (lambda job, frame: job.write(frame, part="a\nb"), "cannot be a part's name"),
+        (lambda job, frame: job.write(frame, "../x", part="a"), "no dataset name"),
+        (lambda job, frame: job.write(frame, version="2"), "only a part of an output has one"),
+        (lambda job, frame: job.checkpoint("a/b", frame), "no checkpoint name"),
+        (lambda job, _: job.folder(".."), "no folder name"),
+        (
+            lambda job, frame: [job.write(frame, part="a"), job.write(frame, part="a")],
+            "part 'a' of dataset '.' was written already",
+        ),
+        (
+            lambda job, frame: [job.write(frame), job.write(frame, part="a")],
+            "was written already, and not in parts",
+        ),
+        (
+            lambda job, frame: [job.write(frame, part="a"), job.write(frame)],
+            "was written already",
+        ),
+        (
+            lambda job, frame: [job.checkpoint("a", frame), job.checkpoint("a", frame)],
+            "checkpoint 'a' was used already",
+        ),
+    ],
+)
+def test_a_wrong_name_is_refused_before_anything_is_computed(
+    make_job: Any, spark: SparkSession, call: Callable[[Any, DataFrame], object], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        call(make_job({}), spark.range(1))
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        ({"x": object()}, "it takes what JSON has"),
+        ({"x": float("nan")}, "it takes what JSON has"),
+        ({"x": "y" * 70_000}, "put them into job.folder"),
+    ],
+)
+def test_a_state_that_cannot_be_stored_is_refused(
+    make_job: Any, state: dict[str, Any], message: str
+) -> None:
+    job = make_job({})
+    job.state.update(state)
+    with pytest.raises(PermanentJobError, match=message):
+        job.save()
+
+
+def test_unchanged_files_are_not_sent_again(tmp_path: Path) -> None:
+    sent: list[str] = []
+
+    class Noted:
+        def store(self, files: dict[str, Path]) -> None:
+            sent.extend(sorted(file.name for file in files.values()))
+
+        def bring(self, files: dict[str, Path]) -> None:
+            assert not files
+
+    folder = JobFolder(Noted(), tmp_path / "model")
+    folder.restore({})
+    for name in "abc":
+        (folder.folder / name).write_text(name)
+    folder.store("1-1/1/")
+    (folder.folder / "b").write_text("B")
+    (folder.folder / "c").touch()  # the same content
+    (folder.folder / "a").unlink()
+    files = folder.store("1-1/2/")
+    assert sent == ["a", "b", "c", "b"]
+    assert {path: file.object for path, file in files.items()} == {"b": "1-1/2/0", "c": "1-1/1/2"}

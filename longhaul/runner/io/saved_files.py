@@ -16,6 +16,7 @@ from boto3.s3.transfer import TransferConfig
 from longhaul.domain.saved import FolderFile, SavedFile
 from longhaul.ports import Background
 from longhaul.runner.io.listing import is_hidden
+from longhaul.runner.io.staging import OutOfDiskError
 from longhaul.runner.io.written import Folder, S3Folder, regular_files
 
 if TYPE_CHECKING:
@@ -117,6 +118,7 @@ class DiskFiles:
     def bring(self, place: str, files: Sequence[SavedFile]) -> Folder:
         folder = self.folder(place)
         if not folder.exists():
+            _require_disk(self._folder, sum(file.size for file in files))
             half = folder.with_name(f"{folder.name}.half")
             self._objects.bring({place + file.path: half / file.path for file in files})
             half.mkdir(parents=True, exist_ok=True)
@@ -168,6 +170,7 @@ class JobFolder:
     def restore(self, files: Mapping[str, FolderFile]) -> None:
         """Make the folder what was stored."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        _require_disk(self.folder, sum(file.size for file in files.values()))
         self._objects.bring({file.object: self.folder / path for path, file in files.items()})
         for path, file in files.items():
             self._note(path, file)
@@ -206,6 +209,21 @@ class JobFolder:
         if status.st_size == size and _digest(file) == stored.sha256:
             return stored
         return None
+
+
+def _require_disk(folder: Path, size: int) -> None:
+    """Before the first byte: a disk that fills up half-way fails whatever writes next.
+
+    Raises:
+        OutOfDiskError: the disk is too small; that of a larger size may do.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    free = shutil.disk_usage(folder).free
+    if size > free:
+        raise OutOfDiskError(
+            f"what was stored is {size / _MIB:.0f} MiB, and {free / _MIB:.0f} MiB of the disk are"
+            " free"
+        )
 
 
 def _described(file: Path, place: str, number: int) -> FolderFile:

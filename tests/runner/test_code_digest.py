@@ -1,0 +1,59 @@
+"""What makes a job's code another one."""
+
+from pathlib import Path
+
+import pytest
+
+from longhaul.runner.code_digest import code_digest
+
+FILES = {
+    "jobs/train.py": "import shared.text\nfrom helpers import one\ndef run(spark, job): ...\n",
+    "jobs/other.py": "def run(spark, job): ...\n",
+    "jobs/helpers.py": "import deeper\none = 1\n",
+    "jobs/deeper.py": "two = 2\n",
+    "jobs/shared/__init__.py": "",
+    "jobs/shared/text.py": "from . import words\n",
+    "jobs/shared/words.py": "",
+    "requirements.txt": "numpy==2.3.5\n",
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    for name, text in FILES.items():
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    return tmp_path
+
+
+def test_the_digest_is_the_same_wherever_the_project_is(project: Path, tmp_path: Path) -> None:
+    before = code_digest(project / "jobs" / "train.py")
+    moved = project.rename(tmp_path.with_name(f"{tmp_path.name}-moved"))
+    assert code_digest(moved / "jobs" / "train.py") == before
+
+
+@pytest.mark.parametrize("name", sorted(FILES.keys() - {"jobs/other.py"}))
+def test_all_that_a_job_uses_counts(project: Path, name: str) -> None:
+    job = project / "jobs" / "train.py"
+    before = code_digest(job)
+    (project / name).write_text(f"{FILES[name]}# changed\n")
+    assert code_digest(job) != before
+
+
+def test_another_job_does_not_count(project: Path) -> None:
+    job = project / "jobs" / "train.py"
+    before = code_digest(job)
+    (project / "jobs" / "other.py").write_text("changed = True\n")
+    assert code_digest(job) == before
+
+
+def test_modules_that_import_one_another_come_to_an_end(project: Path) -> None:
+    (project / "jobs" / "deeper.py").write_text("import helpers\n")
+    assert code_digest(project / "jobs" / "train.py")
+
+
+def test_a_file_that_is_no_python_has_a_digest(project: Path) -> None:
+    job = project / "jobs" / "train.py"
+    job.write_text("def run(:\n")
+    assert code_digest(job)
