@@ -103,11 +103,11 @@ format: .venv/.set-up-dev ## Format the code and fix what ruff can
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-# Contract tests run against the strict fakes here, and against moto too in `make test`.
+# Contract tests and rules of AWS run on the strict fakes here, and on moto too in `make test`.
 .PHONY: check
 check: lint ## The loop of a change: style, types, unit, handlers, contracts; under a minute
 	@$(BIN)/pytest -n $(WORKERS) --dist loadfile -q -m "not slow" -k "not moto" \
-	  tests/unit tests/handlers tests/contract
+	  tests/unit tests/handlers tests/contract tests/fidelity
 
 .PHONY: test
 test: .venv/.set-up-dev ## All checks, and all tests but the slow ones

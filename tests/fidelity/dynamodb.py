@@ -2,10 +2,15 @@
 
 from typing import Any
 
+from botocore.exceptions import ClientError
+
 from tests.contract.conftest import Aws, create_leases_table
 from tests.contract.refusals import code_of
-from tests.fidelity.rule import Rule
+from tests.fidelity.dynamodb_expressions import refusal
+from tests.fidelity.rule import NOT_ASKED, Rule
+from tests.fidelity.sqs import REAL_TIME
 
+OTHER = {"key": {"S": "main#b"}, "item": {"S": "lease"}}
 KEY = {"key": {"S": "main#a"}, "item": {"S": "lease"}}
 
 
@@ -49,11 +54,6 @@ def stored_form_of_a_number(aws: Aws) -> str:
     return str(dynamodb.get_item(TableName="leases", Key=KEY)["Item"]["n"]["N"])
 
 
-def number_of_39_digits(aws: Aws) -> str:
-    dynamodb = leases(aws)
-    return code_of(lambda: dynamodb.put_item(TableName="leases", Item=KEY | {"n": {"N": "1" * 39}}))
-
-
 def unused_placeholders(aws: Aws) -> str:
     dynamodb = leases(aws)
     condition = {
@@ -61,35 +61,6 @@ def unused_placeholders(aws: Aws) -> str:
         "ExpressionAttributeNames": {"#unused": "x"},
     }
     return code_of(lambda: dynamodb.put_item(TableName="leases", Item=KEY, **condition))
-
-
-def reserved_word_in_a_condition(aws: Aws) -> str:
-    dynamodb = leases(aws)
-    return code_of(
-        lambda: dynamodb.put_item(
-            TableName="leases", Item=KEY, ConditionExpression="attribute_not_exists(state)"
-        )
-    )
-
-
-def update_that_reads_a_missing_attribute(aws: Aws) -> str:
-    dynamodb = leases(aws)
-    return code_of(
-        lambda: dynamodb.update_item(TableName="leases", Key=KEY, UpdateExpression="SET x = absent")
-    )
-
-
-def item_that_grows_beyond_400_kib(aws: Aws) -> str:
-    dynamodb = leases(aws)
-    values = {":x": {"S": "x" * 409_600}}
-    return code_of(
-        lambda: dynamodb.update_item(
-            TableName="leases",
-            Key=KEY,
-            UpdateExpression="SET x = :x",
-            ExpressionAttributeValues=values,
-        )
-    )
 
 
 def begins_with_and_a_number(aws: Aws) -> str:
@@ -105,7 +76,11 @@ def two_changes_of_one_item_in_a_transaction(aws: Aws) -> str:
     dynamodb = leases(aws)
     change = {"UpdateExpression": "ADD n :one", "ExpressionAttributeValues": {":one": {"N": "1"}}}
     update = {"Update": {"TableName": "leases", "Key": KEY, **change}}
-    return code_of(lambda: dynamodb.transact_write_items(TransactItems=[update, update]))
+    return refusal(
+        aws,
+        "multiple operations on one item",
+        lambda: dynamodb.transact_write_items(TransactItems=[update, update]),
+    )
 
 
 def condition_of_a_transaction_that_does_not_hold(aws: Aws) -> str:
@@ -132,16 +107,162 @@ def update_of_a_key_attribute(aws: Aws) -> str:
     )
 
 
-def two_paths_of_an_update_that_overlap(aws: Aws) -> str:
+def stored_forms_of_numbers(aws: Aws) -> str:
     dynamodb = leases(aws)
-    return code_of(
-        lambda: dynamodb.update_item(
-            TableName="leases",
-            Key=KEY,
-            UpdateExpression="SET n = :a REMOVE n",
-            ExpressionAttributeValues={":a": {"S": "b"}},
-        )
+    stored = []
+    for written in ("007", "1e2", "-0", "2.50"):
+        dynamodb.put_item(TableName="leases", Item=KEY | {"n": {"N": written}})
+        stored.append(dynamodb.get_item(TableName="leases", Key=KEY)["Item"]["n"]["N"])
+    return ", ".join(stored)
+
+
+def update_of_a_missing_item(aws: Aws) -> str:
+    dynamodb = leases(aws)
+    dynamodb.update_item(
+        TableName="leases",
+        Key=OTHER,
+        UpdateExpression="ADD running :one",
+        ExpressionAttributeValues={":one": {"N": "1"}},
     )
+    item = dynamodb.get_item(TableName="leases", Key=OTHER)["Item"]
+    return ", ".join(f"{name} {value}" for name, value in sorted(plain(item).items()))
+
+
+def plain(item: dict[str, Any]) -> dict[str, str]:
+    return {name: next(iter(value.values())) for name, value in item.items()}
+
+
+def item_of_400_kib(aws: Aws) -> str:
+    return code_of(lambda: put_of_size(leases(aws), 409_600))
+
+
+def item_beyond_400_kib(aws: Aws) -> str:
+    dynamodb = leases(aws)
+    return refusal(aws, "Item size has exceeded", lambda: put_of_size(dynamodb, 409_601))
+
+
+def put_of_size(dynamodb: Any, size: int) -> None:
+    """Write an item of this many bytes. Its names count, and its text in UTF-8."""
+    rest = size - len("keymain#bitemleasex")
+    text = "é" * (rest // 2) + "x" * (rest % 2)
+    dynamodb.put_item(TableName="leases", Item=OTHER | {"x": {"S": text}})
+
+
+def cancelled_transaction(aws: Aws) -> tuple[Any, list[Any]]:
+    """DynamoDB, and the reasons of a transaction whose last condition does not hold."""
+    dynamodb = leases(aws)
+    for name in ("updated", "deleted"):
+        dynamodb.put_item(TableName="leases", Item=other(name) | {"n": {"N": "1"}})
+    add = {"UpdateExpression": "ADD n :one", "ExpressionAttributeValues": {":one": {"N": "1"}}}
+    check = {
+        "ConditionExpression": "n = :six",
+        "ExpressionAttributeValues": {":six": {"N": "6"}},
+        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+    }
+    changes = [
+        {"Put": {"Item": other("new")}},
+        {"Update": {"Key": other("updated"), **add}},
+        {"Delete": {"Key": other("deleted")}},
+        {"ConditionCheck": {"Key": KEY, **check}},
+    ]
+    for change in changes:
+        next(iter(change.values()))["TableName"] = "leases"
+    try:
+        dynamodb.transact_write_items(TransactItems=changes)
+    except ClientError as error:
+        return dynamodb, list(error.response["CancellationReasons"])
+    return dynamodb, []
+
+
+def other(item: str) -> dict[str, Any]:
+    return {"key": {"S": "main#b"}, "item": {"S": item}}
+
+
+def reasons_of_a_cancelled_transaction(aws: Aws) -> str:
+    _, reasons = cancelled_transaction(aws)
+    codes = ", ".join(reason["Code"] for reason in reasons)
+    return f"{codes} with n = {reasons[-1]['Item']['n']['N']}"
+
+
+def items_after_a_cancelled_transaction(aws: Aws) -> str:
+    dynamodb, _ = cancelled_transaction(aws)
+    return ", ".join(f"{item['item']} {item['n']}" for item in others(dynamodb))
+
+
+def others(dynamodb: Any) -> list[dict[str, str]]:
+    """The items under the key of `other`."""
+    answer = dynamodb.query(
+        TableName="leases",
+        KeyConditionExpression="#k = :k",
+        ExpressionAttributeNames={"#k": "key"},
+        ExpressionAttributeValues={":k": {"S": "main#b"}},
+    )
+    return [plain(item) for item in answer["Items"]]
+
+
+def transaction_with_a_missing_table(aws: Aws) -> str:
+    dynamodb = leases(aws)
+    puts = [{"Put": {"TableName": table, "Item": other("new")}} for table in ("leases", "missing")]
+    code = code_of(lambda: dynamodb.transact_write_items(TransactItems=puts))
+    return f"{code}, {len(others(dynamodb))} items"
+
+
+def transaction_repeated_with_its_token_after_ten_minutes(aws: Aws) -> str:
+    dynamodb = leases(aws)
+    change = {"UpdateExpression": "ADD n :one", "ExpressionAttributeValues": {":one": {"N": "1"}}}
+    for _ in range(2):
+        dynamodb.transact_write_items(
+            TransactItems=[{"Update": {"TableName": "leases", "Key": KEY, **change}}],
+            ClientRequestToken="token",
+        )
+        aws.clock.sleep(600)
+    return str(dynamodb.get_item(TableName="leases", Key=KEY)["Item"]["n"]["N"])
+
+
+def queried(aws: Aws, condition: str, **more: Any) -> Any:
+    """A query of the index `open`."""
+    dynamodb = leases(aws)
+    dynamodb.put_item(TableName="leases", Item=KEY | {"open": {"S": "o"}, "s": {"S": "x"}})
+    return dynamodb.query(
+        TableName="leases",
+        IndexName="open",
+        KeyConditionExpression=condition,
+        ExpressionAttributeValues={":o": {"S": "o"}},
+        **more,
+    )
+
+
+OPEN = {"ExpressionAttributeNames": {"#o": "open"}}
+
+
+def query_of_an_index_of_keys(aws: Aws) -> str:
+    (item,) = queried(aws, "#o = :o", **OPEN)["Items"]
+    return ", ".join(sorted(item))
+
+
+def consistent_query_of_an_index(aws: Aws) -> str:
+    return refusal(
+        aws,
+        "Consistent reads are not supported",
+        lambda: queried(aws, "#o = :o", ConsistentRead=True, **OPEN),
+    )
+
+
+def query_of_an_index_without_its_key(aws: Aws) -> str:
+    return refusal(aws, "missed key schema element: open", lambda: queried(aws, "s = :o"))
+
+
+def query_by_partition_and_beginning_of_the_sort_key(aws: Aws) -> str:
+    dynamodb = leases(aws)
+    for name in ("pending#2", "pending#1", "request#1"):
+        dynamodb.put_item(TableName="leases", Item=other(name))
+    items = dynamodb.query(
+        TableName="leases",
+        KeyConditionExpression="#k = :k AND begins_with(#i, :p)",
+        ExpressionAttributeNames={"#k": "key", "#i": "item"},
+        ExpressionAttributeValues={":k": {"S": "main#b"}, ":p": {"S": "pending#"}},
+    )["Items"]
+    return ", ".join(item["item"]["S"] for item in items)
 
 
 NUMBERS = "AWS trims leading and trailing zeros, moto keeps the text. Longhaul writes none"
@@ -169,21 +290,7 @@ RULES = [
         embedded="007.50",
         why=NUMBERS,
     ),
-    Rule(
-        number_of_39_digits,
-        "ValidationException",
-        "HowItWorks.NamingRulesDataTypes",
-        embedded="ok",
-        why="moto takes any number. Longhaul writes none of more than 16 digits",
-    ),
     Rule(unused_placeholders, "ValidationException", "Expressions.ExpressionAttributeNames"),
-    Rule(reserved_word_in_a_condition, "ValidationException", "ReservedWords"),
-    Rule(
-        update_that_reads_a_missing_attribute,
-        "ValidationException",
-        "Expressions.UpdateExpressions",
-    ),
-    Rule(item_that_grows_beyond_400_kib, "ValidationException", "ServiceQuotas"),
     Rule(
         begins_with_and_a_number,
         "ValidationException",
@@ -199,6 +306,46 @@ RULES = [
     ),
     Rule(update_of_a_key_attribute, "ValidationException", "API_UpdateItem"),
     Rule(
-        two_paths_of_an_update_that_overlap, "ValidationException", "Expressions.UpdateExpressions"
+        stored_forms_of_numbers,
+        "7, 100, 0, 2.5",
+        "HowItWorks.NamingRulesDataTypes",
+        embedded="007, 1e2, -0, 2.50",
+        why=NUMBERS,
     ),
+    Rule(update_of_a_missing_item, "item lease, key main#b, running 1", "API_UpdateItem"),
+    Rule(
+        item_of_400_kib,
+        "ok",
+        "ServiceQuotas",
+        embedded="ValidationException",
+        why="moto refuses the limit itself. Longhaul's rows stay far below",
+    ),
+    Rule(item_beyond_400_kib, "ValidationException", "ServiceQuotas"),
+    Rule(
+        reasons_of_a_cancelled_transaction,
+        "None, None, None, ConditionalCheckFailed with n = 1",
+        "API_TransactWriteItems",
+    ),
+    Rule(
+        items_after_a_cancelled_transaction,
+        "deleted 1, updated 1",
+        "API_TransactWriteItems",
+    ),
+    Rule(
+        transaction_with_a_missing_table,
+        "ResourceNotFoundException, 0 items",
+        "API_TransactWriteItems",
+    ),
+    Rule(
+        transaction_repeated_with_its_token_after_ten_minutes,
+        "3",
+        "API_TransactWriteItems",
+        embedded=NOT_ASKED,
+        oracle=NOT_ASKED,
+        why=REAL_TIME,
+    ),
+    Rule(query_of_an_index_of_keys, "item, key, open", "API_Query"),
+    Rule(consistent_query_of_an_index, "ValidationException", "API_Query"),
+    Rule(query_of_an_index_without_its_key, "ValidationException", "API_Query"),
+    Rule(query_by_partition_and_beginning_of_the_sort_key, "pending#1, pending#2", "API_Query"),
 ]

@@ -6,6 +6,7 @@ from textwrap import fill
 
 from tests.fidelity import (
     dynamodb,
+    dynamodb_expressions,
     glue,
     s3,
     s3_uploads,
@@ -22,7 +23,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "fidelity.md"
 RULES: Mapping[str, Sequence[Rule]] = {
     "SQS": [*sqs.RULES, *sqs_contents.RULES, *sqs_batches.RULES, *sqs_redrive.RULES],
     "S3": [*s3.RULES, *s3_uploads.RULES],
-    "DynamoDB": dynamodb.RULES,
+    "DynamoDB": [*dynamodb.RULES, *dynamodb_expressions.RULES],
     "Glue": glue.RULES,
     "Step Functions": [*stepfunctions.RULES, *states.RULES],
 }

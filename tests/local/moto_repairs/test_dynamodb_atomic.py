@@ -111,29 +111,6 @@ def test_of_two_transactions_on_one_item_one_wins_and_the_loser_changes_nothing(
     assert (sorted(won) == [False, True] and running == "1") is repaired
 
 
-def test_lost_condition_comes_with_the_item_that_won(table: Any) -> None:
-    table.put_item(TableName="rows", Item=KEY | {"attempt": {"N": "7"}})
-
-    with pytest.raises(ClientError) as lost:
-        table.transact_write_items(
-            TransactItems=[
-                {
-                    "Update": {
-                        "TableName": "rows",
-                        "Key": KEY,
-                        "UpdateExpression": "SET attempt = :new",
-                        "ConditionExpression": "attempt = :old",
-                        "ExpressionAttributeValues": {":new": {"N": "2"}, ":old": {"N": "1"}},
-                        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
-                    }
-                }
-            ]
-        )
-
-    (reason,) = lost.value.response["CancellationReasons"]
-    assert (reason["Code"], reason["Item"]["attempt"]) == ("ConditionalCheckFailed", {"N": "7"})
-
-
 def rows_of(client: Any) -> dict[str, str]:
     """`attempt` of each row by its `item`."""
     items = client.scan(TableName="rows")["Items"]
@@ -163,55 +140,3 @@ def test_transaction_copies_no_item_that_it_does_not_name(
 
     assert len(copied) == (1 if repaired else 40)
     assert rows_of(table)["other-3"] == "99"
-
-
-def test_transaction_that_loses_a_condition_leaves_every_item_as_it_was(table: Any) -> None:
-    for name in ("put", "updated", "deleted", "guard"):
-        table.put_item(TableName="rows", Item=row(name, 1))
-    before = rows_of(table)
-
-    def key(item: str) -> dict[str, Any]:
-        return {"key": {"S": "a"}, "item": {"S": item}}
-
-    with pytest.raises(ClientError) as lost:
-        table.transact_write_items(
-            TransactItems=[
-                {"Put": {"TableName": "rows", "Item": row("put", 2)}},
-                {"Put": {"TableName": "rows", "Item": row("new", 2)}},
-                {"Put": {"TableName": "rows", "Item": row("of another key", 2, key="b")}},
-                {
-                    "Update": {
-                        "TableName": "rows",
-                        "Key": key("updated"),
-                        "UpdateExpression": "SET attempt = attempt + :one",
-                        "ExpressionAttributeValues": {":one": {"N": "1"}},
-                    }
-                },
-                {"Delete": {"TableName": "rows", "Key": key("deleted")}},
-                {
-                    "ConditionCheck": {
-                        "TableName": "rows",
-                        "Key": key("guard"),
-                        "ConditionExpression": "attribute_not_exists(attempt)",
-                    }
-                },
-            ]
-        )
-
-    assert error_code(lost.value) == "TransactionCanceledException"
-    codes = [reason["Code"] for reason in lost.value.response["CancellationReasons"]]
-    assert codes == ["None"] * 5 + ["ConditionalCheckFailed"]
-    assert rows_of(table) == before
-
-
-def test_transaction_that_names_an_item_twice_or_no_table_changes_nothing(table: Any) -> None:
-    put = {"Put": {"TableName": "rows", "Item": row("put", 1)}}
-
-    with pytest.raises(ClientError):
-        table.transact_write_items(TransactItems=[put, put])
-    with pytest.raises(ClientError):
-        table.transact_write_items(
-            TransactItems=[put, {"Put": {"TableName": "none", "Item": row("put", 1)}}]
-        )
-
-    assert rows_of(table) == {}
