@@ -391,6 +391,15 @@ def test_a_tiny_job_goes_on_as_tiny_while_the_stack_has_that_size(
     assert after.input.engine == ("lambda" if has_tiny else "fargate")
 
 
+def test_only_a_tiny_job_that_goes_on_gets_another_size_in_a_stack_without_tiny() -> None:
+    dead = settled(sized(running(), "tiny", "lambda"), failed(65)).lease
+    # A newer version may have added a field to the input, which is kept byte for byte.
+    newer = AT_WORK.execution_input.replace("{", '{"newer":1,', 1)
+    released = settled(replace(AT_WORK, execution_input=newer), FAILED).lease
+    assert (dead.state, dead.input.size) == (State.DEAD, "tiny")
+    assert (released.state, released.execution_input) == (State.RELEASED, newer)
+
+
 @pytest.mark.parametrize("evidence", [OOM, failed(74)], ids=["memory", "disk"])
 @pytest.mark.parametrize(
     ("size", "largest", "next_size"),
