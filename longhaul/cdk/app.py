@@ -16,7 +16,7 @@ from pydantic import JsonValue
 
 from longhaul.cdk.layer import LayerError
 from longhaul.cdk.stack import LonghaulStack
-from longhaul.config.context import load
+from longhaul.config.cdk_context import load
 from longhaul.config.job_files import check
 from longhaul.config.project import VARIABLE, Project, demo, load_project
 from longhaul.config.settings import CONTEXT_KEY, SettingsError

@@ -27,7 +27,7 @@ from longhaul.cli.errors import CommandError, translated
 from longhaul.cli.place import Place
 from longhaul.cli.project import chosen
 from longhaul.cli.target import Target
-from longhaul.config.context import load
+from longhaul.config.cdk_context import load
 from longhaul.config.settings import CONTEXT_KEY, Settings, SettingsError
 from longhaul.config.sources import sources
 from longhaul.domain.errors import LonghaulError

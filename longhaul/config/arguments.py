@@ -7,7 +7,7 @@ from typing import Any, Literal, TypedDict
 
 from pydantic import BaseModel
 
-from longhaul.config.context import merged, read
+from longhaul.config.cdk_context import merged, read
 from longhaul.config.job_files import check
 from longhaul.config.project import Project, load_project
 from longhaul.config.settings import LogRetention, NetworkSettings, Settings, SettingsError

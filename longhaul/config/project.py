@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
-from longhaul.config.context import Problem, merged, read
+from longhaul.config.cdk_context import Problem, merged, read
 from longhaul.config.settings import CONTEXT_KEY, Settings, SettingsError
 from longhaul.config.sources import sources
 

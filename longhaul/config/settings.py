@@ -1,7 +1,7 @@
 """The settings of a deployment: one typed, frozen value, validated once.
 
 The key `longhaul` of `cdk.json` holds the usual settings; `-c longhaul='{…}'` or `CDK_CONTEXT_JSON`
-override single ones (`longhaul.config.context`). Imports no CDK.
+override single ones (`longhaul.config.cdk_context`). Imports no CDK.
 """
 
 from collections import Counter

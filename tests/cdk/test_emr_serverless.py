@@ -13,7 +13,7 @@ from statelint.config import Config
 from statelint.linter import Linter
 from statelint.problem import ProblemType
 
-from longhaul.config.context import load
+from longhaul.config.cdk_context import load
 from longhaul.config.settings import SettingsError
 from longhaul.domain.lease import AttemptId
 from longhaul.domain.request import MAX_TIMEOUT_S

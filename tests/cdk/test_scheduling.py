@@ -11,7 +11,7 @@ import pytest
 from botocore.validate import ParamValidator
 from pydantic import JsonValue
 
-from longhaul.config.context import load
+from longhaul.config.cdk_context import load
 from longhaul.config.settings import SettingsError
 from longhaul.domain.policy import parse_request
 from longhaul.settings import PathPolicy

@@ -6,7 +6,7 @@ from cfnlint.data.schemas.extensions import aws_ecs_taskdefinition
 from pydantic import JsonValue, ValidationError
 
 from longhaul.config.beat_limits import EVENTS_OF_A_BEAT, beats_of
-from longhaul.config.context import load
+from longhaul.config.cdk_context import load
 from longhaul.config.settings import Settings, SettingsError
 from longhaul.config.sizes import FARGATE_MEMORY_MIB, Size
 

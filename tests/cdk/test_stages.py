@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
-from longhaul.config.context import load
+from longhaul.config.cdk_context import load
 from longhaul.config.settings import SettingsError
 from longhaul.config.stages import StageDeployment, pascal, queue_prefix
 

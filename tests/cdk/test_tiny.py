@@ -9,7 +9,7 @@ from statelint.config import Config
 from statelint.linter import Linter
 from statelint.problem import ProblemType
 
-from longhaul.config.context import load
+from longhaul.config.cdk_context import load
 from longhaul.config.settings import SettingsError
 from longhaul.engines.aws_lambda.ends import MAX_TIMEOUT_S
 from longhaul.settings import VARIABLE, RuntimeSettings

@@ -9,7 +9,7 @@ import botocore.session
 import pytest
 from pydantic import JsonValue, ValidationError
 
-from longhaul.config.context import load
+from longhaul.config.cdk_context import load
 from longhaul.config.settings import SettingsError
 from longhaul.config.trigger import MAX_TEMPLATE, Trigger
 from longhaul.domain.policy import parse_request

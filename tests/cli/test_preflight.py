@@ -12,7 +12,7 @@ from botocore.exceptions import NoCredentialsError, NoRegionError
 from longhaul.cli import bootstrap, preflight
 from longhaul.cli.checks import docker
 from longhaul.cli.checks.finding import Finding, Level
-from longhaul.config.context import load
+from longhaul.config.cdk_context import load
 from longhaul.domain.lease import State
 from simulation.aws.service import Call, Proceed, client_error
 from tests.builders import stage

@@ -23,7 +23,7 @@ from longhaul.cli.project import (
 )
 from longhaul.cli.synth import DEFAULT_WORK_DIR
 from longhaul.cli.target import Target
-from longhaul.config.context import load
+from longhaul.config.cdk_context import load
 from longhaul.config.project import VARIABLE, load_project
 from longhaul.config.version import version
 from tests.cli.conftest import PLACE
