@@ -87,7 +87,7 @@ def _measured(before: Lease, after: Lease) -> dict[Metric, float]:
     values: dict[Metric, float] = {
         StageMetric.SUCCEEDED: -1,
         StageMetric.INTERRUPTED: 1,
-        StageMetric.WASTED: 2 * work_s,
+        StageMetric.WASTED: 2 * (work_s - min(before.kept_s, work_s)),
     }
     if after.state is State.DEAD:
         values[StageMetric.DEAD_LETTERED] = 1

@@ -132,17 +132,19 @@ def _measured(before: Lease, settlement: Settlement) -> dict[Metric, float]:
     # A cancelled job ends so whatever became of its attempt.
     if after.settled_at is not None and after.state is not State.CANCELLED:
         work_s = (after.settled_at - before.attempt.claimed_at).total_seconds()
+        # Up to its last save its work was of use, and lowers the sum as that of a success does.
+        wasted_s = work_s - 2 * min(before.kept_s, work_s)
         match settlement.verdict.kind:
             case OutcomeClass.SUCCEEDED:
                 values = {StageMetric.SUCCEEDED: 1, StageMetric.WASTED: -work_s}
             case OutcomeClass.INTERRUPTED:
-                values = {StageMetric.INTERRUPTED: 1, StageMetric.WASTED: work_s}
+                values = {StageMetric.INTERRUPTED: 1, StageMetric.WASTED: wasted_s}
             case OutcomeClass.NOT_PLACED | OutcomeClass.REFUSED:
                 values = {StageMetric.NOT_PLACED: 1}
             case OutcomeClass.SUPERSEDED:
                 pass
             case _:
-                values = {StageMetric.FAILED: 1, StageMetric.WASTED: work_s}
+                values = {StageMetric.FAILED: 1, StageMetric.WASTED: wasted_s}
     if after.state is State.DEAD:
         values[StageMetric.DEAD_LETTERED] = 1
     return values

@@ -36,6 +36,7 @@ class AttemptRecord:
     queued_at: datetime | None = None  # its message was sent, or the previous attempt ended
     due_at: datetime | None = None  # end of the back-off before it, if there was one
     ended_at: datetime | None = None  # None: it runs
+    saved_at: datetime | None = None  # it last stored something for the next one
     state: State = State.RUNNING  # of the job, after the attempt's end
     kind: str | None = None  # class of its outcome
     reason: str | None = None
@@ -64,6 +65,7 @@ def running(row: Lease) -> AttemptRecord:
         # The previous attempt's end stays in the row until this one ends.
         queued_at=row.settled_at or row.receive.first_sent_at,
         due_at=row.retry_at,
+        saved_at=row.saved_at if row.has_saved else None,
     )
 
 

@@ -396,6 +396,13 @@ class Lease:
         """Whether its latest attempt has stored something new."""
         return self.saved_ref is not None and self.saved_ref != self.attempt.resumes
 
+    @property
+    def kept_s(self) -> float:
+        """Seconds of its latest attempt up to its last save: they are not lost with it."""
+        if self.saved_at is None or not self.has_saved:
+            return 0.0
+        return max(0.0, (self.saved_at - self.attempt.claimed_at).total_seconds())
+
     def owns(self, attempt: AttemptId) -> bool:
         return self.state is State.RUNNING and self.id == attempt
 

@@ -230,6 +230,22 @@ def read_request(body: str) -> JobRequest:
         raise InvalidRequestError([f"the body is not valid JSON{where}"]) from None
 
 
+def begun_afresh(body: str) -> str:
+    """The body of a request that leaves what its job has stored.
+
+    A text that is no JSON object stays as it is: it is no request.
+    """
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError):
+        return body
+    if not isinstance(document, dict):
+        return body
+    # Added at the end, where it counts, so that the rest stays as the producer wrote it.
+    fields = body.rstrip().removesuffix("}").rstrip()
+    return f'{fields}{", " if document else ""}"afresh": true}}'
+
+
 def parse_job_id(value: str) -> str:
     """A job id that came as a message attribute.
 

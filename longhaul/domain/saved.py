@@ -211,6 +211,12 @@ def decide_saved(row: Lease | None, now: datetime) -> Decision:
             return "keep" if now - row.ended_at < _REMOVED_AFTER else "remove"
 
 
+def waits_for_next(row: Lease, now: datetime) -> AttemptId | None:
+    """The attempt that stored what the job's next one would go on from; None: it has nothing."""
+    is_needed = not row.state.is_terminal or goes_on(row, row.fingerprint, now)
+    return attempt_of(row.key, row.saved_ref) if row.saved_ref and is_needed else None
+
+
 def goes_on(old: Lease, fingerprint: str, now: datetime) -> bool:
     """Whether a new run, for work of that fingerprint, uses what the job's last run has stored."""
     return (

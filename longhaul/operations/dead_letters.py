@@ -80,12 +80,21 @@ class DeadLetterOffice:
                     yield letter
 
     def redrive(
-        self, stage: Stage, which: Which, on_done: Callable[[DeadLetter], None] = lambda _: None
+        self,
+        stage: Stage,
+        which: Which,
+        on_done: Callable[[DeadLetter], None] = lambda _: None,
+        *,
+        afresh: bool = False,
     ) -> Handled:
-        """Send each letter that matches back to the stage's jobs queue, then delete it here."""
+        """Send each letter that matches back to the stage's jobs queue, then delete it here.
+
+        With `afresh` their jobs leave what they have stored.
+        """
 
         def send_back(letter: DeadLetter) -> str | None:
-            (answer,) = self.queue.send_batch(stage.queue_url, [redriven(letter)])
+            message = redriven(letter, afresh=afresh)
+            (answer,) = self.queue.send_batch(stage.queue_url, [message])
             return None if answer.message_id else answer.reason
 
         return self._handle(stage, which, send_back, on_done)

@@ -11,7 +11,7 @@ from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.message import Message
 from longhaul.domain.poison import INTERNAL_ERROR
 from longhaul.domain.removed_stage import STAGE_REMOVED
-from longhaul.domain.request import parse_job_id
+from longhaul.domain.request import begun_afresh, parse_job_id
 from longhaul.domain.verdict import OutcomeClass
 
 UNEXPLAINED = "unexplained"
@@ -86,10 +86,10 @@ def explanation_of(content: Message) -> Reason | None:
     return Reason(**known)
 
 
-def redriven(letter: DeadLetter) -> Message:
+def redriven(letter: DeadLetter, *, afresh: bool = False) -> Message:
     """The message that runs a dead letter's job again, under its old key.
 
-    It has the producer's body and attributes.
+    It has the producer's body and attributes. With `afresh` the job leaves what it has stored.
     """
     theirs = dict(without_ours(letter.content))
     # A message that SQS moved by itself kept its id, which may be its job's id.
@@ -97,4 +97,5 @@ def redriven(letter: DeadLetter) -> Message:
         None if letter.reason else letter.message_id
     )
     ours = {attributes.JOB_ID: job_id} if job_id else {}
-    return Message(letter.content.body, attributes.with_ours(theirs, ours), letter.content.group_id)
+    body = begun_afresh(letter.content.body) if afresh else letter.content.body
+    return Message(body, attributes.with_ours(theirs, ours), letter.content.group_id)

@@ -9,6 +9,7 @@ from longhaul.domain import attributes
 from longhaul.domain.errors import LonghaulError
 from longhaul.domain.lease import Lease, State
 from longhaul.domain.message import Message
+from longhaul.domain.request import begun_afresh
 from longhaul.ports import JobQueue, Requests
 from longhaul.settings import RuntimeSettings
 
@@ -23,8 +24,8 @@ class Retrier:
     queue: JobQueue
     requests: Requests
 
-    def retry(self, lease: Lease) -> None:
-        """Send the job's request again.
+    def retry(self, lease: Lease, *, afresh: bool = False) -> None:
+        """Send the job's request again; with `afresh` it leaves what the job has stored.
 
         Doing it twice is harmless: one message starts the run, the other is its duplicate.
 
@@ -37,7 +38,9 @@ class Retrier:
         # A body without an id took the id of its message, and the new message has another.
         ours = {attributes.JOB_ID: lease.job_id}
         again = Message(
-            content.body, attributes.with_ours(content.attributes, ours), content.group_id
+            begun_afresh(content.body) if afresh else content.body,
+            attributes.with_ours(content.attributes, ours),
+            content.group_id,
         )
         self.queue.send(self.settings.stage(lease.stage).queue_url, again)
 

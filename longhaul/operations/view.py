@@ -7,6 +7,7 @@ from typing import Any, Final, Literal, overload
 
 from longhaul.domain.history import AttemptRecord, log_stream
 from longhaul.domain.lease import Lease, State
+from longhaul.domain.saved import waits_for_next
 from longhaul.ports import Executions
 from longhaul.settings import RuntimeSettings
 
@@ -57,6 +58,10 @@ class JobStatus:
         retry_at: Of a released job: the earliest start of its next attempt.
         cancel_requested_at: When it was cancelled.
         owed: What is still to be done after its end.
+        saved_at: When it last stored something for its next attempt (docs/checkpoints.md); None
+            where there is nothing, or it is not needed any more.
+        saved_bytes: What is stored.
+        saved_by: The number of the attempt that stored it.
         output: Where its output is: `s3://…/`, or `table://DATABASE/NAME`.
         published_at: When its output became visible.
         message_id: Of its message in SQS.
@@ -92,6 +97,9 @@ class JobStatus:
     retry_at: datetime | None = None
     cancel_requested_at: datetime | None = None
     owed: tuple[str, ...] = ()
+    saved_at: datetime | None = None
+    saved_bytes: int = 0
+    saved_by: int | None = None
     output: str | None = None
     published_at: datetime | None = None
     message_id: str | None = None
@@ -112,6 +120,7 @@ def job_status(
     """Everything about a job that has a row."""
     execution = None if lease.is_mark else lease.input
     stream = log_stream(lease.attempt)
+    saved_by = waits_for_next(lease, now)
     return JobStatus(
         job_id=lease.job_id,
         stage=lease.stage,
@@ -139,6 +148,9 @@ def job_status(
         retry_at=lease.retry_at if lease.state is State.RELEASED else None,
         cancel_requested_at=lease.cancel_requested_at,
         owed=tuple(owed.value for owed in lease.owed),
+        saved_at=lease.saved_at if saved_by else None,
+        saved_bytes=lease.saved_bytes if saved_by else 0,
+        saved_by=saved_by.attempt if saved_by else None,
         output=lease.attempt.output.prefix if lease.attempt.output else None,
         published_at=lease.attempt.published_at,
         message_id=lease.receive.message_id or None,
@@ -188,6 +200,7 @@ def attempt_record(record: AttemptRecord, executions: Executions, now: datetime)
         "claimed_at": iso(record.attempt.claimed_at),
         "started_at": iso(record.attempt.started_at),
         "ended_at": iso(record.ended_at),
+        "saved_at": iso(record.saved_at),
         "waited_s": _between(since, record.attempt.claimed_at),
         "seconds": _between(record.attempt.claimed_at, end),
         "beats": record.attempt.beats,

@@ -95,6 +95,13 @@ def test_a_dead_job_is_sent_again_under_its_old_id(world: World) -> None:
     assert "dead letters stay in the queue" in done.stderr
 
 
+def test_a_dead_job_is_sent_to_begin_afresh(world: World) -> None:
+    world.end(world.claim("dead"))
+    assert world.run("retry", "dead", "--afresh").exit_code == 0
+    (message,) = world.queued()
+    assert json.loads(message["Body"]) == {**BODY, "afresh": True}
+
+
 @pytest.mark.parametrize(
     ("kind", "said"),
     [

@@ -151,6 +151,13 @@ def test_a_redrive_sends_body_and_attributes_back_as_the_producer_sent_them(worl
     assert (sent.get("bin") or {"BinaryValue": b"\0\1\xff"})["BinaryValue"] == b"\0\1\xff"
 
 
+def test_a_redrive_may_have_its_jobs_begin_afresh(world: World) -> None:
+    world.bury("job")
+    assert world.run("dlq", "redrive", "job", "--afresh", "--yes").exit_code == 0
+    (message,) = world.queued()
+    assert json.loads(message["Body"])["afresh"] is True
+
+
 def test_a_letter_that_sqs_moved_keeps_the_key_made_from_its_id(
     world: World,
 ) -> None:

@@ -4,6 +4,7 @@ import json
 from datetime import timedelta
 
 from longhaul.domain import transitions
+from longhaul.domain.saved import record_ref
 from longhaul.domain.verdict import OutcomeClass
 from tests.cli.conftest import World
 
@@ -77,6 +78,29 @@ def test_a_successful_attempt_is_done_whatever_it_reported_last(world: World) ->
     )
     world.end(row, OutcomeClass.SUCCEEDED)
     assert world.run("history", "quick").stdout.split("\t")[7] == "done"
+
+
+def test_what_an_attempt_went_on_from_is_shown(world: World) -> None:
+    lease = world.claim("parts")
+    ref = record_ref(lease.id, 1)
+    world.parts.leases.report(
+        transitions.register_task(lease.id, "arn:aws:ecs:x:1:task/Longhaul/t1", world.clock.now())
+    )
+    row = world.parts.leases.report(
+        transitions.save(lease.id, None, ref, 1_500_000, world.clock.now())
+    )
+    second = world.retry(world.end(row, OutcomeClass.INTERRUPTED))
+    assert second.attempt.resumes == ref
+    for said in ("3 parts, 1 checkpoint", "nothing: input 'trips' has changed since"):
+        world.parts.leases.report(
+            transitions.report_progress(
+                second.id, {"phase": "running", "taken_over": said}, world.clock.now()
+            )
+        )
+        _, line = world.run("history", "parts").stdout.splitlines()
+        assert line.split("\t")[7] == f"starting, took over {said}"
+    first, _ = map(json.loads, world.run("history", "parts", "--json").stdout.splitlines())
+    assert first["saved_at"] == "2026-01-02T03:04:05.000Z"
 
 
 def test_hand_overs_and_adoptions_are_shown_with_the_beats(world: World) -> None:

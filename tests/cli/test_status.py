@@ -9,6 +9,7 @@ from longhaul.cli.target import Target
 from longhaul.domain import transitions
 from longhaul.domain.lease import Owed, State
 from longhaul.domain.lineage import Group, Lineage
+from longhaul.domain.saved import record_ref
 from longhaul.domain.verdict import OutcomeClass
 from longhaul.engines.aws_lambda.ends import ends_by
 from tests.builders import QUEUE_URL, stage
@@ -140,6 +141,29 @@ def test_the_details_of_a_job_are_shown(world: World) -> None:
         0.5,
         3700.0,
     )
+
+
+def test_what_is_stored_for_the_next_attempt_is_shown_while_one_may_come(world: World) -> None:
+    lease = world.claim("parts")
+    row = world.parts.leases.report(
+        transitions.save(lease.id, None, record_ref(lease.id, 7), 1_500_000, world.clock.now())
+    )
+    world.clock.advance(60)
+
+    def shown() -> tuple[str | None, list[object]]:
+        lines = world.run("status", "parts").stdout.splitlines()
+        record = json.loads(world.run("status", "parts", "--json").stdout)
+        return (
+            dict(line.split(maxsplit=1) for line in lines).get("stored"),
+            [record["saved_at"], record["saved_bytes"], record["saved_by"]],
+        )
+
+    known = ["2026-01-02T03:04:05.000Z", 1_500_000, 1]
+    assert shown() == ("1.5 MB by attempt 1, 1m ago (2026-01-02 03:04:05Z)", known)
+    world.end(row)  # dead, and it may be redriven
+    assert shown() == ("1.5 MB by attempt 1, 1m ago (2026-01-02 03:04:05Z)", known)
+    world.clock.advance(14 * 86_400)
+    assert shown() == (None, [None, 0, None])
 
 
 def test_an_unknown_job_has_its_own_exit_code(world: World) -> None:

@@ -40,7 +40,9 @@ def lines(n: int) -> str:
 
 def test_options_make_one_request(world: World) -> None:
     done = world.run(
-        "submit", *FLAGS, "--input", "a=s3://landing/a.csv", "--size", "large", "--job-id", "mine"
+        "submit",
+        *FLAGS,
+        *("--input", "a=s3://landing/a.csv", "--size", "large", "--afresh", "--job-id", "mine"),
     )
     assert (done.exit_code, done.stdout) == (0, "mine\n")
     (message,) = world.queued()
@@ -48,6 +50,7 @@ def test_options_make_one_request(world: World) -> None:
         "job": "sql",
         "output": "s3://longhaul-data/out/",
         "size": "large",
+        "afresh": True,
         "inputs": {"a": "s3://landing/a.csv"},
         "params": {"query": "SELECT 1", "n": 7},
         "job_id": "mine",

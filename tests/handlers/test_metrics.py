@@ -12,6 +12,7 @@ from longhaul.domain import transitions
 from longhaul.domain.claim import Claim
 from longhaul.domain.lease import CommittedOutput, State
 from longhaul.domain.pending import pending_ref
+from longhaul.domain.saved import record_ref
 from longhaul.metrics import StageMetric, SweeperMetric
 from tests.builders import BUCKET, body, changed
 from tests.emf import metrics_in
@@ -113,6 +114,18 @@ def test_outcome_is_counted_once_however_often_settle_is_called(
     settle.lambda_handler(event("settle", case), context)
     settle.lambda_handler(event("settle", case), context)
     assert metrics.new() == expected
+
+
+@pytest.mark.parametrize("case", ["exit-1", "spot-interruption"])
+def test_what_an_attempt_has_stored_is_not_wasted(
+    stack: Stack, context: Context, metrics: Reader, case: str
+) -> None:
+    stack.claim()
+    row = stack.row()
+    at = row.attempt.claimed_at + timedelta(seconds=45)
+    stack.parts.leases.report(transitions.save(row.id, None, record_ref(row.id, 1), 10, at))
+    settle.lambda_handler(event("settle", case), context)
+    assert metrics.new()[StageMetric.WASTED] == 15 - 45
 
 
 def test_attempt_that_the_platform_ends_after_a_cancel_wastes_nothing(

@@ -57,7 +57,8 @@ def test_what_a_producer_imports() -> None:
         "JobStatus": (
             "job_id stage state root parent run attempt failures max_attempts interruptions "
             "run_began attempt_began seconds size engine timeout_s progress progress_at beats "
-            "lease_expires_at kind error settled_at retry_at cancel_requested_at owed output "
+            "lease_expires_at kind error settled_at retry_at cancel_requested_at owed saved_at "
+            "saved_bytes saved_by output "
             "published_at message_id receive_count execution_arn log_group log_stream is_finished"
         ),
         "LonghaulError": "",

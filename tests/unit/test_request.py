@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from longhaul.domain.errors import InvalidRequestError
 from longhaul.domain.policy import parse_request
-from longhaul.domain.request import JobRequest, parse_job_id, read_request
+from longhaul.domain.request import JobRequest, begun_afresh, parse_job_id, read_request
 from longhaul.settings import EmrApplication, PathPolicy
 from tests.builders import BUCKET, body, settings, stage
 
@@ -463,3 +463,25 @@ def test_a_wrong_object_is_refused_without_its_values() -> None:
     assert problems_of(body(object=created(key=7))) == [
         "object.object.key: Input should be a valid string"
     ]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('{"job": "sql", "n": 1.10}', '{"job": "sql", "n": 1.10, "afresh": true}'),
+        (' {"afresh": false}\n', ' {"afresh": false, "afresh": true}'),
+        ("{ }", '{"afresh": true}'),
+        ("[7]", "[7]"),
+        ("no json", "no json"),
+        ("[" * 100_000, "[" * 100_000),
+    ],
+)
+def test_a_body_that_begins_afresh_stays_what_it_was_otherwise(before: str, after: str) -> None:
+    assert begun_afresh(before) == after
+
+
+def test_beginning_afresh_does_not_make_it_another_request() -> None:
+    text = body(params={"of": "\ud800"})
+    again = read_request(begun_afresh(text))
+    assert again.afresh
+    assert again.fingerprint() == read_request(text).fingerprint()

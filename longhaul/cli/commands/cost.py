@@ -35,6 +35,7 @@ ATTEMPTS = (
     "task",
     "around it",
     "total",
+    "saved",
 )
 STAGES = ("stage", "jobs", "attempts", "total", *(purpose.value for purpose in SpentOn))
 JOBS = ("job", "stage", "state", "attempts", "total", "wasted")
@@ -139,6 +140,7 @@ def _attempt_row(each: AttemptCost) -> list[str]:
         money(cost.task),
         money(cost.total - cost.task),
         money(cost.total),
+        money(each.saved),
     ]
 
 
@@ -154,6 +156,7 @@ def _attempt_record(each: AttemptCost) -> dict[str, Any]:
         "beats": used.beats,
         "transitions": used.transitions,
         "total": each.cost.total,
+        "saved": each.saved,
         "parts": each.cost.parts(),
     }
 

@@ -15,6 +15,7 @@ from longhaul.cli.errors import CommandError, ExitStatus
 from longhaul.cli.target import Target
 from longhaul.cli.terminal.options import (
     MANY,
+    Afresh,
     AsJson,
     NewerThan,
     OlderThan,
@@ -139,6 +140,7 @@ def redrive(  # noqa: PLR0913 - filters
     older_than: OlderThan = None,
     newer_than: NewerThan = None,
     all_: All = False,
+    afresh: Afresh = False,
     stage: StageOption = None,
     dry_run: DryRun = False,
     yes: Yes = False,
@@ -147,7 +149,7 @@ def redrive(  # noqa: PLR0913 - filters
     """Send dead letters back to the jobs queue: each job starts a new run under its old id.
 
     Each letter is sent with its old body and attributes, and then deleted: an interrupt loses
-    none, and no job runs twice.
+    none, and no job runs twice. A job goes on from what it has stored, if it has.
 
     Example: longhaul dlq redrive --class interrupted --dry-run
 
@@ -164,7 +166,7 @@ def redrive(  # noqa: PLR0913 - filters
             if letter.job_id:
                 sent.append(job_key(stage.name, letter.job_id))
 
-        handled = target.dead_letters.redrive(stage, which, noted)
+        handled = target.dead_letters.redrive(stage, which, noted, afresh=afresh)
         now = target.parts.clock.now()
         for row in target.parts.leases.load_many(sent).values():
             if why := waits_for(row, now):

@@ -113,6 +113,14 @@ def submit(  # noqa: PLR0913 - one option for each field of a request
             rich_help_panel=_REQUEST,
         ),
     ] = None,
+    afresh: Annotated[
+        bool,
+        typer.Option(
+            "--afresh",
+            help="Leave what the job has stored in an earlier run.",
+            rich_help_panel=_REQUEST,
+        ),
+    ] = False,
     wanted_id: Annotated[
         str | None,
         typer.Option(
@@ -167,6 +175,7 @@ def submit(  # noqa: PLR0913 - one option for each field of a request
         timeout=timeout,
         stall_timeout=stall_timeout,
         max_attempts=max_attempts,
+        afresh=afresh or None,
     )
     found, problems = ([Document(WHOLE, fields)], []) if fields else _read(file)
     if fields and file is not None:

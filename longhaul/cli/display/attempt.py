@@ -21,7 +21,7 @@ def row_of(record: AttemptRecord, now: datetime) -> list[str]:
         age(end, record.attempt.claimed_at),
         _beats(record),
         f"{record.size}{spot}",
-        _got_to(record),
+        ", ".join(filter(None, (_got_to(record), _taken_over(record)))),
         record.reason or "",
     ]
 
@@ -32,6 +32,12 @@ def _beats(record: AttemptRecord) -> str:
     parts += [f"handed over {record.attempt.hand_overs}x"] if record.attempt.hand_overs else []
     parts += [f"adopted {record.attempt.adoptions}x"] if record.attempt.adoptions else []
     return ", ".join(parts)
+
+
+def _taken_over(record: AttemptRecord) -> str:
+    """What it went on from, or why from nothing."""
+    taken = record.attempt.progress.get("taken_over")
+    return f"took over {taken}" if taken else ""
 
 
 def _got_to(record: AttemptRecord) -> str:

@@ -2,10 +2,11 @@
 
 from datetime import datetime
 
-from longhaul.cli.display.text import age, moment_text
+from longhaul.cli.display.text import age, moment_text, size_text
 from longhaul.domain.durations import format_duration
 from longhaul.domain.history import log_stream
 from longhaul.domain.lease import Lease, State
+from longhaul.domain.saved import waits_for_next
 from longhaul.engines.aws_lambda.ends import LAMBDA, ends_by
 from longhaul.engines.listed import engine_of
 from longhaul.operations.find import moment_of
@@ -128,6 +129,7 @@ def page_of(
             "lease until",
             moment_text(lease.attempt.lease_expires_at) if lease.state is State.RUNNING else "",
         ),
+        ("stored", _stored(lease, now)),
         ("retry", _retry(lease, now)),
         ("ended" if ended else "last outcome", _ago(lease.settled_at, now)),
         ("next run", _next_run(lease, now)),
@@ -190,6 +192,14 @@ def _origin(lease: Lease) -> str:
         return ""
     parent, root = (key.partition("#")[2] for key in (lease.lineage.parent, lease.root))
     return parent if parent == root else f"{parent}, of {root}"
+
+
+def _stored(lease: Lease, now: datetime) -> str:
+    """What the next attempt goes on from."""
+    by = waits_for_next(lease, now)
+    if by is None:
+        return ""
+    return f"{size_text(lease.saved_bytes)} by attempt {by.attempt}, {_ago(lease.saved_at, now)}"
 
 
 def _ago(moment: datetime | None, now: datetime) -> str:

@@ -136,7 +136,7 @@ class Report:
             if len(wrong) > _MAX_WRONG
             else ""
         )
-        table = _table(["job", "attempt", "class", "ended", "cost", "why"], rows)
+        table = _table(["job", "attempt", "class", "ended", "cost", "lost", "why"], rows)
         again = repeated(each.record for each in wrong)
         headings = ["class", "reason", "attempts", "jobs", "first", "last"]
         groups = _table(headings, map(_repeated_row, again[:_MAX_WRONG])) if again else ""
@@ -181,6 +181,7 @@ def _wrong_row(each: AttemptCost) -> list[object]:
         record.kind or "",
         _moment(record.ended_at),
         money(each.cost.total),
+        money(each.lost),
         record.reason or "",
     ]
 

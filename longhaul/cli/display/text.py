@@ -11,6 +11,7 @@ from longhaul.domain.durations import format_duration
 from longhaul.operations.ports import LogEvent
 
 _UNIT = re.compile(r"\d{1,9}[dhms]")
+_THOUSAND = 1000
 _UNPRINTABLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 # Fields that all lines of an attempt share, or that are shown in front.
 _COMMON = {"timestamp", "level", "logger", "message", "job_id", "attempt", "execution", "stack"}
@@ -74,6 +75,16 @@ def _shown(found: Mapping[str, Any]) -> str:
 def age(now: datetime, moment: datetime) -> str:
     """The time since then, in at most two units: `3d4h`, `2m`, `12s`."""
     return "".join(_UNIT.findall(format_duration(max(0.0, (now - moment).total_seconds())))[:2])
+
+
+def size_text(size: int) -> str:
+    """Such as `512 bytes`, `1.5 MB`, `120 GB`: powers of a thousand."""
+    value, unit = float(size), "bytes"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if value < _THOUSAND:
+            break
+        value, unit = value / _THOUSAND, larger
+    return f"{value:.3g} {unit}"
 
 
 def counted(count: int, noun: str) -> str:

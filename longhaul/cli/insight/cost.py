@@ -10,6 +10,7 @@ from longhaul.cli.insight.prices import Prices
 from longhaul.cli.insight.timeline import Lane, went_wrong
 from longhaul.cli.insight.usage import Usage, usage
 from longhaul.domain.history import AttemptRecord
+from longhaul.domain.lease import State
 from longhaul.domain.verdict import OutcomeClass
 from longhaul.settings import RuntimeSettings
 
@@ -20,6 +21,7 @@ class SpentOn(StrEnum):
     """What the money of an attempt was spent on."""
 
     USEFUL = "useful"
+    SAVED = "saved"  # it failed or was interrupted, and this is up to its last save
     FAILED = "failed"
     INTERRUPTED = "interrupted"
     CANCELLED = "cancelled"
@@ -61,6 +63,12 @@ class AttemptCost:
     usage: Usage
     cost: Cost
     spent_on: SpentOn
+    saved: float = 0.0  # the part up to its last save, of an attempt that went wrong
+
+    @property
+    def lost(self) -> float:
+        """The rest."""
+        return self.cost.total - self.saved
 
 
 @dataclass(frozen=True)
@@ -74,7 +82,7 @@ class JobCost:
 
     @property
     def wasted(self) -> float:
-        """The part that failed, interrupted and cancelled attempts cost."""
+        """What failed, interrupted and cancelled attempts cost, since their last saves."""
         amounts = amounts_spent([self])
         return amounts[SpentOn.FAILED] + amounts[SpentOn.INTERRUPTED] + amounts[SpentOn.CANCELLED]
 
@@ -94,7 +102,9 @@ class Pricing:
                 output if output is not None and output.attempt == record.attempt.number else None
             )
             used = usage(record, committed, self.settings, now)
-            found.append(AttemptCost(record, used, self.cost(used), spent_on(record)))
+            cost, purpose = self.cost(used), spent_on(record)
+            saved = cost.total * _saved_share(record, purpose, lane)
+            found.append(AttemptCost(record, used, cost, purpose, saved))
         return JobCost(lane, tuple(found))
 
     def cost(self, used: Usage) -> Cost:
@@ -154,12 +164,29 @@ def spent_on(record: AttemptRecord) -> SpentOn:
     return kinds.get(record.kind or "", SpentOn.FAILED)
 
 
+def _saved_share(record: AttemptRecord, purpose: SpentOn, lane: Lane) -> float:
+    """The part of an attempt that is up to its last save, from 0 to 1.
+
+    A cancel removes what the run has stored: then nothing was saved.
+    """
+    is_removed = lane.row.state is State.CANCELLED and lane.row.run == record.run
+    if purpose not in (SpentOn.FAILED, SpentOn.INTERRUPTED) or is_removed:
+        return 0.0
+    if record.saved_at is None or record.ended_at is None:
+        return 0.0
+    begin = record.attempt.task_from or record.attempt.claimed_at
+    whole = ((record.attempt.task_until or record.ended_at) - begin).total_seconds()
+    until_save = (record.saved_at - begin).total_seconds()
+    return max(0.0, min(1.0, until_save / whole)) if whole > 0 else 0.0
+
+
 def amounts_spent(jobs: Iterable[JobCost]) -> dict[SpentOn, float]:
     """The amount spent on each purpose; zero where there is none."""
     found = dict.fromkeys(SpentOn, 0.0)
     for job in jobs:
         for each in job.attempts:
-            found[each.spent_on] += each.cost.total
+            found[SpentOn.SAVED] += each.saved
+            found[each.spent_on] += each.lost
     return found
 
 

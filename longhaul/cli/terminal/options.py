@@ -42,6 +42,9 @@ Stack = Annotated[
 ]
 StageOption = Annotated[str | None, typer.Option("--stage", help="Name of the stage.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print data as JSON, one object a line.")]
+Afresh = Annotated[
+    bool, typer.Option("--afresh", help="Begin at the beginning: leave what a job has stored.")
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 WorkDir = Annotated[

@@ -135,3 +135,21 @@ def test_the_price_table_has_a_source_for_each_price_and_refuses_unknown_fields(
     with pytest.raises(ValidationError):
         Prices.model_validate({**table, "glacier": 1})
     assert sum([Cost(cpu=1), Cost(disk=2)], Cost()).total == 3
+
+
+def test_what_an_attempt_did_before_its_last_save_is_not_wasted() -> None:
+    saved = {"saved_at": NOW + 0.75 * HOUR}
+    cut_off = attempt(kind="interrupted", state=State.RELEASED, **saved)
+    for again in (job(cut_off, attempt(2)), job(attempt(kind="failed", state=State.DEAD, **saved))):
+        whole = again.attempts[0].cost.total
+        assert amounts_spent([again])[SpentOn.SAVED] == pytest.approx(0.75 * whole)
+        assert again.wasted == pytest.approx(0.25 * whole)
+    good = job(attempt(**saved))
+    assert (good.wasted, amounts_spent([good])[SpentOn.SAVED]) == (0, 0)
+
+
+def test_a_cancel_wastes_what_was_saved_too() -> None:
+    first = attempt(kind="interrupted", state=State.RELEASED, saved_at=NOW + HOUR)
+    row = replace(running(), state=State.CANCELLED)
+    cancelled = PRICING.job(lane(row, (replace(first, run=row.run),)), NOW + HOUR)
+    assert cancelled.wasted == pytest.approx(cancelled.cost.total)
