@@ -172,7 +172,7 @@ def test_the_layer_has_each_service_that_functions_call() -> None:
     code = "".join(file.read_text() for file in files_of("core"))
     notified = {target.split(":")[2] for target in NOTIFIED.values()}
 
-    called = {*re.findall(r"_client\(\s*\"([a-z0-9-]+)\"", code), *notified}
+    called = {*re.findall(r"clients\.client\(\s*\"([a-z0-9-]+)\"", code), *notified}
 
     assert called == set(layer.SERVICES)
 
