@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from pyspark.sql import SparkSession
 from longhaul.adapters.publisher import read_manifest
 from longhaul.domain import transitions
 from longhaul.domain.claim import Claim, next_attempt
+from longhaul.domain.request import read_request
 from longhaul.domain.settlement import after_verdict
 from longhaul.domain.verdict import ExitCode, OutcomeClass, Verdict
 from longhaul.runner.io.work_area import DiskArea
@@ -27,21 +29,28 @@ from tests.runner.conftest import Cloud, MakeAttempt
 PAGE = (ROOT / "docs" / "checkpoints.md").read_text()
 # By the comment in their first line: where they belong.
 FILES = {
-    code.partition("\n")[0].removeprefix("# jobs/").removesuffix(".py"): code
+    code.partition("\n")[0].removeprefix("# "): code
     for code in re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 }
+JOBS = ("sessions", "train", "fetch")
+
+
+@pytest.fixture
+def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The jobs of the page, where they are imported."""
+    for name in JOBS:
+        (tmp_path / f"{name}.py").write_text(FILES[f"jobs/{name}.py"])
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setenv(JOBS_VARIABLE, str(tmp_path))
+    monkeypatch.syspath_prepend(tmp_path)
 
 
 @pytest.fixture
 def run(
-    cloud: Cloud, make_attempt: MakeAttempt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cloud: Cloud, make_attempt: MakeAttempt, tmp_path: Path, jobs: None
 ) -> Callable[[str], ExitCode]:
     """Runs the next attempt of a job of the page; returns how it ended."""
-    for name, code in FILES.items():
-        (tmp_path / f"{name}.py").write_text(code)
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    monkeypatch.setenv(JOBS_VARIABLE, str(tmp_path))
-    monkeypatch.syspath_prepend(tmp_path)
+    del jobs
 
     def run_(name: str) -> ExitCode:
         scratch = tmp_path / f"attempt-{cloud.lease().attempt.number}"
@@ -88,7 +97,22 @@ def rows(cloud: Cloud, prefix: str = "out/") -> int:
 
 
 def test_the_page_has_the_jobs_that_are_tested_here() -> None:
-    assert set(FILES) == {"sessions", "train", "fetch"}
+    assert set(FILES) == {*(f"jobs/{name}.py" for name in JOBS), "tests/test_train.py"}
+
+
+@pytest.mark.usefixtures("jobs")
+def test_the_test_of_the_second_attempt(
+    spark: SparkSession, make_job: Any, written: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = ModuleType("test_of_the_page")
+    exec(FILES["tests/test_train.py"], vars(module))  # noqa: S102 - our own page
+    (test,) = (value for name, value in vars(module).items() if name.startswith("test_"))
+    test(spark, make_job, written, monkeypatch)
+
+
+def test_the_request_of_the_script_is_one() -> None:
+    (text,) = re.findall(r"^```json\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    read_request(text)
 
 
 def test_the_long_transformation(
