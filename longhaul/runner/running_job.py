@@ -1,7 +1,9 @@
 """The job that a runner hands to `run(spark, job)`: `longhaul.job.Job`, over folders and Spark."""
 
 import json
+import os
 import re
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -181,7 +183,8 @@ class RunningJob(Generic[ParamsT]):
         whole.mkdir(parents=True, exist_ok=True)
         before = next((each for each in self.written if each.name == dataset.name), None)
         number = len(self._parts[dataset.name])
-        dataset.folder.rename(whole / f"{number:05d}")
+        # Linked: a part that S3 does not take now is sent later from where it is.
+        shutil.copytree(dataset.folder, whole / f"{number:05d}", copy_function=os.link)
         if before is None:
             self.written.append(replace(dataset, folder=whole))
             return

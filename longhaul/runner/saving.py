@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from itertools import count
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -46,6 +47,8 @@ from longhaul.runner.reporting import Progress
 from longhaul.runner.stopping import Stop, StopReason
 
 _LOOK_AGAIN_S: Final = 0.05
+# Longer than boto3 goes on trying: eight times a minute, for the data, the record and the row.
+_AWS_ANSWERS_WITHIN: Final = timedelta(minutes=30)
 _TROUBLE: Final = (ClientError, BotoCoreError, OSError)
 
 logger = logging.getLogger(__name__)
@@ -262,7 +265,8 @@ class Saving:
             is_usable = stored is not None and stored.made_by == made_by
             if stored is not None and is_usable:
                 self._took("folder")
-            folder.restore(stored.files if stored is not None and is_usable else {})
+            with self._waiting():
+                folder.restore(stored.files if stored is not None and is_usable else {})
             self._folders[name] = made_by, folder
             return folder.folder
 
@@ -290,7 +294,8 @@ class Saving:
             self.stop.check()
             self._late[what] = change
             try:
-                self._store()
+                with self._waiting():
+                    self._store()
             except LeaseChangedError as error:
                 row = error.current
                 if row is not None and row.owns(self.attempt) and row.cancel_requested_at:
@@ -329,6 +334,17 @@ class Saving:
                 f"the job's folders hold more than {MAX_FOLDER_FILES:,} files: pack them together"
             )
         return record.model_copy(update={"state": state, "folders": folders})
+
+    @contextmanager
+    def _waiting(self) -> Iterator[None]:
+        """The wait for AWS, which is no stall of the job's."""
+        before = self.progress.quiet_until
+        longest = self.clock.now() + _AWS_ANSWERS_WITHIN
+        self.progress.be_quiet(self.progress.note, max(before or longest, longest))
+        try:
+            yield
+        finally:
+            self.progress.be_quiet(self.progress.note, before)
 
     def await_upload(self) -> None:
         """Wait until what is being stored is stored."""

@@ -18,6 +18,7 @@ from simulation.seen.families import Families
 from simulation.seen.invariants.table import Moment, Violated, violated_by
 from simulation.seen.lake import Lake
 from simulation.seen.sightings import DeadLetter, SeenAttempt, SeenAttempts, Sent, Token
+from simulation.seen.stored import Stored
 from simulation.seen.trace import Row, moment_text
 from simulation.worlds.plan import Job
 
@@ -84,6 +85,10 @@ class Seen:
         # Of attempts released with a handle that holds the message.
         self.retry_at: dict[Token, datetime] = {}
         self.beats: dict[str, datetime] = {}  # the last heartbeat, by the execution's site
+
+    @cached_property
+    def stored(self) -> Stored:
+        return Stored(self)
 
     @cached_property
     def lake(self) -> Lake:

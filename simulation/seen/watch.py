@@ -203,6 +203,7 @@ class Watch:
         self._note_message(key[0], before, item)
         self._note_end(key[0], item)
         self._note_owed(key[0], is_owed="owed" in item)
+        self.seen.stored.note_row(before, item)
         self.seen.check("row written", (before, item))
 
     def _note_message(self, key: str, before: Row | None, item: Row) -> None:

@@ -195,6 +195,11 @@ def replace_manifest(world: "World", act: Act) -> None:
     world.aws.s3.put_object(Bucket=world.bucket, Key=key, Body=b"")
 
 
+def change(world: "World", act: Act) -> None:
+    """Deploy other code of the job, or replace what it reads: `service` says which."""
+    world.versions[act.service, act.job] += 1
+
+
 def narrow(world: "World", act: Act) -> None:
     """Deploy settings without the job that requests name; deploy the usual ones `for_s` later."""
     usual = world.settings.jobs
@@ -277,6 +282,7 @@ KINDS: Mapping[str, Callable[["World", Act], None]] = {
     "redeliver": redeliver,
     "outage": outage,
     "narrow": narrow,
+    "change": change,
     "retire": retire,
     "expire": expire,
     "replace_manifest": replace_manifest,

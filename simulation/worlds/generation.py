@@ -15,6 +15,7 @@ from simulation.worlds.expiry import expiries
 from simulation.worlds.faults import ALL_KINDS
 from simulation.worlds.files import COUNTS
 from simulation.worlds.long_outages import with_long_outage, with_long_wait
+from simulation.worlds.parts import with_parts
 from simulation.worlds.plan import Act, Ending, Job, Mix, Plan
 from simulation.worlds.randomness import rng_of
 from simulation.worlds.retirement import with_retirement
@@ -82,7 +83,8 @@ def plan_of(seed: int) -> Plan:
     plan = with_long_wait(rng_of(seed, "long wait"), plan)
     plan = with_retirement(rng_of(seed, "retirement"), plan)
     plan = with_tiny(rng_of(seed, "tiny"), plan, swarm)
-    return with_tables(rng_of(seed, "tables"), plan, swarm)
+    plan = with_tables(rng_of(seed, "tables"), plan, swarm)
+    return with_parts(rng_of(seed, "parts"), plan, swarm)
 
 
 def _more_of_world(seed: int, draw: int, plan: Plan) -> list[Act]:

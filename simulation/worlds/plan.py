@@ -48,6 +48,8 @@ class Job:
         fan_out: How many jobs it emits. None: it emits nothing and leaves one follow-on to its
             stage. It has no effect outside pipelines (see `stages`).
         size: What its request asks for; the stage's when empty.
+        parts: In how many parts it writes its output, each of which is stored; 0: in none.
+        saves: What a job in parts stores besides: `checkpoint`, `folder`, or nothing.
     """
 
     __pydantic_config__ = _STRICT
@@ -68,6 +70,8 @@ class Job:
     fan_out: int | None = None
     size: str = ""
     table: str = ""
+    parts: int = 0
+    saves: str = ""
 
     def ending(self, attempt: int, work: int) -> Ending:
         if work or not self.endings:
@@ -149,6 +153,7 @@ class Plan:
     max_attempts: int = 3
     renew_receives: int = 900
     notify: str = ""  # what is told of ends: sns, sqs, events; empty for nothing
+    kept_s: int = 0  # how long what a dead job has stored stays; 0 for the product's days
     retention_s: int = 0  # of the queues; 0 for the days that the template gives them
 
     @property

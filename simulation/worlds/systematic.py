@@ -7,6 +7,7 @@ from typing import Any
 
 from simulation.worlds.injection import Site
 from simulation.worlds.leftovers import LEFTOVERS
+from simulation.worlds.parts import PARTS_WORLDS
 from simulation.worlds.plan import Act, Ending, Fault, Job, Plan
 from simulation.worlds.requests import SEALED
 from simulation.worlds.run import run
@@ -193,6 +194,7 @@ RACES: Mapping[str, Plan] = {
     **LEFTOVERS,
     **TABLE_WORLDS,
     **TINY_WORLDS,
+    **PARTS_WORLDS,
     "SQS is out for two hours": _plan(
         Job("j0", work_s=9.0),
         Act(20.0, "outage", for_s=7_200.0, service="sqs"),

@@ -1,6 +1,7 @@
 """One world: the real handlers, adapters and state machine over the fakes, on one timeline."""
 
 import random
+from collections import Counter
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
@@ -54,6 +55,7 @@ class World:
         self.settings = _settings(self.stack.settings, plan)
         self.stages = {stage.name: stage for stage in self.settings.stages}  # as deployed first
         self.jobs = jobs_of(plan)
+        self.versions: Counter[tuple[str, str]] = Counter()  # of code and inputs; see `change`
         self.timeline = Timeline(VirtualClock())
         self.injector = Injector(plan, self.timeline)
         self.aws = FakeAws(self.timeline.clock)
@@ -73,6 +75,8 @@ class World:
             self._job_of,
             self.attempt_label,
             self.injector,
+            self.versions,
+            lambda moment, what: self.seen.check(moment, what),  # noqa: PLW0108 - it comes later
         )
         self.containers = Containers(around, self.aws.ecs, self.injector)
         function = self.stack.functions.get(FUNCTION)
@@ -125,6 +129,7 @@ class World:
             and not (self.tiny and self.tiny.running)
             and not self.seen.open_rows
             and not any(name.startswith("longhaul/pending/") for name in self.seen.objects())
+            and not self.seen.stored.is_left()
         )
 
     def _come_to_rest(self, end: Any) -> None:

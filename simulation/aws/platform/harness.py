@@ -4,12 +4,14 @@ import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
 import boto3
 from aws_lambda_powertools import Logger
 
+import longhaul.domain.saved
 import longhaul.log_context
 import longhaul.runner.emitting
 import longhaul.wiring
@@ -51,6 +53,12 @@ def installed(world: World) -> Iterator[None]:
         (Logger, "exception", _logged(world)),
         (logging.Logger, "exception", _logged(world)),
     )
+    if world.plan.kept_s:
+        kept = timedelta(seconds=world.plan.kept_s)
+        replacements += (
+            (longhaul.domain.saved, "KEPT_FOR_REDRIVE", kept),
+            (longhaul.domain.saved, "_REMOVED_AFTER", kept + timedelta(hours=1)),
+        )
     if world.tiny is not None:
         replacements += job_function.replacements(clock.now, lambda: world.settings.tasks.reuse)
     if world.plan.has_tables:

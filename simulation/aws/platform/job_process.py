@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
 from greenlet import GreenletExit
 
@@ -33,6 +33,9 @@ class Surroundings(NamedTuple):
     job_of: Callable[[str], Job]  # by key
     label_of: Callable[[str, int | str], str]  # by key and attempt
     injector: Injector
+    # Of a job's code and of its inputs, by `code` or `inputs` and the job's name.
+    versions: Mapping[tuple[str, str], int]
+    noted: Callable[[Any, Any], None]  # hears what jobs do that work in parts; see `seen.stored`
 
 
 class Owner(Protocol):
@@ -78,6 +81,9 @@ class JobProcess:
         self.is_cut_off = False  # it works on, and the platform calls it stopped
         self.end_kind = "stopped"
         self.fault_of_job: str | None = None  # what the job itself has done wrong
+        self.code = 0  # version of its code
+        self.reads = ""  # what it reads, as JSON
+        self.asked: list[str] = []  # the parts that it has asked for
         self.read_own_at: datetime | None = None  # when it had read what it compacts
         self.runner: Runner | None = None
         self._events: list[Event] = []

@@ -5,7 +5,10 @@ written is a folder of small files.
 """
 
 import errno
+import json
+import shutil
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -21,8 +24,8 @@ from longhaul.domain.tables import InputPath
 from longhaul.domain.transitions import Report
 from longhaul.job import Params
 from longhaul.ports import Leases, Publisher
-from longhaul.runner.io.listing import InputListing
-from longhaul.runner.io.saved_files import BucketFiles, S3Objects, SavedFiles
+from longhaul.runner.io.listing import InputListing, digest_of
+from longhaul.runner.io.saved_files import DiskFiles, S3Objects, SavedFiles
 from longhaul.runner.io.staged import StagedInput
 from longhaul.runner.io.written import Dataset
 from longhaul.runner.loading import LoadedJob
@@ -35,6 +38,7 @@ from longhaul.runner.wiring import put_together, s3_client, tables_from
 from longhaul.settings import RuntimeSettings
 from simulation.aws.platform.background import HostBackground
 from simulation.aws.platform.hosts import HostClock, here, wait_for_good
+from simulation.aws.platform.parts import COLUMNS, WorkInParts
 from simulation.worlds.endings import KINDS, OWN_FAULTS
 from simulation.worlds.requests import OWN_OUTPUT, emitted_of
 from simulation.worlds.stages import is_too_many, members_of
@@ -62,7 +66,6 @@ _RAISES: Mapping[str, Callable[[], Exception]] = {
     "permanent": lambda: PermanentJobError("permanent"),
     "disk_full": lambda: OSError(errno.ENOSPC, "No space left on device"),
 }
-_COLUMNS = {"type": "struct", "fields": [{"name": "n", "type": "long"}]}
 _EXITS = {"fails_silently": 1, "crashes": 139, "exits_with_0": 0}
 _KILLED = 137
 
@@ -81,14 +84,15 @@ class Runner:
         """As `longhaul.engines.fargate.runner`."""
         around, container = self._around, self._container
         s3 = s3_client(around.settings())
+        scratch = _scratch_of(container)
         spark = PlannedSpark(container, around, self._stop)
         attempt = put_together(
             container.attempt,
             _with_rare_reports(around.settings(), container.job),
             s3,
             task=Task(container.task_ref, _RESOURCES),
-            scratch=_NO_SCRATCH,
-            area=PlannedArea(around.output, container, s3),
+            scratch=scratch,
+            area=PlannedArea(scratch, container, s3),
             spark=spark,
             stop=self._stop,
             background=self._background,
@@ -119,8 +123,9 @@ class PlannedArea:
     Of the inputs only the job's own output is looked at.
     """
 
-    def __init__(self, output: Path, container: "JobProcess", s3: "S3Client") -> None:
-        self.output = output
+    def __init__(self, scratch: Path, container: "JobProcess", s3: "S3Client") -> None:
+        self.output = scratch / "output"
+        self._scratch = scratch
         self._container = container
         self._s3 = s3
 
@@ -135,13 +140,20 @@ class PlannedArea:
     ) -> Mapping[str, StagedInput]:
         del stop, begin, advance
         # The first compaction finds nothing; a real one would fail for good.
-        own = inputs.get(OWN_OUTPUT)
-        if isinstance(own, DataPath) and listing.sources_of(own):
-            self._container.read_own_at = self._container.host.timeline.clock.now()
-        return {name: StagedInput(str(path), 1, 1, frozenset()) for name, path in inputs.items()}
+        container, own = self._container, inputs.get(OWN_OUTPUT)
+        version = container.around.versions.get(("inputs", container.job.name), 0)
+        digests = dict.fromkeys(inputs, f"{version}")
+        if isinstance(own, DataPath) and (sources := listing.sources_of(own)):
+            container.read_own_at = container.host.timeline.clock.now()
+            digests[OWN_OUTPUT] = digest_of(sources)
+        container.reads = json.dumps(digests, sort_keys=True)
+        return {
+            name: StagedInput(str(path), 1, 1, frozenset(), digests[name])
+            for name, path in inputs.items()
+        }
 
     def saved_files(self, objects: S3Objects) -> SavedFiles:
-        return BucketFiles(self._s3, objects.bucket, objects.prefix)
+        return DiskFiles(objects, self._scratch / "saved")
 
     def clear(self) -> None:
         """Others use it too."""
@@ -194,6 +206,7 @@ class PlannedSpark:
         self._timeline = around.timeline
         self._stop = stop
         self._is_working = False
+        self._worked_s = 0.0
         self._waiting: tuple[Process, Event] | None = None
         stop.on_request(self._wake)
 
@@ -207,8 +220,12 @@ class PlannedSpark:
         """`longhaul.runner.loading.load`."""
         work = cast("int", params.get("work", 0))
         planned = self._container.job
-        self._container.work_known(work, planned.ending(self._container.attempt.attempt, work))
-        return LoadedJob(lambda _session, job: self._play(planned, job), Params())
+        container = self._container
+        container.work_known(work, planned.ending(container.attempt.attempt, work))
+        container.code = self._around.versions.get(("code", planned.name), 0)
+        return LoadedJob(
+            lambda _session, job: self._play(planned, job), Params(), str(container.code)
+        )
 
     def await_session(self, input_bytes: int = 0) -> None:
         del input_bytes
@@ -224,18 +241,36 @@ class PlannedSpark:
         return Effort(seconds=1.0, cpu_s=1.0 if self._is_working else 0.0, io_bytes=0)
 
     def _play(self, planned: "PlannedJob", job: RunningJob[Any]) -> None:
-        self._go_through(self._container.ending, planned.work_s)
+        is_in_parts = planned.parts and self._container.ending.kind != "no_output"
+        if is_in_parts:
+            WorkInParts(self._container, job, self._work_on).run()
+        else:
+            self._go_through(self._container.ending, planned.work_s)
         if self._container.ending.kind == "no_output":
             return
-        layout = job.layout(job.table, MAIN, _COLUMNS, ()) if job.table else None
-        folder = self._around.output / str(planned.files)
-        job.written.append(Dataset(MAIN, folder, 3, layout))
+        if not is_in_parts:
+            layout = job.layout(job.table, MAIN, COLUMNS, ()) if job.table else None
+            folder = self._around.output / str(planned.files)
+            job.written.append(Dataset(MAIN, folder, 3, layout))
         if planned.fan_out is not None and job.emitter.following:
             bucket = self._around.settings().paths.data_bucket
             members = [self._around.jobs[name] for name in members_of(planned)]
             if is_too_many(planned, self._around.plan):
                 self._container.fault_of_job = "permanent"
             job.emit(*[emitted_of(each, bucket) for each in members])
+
+    def _work_on(self, seconds: float) -> None:
+        """Work that long, unless the attempt ends before; 0: do what is left of its ending."""
+        ending = self._container.ending
+        if ending.kind in _WORKS_ON:
+            self._go_through(ending, seconds)
+            return
+        left_s = ending.after_s - self._worked_s
+        if seconds and seconds < left_s:
+            self._work(seconds)
+            self._worked_s += seconds
+            return
+        self._go_through(replace(ending, after_s=max(0.0, left_s)), seconds)
 
     def _go_through(self, ending: "Ending", work_s: float) -> None:
         container, kind = self._container, ending.kind
@@ -290,6 +325,16 @@ class PlannedSpark:
             process, event = self._waiting
             event.cancel()
             self._timeline.after(0, process.go_on)
+
+
+def _scratch_of(container: "JobProcess") -> Path:
+    """The disk of a process, which is empty when it begins."""
+    if not container.job.parts:
+        return _NO_SCRATCH
+    name = sha256(container.task_ref.encode()).hexdigest()[:32]
+    scratch = container.around.output / "scratch" / name
+    shutil.rmtree(scratch, ignore_errors=True)
+    return scratch
 
 
 def _with_rare_reports(settings: RuntimeSettings, job: "PlannedJob") -> RuntimeSettings:

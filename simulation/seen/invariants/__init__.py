@@ -1,4 +1,4 @@
-"""What must hold in every world: S1 to S18 and L1 to L13 of docs/reliability.md.
+"""What must hold in every world: S1 to S19 and L1 to L14 of docs/reliability.md.
 
 Each module enters its checks into `table.TABLE`.
 """
@@ -13,6 +13,7 @@ from simulation.seen.invariants import (
     output,
     redrives,
     runs,
+    saved,
     stages,
     tables,
     timing,
@@ -28,6 +29,7 @@ __all__ = [
     "output",
     "redrives",
     "runs",
+    "saved",
     "stages",
     "tables",
     "timing",

@@ -126,7 +126,9 @@ def dead_for_its_own_faults(seen: "Seen", letter: "DeadLetter") -> str | None:
     job = seen.job_of(key)
     if len(faults) >= (job.max_attempts or seen.world.plan.max_attempts):
         return None
-    if any("permanent" in each.faults_of_job for each in faults):
+    # AWS may have kept it waiting until its end, as it stored what it had done.
+    is_kept = kind == "timed_out" and job.parts and seen.world.injector.fired
+    if is_kept or any("permanent" in each.faults_of_job for each in faults):
         return None
     placed_n = sum(each.token.run == run and each.is_placed for each in seen.attempts.of(key))
     if placed_n - len(faults) >= _PLATFORM_FAULTS_MAY_END_A_JOB:

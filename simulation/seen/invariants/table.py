@@ -22,6 +22,10 @@ Moment = Literal[
     "manifest put",
     "table changed",
     "row written",
+    "pointer moved",
+    "computed",
+    "restored",
+    "checkpoint read",
     "no longer owed",
     "slots written",
     "execution started",
@@ -39,7 +43,7 @@ Check = Callable[["Seen", Any], str | None]
 
 
 class Invariant(NamedTuple):
-    code: str  # as in docs/reliability.md: S1 to S18, L1 to L13
+    code: str  # as in docs/reliability.md: S1 to S19, L1 to L14
     says: str
     holds: Check
 

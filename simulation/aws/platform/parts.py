@@ -1,0 +1,161 @@
+"""A planned job that works in parts, and stores each for the next attempt.
+
+It asks the real `longhaul.runner.saving` and `running_job`. Only what Spark would compute is
+planned: each part's files say what they were computed for, and by whom.
+"""
+
+import json
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+from longhaul.domain.manifest import MAIN
+from longhaul.domain.saved import SavedDataset
+from longhaul.runner.io.written import Dataset
+from longhaul.runner.running_job import RunningJob
+
+if TYPE_CHECKING:
+    from longhaul.runner.saving import Saving
+    from simulation.aws.platform.job_process import JobProcess
+
+COLUMNS: Final = {"type": "struct", "fields": [{"name": "n", "type": "long"}]}
+_FRAME: Final = cast(
+    "Any", SimpleNamespace(schema=SimpleNamespace(json=lambda: json.dumps(COLUMNS)))
+)
+_ROWS: Final = 3  # in each file
+_FOLDER: Final = "model"
+_FILES_OF_FOLDER: Final = ("a", "b")
+CHECKPOINT: Final = "checkpoint"
+
+
+class Piece(NamedTuple):
+    """A part, or a checkpoint: what it was computed for, and which process has computed it."""
+
+    name: str
+    work: int
+    reads: str
+    made_by: str
+    process: str
+
+
+class Restored(NamedTuple):
+    """What an attempt finds when it begins: `generation` of its state, and each file's content."""
+
+    process: "JobProcess"
+    generation: str | None
+    files: dict[str, str]
+
+
+def asked(parts: int, code: int) -> list[str]:
+    """The parts of the output; every other version of the code asks for one part less."""
+    return [f"part {n}" for n in range(max(1, parts - code % 2))]
+
+
+class WorkInParts:
+    """One attempt."""
+
+    def __init__(
+        self, container: "JobProcess", job: RunningJob[Any], work: Callable[[float], None]
+    ) -> None:
+        """`work` takes as many seconds, unless the plan ends the attempt before."""
+        self._container = container
+        self._planned = container.job
+        self._job = job
+        self._work = work
+        self._generations = 0
+
+    def run(self) -> None:
+        planned = self._planned
+        names = asked(planned.parts, self._container.code)
+        pieces = planned.parts + (planned.saves == CHECKPOINT)
+        self._restore()
+        self._job.on_stop(lambda _left_s: self._job.save())
+        if planned.saves == CHECKPOINT:
+            self._checkpoint(planned.work_s / pieces)
+        for name in names:
+            self._write(name, planned.work_s / pieces)
+            self._change_state()
+            if planned.saves:
+                self._job.save()
+        self._work(0)
+
+    def made_by(self, name: str) -> str:
+        """What a piece is known by: the code, or a version for each second part."""
+        version = self._version(name)
+        return f"code {self._container.code}" if version is None else f"version {version}"
+
+    def _version(self, name: str) -> str | None:
+        return "1" if name in asked(self._planned.parts, 0)[1::2] else None
+
+    @property
+    def _saving(self) -> "Saving":
+        if self._job.saving is None:
+            raise AssertionError("an attempt has no place to store anything")
+        return self._job.saving
+
+    def _restore(self) -> None:
+        folder = self._job.folder(_FOLDER) if self._planned.saves == "folder" else None
+        files = {each.name: each.read_text() for each in folder.iterdir()} if folder else {}
+        generation = self._job.state.get("generation")
+        found = Restored(self._container, cast("str | None", generation), files)
+        self._container.around.noted("restored", found)
+
+    def _change_state(self) -> None:
+        """In the state and in both files of the folder the same."""
+        self._generations += 1
+        generation = f"{self._container.host.name} {self._generations}"
+        self._job.state["generation"] = generation
+        if self._planned.saves == "folder":
+            for name in _FILES_OF_FOLDER:
+                (self._job.folder(_FOLDER) / name).write_text(generation)
+
+    def _write(self, name: str, seconds: float) -> None:
+        def written(_df: Any, _name: str, folder: Path, *_: Any) -> Dataset:
+            layout = (
+                self._job.layout(self._job.table, MAIN, COLUMNS, ()) if self._job.table else None
+            )
+            self._compute(name, seconds, folder)
+            return Dataset(MAIN, folder, _ROWS * self._planned.files, layout)
+
+        # In the place of Spark; all that is around it stays.
+        self._job._written = written  # type: ignore[method-assign,assignment]  # noqa: SLF001
+        self._container.asked.append(name)
+        self._job.write(_FRAME, part=name, version=self._version(name))
+
+    def _checkpoint(self, seconds: float) -> None:
+        saving = self._saving
+        stored = saving.checkpoint(CHECKPOINT, None)
+        if stored is not None:
+            folder = cast("Path", saving.files.bring(stored.place, stored.files))
+            files = [json.loads(each.read_text())["piece"] for each in folder.iterdir()]
+            found = [Piece(*each) for each in files], len(stored.files)
+            self._container.around.noted("checkpoint read", (self._container, *found))
+            return
+        place = saving.new_place()
+        self._compute(CHECKPOINT, seconds, cast("Path", saving.files.folder(place)))
+
+        def sent() -> SavedDataset:
+            return SavedDataset(
+                place=place,
+                made_by=saving.made_by(None),
+                files=saving.files.store(place),
+                rows=_ROWS,
+                columns=json.dumps(COLUMNS),
+            )
+
+        saving.keep_checkpoint(CHECKPOINT, sent)
+
+    def _compute(self, name: str, seconds: float, folder: Path) -> None:
+        container = self._container
+        piece = Piece(
+            name, container.work or 0, container.reads, self.made_by(name), container.host.name
+        )
+        container.around.noted("computed", (container, piece))
+        self._work(seconds)
+        folder.mkdir(parents=True)
+        for n in range(self._planned.files):
+            digest = sha256(f"{container.task_ref} {name}".encode()).hexdigest()
+            body = json.dumps({"piece": piece, "n": n})
+            (folder / f"part-{n:05d}-{digest[:32]}-c000.parquet").write_text(body)

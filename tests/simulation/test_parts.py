@@ -1,0 +1,90 @@
+"""Worlds with jobs that store what they have done, and go on from it."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from simulation.seen.stored import PREFIX
+from simulation.tools.checking import all_hold
+from simulation.worlds.generation import plan_of
+from simulation.worlds.parts import PARTS_WORLDS, with_parts
+from simulation.worlds.plan import Plan
+from simulation.worlds.randomness import rng_of
+from simulation.worlds.run import play
+from simulation.worlds.swarm import Swarm
+from simulation.worlds.systematic import SCENARIOS
+from simulation.worlds.world import World
+
+ALL_KINDS = Swarm(0, is_one=False)
+
+
+def played(plan: Plan) -> World:
+    world = World(plan)
+    play(world)
+    assert world.seen.violated is None
+    return world
+
+
+def owners(world: World) -> dict[str, int]:
+    """The attempt that computed each part of the output of `j0`, by the part's name."""
+    manifest = world.seen.manifest_at("out/j0/")
+    assert manifest is not None
+    pieces = [
+        json.loads(world.seen.objects()["out/j0/" + file["path"]].body)["piece"]
+        for file in manifest["files"]
+    ]
+    return {name: int(process.rpartition("-")[2].partition(".")[0]) for name, *_, process in pieces}
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("a job works in parts", [1, 1, 1]),
+        ("a job in parts dies, and goes on", [1, 2, 2]),
+        ("a job in parts is called dead, and works on", [1, 2, 2]),
+        ("a job in parts dies as it commits", [1, 1, 1]),
+        ("a job in parts turns out to be void", [1, 1, 1]),
+        ("a dead job in parts is sent again", [1, 2, 2]),
+        # Other work.
+        ("a dead job in parts is corrected", [2, 2, 2]),
+        # What it had stored was kept for two hours.
+        ("a dead job in parts is sent again too late", [2, 2, 2]),
+        # Each second part names a version of its own; new code asks for one part less.
+        ("the code of a job in parts change before its next attempt", [2, 2]),
+        ("the inputs of a job in parts change before its next attempt", [2, 2, 2]),
+        ("S3 is out while an attempt looks at what is stored", None),
+    ],
+)
+def test_parts_are_computed_by_the_first_attempt_that_had_the_time(
+    name: str, expected: list[int] | None
+) -> None:
+    found = owners(played(PARTS_WORLDS[name]))
+
+    if expected is None:  # by how many attempts it was tried is not the point
+        assert found["part 0"] == 1
+        assert found["part 2"] > 1
+    else:
+        assert [found[part] for part in sorted(found)] == expected
+
+
+def test_every_invariant_holds_where_jobs_store_what_they_have_done() -> None:
+    assert all_hold(PARTS_WORLDS.values()) == len(PARTS_WORLDS)
+
+
+def test_what_a_dead_job_has_stored_waits_for_its_redrive() -> None:
+    world = played(replace(PARTS_WORLDS["a dead job in parts is never sent again"], kept_s=0))
+
+    assert any(name.startswith(PREFIX) for name in world.seen.objects())
+
+
+def test_about_one_of_six_jobs_is_drawn_in_parts() -> None:
+    jobs = [job for seed in range(400) for job in plan_of(seed).jobs]
+
+    assert 0.08 < sum(bool(job.parts) for job in jobs) / len(jobs) < 0.25
+
+
+def test_a_world_without_jobs_in_parts_stays_as_it_was() -> None:
+    plan = SCENARIOS["a job succeeds"]
+
+    assert with_parts(rng_of(1, "parts"), plan, ALL_KINDS, chance=0.0) == plan
