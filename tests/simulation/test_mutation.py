@@ -215,8 +215,12 @@ def test_change_that_has_run_already_is_not_applied(module: ModuleType) -> None:
 
 
 @pytest.mark.slow
-def test_change_that_has_run_already_is_tried_as_its_module_is_loaded(tmp_path: Path) -> None:
+def test_change_that_has_run_already_is_tried_as_its_module_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
     source = "def is_late(age, limit=7):\n    return age > limit\n"
+    (tmp_path / "changed_rows.py").write_text(source)
     tests = tmp_path / "test_changed_rows.py"
     tests.write_text(
         "from changed_rows import is_late\n\n\ndef test_late():\n    assert is_late(8)\n"

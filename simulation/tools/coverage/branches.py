@@ -2,20 +2,16 @@
 
 Python gets the modules' source with a counter in each branch when it imports them: both sides of a
 condition, each case, each handler of an error, each function. So this has to be installed before
-anything of the product is imported. A counter costs less than a trace function, and works in
-greenlets.
+anything of the product is imported. A tool that counts lines would miss a fifth of the branches:
+those within an expression, such as the conditions of a comprehension.
 """
 
 import ast
-import importlib.abc
-import importlib.machinery
-import importlib.util
-import sys
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
-from types import CodeType, ModuleType
 from typing import NamedTuple
+
+from simulation.tools.changed_imports import change_imports
 
 ROOT = Path(__file__).resolve().parents[3]
 _PACKAGES = ("longhaul",)
@@ -50,9 +46,14 @@ class Branches:
         Raises:
             RuntimeError: one is loaded already.
         """
-        if loaded := [name for name in sys.modules if _is_product(name)]:
-            raise RuntimeError(f"loaded before its branches are counted: {loaded[0]}")
-        sys.meta_path.insert(0, _Finder(self))
+        change_imports(_is_product, self._counted, {_TEST: self.test, _REACHED: self.reached})
+
+    def _counted(self, path: Path) -> ast.Module:
+        code = ast.parse(path.read_bytes())
+        file = str(path.relative_to(ROOT))
+        if file not in _REPLACED:
+            _Counted(file, self).visit(code)
+        return code
 
     def add(self, branch: Branch) -> int:
         self.all.append(branch)
@@ -137,41 +138,5 @@ def _plain(node: ast.expr) -> ast.expr:
             is_ours = isinstance(node.func, ast.Name) and node.func.id == _TEST
             return node.args[1] if is_ours else node
 
-    found: ast.expr = Plain().visit(ast.parse(ast.unparse(node), mode="eval")).body
-    return found
-
-
-class _Finder(importlib.abc.MetaPathFinder):
-    def __init__(self, branches: Branches) -> None:
-        self._branches = branches
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        if not _is_product(fullname):
-            return None
-        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
-        if spec is not None and isinstance(spec.loader, importlib.machinery.SourceFileLoader):
-            spec.loader = _Loader(fullname, str(spec.origin), self._branches)
-        return spec
-
-
-class _Loader(importlib.machinery.SourceFileLoader):
-    def __init__(self, name: str, path: str, branches: Branches) -> None:
-        super().__init__(name, path)
-        self._branches = branches
-
-    def get_code(self, fullname: str) -> CodeType:
-        """Compiled anew each time: nothing with counters lands in a cache."""
-        path = Path(self.get_filename(fullname))
-        counted = ast.parse(path.read_bytes())
-        file = str(path.relative_to(ROOT))
-        if file not in _REPLACED:
-            counted = _Counted(file, self._branches).visit(counted)
-        code: CodeType = compile(counted, str(path), "exec")
-        return code
-
-    def exec_module(self, module: ModuleType) -> None:
-        vars(module)[_TEST] = self._branches.test
-        vars(module)[_REACHED] = self._branches.reached
-        super().exec_module(module)
+    plain: ast.expr = Plain().visit(ast.parse(ast.unparse(node), mode="eval")).body
+    return plain

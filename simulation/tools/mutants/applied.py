@@ -1,22 +1,17 @@
 """Loads modules of the product with a mutant's changes in them.
 
-The files stay as they are: Python gets the changed source when it imports the module. Changes are
-matched in the module as `ast.unparse` writes it, without regard to white space, quotes and trailing
-commas. So neither formatting nor comments make a mutant stale.
+Changes are matched in the module as `ast.unparse` writes it, without regard to white space, quotes
+and trailing commas. So neither formatting nor comments make a mutant stale.
 """
 
 import ast
-import importlib.abc
-import importlib.machinery
-import importlib.util
 import re
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from textwrap import dedent, indent
-from types import ModuleType
 
+from simulation.tools.changed_imports import change_imports
 from simulation.tools.mutants.mutant import Mutant
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -77,9 +72,7 @@ def load(file: str, source: str) -> None:
         RuntimeError: the module is loaded already.
     """
     name = file.removesuffix(".py").replace("/", ".")
-    if name in sys.modules:
-        raise RuntimeError(f"{name} is loaded already")
-    sys.meta_path.insert(0, _Finder(name, source))
+    change_imports(lambda module: module == name, lambda _: ast.parse(source))
 
 
 def _normal(fragment: str) -> str:
@@ -97,27 +90,3 @@ def _essence(text: str) -> tuple[str, list[int]]:
     ignored = {place for match in _IGNORED.finditer(text) for place in range(*match.span())}
     places = [place for place in range(len(text)) if place not in ignored]
     return "".join(text[place] for place in places).replace('"', "'"), places
-
-
-class _Finder(importlib.abc.MetaPathFinder):
-    def __init__(self, name: str, source: str) -> None:
-        self._name = name
-        self._source = source
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        del path, target
-        if fullname != self._name:
-            return None
-        return importlib.util.spec_from_loader(fullname, _Loader(fullname, self._source))
-
-
-class _Loader(importlib.abc.InspectLoader):
-    def __init__(self, name: str, source: str) -> None:
-        self._name = name
-        self._source = source
-
-    def get_source(self, fullname: str) -> str:
-        del fullname
-        return self._source
