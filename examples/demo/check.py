@@ -10,9 +10,12 @@ from examples.demo import kill, scenario
 from examples.demo.expected import daily_delays
 from examples.demo.flights import ROWS
 from examples.demo.watch import DemoError, WatchedJob
+from longhaul.domain.history import AttemptRecord
 from longhaul.domain.lease import State
 from longhaul.domain.manifest import Manifest
 from longhaul.domain.paths import DataPath
+from longhaul.domain.verdict import OutcomeClass
+from longhaul.engines.listed import engine_of
 from longhaul.settings import LeaseSettings
 
 MONTHS: Final = 12
@@ -65,7 +68,7 @@ def one_submission_became(
         len(cleaned) == MONTHS and len(family) == MONTHS + 2,
         f"one submission became {len(cleaned)} months and {len(family)} jobs in all",
     )
-    started = delays.attempts[1].claimed_at
+    started = delays.attempts[0].attempt.claimed_at
     late = [
         job.label
         for job in cleaned
@@ -77,14 +80,14 @@ def one_submission_became(
 
 def sizes_are_right(cleaned: Iterable[WatchedJob], killed: Iterable[WatchedJob]) -> str:
     """Months begin as `tiny` on Lambda; all else, and what is killed there, runs on Fargate."""
-    places = {job.label: [(a.size, a.engine) for a in job.attempts.values()] for job in cleaned}
+    places = {job.label: [_place(record) for record in job.attempts] for job in cleaned}
     others = [label for label, tried in places.items() if tried[0] != ("tiny", "lambda")]
     require(not others, f"not tiny, on Lambda: {', '.join(others)}")
     for job in killed:
-        second = job.attempts[2]
+        size, engine = _place(job.attempts[1])
         require(
-            (second.size, second.engine) == ("small", "fargate"),
-            f"{job.label} was killed and went on with {second.size} on {second.engine}",
+            (size, engine) == ("small", "fargate"),
+            f"{job.label} was killed and went on with {size} on {engine}",
         )
     return f"{MONTHS} months ran on Lambda; what was killed went on with small, on Fargate"
 
@@ -145,14 +148,14 @@ def every_long_job_had_a_heartbeat(jobs: Iterable[WatchedJob], timing: LeaseSett
     """A first beat is due at the floor, and may be a little late on a busy machine."""
     due_s = _BEAT_DUE_AT * timing.beat_floor_s
     attempts = [
-        (job.label, attempt)
+        (job.label, record)
         for job in jobs
-        for attempt in job.attempts.values()
-        if attempt.outcome == "succeeded"
+        for record in job.attempts
+        if record.kind == OutcomeClass.SUCCEEDED
     ]
-    long = [(label, attempt) for label, attempt in attempts if (attempt.seconds or 0) > due_s]
-    silent = [label for label, attempt in long if attempt.beats == 0]
-    beats = sum(attempt.beats for _, attempt in attempts)
+    long = [(label, record) for label, record in attempts if _seconds(record) > due_s]
+    silent = [label for label, record in long if record.attempt.beats == 0]
+    beats = sum(record.attempt.beats for _, record in attempts)
     require(beats > 0 and not silent, f"no heartbeat seen in: {', '.join(silent) or 'any job'}")
     return (
         f"{beats} heartbeats, the first after {timing.beat_floor_s} s; of the {len(long)} jobs "
@@ -205,6 +208,17 @@ def nothing_runs(
     processes = [pid for pid, runs_job in kill.processes_of(endpoint).items() if runs_job]
     require(not processes, f"processes of jobs still run: {processes}")
     return "no task, execution or process of a job is left"
+
+
+def _place(record: AttemptRecord) -> tuple[str, str]:
+    """The attempt's size and engine."""
+    return record.size, engine_of(record.attempt.task_arn or "").name
+
+
+def _seconds(record: AttemptRecord) -> float:
+    """From the claim to the end; 0 without an end."""
+    began = record.attempt.claimed_at
+    return ((record.ended_at or began) - began).total_seconds()
 
 
 def _close(a: float | None, b: float | None) -> bool:

@@ -71,6 +71,25 @@ class Recovery:
         return self.noticed_s + self.back_off_s + self.redelivered_s + self.started_s
 
 
+def recovery(killed: Killed) -> Recovery:
+    """How the killed job came back.
+
+    Raises:
+        DemoError: it was not tried a second time.
+    """
+    first, second = (*killed.job.attempts, None, None)[:2]
+    if not (first and second and first.ended_at and second.due_at and second.attempt.started_at):
+        raise DemoError(f"{killed.job.label} was killed, but not tried a second time")
+    settled, retry = first.ended_at.timestamp(), second.due_at.timestamp()
+    claimed = second.attempt.claimed_at.timestamp()
+    return Recovery(
+        settled - killed.at,
+        retry - settled,
+        max(0.0, claimed - retry),
+        second.attempt.started_at.timestamp() - claimed,
+    )
+
+
 def run(console: Console, work_dir: Path, cache: Path = FLIGHTS) -> int:
     """Run the demo, and write a report to the work dir, which the caller holds.
 
@@ -209,7 +228,7 @@ class _Demo:
 
         def hit() -> bool:
             jobs = self._watcher.of_stage(stage)
-            claimed = [(job.attempts[1].claimed_at, job) for job in jobs if job.attempts]
+            claimed = [(job.attempts[0].attempt.claimed_at, job) for job in jobs if job.attempts]
             if len(claimed) < members:
                 return False
             for _, job in sorted(claimed, key=itemgetter(0), reverse=True):
@@ -228,27 +247,6 @@ class _Demo:
         row = self._leases.load(key)
         return row is None or row.state is not State.RUNNING or row.attempt.output is not None
 
-    def _recovery(self, killed: Killed) -> Recovery:
-        job = killed.job
-        first, second = job.attempts.get(1), job.attempts.get(2)
-        row = job.lease
-        complete = (
-            row and first and second and first.settled_at and second.started_at and row.retry_at
-        )
-        check.require(bool(complete), f"{job.label} was killed, but not tried a second time")
-        if not (
-            row and first and second and first.settled_at and second.started_at and row.retry_at
-        ):
-            raise DemoError("unreachable")
-        settled, retry = first.settled_at.timestamp(), row.retry_at.timestamp()
-        claimed = second.claimed_at.timestamp()
-        return Recovery(
-            settled - killed.at,
-            retry - settled,
-            max(0.0, claimed - retry),
-            second.started_at.timestamp() - claimed,
-        )
-
     def _summary(self, killed: Sequence[Killed]) -> list[str]:
         jobs = [job for stage in STAGES for job in self._watcher.of_stage(stage)]
         return [
@@ -262,18 +260,18 @@ class _Demo:
         ]
 
     def _lines_of(self, killed: Killed) -> list[str]:
-        recovery = self._recovery(killed)
+        took = recovery(killed)
         return [
             "",
             (
                 f"from the kill of {killed.job.label} to the start of its next attempt: "
-                f"{recovery.total_s:.1f} s"
+                f"{took.total_s:.1f} s"
             ),
             (
-                f"    noticed and released {recovery.noticed_s:.1f} s, "
-                f"back-off {recovery.back_off_s:.1f} s, "
-                f"received and claimed {recovery.redelivered_s:.1f} s, "
-                f"task up {recovery.started_s:.1f} s"
+                f"    noticed and released {took.noticed_s:.1f} s, "
+                f"back-off {took.back_off_s:.1f} s, "
+                f"received and claimed {took.redelivered_s:.1f} s, "
+                f"task up {took.started_s:.1f} s"
             ),
         ]
 

@@ -1,9 +1,9 @@
 """The demo's display while it runs: a live table on a terminal, plain lines elsewhere."""
 
 import time
-from collections.abc import Sequence
-from types import TracebackType
-from typing import Protocol, Self
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
 
 from rich.console import Console
 from rich.live import Live
@@ -28,37 +28,21 @@ class Show(Protocol):
 
     def say(self, text: str) -> None: ...
 
-    def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
-
-
-def show_on(console: Console) -> Show:
-    return LiveTable(console) if console.is_terminal else PlainLines(console)
+@contextmanager
+def show_on(console: Console) -> Iterator[Show]:
+    if not console.is_terminal:
+        yield PlainLines(console)
+        return
+    with Live(console=console, refresh_per_second=4) as live:
+        yield LiveTable(live)
 
 
 class LiveTable:
     """A table with a row per job."""
 
-    def __init__(self, console: Console) -> None:
-        self._live = Live(console=console, refresh_per_second=4, transient=False)
-
-    def __enter__(self) -> Self:
-        self._live.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._live.stop()
+    def __init__(self, live: Live) -> None:
+        self._live = live
 
     def say(self, text: str) -> None:
         self._live.console.print(text)
@@ -81,17 +65,6 @@ class PlainLines:
         self._console = console
         self._started = time.monotonic()
         self._seen: dict[str, tuple[str, int]] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        pass
 
     def say(self, text: str) -> None:
         self._console.print(

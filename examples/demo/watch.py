@@ -1,9 +1,11 @@
-"""Watches the lease rows of the demo's jobs, as any client could, and records each attempt."""
+"""Watches the rows and the attempts of the demo's jobs, as any client could."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from longhaul.cli.page.histories import Histories
+from longhaul.domain.history import AttemptRecord
 from longhaul.domain.lease import Lease, State
 from longhaul.ports import Clock, LeaseIndex, Leases
 
@@ -15,54 +17,13 @@ class DemoError(Exception):
 
 
 @dataclass
-class SeenAttempt:
-    """An attempt, as far as the watcher saw it. It may miss the last beats."""
-
-    number: int
-    claimed_at: datetime
-    size: str
-    engine: str
-    beats: int = 0
-    started_at: datetime | None = None
-    settled_at: datetime | None = None
-    outcome: str | None = None
-
-    @property
-    def seconds(self) -> float | None:
-        return (self.settled_at - self.claimed_at).total_seconds() if self.settled_at else None
-
-
-@dataclass
 class WatchedJob:
-    """A job: its row as last seen, and its attempts by number."""
+    """A job: its row as last seen, and its attempts in order."""
 
     key: str
     lease: Lease | None = None
-    attempts: dict[int, SeenAttempt] = field(default_factory=dict)
+    attempts: Sequence[AttemptRecord] = ()
     seen_at: datetime | None = None
-
-    def see(self, lease: Lease, now: datetime) -> None:
-        self.lease, self.seen_at = lease, now
-        attempt = self.attempts.setdefault(
-            lease.attempt.number,
-            SeenAttempt(
-                lease.attempt.number,
-                lease.attempt.claimed_at,
-                lease.input.size,
-                lease.input.engine,
-            ),
-        )
-        attempt.beats = max(attempt.beats, lease.attempt.beats)
-        if lease.attempt.progress_at and attempt.started_at is None:
-            attempt.started_at = lease.attempt.progress_at
-        if lease.settled_attempt == lease.attempt.number:
-            attempt.settled_at, attempt.outcome = lease.settled_at, lease.last_class
-        elif (
-            lease.settled_attempt
-            and (before := self.attempts.get(lease.settled_attempt))
-            and before.settled_at is None
-        ):
-            before.settled_at, before.outcome = lease.settled_at, lease.last_class
 
     @property
     def label(self) -> str:
@@ -76,12 +37,12 @@ class WatchedJob:
     @property
     def seconds(self) -> float:
         """The total time of its attempts; an attempt without an end counts to the last look."""
-        ends = ((attempt, attempt.settled_at or self.seen_at) for attempt in self.attempts.values())
-        return sum((end - attempt.claimed_at).total_seconds() for attempt, end in ends if end)
+        ends = ((record, record.ended_at or self.seen_at) for record in self.attempts)
+        return sum((end - each.attempt.claimed_at).total_seconds() for each, end in ends if end)
 
     @property
     def beats(self) -> int:
-        return sum(attempt.beats for attempt in self.attempts.values())
+        return sum(record.attempt.beats for record in self.attempts)
 
     @property
     def state(self) -> str:
@@ -90,7 +51,7 @@ class WatchedJob:
     @property
     def sizes(self) -> str:
         """Those of its attempts, each once."""
-        return ", then ".join(dict.fromkeys(each.size for each in self.attempts.values()))
+        return ", then ".join(dict.fromkeys(record.size for record in self.attempts))
 
     @property
     def runs(self) -> bool:
@@ -120,6 +81,9 @@ class Watcher:
     on_change: Callable[[Sequence[WatchedJob]], None]
     jobs: dict[str, WatchedJob] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self._histories = Histories(self.leases)
+
     def add(self, key: str) -> None:
         self.jobs[key] = WatchedJob(key)
 
@@ -132,7 +96,10 @@ class Watcher:
         now = self.clock.now()
         unfinished = [key for key, job in self.jobs.items() if not job.is_finished]
         for key, lease in self.leases.load_many(unfinished).items():
-            self.jobs[key].see(lease, now)
+            self.jobs[key].lease, self.jobs[key].seen_at = lease, now
+        rows = [job.lease for job in self.jobs.values() if job.lease]
+        for key, attempts in self._histories.of(rows).items():
+            self.jobs[key].attempts = attempts
         self.on_change(
             sorted(
                 self.jobs.values(), key=lambda job: (job.lease.run if job.lease else 0, job.label)
