@@ -3,6 +3,7 @@
 import ast
 import math
 import os
+import subprocess
 import sys
 from pathlib import Path
 from threading import Event
@@ -263,6 +264,17 @@ def test_attempt_ends_by_its_code_by_its_error_or_by_its_time(
     assert tried(says, 5) == ("killed", "a test")
     assert tried(fails, 5) == ("killed", "ValueError: too late")
     assert tried(goes_on, 1).outcome == "hung"
+
+
+@pytest.mark.slow
+def test_tests_run_though_the_tool_has_loaded_the_product_before_them() -> None:
+    """The product is a plugin of pytest, which warns that it can no longer rewrite its asserts."""
+    code = (
+        "import sys, pytest, simulation.tools.mutation.worlds_of\n"
+        "from simulation.tools.mutation.__main__ import _PYTEST\n"
+        "sys.exit(pytest.main([*_PYTEST, 'tests/unit/test_clock.py']))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
 
 def test_root_tries_no_change_because_it_may_delete_any_file(

@@ -57,7 +57,9 @@ _MODULES = (
 )
 _TESTS = ("tests/unit", "tests/handlers", "tests/contract", "tests/runner")
 _SQL = "--ignore=tests/runner/test_sql.py"  # 800 tests of the catalogue
-_PYTEST = ("-q", "-p", "no:cacheprovider", "-m", "not slow", "-k", "not moto", _SQL)
+# The product is a plugin, loaded before pytest can rewrite its asserts.
+_LOADED = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
+_PYTEST = ("-q", "-p", "no:cacheprovider", "-m", "not slow", "-k", "not moto", _SQL, *_LOADED)
 _LINES_ALONE = -1  # in the place of a shard: only note which tests run which lines
 _STATE = ROOT / ".longhaul" / "mutation.jsonl"
 

@@ -18,7 +18,6 @@ from simulation.tools.mutation.tests_of import Seen, module_of
 
 _LOADING_S = 60.0
 _LOADED_ONCE = ("aws_lambda_powertools", "boto3", "hypothesis", "pydantic")
-_LATE = ("-W", "ignore::pytest.PytestAssertRewriteWarning")  # it warns of what is loaded before it
 
 
 def on_tests_of_its_module(
@@ -36,7 +35,7 @@ def on_tests_of_its_module(
     def attempt(say: Callable[[str], None]) -> int:
         load(file, ast.unparse(mutation.make()))
         for name in covering:
-            code = pytest.main([*arguments, *_LATE, "-x", name], plugins=[_FirstFailure(say)])
+            code = pytest.main([*arguments, "-x", name], plugins=[_FirstFailure(say)])
             if code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
                 return 1
         return 0
